@@ -1,0 +1,129 @@
+"""This machine: /sys and /proc by plain system calls (several times faster than libudev), libudev for properties."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import time
+from collections.abc import Mapping, Sequence
+
+from capacityd.errors import HostError
+from capacityd.host import Content, Output, printable
+
+_MOST = 65536
+_MOST_LINES = 16 * 1024 * 1024  # a router's table of routes
+_GONE = (errno.ENOENT, errno.ENOTDIR, errno.ENODEV, errno.ENXIO)
+
+
+class LiveHost:
+    """The machine that this runs on."""
+
+    def names(self, folder: str) -> Sequence[str]:
+        try:
+            return sorted(os.listdir(folder))
+        except OSError as e:
+            if e.errno in _GONE and (not folder.startswith("/sys/") or os.path.isdir("/sys/devices")):
+                return ()
+            raise _unreadable(folder, e) from e  # without a sysfs at all, nothing can be known of it
+
+    def text(self, path: str) -> str | None:
+        try:
+            raw = _read(path, _MOST)
+        except OSError as e:
+            if e.errno in _GONE:
+                return None
+            raise _unreadable(path, e) from e
+        if len(raw) > _MOST:
+            raise HostError(f"{path} holds more than {_MOST} bytes")
+        return printable(raw.strip(b" \t\n\0"))
+
+    def resolve(self, path: str) -> str | None:
+        try:
+            return os.path.realpath(path, strict=True)
+        except OSError as e:
+            if e.errno in _GONE:
+                return None
+            raise _unreadable(path, e) from e
+
+    def properties(self, device: str) -> Mapping[str, str]:
+        import pyudev  # 4 MiB and 10 ms that most configurations don't need
+
+        try:
+            found = pyudev.Devices.from_sys_path(pyudev.Context(), os.path.realpath(device)).properties
+            return {printable(name): _property(found, name) for name in found}
+        except pyudev.DeviceNotFoundError as e:
+            raise HostError(f"udev does not know {device}", errno.ENOENT) from e
+        except (OSError, ImportError) as e:
+            raise HostError(f"udev's properties of {device} could not be read: {e}") from e
+
+    def link_speeds(self, interface: str) -> Sequence[int]:
+        from capacityd.host.linkmodes import speeds_of, supported_modes
+
+        return speeds_of(supported_modes(interface))
+
+    def lines(self, path: str) -> Sequence[str]:
+        try:
+            raw = _read(path, _MOST_LINES)
+        except OSError as e:
+            if e.errno in _GONE:
+                return ()
+            raise _unreadable(path, e) from e
+        if len(raw) > _MOST_LINES:
+            raise HostError(f"{path} holds more than {_MOST_LINES} bytes")
+        return [printable(line) for line in raw.replace(b"\0", b"\n").split(b"\n") if line]
+
+    def content(self, path: str, most: int) -> Content:
+        try:
+            # O_NONBLOCK, because opening a FIFO waits for a writer.
+            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+            try:
+                status = os.fstat(fd)
+                if not stat.S_ISREG(status.st_mode):
+                    raise HostError(f"{path} is not a regular file")
+                raw = os.read(fd, most + 1)
+            finally:
+                os.close(fd)
+        except OSError as e:
+            raise _unreadable(path, e) from e
+        if len(raw) > most:
+            raise HostError(f"{path} holds more than {most} bytes")
+        return Content(printable(raw.strip()), time.time() - status.st_mtime)
+
+    def run(self, command: Sequence[str], timeout: float) -> Output:
+        from capacityd.host.program import run
+
+        return run(command, timeout)
+
+    def arch(self) -> str:
+        return os.uname().machine
+
+    def hostname(self) -> str:
+        return printable(os.uname().nodename)
+
+
+def _read(path: str, most: int) -> bytes:
+    """At most one byte more than most, so that the caller sees that there was more."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    try:
+        found = os.read(fd, most + 1)
+        while found and len(found) <= most and (more := os.read(fd, most + 1 - len(found))):
+            found += more
+        return found
+    finally:
+        os.close(fd)
+
+
+def _unreadable(path: str, e: OSError) -> HostError:
+    if e.errno == errno.ENOENT:
+        return HostError(f"{path} does not exist", e.errno)
+    hint = " (run as root?)" if e.errno in (errno.EACCES, errno.EPERM) and os.geteuid() != 0 else ""
+    return HostError(f"{path} could not be read: {os.strerror(e.errno or 0)}{hint}", e.errno)
+
+
+def _property(found: Mapping[str, str], name: str) -> str:
+    try:
+        return printable(found[name])
+    except UnicodeDecodeError as e:
+        # pyudev decodes strictly, and what a device says of itself need not be UTF-8; the error carries the bytes.
+        return printable(bytes(e.object))

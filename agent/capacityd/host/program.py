@@ -1,0 +1,128 @@
+"""Runs another program: no shell, a small environment, bounded time and output, and nothing of it left behind."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import select
+import signal
+import subprocess
+import time
+from collections.abc import Sequence
+
+from capacityd.errors import HostError
+from capacityd.host import Output, printable
+
+_MOST = 65536
+_ENVIRONMENT = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8"}
+_PR_SET_CHILD_SUBREAPER = 36
+
+
+def adopt_orphans() -> None:
+    """From now on what outlives its parent, below this process, becomes our child: then it can be ended and reaped."""
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def end_children(deadline: float) -> None:
+    """Kills and reaps all children until none is left, or until the deadline (time.monotonic()).
+
+    One in an uninterruptible sleep ends when the kernel lets it; we don't wait for that.
+    """
+    while time.monotonic() < deadline:
+        for child in _children():
+            try:
+                os.kill(child, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        try:
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        except ChildProcessError:
+            return
+        select.select([], [], [], 0.005)
+
+
+def _children() -> list[int]:
+    found = []
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            try:
+                with open(f"/proc/{entry}/stat", "rb") as f:
+                    parent = int(f.read().rpartition(b")")[2].split()[1])
+            except (OSError, ValueError, IndexError):
+                continue
+            if parent == os.getpid():
+                found.append(int(entry))
+    return found
+
+
+def run(command: Sequence[str], timeout: float) -> Output:
+    """Runs a program to its end, at most timeout seconds. Call it in a process that has no other children.
+
+    Raises HostError if it can't be started, does not end in time or says more than 64 KiB.
+    """
+    _check(command[0])
+    adopt_orphans()
+    try:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=_ENVIRONMENT,
+            cwd="/",
+            start_new_session=True,
+        )
+    except OSError as e:
+        raise HostError(f"{command[0]} could not be started: {os.strerror(e.errno or 0)}", e.errno) from e
+    try:
+        out, err = _collect(process, command[0], time.monotonic() + timeout, timeout)
+        return Output(process.wait(), printable(out.strip()), printable(err.strip()))
+    finally:
+        end_children(time.monotonic() + 1)
+
+
+def _check(program: str) -> None:
+    try:
+        mode = os.stat(program).st_mode
+    except OSError as e:
+        raise HostError(f"{program} can't be run: {os.strerror(e.errno or 0)}", e.errno) from e
+    if not os.access(program, os.X_OK):
+        raise HostError(f"{program} is not executable (chmod +x)")
+    if mode & 0o002:
+        raise HostError(f"{program} can be written by everybody, so it is not run (chmod o-w)")
+
+
+def _collect(process: subprocess.Popen[bytes], name: str, deadline: float, timeout: float) -> tuple[bytes, bytes]:
+    assert process.stdout is not None  # noqa: S101  # for mypy: they are pipes
+    assert process.stderr is not None  # noqa: S101
+    said = {process.stdout.fileno(): bytearray(), process.stderr.fileno(): bytearray()}
+    ended = os.pidfd_open(process.pid)
+    poll = select.poll()
+    for fd in (ended, *said):
+        poll.register(fd, select.POLLIN)
+    try:
+        while True:
+            left = deadline - time.monotonic()
+            ready = {fd for fd, _ in poll.poll(max(0.0, left) * 1000)}
+            if not ready:
+                raise HostError(f"{name} did not end within {timeout:g} s")
+            # What a program leaves behind may hold the pipes open for ever: its own end counts, not theirs.
+            last = ended in ready
+            for fd in said.keys() & ready:
+                if not _take(fd, said[fd], name):
+                    poll.unregister(fd)
+            if last and not (said.keys() & {fd for fd, _ in poll.poll(0)}):
+                return bytes(said[process.stdout.fileno()]), bytes(said[process.stderr.fileno()])
+    finally:
+        os.close(ended)
+        process.stdout.close()
+        process.stderr.close()
+
+
+def _take(fd: int, said: bytearray, name: str) -> bool:
+    piece = os.read(fd, _MOST)
+    said += piece
+    if len(said) > _MOST:
+        raise HostError(f"{name} said more than {_MOST} bytes; one whole number is expected")
+    return bool(piece)

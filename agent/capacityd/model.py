@@ -1,0 +1,238 @@
+"""The values that flow from the machine to the Node; see also kinds.py for what a configuration asks of a device.
+
+Nothing here reads, writes or decides. Quantities are whole numbers, as Kubernetes wants them for extended resources;
+measures are whole numbers in base units (bytes, bit/s, or plain numbers).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from capacityd.host import Host
+    from capacityd.kinds import Key, Test, Unit
+    from capacityd.settings import Setting
+
+Value: TypeAlias = "str | int | bool | tuple[str, ...] | None"
+"""What a device says under one key. None or "": it has no such thing. A tuple: it has several (any may match)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """One thing that a detector can count. path: where it is on the machine; name: what people call it."""
+
+    path: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceDetector:
+    """A detector that enumerates devices, of which a configuration picks some by their keys.
+
+    find yields every candidate. keys: name -> what it holds and how it is read; one of kind Amount is a measure too.
+    defaults: tests (as in TOML) that hold unless the table names that key. identity: the keys that tell one device from
+    others, best first; alike: those that all devices of its kind share. subsystems: udev's, whose events call for a
+    new look; links: whether rtnetlink's link changes do too.
+    """
+
+    name: str
+    about: str
+    find: Callable[[Host], Iterable[Device]]
+    keys: Mapping[str, Key]
+    identity: tuple[str, ...]
+    alike: tuple[str, ...]
+    defaults: Mapping[str, object] = field(default_factory=dict)
+    subsystems: tuple[str, ...] = ()
+    links: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ValueDetector:
+    """A detector that yields one whole number, as its settings say.
+
+    read returns the number and what it rests on, or raises HostError: then the resource is unknown.
+    watched: the setting that holds the path of a file whose change calls for a new look. spawns: it runs programs.
+    """
+
+    name: str
+    about: str
+    settings: Mapping[str, Setting]
+    read: Callable[[Host, Mapping[str, object]], Evidence]
+    watched: str | None = None
+    spawns: bool = False
+
+
+Detector: TypeAlias = "DeviceDetector | ValueDetector"
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """One table below a detector's name. tests: all must hold. settings: for a ValueDetector."""
+
+    tests: tuple[Test, ...] = ()
+    settings: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Reserve:
+    """What is kept back: a whole number of the resource's units, and numerator/denominator of the total."""
+
+    units: int = 0
+    share: tuple[int, int] = (0, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """One configured resource. source: the file that it is from."""
+
+    name: str
+    detector: str
+    tables: tuple[Table, ...]
+    excepts: tuple[Table, ...] = ()
+    when: tuple[Test, ...] = ()
+    measure: str | None = None  # None: count
+    unit: Unit | None = None
+    reduce: str = "sum"
+    slots: int = 1
+    reserve: Reserve = Reserve()
+    fallback: int | None = None  # in base units of the measure
+    adopt: bool = False
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """A device that counted. contributes: how much, in the resource's unit, before reduce and reserve."""
+
+    device: str
+    contributes: int | float
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Rejection:
+    """A device that did not count, and the rule by which."""
+
+    device: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Quantity:
+    """The machine has this much."""
+
+    value: int
+    evidence: tuple[Evidence, ...] = ()
+    rejections: tuple[Rejection, ...] = ()
+    warning: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Absent:
+    """We looked and found none."""
+
+    reason: str
+    rejections: tuple[Rejection, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """We could not look. What was published before stands."""
+
+    reason: str
+    rejections: tuple[Rejection, ...] = ()
+
+
+Reading: TypeAlias = Quantity | Absent | Unknown
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A Node condition as the Node has it. index: its place in the Node's list."""
+
+    status: str
+    reason: str
+    message: str
+    index: int
+    stored: Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeState:
+    """What the Node said when it was read.
+
+    capacity, allocatable: name -> quantity, to the letter; capacity None: it has no such map. annotation: ours, to
+    the letter, None if it has none. conditions: how many it has, None: it has no list.
+    """
+
+    name: str
+    uid: str
+    capacity: Mapping[str, str] | None
+    allocatable: Mapping[str, str]
+    has_annotations: bool
+    annotation: str | None
+    conditions: int | None
+    condition: Condition | None
+    machine_id: str = ""
+    heartbeat: str = ""  # lastHeartbeatTime of the Ready condition, as written
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What is to happen to one name. action: set, remove, keep, hold or refuse; old, new: quantities, None: absent."""
+
+    name: str
+    action: str
+    old: str | None
+    new: str | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """All that is to happen to a Node, and the one JSON Patch that does it (empty: nothing is written).
+
+    published: the record after it. newly_refused: those that the Node's condition did not name yet.
+    """
+
+    node: str
+    changes: tuple[Change, ...]
+    patch: tuple[Mapping[str, object], ...]
+    published: Mapping[str, int]
+    unknown: tuple[str, ...] = ()
+    refused: tuple[str, ...] = ()
+    newly_refused: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """What is told of a Node to those who look at it. type: Normal or Warning."""
+
+    type: str
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What the configuration says beside the resources. Durations in seconds."""
+
+    kubeconfig: str | None = None
+    node_name: str | None = None
+    observe: bool = False
+    condition: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """The merged configuration. broken: resources that can't be read for a mistake -> the mistake; they are unknown.
+
+    complete: every file could be parsed. Else nothing may be removed: the missing part may name it.
+    """
+
+    resources: tuple[Resource, ...] = ()
+    settings: Settings = Settings()
+    broken: Mapping[str, str] = field(default_factory=dict)
+    complete: bool = True

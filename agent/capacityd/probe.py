@@ -1,0 +1,184 @@
+"""Reads all resources, each in a forked child of its own with a deadline and a memory limit.
+
+So a detector that hangs in the kernel, dies, leaks or leaves children behind costs its own resource its reading, which
+is then unknown, and no other. Children hand their reading back through a pipe.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource as limits
+import select
+import signal
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from capacityd.detectors import load
+from capacityd.host import Host, printable
+from capacityd.model import (
+    Absent,
+    Config,
+    Evidence,
+    Quantity,
+    Reading,
+    Rejection,
+    Resource,
+    Unknown,
+    ValueDetector,
+)
+from capacityd.reading import read_resource
+
+DEADLINE = 10.0
+"""Seconds that a detector may take; one with a timeout setting may take that and a little more."""
+
+MEMORY = 512 * 1024 * 1024
+"""Bytes of private memory (RLIMIT_DATA) for a detector and for each program that it starts. Not RLIMIT_AS: programs in
+Go and Java reserve far more address space than they use."""
+
+_AT_ONCE = 8
+_MARGIN = 2.0
+
+
+@dataclass(slots=True)
+class _Child:
+    resource: Resource
+    pid: int
+    pipe: int
+    deadline: float
+    allowed: float
+    said: bytearray = field(default_factory=bytearray)
+
+
+def probe(config: Config, host: Host, node_name: str, explain: bool = False) -> dict[str, Reading]:
+    """The reading of every configured resource by name; those that have a mistake in the configuration are unknown."""
+    readings: dict[str, Reading] = {name: Unknown(f"configuration: {why}") for name, why in config.broken.items()}
+    waiting = list(reversed(config.resources))
+    running: dict[int, _Child] = {}
+    spawns = any(_spawns(r) for r in config.resources)
+    if spawns:
+        from capacityd.host.program import adopt_orphans, end_children
+
+        adopt_orphans()
+    try:
+        while waiting or running:
+            while waiting and len(running) < _AT_ONCE:
+                child = _start(waiting.pop(), host, node_name, explain)
+                running[child.pipe] = child
+            for child in _wait(running):
+                del running[child.pipe]
+                readings[child.resource.name] = _end(child)
+    finally:
+        for child in running.values():
+            _kill(child)
+        if spawns:
+            end_children(time.monotonic() + 1)
+    return {name: readings[name] for name in sorted(readings)}
+
+
+def _spawns(resource: Resource) -> bool:
+    detector = load(resource.detector)
+    return isinstance(detector, ValueDetector) and detector.spawns
+
+
+def _start(resource: Resource, host: Host, node_name: str, explain: bool) -> _Child:
+    timeouts = [t for table in resource.tables if isinstance(t := table.settings.get("timeout"), float)]
+    allowed = sum(timeouts) + _MARGIN if timeouts else DEADLINE
+    ours, theirs = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.close(ours)
+        _be_child(resource, host, node_name, explain, theirs)
+    os.close(theirs)
+    os.set_blocking(ours, False)
+    return _Child(resource, pid, ours, time.monotonic() + allowed, allowed)
+
+
+def _be_child(resource: Resource, host: Host, node_name: str, explain: bool, pipe: int) -> None:
+    """Never returns."""
+    try:
+        os.setpgid(0, 0)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_DFL)
+        _, hard = limits.getrlimit(limits.RLIMIT_DATA)
+        most = MEMORY if hard == limits.RLIM_INFINITY else min(MEMORY, hard)
+        limits.setrlimit(limits.RLIMIT_DATA, (most, most))
+        try:
+            reading = read_resource(resource, host, node_name, explain)
+        except MemoryError:
+            reading = Unknown(f"the detector {resource.detector} needed more than {MEMORY >> 20} MiB of memory")
+        except Exception as e:  # noqa: BLE001  # the one place: a defect in a detector must not take the other resources along
+            reading = Unknown(f"the detector {resource.detector} failed: {type(e).__name__}: {printable(str(e))}")
+        data = json.dumps(_packed(reading)).encode()
+        while data:
+            data = data[os.write(pipe, data) :]
+    finally:
+        os._exit(0)
+
+
+def _wait(running: Mapping[int, _Child]) -> list[_Child]:
+    """Those that have closed their pipe, or whose time is up."""
+    poll = select.poll()
+    for pipe in running:
+        poll.register(pipe, select.POLLIN)
+    left = min(child.deadline for child in running.values()) - time.monotonic()
+    ended = []
+    for pipe, _ in poll.poll(max(0.0, left) * 1000 + 1):
+        piece = os.read(pipe, 1 << 20)
+        running[pipe].said += piece
+        if not piece:
+            ended.append(running[pipe])
+    now = time.monotonic()
+    return ended + [c for c in running.values() if c not in ended and c.deadline <= now]
+
+
+def _end(child: _Child) -> Reading:
+    late = child.deadline <= time.monotonic()
+    status = _kill(child)
+    if child.said:
+        try:
+            return _unpacked(json.loads(child.said))
+        except (ValueError, TypeError):
+            pass  # it died while it wrote
+    name = child.resource.detector
+    if late:
+        return Unknown(f"the detector {name} did not end within {child.allowed:g} s")
+    if status is not None and os.WIFSIGNALED(status):
+        number = os.WTERMSIG(status)
+        return Unknown(f"the detector {name} was killed by signal {number} ({signal.Signals(number).name})")
+    return Unknown(f"the detector {name} ended without a reading")
+
+
+def _kill(child: _Child) -> int | None:
+    """Ends a child and all in its process group. One in an uninterruptible sleep is left to the kernel."""
+    os.close(child.pipe)
+    pidfd = os.pidfd_open(child.pid)
+    try:
+        try:
+            os.killpg(child.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            signal.pidfd_send_signal(pidfd, signal.SIGKILL)  # it has not made its group yet, or it is over
+        poll = select.poll()
+        poll.register(pidfd, select.POLLIN)
+        return os.waitpid(child.pid, 0)[1] if poll.poll(1000) else None
+    finally:
+        os.close(pidfd)
+
+
+def _packed(reading: Reading) -> list[object]:
+    """A reading as JSON can hold it."""
+    rejections = [(r.device, r.reason) for r in reading.rejections]
+    if isinstance(reading, Quantity):
+        evidence = [(e.device, e.contributes, e.note) for e in reading.evidence]
+        return ["quantity", reading.value, evidence, reading.warning, rejections]
+    return ["absent" if isinstance(reading, Absent) else "unknown", reading.reason, rejections]
+
+
+def _unpacked(packed: Any) -> Reading:
+    outcome, said, *rest = packed
+    rejections = tuple(Rejection(*r) for r in rest[-1])
+    if outcome == "quantity":
+        return Quantity(said, tuple(Evidence(*e) for e in rest[0]), rejections, rest[1])
+    return Absent(said, rejections) if outcome == "absent" else Unknown(said, rejections)

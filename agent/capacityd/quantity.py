@@ -1,0 +1,88 @@
+"""Kubernetes quantities, read and compared by value, and the names that extended resources may have.
+
+The API server stores "1000" as "1k", so text comparison is wrong; it validates no resource name at all, so we must.
+Rules: apimachinery's resource.Quantity, and IsExtendedResourceName of pkg/apis/core/v1/helper.
+"""
+
+from __future__ import annotations
+
+import re
+
+LARGEST = 2**63 - 1
+"""The largest quantity that the scheduler and the kubelet count with (int64); the API server itself takes more."""
+
+_QUANTITY = re.compile(r"([+-]?)([0-9]*)(?:\.([0-9]*))?(?:[eE]([+-]?[0-9]{1,4})|([numkMGTPE]|[KMGTPE]i|))")
+_TENS = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
+_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+_NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?")
+
+
+def parse_quantity(text: str) -> tuple[int, int]:
+    """A quantity as an exact (numerator, denominator) in lowest form of its notation; compare with same_quantity.
+
+    Raises ValueError when it isn't one.
+    """
+    match = _QUANTITY.fullmatch(text)
+    if match is None or not (match[2] or match[3]):
+        raise ValueError(f'"{text}" is not a quantity')
+    digits, fraction = match[2] + (match[3] or ""), len(match[3] or "")
+    number = int(digits) * (-1 if match[1] == "-" else 1)
+    suffix = match[5] or ""
+    if suffix.endswith("i"):
+        number *= 1024 ** ("KMGTPE".index(suffix[0]) + 1)
+        exponent = -fraction
+    else:
+        exponent = (int(match[4]) if match[4] else _TENS[suffix]) - fraction
+    return (number * 10**exponent, 1) if exponent >= 0 else (number, 10**-exponent)
+
+
+def same_quantity(text: str, number: int) -> bool:
+    """Whether a stored quantity is this whole number, however it is spelt. What can't be read is not."""
+    try:
+        numerator, denominator = parse_quantity(text)
+    except ValueError:
+        return False
+    return numerator == number * denominator
+
+
+def whole_quantity(text: str) -> int | None:
+    """The whole number that a stored quantity is, None if it is none."""
+    try:
+        numerator, denominator = parse_quantity(text)
+    except ValueError:
+        return None
+    return numerator // denominator if numerator % denominator == 0 else None
+
+
+def whole_number(text: str) -> int:
+    """A whole number from 0 to LARGEST in plain digits. Raises ValueError whose message quotes the text."""
+    if not text:
+        raise ValueError("nothing where a whole number was expected")
+    if not (text.isascii() and text.isdigit()):
+        raise ValueError(f'"{text if len(text) <= 60 else text[:57] + "..."}" is not a whole number from 0 up')
+    if len(text) > 30 or int(text) > LARGEST:
+        raise ValueError(f"{text[:30]} is more than Kubernetes can count ({LARGEST})")
+    return int(text)
+
+
+def name_problem(name: str) -> str:
+    """Why a name is none of an extended resource, as the end of a sentence; "" for a good name."""
+    domain, slash, rest = name.partition("/")
+    if not slash:
+        return 'needs a domain of yours and a slash, as in "example.com/dongle"'
+    if "/" in rest:
+        return "may hold only one slash"
+    if "kubernetes.io/" in name:
+        return "is in a domain that Kubernetes keeps for itself; take one of yours"
+    if domain.startswith("requests."):
+        return 'may not begin with "requests."'
+    if len(domain) > 244:
+        return f"has a domain of {len(domain)} characters; 244 is the most"
+    if not all(_LABEL.fullmatch(label) and len(label) <= 253 for label in domain.split(".")):
+        lower = ", in lower case" if domain != domain.lower() else ""
+        return f'has the domain "{domain}"; it must be a DNS name of letters a-z, digits and "-"{lower}'
+    if not rest or len(rest) > 63:
+        return f"has {len(rest)} characters after the slash; it must have 1 to 63"
+    if not _NAME.fullmatch(rest):
+        return f'has "{rest}" after the slash; letters, digits, "-", "_", "." may stand there, not "-_." at the ends'
+    return ""

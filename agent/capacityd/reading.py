@@ -1,0 +1,155 @@
+"""One resource's reading from the machine: which devices count, for how much, and the quantity they make.
+
+Quantity = floor(reduce(measure x slots) - reserve), at least 0, in exact whole-number arithmetic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from capacityd.detectors import load
+from capacityd.errors import HostError
+from capacityd.host import Host
+from capacityd.kinds import Glob, Test
+from capacityd.match import Verdict, holds, judge
+from capacityd.model import (
+    Absent,
+    Device,
+    DeviceDetector,
+    Evidence,
+    Quantity,
+    Reading,
+    Rejection,
+    Resource,
+    Unknown,
+    Value,
+    ValueDetector,
+)
+from capacityd.quantity import LARGEST
+
+
+def read_resource(resource: Resource, host: Host, node_name: str, explain: bool = False) -> Reading:
+    """The reading of one resource. explain: also which devices did not count, and why.
+
+    Never raises HostError: what can't be read makes the resource unknown.
+    """
+    try:
+        concerns = holds(resource.when, lambda key: _machine_value(host, node_name, resource.when, key))
+        if concerns.counts is None:
+            return Unknown(f"when: {concerns.reason}")
+        if not concerns.counts:
+            return Absent(f"does not concern this machine: {concerns.reason}")
+        detector = load(resource.detector)
+        if isinstance(detector, ValueDetector):
+            return _read_values(resource, detector, host)
+        return _read_devices(resource, detector, host, explain)
+    except HostError as e:
+        return Unknown(str(e))
+
+
+def value_of(host: Host, detector: DeviceDetector, device: Device, key: str) -> Value:
+    """What a device says under a key, attributes.NAME and properties.NAME included. Raises HostError."""
+    group, _, name = key.partition(".")
+    if group == "attributes" and name:
+        return host.text(f"{device.path}/{name}")
+    if group == "properties" and name:
+        return host.properties(device.path).get(name)
+    return detector.keys[key].read(host, device)
+
+
+def _machine_value(host: Host, node_name: str, when: tuple[Test, ...], key: str) -> Value:
+    """What the machine says under a key of "when"."""
+    group, _, name = key.partition(".")
+    if group == "dmi":
+        return host.text(f"/sys/class/dmi/id/{name}")
+    if group == "devicetree":
+        return tuple(host.lines(f"/proc/device-tree/{name}"))
+    if group == "path":
+        asked = [p.pattern for test in when if test.key == key for p in test.patterns if isinstance(p, Glob)]
+        return tuple(path for path in asked if host.resolve(path))
+    return host.arch() if group == "arch" else node_name
+
+
+def _read_values(resource: Resource, detector: ValueDetector, host: Host) -> Reading:
+    found = [detector.read(host, table.settings) for table in resource.tables]
+    return _quantity(resource, [(e, int(e.contributes)) for e in found], ())
+
+
+def _read_devices(resource: Resource, detector: DeviceDetector, host: Host, explain: bool) -> Reading:
+    counted: list[tuple[Evidence, int]] = []
+    rejections: list[Rejection] = []
+    doubts: list[str] = []
+    seen = 0
+    for device in detector.find(host):
+        seen += 1
+        read = _reader(host, detector, device)
+        verdict = judge(resource.tables, resource.excepts, read)
+        if verdict.counts:
+            verdict = _measure(resource, device, read, counted)
+        if verdict.counts is None and host.resolve(device.path) is None:
+            verdict = Verdict(False, "went away while it was looked at")
+        if verdict.counts is None:
+            doubts.append(f"{device.name}: {verdict.reason}")
+        elif not verdict.counts and explain:
+            rejections.append(Rejection(device.name, verdict.reason))
+    if doubts:
+        more = f" (and {len(doubts) - 1} more)" if len(doubts) > 1 else ""
+        return Unknown(doubts[0] + more, tuple(rejections))
+    if not counted:
+        none = (
+            f"none of {seen} {detector.name} devices matches" if seen else f"the machine has no {detector.name} device"
+        )
+        return Absent(none, tuple(rejections))
+    return _quantity(resource, counted, tuple(rejections))
+
+
+def _reader(host: Host, detector: DeviceDetector, device: Device) -> Callable[[str], Value]:
+    """Reads each key at most once: several tables may ask for it, and it may change in between."""
+    known: dict[str, Value] = {}
+
+    def read(key: str) -> Value:
+        if key not in known:
+            known[key] = value_of(host, detector, device, key)
+        return known[key]
+
+    return read
+
+
+def _measure(
+    resource: Resource, device: Device, read: Callable[[str], Value], counted: list[tuple[Evidence, int]]
+) -> Verdict:
+    """Adds a device that matches to those counted, or says why it can't be known for how much."""
+    note, value = "", 1
+    if resource.measure is not None:
+        try:
+            measured = read(resource.measure)
+            reason = f"has no {resource.measure}"
+        except HostError as e:
+            measured, reason = None, str(e)
+        if not isinstance(measured, int):
+            if resource.fallback is None:
+                return Verdict(None, f"{reason}; fallback says what it counts for then")
+            measured, note = resource.fallback, f"fallback: {reason}"
+        value = measured
+    factor = resource.unit.factor if resource.unit else 1
+    share = value * resource.slots
+    contributes = share // factor if share % factor == 0 else round(share / factor, 3)
+    counted.append((Evidence(device.name, contributes, note), share))
+    return Verdict(True)
+
+
+def _quantity(resource: Resource, counted: list[tuple[Evidence, int]], rejections: tuple[Rejection, ...]) -> Reading:
+    shares = [share for _, share in counted]
+    total = sum(shares) if resource.reduce == "sum" else min(shares) if resource.reduce == "min" else max(shares)
+    factor = resource.unit.factor if resource.unit else 1
+    part, whole = resource.reserve.share
+    # total/factor - reserve, with the share of the total taken off first, rounded down once at the end
+    value = (total * (whole - part) - resource.reserve.units * factor * whole) // (factor * whole)
+    evidence = tuple(e for e, _ in counted)
+    if value > LARGEST:
+        return Unknown(f"{value} is more than Kubernetes can count; take a larger unit", rejections)
+    warning = ""
+    if value <= 0:
+        unit = f" {resource.unit.name}" if resource.unit else ""
+        warning = f"what was found is less than 1{unit} after the reserve, so 0 is published" if total else ""
+    return Quantity(max(0, value), evidence, rejections, warning)

@@ -25,7 +25,7 @@ UNITS: dict[str, dict[str, int]] = {
 }
 """Dimension -> unit -> how many base units (bytes, bit/s) it has. A plain number has no unit."""
 
-_AMOUNT = re.compile(r"(>=|<=|>|<|=|)\s*([0-9]+)(?:\.([0-9]+))?\s*([A-Za-z/]*)")
+_AMOUNT = re.compile(r"(>=|<=|>|<|=|)\s*([0-9]{1,20})(?:\.([0-9]{1,20}))?\s*([A-Za-z/]*)")
 _GLOB = frozenset("*?[")
 
 
@@ -124,7 +124,12 @@ class HexId:
     prefix: bool = False
 
     def parse(self, raw: object) -> tuple[Pattern, ...]:
-        return tuple(self._pattern(s) for s in _strings(raw, "an id of hexadecimal digits"))
+        what = "an id of hexadecimal digits"
+        for item in raw if isinstance(raw, list) else [raw]:
+            if isinstance(item, int) and not isinstance(item, bool):  # how it was written can't be told any more
+                other = f"{item:0{2 if self.prefix else self.digits}x}"
+                raise ValueError(f'must be {what} in quotes: "{item}", or "{other}" if it was written 0x{other}')
+        return tuple(self._pattern(s) for s in _strings(raw, what))
 
     def _pattern(self, written: str) -> Pattern:
         text = written.lower().removeprefix("0x")

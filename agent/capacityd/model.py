@@ -11,9 +11,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
-    from capacityd.host import Host
+    from capacityd.host import Host, System
     from capacityd.kinds import Key, Test, Unit
     from capacityd.settings import Setting
+
+ANNOTATION = "capacityd/published"
+"""The annotation on the Node that records what we published: JSON, name -> quantity."""
+
+CONDITION = "CapacityPublished"
+"""The type of our Node condition."""
 
 Value: TypeAlias = "str | int | bool | tuple[str, ...] | None"
 """What a device says under one key. None or "": it has no such thing. A tuple: it has several (any may match)."""
@@ -21,10 +27,15 @@ Value: TypeAlias = "str | int | bool | tuple[str, ...] | None"
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """One thing that a detector can count. path: where it is on the machine; name: what people call it."""
+    """One thing that a detector can count. path: where it is on the machine; name: what people call it.
+
+    system: which devices of the same look the machine itself stands on; worked out once for all of them, and only when
+    somebody asks, because it reads every mount or route. None: the detector has no such notion.
+    """
 
     path: str
     name: str
+    system: Callable[[], System] | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +44,8 @@ class DeviceDetector:
 
     find yields every candidate. keys: name -> what it holds and how it is read; one of kind Amount is a measure too.
     defaults: tests (as in TOML) that hold unless the table names that key. identity: the keys that tell one device from
-    others, best first; alike: those that all devices of its kind share. subsystems: udev's, whose events call for a
+    others: taken in this order, missing ones left out, until only this device matches; alike: those that all devices
+    of its kind share. subsystems: udev's, whose events call for a
     new look; links: whether rtnetlink's link changes do too.
     """
 
@@ -176,7 +188,7 @@ class NodeState:
     conditions: int | None
     condition: Condition | None
     machine_id: str = ""
-    heartbeat: str = ""  # lastHeartbeatTime of the Ready condition, as written
+    heartbeat: float | None = None  # lastHeartbeatTime of the Ready condition, seconds since the epoch
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +207,7 @@ class Plan:
     """All that is to happen to a Node, and the one JSON Patch that does it (empty: nothing is written).
 
     published: the record after it. newly_refused: those that the Node's condition did not name yet.
+    lower_since: name -> since when (seconds of uptime) its reading is lower than what the Node says.
     """
 
     node: str
@@ -204,6 +217,7 @@ class Plan:
     unknown: tuple[str, ...] = ()
     refused: tuple[str, ...] = ()
     newly_refused: tuple[str, ...] = ()
+    lower_since: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,6 +237,9 @@ class Settings:
     node_name: str | None = None
     observe: bool = False
     condition: bool = True
+    lower_after: float = 10.0
+    lower_after_boot: float = 60.0
+    recheck: float = 3600.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,7 +59,7 @@ def probe(config: Config, host: Host, node_name: str, explain: bool = False) -> 
     running: dict[int, _Child] = {}
     spawns = any(_spawns(r) for r in config.resources)
     if spawns:
-        from capacityd.host.program import adopt_orphans, end_children
+        from capacityd.orphans import adopt_orphans, end_children
 
         adopt_orphans()
     try:
@@ -78,14 +78,20 @@ def probe(config: Config, host: Host, node_name: str, explain: bool = False) -> 
     return {name: readings[name] for name in sorted(readings)}
 
 
+def allowed_seconds(resource: Resource) -> float:
+    """How long the reading of a resource may take."""
+    timeouts = [t for table in resource.tables if isinstance(t := table.settings.get("timeout"), float)]
+    # Programs run one after another, and each gets a second to be ended with all that it started.
+    return sum(t + 1 for t in timeouts) + _MARGIN if timeouts else DEADLINE
+
+
 def _spawns(resource: Resource) -> bool:
     detector = load(resource.detector)
     return isinstance(detector, ValueDetector) and detector.spawns
 
 
 def _start(resource: Resource, host: Host, node_name: str, explain: bool) -> _Child:
-    timeouts = [t for table in resource.tables if isinstance(t := table.settings.get("timeout"), float)]
-    allowed = sum(timeouts) + _MARGIN if timeouts else DEADLINE
+    allowed = allowed_seconds(resource)
     ours, theirs = os.pipe()
     pid = os.fork()
     if pid == 0:

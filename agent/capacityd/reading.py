@@ -85,7 +85,7 @@ def _read_devices(resource: Resource, detector: DeviceDetector, host: Host, expl
         read = _reader(host, detector, device)
         verdict = judge(resource.tables, resource.excepts, read)
         if verdict.counts:
-            verdict = _measure(resource, device, read, counted)
+            verdict = _measure(host, resource, device, read, counted)
         if verdict.counts is None and host.resolve(device.path) is None:
             verdict = Verdict(False, "went away while it was looked at")
         if verdict.counts is None:
@@ -116,7 +116,7 @@ def _reader(host: Host, detector: DeviceDetector, device: Device) -> Callable[[s
 
 
 def _measure(
-    resource: Resource, device: Device, read: Callable[[str], Value], counted: list[tuple[Evidence, int]]
+    host: Host, resource: Resource, device: Device, read: Callable[[str], Value], counted: list[tuple[Evidence, int]]
 ) -> Verdict:
     """Adds a device that matches to those counted, or says why it can't be known for how much."""
     note, value = "", 1
@@ -127,7 +127,7 @@ def _measure(
         except HostError as e:
             measured, reason = None, str(e)
         if not isinstance(measured, int):
-            if resource.fallback is None:
+            if resource.fallback is None or host.resolve(device.path) is None:
                 return Verdict(None, f"{reason}; fallback says what it counts for then")
             measured, note = resource.fallback, f"fallback: {reason}"
         value = measured

@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from capacityd.kinds import said
 
-_DURATION = re.compile(r"([0-9]+)\s*(ms|s|min|m|h|d)")
+_DURATION = re.compile(r"([0-9]{1,12})\s*(ms|s|min|m|h|d)")
 _SECONDS = {"ms": 0.001, "s": 1, "min": 60, "m": 60, "h": 3600, "d": 86400}
 
 

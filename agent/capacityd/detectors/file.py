@@ -11,12 +11,15 @@ from capacityd.quantity import whole_number
 from capacityd.settings import Duration, FilePath, Setting
 
 _MOST = 4096
+_AHEAD = 60  # seconds that a clock may have been set back since the file was written
 
 
 def read(host: Host, settings: Mapping[str, object]) -> Evidence:
     """The number in the file. A missing file is unknown, not absent: what writes it may not have come that far."""
     path, most = str(settings["path"]), settings["max_age"]
     content = host.content(path, _MOST)
+    if isinstance(most, float) and content.age < -_AHEAD:
+        raise HostError(f"{path} is dated {-content.age:.0f} s ahead, so its age is unknown; is the clock right?")
     if isinstance(most, float) and content.age > most:
         raise HostError(f"{path} is {content.age:.0f} s old, max_age is {most:g} s; does its writer run?")
     try:

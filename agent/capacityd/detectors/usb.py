@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from capacityd.host import Host
+from capacityd.host import Host, last_name
 from capacityd.kinds import Flag, HexId, Key, Text
 from capacityd.model import Device, DeviceDetector, Value
 
@@ -35,13 +35,14 @@ def _classes(host: Host, device: Device) -> Value:
 
 
 def _class(host: Host, path: str, prefix: str) -> str:
-    parts = [host.text(f"{path}/{prefix}{part}") for part in ("Class", "SubClass", "Protocol")]
-    return "".join(part.lower() for part in parts if part)
+    parts = [host.text(f"{path}/{prefix}{part}") or "" for part in ("Class", "SubClass", "Protocol")]
+    return "".join(parts).lower() if all(parts) else ""
 
 
 def _drivers(host: Host, device: Device) -> Value:
+    """Drivers take interfaces; the device itself has the kernel's general "usb", which says nothing."""
     found = [host.resolve(f"{path}/driver") for path in [device.path, *_interfaces(host, device)]]
-    return tuple(sorted({path.rpartition("/")[2] for path in found if path}))
+    return tuple(sorted({name for path in found if (name := last_name(path)) and name != "usb"}))
 
 
 def _is_hub(host: Host, device: Device) -> Value:

@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from capacityd.errors import HostError
+
 
 @dataclass(frozen=True, slots=True)
 class Content:
@@ -26,6 +28,21 @@ class Output:
     status: int
     out: str
     err: str
+
+
+@dataclass(frozen=True, slots=True)
+class System:
+    """The names of the devices that the machine itself stands on. doubt: why there may be more, "" if all are told."""
+
+    names: frozenset[str]
+    doubt: str = ""
+
+    def has(self, name: str) -> bool:
+        """Whether this one is the system's. Raises HostError if that can't be told: a wrong "no" hands out the disk
+        or the link that the machine runs on."""
+        if name not in self.names and self.doubt:
+            raise HostError(self.doubt)
+        return name in self.names
 
 
 class Host(Protocol):
@@ -46,8 +63,11 @@ class Host(Protocol):
     def link_speeds(self, interface: str) -> Sequence[int]:
         """The speeds in bit/s of the link modes that an interface supports; empty if its driver names none."""
 
+    def default_interfaces(self) -> Sequence[str]:
+        """The names of the interfaces that default routes leave by."""
+
     def lines(self, path: str) -> Sequence[str]:
-        """A text file's lines, or what stands between its NUL bytes; nothing if there is no such file."""
+        """A text file's lines, or what stands between its NUL bytes, tabs as spaces; nothing if there is no such."""
 
     def content(self, path: str, most: int) -> Content:
         """A file of at most this many bytes; HostError also if it is missing."""
@@ -55,11 +75,29 @@ class Host(Protocol):
     def run(self, command: Sequence[str], timeout: float) -> Output:
         """Runs a program to its end, at most timeout seconds; nothing that it started is left afterwards."""
 
+    def changed(self, path: str) -> float | None:
+        """When a file or socket was made or changed (ctime), in seconds since the epoch; None if there is none."""
+
     def arch(self) -> str:
         """The machine's architecture as uname -m says it."""
 
     def hostname(self) -> str:
         """The machine's host name."""
+
+
+def whole(host: Host, path: str) -> int | None:
+    """The whole number that a small file holds, None if there is no such file. Raises HostError if it holds none."""
+    text = host.text(path)
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdigit() and len(text) <= 20):
+        raise HostError(f'{path} holds "{text[:60]}", not a whole number')
+    return int(text)
+
+
+def last_name(path: str | None) -> str | None:
+    """The last part of a path: the name of the driver or bus that a link in /sys leads to."""
+    return None if path is None else path.rpartition("/")[2]
 
 
 def machine_id(host: Host) -> str:
@@ -69,7 +107,11 @@ def machine_id(host: Host) -> str:
 
 def printable(raw: bytes | str) -> str:
     """Text as it may stand anywhere: what isn't printable becomes an escape."""
-    text = raw.decode("utf-8", "backslashreplace") if isinstance(raw, bytes) else raw
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode("ascii") for c in text)
+    text = raw.decode("utf-8", "surrogateescape") if isinstance(raw, bytes) else raw
+    return text if text.isprintable() else "".join(c if c.isprintable() else _escape(c) for c in text)
+
+
+def _escape(char: str) -> str:
+    if "\udc80" <= char <= "\udcff":  # a byte that was no UTF-8; names of files come with such, too
+        return f"\\x{ord(char) - 0xDC00:02x}"
+    return char.encode("unicode_escape", "surrogatepass").decode("ascii")

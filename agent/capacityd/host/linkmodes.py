@@ -12,6 +12,7 @@ import socket
 import struct
 
 from capacityd.errors import HostError
+from capacityd.host import printable
 
 _SIOCETHTOOL = 0x8946
 _GLINKSETTINGS = 0x4C
@@ -52,9 +53,7 @@ def speeds_of(mask: int) -> list[int]:
     known = sum(1 << bit for bit in [*by_bit, *_bits(_NO_SPEED)])
     if mask & ~known:
         bit = (mask & ~known).bit_length() - 1
-        raise HostError(
-            f"supports a link mode that this version does not know (bit {bit}); set fallback for the resource"
-        )
+        raise HostError(f"it supports a link mode that this version does not know (bit {bit})")
     return sorted({speed for bit, speed in by_bit.items() if mask >> bit & 1})
 
 
@@ -66,9 +65,8 @@ def supported_modes(interface: str) -> int:
             words = -struct.unpack_from("b", _ask(s, interface, 0), 18)[0]
             return int.from_bytes(_ask(s, interface, words)[_HEAD : _HEAD + 4 * words], "little") if words > 0 else 0
         except OSError as e:
-            raise HostError(
-                f"the kernel does not tell the link modes of {interface}: {os.strerror(e.errno or 0)}", e.errno
-            ) from e
+            why = os.strerror(e.errno or 0)
+            raise HostError(f"the kernel does not tell the link modes of {printable(interface)}: {why}", e.errno) from e
 
 
 def _ask(s: socket.socket, interface: str, words: int) -> bytes:
@@ -80,6 +78,6 @@ def _ask(s: socket.socket, interface: str, words: int) -> bytes:
 
     data = array("B", buffer)
     address, _ = data.buffer_info()
-    request = struct.pack("16sP16x", interface.encode()[:15], address)
+    request = struct.pack("16sP16x", os.fsencode(interface)[:15], address)
     fcntl.ioctl(s.fileno(), _SIOCETHTOOL, request)
     return data.tobytes()

@@ -14,6 +14,7 @@ from capacityd.host import Content, Output, printable
 _MOST = 65536
 _MOST_LINES = 16 * 1024 * 1024  # a router's table of routes
 _GONE = (errno.ENOENT, errno.ENOTDIR, errno.ENODEV, errno.ENXIO)
+_NO_TEXT = (*_GONE, errno.EISDIR)
 
 
 class LiveHost:
@@ -31,7 +32,7 @@ class LiveHost:
         try:
             raw = _read(path, _MOST)
         except OSError as e:
-            if e.errno in _GONE:
+            if e.errno in _NO_TEXT:
                 return None
             raise _unreadable(path, e) from e
         if len(raw) > _MOST:
@@ -47,14 +48,21 @@ class LiveHost:
             raise _unreadable(path, e) from e
 
     def properties(self, device: str) -> Mapping[str, str]:
-        import pyudev  # 4 MiB and 10 ms that most configurations don't need
-
         try:
-            found = pyudev.Devices.from_sys_path(pyudev.Context(), os.path.realpath(device)).properties
+            import pyudev  # 4 MiB and 10 ms that most configurations don't need
+        except ImportError as e:
+            raise HostError(f"udev's properties can't be read: {e}") from e
+        try:
+            known = pyudev.Devices.from_sys_path(pyudev.Context(), os.path.realpath(device))
+            found = known.properties
+            # Before its rules ran, and where no udevd runs, a property is not missing but unknown. Of a device without
+            # a node and an interface number (PCI) udevd keeps no entry if it found nothing to say.
+            if not known.is_initialized and ("MAJOR" in found or "IFINDEX" in found):
+                raise HostError(f"udev has not looked at {device} (yet)")
             return {printable(name): _property(found, name) for name in found}
         except pyudev.DeviceNotFoundError as e:
             raise HostError(f"udev does not know {device}", errno.ENOENT) from e
-        except (OSError, ImportError) as e:
+        except (OSError, UnicodeDecodeError) as e:
             raise HostError(f"udev's properties of {device} could not be read: {e}") from e
 
     def link_speeds(self, interface: str) -> Sequence[int]:
@@ -62,16 +70,21 @@ class LiveHost:
 
         return speeds_of(supported_modes(interface))
 
+    def default_interfaces(self) -> Sequence[str]:
+        from capacityd.host.routes import default_interfaces
+
+        return default_interfaces()
+
     def lines(self, path: str) -> Sequence[str]:
         try:
             raw = _read(path, _MOST_LINES)
         except OSError as e:
-            if e.errno in _GONE:
+            if e.errno in _NO_TEXT:
                 return ()
             raise _unreadable(path, e) from e
         if len(raw) > _MOST_LINES:
             raise HostError(f"{path} holds more than {_MOST_LINES} bytes")
-        return [printable(line) for line in raw.replace(b"\0", b"\n").split(b"\n") if line]
+        return [printable(line) for line in raw.replace(b"\0", b"\n").replace(b"\t", b" ").split(b"\n") if line]
 
     def content(self, path: str, most: int) -> Content:
         try:
@@ -81,7 +94,7 @@ class LiveHost:
                 status = os.fstat(fd)
                 if not stat.S_ISREG(status.st_mode):
                     raise HostError(f"{path} is not a regular file")
-                raw = os.read(fd, most + 1)
+                raw = _take(fd, most)
             finally:
                 os.close(fd)
         except OSError as e:
@@ -95,6 +108,14 @@ class LiveHost:
 
         return run(command, timeout)
 
+    def changed(self, path: str) -> float | None:
+        try:
+            return os.stat(path).st_ctime
+        except OSError as e:
+            if e.errno in _GONE:
+                return None
+            raise _unreadable(path, e) from e
+
     def arch(self) -> str:
         return os.uname().machine
 
@@ -106,12 +127,16 @@ def _read(path: str, most: int) -> bytes:
     """At most one byte more than most, so that the caller sees that there was more."""
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     try:
-        found = os.read(fd, most + 1)
-        while found and len(found) <= most and (more := os.read(fd, most + 1 - len(found))):
-            found += more
-        return found
+        return _take(fd, most)
     finally:
         os.close(fd)
+
+
+def _take(fd: int, most: int) -> bytes:
+    found = os.read(fd, most + 1)
+    while found and len(found) <= most and (more := os.read(fd, most + 1 - len(found))):
+        found += more
+    return found
 
 
 def _unreadable(path: str, e: OSError) -> HostError:

@@ -2,58 +2,18 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import select
-import signal
 import subprocess
 import time
 from collections.abc import Sequence
 
 from capacityd.errors import HostError
 from capacityd.host import Output, printable
+from capacityd.orphans import adopt_orphans, end_children
 
 _MOST = 65536
 _ENVIRONMENT = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8"}
-_PR_SET_CHILD_SUBREAPER = 36
-
-
-def adopt_orphans() -> None:
-    """From now on what outlives its parent, below this process, becomes our child: then it can be ended and reaped."""
-    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-
-
-def end_children(deadline: float) -> None:
-    """Kills and reaps all children until none is left, or until the deadline (time.monotonic()).
-
-    One in an uninterruptible sleep ends when the kernel lets it; we don't wait for that.
-    """
-    while time.monotonic() < deadline:
-        for child in _children():
-            try:
-                os.kill(child, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
-        try:
-            while os.waitpid(-1, os.WNOHANG)[0]:
-                pass
-        except ChildProcessError:
-            return
-        select.select([], [], [], 0.005)
-
-
-def _children() -> list[int]:
-    found = []
-    for entry in os.listdir("/proc"):
-        if entry.isdigit():
-            try:
-                with open(f"/proc/{entry}/stat", "rb") as f:
-                    parent = int(f.read().rpartition(b")")[2].split()[1])
-            except (OSError, ValueError, IndexError):
-                continue
-            if parent == os.getpid():
-                found.append(int(entry))
-    return found
 
 
 def run(command: Sequence[str], timeout: float) -> Output:
@@ -105,7 +65,7 @@ def _collect(process: subprocess.Popen[bytes], name: str, deadline: float, timeo
         while True:
             left = deadline - time.monotonic()
             ready = {fd for fd, _ in poll.poll(max(0.0, left) * 1000)}
-            if not ready:
+            if left < 0 or not ready:
                 raise HostError(f"{name} did not end within {timeout:g} s")
             # What a program leaves behind may hold the pipes open for ever: its own end counts, not theirs.
             last = ended in ready

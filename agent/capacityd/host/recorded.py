@@ -1,8 +1,9 @@
 """A recorded machine: the files, links, udev properties and answers of another machine, held in memory.
 
 A recording is JSON: {"files": {PATH: TEXT}, "links": {PATH: TARGET}, "errors": {PATH: ERRNO-NAME},
-"properties": {PATH: {NAME: VALUE}}, "link_speeds": {INTERFACE: [BIT/S]}, "ages": {PATH: SECONDS},
-"programs": {COMMAND-AS-JSON: [STATUS, OUT, ERR]}, "arch": TEXT, "hostname": TEXT}; every part may be missing.
+"properties": {PATH: {NAME: VALUE}}, "link_speeds": {INTERFACE: [BIT/S]}, "default_interfaces": [NAME],
+"ages": {PATH: SECONDS}, "programs": {COMMAND-AS-JSON: [STATUS, OUT, ERR]}, "arch": TEXT,
+"hostname": TEXT}; every part may be missing.
 """
 
 from __future__ import annotations
@@ -16,7 +17,20 @@ from typing import Any
 from capacityd.errors import HostError, UsageError
 from capacityd.host import Content, Output, printable
 
-_PARTS = ("files", "links", "errors", "properties", "link_speeds", "ages", "programs", "arch", "hostname")
+_MOST = 65536
+_GONE = (errno.ENOENT, errno.ENOTDIR, errno.ENODEV, errno.ENXIO)
+_PARTS = (
+    "files",
+    "links",
+    "errors",
+    "properties",
+    "link_speeds",
+    "default_interfaces",
+    "ages",
+    "programs",
+    "arch",
+    "hostname",
+)
 
 
 def load(path: str) -> RecordedHost:
@@ -50,15 +64,21 @@ class RecordedHost:
                 folder, _, name = folder.rpartition("/")
 
     def names(self, folder: str) -> Sequence[str]:
-        return sorted(self._folders.get(self._known(folder), ()))
+        real = self._real(folder)
+        if real not in self._folders and folder.startswith("/sys/") and "/sys/devices" not in self._folders:
+            raise HostError(f"{folder} does not exist", errno.ENOENT)  # the machine was recorded without a sysfs
+        return sorted(self._folders.get(real or "", ()))
 
     def text(self, path: str) -> str | None:
-        found = self._files.get(self._known(path))
+        found = self._files.get(self._real(path) or "")
+        if found is not None and len(found.encode("utf-8", "surrogatepass")) > _MOST:
+            raise HostError(f"{path} holds more than {_MOST} bytes")
         return None if found is None else printable(found.strip(" \t\n\0"))
 
     def resolve(self, path: str) -> str | None:
-        real = self._known(path)
-        return real if real in self._folders or real in self._files or real in self._properties else None
+        real = self._real(path)
+        known = real in self._folders or real in self._files or real in self._properties
+        return real if known else None
 
     def properties(self, device: str) -> Mapping[str, str]:
         return {printable(k): printable(v) for k, v in self._properties.get(self._known(device), {}).items()}
@@ -69,15 +89,21 @@ class RecordedHost:
             raise HostError(f"the recording does not tell the link modes of {interface}", errno.ENODEV)
         return found
 
+    def default_interfaces(self) -> Sequence[str]:
+        found: Sequence[str] | None = self._recording.get("default_interfaces")
+        if found is None:
+            raise HostError("the recording does not tell the default routes")
+        return found
+
     def lines(self, path: str) -> Sequence[str]:
-        found = self._files.get(self._known(path), "")
-        return [printable(line) for line in found.replace("\0", "\n").split("\n") if line]
+        found = self._files.get(self._real(path) or "", "")
+        return [printable(line) for line in found.replace("\0", "\n").replace("\t", " ").split("\n") if line]
 
     def content(self, path: str, most: int) -> Content:
         found = self._files.get(self._known(path))
         if found is None:
             raise HostError(f"{path} does not exist", errno.ENOENT)
-        if len(found.encode()) > most:
+        if len(found.encode("utf-8", "surrogatepass")) > most:
             raise HostError(f"{path} holds more than {most} bytes")
         return Content(printable(found.strip()), float(self._recording.get("ages", {}).get(path, 0)))
 
@@ -87,11 +113,23 @@ class RecordedHost:
             raise HostError(f"the recording does not tell what {command[0]} says")
         return Output(int(found[0]), printable(found[1].strip()), printable(found[2].strip()))
 
+    def changed(self, path: str) -> float | None:
+        return None  # a recording is of hardware; no kubelet runs on it
+
     def arch(self) -> str:
         return str(self._recording.get("arch", "x86_64"))
 
     def hostname(self) -> str:
         return str(self._recording.get("hostname", "recorded"))
+
+    def _real(self, path: str) -> str | None:
+        """As _known, but None where the kernel says that there is no such thing."""
+        try:
+            return self._known(path)
+        except HostError as e:
+            if e.errno in _GONE:
+                return None
+            raise
 
     def _known(self, path: str) -> str:
         """The path with every link in it followed. Raises HostError where the recording has an error."""

@@ -1,0 +1,74 @@
+# The two commands of the project, run and test, and those that its developers use.
+# Everything that a bare Debian machine lacks is installed by them: packages by apt, tools into .venv.
+
+PYTHON := /usr/bin/python3
+DEMO_NODE := build/node.json
+
+# What the agent itself needs, from the distribution, as the .deb does; and what its tests and tools need beside that.
+RUN_PACKAGES := python3 python3-jsonpatch python3-kubernetes python3-psutil python3-pyudev python3-systemd python3-tomli
+TEST_PACKAGES := ca-certificates ethtool iproute2 openssl procps python3-venv udev util-linux
+
+CAPACITYD := PYTHONPATH=agent $(PYTHON) -P -m capacityd
+BIN := .venv/bin
+
+.PHONY: help run demo test check unit cluster docs lint types imports spelling format bench clean packages-run packages-test
+
+help:
+	@echo "make run    the main job with this machine's hardware, onto a Node kept in a file"
+	@echo "make demo   the same on a real local control plane with scheduler and kubelet"
+	@echo "make test   all tests        make check   lint, types and unit tests"
+	@echo "make bench  figures          make format  lay the code out"
+
+run: packages-run
+	@CAPACITYD="$(CAPACITYD)" NODE_FILE=$(DEMO_NODE) sh docs/tour/run.sh
+
+demo: .venv/ready
+	@$(BIN)/python -m tests.cluster.demo
+
+test: check cluster
+
+check: docs lint types imports spelling unit
+
+lint: .venv/ready
+	$(BIN)/ruff check --quiet
+	$(BIN)/ruff format --check --quiet
+
+types: .venv/ready
+	$(BIN)/mypy
+
+imports: .venv/ready
+	$(BIN)/lint-imports --no-cache
+
+spelling: .venv/ready
+	$(BIN)/codespell
+
+unit: .venv/ready
+	$(BIN)/pytest -q tests/unit
+
+cluster: .venv/ready
+	$(BIN)/pytest -q tests/cluster
+
+bench: .venv/ready
+	$(BIN)/python -m tests.bench
+
+docs: .venv/ready
+	$(BIN)/python -m tests.unit.tour
+
+format: .venv/ready
+	$(BIN)/ruff check --quiet --fix
+	$(BIN)/ruff format --quiet
+
+clean:
+	rm -rf build .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis
+
+packages-run:
+	@sh packaging/install-packages $(RUN_PACKAGES)
+
+packages-test:
+	@sh packaging/install-packages $(RUN_PACKAGES) $(TEST_PACKAGES)
+
+# The distribution's Python and libraries, so that what is tested is what the .deb runs on; the tools come from PyPI.
+.venv/ready: pyproject.toml | packages-test
+	$(PYTHON) -m venv --system-site-packages .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@

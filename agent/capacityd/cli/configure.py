@@ -1,0 +1,25 @@
+"""config: all mistakes of the configuration, or what it amounts to."""
+
+from __future__ import annotations
+
+import argparse
+
+from capacityd.cli.text import as_json
+
+
+def config(options: argparse.Namespace) -> int:
+    """check prints every mistake (exit status 2); show prints the merged result and which file each value is from."""
+    from capacityd.config import load, show, show_json
+
+    loaded = load(options.config)
+    if options.what == "check":
+        if options.json:
+            problems = [{"file": p.file, "table": p.table, "key": p.key, "message": p.message} for p in loaded.problems]
+            print(as_json({"files": list(loaded.files), "problems": problems}))
+            return 2 if problems else 0
+        loaded.require()
+        print(f"no mistakes: {len(loaded.config.resources)} resources from {len(loaded.files)} files")
+        return 0
+    loaded.require()
+    print(as_json(show_json(loaded)) if options.json else show(loaded).rstrip("\n"))
+    return 0

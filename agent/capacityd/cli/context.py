@@ -1,0 +1,64 @@
+"""What the options of a command mean: which machine, which configuration, which Node."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING
+
+from capacityd.errors import UsageError
+from capacityd.host import Host, machine_id
+from capacityd.model import Config
+
+if TYPE_CHECKING:
+    from capacityd.node import Node
+
+
+def host_of(options: argparse.Namespace) -> Host:
+    """The machine to look at. Raises UsageError for what is no recording."""
+    if options.machine is not None:
+        from capacityd.host.recorded import load
+
+        return load(options.machine)
+    from capacityd.host.live import LiveHost
+
+    return LiveHost()
+
+
+def config_of(options: argparse.Namespace) -> Config:
+    """The configuration, which must be without mistakes. Raises ConfigError with all of them."""
+    from capacityd.config import load
+
+    config = load(options.config).require()
+    if not config.resources:
+        warn("no resource is configured")
+    return config
+
+
+def node_name_of(options: argparse.Namespace, config: Config, host: Host) -> str:
+    """The Node's name as far as it is known without asking the API server."""
+    return str(options.node_name or config.settings.node_name or host.hostname().lower())
+
+
+def node_of(options: argparse.Namespace, config: Config, host: Host, reads_only: bool) -> Node:
+    """The Node, in a file or on the API server. Raises UsageError for options that don't go together, NodeError."""
+    if options.machine is not None and options.node_file is None and not reads_only:
+        raise UsageError(
+            "--machine is another machine, so nothing is written to a real Node from it; give --node-file, or --dry-run"
+        )
+    if options.node_file is not None and (options.kubeconfig or options.node_name):
+        raise UsageError("--node-file takes the place of the API server: leave out --kubeconfig and --node-name")
+    from capacityd.node import open_node
+
+    return open_node(
+        kubeconfig=options.kubeconfig or config.settings.kubeconfig,
+        node_name=options.node_name or config.settings.node_name,
+        node_file=options.node_file,
+        hostname=host.hostname(),
+        machine_id=None if options.machine is not None else machine_id(host),
+    )
+
+
+def warn(message: str) -> None:
+    """Tells the user something beside the result."""
+    print(f"capacityd: {message}", file=sys.stderr)

@@ -1,0 +1,194 @@
+"""run, the service, and the two children that it starts: one checks the configuration, the other looks once."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from capacityd import state
+from capacityd.cli.context import host_of, node_name_of, node_of
+from capacityd.detectors import load as load_detector
+from capacityd.errors import CapacitydError
+from capacityd.host.kubelet import CHECKPOINT, SOCKET, device_plugin_names, kubelet_began
+from capacityd.look import Circumstances, Look, look
+from capacityd.model import Config, DeviceDetector, Reading, Unknown
+from capacityd.probe import allowed_seconds
+from capacityd.probe import probe as read_all
+from capacityd.report import plan_as_dict, reading_as_dict
+
+_BOOT = "import sys; sys.path.insert(0, sys.argv[1]); from capacityd.{} import main; sys.exit(main(sys.argv[2:]))"
+_PATIENCE = 30.0  # seconds that a look waits for a command by hand that writes
+_PASSED_ON = ("config", "machine", "node_file", "kubeconfig", "node_name")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Becomes the service: a process of its own, without what the command line has loaded. Returns only on failure."""
+    where = state.folder()
+    try:
+        os.makedirs(where, mode=0o755, exist_ok=True)
+    except OSError as e:
+        raise CapacitydError(f"{where} could not be made: {os.strerror(e.errno or 0)} (run as root?)") from e
+    if found := state.running(where):
+        raise CapacitydError(f"the service runs already, as process {found['pid']}")
+    package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    python = [sys.executable, "-I", "-c"]
+    passed = [f"--{name.replace('_', '-')}={v}" for name in _PASSED_ON if (v := getattr(options, name)) is not None]
+    child = [*python, _BOOT.format("__main__"), package, *passed, "child", where]
+    os.execv(sys.executable, [*python, _BOOT.format("daemon"), package, where, *child])  # noqa: S606
+
+
+def child(options: argparse.Namespace) -> int:
+    """What the service starts: check, or look with its reasons."""
+    if options.job == "check":
+        return _check(options)
+    return _look(options, frozenset(options.reasons.split(",")))
+
+
+def _check(options: argparse.Namespace) -> int:
+    """Leaves the configuration for the looks, if it is better than what is there: a bad reload keeps the good one."""
+    from capacityd.config import load
+
+    loaded = load(options.config)
+    before = state.kept_config(options.folder) if options.reasons == "reload" else None
+    for problem in loaded.problems:
+        _log(3, str(problem))
+    if loaded.problems and before is not None:
+        _log(3, "the configuration has mistakes, so the one before it stays in force")
+        config = before
+    else:
+        state.keep_config(options.folder, loaded)
+        config = loaded.config
+    _say({"done": True, "watch": _watches(config, options)})
+    return 0
+
+
+def _watches(config: Config, options: argparse.Namespace) -> dict[str, Any]:
+    """What the service has to listen to for this configuration."""
+    from capacityd.node.credentials import PLACES
+
+    subsystems: set[str] = set()
+    links = False
+    chosen = options.kubeconfig or config.settings.kubeconfig
+    files = dict.fromkeys([chosen] if chosen else PLACES, "credentials") | dict.fromkeys(
+        [SOCKET, CHECKPOINT], "kubelet"
+    )
+    for resource in config.resources:
+        detector = load_detector(resource.detector)
+        if isinstance(detector, DeviceDetector):
+            subsystems |= set(detector.subsystems)
+            links = links or detector.links
+        elif detector.watched:
+            files |= {str(table.settings[detector.watched]): "file" for table in resource.tables}
+    allowed = sum(allowed_seconds(resource) for resource in config.resources)
+    return {"subsystems": sorted(subsystems), "links": links, "files": files, "allowed": allowed}
+
+
+def _look(options: argparse.Namespace, reasons: frozenset[str]) -> int:
+    """Probes, and brings the Node into line if it has to."""
+    config, host = state.kept_config(options.folder), host_of(options)
+    if config is None:
+        raise CapacitydError(f"{options.folder} holds no configuration; the check has not run")
+    readings = read_all(config, host, node_name_of(options, config, host))
+    _say({"probed": True})
+    with state.locked(options.folder, _PATIENCE):
+        memory = state.kept_memory(options.folder)
+        found = look(
+            config,
+            readings,
+            reasons,
+            memory,
+            Circumstances(
+                now=time.time(),
+                uptime=time.clock_gettime(time.CLOCK_BOOTTIME),
+                plugins=device_plugin_names(host),
+                kubelet_began=kubelet_began(host),
+            ),
+            lambda: node_of(options, config, host, reads_only=config.settings.observe),
+        )
+        state.keep_memory(options.folder, found.memory)
+    status = state.read(options.folder, "status.json") | _status(readings, reasons, found, config)
+    state.write(options.folder, "status.json", status)
+    _tell(found, readings)
+    _say(
+        {
+            "done": True,
+            "failed": found.failed,
+            "trouble": found.trouble,
+            "retry_after": found.retry_after,
+            "again_in": found.again_in,
+            "status": _line(readings, found),
+        }
+    )
+    return 0
+
+
+def _status(readings: Mapping[str, Reading], reasons: frozenset[str], found: Look, config: Config) -> dict[str, object]:
+    """What status shows of this look. What only the Node could tell stays from the look before, if it was not asked."""
+    said: dict[str, object] = {
+        "looked": time.time(),
+        "reasons": sorted(reasons),
+        "observe": config.settings.observe,
+        "readings": [reading_as_dict(name, reading) for name, reading in readings.items()],
+        "trouble": found.trouble,
+        "published": dict(found.memory.published),
+        "again_in": found.again_in,
+    }
+    if found.outcome is not None:
+        names = {c.name for c in found.outcome.plan.changes}
+        state_ = found.outcome.state
+        said |= {
+            "asked": time.time(),
+            "plan": plan_as_dict(found.outcome.plan),
+            "capacity": {n: q for n, q in (state_.capacity or {}).items() if n in names},
+            "allocatable": {n: q for n, q in state_.allocatable.items() if n in names},
+        }
+        if found.outcome.applied:
+            said["wrote"] = time.time()
+    return said
+
+
+def _tell(found: Look, readings: Mapping[str, Reading]) -> None:
+    """What the journal is to know: what changed, what is refused or unknown for the first time."""
+    if found.outcome is None:
+        return
+    for change in found.outcome.plan.changes:
+        if change.action in ("set", "remove") and found.outcome.applied:
+            old, new = (text if text is not None else "none" for text in (change.old, change.new))
+            fields = {"RESOURCE": change.name, "OLD": old, "NEW": new, "REASON": change.reason}
+            _log(5, f"{change.name}: {old} → {new} ({change.reason})", **fields)
+        elif change.name in found.outcome.plan.newly_refused:
+            _log(4, f"{change.name}: refused: {change.reason}", RESOURCE=change.name, REASON=change.reason)
+    for warning in found.outcome.warnings:
+        _log(4, warning)
+
+
+def _line(readings: Mapping[str, Reading], found: Look) -> str:
+    """One line for systemctl status."""
+    if found.trouble:
+        return found.trouble
+    held = sum(c.action == "hold" for c in found.outcome.plan.changes) if found.outcome else 0
+    unknown = sum(isinstance(r, Unknown) for r in readings.values())
+    parts = [f"{len(found.memory.published)} of {len(readings)} resources published"]
+    parts += [f"{unknown} unknown"] if unknown else []
+    parts += [f"{held} held back"] if held else []
+    return ", ".join(parts)
+
+
+def _say(message: dict[str, object]) -> None:
+    """A line for the resident process."""
+    print(json.dumps(message), flush=True)
+
+
+def _log(level: int, message: str, **fields: str) -> None:
+    """Writes to the journal with fields, or to standard error where there is none."""
+    if "JOURNAL_STREAM" in os.environ:
+        from systemd import journal
+
+        journal.send(message, PRIORITY=str(level), SYSLOG_IDENTIFIER="capacityd", **fields)
+    else:
+        print(f"capacityd: {message}", file=sys.stderr, flush=True)

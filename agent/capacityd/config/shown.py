@@ -1,0 +1,41 @@
+"""The merged configuration as TOML that loads to the same, or as JSON, with the file that each value is from."""
+
+from __future__ import annotations
+
+from capacityd.config.loaded import Loaded
+from capacityd.config.toml import toml_key, toml_value
+from capacityd.host import printable
+
+
+def show(loaded: Loaded) -> str:
+    """TOML: all that holds, with the file of each resource and setting as a comment. Mistakes are comments on top."""
+    lines = [f"# {p}" for p in loaded.problems]
+    for table, values in loaded.values.items():
+        if table == "resources":
+            continue
+        lines += ["", f"[{table}]"]
+        for key, value in values.items():
+            lines.append(f"{_pair(key, value)}  # {printable(loaded.origins[f'{table}.{key}'])}")
+    for name, values in loaded.values.get("resources", {}).items():
+        header = f"resources.{toml_key(name)}"
+        lines += ["", f"[{header}]  # {printable(loaded.origins[header])}"]
+        lines += [_pair(key, value) for key, value in values.items()]
+    return "\n".join(lines or ["# nothing is configured"]).lstrip("\n") + "\n"
+
+
+def show_json(loaded: Loaded) -> dict[str, object]:
+    """The same as a value of JSON: what each table holds, and origins: table.key -> file."""
+    return {
+        "files": list(loaded.files),
+        "resources": {},
+        **{table: dict(values) for table, values in loaded.values.items()},
+        "origins": dict(loaded.origins),
+        "problems": [str(p) for p in loaded.problems],
+    }
+
+
+def _pair(key: str, value: object) -> str:
+    """A list of several tables has a line for each."""
+    if isinstance(value, list) and len(value) > 1 and isinstance(value[0], dict):
+        return "\n".join([f"{toml_key(key)} = [", *(f"    {toml_value(v)}," for v in value), "]"])
+    return f"{toml_key(key)} = {toml_value(value)}"

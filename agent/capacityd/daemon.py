@@ -1,0 +1,269 @@
+"""The resident process: waits for a reason to look again, and has a short-lived child look. It decides nothing else.
+
+So a detector that hangs or leaks, the Kubernetes client and the parsing of TOML never live here, and a child that dies
+changes nothing. Children write the files in the state folder; this process only reads their last line.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import sys
+import time
+
+from capacityd.orphans import adopt_orphans, end_children
+from capacityd.schedule import Schedule
+from capacityd.wake import FileEvents, LinkEvents, Signals, UdevEvents
+
+TYPE_CHECKING = False  # typing itself would stay in memory
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+_MARGIN = 120.0  # seconds that a child may take, beside what the configuration allows its programs
+_TICK = 60.0  # at most so long between two looks at the clocks and two signs of life to systemd
+_CHECK_PAUSE = 5.0  # seconds before a check that failed without a word is tried again
+_SUSPENDED = 5.0  # seconds by which the clock that counts suspend must have gained
+_MOST_SAID = 1 << 20
+
+
+class Child:
+    """A child under way: it checks the configuration, or looks."""
+
+    def __init__(self, command: list[str], allowed: float) -> None:
+        self.deadline = time.monotonic() + allowed
+        self._read, write = os.pipe2(os.O_CLOEXEC)
+        os.set_blocking(self._read, False)
+        try:
+            out = [(os.POSIX_SPAWN_DUP2, write, 1)]
+            self.pid = os.posix_spawn(command[0], command, os.environ, file_actions=out, setpgroup=0)
+        finally:
+            os.close(write)
+        self._said = b""
+
+    def fileno(self) -> int:
+        return self._read
+
+    def hear(self) -> tuple[list[dict[str, Any]], bool]:
+        """What it has said since, and whether that was all."""
+        try:
+            piece = os.read(self._read, 65536)
+        except BlockingIOError:
+            return [], False
+        self._said += piece
+        *lines, self._said = self._said.split(b"\n")
+        return [found for line in lines if (found := _message(line))], not piece or len(self._said) > _MOST_SAID
+
+    def end(self) -> None:
+        """Ends it, if it hasn't ended, and all that it started."""
+        os.close(self._read)
+        try:
+            os.killpg(self.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        end_children(time.monotonic() + 1.0)
+
+
+def _message(line: bytes) -> dict[str, Any] | None:
+    try:
+        found = json.loads(line)
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) else None
+
+
+class Service:
+    """The loop. command: how a child is started; its first argument is then "check" or "look"."""
+
+    def __init__(self, command: list[str], folder: str) -> None:
+        self._command = command
+        self._folder = folder
+        self._signals = Signals()
+        self._sources: list[UdevEvents | LinkEvents | FileEvents] = []
+        self._watched: dict[str, Any] = {}
+        self._deaf: list[str] = []
+        self._child: Child | None = None
+        self._job = ""
+        self._verdict: dict[str, Any] = {}
+        self._reload = True
+        self._check_at = 0.0
+        self._ready = False
+        self._allowed = _MARGIN
+        self._trouble = ""
+        self._schedule = Schedule(time.monotonic(), _uniform)
+        self._suspended = _suspended()
+
+    def run(self) -> int:
+        """Runs until a signal ends it; returns the exit status."""
+        while True:
+            if self._child is None:
+                self._begin(time.monotonic())
+            reasons = self._wait()
+            if "stop" in reasons:
+                notify("STOPPING=1")
+                if self._child is not None:
+                    self._child.end()
+                return 0
+            if "reload" in reasons:
+                self._reload = True
+            self._schedule.hear(reasons - {"reload", "child"}, time.monotonic())
+
+    def _begin(self, now: float) -> None:
+        """Starts a child if there is a reason to."""
+        if self._reload and now >= self._check_at:
+            self._reload = False
+            if self._ready:
+                notify(f"RELOADING=1\nMONOTONIC_USEC={time.monotonic_ns() // 1000}")
+            self._job, arguments = "check", ["check", "reload" if self._ready else "boot"]
+        elif self._watched and (reasons := self._schedule.take(now)):
+            self._job, arguments = "look", ["look", ",".join(sorted(reasons))]
+        else:
+            return
+        self._verdict = {}
+        self._child = Child([*self._command, *arguments], self._allowed)
+
+    def _wait(self) -> set[str]:
+        """Waits for anything at all; returns the reasons to look that came up."""
+        poll = select.poll()
+        heard = {source.fileno(): source for source in (self._signals, *self._sources)}
+        child = self._child
+        for fd in (*heard, *([child.fileno()] if child else [])):
+            poll.register(fd, select.POLLIN)
+        until = child.deadline if child else self._check_at if self._reload else self._schedule.wakes_at()
+        pause = min(max(0.0, until - time.monotonic()), _TICK)
+        ready = {fd for fd, _ in poll.poll(pause * 1000 + 1)}
+        notify("WATCHDOG=1")
+        reasons = self._resumed()
+        for fd in ready & heard.keys():
+            try:
+                reasons |= heard[fd].drain()
+            except OSError as e:
+                report(4, f"an event source failed and is opened anew: {e}")
+                self._open_sources()
+                reasons.add("hardware")
+        if child:
+            if child.fileno() in ready:
+                self._listen(child)
+            elif child.deadline <= time.monotonic():
+                self._end(child, f"did not end within {self._allowed:.0f} s")
+        return reasons
+
+    def _resumed(self) -> set[str]:
+        before, self._suspended = self._suspended, _suspended()
+        return {"resume"} if self._suspended - before > _SUSPENDED else set()
+
+    def _listen(self, child: Child) -> None:
+        messages, over = child.hear()
+        for message in messages:
+            if message.get("probed") and not self._ready:
+                self._ready = True
+                notify("READY=1")
+            self._verdict |= message
+        if over:
+            self._end(child, "ended without a word")
+
+    def _end(self, child: Child, otherwise: str) -> None:
+        child.end()
+        self._child = None
+        now = time.monotonic()
+        if self._job == "check":
+            self._configured(otherwise)
+        elif self._verdict.get("done"):
+            self._tell(str(self._verdict.get("trouble", "")))
+            if self._verdict.get("failed"):
+                self._schedule.failed(now, self._verdict.get("retry_after"))
+            else:
+                self._schedule.succeeded(now, self._verdict.get("again_in"))
+        else:
+            self._tell(f"the look {otherwise}; it is tried again")
+            self._schedule.failed(now, None)
+        notify(f"STATUS={self._verdict.get('status') or self._trouble or 'waiting'}")
+        self._note(now)
+
+    def _configured(self, otherwise: str) -> None:
+        """A check has ended. watch: what to listen to from now on; without it what was good before stays."""
+        if not self._verdict.get("done"):
+            report(3, f"the check of the configuration {otherwise}; it is tried again")
+            self._reload, self._check_at = True, time.monotonic() + _CHECK_PAUSE
+        watch = self._verdict.get("watch")
+        if watch is not None and watch != self._watched:
+            self._watched = watch
+            self._open_sources()
+        self._allowed = _MARGIN + float(self._watched.get("allowed", 0.0))
+        if self._ready:
+            notify("READY=1")
+            self._schedule.hear({"config"}, time.monotonic())
+
+    def _open_sources(self) -> None:
+        """Opens what there is to listen to. What can't be heard is said: a re-check still finds what changed."""
+        for source in self._sources:
+            source.close()
+        self._sources, self._deaf = [], []
+        openers: list[Callable[[], UdevEvents | LinkEvents | FileEvents]] = []
+        if self._watched.get("subsystems"):
+            openers.append(lambda: UdevEvents(self._watched["subsystems"]))
+            if not os.path.exists("/run/udev/control"):
+                self._deaf.append("udev does not run, so no device event is heard")
+        if self._watched.get("links"):
+            openers.append(LinkEvents)
+        openers.append(lambda: FileEvents(self._watched.get("files", {})))
+        for opener in openers:
+            try:
+                self._sources.append(opener())
+            except (OSError, ImportError) as e:
+                self._deaf.append(f"events can't be heard: {e}")
+        for problem in self._deaf:
+            report(4, f"{problem}; changes are found at the hourly look")
+
+    def _tell(self, trouble: str) -> None:
+        """Says once what is wrong, and once that it is over."""
+        if trouble and trouble != self._trouble:
+            report(4, trouble)
+        elif self._trouble and not trouble:
+            report(5, "all is well again")
+        self._trouble = trouble
+
+    def _note(self, now: float) -> None:
+        """For status: when the next look is. Written aside and renamed, so that it is never seen half written."""
+        path = os.path.join(self._folder, "service.json")
+        left = max(0.0, self._schedule.wakes_at() - now)
+        found = {"pid": os.getpid(), "next": time.time() + left, "trouble": self._trouble, "deaf": self._deaf}
+        try:
+            with open(f"{path}.new", "w", encoding="utf-8") as f:
+                json.dump(found, f)
+            os.replace(f"{path}.new", path)
+        except OSError as e:
+            report(4, f"{path} could not be written: {e.strerror}")
+
+
+def _uniform(low: float, high: float) -> float:
+    """A random number, without the 4 MiB that the module random and its hashes take."""
+    return low + (high - low) * int.from_bytes(os.urandom(4), "little") / 2**32
+
+
+def _suspended() -> float:
+    """Seconds that the machine has been suspended since it booted."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME) - time.clock_gettime(time.CLOCK_MONOTONIC)
+
+
+def notify(message: str) -> None:
+    """Tells systemd (sd_notify(3)), if it listens."""
+    if "NOTIFY_SOCKET" in os.environ:
+        from systemd.daemon import notify as tell
+
+        tell(message)
+
+
+def report(level: int, message: str) -> None:
+    """Writes to the journal by standard error, with the level that the journal reads off it (sd-daemon(3))."""
+    prefix = f"<{level}>" if "JOURNAL_STREAM" in os.environ else "capacityd: "
+    print(f"{prefix}{message}", file=sys.stderr, flush=True)
+
+
+def main(arguments: list[str]) -> int:
+    """FOLDER COMMAND...: runs the service; COMMAND starts its children. Returns the exit status."""
+    folder, *command = arguments
+    adopt_orphans()
+    return Service(command, folder).run()

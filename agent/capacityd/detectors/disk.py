@@ -1,0 +1,185 @@
+"""disk: whole disks, each counted once however many paths lead to it; no partitions, nothing that stands on disks."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable, Iterator
+from functools import cache
+
+from capacityd.errors import HostError
+from capacityd.host import Host, System, last_name, whole
+from capacityd.host.system import system_disks
+from capacityd.kinds import Amount, Choice, Flag, Key, Text
+from capacityd.model import Device, DeviceDetector, Value
+
+_DISKS = "/sys/block"
+_SECTOR = 512  # bytes; /sys counts in these whatever the disk's own block size is
+_STANDS_ON_OTHERS = ("bcache", "dm-", "drbd", "loop", "md", "mtdblock", "nbd", "nullb", "ram", "rbd", "ubiblock", "zd")
+_NO_DISK = ("fd", "sr", "zram", *_STANDS_ON_OTHERS)
+_TRANSPORTS = (  # a part of the path in /sys -> the transport; the first that fits, so a SATA disk behind USB is "usb"
+    ("/usb", "usb"),
+    ("/session", "iscsi"),
+    ("/rport-", "fc"),
+    ("/end_device-", "sas"),
+    ("/ata", "sata"),
+    ("/mmc_host/", "mmc"),
+    ("/nvme", "nvme"),
+)
+
+
+def find(host: Host) -> Iterator[Device]:
+    """All disks of the machine, a disk with several paths by its first one.
+
+    Raises HostError if it can't be told whether a disk is another's second path: it would be counted twice.
+    """
+    names = [name for name in host.names(_DISKS) if not _is_no_disk(name)]
+    first: dict[str, str] = {}  # what identifies a disk -> its first path
+    stands_for: dict[str, str] = {}  # path -> its disk's first path
+    for name in names:
+        real = host.resolve(f"{_DISKS}/{name}")
+        if real is None or real.startswith("/sys/devices/virtual/block/") or _is_hidden(host, name):
+            continue
+        same = _identities(host, name, real)
+        stands_for[name] = next((first[i] for i in same if i in first), name)
+        for identity in same:
+            first.setdefault(identity, stands_for[name])
+
+    @cache
+    def system() -> System:
+        found = system_disks(host)
+        return System(frozenset(stands_for.get(name, name) for name in found.names), found.doubt)
+
+    for name in dict.fromkeys(stands_for.values()):
+        yield Device(f"{_DISKS}/{name}", name.replace("!", "/"), system)
+
+
+def _is_no_disk(name: str) -> bool:
+    """Block devices that are no disks, or stand on disks that are counted already. mmcblk0boot0 is part of a chip."""
+    return name.startswith(_NO_DISK) or (name.startswith("mmcblk") and not name[6:].isdigit())
+
+
+def _is_hidden(host: Host, name: str) -> bool:
+    """Whether it is one of several paths to an NVMe namespace, nvme6c6n1 beside nvme6n1, which is the disk."""
+    if name.startswith("nvme") and "c" in name[4:]:
+        return True
+    return host.text(f"{_DISKS}/{name}/hidden") == "1"
+
+
+def _identities(host: Host, name: str, real: str) -> list[str]:
+    """What several paths to the same disk have in common. Enclosures on USB give all their disks the same."""
+    found = None if "/usb" in real else _wwid(host, f"{_DISKS}/{name}")
+    above = [host.text(f"{_DISKS}/{name}/holders/{h}/dm/uuid") for h in host.names(f"{_DISKS}/{name}/holders")]
+    return [i for i in (found, *above) if i and (i is found or i.startswith("mpath-"))]
+
+
+def _wwid(host: Host, path: str) -> str | None:
+    """NVMe has it at the namespace, SCSI at the device. EINVAL is the kernel's word for "has none"."""
+    for place in ("wwid", "device/wwid"):
+        try:
+            if found := host.text(f"{path}/{place}"):
+                return found
+        except HostError as e:
+            if e.errno != errno.EINVAL:
+                raise
+    return None
+
+
+def _wwn(host: Host, device: Device) -> Value:
+    """As lsblk and udev write it, so that it can be copied from there."""
+    found = _wwid(host, device.path)
+    if found is None:
+        return host.properties(device.path).get("ID_WWN")
+    return f"0x{found[4:]}" if found.startswith("naa.") else found
+
+
+def _serial(host: Host, device: Device) -> Value:
+    """Virtio has it at the disk, NVMe and memory cards at the device; what SCSI and USB disks say, only udev knows."""
+    for place in ("serial", "device/serial"):
+        found = host.text(f"{device.path}/{place}")
+        if found is not None:
+            return found
+    return host.properties(device.path).get("ID_SERIAL_SHORT")
+
+
+def _first(*places: str) -> Callable[[Host, Device], Value]:
+    """Reads the first of these attributes that there is."""
+
+    def read(host: Host, device: Device) -> Value:
+        found = (host.text(f"{device.path}/{place}") for place in places)
+        return next((text for text in found if text), None)
+
+    return read
+
+
+def _vendor(host: Host, device: Device) -> Value:
+    found = host.text(f"{device.path}/device/vendor")
+    return None if found and found.startswith("0x") else found  # virtio has a number there
+
+
+def _type(host: Host, device: Device) -> Value:
+    if device.name.startswith("nvme"):
+        return "nvme"
+    rotational = host.text(f"{device.path}/queue/rotational")
+    return {"0": "ssd", "1": "hdd"}.get(rotational or "")
+
+
+def _transport(host: Host, device: Device) -> Value:
+    """How the disk is attached, from its place among the devices; else the name of the bus that it is on."""
+    real = host.resolve(device.path) or ""
+    found = next((transport for part, transport in _TRANSPORTS if part in real), None)
+    if found == "nvme":
+        fabric = _fabric(host, real)
+        return "nvme" if fabric in (None, "pcie") else f"nvme-{fabric}"
+    return found or last_name(host.resolve(f"{device.path}/device/subsystem"))
+
+
+def _fabric(host: Host, real: str) -> str | None:
+    """What carries NVMe: pcie, tcp, rdma, fc. With multipath a namespace hangs below a subsystem of controllers."""
+    parent = real.rpartition("/")[0]
+    for controller in [parent, *(f"{parent}/{name}" for name in host.names(parent) if name.startswith("nvme"))]:
+        if found := host.text(f"{controller}/transport"):
+            return found
+    return None
+
+
+def _removable(host: Host, device: Device) -> Value:
+    return host.text(f"{device.path}/removable") == "1"
+
+
+def _is_system(_: Host, device: Device) -> Value:
+    return device.system().has(last_name(device.path) or "") if device.system else None
+
+
+def _size(host: Host, device: Device) -> Value:
+    """An empty card reader is a disk of 0 sectors: it has no size, and so fits no comparison."""
+    sectors = whole(host, f"{device.path}/size")
+    return sectors * _SECTOR if sectors else None
+
+
+DETECTOR = DeviceDetector(
+    name="disk",
+    about="whole disks; neither partitions nor what stands on other disks (md, dm, loop), nor drives without a medium",
+    find=find,
+    keys={
+        "name": Key(Text(), lambda _, device: device.name, "the kernel's name, such as sda; may change at a restart"),
+        "model": Key(Text(), _first("device/model", "device/name"), "model; of SATA disks the first 16 characters"),
+        "vendor": Key(Text(), _vendor, "vendor, of SCSI disks; SATA disks all say ATA"),
+        "serial": Key(Text(), _serial, "serial number; many virtual disks have none"),
+        "wwn": Key(Text(fold=True), _wwn, "world-wide name, such as 0x5000c500a1b2c3d4 or eui.0025385b71b00c1d"),
+        "type": Key(
+            Choice(("nvme", "ssd", "hdd")), _type, "nvme, ssd or hdd; virtual disks often say hdd whatever they are on"
+        ),
+        "transport": Key(
+            Text(),
+            _transport,
+            "how it is attached: nvme, nvme-tcp, sata, sas, usb, iscsi, fc, mmc, virtio, scsi (a controller's own), …",
+        ),
+        "removable": Key(Flag(), _removable, "whether its medium can be taken out"),
+        "system": Key(Flag(), _is_system, "whether the machine's own file systems or swap are on it"),
+        "size": Key(Amount("size"), _size, "its size"),
+    },
+    identity=("wwn", "serial", "name"),
+    alike=("type", "model"),
+    defaults={"size": ">0B"},
+    subsystems=("block",),
+)

@@ -1,0 +1,199 @@
+"""nic: network interfaces and how fast they are. The physical ones, unless another kind is asked for.
+
+Virtual functions, bonds, bridges and VLANs report the speed of what they stand on: summing all counts it several times.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable, Iterator
+from functools import cache
+
+from capacityd.errors import HostError
+from capacityd.host import Host, System, last_name, printable, whole
+from capacityd.host.system import system_interfaces
+from capacityd.kinds import Amount, Choice, Flag, HexId, Key, Text
+from capacityd.model import Device, DeviceDetector, Value
+
+_NETS = "/sys/class/net"
+_KINDS = ("physical", "vf", "representor", "wireless", "bond", "bridge", "vlan", "virtual")
+_MBIT = 10**6
+_NO_WORD = 2**32 - 1  # -1 as older kernels print it
+_NOT_SUPPORTED = (errno.EOPNOTSUPP, errno.EINVAL)
+
+
+def find(host: Host) -> Iterator[Device]:
+    """All interfaces of the network namespace. bonding_masters is a file among them."""
+
+    @cache
+    def system() -> System:
+        return system_interfaces(host)
+
+    for name in host.names(_NETS):
+        if name != "bonding_masters":
+            yield Device(f"{_NETS}/{name}", printable(name), system)
+
+
+def _hardware(host: Host, device: Device) -> str | None:
+    """What the interface belongs to, as a path; None for one that is made of software."""
+    return host.resolve(f"{device.path}/device")
+
+
+def _kind(host: Host, device: Device) -> Value:
+    """Everything with hardware of its own is physical, but for what shares it with another interface."""
+    path = device.path
+    kind = _software_kind(host, path)
+    if kind or (hardware := _hardware(host, device)) is None:
+        return kind or "virtual"
+    if _devtype(host, path) in ("wlan", "wwan") or host.resolve(f"{path}/phy80211"):
+        return "wireless"
+    if host.resolve(f"{path}/device/physfn") or ".sf." in (last_name(hardware) or ""):
+        return "vf"
+    # On Azure, and with a failover interface of virtio, a virtual function is the member of an interface that has
+    # hardware too and speaks for both.
+    master = host.resolve(f"{path}/master")
+    if master and not _software_kind(host, master) and host.resolve(f"{master}/device"):
+        return "vf"
+    return "representor" if _is_representor(host, path) else "physical"
+
+
+def _software_kind(host: Host, path: str) -> str | None:
+    devtype = _devtype(host, path)
+    if devtype in ("bond", "bridge", "vlan"):
+        return devtype
+    # A child of an IPoIB interface has its parent's device.
+    return "virtual" if host.text(f"{path}/parent") else None
+
+
+def _devtype(host: Host, path: str) -> str:
+    lines = host.lines(f"{path}/uevent")
+    return next((line[8:] for line in lines if line.startswith("DEVTYPE=")), "")
+
+
+def _is_representor(host: Host, path: str) -> bool:
+    """Whether it is the switch's end of a virtual or sub-function: its port is called pf0vf1, a physical one p0."""
+    try:
+        port = host.text(f"{path}/phys_port_name") or ""
+    except HostError as e:
+        if e.errno not in _NOT_SUPPORTED:
+            raise
+        return False
+    if port.startswith("c"):
+        port = port[1:].lstrip("0123456789")
+    return port.startswith("pf")
+
+
+def _driver(host: Host, device: Device) -> Value:
+    return last_name(host.resolve(f"{device.path}/device/driver"))
+
+
+def _bus(host: Host, device: Device) -> Value:
+    return last_name(host.resolve(f"{device.path}/device/subsystem"))
+
+
+def _ids(usb: str, pci: str) -> Callable[[Host, Device], Value]:
+    """Reads an id of the USB or PCI device that the interface belongs to: the nearest one, going up."""
+
+    def read(host: Host, device: Device) -> Value:
+        path = _hardware(host, device) or ""
+        while path.startswith("/sys/devices/"):
+            bus = last_name(host.resolve(f"{path}/subsystem"))
+            found = host.text(f"{path}/{usb}") if bus == "usb" else host.text(f"{path}/{pci}") if bus == "pci" else None
+            if found is not None:
+                return found.lower().removeprefix("0x")
+            path = path.rpartition("/")[0]
+        return None
+
+    return read
+
+
+def _link(host: Host, device: Device) -> Value:
+    """Up if it can carry packets now. Some drivers don't keep operstate; carrier fails while the interface is down."""
+    state = host.text(f"{device.path}/operstate")
+    if state != "unknown":
+        return None if state is None else "up" if state == "up" else "down"
+    try:
+        return "up" if host.text(f"{device.path}/carrier") == "1" else "down"
+    except HostError as e:
+        if e.errno != errno.EINVAL:
+            raise
+        return "down"
+
+
+def _is_system(_: Host, device: Device) -> Value:
+    return device.system().has(device.name) if device.system else None
+
+
+def _speed(host: Host, device: Device) -> Value:
+    """The negotiated speed. -1 (prometheus/node_exporter#1967), 0 and EINVAL all mean that there is none to tell."""
+    if _link(host, device) == "down":
+        raise HostError("its link is down, so it has no speed")
+    try:
+        text = host.text(f"{device.path}/speed")
+        if text is None:
+            return None
+        speed = -1 if text.startswith("-") else whole(host, f"{device.path}/speed")
+    except HostError as e:
+        if e.errno != errno.EINVAL:
+            raise
+        speed = -1
+    if speed is None or speed in (-1, 0, _NO_WORD):
+        raise HostError("its driver does not tell its speed")
+    return speed * _MBIT
+
+
+def _max_speed(host: Host, device: Device) -> Value:
+    """The best link mode of an interface, whatever the optics or the other end make of it (netdata#14803)."""
+    name = last_name(device.path) or ""
+    if _devtype(host, device.path) != "bond":
+        return _best(host, name)
+    members = [_best(host, member) for member in (host.text(f"{device.path}/bonding/slaves") or "").split()]
+    if not members:
+        raise HostError("it is a bond without members, so it has no speed")
+    mode = (host.text(f"{device.path}/bonding/mode") or "").partition(" ")[0]
+    if mode.startswith("balance-") or mode == "802.3ad":
+        return sum(members)
+    # One member is active at a time, and the administrator prefers the best; broadcast is as slow as its slowest.
+    return min(members) if mode == "broadcast" else max(members)
+
+
+def _best(host: Host, name: str) -> int:
+    speeds = host.link_speeds(name)
+    if not speeds:
+        raise HostError(f"the driver of {printable(name)} names no link modes")
+    return max(speeds)
+
+
+DETECTOR = DeviceDetector(
+    name="nic",
+    about='network interfaces; physical ones, unless the table says kind = "bond" or another',
+    find=find,
+    keys={
+        "name": Key(Text(), lambda _, device: device.name, "its name, such as eth0"),
+        "driver": Key(Text(), _driver, "driver of the hardware below it"),
+        "bus": Key(Text(), _bus, "bus of the hardware below it: pci, usb, virtio, …"),
+        "vendor": Key(HexId(4), _ids("idVendor", "vendor"), "vendor id of the PCI or USB device below it"),
+        "device": Key(HexId(4), _ids("idProduct", "device"), "device or product id of the PCI or USB device below it"),
+        "kind": Key(
+            Choice(_KINDS),
+            _kind,
+            "physical (virtio included), vf (SR-IOV, or the lower half of an accelerated interface), representor, "
+            "wireless, bond, bridge, vlan or virtual (all else; teams too)",
+        ),
+        "link": Key(Choice(("up", "down")), _link, "whether the link is up now; what depends on it may come and go"),
+        "system": Key(
+            Flag(), _is_system, "whether it carries the default route, itself or below a bond, bridge or VLAN"
+        ),
+        "max_speed": Key(
+            Amount("speed"),
+            _max_speed,
+            "the best link mode that it supports; for a bond, what its members make together",
+        ),
+        "speed": Key(Amount("speed"), _speed, "the speed that it runs at now; unknown while the link is down"),
+    },
+    identity=("name",),
+    alike=("vendor", "device"),
+    defaults={"kind": "physical"},
+    subsystems=("net",),
+    links=True,
+)

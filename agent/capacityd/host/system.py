@@ -1,0 +1,154 @@
+"""Which disks and interfaces the machine itself stands on: those below its file systems, swap and default route.
+
+Nothing here guesses. What can't be followed down to the hardware is left as a doubt in the answer (host.System), since
+calling such a disk free would hand out the one that the machine runs on.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from capacityd.errors import HostError
+from capacityd.host import Host, System, last_name
+
+_OURS = ("/", "/boot", "/boot/efi", "/efi", "/etc", "/usr", "/var")
+_NO_DISK = ("9p", "ceph", "cifs", "nfs", "nfs4", "ramfs", "rootfs", "smb3", "tmpfs", "virtiofs")
+_ELSEWHERE = ("ram", "zram", "nbd", "rbd", "etherd")  # block devices in memory or across the network
+_VIRTUAL = "/sys/devices/virtual/block/"
+_NETS = "/sys/class/net"
+_OCTAL = re.compile(r"\\([0-7]{3})")
+
+
+def system_disks(host: Host) -> System:
+    """The whole disks below the machine's own file systems and its swap, through partitions, dm and md."""
+    names: set[str] = set()
+    doubts: list[str] = []
+    try:
+        mounts = [m for m in map(_mount, host.lines("/proc/self/mountinfo")) if m]
+        if not any(point == "/" for point, *_ in mounts):
+            doubts.append("/proc/self/mountinfo does not tell what / is on, so neither which disk is the system's")
+        wanted = [m for m in mounts if m[0] in _OURS]
+        wanted += _swaps(host, mounts)
+        for point, number, kind, source in wanted:
+            if kind in _NO_DISK:
+                continue
+            try:
+                for block in _blocks(host, number, source):
+                    _go_down(host, block, names, set())
+            except HostError as e:
+                doubts.append(f"can't tell which disk {point} is on ({kind} from {source}): {e}")
+    except HostError as e:
+        doubts.append(f"can't tell which disks are the system's: {e}")
+    return System(frozenset(names), doubts[0] if doubts else "")
+
+
+_Mount = tuple[str, str, str, str]  # mount point, major:minor, type, source
+
+
+def _mount(line: str) -> _Mount | None:
+    """A line of mountinfo, see proc_pid_mountinfo(5): the optional fields end with a lone hyphen."""
+    before, _, after = line.partition(" - ")
+    fields, rest = before.split(" "), after.split(" ")
+    if len(fields) < 6 or len(rest) < 2:
+        return None
+    return _unescaped(fields[4]), fields[2], rest[0], _unescaped(rest[1])
+
+
+def _unescaped(text: str) -> str:
+    return _OCTAL.sub(lambda m: chr(int(m[1], 8)), text)
+
+
+def _swaps(host: Host, mounts: Sequence[_Mount]) -> Iterator[_Mount]:
+    """Swap as if it were mounted; a swap file stands where the file system stands that holds it."""
+    for line in host.lines("/proc/swaps")[1:]:
+        name, kind = [*line.split(), "", ""][:2]
+        name = _unescaped(name)
+        if kind == "file":
+            # The last of the longest: a later mount hides the one below it.
+            holders = [m for m in mounts if m[0] == "/" or name.startswith(f"{m[0]}/")]
+            if holders:
+                longest = max(len(m[0]) for m in holders)
+                yield next(m for m in reversed(holders) if len(m[0]) == longest)
+                continue
+        yield name, "0:0", "swap", name
+
+
+def _blocks(host: Host, number: str, source: str) -> list[str]:
+    """The block devices that a mount is on, as paths in /sys. Raises HostError if they can't be told."""
+    if not number.startswith("0:"):
+        found = host.resolve(f"/sys/dev/block/{number}")
+        if found is None:
+            raise HostError(f"/sys/dev/block/{number} does not exist")
+        return [found]
+    # Major 0 is a number that btrfs, ZFS, overlay and others make up: only the source tells.
+    if not source.startswith("/dev/"):
+        raise HostError("its source is no block device")
+    named = [_block(host, part) for part in source.split(":")]  # bcachefs names all its devices, btrfs only the first
+    for pool in host.names("/sys/fs/btrfs"):
+        devices = f"/sys/fs/btrfs/{pool}/devices"
+        members = {m for name in host.names(devices) if (m := host.resolve(f"{devices}/{name}"))}
+        if not members.isdisjoint(named):
+            return sorted(members)
+    return named
+
+
+def _block(host: Host, source: str) -> str:
+    """The path in /sys of a block device named as /dev/sda2 or /dev/mapper/root."""
+    kernel = source.removeprefix("/dev/").replace("/", "!")
+    found = host.resolve(f"/sys/class/block/{kernel}")
+    if found is None and source.startswith("/dev/mapper/"):
+        wanted = source.removeprefix("/dev/mapper/")
+        for name in host.names("/sys/class/block"):
+            if name.startswith("dm-") and host.text(f"/sys/class/block/{name}/dm/name") == wanted:
+                return host.resolve(f"/sys/class/block/{name}") or f"/sys/class/block/{name}"
+    if found is None and (node := last_name(host.resolve(source))):  # /dev/disk/by-uuid/…
+        found = host.resolve(f"/sys/class/block/{node}")
+    if found is None:
+        raise HostError(f"/sys knows no block device {source}")
+    return found
+
+
+def _go_down(host: Host, block: str, names: set[str], seen: set[str]) -> None:
+    """Adds the disks below a block device. Raises HostError where the way down ends in something that is no disk."""
+    if block in seen:
+        return
+    seen.add(block)
+    if host.text(f"{block}/partition") is not None:
+        block = block.rpartition("/")[0]
+    below = host.names(f"{block}/slaves")
+    for name in below:
+        lower = host.resolve(f"{block}/slaves/{name}")
+        if lower is None:
+            raise HostError(f"{block}/slaves/{name} leads nowhere")
+        _go_down(host, lower, names, seen)
+    name = block.rpartition("/")[2]
+    if below or name.rstrip("0123456789") in _ELSEWHERE:
+        return
+    if block.startswith(_VIRTUAL):
+        raise HostError(f"what is below {name} can't be told")  # loop, drbd, zd: it may be a file on any disk
+    names.add(name)
+
+
+def system_interfaces(host: Host) -> System:
+    """The interfaces that carry a default route, and those below: members of bonds and bridges, parents of VLANs."""
+    names: set[str] = set()
+    try:
+        waiting = [*host.default_interfaces()]
+        if not waiting:
+            # At boot that may just be too early: a "no" would count the machine's own link for a moment.
+            return System(frozenset(), "there is no default route, so it can't be told which interface is the system's")
+        hardware = False
+        while waiting:
+            name = waiting.pop()
+            if name in names:
+                continue
+            names.add(name)
+            hardware = hardware or host.resolve(f"{_NETS}/{name}/device") is not None
+            waiting += [n.removeprefix("lower_") for n in host.names(f"{_NETS}/{name}") if n.startswith("lower_")]
+    except HostError as e:
+        return System(frozenset(names), f"can't tell which interfaces are the system's: {e}")
+    if not hardware:  # a tunnel: its packets leave through some other interface
+        carriers = ", ".join(sorted(names))
+        return System(frozenset(names), f"the default route is through {carriers}; what is below that can't be told")
+    return System(frozenset(names))

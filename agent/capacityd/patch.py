@@ -1,0 +1,139 @@
+"""The one JSON Patch (RFC 6902) on nodes/status that carries a plan out, and the Node condition that sums it up. Pure.
+
+Every value that it touches is guarded by a test on what was stored, null for absent: all of it happens, or nothing.
+A test for null passes below an existing parent only, so a missing parent is tested and added itself.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+
+from capacityd.model import ANNOTATION, CONDITION, Change, NodeState
+
+_UNKNOWN, _REFUSED = "unknown: ", "refused: "
+
+
+def patch_for(
+    state: NodeState,
+    changes: Sequence[Change],
+    published: Mapping[str, int],
+    condition: Mapping[str, object] | None,
+    drop: bool,
+) -> tuple[Mapping[str, object], ...]:
+    """The patch, empty if nothing differs.
+
+    published: the record as it shall be. condition: as it shall be, None to leave it. drop: take the condition away.
+    """
+    tests, writes = _capacity(state, changes)
+    for part in (_record(state, published), _condition(state, condition, drop)):
+        tests += part[0]
+        writes += part[1]
+    if not writes:
+        return ()
+    uid = [_test("/metadata/uid", state.uid)] if state.uid else []
+    return (*uid, *tests, *writes)
+
+
+def wanted_condition(
+    state: NodeState, unknown: Sequence[str], refused: Sequence[str], complete: bool, now: float
+) -> Mapping[str, object] | None:
+    """The Node condition as it shall be; None if the Node's says the same already. now: seconds since the epoch."""
+    parts = [] if complete else ["the configuration has errors (capacityd config check)"]
+    parts += [_UNKNOWN + ", ".join(unknown)] if unknown else []
+    parts += [_REFUSED + ", ".join(refused)] if refused else []
+    reason = "ConfigurationInvalid" if not complete else "Unknown" if unknown else "Refused" if refused else "Published"
+    status = "False" if parts else "True"
+    message = "; ".join(parts) or "all configured resources are published"
+    before = state.condition
+    if before and (before.status, before.reason, before.message) == (status, reason, message):
+        return None
+    stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(now))
+    changed = stamp
+    if before and before.status == status:
+        changed = str(before.stored.get("lastTransitionTime") or stamp)
+    return {
+        "type": CONDITION,
+        "status": status,
+        "lastHeartbeatTime": stamp,
+        "lastTransitionTime": changed,
+        "reason": reason,
+        "message": message,
+    }
+
+
+def refused_before(state: NodeState) -> frozenset[str]:
+    """The names that the Node's condition calls refused: of those an Event has told."""
+    for part in (state.condition.message if state.condition else "").split("; "):
+        if part.startswith(_REFUSED):
+            return frozenset(part.removeprefix(_REFUSED).split(", "))
+    return frozenset()
+
+
+_Operations = list[Mapping[str, object]]
+
+
+def _capacity(state: NodeState, changes: Sequence[Change]) -> tuple[_Operations, _Operations]:
+    writing = [c for c in changes if c.action in ("set", "remove")]
+    if not writing:
+        return [], []
+    if state.capacity is None:
+        return [_test("/status/capacity", None)], [_add("/status/capacity", {c.name: c.new for c in writing})]
+    tests = [_test(_key(c.name), c.old) for c in writing]
+    return tests, [_add(_key(c.name), c.new) if c.action == "set" else _remove(_key(c.name)) for c in writing]
+
+
+def _record(state: NodeState, published: Mapping[str, int]) -> tuple[_Operations, _Operations]:
+    if not published:
+        if state.annotation is None:
+            return [], []
+        path = "/metadata/annotations/" + _escape(ANNOTATION)
+        return [_test(path, state.annotation)], [_remove(path)]
+    if _same_record(state.annotation, published):
+        return [], []
+    text = json.dumps(dict(sorted(published.items())), separators=(",", ":"))
+    if not state.has_annotations:
+        return [_test("/metadata/annotations", None)], [_add("/metadata/annotations", {ANNOTATION: text})]
+    path = "/metadata/annotations/" + _escape(ANNOTATION)
+    return [_test(path, state.annotation)], [_add(path, text)]
+
+
+def _same_record(annotation: str | None, published: Mapping[str, int]) -> bool:
+    try:
+        return annotation is not None and bool(json.loads(annotation) == dict(published))
+    except (ValueError, RecursionError):
+        return False
+
+
+def _condition(state: NodeState, condition: Mapping[str, object] | None, drop: bool) -> tuple[_Operations, _Operations]:
+    before = state.condition
+    if before and (drop or condition):
+        path = f"/status/conditions/{before.index}"
+        write = _remove(path) if drop else {"op": "replace", "path": path, "value": condition}
+        return [_test(path, dict(before.stored))], [write]
+    if drop or not condition:
+        return [], []
+    if state.conditions is None:
+        return [_test("/status/conditions", None)], [_add("/status/conditions", [condition])]
+    return [], [_add("/status/conditions/-", condition)]
+
+
+def _key(name: str) -> str:
+    return "/status/capacity/" + _escape(name)
+
+
+def _escape(name: str) -> str:
+    return name.replace("~", "~0").replace("/", "~1")
+
+
+def _test(path: str, value: object) -> Mapping[str, object]:
+    return {"op": "test", "path": path, "value": value}
+
+
+def _add(path: str, value: object) -> Mapping[str, object]:
+    return {"op": "add", "path": path, "value": value}
+
+
+def _remove(path: str) -> Mapping[str, object]:
+    return {"op": "remove", "path": path}

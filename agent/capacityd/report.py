@@ -1,0 +1,27 @@
+"""Readings and plans as the JSON that others may rely on."""
+
+from __future__ import annotations
+
+from capacityd.model import Absent, Plan, Quantity, Reading
+
+
+def reading_as_dict(name: str, reading: Reading) -> dict[str, object]:
+    """name, outcome, quantity, reason, evidence; and rejected, if it was asked for."""
+    found: dict[str, object] = {"name": name, "outcome": "quantity", "quantity": None, "reason": "", "evidence": []}
+    if isinstance(reading, Quantity):
+        evidence = [{"device": e.device, "contributes": e.contributes, "note": e.note} for e in reading.evidence]
+        found |= {"quantity": reading.value, "reason": reading.warning, "evidence": evidence}
+    else:
+        found["outcome"] = "absent" if isinstance(reading, Absent) else "unknown"
+        found["reason"] = reading.reason
+    if reading.rejections:
+        found["rejected"] = [{"device": r.device, "reason": r.reason} for r in reading.rejections]
+    return found
+
+
+def plan_as_dict(plan: Plan) -> dict[str, object]:
+    """node, changes, patch."""
+    changes = [
+        {"name": c.name, "action": c.action, "old": c.old, "new": c.new, "reason": c.reason} for c in plan.changes
+    ]
+    return {"node": plan.node, "changes": changes, "patch": list(plan.patch)}

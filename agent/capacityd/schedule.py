@@ -1,0 +1,91 @@
+"""When to look again, and why: pure, from what was heard and what the last look said to the next moment. In seconds.
+
+Events settle first (until quiet for a second, at most ten), then there is one look for all of them. What a look could
+not do is tried again with full jitter (https://aws.amazon.com/builders-library/timeouts-retries-and-backoff-with-jitter/).
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False  # typing itself would stay in the service's memory
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+QUIET, LONGEST = 1.0, 10.0
+"""How long events must be quiet, and the longest that a look waits for that."""
+
+RECHECK = 3600.0
+EAGER = 120.0
+"""How long after trouble began it is tried again within EAGER_PAUSE: a machine that boots has its API server soon."""
+EAGER_PAUSE, PAUSE = 4.0, 60.0
+
+_HOPEFUL = frozenset({"kubelet", "credentials", "reload", "resume", "boot"})
+"""Reasons that may end a trouble, so that they don't wait for its pause."""
+
+
+class Schedule:
+    """The moments. now is always a monotonic time; uniform(low, high) draws the jitter."""
+
+    __slots__ = ("_again", "_eager_until", "_failures", "_first", "_last", "_reasons", "_recheck", "_retry", "_uniform")
+
+    def __init__(self, now: float, uniform: Callable[[float, float], float]) -> None:
+        self._uniform = uniform
+        self._reasons: set[str] = {"boot"}
+        self._first = self._last = now - LONGEST  # the first look waits for nothing
+        self._again: float | None = None  # a look that the last one asked for
+        self._retry: float | None = None  # not before that, because of a trouble
+        self._failures = 0
+        self._eager_until = 0.0
+        self._recheck = now + RECHECK
+
+    def hear(self, reasons: set[str], now: float) -> None:
+        """Something happened."""
+        if not reasons:
+            return
+        if not self._reasons:
+            self._first = now
+        self._last = now
+        self._reasons |= reasons
+        if reasons & _HOPEFUL:
+            self._retry = None
+
+    def wakes_at(self) -> float:
+        """The moment of the next look, unless something is heard before."""
+        moments = [self._recheck]
+        if self._again is not None:
+            moments.append(self._again)
+        if self._reasons:
+            moments.append(min(self._last + QUIET, self._first + LONGEST))
+        if self._failures and not self._reasons and self._again is None and self._retry is not None:
+            moments.append(self._retry)
+        return max(min(moments), self._retry or 0.0)
+
+    def take(self, now: float) -> set[str]:
+        """The reasons for a look now; none if it isn't time. What is heard from now on is for the look after it."""
+        if now < self.wakes_at():
+            return set()
+        reasons = self._reasons
+        if self._again is not None and now >= self._again:
+            reasons = reasons | {"due"}
+        if self._failures:
+            reasons = reasons | {"retry"}
+        if now >= self._recheck:
+            reasons = reasons | {"recheck"}
+        self._reasons = set()
+        self._again = None
+        self._retry = None
+        return reasons
+
+    def succeeded(self, now: float, again_in: float | None) -> None:
+        """The look could do all that it wanted. again_in: when it wants the next one."""
+        self._failures = 0
+        self._again = None if again_in is None else now + again_in
+        self._recheck = now + RECHECK * self._uniform(0.8, 1.2)
+
+    def failed(self, now: float, retry_after: float | None) -> None:
+        """The look could not do what it wanted. retry_after: how long the API server asks to wait."""
+        if not self._failures:
+            self._eager_until = now + EAGER
+        self._failures += 1
+        most = EAGER_PAUSE if now < self._eager_until else PAUSE
+        pause = self._uniform(0.0, min(most, 0.5 * 2.0 ** min(self._failures, 10)))
+        self._retry = now + (pause if retry_after is None else retry_after + self._uniform(0.0, 1.0))

@@ -1,0 +1,128 @@
+"""The service's files in its state folder, each replaced as a whole. None holds what can't be found anew.
+
+config.toml and config.json: the configuration that every look works from, so that a bad reload cannot reach it.
+memory.json: what the next look must know. status.json: what the command status shows. service.json: the resident
+process's own part of that. lock: held by whoever writes to the Node.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, replace
+from typing import Any
+
+from capacityd.config import Loaded, load, show
+from capacityd.errors import CapacitydError
+from capacityd.look import Memory
+from capacityd.model import Config
+
+_POLL = 0.05
+
+
+def folder() -> str:
+    """Where the files are: systemd's RuntimeDirectory, or where it would be."""
+    return os.environ.get("RUNTIME_DIRECTORY", "/run/capacityd").split(":")[0]
+
+
+def write(where: str, name: str, value: object) -> None:
+    """Replaces a file. Raises CapacitydError if it can't be written (a full or read-only file system)."""
+    path = os.path.join(where, name)
+    text = value if isinstance(value, str) else json.dumps(value)
+    try:
+        with open(f"{path}.{os.getpid()}", "w", encoding="utf-8") as f:
+            f.write(text)
+        os.replace(f"{path}.{os.getpid()}", path)
+    except OSError as e:
+        raise CapacitydError(f"{path} could not be written: {os.strerror(e.errno or 0)}") from e
+
+
+def read(where: str, name: str) -> dict[str, Any]:
+    """A file; empty if it is missing or damaged."""
+    try:
+        with open(os.path.join(where, name), encoding="utf-8") as f:
+            found = json.load(f)
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def keep_config(where: str, loaded: Loaded) -> None:
+    """Leaves the configuration for the looks to come. Raises CapacitydError."""
+    write(where, "config.json", {"broken": dict(loaded.config.broken), "complete": loaded.config.complete})
+    write(where, "config.toml", show(loaded))
+
+
+def kept_config(where: str) -> Config | None:
+    """What keep_config left; None if there is nothing yet."""
+    path = os.path.join(where, "config.toml")
+    if not os.path.exists(path):
+        return None
+    found = read(where, "config.json")
+    loaded = load(path)
+    broken = {str(name): str(why) for name, why in found.get("broken", {}).items()} | dict(loaded.config.broken)
+    return replace(loaded.config, broken=broken, complete=loaded.config.complete and found.get("complete") is True)
+
+
+def keep_memory(where: str, memory: Memory) -> None:
+    """Leaves it for the next look. Raises CapacitydError."""
+    write(where, "memory.json", asdict(memory))
+
+
+def kept_memory(where: str) -> Memory:
+    """What keep_memory left. A damaged file is as none: then the Node is asked."""
+    found = read(where, "memory.json")
+    try:
+        return Memory(
+            seen=None if found["seen"] is None else {str(k): str(v) for k, v in found["seen"].items()},
+            published={str(k): int(v) for k, v in found["published"].items()},
+            lower_since={str(k): float(v) for k, v in found["lower_since"].items()},
+            written={str(k): tuple(float(at) for at in v) for k, v in found["written"].items()},
+            unsettled=int(found["unsettled"]),
+        )
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return Memory()
+
+
+@contextmanager
+def locked(where: str, patience: float) -> Iterator[None]:
+    """Keeps two of us from writing to the Node at once. Without a state folder there is no service to collide with.
+
+    Raises CapacitydError when the lock isn't free within patience seconds.
+    """
+    try:
+        fd = os.open(os.path.join(where, "lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError:
+        yield
+        return
+    deadline = time.monotonic() + patience
+    try:
+        while True:
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    raise CapacitydError(
+                        f"another capacityd has been writing for {patience:g} s; is it stuck?"
+                    ) from None
+                time.sleep(_POLL)
+        yield
+    finally:
+        os.close(fd)
+
+
+def running(where: str) -> Mapping[str, Any] | None:
+    """The resident process's own words, if it runs."""
+    found = read(where, "service.json")
+    try:
+        os.kill(int(found["pid"]), 0)
+    except (KeyError, TypeError, ValueError, ProcessLookupError):
+        return None
+    except PermissionError:
+        pass
+    return found

@@ -1,0 +1,186 @@
+"""What makes the service look again: udev's events, link changes, files, signals. It hears; it looks at nothing itself.
+
+Memory counts here, because this stays resident: no dataclasses, and no parsing of events beyond what it takes to leave
+out the network interfaces of pods, which come and go all day.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import select
+import signal
+import socket
+import struct
+
+TYPE_CHECKING = False  # typing itself would stay in memory
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+_BUFFER = 65536
+_RTMGRP_LINK = 1
+_IN_CREATE, _IN_MOVED, _IN_DELETE, _IN_CLOSE_WRITE, _IN_ATTRIB = 0x100, 0x80 | 0x40, 0x200, 0x8, 0x4
+_IN_DELETE_SELF, _IN_MOVE_SELF, _IN_ONLYDIR, _IN_Q_OVERFLOW = 0x400, 0x800, 0x1000000, 0x4000
+_MASK = (
+    _IN_CREATE | _IN_MOVED | _IN_DELETE | _IN_CLOSE_WRITE | _IN_ATTRIB | _IN_DELETE_SELF | _IN_MOVE_SELF | _IN_ONLYDIR
+)
+_POD = b"veth"
+_SIGNALS = {signal.SIGHUP: "reload", signal.SIGTERM: "stop", signal.SIGINT: "stop", signal.SIGCHLD: "child"}
+
+
+class UdevEvents:
+    """Events of these subsystems, after udev's rules have run. The kernel filters them; the others don't wake us."""
+
+    def __init__(self, subsystems: Sequence[str]) -> None:
+        import pyudev
+
+        context = pyudev.Context()
+        self._monitor = pyudev.Monitor.from_netlink(context, source="udev")
+        for subsystem in subsystems:
+            self._monitor.filter_by(subsystem)
+        self._monitor.start()
+        # Reading ourselves: pyudev's poll() never gets over an overflow, because it fails before it receives.
+        self._socket = socket.socket(fileno=os.dup(self._monitor.fileno()))
+
+    def fileno(self) -> int:
+        return self._socket.fileno()
+
+    def drain(self) -> set[str]:
+        """Takes all events there are and returns the reasons to look again."""
+        return {"hardware"} if _drain(self._socket, lambda data: b"ID_NET_DRIVER=veth\0" not in data) else set()
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+class LinkEvents:
+    """Changes of network interfaces (rtnetlink): the carrier and a new name send no udev event."""
+
+    def __init__(self) -> None:
+        self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, socket.NETLINK_ROUTE)
+        self._socket.setblocking(False)
+        self._socket.bind((0, _RTMGRP_LINK))
+
+    def fileno(self) -> int:
+        return self._socket.fileno()
+
+    def drain(self) -> set[str]:
+        """Takes all events there are and returns the reasons to look again."""
+        return {"hardware"} if _drain(self._socket, lambda data: _POD not in _link_kind(data)) else set()
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+def _drain(source: socket.socket, counts: Callable[[bytes], bool]) -> bool:
+    """Whether any of the messages counts. An overflow does: what was lost is not known."""
+    heard = False
+    while True:
+        try:
+            data = source.recv(_BUFFER, socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return heard
+        except OSError as e:
+            if e.errno != errno.ENOBUFS:
+                raise
+            heard = True  # reading has cleared the error; the next recv goes on
+            continue
+        heard = counts(data) or heard
+
+
+def _link_kind(data: bytes) -> bytes:
+    """The kind of a link in an RTM_NEWLINK or RTM_DELLINK (rtnetlink(7)): b"" if it has none."""
+    return _attribute(_attribute(data[32:], 18), 1)
+
+
+def _attribute(data: bytes, wanted: int) -> bytes:
+    while len(data) >= 4:
+        length, kind = struct.unpack_from("HH", data)
+        if length < 4:
+            break
+        if kind & 0x3FFF == wanted:
+            return data[4:length]
+        data = data[(length + 3) & ~3 :]
+    return b""
+
+
+class FileEvents:
+    """Changes of files, watched in their folder, or in the nearest one that exists until it does.
+
+    paths: path -> the reason that its change is.
+    """
+
+    def __init__(self, paths: dict[str, str]) -> None:
+        self._libc = ctypes.CDLL(None, use_errno=True)
+        self._fd = self._libc.inotify_init1(os.O_CLOEXEC | os.O_NONBLOCK)
+        if self._fd < 0:
+            raise OSError(ctypes.get_errno(), "inotify_init1")
+        self._paths = paths
+        self._watches: dict[int, str] = {}
+        self._watch()
+
+    def fileno(self) -> int:
+        return int(self._fd)
+
+    def _watch(self) -> None:
+        """Watches the folder of each path, and those above it that stand in for it; what is watched already stays."""
+        for path in self._paths:
+            folder = os.path.dirname(path)
+            while not self._add(folder) and folder != "/":
+                folder = os.path.dirname(folder)
+
+    def _add(self, folder: str) -> bool:
+        number = self._libc.inotify_add_watch(self._fd, os.fsencode(folder), _MASK)
+        if number >= 0:
+            self._watches[number] = folder
+        return bool(number >= 0)
+
+    def drain(self) -> set[str]:
+        """Takes all events there are and returns the reasons to look again."""
+        reasons: set[str] = set()
+        while True:
+            try:
+                data = os.read(self._fd, _BUFFER)
+            except BlockingIOError:
+                return reasons
+            for path in self._touched(data):
+                reasons |= {reason for watched, reason in self._paths.items() if _concerns(path, watched)}
+            self._watch()
+
+    def _touched(self, data: bytes) -> Iterable[str]:
+        while data:
+            number, mask, _, length = struct.unpack_from("iIII", data)
+            name, data = os.fsdecode(data[16 : 16 + length].rstrip(b"\0")), data[16 + length :]
+            if mask & _IN_Q_OVERFLOW:
+                yield "/"
+            elif folder := self._watches.get(number):
+                yield os.path.join(folder, name) if name else folder
+
+    def close(self) -> None:
+        os.close(self._fd)
+
+
+def _concerns(changed: str, watched: str) -> bool:
+    """Whether a change of this path may be one of the watched file: it is it, or a folder above it."""
+    return changed == watched or changed == "/" or watched.startswith(f"{changed}/")
+
+
+class Signals:
+    """Signals, made readable: SIGHUP, SIGTERM, SIGINT, SIGCHLD as the reasons reload, stop, stop and child."""
+
+    def __init__(self) -> None:
+        self._read, write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        signal.set_wakeup_fd(write, warn_on_full_buffer=False)
+        for number in _SIGNALS:
+            signal.signal(number, lambda *_: None)
+
+    def fileno(self) -> int:
+        return self._read
+
+    def drain(self) -> set[str]:
+        """The reasons for which signals have come."""
+        found: set[str] = set()
+        while select.select([self._read], [], [], 0)[0]:
+            found |= {_SIGNALS[signal.Signals(n)] for n in os.read(self._read, 512) if n in _SIGNALS}
+        return found

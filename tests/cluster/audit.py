@@ -1,0 +1,118 @@
+"""What was asked of the API server, by whom: its audit log as values."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.cluster.api import Api, ApiError
+from tests.cluster.processes import wait_until
+
+# Everything, with the body of each request, when it has been answered.
+POLICY = {
+    "apiVersion": "audit.k8s.io/v1",
+    "kind": "Policy",
+    "omitStages": ["RequestReceived", "ResponseStarted"],
+    "rules": [{"level": "Request"}],
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    verb: str
+    resource: str
+    subresource: str
+    namespace: str
+    name: str
+    path: str
+    code: int
+    user: str
+    user_agent: str
+    body: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Requests:
+    """The requests since a position that match; each call looks anew."""
+
+    _audit: Audit
+    _position: int
+    _user: str | None
+    _user_agent: str | None
+
+    def all(self) -> list[Request]:
+        return [
+            request
+            for request in self._audit.since(self._position)
+            if self._user in (None, request.user) and (self._user_agent or "") in request.user_agent
+        ]
+
+    def writes(self) -> list[Request]:
+        return [request for request in self.all() if request.verb not in ("get", "list", "watch")]
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    log: Path
+    _admin: Api
+    _markers: list[str] = field(default_factory=list)
+
+    def mark(self) -> int:
+        """The position in the log after all that was answered so far."""
+        self._flush()
+        return self.log.stat().st_size
+
+    @contextmanager
+    def requests(self, user: str | None = None, user_agent: str | None = None) -> Iterator[Requests]:
+        """Those from here on by this user, and with this in the name of their program."""
+        yield Requests(self, self.mark(), user, user_agent)
+
+    def since(self, position: int) -> list[Request]:
+        """All that was answered since, in the order of the answers; watches that still run are not among it."""
+        self._flush()
+        with open(self.log, "rb") as log:
+            log.seek(position)
+            # What follows the last line end is still being written.
+            lines = log.read().rpartition(b"\n")[0].splitlines()
+        return [_request(json.loads(line)) for line in lines if _MARKER not in line]
+
+    def _flush(self) -> None:
+        """Wait until the log holds all that was answered: a request that nobody else makes must show up in it."""
+        marker = f"{_MARKER.decode()}{uuid.uuid4()}"
+        before = self.log.stat().st_size if self.log.exists() else 0
+        try:
+            self._admin.get(f"/{marker}")
+        except ApiError:
+            # A path that does not exist is logged like any other.
+            pass
+
+        def logged() -> bool:
+            with open(self.log, "rb") as log:
+                log.seek(before)
+                return marker.encode() in log.read().rpartition(b"\n")[0]
+
+        wait_until(logged, 10, "the audit log is written")
+
+
+_MARKER = b"audit-marker-"
+
+
+def _request(entry: Any) -> Request:
+    target = entry.get("objectRef", {})
+    return Request(
+        verb=entry["verb"],
+        resource=target.get("resource", ""),
+        subresource=target.get("subresource", ""),
+        namespace=target.get("namespace", ""),
+        name=target.get("name", ""),
+        path=entry["requestURI"],
+        code=entry["responseStatus"]["code"],
+        user=entry["user"]["username"],
+        user_agent=entry.get("userAgent", ""),
+        body=entry.get("requestObject"),
+    )

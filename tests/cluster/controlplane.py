@@ -1,0 +1,251 @@
+"""The real control plane: etcd, kube-apiserver and kube-scheduler on loopback, and what the tests do with it.
+
+Left out on purpose: the controller manager. So nothing but the kubelet stops pods, and the admission plugins that count
+on a controller are off: no Node is tainted, no pod needs a ServiceAccount.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import socket
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+from tests.cluster.api import Api, ApiError
+from tests.cluster.audit import POLICY, Audit
+from tests.cluster.binaries import programs
+from tests.cluster.credentials import (
+    ADMIN,
+    NODES,
+    Authority,
+    Credentials,
+    exec_plugin,
+    groups_of,
+    kubeconfig,
+    token_file,
+    token_of,
+)
+from tests.cluster.processes import Daemon, free_port, wait_until, workspace
+
+IMAGE = "test.example/pause:1"
+BASE_CAPACITY = {"cpu": "4", "memory": "8Gi", "pods": "110"}
+PODS = "/api/v1/namespaces/default/pods"
+
+
+class Cluster:
+    """A running control plane. Tests share it, so each works on a Node of its own name."""
+
+    def __init__(self, url: str, folder: Path, binaries: Mapping[str, Path], authority: Authority) -> None:
+        self.url = url
+        self.folder = folder
+        self.binaries = binaries
+        self.authority = authority
+        self.ca_file = authority.ca_file
+        self.admin = Api(url, authority.ca_file, token_of(ADMIN))
+        self.audit = Audit(folder / "audit.log", self.admin)
+        self._nodes = iter(NODES)
+        self._numbers = itertools.count(1)
+
+    def node_name(self) -> str:
+        """A name that no other test has, and that has a token."""
+        if name := next(self._nodes, None):
+            return name
+        raise RuntimeError("the tests use more nodes than credentials.NODES has names")
+
+    def kubeconfig(
+        self,
+        user: str,
+        path: Path | None = None,
+        *,
+        credentials: Credentials = "token",
+        token: str | None = None,
+        groups: Sequence[str] | None = None,
+        server: str | None = None,
+        ca_file: Path | None = None,
+    ) -> Path:
+        """A kubeconfig for "admin", "system:node:NAME" or, by certificate, for any user in any groups.
+
+        Tokens exist for the admin and for credentials.NODES; any other token is refused. A certificate is made anew at
+        each call and lies beside the kubeconfig as *.pem, the exec plugin as *.sh.
+        """
+        path = path or self.folder / f"kubeconfig-{next(self._numbers)}"
+        token = token or token_of(user)
+        if credentials == "token":
+            entry: dict[str, Any] = {"token": token}
+        elif credentials == "exec":
+            entry = exec_plugin(path.with_name(f"{path.name}.sh"), token)
+        else:
+            pem = path.with_name(f"{path.name}.pem")
+            self.authority.client(user, groups_of(user) if groups is None else groups, pem)
+            entry = {"client-certificate": str(pem), "client-key": str(pem)}
+        path.touch(0o600)
+        path.write_text(kubeconfig(server or self.url, ca_file or self.ca_file, entry))
+        return path
+
+    def create_node(
+        self,
+        name: str | None = None,
+        *,
+        capacity: Mapping[str, str] | None = BASE_CAPACITY,
+        annotations: Mapping[str, str] | None = None,
+        labels: Mapping[str, str] | None = None,
+        status: Mapping[str, Any] | None = None,
+    ) -> str:
+        """A Node without a kubelet; its name. capacity comes on top of BASE_CAPACITY; None: a Node that has none."""
+        name = name or self.node_name()
+        metadata: dict[str, Any] = {"name": name, "labels": {"kubernetes.io/hostname": name, **(labels or {})}}
+        if annotations is not None:
+            metadata["annotations"] = annotations
+        # Unlike other objects a Node is created along with its status: kubelets register this way.
+        filled = {} if capacity is None else {"capacity": {**BASE_CAPACITY, **capacity}}
+        self.admin.create("/api/v1/nodes", {"metadata": metadata, "status": {**filled, **(status or {})}})
+        return name
+
+    def node(self, name: str) -> Any:
+        return self.admin.get(f"/api/v1/nodes/{name}")
+
+    def capacity(self, name: str) -> dict[str, str]:
+        return dict(self.node(name)["status"].get("capacity", {}))
+
+    def allocatable(self, name: str) -> dict[str, str]:
+        return dict(self.node(name)["status"].get("allocatable", {}))
+
+    def set_capacity(self, name: str, changes: Mapping[str, str | None]) -> None:
+        """As another writer would; None removes."""
+        self.admin.patch(f"/api/v1/nodes/{name}/status", {"status": {"capacity": dict(changes)}})
+
+    def create_pod(self, node: str, requests: Mapping[str, str] | None = None) -> str:
+        """A pod that may only run on this Node and asks for this; its name."""
+        container = {
+            "name": "main",
+            "image": IMAGE,
+            "imagePullPolicy": "IfNotPresent",
+            "resources": {"requests": requests or {}, "limits": requests or {}},
+        }
+        spec = {
+            "containers": [container],
+            "nodeSelector": {"kubernetes.io/hostname": node},
+            "hostNetwork": True,
+            "automountServiceAccountToken": False,
+            "terminationGracePeriodSeconds": 1,
+        }
+        name = f"pod-{next(self._numbers)}"
+        self.admin.create(PODS, {"metadata": {"name": name}, "spec": spec})
+        return name
+
+    def pod(self, name: str) -> Any:
+        return self.admin.get(f"{PODS}/{name}")
+
+    def pod_phase(self, name: str) -> str:
+        return str(self.pod(name)["status"]["phase"])
+
+    def unschedulable(self, name: str) -> str:
+        """The scheduler's message on why it could not place the pod; empty while there is none."""
+        for condition in self.pod(name)["status"].get("conditions", []):
+            if condition["type"] == "PodScheduled" and condition["status"] == "False":
+                return str(condition["message"])
+        return ""
+
+    def delete_pod(self, name: str, deadline: float = 20) -> None:
+        """Until it is gone: once it is placed, that is for the kubelet to say."""
+        self.admin.delete(f"{PODS}/{name}")
+        wait_until(lambda: name not in self._pods(), deadline, f"{name} is gone")
+
+    def _pods(self) -> list[str]:
+        return [pod["metadata"]["name"] for pod in self.admin.get(PODS)["items"]]
+
+    def events_of(self, name: str, kind: str = "Node") -> list[Any]:
+        """The Events about this object in any namespace, oldest first."""
+        selector = f"involvedObject.kind={kind},involvedObject.name={name}"
+        events: list[Any] = self.admin.get("/api/v1/events", fieldSelector=selector)["items"]
+        return sorted(events, key=lambda event: int(event["metadata"]["resourceVersion"]))
+
+
+@contextmanager
+def control_plane() -> Iterator[Cluster]:
+    """A control plane that is ready, and is gone afterwards."""
+    binaries = programs()
+    with ExitStack() as stack:
+        folder = stack.enter_context(workspace())
+        authority = Authority.create(folder / "authority")
+        cluster = Cluster(f"https://127.0.0.1:{free_port()}", folder, binaries, authority)
+        etcd = free_port()
+        stack.enter_context(_etcd(cluster, etcd)).wait_for(lambda: _listening(etcd), 20, "etcd listens")
+        api_server = stack.enter_context(_api_server(cluster, etcd))
+        api_server.wait_for(lambda: _ready(cluster.admin), 60, "the API server is ready")
+        stack.enter_context(_scheduler(cluster))
+        yield cluster
+
+
+def _etcd(cluster: Cluster, port: int) -> Daemon:
+    client, peer = (f"http://127.0.0.1:{number}" for number in (port, free_port()))
+    # No fsync: nobody needs the data after a power cut.
+    return Daemon(
+        [
+            cluster.binaries["etcd"],
+            f"--data-dir={cluster.folder}/etcd",
+            "--unsafe-no-fsync",
+            "--log-level=warn",
+            f"--listen-client-urls={client}",
+            f"--advertise-client-urls={client}",
+            f"--listen-peer-urls={peer}",
+            f"--initial-advertise-peer-urls={peer}",
+            f"--initial-cluster=default={peer}",
+        ],
+        cluster.folder / "etcd.log",
+    )
+
+
+def _listening(port: int) -> bool:
+    with socket.socket() as s:
+        return s.connect_ex(("127.0.0.1", port)) == 0
+
+
+def _api_server(cluster: Cluster, etcd: int) -> Daemon:
+    folder = cluster.folder
+    (folder / "tokens.csv").write_text(token_file())
+    (folder / "policy.json").write_text(json.dumps(POLICY))
+    certificate, key = cluster.authority.server()
+    service_accounts = cluster.authority.key("service-accounts")
+    return Daemon(
+        [
+            cluster.binaries["kube-apiserver"],
+            f"--etcd-servers=http://127.0.0.1:{etcd}",
+            "--bind-address=127.0.0.1",
+            "--advertise-address=127.0.0.1",
+            f"--secure-port={cluster.url.rpartition(':')[2]}",
+            # Nothing is to be reached from inside a pod.
+            "--endpoint-reconciler-type=none",
+            "--service-cluster-ip-range=10.96.0.0/24",
+            f"--tls-cert-file={certificate}",
+            f"--tls-private-key-file={key}",
+            f"--client-ca-file={cluster.ca_file}",
+            f"--token-auth-file={folder}/tokens.csv",
+            "--authorization-mode=Node,RBAC",
+            "--enable-admission-plugins=NodeRestriction",
+            "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition",
+            "--service-account-issuer=https://tests.example",
+            f"--service-account-key-file={service_accounts}",
+            f"--service-account-signing-key-file={service_accounts}",
+            f"--audit-policy-file={folder}/policy.json",
+            f"--audit-log-path={cluster.audit.log}",
+            # One file, however long: positions in it must stay what they are.
+            "--audit-log-maxsize=100000",
+        ],
+        folder / "kube-apiserver.log",
+    )
+
+
+def _ready(admin: Api) -> bool:
+    try:
+        return bool(admin.get("/readyz") == "ok")
+    except (ApiError, OSError):
+        return False
+
+
+def _scheduler(cluster: Cluster) -> Daemon:
+    options = [f"--kubeconfig={cluster.kubeconfig(ADMIN)}", "--leader-elect=false", "--secure-port=0"]
+    return Daemon([cluster.binaries["kube-scheduler"], *options], cluster.folder / "kube-scheduler.log")

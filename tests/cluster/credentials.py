@@ -1,0 +1,137 @@
+"""Who is who in the test cluster: a certificate authority, tokens, and the kubeconfig files made of them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+ADMIN = "admin"
+# The API server reads its tokens once, at start; a client certificate can be had for any name, at any time.
+NODES = (*(f"n{i}" for i in range(1, 6)), *(f"t{i:03}" for i in range(1, 201)))
+
+Credentials = Literal["token", "certificate", "exec"]
+
+_EXTENSIONS = """\
+[req]
+distinguished_name = name
+[name]
+[authority]
+basicConstraints = critical,CA:true
+keyUsage = critical,keyCertSign
+subjectKeyIdentifier = hash
+[server]
+basicConstraints = critical,CA:false
+keyUsage = critical,digitalSignature
+extendedKeyUsage = serverAuth
+subjectAltName = IP:127.0.0.1,DNS:localhost
+subjectKeyIdentifier = hash
+authorityKeyIdentifier = keyid
+[client]
+basicConstraints = critical,CA:false
+keyUsage = critical,digitalSignature
+extendedKeyUsage = clientAuth
+subjectKeyIdentifier = hash
+authorityKeyIdentifier = keyid
+"""
+
+
+def node_user(node: str) -> str:
+    return f"system:node:{node}"
+
+
+def groups_of(user: str) -> tuple[str, ...]:
+    """The groups that make a user what its name says."""
+    if user == ADMIN:
+        return ("system:masters",)
+    return ("system:nodes",) if user.startswith("system:node:") else ()
+
+
+def token_of(user: str) -> str:
+    return f"secret-of-{user.replace(':', '-')}"
+
+
+def token_file() -> str:
+    """The API server's --token-auth-file: the admin and the predefined nodes."""
+    users = [ADMIN, *map(node_user, NODES)]
+    return "".join(f'{token_of(user)},{user},{user},"{",".join(groups_of(user))}"\n' for user in users)
+
+
+@dataclass(frozen=True, slots=True)
+class Authority:
+    """A certificate authority of its own in a folder."""
+
+    folder: Path
+
+    @classmethod
+    def create(cls, folder: Path) -> Authority:
+        folder.mkdir()
+        authority = cls(folder)
+        (folder / "openssl.cnf").write_text(_EXTENSIONS)
+        authority._certificate("ca", "/CN=tests", "authority")
+        return authority
+
+    @property
+    def ca_file(self) -> Path:
+        return self.folder / "ca.crt"
+
+    def server(self) -> tuple[Path, Path]:
+        """Certificate and key for a server on the loopback address."""
+        if not (self.folder / "server.crt").exists():
+            self._certificate("server", "/CN=localhost", "server", signed=True)
+        return self.folder / "server.crt", self.folder / "server.key"
+
+    def client(self, user: str, groups: Sequence[str], path: Path) -> Path:
+        """A new certificate and its key in one file, as the kubelet keeps its own."""
+        name = path.stem
+        self._certificate(name, "".join(f"/O={group}" for group in groups) + f"/CN={user}", "client", signed=True)
+        certificate, key = self.folder / f"{name}.crt", self.folder / f"{name}.key"
+        path.touch(0o600)
+        path.write_text(certificate.read_text() + key.read_text())
+        return path
+
+    def key(self, name: str) -> Path:
+        path = self.folder / f"{name}.key"
+        _openssl("ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", path)
+        return path
+
+    def _certificate(self, name: str, subject: str, kind: str, signed: bool = False) -> None:
+        signer: list[str | Path] = ["-CA", self.ca_file, "-CAkey", self.folder / "ca.key"] if signed else []
+        key = self.key(name)
+        _openssl(
+            *("req", "-x509", "-new", "-config", self.folder / "openssl.cnf", "-extensions", kind, "-days", "2"),
+            *("-subj", subject, "-key", key, "-out", self.folder / f"{name}.crt", *signer),
+        )
+
+
+def _openssl(*arguments: str | Path) -> None:
+    result = subprocess.run(["openssl", *arguments], capture_output=True, text=True)
+    if result.returncode:
+        raise RuntimeError(f"openssl {arguments[0]} failed: {result.stderr}")
+
+
+def kubeconfig(server: str, ca_file: Path, user: dict[str, Any]) -> str:
+    """JSON, which is YAML too."""
+    return json.dumps(
+        {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": "tests", "cluster": {"server": server, "certificate-authority": str(ca_file)}}],
+            "users": [{"name": "tests", "user": user}],
+            "contexts": [{"name": "tests", "context": {"cluster": "tests", "user": "tests"}}],
+            "current-context": "tests",
+        },
+        indent=1,
+    )
+
+
+def exec_plugin(path: Path, token: str) -> dict[str, Any]:
+    """The user entry for a program that hands out the token, and the program itself at path."""
+    version = "client.authentication.k8s.io/v1"
+    credential = {"apiVersion": version, "kind": "ExecCredential", "status": {"token": token}}
+    path.write_text(f"#!/bin/sh\ncat <<'END'\n{json.dumps(credential)}\nEND\n")
+    path.chmod(0o700)
+    return {"exec": {"apiVersion": version, "command": str(path), "interactiveMode": "Never"}}

@@ -1,0 +1,128 @@
+"""What can go wrong between a node and its API server: the faults of the proxy."""
+
+from __future__ import annotations
+
+import asyncio
+import fnmatch
+import threading
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tests.cluster.proxy import Exchange
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    method: str
+    path: str
+    headers: Mapping[str, str]  # names in lower case
+    body: bytes
+
+
+Action = Callable[["Exchange"], Awaitable[None]]
+
+
+@dataclass(slots=True)
+class Fault:
+    """An action for the requests that match, so many times (None: always); the path is a glob, without the query."""
+
+    action: Action
+    method: str = "*"
+    path: str = "*"
+    times: int | None = 1
+    met: list[Request] = field(default_factory=list)
+
+    def takes(self, request: Request) -> bool:
+        path = request.path.partition("?")[0]
+        fits = fnmatch.fnmatchcase(request.method, self.method) and fnmatch.fnmatchcase(path, self.path)
+        return fits and (self.times is None or len(self.met) < self.times)
+
+
+def reset(carried_out: bool = False) -> Action:
+    """The connection breaks, before the server has seen the request or after it has carried it out."""
+
+    async def action(exchange: Exchange) -> None:
+        if carried_out:
+            await exchange.fetch()
+        exchange.reset()
+
+    return action
+
+
+def half_answer() -> Action:
+    """The server carries it out; the connection ends in the middle of the body."""
+
+    async def action(exchange: Exchange) -> None:
+        head, body = await exchange.fetch()
+        await exchange.send(head + body[: len(body) // 2])
+        exchange.close()
+
+    return action
+
+
+def stall(carried_out: bool = False) -> Action:
+    """No answer, until the client gives up or the proxy ends."""
+
+    async def action(exchange: Exchange) -> None:
+        if carried_out:
+            await exchange.fetch()
+        await exchange.client_left()
+
+    return action
+
+
+def garbage(answer: bytes = b"\x16\x03 this is not HTTP \x00\r\n\r\n") -> Action:
+    """This, instead of an answer."""
+
+    async def action(exchange: Exchange) -> None:
+        await exchange.send(answer)
+        exchange.close()
+
+    return action
+
+
+def status(code: int, body: bytes = b"", headers: Mapping[str, str] | None = None, carried_out: bool = False) -> Action:
+    """An answer of our own instead of the server's."""
+
+    async def action(exchange: Exchange) -> None:
+        if carried_out:
+            await exchange.fetch()
+        fields = {"Content-Type": "text/plain", "Content-Length": str(len(body)), **(headers or {})}
+        lines = [f"HTTP/1.1 {code} {HTTPStatus(code).phrase}", *(f"{name}: {value}" for name, value in fields.items())]
+        await exchange.send("\r\n".join([*lines, "", ""]).encode() + body)
+
+    return action
+
+
+def delay(seconds: float) -> Action:
+    """Forwarded later."""
+
+    async def action(exchange: Exchange) -> None:
+        await asyncio.sleep(seconds)
+        await exchange.relay()
+
+    return action
+
+
+def hold(until: threading.Event) -> Action:
+    """Forwarded once the event is set."""
+
+    async def action(exchange: Exchange) -> None:
+        while not until.is_set():
+            await asyncio.sleep(0.02)
+        await exchange.relay()
+
+    return action
+
+
+def before(change: Callable[[Request], object]) -> Action:
+    """Somebody else is faster: change(request) runs, in a thread, then the request is forwarded."""
+
+    async def action(exchange: Exchange) -> None:
+        await asyncio.to_thread(change, exchange.request)
+        await exchange.relay()
+
+    return action

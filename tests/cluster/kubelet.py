@@ -1,0 +1,235 @@
+"""A real kubelet on a runtime that runs nothing, in a mount namespace of its own, so that several can run at once.
+
+The namespace outlives the kubelet: /var/lib/kubelet with its device-plugins folder stays over restarts, and other
+programs (device plugins, capacityd) run in it as on the node.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+from tests.cluster.api import ApiError
+from tests.cluster.controlplane import IMAGE, Cluster
+from tests.cluster.credentials import node_user
+from tests.cluster.processes import TIED_TO_US, Daemon, free_port
+
+# Where device-plugins is, whatever --root-dir says.
+STATE = Path("/var/lib/kubelet")
+
+# Nothing of this reaches the machine itself. Where no kubelet is installed there is no folder to mount on: an overlay
+# makes one. A kubelet also makes /var/log/containers, and sets kernel parameters for good: it finds files instead that
+# have its values already.
+_NAMESPACE = f"""
+set -eu
+mount -t tmpfs tmpfs "$1"
+if [ ! -d {STATE} ]; then
+    mkdir "$1/upper" "$1/work"
+    mount -t overlay -o "lowerdir=/var/lib,upperdir=$1/upper,workdir=$1/work" overlay /var/lib
+    mkdir {STATE}
+fi
+mount -t tmpfs -o mode=0750 tmpfs {STATE}
+mount -t tmpfs tmpfs /var/log
+for parameter in vm/overcommit_memory=1 vm/panic_on_oom=0 kernel/panic=10 kernel/panic_on_oops=1 \\
+        kernel/keys/root_maxkeys=1000000 kernel/keys/root_maxbytes=25000000; do
+    value="$1/${{parameter##*/}}"
+    echo "${{parameter#*=}}" > "$value"
+    mount --bind "$value" "/proc/sys/${{parameter%=*}}"
+done
+echo mounted
+exec sleep infinity
+"""
+
+
+class Kubelet:
+    """One node. Made by kubelet(), which ends all of it."""
+
+    def __init__(
+        self, cluster: Cluster, name: str, folder: Path, stack: ExitStack, sync: str, server: str | None
+    ) -> None:
+        self.cluster = cluster
+        self.name = name
+        self.kubeconfig = cluster.kubeconfig(node_user(name), folder / "kubelet.conf", server=server)
+        self._folder = folder
+        self._stack = stack
+        self._kubelet: Daemon | None = None
+        self._heartbeat = ""
+        (folder / "config.json").write_text(json.dumps(_configuration(folder, sync)))
+        # Where the kubelet starts: the fake runtime knows no log paths, so the kubelet removes every file of its
+        # working folder when a pod goes.
+        (folder / "empty").mkdir()
+        (folder / "mounts").mkdir()
+        mounts: list[str | Path] = ["unshare", "--mount", "--propagation", "private", "sh", "-c"]
+        mounts += [_NAMESPACE, "sh", folder / "mounts"]
+        self._namespace = stack.enter_context(Daemon(mounts, folder / "namespace.log"))
+        self._namespace.wait_for_line("mounted", 10)
+        options = [f"-socket={folder}/runtime.sock", f"-images={IMAGE}"]
+        runtime = Daemon([cluster.binaries["fakeruntime"], *options], folder / "fakeruntime.log")
+        self._runtime = stack.enter_context(runtime)
+        self._runtime.wait_for_line("listening", 10)
+
+    def start(self, *, zeroing: bool = False, wait: bool = True) -> None:
+        """Until its Node is Ready, unless told not to wait.
+
+        With zeroing it starts as on a node that has lost its device-plugins folder and whose runtime is slower than its
+        kubelet: the kubelet sets all extended resources of an existing Node to 0, where they stay.
+        """
+        assert self._kubelet is None, "it runs already"
+        if zeroing:
+            self.clear_device_plugins()
+            self.set_runtime_ready(False)
+        self._heartbeat = self._ready_condition().get("lastHeartbeatTime", "")
+        options = [f"--config={self._folder}/config.json", f"--root-dir={STATE}", f"--cert-dir={STATE}/pki"]
+        options += [f"--kubeconfig={self.kubeconfig}", f"--hostname-override={self.name}"]
+        command = self.inside([self.cluster.binaries["kubelet"], *options], self._folder / "empty")
+        self._kubelet = Daemon(command, self._folder / "kubelet.log")
+        self._stack.callback(self._kubelet.stop)
+        if zeroing:
+            # It says that it is not ready only after it has registered, which is when it zeroes.
+            self._wait_reported("False")
+            assert not self._extended(), f"nothing was zeroed: {self._extended()}"
+            self.set_runtime_ready(True)
+        if wait:
+            self.wait_ready()
+
+    def wait_ready(self) -> None:
+        """Until the kubelet that runs now has reported its Node Ready."""
+        self._wait_reported("True")
+
+    def stop(self) -> None:
+        assert self._kubelet is not None, "it does not run"
+        self._kubelet.stop(signal.SIGTERM)
+        self._kubelet = None
+
+    def restart(self, *, zeroing: bool = False, wait: bool = True) -> None:
+        """Pods and the device-plugins folder stay (zeroing empties the folder)."""
+        self.stop()
+        self.start(zeroing=zeroing, wait=wait)
+
+    def set_runtime_ready(self, ready: bool) -> None:
+        line = f"ready {str(ready).lower()}"
+        before = self._runtime.output().splitlines().count(line)
+        self._runtime.send(signal.SIGUSR2 if ready else signal.SIGUSR1)
+        self._runtime.wait_for_line(line, 10, before + 1)
+
+    @property
+    def device_plugins(self) -> Path:
+        """/var/lib/kubelet/device-plugins, as it can be reached from outside of the namespace."""
+        return Path(f"/proc/{self._namespace.pid}/root{STATE}/device-plugins")
+
+    @property
+    def socket(self) -> Path:
+        return self.device_plugins / "kubelet.sock"
+
+    @property
+    def checkpoint(self) -> Path:
+        return self.device_plugins / "kubelet_internal_checkpoint"
+
+    def clear_device_plugins(self) -> None:
+        """As on a node that was imaged anew; the folder itself is made by the kubelet."""
+        if self.device_plugins.exists():
+            for file in self.device_plugins.iterdir():
+                file.unlink()
+
+    @contextmanager
+    def device_plugin(self, resource: str, count: int) -> Iterator[Daemon]:
+        """A device plugin that is in the checkpoint; it registers again with each kubelet that starts."""
+        command = self.inside([self.cluster.binaries["deviceplugin"], f"-resource={resource}", f"-count={count}"])
+        plugin = Daemon(command, self._folder / f"deviceplugin-{resource.replace('/', '_')}.log")
+        try:
+            plugin.wait_for_line("registered", 20)
+            # The kubelet asks for the devices only after it has answered.
+            plugin.wait_for(lambda: self._checkpointed(resource), 20, f"{resource} is in the checkpoint")
+            yield plugin
+        finally:
+            plugin.stop(signal.SIGTERM)
+
+    def inside(self, command: Sequence[str | Path], folder: Path | None = None) -> list[str | Path]:
+        """The command that runs this one in the node's mount namespace, in the folder or else the current one."""
+        # Entering a mount namespace leads to its root folder, hence the way back.
+        return ["nsenter", f"--mount=/proc/{self._namespace.pid}/ns/mnt", "env", "-C", folder or Path.cwd(), *command]
+
+    def run(self, command: Sequence[str | Path], **options: Any) -> subprocess.CompletedProcess[str]:
+        """subprocess.run on the node; unless told otherwise what it says is in the result, as text, and it has 60 s."""
+        options = {"capture_output": True, "text": True, "timeout": 60, **options}
+        result: subprocess.CompletedProcess[str] = subprocess.run([*TIED_TO_US, *self.inside(command)], **options)
+        return result
+
+    def popen(self, command: Sequence[str | Path], **options: Any) -> subprocess.Popen[str]:
+        """subprocess.Popen on the node; killed at the end of the test if it still runs."""
+        process = subprocess.Popen([*TIED_TO_US, *self.inside(command)], text=True, **options)
+        self._stack.callback(process.wait)
+        self._stack.callback(process.kill)
+        return process
+
+    def _checkpointed(self, resource: str) -> bool:
+        return self.checkpoint.exists() and f'"{resource}"' in self.checkpoint.read_text()
+
+    def _wait_reported(self, status: str) -> None:
+        def reported() -> bool:
+            ready = self._ready_condition()
+            # Times have whole seconds, so that a report in the second of the last one is not seen: the next one is.
+            return ready.get("status") == status and ready["lastHeartbeatTime"] > self._heartbeat
+
+        assert self._kubelet is not None, "it does not run"
+        self._kubelet.wait_for(reported, 40, f"Ready of Node {self.name} is {status}")
+
+    def _ready_condition(self) -> dict[str, str]:
+        try:
+            conditions = self.cluster.node(self.name)["status"].get("conditions", [])
+        except ApiError as error:
+            if error.status != 404:
+                raise
+            return {}
+        return next((condition for condition in conditions if condition["type"] == "Ready"), {})
+
+    def _extended(self) -> dict[str, str]:
+        """The extended resources of the Node that are not 0."""
+        return {name: value for name, value in self.cluster.capacity(self.name).items() if "/" in name and value != "0"}
+
+
+@contextmanager
+def kubelet(
+    cluster: Cluster, name: str | None = None, sync: str = "1s", server: str | None = None
+) -> Iterator[Kubelet]:
+    """A kubelet that is not started yet.
+
+    sync: how often it looks at its Node, every 10 s in real life; server: a proxy's URL instead of the API server's.
+    """
+    name = name or cluster.node_name()
+    folder = cluster.folder / name
+    folder.mkdir()
+    with ExitStack() as stack:
+        yield Kubelet(cluster, name, folder, stack, sync, server)
+
+
+def _configuration(folder: Path, sync: str) -> dict[str, Any]:
+    return {
+        "apiVersion": "kubelet.config.k8s.io/v1beta1",
+        "kind": "KubeletConfiguration",
+        "containerRuntimeEndpoint": f"unix://{folder}/runtime.sock",
+        "address": "127.0.0.1",
+        "port": free_port(),
+        "healthzPort": 0,
+        "authentication": {"anonymous": {"enabled": True}, "webhook": {"enabled": False}},
+        "authorization": {"mode": "AlwaysAllow"},
+        "nodeStatusUpdateFrequency": sync,
+        "nodeStatusReportFrequency": sync,
+        # Nothing of the machine is managed, and its state is no reason to turn pods away.
+        "cgroupsPerQOS": False,
+        "enforceNodeAllocatable": [],
+        "failCgroupV1": False,
+        "failSwapOn": False,
+        "localStorageCapacityIsolation": False,
+        "makeIPTablesUtilChains": False,
+        "evictionHard": {"memory.available": "0%", "nodefs.available": "0%", "nodefs.inodesFree": "0%"},
+        "imageGCHighThresholdPercent": 100,
+        # Folders that would otherwise be made on the machine.
+        "podLogsDir": f"{folder}/logs",
+        "volumePluginDir": f"{folder}/volume-plugins",
+    }

@@ -1,0 +1,123 @@
+"""Programs that run beside the tests, and waiting for what they do: none outlives the test run, however that ends."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import TypeVar
+
+T = TypeVar("T")
+
+# The kernel kills what is started with this when the thread that started it ends, even by SIGKILL.
+TIED_TO_US = ("setpriv", "--pdeathsig", "KILL", "--")
+
+
+def wait_until(condition: Callable[[], T], deadline: float, what: str) -> T:
+    """The first true value of the condition, looked at often; TimeoutError after deadline seconds."""
+    end = time.monotonic() + deadline
+    while not (value := condition()):
+        if time.monotonic() > end:
+            raise TimeoutError(f"not within {deadline:g} s: {what}; last seen: {value!r}")
+        time.sleep(0.05)
+    return value
+
+
+@contextmanager
+def workspace() -> Iterator[Path]:
+    """A temporary folder that goes even if this process is killed: another one waits for the end of a pipe."""
+    folder = Path(tempfile.mkdtemp(prefix="capacityd-cluster-"))
+    # What was killed with us may still be writing, hence more than one attempt.
+    script = 'cat; for _ in 1 2 3 4 5 6 7 8 9; do rm -rf -- "$0" && exit; sleep 0.2; done; exit 1'
+    janitor = subprocess.Popen(["sh", "-c", script, folder], stdin=subprocess.PIPE, start_new_session=True)
+    try:
+        yield folder
+    finally:
+        janitor.communicate()
+        assert janitor.returncode == 0, f"{folder} could not be removed"
+
+
+def free_port() -> int:
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        port: int = s.getsockname()[1]
+        return port
+
+
+class Daemon:
+    """A program that runs until it is stopped; what it says goes to a file, for waiting and for error messages."""
+
+    def __init__(
+        self, command: Sequence[str | Path], log: Path, cwd: Path | None = None, env: Mapping[str, str] | None = None
+    ) -> None:
+        self.log = log
+        self.name = log.stem
+        # Appended to, so that a restarted program keeps its history; what is said from here on counts.
+        with open(log, "ab") as output:
+            self._start = output.tell()
+            self.process = subprocess.Popen(
+                [*TIED_TO_US, *command],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                cwd=cwd,
+                env=env,
+                # Ctrl-C is for the test run, which then ends its programs in order.
+                start_new_session=True,
+            )
+
+    def __enter__(self) -> Daemon:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    def output(self) -> str:
+        with open(self.log, "rb") as log:
+            log.seek(self._start)
+            return log.read().decode(errors="replace")
+
+    def wait_for(self, condition: Callable[[], T], deadline: float, what: str) -> T:
+        """As wait_until, but an ended program is reported at once, with its last words."""
+
+        def alive_and() -> T:
+            value = condition()
+            if not value and self.process.poll() is not None:
+                raise RuntimeError(f"{self.name} ended with {self.process.returncode}:\n{self.output()[-3000:]}")
+            return value
+
+        try:
+            return wait_until(alive_and, deadline, what)
+        except TimeoutError as error:
+            raise TimeoutError(f"{error}; {self.name} said last:\n{self.output()[-3000:]}") from None
+
+    def wait_for_line(self, line: str, deadline: float, times: int = 1) -> None:
+        """Until it has said this line so many times."""
+        self.wait_for(
+            lambda: self.output().splitlines().count(line) >= times, deadline, f"{self.name} says {line!r} ({times})"
+        )
+
+    def send(self, number: signal.Signals) -> None:
+        self.process.send_signal(number)
+
+    def stop(self, number: signal.Signals = signal.SIGKILL, deadline: float = 20) -> None:
+        """By SIGKILL unless told otherwise: the state of a test's programs is thrown away."""
+        self.process.send_signal(number)
+        try:
+            self.process.wait(deadline)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+            raise

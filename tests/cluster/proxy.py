@@ -1,0 +1,224 @@
+"""A proxy in front of the API server; faults.py says what can go wrong in it.
+
+It ends TLS with a certificate of the cluster's authority (or another): bearer tokens pass, client certificates do not.
+Each request is forwarded on a connection of its own, while the client's connection stays; answers stream, so that a
+kubelet works through it too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+import struct
+import threading
+from collections.abc import AsyncIterator, Coroutine, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+
+from tests.cluster.controlplane import Cluster
+from tests.cluster.credentials import Authority
+from tests.cluster.faults import Action, Fault, Request
+
+T = TypeVar("T")
+
+
+class Proxy:
+    """Made by proxy(); requests that no fault matches are just forwarded."""
+
+    def __init__(self, cluster: Cluster, authority: Authority | None = None) -> None:
+        authority = authority or cluster.authority
+        self.ca_file = authority.ca_file
+        self.faults: list[Fault] = []
+        self.seen: list[Request] = []
+        self.errors: list[BaseException] = []
+        self._upstream = urlsplit(cluster.url)
+        self._upstream_tls = ssl.create_default_context(cafile=cluster.ca_file)
+        self._tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        self._tls.load_cert_chain(*authority.server())
+        # Never listens: it keeps the port ours while connections are refused.
+        self._reservation = _bound(0)
+        self._port: int = self._reservation.getsockname()[1]
+        self.url = f"https://127.0.0.1:{self._port}"
+        self._server: asyncio.Server | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._writers: set[asyncio.StreamWriter] = set()
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._thread.start()
+        self._do(self._listen())
+
+    def fault(self, action: Action, method: str = "*", path: str = "*", times: int | None = 1) -> Fault:
+        """From now on; of several faults that match a request the first acts."""
+        self.faults.append(fault := Fault(action, method, path, times))
+        return fault
+
+    @contextmanager
+    def refusing(self) -> Iterator[None]:
+        """Connections are refused, and those that stand are broken."""
+        self._do(self._close())
+        try:
+            yield
+        finally:
+            self._do(self._listen())
+
+    def end(self) -> None:
+        self._do(self._close())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+        self._reservation.close()
+
+    def _do(self, work: Coroutine[Any, Any, T]) -> T:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(10)
+
+    async def _listen(self) -> None:
+        self._server = await asyncio.start_server(self._serve, sock=_bound(self._port), ssl=self._tls, limit=1 << 20)
+
+    async def _close(self) -> None:
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+        tasks, writers = list(self._tasks), list(self._writers)
+        for task in tasks:
+            task.cancel()
+        for writer in writers:
+            writer.transport.abort()
+        # What is not closed when the loop ends is never closed.
+        await asyncio.gather(*tasks, *(writer.wait_closed() for writer in writers), return_exceptions=True)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
+        # Cancelled only when it all ends; asyncio.streams can't bear a server's task that ends so.
+        with suppress(asyncio.CancelledError):
+            async with self._closing(writer):
+                await self._exchanges(reader, writer)
+        self._tasks.discard(task)
+
+    async def _exchanges(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while not writer.is_closing():
+                exchange = Exchange(await _request(reader), reader, writer, self)
+                self.seen.append(exchange.request)
+                fault = next((fault for fault in self.faults if fault.takes(exchange.request)), None)
+                if fault is None:
+                    await exchange.relay()
+                else:
+                    fault.met.append(exchange.request)
+                    await fault.action(exchange)
+        except (asyncio.IncompleteReadError, ConnectionError, ssl.SSLError):
+            # One of the two sides has left.
+            pass
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:  # noqa: BLE001
+            # A callback's failed assertion belongs to the test.
+            self.errors.append(error)
+
+    @asynccontextmanager
+    async def upstream(self) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+        """A connection to the API server."""
+        reader, writer = await asyncio.open_connection(
+            self._upstream.hostname, self._upstream.port, ssl=self._upstream_tls
+        )
+        async with self._closing(writer):
+            yield reader, writer
+
+    @asynccontextmanager
+    async def _closing(self, writer: asyncio.StreamWriter) -> AsyncIterator[None]:
+        self._writers.add(writer)
+        try:
+            yield
+        finally:
+            writer.close()
+            with suppress(OSError):
+                await writer.wait_closed()
+            self._writers.discard(writer)
+
+
+class Exchange:
+    """A request and the way to its answer, as the faults' actions use it."""
+
+    def __init__(
+        self, request: Request, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, proxy: Proxy
+    ) -> None:
+        self.request = request
+        self._reader = reader
+        self._writer = writer
+        self._proxy = proxy
+
+    async def relay(self) -> None:
+        """Forward it and the answer, as it comes."""
+        async with self._proxy.upstream() as (reader, writer):
+            head = await self._forward(reader, writer)
+            await self.send(head)
+            while part := await reader.read(1 << 16):
+                await self.send(part)
+        framed = any(sign in head.lower() for sign in (b"\r\ncontent-length:", b"\r\ntransfer-encoding:", b" 204 "))
+        if not framed:
+            self.close()
+
+    async def fetch(self) -> tuple[bytes, bytes]:
+        """Forward it; the head and the body of the whole answer, as they would be sent."""
+        async with self._proxy.upstream() as (reader, writer):
+            return await self._forward(reader, writer), await reader.read()
+
+    async def send(self, data: bytes) -> None:
+        self._writer.write(data)
+        await self._writer.drain()
+
+    async def client_left(self) -> None:
+        while await self._reader.read(1 << 16):
+            pass
+
+    def close(self) -> None:
+        self._writer.close()
+
+    def reset(self) -> None:
+        if not self._writer.is_closing():
+            # Lingering for no time makes it a reset instead of an orderly end.
+            no_time = struct.pack("ii", 1, 0)
+            self._writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, no_time)
+            self._writer.transport.abort()
+
+    async def _forward(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
+        """Send the request; the head of the answer, for the client."""
+        # The end of the connection is the end of the answer, so that nothing here needs to know how it is framed.
+        headers = {**self.request.headers, "connection": "close"}
+        lines = [f"{self.request.method} {self.request.path} HTTP/1.1", *(f"{k}: {v}" for k, v in headers.items())]
+        writer.write("\r\n".join([*lines, "", ""]).encode("latin-1") + self.request.body)
+        await writer.drain()
+        answer = (await reader.readuntil(b"\r\n\r\n")).split(b"\r\n")
+        return b"\r\n".join(line for line in answer if not line.lower().startswith(b"connection:"))
+
+
+@contextmanager
+def fault_proxy(cluster: Cluster, authority: Authority | None = None) -> Iterator[Proxy]:
+    proxy = Proxy(cluster, authority)
+    try:
+        yield proxy
+    finally:
+        proxy.end()
+    for error in proxy.errors:
+        raise error
+
+
+async def _request(reader: asyncio.StreamReader) -> Request:
+    head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
+    first, *lines = head.removesuffix("\r\n\r\n").split("\r\n")
+    method, path, _ = first.split(" ")
+    headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+    assert "transfer-encoding" not in headers, "the proxy knows no chunked requests"
+    body = await reader.readexactly(int(headers.get("content-length", "0")))
+    return Request(method, path, headers, body)
+
+
+def _bound(port: int) -> socket.socket:
+    s = socket.socket()
+    s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    s.bind(("127.0.0.1", port))
+    return s

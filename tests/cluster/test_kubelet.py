@@ -1,0 +1,133 @@
+"""The kubelet is a real one: it treats extended resources, pods and device plugins as on a node."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import threading
+from pathlib import Path
+
+from tests.cluster import faults
+from tests.cluster.controlplane import Cluster
+from tests.cluster.kubelet import STATE, Kubelet
+from tests.cluster.kubelet import kubelet as kubelet_of
+from tests.cluster.processes import wait_until
+from tests.cluster.proxy import Proxy
+
+DONGLE = "example.com/dongle"
+CARD = "example.com/card"
+
+
+def test_capacity_reaches_pods(cluster: Cluster, kubelet: Kubelet) -> None:
+    kubelet.start()
+    publish(cluster, kubelet, "1")
+    first, second = run_pod(cluster, kubelet), cluster.create_pod(kubelet.name, {DONGLE: "1"})
+    message = wait_until(lambda: cluster.unschedulable(second), 20, "the second pod is turned away")
+    assert f"Insufficient {DONGLE}" in message
+    cluster.delete_pod(first)
+    wait_until(lambda: cluster.pod_phase(second) == "Running", 30, "the second pod takes its place")
+
+
+def test_a_removed_key_leaves_allocatable(cluster: Cluster, kubelet: Kubelet) -> None:
+    kubelet.start()
+    publish(cluster, kubelet, "1")
+    cluster.set_capacity(kubelet.name, {DONGLE: None})
+    wait_until(lambda: DONGLE not in cluster.allocatable(kubelet.name), 20, "allocatable follows")
+
+
+def test_a_plain_restart_changes_nothing(cluster: Cluster, kubelet: Kubelet) -> None:
+    kubelet.start()
+    publish(cluster, kubelet, "2")
+    pod = run_pod(cluster, kubelet)
+    before = kubelet.socket.stat().st_ctime_ns
+    kubelet.restart()
+    assert kubelet.socket.stat().st_ctime_ns > before, "it is a new kubelet"
+    assert cluster.capacity(kubelet.name)[DONGLE] == cluster.allocatable(kubelet.name)[DONGLE] == "2"
+    assert cluster.pod_phase(pod) == "Running"
+
+
+def test_zeroing(cluster: Cluster, kubelet: Kubelet) -> None:
+    kubelet.start()
+    publish(cluster, kubelet, "2")
+    pod = run_pod(cluster, kubelet)
+    kubelet.restart(zeroing=True)
+    assert cluster.capacity(kubelet.name)[DONGLE] == cluster.allocatable(kubelet.name)[DONGLE] == "0"
+    # The reason stands in an Event only: the phase is what the stopped containers make of it.
+    wait_until(lambda: cluster.pod_phase(pod) in ("Succeeded", "Failed"), 20, "the pod is stopped")
+    assert f"OutOf{DONGLE}" in [event["reason"] for event in cluster.events_of(pod, "Pod")]
+    publish(cluster, kubelet, "2")
+    run_pod(cluster, kubelet)
+
+
+def test_zeroing_that_lands_after_the_socket(cluster: Cluster, proxy: Proxy) -> None:
+    """The kubelet makes its socket while its write of the zeros is still on its way."""
+    with kubelet_of(cluster, server=proxy.url) as kubelet:
+        kubelet.start()
+        publish(cluster, kubelet, "2")
+        kubelet.stop()
+        kubelet.clear_device_plugins()
+        kubelet.set_runtime_ready(False)
+        go = threading.Event()
+        held = proxy.fault(faults.hold(go), "PATCH", f"/api/v1/nodes/{kubelet.name}/status")
+        kubelet.start(wait=False)
+        wait_until(lambda: held.met, 30, "the kubelet writes its Node")
+        assert json.loads(held.met[0].body)["status"]["capacity"][DONGLE] == "0"
+        kubelet.set_runtime_ready(True)
+        wait_until(kubelet.socket.exists, 30, "the socket is there")
+        assert cluster.capacity(kubelet.name)[DONGLE] == "2"
+        go.set()
+        wait_until(lambda: cluster.capacity(kubelet.name)[DONGLE] == "0", 20, "the zero lands")
+
+
+def test_device_plugin(cluster: Cluster, kubelet: Kubelet) -> None:
+    kubelet.start()
+    with kubelet.device_plugin(CARD, 3):
+        data = json.loads(kubelet.checkpoint.read_text())["Data"]
+        assert {name: sorted(ids) for name, ids in data["RegisteredDevices"].items()} == {
+            CARD: ["device-0", "device-1", "device-2"]
+        }
+        wait_until(lambda: cluster.allocatable(kubelet.name).get(CARD) == "3", 20, "its devices are allocatable")
+        pod = run_pod(cluster, kubelet, CARD)
+        data = json.loads(kubelet.checkpoint.read_text())["Data"]
+        assert [entry["ResourceName"] for entry in data["PodDeviceEntries"]] == [CARD]
+        cluster.delete_pod(pod)
+        kubelet.restart()
+        wait_until(lambda: cluster.allocatable(kubelet.name).get(CARD) == "3", 20, "it has registered again")
+        assert not cluster.unschedulable(run_pod(cluster, kubelet, CARD))
+    assert not list(kubelet.device_plugins.glob("example*")), "its socket goes with it"
+
+
+def test_programs_on_the_node(kubelet: Kubelet) -> None:
+    kubelet.start()
+    assert kubelet.run(["stat", "-c", "%F", f"{STATE}/device-plugins/kubelet.sock"]).stdout == "socket\n"
+    assert kubelet.run(["sh", "-c", "pwd"]).stdout.strip() == str(Path.cwd())
+    assert kubelet.run(["sh", "-c", "exit 3"]).returncode == 3
+    with kubelet.popen(["cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as cat:
+        assert cat.communicate("to and fro", timeout=10)[0] == "to and fro"
+
+
+def test_two_nodes_and_the_machine_know_nothing_of_each_other(cluster: Cluster) -> None:
+    parameters = [Path("/proc/sys", name) for name in ("vm/overcommit_memory", "kernel/panic", "kernel/panic_on_oops")]
+    folders = [STATE / "device-plugins", Path("/var/log/containers"), Path("/usr/libexec/kubernetes")]
+    before = [path.read_text() for path in parameters], [path.exists() for path in folders]
+    with kubelet_of(cluster) as one, kubelet_of(cluster) as two:
+        one.start()
+        two.start()
+        publish(cluster, one, "1")
+        publish(cluster, two, "2")
+        with one.device_plugin(CARD, 1):
+            assert CARD in one.checkpoint.read_text()
+            assert not two.checkpoint.exists() or CARD not in two.checkpoint.read_text()
+        assert ([path.read_text() for path in parameters], [path.exists() for path in folders]) == before
+
+
+def publish(cluster: Cluster, kubelet: Kubelet, quantity: str) -> None:
+    """Write the capacity and wait for the kubelet to take it over."""
+    cluster.set_capacity(kubelet.name, {DONGLE: quantity})
+    wait_until(lambda: cluster.allocatable(kubelet.name).get(DONGLE) == quantity, 20, "allocatable follows")
+
+
+def run_pod(cluster: Cluster, kubelet: Kubelet, resource: str = DONGLE) -> str:
+    pod = cluster.create_pod(kubelet.name, {resource: "1"})
+    wait_until(lambda: cluster.pod_phase(pod) == "Running", 30, f"{pod} runs")
+    return pod

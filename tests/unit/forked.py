@@ -1,0 +1,104 @@
+"""Runs part of a test in a process of its own: it may kill all its children there, and change what it sees as /sys."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import subprocess
+import sys
+import traceback
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+Result = TypeVar("Result")
+
+
+def forked(function: Callable[[], Result]) -> Result:
+    """What the function returns in a forked child; an exception in it fails the test with its traceback."""
+    ours, theirs = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.close(ours)
+            try:
+                said: Any = (function(), None)
+            except BaseException:  # noqa: BLE001  # the parent tells it
+                said = (None, traceback.format_exc())
+            with open(theirs, "wb") as f:
+                pickle.dump(said, f)
+        finally:
+            os._exit(0)
+    os.close(theirs)
+    with open(ours, "rb") as f:
+        data = f.read()
+    os.waitpid(pid, 0)
+    result, failure = pickle.loads(data)
+    assert failure is None, failure
+    return result  # type: ignore[no-any-return]
+
+
+ALONE = ["unshare", *([] if os.geteuid() == 0 else ["-r"]), "-mn", "--propagation", "private"]
+"""Begins a command line: with mounts and a network of its own, as root of them."""
+
+
+def can_be_alone() -> bool:
+    """Whether this machine lets us have namespaces of our own."""
+    try:
+        return subprocess.run([*ALONE, "true"], capture_output=True, check=False).returncode == 0
+    except OSError:
+        return False
+
+
+def run_alone(mounting: str, program: str, *arguments: str) -> str:
+    """What a Python program prints after the shell commands have prepared its namespaces."""
+    script = f'set -e; {mounting}; exec "$PYTHON" -c "$PROGRAM" "$@"'
+    agent = os.path.dirname(os.path.dirname(sys.modules["capacityd"].__file__ or ""))
+    here = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    environment = {
+        **os.environ,
+        "PYTHON": sys.executable,
+        "PROGRAM": program,
+        "PYTHONPATH": f"{agent}:{here}",
+        "SYSTEMD_DEVICE_VERIFY_SYSFS": "0",  # else libudev wants a real sysfs and finds nothing
+    }
+    command = [*ALONE, "sh", "-c", script, "sh", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def open_files() -> set[str]:
+    """What this process has open, as far as it can leak."""
+    return {f"{fd}: {os.readlink(f'/proc/self/fd/{fd}')}" for fd in os.listdir("/proc/self/fd") if _is_open(fd)}
+
+
+def has_children() -> bool:
+    """Whether this process has children, running or not yet reaped."""
+    try:
+        os.waitpid(-1, os.WNOHANG)
+    except ChildProcessError:
+        return False
+    return True
+
+
+def alive(marker: str) -> list[str]:
+    """The command lines of all processes that hold this text, but for this one and its parents."""
+    found = []
+    for entry in os.listdir("/proc"):
+        if entry.isdigit() and int(entry) not in (os.getpid(), os.getppid()):
+            try:
+                with open(f"/proc/{entry}/cmdline", "rb") as f:
+                    line = f.read().replace(b"\0", b" ").decode(errors="replace")
+            except OSError:
+                continue
+            if marker in line:
+                found.append(line)
+    return found
+
+
+def _is_open(fd: str) -> bool:
+    try:
+        os.fstat(int(fd))
+    except OSError:
+        return False  # the listing's own
+    return True

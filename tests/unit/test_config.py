@@ -1,0 +1,288 @@
+"""What each key of a configuration becomes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from capacityd.config import Loaded, load, show_json
+from capacityd.config.keys import RESOURCE, TABLES, WHEN, Facts
+from capacityd.detectors import load as load_detector
+from capacityd.detectors import names
+from capacityd.kinds import Bounds, Glob, Is, Test, Unit
+from capacityd.model import DeviceDetector, Reserve, Resource, Settings, Table, ValueDetector
+
+NAME = "example.com/x"
+HEADER = f'[resources."{NAME}"]\n'
+HUB = Test("hub", (Is(False),), "false")
+PHYSICAL = Test("kind", (Glob("physical"),), '"physical"')
+ROOT = Path(__file__).parents[2]
+
+
+def loaded(tmp_path: Path, text: str) -> Loaded:
+    file = tmp_path / "c.toml"
+    file.write_text(text)
+    return load(str(file))
+
+
+def resource(tmp_path: Path, lines: str) -> Resource:
+    (found,) = loaded(tmp_path, HEADER + lines).require().resources
+    assert found.name == NAME
+    assert found.source == str(tmp_path / "c.toml")
+    return found
+
+
+def one(key: str, *patterns: Glob, text: str) -> tuple[Test, ...]:
+    return (Test(key, patterns, text),)
+
+
+# lines of a resource -> fields of model.Resource
+GOOD: list[tuple[str, Mapping[str, Any]]] = [
+    ("usb = {}", {"detector": "usb", "tables": (Table((HUB,)),), "slots": 1, "measure": None, "unit": None}),
+    ("usb = {}", {"excepts": (), "when": (), "reduce": "sum", "reserve": Reserve(), "fallback": None, "adopt": False}),
+    (
+        'usb = { vendor = "0403", product = "6001" }',
+        {
+            "tables": (
+                Table(
+                    (
+                        Test("vendor", (Glob("0403", fold=True),), '"0403"'),
+                        Test("product", (Glob("6001", fold=True),), '"6001"'),
+                        HUB,
+                    )
+                ),
+            )
+        },
+    ),
+    ('usb = [{ serial = "A" }]', {"tables": (Table((*one("serial", Glob("A"), text='"A"'), HUB)),)}),
+    (
+        'usb = [{ serial = "A" }, { serial = ["B", "C*"] }]',
+        {
+            "tables": (
+                Table((*one("serial", Glob("A"), text='"A"'), HUB)),
+                Table((*one("serial", Glob("B"), Glob("C*"), text='"B" or "C*"'), HUB)),
+            )
+        },
+    ),
+    # Naming the key of a default undoes it.
+    ("usb = { hub = true }", {"tables": (Table((Test("hub", (Is(True),), "true"),)),)}),
+    (
+        'nic = { kind = ["bond", "vf"] }',
+        {"tables": (Table(one("kind", Glob("bond"), Glob("vf"), text='"bond" or "vf"')),)},
+    ),
+    # Cheap tests first, wherever they stand.
+    (
+        'disk = { properties = { P = "1" }, attributes = { "queue/x" = "2" }, size = ">=1kB, <2kB", type = "nvme" }',
+        {
+            "tables": (
+                Table(
+                    (
+                        Test("type", (Glob("nvme"),), '"nvme"'),
+                        Test("size", (Bounds(((">=", 1000), ("<", 2000))),), ">=1kB, <2kB"),
+                        Test("attributes.queue/x", (Glob("2"),), '"2"'),
+                        Test("properties.P", (Glob("1"),), '"1"'),
+                    )
+                ),
+            )
+        },
+    ),
+    (
+        'nic = { max_speed = [">=10Gbit/s", "1Gbit/s"] }',
+        {
+            "tables": (
+                Table(
+                    (
+                        PHYSICAL,
+                        Test(
+                            "max_speed",
+                            (Bounds(((">=", 10**10),)), Bounds((("=", 10**9),))),
+                            ">=10Gbit/s or 1Gbit/s",
+                        ),
+                    )
+                ),
+            )
+        },
+    ),
+    (
+        "pci = { sriov_totalvfs = 4, vf = true }",
+        {"tables": (Table((Test("vf", (Is(True),), "true"), Test("sriov_totalvfs", (Bounds((("=", 4),)),), "4"))),)},
+    ),
+    ("usb = { attributes = {} }", {"tables": (Table((HUB,)),)}),
+    # Exceptions have no defaults.
+    ('usb = {}\nexcept = { serial = "A" }', {"excepts": (Table(one("serial", Glob("A"), text='"A"')),)}),
+    (
+        'usb = {}\nexcept = [{ serial = "" }, { attributes = { a = "1" } }]',
+        {
+            "excepts": (
+                Table(one("serial", Glob(""), text='""')),
+                Table(one("attributes.a", Glob("1"), text='"1"')),
+            )
+        },
+    ),
+    ("usb = {}\nslots = 4", {"slots": 4}),
+    ('usb = {}\nmeasure = "count"', {"measure": None}),
+    ('nic = {}\nmeasure = "speed"\nunit = "Mbit/s"', {"measure": "speed", "unit": Unit("Mbit/s", 10**6)}),
+    ('disk = {}\nmeasure = "size"\nunit = "GiB"', {"measure": "size", "unit": Unit("GiB", 2**30)}),
+    ('pci = {}\nmeasure = "sriov_numvfs"', {"measure": "sriov_numvfs", "unit": None}),
+    ('pci = {}\nmeasure = "sriov_numvfs"\nfallback = 0', {"fallback": 0}),
+    ('nic = {}\nmeasure = "speed"\nunit = "Mbit/s"\nfallback = "1Gbit/s"', {"fallback": 10**9}),
+    ("usb = {}\nreserve = 0", {"reserve": Reserve()}),
+    ("usb = {}\nreserve = 1000", {"reserve": Reserve(1000)}),
+    ('usb = {}\nreserve = "10%"', {"reserve": Reserve(0, (1, 10))}),
+    ('usb = {}\nreserve = "12.5 %"', {"reserve": Reserve(0, (1, 8))}),
+    ('usb = {}\nreserve = "99.999999%"', {"reserve": Reserve(0, (99999999, 100000000))}),
+    ('usb = {}\nreduce = "min"', {"reduce": "min"}),
+    ("usb = {}\nadopt = true\nenabled = true", {"adopt": True}),
+    (
+        'usb = {}\nwhen = { arch = ["aarch64", "x86*"] }',
+        {"when": one("arch", Glob("aarch64"), Glob("x86*"), text='"aarch64" or "x86*"')},
+    ),
+    ('usb = {}\nwhen = { node_name = "n*" }', {"when": one("node_name", Glob("n*"), text='"n*"')}),
+    ('usb = {}\nwhen = { path = "/dev/x" }', {"when": one("path", Glob("/dev/x"), text='"/dev/x"')}),
+    (
+        'usb = {}\nwhen.dmi = { product_name = "P R75*" }\nwhen.devicetree = { "chosen/a,b" = "c" }',
+        {
+            "when": one("dmi.product_name", Glob("P R75*"), text='"P R75*"')
+            + one("devicetree.chosen/a,b", Glob("c"), text='"c"')
+        },
+    ),
+    # Detectors of a number.
+    ("static = { quantity = 3 }", {"detector": "static", "tables": (Table(settings={"quantity": 3}),)}),
+    (
+        'file = [{ path = "/a" }, { path = "/b", max_age = "2h" }]\nreduce = "max"\nreserve = 1',
+        {
+            "tables": (
+                Table(settings={"path": "/a", "max_age": None}),
+                Table(settings={"path": "/b", "max_age": 7200.0}),
+            ),
+            "reduce": "max",
+            "reserve": Reserve(1),
+        },
+    ),
+    (
+        'exec = { command = ["/a", "b\\nc"] }',
+        {"tables": (Table(settings={"command": ("/a", "b\nc"), "timeout": 10.0}),)},
+    ),
+]
+
+
+@pytest.mark.parametrize(("lines", "fields"), GOOD, ids=[lines for lines, _ in GOOD])
+def test_resource(tmp_path: Path, lines: str, fields: Mapping[str, Any]) -> None:
+    found = resource(tmp_path, lines)
+    assert {name: getattr(found, name) for name in fields} == fields
+
+
+@pytest.mark.parametrize(
+    ("text", "settings"),
+    [
+        ("", Settings()),
+        ("[kubernetes]", Settings()),
+        (
+            '[kubernetes]\nkubeconfig = "/k"\nnode_name = "n-1.example.com"\nobserve = true\ncondition = false',
+            Settings(kubeconfig="/k", node_name="n-1.example.com", observe=True, condition=False),
+        ),
+    ],
+)
+def test_settings(tmp_path: Path, text: str, settings: Settings) -> None:
+    assert loaded(tmp_path, text).require().settings == settings
+
+
+def test_resources_keep_their_order(tmp_path: Path) -> None:
+    text = "\n".join(f'[resources."example.com/{name}"]\nusb = {{}}' for name in "cab")
+    assert [r.name[-1] for r in loaded(tmp_path, text).require().resources] == ["c", "a", "b"]
+
+
+def test_every_setting_has_its_field() -> None:
+    fields = {key for keys in TABLES.values() for key in keys}
+    assert fields <= set(Settings.__dataclass_fields__)
+    assert len(fields) == sum(map(len, TABLES.values()))
+
+
+def test_no_detector_has_the_name_of_another_key() -> None:
+    assert not {*names()} & ({*RESOURCE} | {*TABLES} | {*WHEN} | {"resources"})
+
+
+def test_no_detector_has_a_key_with_the_name_of_a_group() -> None:
+    detectors = [d for name in names() if isinstance(d := load_detector(name), DeviceDetector)]
+    assert detectors
+    assert not [d.name for d in detectors if {"attributes", "properties"} & {*d.keys}]
+
+
+@pytest.mark.parametrize("name", names())
+def test_every_detectors_defaults_can_be_read(tmp_path: Path, name: str) -> None:
+    detector = load_detector(name)
+    if isinstance(detector, ValueDetector):
+        assert all(s.required or s.default is None or s.kind for s in detector.settings.values())
+        return
+    (table,) = resource(tmp_path, f"{name} = {{}}").tables
+    assert {t.key for t in table.tests} == {*detector.defaults}
+
+
+def test_the_names_of_when_are_those_that_a_machine_has() -> None:
+    dmi = WHEN["dmi"]
+    assert isinstance(dmi, Facts)
+    folder = Path("/sys/class/dmi/id")
+    there = {f.name for f in folder.iterdir() if f.is_file()} - {"uevent"} if folder.exists() else set()
+    assert there <= {*dmi.known}
+
+
+def test_only_the_detectors_that_are_named_are_imported(tmp_path: Path) -> None:
+    """Starting fast is what the resident process's children live by."""
+    file = tmp_path / "c.toml"
+    file.write_text(HEADER + "usb = {}")
+    code = "import sys; from capacityd.config import load; load(sys.argv[1]).require(); print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(file)],
+        env={**os.environ, "PYTHONPATH": str(ROOT / "agent")},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    modules = set(done.stdout.split())
+    assert [m for m in modules if m.startswith("capacityd.detectors.")] == ["capacityd.detectors.usb"]
+    assert not modules & {"difflib", "json", "logging", "pathlib", "subprocess", "pyudev", "psutil", "kubernetes"}
+
+
+def test_json(tmp_path: Path) -> None:
+    found = loaded(tmp_path, HEADER + 'usb = { vendor = "0403" }\n[kubernetes]\nobserve = true')
+    file = str(tmp_path / "c.toml")
+    assert show_json(found) == {
+        "files": [file],
+        "resources": {NAME: {"usb": {"vendor": "0403"}}},
+        "kubernetes": {"observe": True},
+        "origins": {f'resources."{NAME}"': file, "kubernetes.observe": file},
+        "problems": [],
+    }
+    assert show_json(loaded(tmp_path, "slots = 1"))["problems"] == [
+        f'{file}: slots: belongs to a resource: put it below a line such as [resources."example.com/dongle"]'
+    ]
+
+
+EXAMPLES = sorted((ROOT / "conf" / "examples").glob("*.toml"))
+
+
+def test_there_are_examples() -> None:
+    assert {"dongle", "exec", "gpu", "nic-mbps", "scratch", "seats"} <= {path.stem for path in EXAMPLES}
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
+def test_example(path: Path) -> None:
+    assert load(str(path)).require().resources
+
+
+def test_the_shipped_file_says_nothing(tmp_path: Path) -> None:
+    """It is comments only, and what they show is right once the mark is taken off."""
+    path = ROOT / "conf" / "capacityd.toml"
+    assert load(str(path)).require() == load(os.devnull).require()
+    shown = [line[1:] for line in path.read_text().splitlines() if line.startswith("#") and not line.startswith("# ")]
+    config = loaded(tmp_path, "\n".join(shown)).require()
+    assert config.resources
+    assert config.settings != Settings()
+    used = {name for name, field in Resource.__dataclass_fields__.items() if name in RESOURCE} | {"except", "enabled"}
+    assert not [key for key in used if not any(line.startswith((f"{key} =", f"{key}.")) for line in shown)]

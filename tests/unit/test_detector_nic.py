@@ -1,0 +1,274 @@
+"""What facts of network interfaces the detector must know: each test is a bug that somebody had."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import pytest
+
+from capacityd.kinds import UNITS, Unit
+from capacityd.model import Absent, Quantity, Unknown
+from tests.unit.looking import counted, look, values
+from tests.unit.machines import (
+    Recording,
+    errors,
+    files,
+    machine,
+    merge,
+    nic,
+    pci_nic,
+    pci_path,
+    routes,
+    usb_nic,
+    virtio_nic,
+)
+
+GBIT = 10**9
+MBITS = Unit("Mbit/s", UNITS["speed"]["Mbit/s"])
+E0 = pci_nic("eth0", "0000:01:00.0", speed="10000")
+E1 = pci_nic("eth1", "0000:01:00.1", speed="10000", number=3)
+SLOW = pci_nic("eno1", "0000:02:00.0", link_speeds=[10**7, 10**8, GBIT], number=4)
+
+
+def bond(mode: str, *members: str, speed: str | None = "20000") -> Recording:
+    return nic("bond0", bond=(mode, members), speed=speed, number=9)
+
+
+def test_physical_is_the_default_and_software_is_left_out() -> None:
+    software = [
+        nic("lo", speed=None, operstate="unknown"),
+        nic("docker0", devtype="bridge"),
+        nic("eth0.10", devtype="vlan", lower=["eth0"]),
+        nic("veth1a2b"),
+        nic("cilium_vxlan", devtype="vxlan"),
+        bond("802.3ad", "eth0", "eth1"),
+    ]
+    host = machine(E0, E1, *software)
+    assert counted(host, "nic") == ["eth0", "eth1"]
+    assert values(host, "nic", "kind") == {
+        "bond0": "bond",
+        "cilium_vxlan": "virtual",
+        "docker0": "bridge",
+        "eth0": "physical",
+        "eth0.10": "vlan",
+        "eth1": "physical",
+        "lo": "virtual",
+        "veth1a2b": "virtual",
+    }
+    assert counted(host, "nic", {"kind": ["bond", "vlan"]}) == ["bond0", "eth0.10"]
+
+
+def test_bonding_masters_is_a_file_and_no_interface() -> None:
+    assert counted(machine(E0, files({"/sys/class/net/bonding_masters": "bond0\n"})), "nic") == ["eth0"]
+
+
+def test_virtual_functions_have_a_device_too() -> None:
+    vf = pci_nic("eth0v0", "0000:01:02.0", physfn="0000:01:00.0")
+    host = machine(E0, vf)
+    assert counted(host, "nic") == ["eth0"]
+    assert counted(host, "nic", {"kind": "vf"}) == ["eth0v0"]
+
+
+def test_sub_functions_are_as_virtual_functions() -> None:
+    sub = nic("en3f0s88", f"{pci_path('0000:01:00.0')}/mlx5_core.sf.4")
+    assert values(
+        machine(E0, sub, files({f"{pci_path('0000:01:00.0')}/mlx5_core.sf.4/sfnum": "88"})), "nic", "kind"
+    ) == {
+        "en3f0s88": "vf",
+        "eth0": "physical",
+    }
+
+
+@pytest.mark.parametrize(
+    ("port", "kind"), [("p0", "physical"), ("pf0vf1", "representor"), ("c1pf0sf88", "representor"), ("", "physical")]
+)
+def test_representors_are_the_switch_ends_of_virtual_functions(port: str, kind: str) -> None:
+    host = machine(pci_nic("eth0", attributes={"phys_port_name": f"{port}\n"}))
+    assert values(host, "nic", "kind") == {"eth0": kind}
+
+
+def test_most_drivers_do_not_name_their_port() -> None:
+    place = f"{pci_path('0000:01:00.0')}/net/eth0/phys_port_name"
+    assert values(machine(E0, errors({place: "EOPNOTSUPP"})), "nic", "kind") == {"eth0": "physical"}
+    assert isinstance(look(machine(E0, errors({place: "EIO"})), "nic"), Unknown)
+
+
+def test_an_accelerated_interface_counts_once() -> None:
+    """On Azure eth0 (netvsc) speaks for the virtual function below it; the guest sees no physfn."""
+    vmbus = "/sys/devices/LNXSYSTM:00/ACPI0004:00/VMBUS:00/000d3a"
+    host = machine(
+        nic("eth0", vmbus, speed="40000", lower=["enP1s1"]),
+        files({f"{vmbus}/vendor": "0x1414\n"}),
+        pci_nic("enP1s1", "0001:00:02.0", "15b3", "1016", "mlx5_core", master="eth0"),
+    )
+    assert counted(host, "nic") == ["eth0"]
+    assert values(host, "nic", "kind")["enP1s1"] == "vf"
+
+
+def test_members_of_a_bond_stay_physical_and_the_bond_is_not_summed_with_them() -> None:
+    members = [pci_nic(f"eth{n}", f"0000:01:00.{n}", master="bond0", speed="10000") for n in (0, 1)]
+    host = machine(*members, bond("802.3ad", "eth0", "eth1"))
+    reading = look(host, "nic", measure="speed", unit=MBITS)
+    assert isinstance(reading, Quantity)
+    assert reading.value == 20_000
+
+
+def test_virtio_is_physical_and_names_no_link_modes() -> None:
+    host = machine(virtio_nic())
+    assert counted(host, "nic", {"bus": "virtio", "driver": "virtio_net", "vendor": "1af4", "device": "1041"}) == [
+        "eth0"
+    ]
+    for measure in ("speed", "max_speed"):
+        assert isinstance(look(host, "nic", measure=measure, unit=MBITS), Unknown)
+        reading = look(host, "nic", measure=measure, unit=MBITS, fallback=10 * GBIT)
+        assert isinstance(reading, Quantity)
+        assert reading.value == 10_000
+
+
+def test_ids_are_those_of_the_pci_or_usb_device_below() -> None:
+    host = machine(E0, usb_nic("enx0", "1-2"))
+    assert values(host, "nic", "vendor") == {"enx0": "0bda", "eth0": "8086"}
+    assert values(host, "nic", "device") == {"enx0": "8153", "eth0": "1572"}
+    assert values(host, "nic", "bus") == {"enx0": "usb", "eth0": "pci"}
+    assert values(host, "nic", "driver") == {"enx0": "r8152", "eth0": "i40e"}
+
+
+def test_wireless_interfaces_are_a_kind_of_their_own() -> None:
+    assert values(machine(pci_nic("wlan0", devtype="wlan")), "nic", "kind") == {"wlan0": "wireless"}
+
+
+def test_a_child_of_infiniband_is_not_physical() -> None:
+    host = machine(pci_nic("ib0"), nic("ib0.8001", pci_path("0000:01:00.0"), attributes={"parent": "ib0\n"}))
+    assert counted(host, "nic") == ["ib0"]
+
+
+@pytest.mark.parametrize("said", ["-1", "0", "4294967295", None])
+def test_no_speed_is_unknown_and_neither_negative_nor_zero(said: str | None) -> None:
+    reading = look(machine(pci_nic(speed=said)), "nic", measure="speed", unit=MBITS)
+    assert isinstance(reading, Unknown)
+    assert "does not tell its speed" in reading.reason
+
+
+@pytest.mark.parametrize("said", ["", "fast", "10000 Mb/s", "1e4"])
+def test_a_speed_that_is_no_number_is_unknown(said: str) -> None:
+    assert isinstance(look(machine(pci_nic(speed=said)), "nic", measure="speed", unit=MBITS), Unknown)
+
+
+@pytest.mark.parametrize("state", ["down", "lowerlayerdown", "dormant", "notpresent"])
+def test_the_speed_of_a_link_that_is_down_is_unknown_whatever_the_driver_says(state: str) -> None:
+    reading = look(machine(pci_nic(operstate=state, speed="25000")), "nic", measure="speed", unit=MBITS)
+    assert isinstance(reading, Unknown)
+    assert "down" in reading.reason
+
+
+def test_the_maximum_does_not_depend_on_optics_or_the_link() -> None:
+    """A 25G card on 10G optics (netdata#14803)."""
+    card: dict[str, Any] = {"link_speeds": [GBIT, 10 * GBIT, 25 * GBIT], "speed": "10000"}
+    for host in (machine(pci_nic(**card)), machine(pci_nic(**card, operstate="down", carrier=None))):
+        reading = look(host, "nic", measure="max_speed", unit=MBITS)
+        assert isinstance(reading, Quantity)
+        assert reading.value == 25_000
+    assert values(machine(pci_nic(**card)), "nic", "speed") == {"eth0": 10 * GBIT}
+
+
+def test_speeds_compare() -> None:
+    host = machine(E0, SLOW)
+    assert counted(host, "nic", {"max_speed": ">=10Gbit/s"}) == ["eth0"]
+    assert counted(host, "nic", {"max_speed": "<10Gbit/s"}) == ["eno1"]
+
+
+@pytest.mark.parametrize(
+    ("mode", "speed"),
+    [
+        ("802.3ad", 11),
+        ("balance-rr", 11),
+        ("balance-xor", 11),
+        ("balance-alb", 11),
+        ("active-backup", 10),
+        ("broadcast", 1),
+    ],
+)
+def test_the_maximum_of_a_bond_is_what_its_members_make_together(mode: str, speed: int) -> None:
+    host = machine(E0, SLOW, bond(mode, "eth0", "eno1"))
+    assert values(host, "nic", "max_speed")["bond0"] == speed * GBIT
+
+
+def test_a_bond_of_unknown_members_or_none_is_unknown() -> None:
+    for host in (machine(E0, virtio_nic("eth1"), bond("802.3ad", "eth0", "eth1")), machine(bond("802.3ad"))):
+        reading = look(host, "nic", {"kind": "bond"}, measure="max_speed", unit=MBITS)
+        assert isinstance(reading, Unknown)
+
+
+def test_a_degraded_bond_member_reads_unknown() -> None:
+    down = pci_nic("eth1", "0000:01:00.1", operstate="down", speed=None, carrier="0")
+    assert isinstance(look(machine(E0, down), "nic", measure="speed", unit=MBITS), Unknown)
+
+
+@pytest.mark.parametrize(
+    ("state", "carrier", "link"),
+    [
+        ("up", "1", "up"),
+        ("unknown", "1", "up"),
+        ("unknown", "0", "down"),
+        ("unknown", None, "down"),
+        ("down", "0", "down"),
+    ],
+)
+def test_link(state: str, carrier: str | None, link: str) -> None:
+    assert counted(machine(pci_nic(operstate=state, carrier=carrier)), "nic", {"link": link}) == ["eth0"]
+
+
+SYSTEMS = [
+    (routes("eth0"), ["eth0"]),
+    (routes("eth0", "eth1"), ["eth0", "eth1"]),
+    (merge(bond("802.3ad", "eth0", "eth1"), routes("bond0")), ["eth0", "eth1"]),
+    (merge(nic("br0", devtype="bridge", lower=["eth0", "veth9"]), nic("veth9"), routes("br0")), ["eth0"]),
+    (
+        merge(
+            bond("active-backup", "eth0", "eno1"),
+            nic("bond0.7", devtype="vlan", lower=["bond0"]),
+            nic("br7", devtype="bridge", lower=["bond0.7"]),
+            routes("br7"),
+        ),
+        ["eno1", "eth0"],
+    ),
+]
+
+
+@pytest.mark.parametrize(("network", "system"), SYSTEMS)
+def test_the_systems_interfaces_carry_the_default_route(network: Recording, system: list[str]) -> None:
+    host = machine(E0, E1, SLOW, network)
+    assert counted(host, "nic", {"system": True}) == system
+    assert counted(host, "nic", {"system": False}) == sorted({"eth0", "eth1", "eno1"} - set(system))
+
+
+@pytest.mark.parametrize(
+    ("network", "why"),
+    [
+        (routes(), "no default route"),
+        (merge(nic("wg0"), routes("wg0")), "wg0"),
+        ({}, "does not tell the default routes"),
+        (merge(routes("eth0"), errors({"/sys/class/net/eth0": "EIO"})), "could not be read"),
+    ],
+)
+def test_where_it_cannot_be_told_which_is_the_systems_none_is_free(network: Recording, why: str) -> None:
+    reading = look(machine(E0, E1, network), "nic", {"system": False})
+    assert isinstance(reading, Unknown)
+    assert why in reading.reason
+
+
+@pytest.mark.parametrize("error", ["EACCES", "EIO"])
+@pytest.mark.parametrize("place", ["uevent", "device", "operstate", "speed", "../../driver"])
+def test_what_cannot_be_read_is_unknown(place: str, error: str) -> None:
+    host = machine(E0, errors({os.path.normpath(f"{pci_path('0000:01:00.0')}/net/eth0/{place}"): error}))
+    assert isinstance(look(host, "nic", {"driver": "i40e"}, measure="speed", unit=MBITS), Unknown)
+
+
+def test_a_hostile_name_is_safe_to_print() -> None:
+    host = machine(nic("\x1b[31m\udcff"), routes("eth0"))
+    assert list(values(host, "nic", "name").values()) == [r"\x1b[31m\xff"]
+
+
+def test_no_interface_is_absent() -> None:
+    assert isinstance(look(machine(), "nic"), Absent)

@@ -1,0 +1,83 @@
+"""Default routes, as the real kernel tells them in a network namespace of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+
+import pytest
+
+from capacityd.errors import HostError
+from capacityd.host.live import LiveHost
+from capacityd.host.routes import _default
+from tests.unit.forked import can_be_alone, run_alone
+
+PROGRAM = """
+import fcntl, json, os, struct, subprocess
+from capacityd.errors import HostError
+from capacityd.host.routes import default_interfaces
+
+def ip(line):
+    subprocess.run(["ip", *line.split()], check=True)
+
+taps = [os.open("/dev/net/tun", os.O_RDWR) for _ in range(3)]
+for n, tap in enumerate(taps):
+    fcntl.ioctl(tap, 0x400454CA, struct.pack("16sH22x", b"tap%d" % n, 0x1002))
+    ip(f"link set tap{n} up")
+    ip(f"address add 192.0.{n}.7/24 dev tap{n}")
+found = {"none": default_interfaces()}
+ip("route add unreachable default metric 9999")
+ip("-6 route add unreachable default metric 9999")
+ip("route add default via 192.0.2.1 dev tap2 table 77")
+ip("route add 10.0.0.0/8 via 192.0.2.1")
+found["others"] = default_interfaces()
+ip("route add default via 192.0.1.1")
+found["one"] = default_interfaces()
+ip("route del default via 192.0.1.1")
+ip("route add default nexthop via 192.0.0.1 nexthop via 192.0.1.1")
+found["two ways"] = default_interfaces()
+ip("route del default")
+ip("nexthop add id 1 via 192.0.0.1 dev tap0")
+ip("nexthop add id 2 via 192.0.2.1 dev tap2")
+ip("nexthop add id 9 group 1/2")
+ip("route add default nhid 9")
+found["next hops"] = default_interfaces()
+ip("route del default nhid 9")
+ip("-6 address add 2001:db8::7/64 dev tap1 nodad")
+ip("-6 route add default via 2001:db8::1 dev tap1")
+found["six"] = default_interfaces()
+subprocess.run(["ip", "-batch", "-"], check=True, text=True,
+               input="".join(f"route add 100.{n >> 8}.{n & 255}.0/24 via 192.0.2.1\\n" for n in range(4000)))
+ip("route add default via 192.0.2.1 metric 5")
+found["many"] = default_interfaces()
+print(json.dumps(found))
+"""
+
+
+def has_taps() -> bool:
+    return can_be_alone() and os.access("/dev/net/tun", os.R_OK | os.W_OK) and shutil.which("ip") is not None
+
+
+@pytest.mark.skipif(not has_taps(), reason="needs namespaces, TAP devices and ip")
+def test_default_routes_of_a_real_kernel() -> None:
+    """All interfaces of a route over several, and none of what is no default route of the machine itself."""
+    assert json.loads(run_alone("mount -t sysfs none /sys", PROGRAM)) == {
+        "none": [],
+        "others": [],
+        "one": ["tap1"],
+        "two ways": ["tap0", "tap1"],
+        "next hops": ["tap0", "tap2"],
+        "six": ["tap1"],
+        "many": ["tap1", "tap2"],
+    }
+
+
+def test_this_machines_routes_can_be_asked() -> None:
+    assert set(LiveHost().default_interfaces()) <= set(os.listdir("/sys/class/net"))
+
+
+def test_a_default_route_without_an_interface_is_told() -> None:
+    message = bytes([2, 0, 0, 0, 254, 3, 0, 1, 0, 0, 0, 0])
+    with pytest.raises(HostError, match="does not tell its interface"):
+        list(_default(message))

@@ -1,0 +1,139 @@
+"""When the service looks again. Time is a number here; nothing waits."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from capacityd.schedule import EAGER, EAGER_PAUSE, LONGEST, PAUSE, QUIET, RECHECK, Schedule
+
+
+def middle(low: float, high: float) -> float:
+    return (low + high) / 2
+
+
+def longest(_: float, high: float) -> float:
+    return high
+
+
+def after_boot(uniform: object = middle) -> Schedule:
+    schedule = Schedule(0.0, uniform)  # type: ignore[arg-type]
+    assert schedule.take(0.0) == {"boot"}
+    schedule.succeeded(0.0, None)
+    return schedule
+
+
+def test_the_first_look_waits_for_nothing() -> None:
+    assert Schedule(5.0, middle).wakes_at() <= 5.0
+
+
+def test_nothing_heard_nothing_looked_at_but_the_slow_recheck() -> None:
+    schedule = after_boot()
+    assert schedule.wakes_at() == RECHECK
+    assert schedule.take(RECHECK - 1) == set()
+    assert schedule.take(RECHECK) == {"recheck"}
+
+
+def test_the_recheck_is_jittered() -> None:
+    assert after_boot(lambda low, _: low).wakes_at() == RECHECK * 0.8
+    assert after_boot(longest).wakes_at() == RECHECK * 1.2
+
+
+def test_events_settle_first() -> None:
+    schedule = after_boot()
+    schedule.hear({"hardware"}, 100.0)
+    schedule.hear({"hardware"}, 100.7)
+    assert schedule.wakes_at() == 100.7 + QUIET
+    assert schedule.take(101.6) == set()
+    assert schedule.take(101.7) == {"hardware"}
+    schedule.succeeded(102.0, None)
+    assert schedule.wakes_at() > 1000
+
+
+def test_events_that_never_end_wait_no_longer_than_the_longest() -> None:
+    schedule = after_boot()
+    for tenth in range(200):
+        schedule.hear({"hardware"}, 100.0 + tenth / 10)
+    assert schedule.wakes_at() == 100.0 + LONGEST
+
+
+def test_what_is_heard_during_a_look_is_for_the_next() -> None:
+    schedule = after_boot()
+    schedule.hear({"hardware"}, 100.0)
+    assert schedule.take(101.0) == {"hardware"}
+    schedule.hear({"file"}, 101.5)
+    schedule.succeeded(102.0, None)
+    assert schedule.wakes_at() == 102.5
+    assert schedule.take(102.5) == {"file"}
+
+
+def test_a_look_can_ask_for_the_next() -> None:
+    schedule = after_boot()
+    schedule.succeeded(50.0, 9.5)
+    assert schedule.wakes_at() == 59.5
+    assert schedule.take(59.5) == {"due"}
+    schedule.succeeded(60.0, None)
+    assert schedule.wakes_at() > 1000
+
+
+def test_a_failure_is_tried_again_soon_and_later_slowly() -> None:
+    schedule = after_boot(longest)
+    for at in range(0, int(EAGER), 10):
+        schedule.failed(float(at), None)
+        assert at < schedule.wakes_at() <= at + EAGER_PAUSE
+        assert schedule.take(at + EAGER_PAUSE) == {"retry"}
+    schedule.failed(EAGER + 10, None)
+    assert schedule.wakes_at() == EAGER + 10 + PAUSE
+
+
+def test_the_server_says_how_long_to_wait() -> None:
+    schedule = after_boot()
+    schedule.failed(100.0, 30.0)
+    assert 130.0 <= schedule.wakes_at() <= 131.0
+
+
+def test_events_wait_for_a_trouble_but_what_may_end_it_does_not() -> None:
+    schedule = after_boot(longest)
+    schedule.failed(100.0, 30.0)
+    schedule.hear({"hardware"}, 101.0)
+    assert schedule.wakes_at() == 131.0
+    schedule.hear({"credentials"}, 102.0)
+    assert schedule.wakes_at() == 102.0 + QUIET
+    assert schedule.take(103.0) == {"hardware", "credentials", "retry"}
+
+
+def test_after_success_the_trouble_is_forgotten() -> None:
+    schedule = after_boot(longest)
+    schedule.failed(0.0, None)
+    schedule.take(10.0)
+    schedule.succeeded(10.0, None)
+    schedule.failed(EAGER + 50, None)
+    assert schedule.wakes_at() <= EAGER + 50 + EAGER_PAUSE
+
+
+steps = st.lists(
+    st.tuples(
+        st.floats(0, 5),
+        st.sampled_from([set(), {"hardware"}, {"file"}, {"kubelet"}, {"credentials"}, {"resume"}]),
+        st.sampled_from(["good", "again", "bad", "later"]),
+    ),
+    max_size=60,
+)
+
+
+@given(steps, st.floats(0, 1))
+def test_no_reason_is_ever_lost(history: list[tuple[float, set[str], str]], drawn: float) -> None:
+    schedule = Schedule(0.0, lambda low, high: low + (high - low) * drawn)
+    now, heard, told = 0.0, {"boot"}, set()
+    for pause, reasons, end in history:
+        now += pause
+        schedule.hear(reasons, now)
+        heard |= reasons
+        taken = schedule.take(now)
+        told |= taken
+        if taken and end in ("good", "again"):
+            schedule.succeeded(now, 3.0 if end == "again" else None)
+        elif taken:
+            schedule.failed(now, 20.0 if end == "later" else None)
+    assert schedule.wakes_at() <= now + RECHECK * 1.2
+    assert heard <= told | schedule.take(max(now, schedule.wakes_at()))

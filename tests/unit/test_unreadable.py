@@ -1,0 +1,96 @@
+"""The unknown never makes a quantity smaller: any one thing of a machine that can't be read leaves it, or unknown."""
+
+from __future__ import annotations
+
+import pytest
+
+from capacityd.host.recorded import RecordedHost
+from capacityd.kinds import Glob, Test, Unit
+from capacityd.model import Quantity, Reading, Resource, Unknown
+from capacityd.reading import read_resource
+from tests.unit.looking import resource
+from tests.unit.machines import (
+    bare,
+    disk,
+    errors,
+    merge,
+    mounts,
+    nic,
+    nvme,
+    pci_function,
+    pci_nic,
+    routes,
+    stacked,
+    usb_device,
+    usb_hub,
+    usb_nic,
+    virtio_nic,
+)
+
+ATA = "/sys/devices/pci0000:00/0000:00:17.0/ata{0}/host{0}/target{0}:0:0/{0}:0:0:0"
+WORLD = merge(
+    bare(),
+    usb_hub("1-1"),
+    usb_device("1-1.1"),
+    usb_device("1-1.2", serial="B03", number=3),
+    usb_nic("enx0", "1-2", link_speeds=[10**9]),
+    pci_function("0000:3b:00.0", vfs=(8, 2)),
+    pci_function("0000:3b:00.1", physfn="0000:3b:00.0"),
+    pci_nic("eth0", "0000:01:00.0", speed="10000", master="bond0"),
+    pci_nic("eth1", "0000:01:00.1", speed="10000", master="bond0"),
+    pci_nic("eth2", "0000:02:00.0", attributes={"phys_port_name": "p0\n"}),
+    virtio_nic("eth3", speed="1000"),
+    nic("bond0", bond=("802.3ad", ["eth0", "eth1"])),
+    routes("bond0"),
+    disk("sda", ATA.format(1), number="8:0", partitions=["sda1", "sda2"], of_device={"wwid": "naa.1"}),
+    disk("sdb", ATA.format(2), number="8:16", of_device={"wwid": "naa.2"}, properties={"ID_SERIAL_SHORT": "S2"}),
+    disk("sdc", ATA.format(3), number="8:32", of_device={"wwid": "naa.2"}, properties={"ID_SERIAL_SHORT": "S2"}),
+    disk("sdd", "/sys/devices/pci0000:00/0000:00:14.0/usb2/2-1/2-1:1.0/host9", 0, number="8:48", removable=True),
+    nvme("nvme0n1", at="/sys/devices/virtual/nvme-subsystem/nvme-subsys0", wwid="eui.1"),
+    nvme("nvme0c0n1", at="/sys/devices/pci0000:5e/0000:5e:00.0/nvme/nvme0", wwid="eui.1", of_disk={"hidden": 1}),
+    stacked("dm-0", ["sda2"], dm=("vg-root", "LVM-x")),
+    mounts(("/", "253:0", "ext4", "/dev/mapper/vg-root"), ("/boot", "8:1", "ext4", "/dev/sda1")),
+    {"files": {"/sys/class/net/bonding_masters": "bond0\n", "/sys/class/dmi/id/product_name": "R750\n"}},
+)
+"""A machine with something of everything."""
+
+GIB, MBITS = Unit("GiB", 2**30), Unit("Mbit/s", 10**6)
+ASKED = [
+    resource("usb", {}),
+    resource("usb", {"vendor": "0403", "serial": "*"}, {"class": "ff", "driver": "r8152"}, excepts=({"serial": "B*"},)),
+    resource("usb", {"hub": True}),
+    resource("usb", {}, when=(Test("dmi.product_name", (Glob("R7*"),), "R7*"),)),
+    resource("pci", {"class": ["03", "02"]}, excepts=({"attributes.boot_vga": "1"},)),
+    resource("pci", {"vf": True}),
+    resource("pci", {}, measure="sriov_totalvfs"),
+    resource("pci", {"driver": "nvidia", "subsystem_vendor": "10de"}, measure="sriov_numvfs", reduce="max"),
+    resource("nic", {}),
+    resource("nic", {"system": False, "link": "up"}),
+    resource("nic", {"bus": ["pci", "usb"], "system": False}, measure="max_speed", unit=MBITS),
+    resource("nic", {"kind": "bond"}, measure="max_speed", unit=MBITS, slots=2),
+    resource("nic", {"vendor": ["8086", "1af4"]}, measure="speed", unit=MBITS, reduce="min"),
+    resource("disk", {}),
+    resource("disk", {"system": False, "size": ">=100GB"}, measure="size", unit=GIB),
+    resource("disk", {"type": ["nvme", "ssd"], "transport": ["nvme", "sata"]}, {"removable": True}),
+    resource("disk", {"wwn": ["0x2", "eui.1"]}, {"serial": "S2"}, excepts=({"model": "X*"},)),
+]
+PLACES = sorted({p for path in [*WORLD["files"], *WORLD["links"]] for p in (path, path.rpartition("/")[0])} - {"/dev"})
+
+
+def value(reading: Reading) -> object:
+    return reading.value if isinstance(reading, Quantity) else type(reading)
+
+
+@pytest.mark.parametrize("asked", ASKED, ids=range(len(ASKED)))
+def test_what_cannot_be_read_never_makes_a_quantity_smaller_or_absent(asked: Resource) -> None:
+    """Whichever single file, link or folder of the machine can't be read: the reading is the same, or unknown."""
+    whole = read_resource(asked, RecordedHost(WORLD), "node")
+    assert isinstance(whole, Quantity)
+    assert whole.value > 0
+    outcomes = {}
+    for place in PLACES:
+        for error in ("EACCES", "EIO"):
+            reading = read_resource(asked, RecordedHost(merge(WORLD, errors({place: error}))), "node")
+            assert value(reading) in (whole.value, Unknown), (place, reading)
+            outcomes[place] = reading
+    assert any(isinstance(reading, Unknown) for reading in outcomes.values())

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from capacityd.errors import HostError
 from capacityd.host import Host
@@ -28,12 +27,27 @@ class Listed:
 def listing(host: Host, detector: DeviceDetector) -> list[Listed]:
     """All devices of a detector. Leaves out what can't be read. Raises HostError if there is no looking at all."""
     known = [(device, _values(host, detector, device)) for device in detector.find(host)]
-    lengths = range(1, len(detector.identity) + 1)
-    shared = {n: Counter(_identity(detector, values, n) for _, values in known) for n in lengths}
+    alone = _Alone([values for _, values in known])
     return [
-        Listed(device.name, device.path, values, _summary(values), _line(detector, values, shared))
+        Listed(device.name, device.path, values, _summary(values), _line(detector, values, alone))
         for device, values in known
     ]
+
+
+class _Alone:
+    """Tells whether a choice of keys fits one device only; each choice is counted once for all devices."""
+
+    def __init__(self, devices: Sequence[dict[str, Value]]) -> None:
+        self._devices = devices
+        self._counted: dict[tuple[str, ...], Counter[tuple[Value, ...]]] = {}
+
+    def fits(self, chosen: dict[str, Value]) -> bool:
+        """Whether there is just one device that says this."""
+        keys = tuple(chosen)
+        if keys not in self._counted:
+            saying = (tuple(values.get(key) for key in keys) for values in self._devices)
+            self._counted[keys] = Counter(saying)
+        return self._counted[keys][tuple(chosen.values())] == 1
 
 
 def _values(host: Host, detector: DeviceDetector, device: Device) -> dict[str, Value]:
@@ -48,17 +62,17 @@ def _values(host: Host, detector: DeviceDetector, device: Device) -> dict[str, V
     return found
 
 
-def _identity(detector: DeviceDetector, values: dict[str, Value], most: int) -> tuple[tuple[str, Value], ...]:
-    """The first keys of the detector's identity, as far as the device has them."""
-    return tuple((key, values[key]) for key in detector.identity[:most] if key in values)
-
-
-def _line(detector: DeviceDetector, values: dict[str, Value], shared: Mapping[int, Counter[Any]]) -> str:
-    """What its kind has alike, as much more as tells it from the others, and what a default would leave out."""
-    most = max(1, len(detector.alike))
-    while most < len(detector.identity) and shared[most][_identity(detector, values, most)] > 1:
-        most += 1
-    chosen = dict(_identity(detector, values, most))
+def _line(detector: DeviceDetector, values: dict[str, Value], alone: _Alone) -> str:
+    """As much of the identity as tells it from the others, and what a default would leave out."""
+    least = 1
+    while detector.identity[:least] == detector.alike[:least] and least < len(detector.alike):
+        least += 1  # an id of a vendor alone says nothing, though it may be the only one today
+    chosen: dict[str, Value] = {}
+    for key in detector.identity:
+        if len(chosen) >= least and alone.fits(chosen):
+            break
+        if key in values:
+            chosen[key] = values[key]
     for key, default in detector.defaults.items():
         if key in values and key not in chosen and not _holds(detector, key, default, values[key]):
             chosen[key] = values[key]

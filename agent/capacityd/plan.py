@@ -103,7 +103,9 @@ def make_plan(readings: Mapping[str, Reading], state: NodeState, terms: Terms) -
     newly = tuple(name for name in refused if name not in refused_before(state))
     condition = None
     if terms.condition and (changes or state.condition):
-        condition = wanted_condition(state, unknown, refused, terms.complete, terms.now)
+        # A refusal to remove is over once it has been told: from then on the key is not ours.
+        lasting = tuple(name for name in refused if isinstance(readings.get(name), Quantity))
+        condition = wanted_condition(state, unknown, lasting, terms.complete, terms.now)
     patch = patch_for(state, changes, published, condition, drop=not terms.condition)
     return Plan(state.name, tuple(changes), patch, published, unknown, refused, newly, since)
 

@@ -32,7 +32,7 @@ _CONSOLE = re.compile(r"```console\n(.*?)```", re.DOTALL)
 
 
 def recording() -> Recording:
-    """Four dongles behind a hub and a mouse; a 1G NIC with the default route and a 10G one; an NVMe disk and a SATA one."""
+    """Four dongles behind a hub, a mouse; a 1G NIC with the default route, a 10G one; an NVMe disk, a SATA one."""
     dongles = [
         usb_device(f"1-1.{n}", "0529", "0001", None, "SafeNet", "Sentinel HL", "ff0000", [("ffffff", "usbfs")], n + 2)
         for n in range(1, 5)

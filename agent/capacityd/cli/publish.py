@@ -53,9 +53,7 @@ def withdraw(options: argparse.Namespace) -> int:
     from capacityd.config import load
 
     if options.node_file is None and (service := state.running(state.folder())):
-        raise UsageError(
-            f"the service runs (process {service['pid']}) and would publish again: stop it first (systemctl disable --now)"
-        )
+        raise UsageError(f"the service runs (process {service['pid']}) and would publish again: stop it first")
     host, config = host_of(options), load(options.config).config  # a damaged configuration must not keep one from it
     node = node_of(options, config, host, reads_only=False)
     terms = Terms(plugins=device_plugin_names(host), now=time.time())

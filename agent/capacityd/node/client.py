@@ -181,8 +181,9 @@ def _tls(access: Access) -> ssl.SSLContext:
         ) from e
     # Python 3.13 turned this on; many a cluster's authority lacks the key identifier that it asks for.
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    # The name is checked by urllib3 then; up to 1.26 it can't have ssl do it for a server that goes by its address.
+    context.check_hostname = False
     if not access.verify:
-        context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
     if access.certificate and access.key:
         _load_certificate(context, access)

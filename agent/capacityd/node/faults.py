@@ -24,7 +24,7 @@ _LONGEST = 300
 _LONGEST_WAIT = 3600.0  # seconds; a server that asks for more is not taken at its word
 _ANONYMOUS = "system:anonymous"
 # X509_V_ERR_*, as in OpenSSL's x509_vfy.h; Python's ssl has no names for them.
-_NOT_YET_VALID, _EXPIRED, _OTHER_NAMES = (9,), (10,), (62, 64)
+_NOT_YET_VALID, _EXPIRED = 9, 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +161,9 @@ def _trust(e: BaseException, call: Call) -> NodeError | None:
     where = f"the API server {call.server}"
     if isinstance(e, ssl.SSLCertVerificationError):
         return NodeDenied(f"{where} {_distrusted(e, call)}")
+    # urllib3's own for a wrong name; it has moved within urllib3 from version to version.
+    if type(e).__name__ == "CertificateError":
+        return NodeDenied(f"{where} presents a certificate for other names ({clip(str(e))}); {_right_address(call)}")
     # In TLS 1.3 the refusal of a client certificate shows at the first read only.
     reason = str(e.reason) if isinstance(e, ssl.SSLError) else ""
     if "ALERT" in reason and any(word in reason for word in ("CERTIFICATE", "UNKNOWN_CA", "ACCESS_DENIED")):
@@ -201,16 +204,13 @@ def _right_address(call: Call) -> str:
 
 
 def _distrusted(e: ssl.SSLCertVerificationError, call: Call) -> str:
-    if e.verify_code in _EXPIRED:
+    if e.verify_code == _EXPIRED:
         return "presents a certificate that has expired; or is this machine's clock wrong?"
-    if e.verify_code in _NOT_YET_VALID:
+    if e.verify_code == _NOT_YET_VALID:
         return "presents a certificate that is not valid yet; is this machine's clock right?"
-    reason = clip(e.verify_message)
-    if e.verify_code in _OTHER_NAMES:
-        return f"presents a certificate for other names ({reason}); {_right_address(call)}"
     return (
-        f"presents a certificate of another authority than the one in {call.kubeconfig} ({reason}); is it the right "
-        "cluster?"
+        f"presents a certificate of another authority than the one in {call.kubeconfig} ({clip(e.verify_message)}); is "
+        "it the right cluster?"
     )
 
 

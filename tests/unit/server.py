@@ -1,0 +1,97 @@
+"""A double of a server, for what no real API server can be made to say: garbage, halves, resets. Plain HTTP on loopback."""
+
+from __future__ import annotations
+
+import json
+import socket
+import socketserver
+import struct
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    method: str
+    path: str
+    headers: dict[str, str]  # names in lower case
+    body: bytes
+
+
+Script = Callable[[Request], "bytes | None"]
+"""The raw answer to a request, after which the connection ends; None: a reset instead; SILENCE: nothing, ever."""
+
+SILENCE = b"\0silence"
+
+
+def answer(status: int, body: object = b"", headers: str = "") -> bytes:
+    """A raw answer; a body that is no bytes goes as JSON."""
+    content = body if isinstance(body, bytes) else json.dumps(body).encode()
+    return f"HTTP/1.1 {status} Some Reason\r\nContent-Length: {len(content)}\r\n{headers}\r\n".encode() + content
+
+
+def failure(status: int, message: str = "", details: Any = None, headers: str = "") -> bytes:
+    """A refusal as an API server words it."""
+    body = {"kind": "Status", "status": "Failure", "message": message, "details": details or {}, "code": status}
+    return answer(status, body, headers)
+
+
+def review(user: str, **extra: list[str]) -> bytes:
+    """A SelfSubjectReview."""
+    names = {name.replace("__", "/").replace("_", "."): value for name, value in extra.items()}
+    return answer(201, {"kind": "SelfSubjectReview", "status": {"userInfo": {"username": user, "extra": names}}})
+
+
+class Server:
+    """What it heard, and where it listens."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.heard: list[Request] = []
+
+
+@contextmanager
+def serve(script: Script) -> Iterator[Server]:
+    class Handler(socketserver.StreamRequestHandler):
+        def handle(self) -> None:
+            method, path, _ = self.rfile.readline().decode().split(" ")
+            headers = {}
+            while (line := self.rfile.readline().decode().strip()) != "":
+                name, _, value = line.partition(":")
+                headers[name.lower()] = value.strip()
+            request = Request(method, path, headers, self.rfile.read(int(headers.get("content-length", "0"))))
+            server.heard.append(request)
+            raw = script(request)
+            if raw == SILENCE:
+                self.rfile.read()  # until the other side has left
+            elif raw is None:
+                # Lingering for no time makes the end of the connection a reset.
+                self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            else:
+                try:
+                    self.wfile.write(raw)
+                except ConnectionError:
+                    pass  # the client has heard enough
+
+        def finish(self) -> None:
+            try:
+                super().finish()
+            except ConnectionError:
+                pass
+
+    class Listener(socketserver.ThreadingTCPServer):
+        def shutdown_request(self, request: Any) -> None:
+            self.close_request(request)  # without the orderly goodbye that would come before a reset
+
+    with Listener(("127.0.0.1", 0), Handler) as listener:
+        server = Server(f"http://127.0.0.1:{listener.server_address[1]}")
+        thread = threading.Thread(target=listener.serve_forever, args=(0.01,))
+        thread.start()
+        try:
+            yield server
+        finally:
+            listener.shutdown()
+            thread.join()

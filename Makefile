@@ -11,7 +11,7 @@ TEST_PACKAGES := ca-certificates ethtool iproute2 openssl procps python3-venv ud
 # Go only builds the control plane that the tests run on; Debian's is enough to fetch the one that go.mod names.
 TEST_PACKAGES += $(if $(shell command -v go),,golang-go)
 
-CAPACITYD := PYTHONPATH=agent $(PYTHON) -P -m capacityd
+CAPACITYD := env PYTHONPATH=agent $(PYTHON) -m capacityd
 BIN := .venv/bin
 
 .PHONY: help run demo test check unit cluster docs lint types imports spelling format bench clean packages-run packages-test

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -53,3 +56,25 @@ def test_shipped_files_are_without_mistakes(path: Path) -> None:
 def test_links_within_the_project_lead_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text()):
         assert (page.parent / target).exists(), target
+
+
+def test_make_run_shows_the_main_job_and_no_kubeconfig_leads_it_astray(tmp_path: Path) -> None:
+    kubeconfig, node = tmp_path / "config", tmp_path / "node.json"
+    kubeconfig.write_text("not for us: {")
+    done = subprocess.run(
+        ["sh", str(ROOT / "docs/tour/run.sh")],
+        env={
+            "PATH": os.environ["PATH"],
+            "CAPACITYD": f"env PYTHONPATH={ROOT / 'agent'} {sys.executable} -m capacityd",
+            "NODE_FILE": str(node),
+            "KUBECONFIG": str(kubeconfig),
+        },
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.count("\n$ capacityd ") == 4
+    capacity = json.loads(node.read_text())["status"]["capacity"]
+    assert f'"cpu": "{capacity["cpu"]}"' in done.stdout.rpartition("The capacity of the Node")[2]

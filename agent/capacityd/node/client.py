@@ -168,13 +168,8 @@ def _urllib3_timeout() -> Any:
 
 
 def _tls(access: Access) -> ssl.SSLContext:
-    context = ssl.create_default_context()
-    authority = "\n".join(
-        re.findall(r"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", access.authority or "", re.S)
-    )
     try:
-        if access.authority is not None:
-            context = ssl.create_default_context(cadata=authority)
+        context = ssl.create_default_context(cadata=_authorities(access))
     except (ssl.SSLError, ValueError) as e:
         raise NodeDenied(
             f"the certificate authority of {access.kubeconfig} holds no certificate that can be read"
@@ -188,6 +183,17 @@ def _tls(access: Access) -> ssl.SSLContext:
     if access.certificate and access.key:
         _load_certificate(context, access)
     return context
+
+
+def _authorities(access: Access) -> str | None:
+    """None for those that the system trusts."""
+    if access.authority is None:
+        return None
+    found = re.findall(r"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", access.authority, re.DOTALL)
+    # Given an empty text, ssl would trust what the system trusts.
+    if not found:
+        raise ValueError
+    return "\n".join(found)
 
 
 def _load_certificate(context: ssl.SSLContext, access: Access) -> None:

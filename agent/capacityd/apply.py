@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from capacityd.capacity import Change, Event, NodeState, Plan
 from capacityd.errors import NodeConflict, NodeError, NodeUnreachable
-from capacityd.model import Change, Event, NodeState, Plan
 from capacityd.node import Node
 
 TRIES = 6

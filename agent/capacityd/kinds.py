@@ -7,14 +7,12 @@ A kind's parse raises ValueError with a sentence that says what is wrong and wha
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
-if TYPE_CHECKING:
-    from capacityd.host import Host
-    from capacityd.model import Device, Value
+Value: TypeAlias = "str | int | bool | tuple[str, ...] | None"
+"""What a device says under one key. None or "": it has no such thing. A tuple: it has several (any may match)."""
 
 UNITS: dict[str, dict[str, int]] = {
     "size": {"B": 1}
@@ -189,15 +187,6 @@ class Amount:
 
 
 Kind: TypeAlias = "Text | Choice | HexId | Flag | Amount"
-
-
-@dataclass(frozen=True, slots=True)
-class Key:
-    """One thing to match devices by. read may raise HostError: then it is unknown whether the device matches."""
-
-    kind: Kind
-    read: Callable[[Host, Device], Value]
-    about: str
 
 
 def amount(text: str, dimension: str) -> int:

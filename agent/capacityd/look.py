@@ -9,8 +9,9 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from capacityd.apply import Outcome, apply
+from capacityd.capacity import NodeState, Plan
 from capacityd.errors import NodeDenied, NodeError, NodeMissing, NodeUnreachable
-from capacityd.model import Absent, Config, NodeState, Plan, Quantity, Reading
+from capacityd.model import Absent, Config, Quantity, Reading
 from capacityd.node import Node
 from capacityd.plan import Terms, make_plan
 

@@ -1,4 +1,5 @@
-"""The values that flow from the machine to the Node; see also kinds.py for what a configuration asks of a device.
+"""The values that flow from the machine to a reading; see kinds.py for what a configuration asks of a device, and
+capacity.py for what flows on to the Node.
 
 Nothing here reads, writes or decides. Quantities are whole numbers, as Kubernetes wants them for extended resources;
 measures are whole numbers in base units (bytes, bit/s, or plain numbers).
@@ -10,19 +11,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
+from capacityd.kinds import Value as Value
+
 if TYPE_CHECKING:
     from capacityd.host import Host, System
-    from capacityd.kinds import Key, Test, Unit
+    from capacityd.kinds import Kind, Test, Unit
     from capacityd.settings import Setting
-
-ANNOTATION = "capacityd/published"
-"""The annotation on the Node that records what we published: JSON, name -> quantity."""
-
-CONDITION = "CapacityPublished"
-"""The type of our Node condition."""
-
-Value: TypeAlias = "str | int | bool | tuple[str, ...] | None"
-"""What a device says under one key. None or "": it has no such thing. A tuple: it has several (any may match)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +30,15 @@ class Device:
     path: str
     name: str
     system: Callable[[], System] | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """One thing to match devices by. read may raise HostError: then it is unknown whether the device matches."""
+
+    kind: Kind
+    read: Callable[[Host, Device], Value]
+    about: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,75 +161,6 @@ class Unknown:
 
 
 Reading: TypeAlias = Quantity | Absent | Unknown
-
-
-@dataclass(frozen=True, slots=True)
-class Condition:
-    """A Node condition as the Node has it. index: its place in the Node's list."""
-
-    status: str
-    reason: str
-    message: str
-    index: int
-    stored: Mapping[str, object]
-
-
-@dataclass(frozen=True, slots=True)
-class NodeState:
-    """What the Node said when it was read.
-
-    capacity, allocatable: name -> quantity, to the letter; capacity None: it has no such map. annotation: ours, to
-    the letter, None if it has none. conditions: how many it has, None: it has no list.
-    """
-
-    name: str
-    uid: str
-    capacity: Mapping[str, str] | None
-    allocatable: Mapping[str, str]
-    has_annotations: bool
-    annotation: str | None
-    conditions: int | None
-    condition: Condition | None
-    machine_id: str = ""
-    heartbeat: float | None = None  # lastHeartbeatTime of the Ready condition, seconds since the epoch
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """What is to happen to one name. action: set, remove, keep, hold or refuse; old, new: quantities, None: absent."""
-
-    name: str
-    action: str
-    old: str | None
-    new: str | None
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """All that is to happen to a Node, and the one JSON Patch that does it (empty: nothing is written).
-
-    published: the record after it. newly_refused: those that the Node's condition did not name yet.
-    lower_since: name -> since when (seconds of uptime) its reading is lower than what the Node says.
-    """
-
-    node: str
-    changes: tuple[Change, ...]
-    patch: tuple[Mapping[str, object], ...]
-    published: Mapping[str, int]
-    unknown: tuple[str, ...] = ()
-    refused: tuple[str, ...] = ()
-    newly_refused: tuple[str, ...] = ()
-    lower_since: Mapping[str, float] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Event:
-    """What is told of a Node to those who look at it. type: Normal or Warning."""
-
-    type: str
-    reason: str
-    message: str
 
 
 @dataclass(frozen=True, slots=True)

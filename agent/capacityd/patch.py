@@ -10,7 +10,7 @@ import json
 import time
 from collections.abc import Mapping, Sequence
 
-from capacityd.model import ANNOTATION, CONDITION, Change, NodeState
+from capacityd.capacity import ANNOTATION, CONDITION, Change, NodeState
 
 _UNKNOWN, _REFUSED = "unknown: ", "refused: "
 

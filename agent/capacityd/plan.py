@@ -14,7 +14,8 @@ import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from capacityd.model import Absent, Change, NodeState, Plan, Quantity, Reading, Unknown
+from capacityd.capacity import Change, NodeState, Plan
+from capacityd.model import Absent, Quantity, Reading, Unknown
 from capacityd.patch import patch_for, refused_before, wanted_condition
 from capacityd.quantity import LARGEST, name_problem, same_quantity, whole_quantity
 

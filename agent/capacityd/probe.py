@@ -18,17 +18,7 @@ from typing import Any
 
 from capacityd.detectors import load
 from capacityd.host import Host, printable
-from capacityd.model import (
-    Absent,
-    Config,
-    Evidence,
-    Quantity,
-    Reading,
-    Rejection,
-    Resource,
-    Unknown,
-    ValueDetector,
-)
+from capacityd.model import Absent, Config, Evidence, Quantity, Reading, Rejection, Resource, Unknown, ValueDetector
 from capacityd.reading import read_resource
 
 DEADLINE = 10.0

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from capacityd.model import Absent, Plan, Quantity, Reading
+from capacityd.capacity import Plan
+from capacityd.model import Absent, Quantity, Reading
 
 
 def reading_as_dict(name: str, reading: Reading) -> dict[str, object]:

@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from capacityd.model import ANNOTATION, CONDITION
+from capacityd.capacity import ANNOTATION, CONDITION
 from capacityd.node.file import patched
 
 

@@ -1,4 +1,4 @@
-"""A double of a server, for what no real API server can be made to say: garbage, halves, resets. Plain HTTP on loopback."""
+"""A double of a server, for what no real API server can be made to say: garbage, halves, resets. Plain HTTP."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ SILENCE = b"\0silence"
 def answer(status: int, body: object = b"", headers: str = "") -> bytes:
     """A raw answer; a body that is no bytes goes as JSON."""
     content = body if isinstance(body, bytes) else json.dumps(body).encode()
-    return f"HTTP/1.1 {status} Some Reason\r\nContent-Length: {len(content)}\r\n{headers}\r\n".encode() + content
+    always = f"Connection: close\r\nContent-Length: {len(content)}\r\n"
+    return f"HTTP/1.1 {status} Some Reason\r\n{always}{headers}\r\n".encode() + content
 
 
 def failure(status: int, message: str = "", details: Any = None, headers: str = "") -> bytes:

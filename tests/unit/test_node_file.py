@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from capacityd.capacity import ANNOTATION, Event
 from capacityd.errors import NodeConflict, NodeError, NodeMissing, NodeRejected, UsageError
-from capacityd.model import ANNOTATION, Event
 from capacityd.node import Node, open_node
 from capacityd.node.file import FileNode, patched
 from tests.unit.nodes import node

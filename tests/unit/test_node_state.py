@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from capacityd.capacity import ANNOTATION, CONDITION
 from capacityd.errors import NodeError
-from capacityd.model import ANNOTATION, CONDITION
 from capacityd.node.state import node_state
 
 OURS = {"type": CONDITION, "status": "False", "reason": "Unknown", "message": "unknown: x", "lastHeartbeatTime": None}
@@ -62,7 +62,9 @@ def test_an_empty_map_is_there() -> None:
 
 
 def test_text_is_safe_to_print() -> None:
-    found = node_state(document({"name": "n\x1b[31m"}, {"capacity": {"a\nb": "1\x07"}, "nodeInfo": {"machineID": "\0"}}))
+    found = node_state(
+        document({"name": "n\x1b[31m"}, {"capacity": {"a\nb": "1\x07"}, "nodeInfo": {"machineID": "\0"}})
+    )
     assert (found.name, found.capacity, found.machine_id) == ("n\\x1b[31m", {"a\\nb": "1\\x07"}, "\\x00")
 
 
@@ -100,18 +102,24 @@ def test_a_wrong_shape_is_named(wrong: Any, says: str) -> None:
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3)
-    | st.dictionaries(st.sampled_from(["capacity", "conditions", "type", "name", "annotations", "x"]), inner, max_size=4),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["capacity", "conditions", "type", "name", "annotations", "x"]), inner, max_size=4
+        )
+    ),
     max_leaves=12,
 )
 
 
 @given(JSON, JSON)
 def test_whatever_comes_is_a_node_or_an_error(metadata: Any, status: Any) -> None:
+    error, found = "", None
     try:
         found = node_state({"kind": "Node", "metadata": metadata, "status": status})
     except NodeError as e:
-        assert str(e).isprintable()
-    else:
+        error = str(e)
+    assert error.isprintable()
+    if found is not None:
         assert found.name.isprintable()
         assert all(isinstance(quantity, str) for quantity in (found.capacity or {}).values())

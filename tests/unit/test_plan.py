@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from capacityd.model import ANNOTATION, CONDITION, Absent, Plan, Quantity, Reading, Unknown
+from capacityd.capacity import ANNOTATION, CONDITION, Plan
+from capacityd.model import Absent, Quantity, Reading, Unknown
 from capacityd.node.state import node_state
 from capacityd.plan import Terms, make_plan, make_withdrawal, read_record
 from capacityd.quantity import name_problem, whole_quantity

@@ -10,11 +10,12 @@ from collections.abc import Callable
 from capacityd import state
 from capacityd.apply import Outcome
 from capacityd.apply import apply as publish
+from capacityd.capacity import NodeState, Plan
 from capacityd.cli.context import config_of, host_of, node_name_of, node_of, warn
 from capacityd.cli.text import as_json, columns
 from capacityd.errors import CapacitydError, UsageError
 from capacityd.host.kubelet import device_plugin_names
-from capacityd.model import NodeState, Plan, Quantity, Reading
+from capacityd.model import Quantity, Reading
 from capacityd.node import Node
 from capacityd.plan import Terms, make_plan, make_withdrawal
 from capacityd.quantity import whole_quantity

@@ -9,8 +9,8 @@ from functools import cache
 from capacityd.errors import HostError
 from capacityd.host import Host, System, last_name, whole
 from capacityd.host.system import system_disks
-from capacityd.kinds import Amount, Choice, Flag, Key, Text
-from capacityd.model import Device, DeviceDetector, Value
+from capacityd.kinds import Amount, Choice, Flag, Text
+from capacityd.model import Device, DeviceDetector, Key, Value
 
 _DISKS = "/sys/block"
 _SECTOR = 512  # bytes; /sys counts in these whatever the disk's own block size is

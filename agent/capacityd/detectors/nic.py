@@ -12,8 +12,8 @@ from functools import cache
 from capacityd.errors import HostError
 from capacityd.host import Host, System, last_name, printable, whole
 from capacityd.host.system import system_interfaces
-from capacityd.kinds import Amount, Choice, Flag, HexId, Key, Text
-from capacityd.model import Device, DeviceDetector, Value
+from capacityd.kinds import Amount, Choice, Flag, HexId, Text
+from capacityd.model import Device, DeviceDetector, Key, Value
 
 _NETS = "/sys/class/net"
 _KINDS = ("physical", "vf", "representor", "wireless", "bond", "bridge", "vlan", "virtual")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from capacityd.host import Host, last_name, whole
-from capacityd.kinds import Amount, Flag, HexId, Key, Text
-from capacityd.model import Device, DeviceDetector, Value
+from capacityd.kinds import Amount, Flag, HexId, Text
+from capacityd.model import Device, DeviceDetector, Key, Value
 
 _DEVICES = "/sys/bus/pci/devices"
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from capacityd.host import Host, last_name
-from capacityd.kinds import Flag, HexId, Key, Text
-from capacityd.model import Device, DeviceDetector, Value
+from capacityd.kinds import Flag, HexId, Text
+from capacityd.model import Device, DeviceDetector, Key, Value
 
 _DEVICES = "/sys/bus/usb/devices"
 _HUB = "09"  # bDeviceClass, https://www.usb.org/defined-class-codes

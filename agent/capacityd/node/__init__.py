@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from capacityd.model import Event, NodeState
+from capacityd.capacity import Event, NodeState
 
 
 class Node(Protocol):

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
+from capacityd.capacity import Event, NodeState
 from capacityd.errors import NodeDenied, NodeError, NodeUnreachable
 from capacityd.host import printable
-from capacityd.model import Event, NodeState
 from capacityd.node.credentials import load
 from capacityd.node.state import node_state
 
@@ -102,7 +102,7 @@ class ApiNode:
             )
         # The kubelet makes its name from the host's in the same way.
         name = told or self._configured or self._hostname.strip().lower()
-        return _Identity(user, name, own=user == f"{_NODE_USER}{told}")
+        return _Identity(user, name, own=bool(told) and user == _NODE_USER + told)
 
     def _check(self, state: NodeState) -> None:
         """Any other identity may well be able to write to other Nodes: then this machine's id decides."""

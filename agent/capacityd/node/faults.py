@@ -186,7 +186,10 @@ def _connection(e: BaseException, call: Call) -> NodeError | None:
         return NodeUnreachable(f"{where}: its name can't be resolved ({clip(str(e.strerror))}); {right}")
     if isinstance(e, ConnectionRefusedError):
         return NodeUnreachable(f"{where} refuses the connection; is it up, and {right}")
-    if isinstance(e, urllib3.exceptions.ConnectTimeoutError):
+    # NewConnectionError is for any failure to connect, although by its place in their tree it is a timeout.
+    if isinstance(e, urllib3.exceptions.ConnectTimeoutError) and not isinstance(
+        e, urllib3.exceptions.NewConnectionError
+    ):
         return NodeUnreachable(f"{where} does not answer the attempt to connect; is it up, and {right}")
     return None
 

@@ -11,9 +11,9 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from capacityd.capacity import Event, NodeState
 from capacityd.errors import NodeConflict, NodeError, NodeMissing, NodeRejected, UsageError
 from capacityd.host import printable
-from capacityd.model import Event, NodeState
 from capacityd.node.state import node_state
 
 _STANDARD_INPUT = "-"
@@ -96,7 +96,7 @@ class FileNode:
             raise NodeError(f"{self._where} can't be written: {os.strerror(e.errno or 0)}") from e
 
 
-def patched(document: Any, patch: Sequence[Mapping[str, object]]) -> Any:
+def patched(document: dict[str, Any], patch: Sequence[Mapping[str, object]]) -> dict[str, Any]:
     """The Node after a JSON Patch, as the API server would have it; the document itself stays as it is.
 
     Raises NodeConflict where a guard does not hold or a path leads nowhere, NodeRejected for what is no patch.

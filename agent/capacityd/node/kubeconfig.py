@@ -123,19 +123,14 @@ class _Kubeconfig:
 
     def _server(self, cluster: Mapping[str, object]) -> str:
         server = (self._text(cluster, "server") or "").rstrip("/")
-        try:
-            parts = urlsplit(server)
-            usable = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0 and not parts.username
-        except ValueError:
-            usable = False
-        if not usable or not server.isprintable() or " " in server:
+        if not _is_address(server) or "@" in server:
             raise self._wrong("has no server such as https://192.0.2.1:6443")
         return server
 
     def _proxy(self, cluster: Mapping[str, object]) -> str | None:
         proxy = self._text(cluster, "proxy-url")
-        if proxy and not proxy.startswith(("http://", "https://")):
-            raise self._wrong("has a proxy-url that is neither http:// nor https://")
+        if proxy and not _is_address(proxy):
+            raise self._wrong("has a proxy-url that is none such as http://192.0.2.1:3128")
         return proxy or None
 
     def _token(self, user: Mapping[str, object]) -> str | None:
@@ -229,3 +224,11 @@ class _Kubeconfig:
 
     def _wrong(self, what: str) -> NodeDenied:
         return NodeDenied(f"the kubeconfig {self._where} {what}")
+
+
+def _is_address(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0 and text.isprintable()
+    except ValueError:
+        return False

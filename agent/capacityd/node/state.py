@@ -7,9 +7,9 @@ import time
 from collections.abc import Mapping
 from typing import cast
 
+from capacityd.capacity import ANNOTATION, CONDITION, Condition, NodeState
 from capacityd.errors import NodeError
 from capacityd.host import printable
-from capacityd.model import ANNOTATION, CONDITION, Condition, NodeState
 
 
 def node_state(document: object) -> NodeState:

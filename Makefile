@@ -5,22 +5,28 @@ PYTHON := /usr/bin/python3
 DEMO_NODE := build/node.json
 
 # What the agent itself needs, from the distribution, as the .deb does; and what its tests and tools need beside that.
-RUN_PACKAGES := python3 python3-jsonpatch python3-kubernetes python3-psutil python3-pyudev python3-systemd python3-tomli
+RUN_PACKAGES := python3 python3-jsonpatch python3-kubernetes python3-psutil python3-pyudev python3-systemd python3-tomli python3-yaml
 TEST_PACKAGES := ca-certificates ethtool iproute2 openssl procps python3-venv udev util-linux
 
 # Go only builds the control plane that the tests run on; Debian's is enough to fetch the one that go.mod names.
 TEST_PACKAGES += $(if $(shell command -v go),,golang-go)
 
+# What makes the .deb, and what tests it.
+DEB_PACKAGES := debhelper dh-python dpkg-dev python3
+PACKAGE_PACKAGES := $(DEB_PACKAGES) debian-archive-keyring lintian mmdebstrap
+
 CAPACITYD := env PYTHONPATH=agent $(PYTHON) -m capacityd
 BIN := .venv/bin
 
-.PHONY: help run demo test check unit cluster docs lint types imports spelling format bench clean packages-run packages-test
+.PHONY: help run demo test check unit cluster deb package docs lint types imports spelling format bench clean \
+	packages-run packages-test packages-deb packages-package
 
 help:
 	@echo "make run    the main job with this machine's hardware, onto a Node kept in a file"
 	@echo "make demo   the same on a real local control plane with scheduler and kubelet"
 	@echo "make test   all tests        make check   lint, types and unit tests"
 	@echo "make bench  figures          make format  lay the code out"
+	@echo "make deb    the package, in dist/"
 
 run: packages-run
 	@CAPACITYD="$(CAPACITYD)" NODE_FILE=$(DEMO_NODE) sh docs/tour/run.sh
@@ -51,6 +57,12 @@ unit: .venv/ready
 cluster: .venv/ready
 	$(BIN)/pytest -q tests/cluster
 
+deb: packages-deb
+	@sh packaging/deb/build
+
+package: .venv/ready packages-package
+	$(BIN)/pytest -q tests/package
+
 bench: .venv/ready
 	$(BIN)/python -m tests.bench
 
@@ -69,6 +81,12 @@ packages-run:
 
 packages-test:
 	@sh packaging/install-packages $(RUN_PACKAGES) $(TEST_PACKAGES)
+
+packages-deb:
+	@sh packaging/install-packages $(DEB_PACKAGES)
+
+packages-package:
+	@sh packaging/install-packages $(PACKAGE_PACKAGES)
 
 # The distribution's Python and libraries, so that what is tested is what the .deb runs on; the tools come from PyPI.
 .venv/ready: pyproject.toml | packages-test

@@ -15,7 +15,7 @@ TRIES = 6
 """How often a plan is made anew because a guard did not hold, before somebody has to look at who keeps writing."""
 
 _LONGEST_PAUSE = 5.0
-_MOST_TOLD = 1000  # characters of an Event's message; the API server takes 1,024
+_MOST_TOLD = 1000  # bytes of an Event's message; the API server takes 1,024
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,10 +86,10 @@ def _moved(change: Change) -> str:
 
 
 def _told(changes: list[Change], say: Callable[[Change], str]) -> str:
-    text = ""
-    for done, change in enumerate(changes):
-        part = ("; " if text else "") + say(change)
-        if len(text) + len(part) > _MOST_TOLD:
-            return text + f"; and {len(changes) - done} more" if text else part[:_MOST_TOLD]
-        text += part
+    text, told = say(changes[0]).encode()[:_MOST_TOLD].decode(errors="ignore"), 1
+    for change in changes[1:]:
+        part = f"; {say(change)}"
+        if len((text + part).encode()) > _MOST_TOLD:
+            return f"{text}; and {len(changes) - told} more"
+        text, told = text + part, told + 1
     return text

@@ -6,15 +6,16 @@ changes nothing. Children write the files in the state folder; this process only
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import select
-import signal
 import sys
 import time
 
-from capacityd.orphans import adopt_orphans, end_children
-from capacityd.schedule import Schedule
+from capacityd.child import Child
+from capacityd.orphans import adopt_orphans
+from capacityd.schedule import BOOTING, RECHECK, Schedule
 from capacityd.wake import FileEvents, LinkEvents, Signals, UdevEvents
 
 TYPE_CHECKING = False  # typing itself would stay in memory
@@ -22,56 +23,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-_MARGIN = 120.0  # seconds that a child may take, beside what the configuration allows its programs
+_MARGIN = 180.0  # seconds that a child may take, beside what the configuration allows its programs
 _TICK = 60.0  # at most so long between two looks at the clocks and two signs of life to systemd
 _CHECK_PAUSE = 5.0  # seconds before a check that failed without a word is tried again
 _SUSPENDED = 5.0  # seconds by which the clock that counts suspend must have gained
-_MOST_SAID = 1 << 20
-
-
-class Child:
-    """A child under way: it checks the configuration, or looks."""
-
-    def __init__(self, command: list[str], allowed: float) -> None:
-        self.deadline = time.monotonic() + allowed
-        self._read, write = os.pipe2(os.O_CLOEXEC)
-        os.set_blocking(self._read, False)
-        try:
-            out = [(os.POSIX_SPAWN_DUP2, write, 1)]
-            self.pid = os.posix_spawn(command[0], command, os.environ, file_actions=out, setpgroup=0)
-        finally:
-            os.close(write)
-        self._said = b""
-
-    def fileno(self) -> int:
-        return self._read
-
-    def hear(self) -> tuple[list[dict[str, Any]], bool]:
-        """What it has said since, and whether that was all."""
-        try:
-            piece = os.read(self._read, 65536)
-        except BlockingIOError:
-            return [], False
-        self._said += piece
-        *lines, self._said = self._said.split(b"\n")
-        return [found for line in lines if (found := _message(line))], not piece or len(self._said) > _MOST_SAID
-
-    def end(self) -> None:
-        """Ends it, if it hasn't ended, and all that it started."""
-        os.close(self._read)
-        try:
-            os.killpg(self.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
-        end_children(time.monotonic() + 1.0)
-
-
-def _message(line: bytes) -> dict[str, Any] | None:
-    try:
-        found = json.loads(line)
-    except ValueError:
-        return None
-    return found if isinstance(found, dict) else None
+_UDEV = "/run/udev/control"
+_LOCK_PAUSE = 0.02  # seconds between attempts to take the lock, which a command by hand holds while it looks at it
 
 
 class Service:
@@ -92,11 +49,13 @@ class Service:
         self._ready = False
         self._allowed = _MARGIN
         self._trouble = ""
-        self._schedule = Schedule(time.monotonic(), _uniform)
+        booting = time.clock_gettime(time.CLOCK_BOOTTIME) < BOOTING
+        self._schedule = Schedule(time.monotonic(), _uniform, settle=booting)
         self._suspended = _suspended()
 
     def run(self) -> int:
         """Runs until a signal ends it; returns the exit status."""
+        self._note(time.monotonic())
         while True:
             if self._child is None:
                 self._begin(time.monotonic())
@@ -108,7 +67,10 @@ class Service:
                 return 0
             if "reload" in reasons:
                 self._reload = True
-            self._schedule.hear(reasons - {"reload", "child"}, time.monotonic())
+            if "udev" in reasons and os.path.exists(_UDEV):
+                self._open_sources()
+                reasons.add("hardware")
+            self._schedule.hear(reasons - {"reload", "child", "udev"}, time.monotonic())
 
     def _begin(self, now: float) -> None:
         """Starts a child if there is a reason to."""
@@ -179,7 +141,8 @@ class Service:
         else:
             self._tell(f"the look {otherwise}; it is tried again")
             self._schedule.failed(now, None)
-        notify(f"STATUS={self._verdict.get('status') or self._trouble or 'waiting'}")
+        status = self._verdict.get("status") or self._trouble or "waiting"
+        notify(f"STATUS={' '.join(status.split())}")
         self._note(now)
 
     def _configured(self, otherwise: str) -> None:
@@ -191,6 +154,7 @@ class Service:
         if watch is not None and watch != self._watched:
             self._watched = watch
             self._open_sources()
+            self._schedule.recheck_every(float(watch.get("recheck", RECHECK)), time.monotonic())
         self._allowed = _MARGIN + float(self._watched.get("allowed", 0.0))
         if self._ready:
             notify("READY=1")
@@ -202,20 +166,23 @@ class Service:
             source.close()
         self._sources, self._deaf = [], []
         openers: list[Callable[[], UdevEvents | LinkEvents | FileEvents]] = []
+        files = dict(self._watched.get("files", {}))
         if self._watched.get("subsystems"):
             openers.append(lambda: UdevEvents(self._watched["subsystems"]))
-            if not os.path.exists("/run/udev/control"):
+            if not os.path.exists(_UDEV):
+                # libudev decides when it begins to listen whether there is anything to hear.
                 self._deaf.append("udev does not run, so no device event is heard")
+                files[_UDEV] = "udev"
         if self._watched.get("links"):
             openers.append(LinkEvents)
-        openers.append(lambda: FileEvents(self._watched.get("files", {})))
+        openers.append(lambda: FileEvents(files))
         for opener in openers:
             try:
                 self._sources.append(opener())
             except (OSError, ImportError) as e:
                 self._deaf.append(f"events can't be heard: {e}")
         for problem in self._deaf:
-            report(4, f"{problem}; changes are found at the hourly look")
+            report(4, f"{problem}; changes are found at the next look")
 
     def _tell(self, trouble: str) -> None:
         """Says once what is wrong, and once that it is over."""
@@ -265,5 +232,20 @@ def report(level: int, message: str) -> None:
 def main(arguments: list[str]) -> int:
     """FOLDER COMMAND...: runs the service; COMMAND starts its children. Returns the exit status."""
     folder, *command = arguments
+    if not _locked(os.path.join(folder, "service.lock")):
+        report(3, f"the service runs already; see {folder}/service.json")
+        return 1
     adopt_orphans()
     return Service(command, folder).run()
+
+
+def _locked(path: str) -> bool:
+    """Takes the lock that tells that the service runs, for as long as it does: a process id alone can be another's."""
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    for _ in range(10):
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        except BlockingIOError:
+            time.sleep(_LOCK_PAUSE)
+    return False

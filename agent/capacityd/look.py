@@ -9,20 +9,25 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from capacityd.apply import Outcome, apply
-from capacityd.capacity import NodeState, Plan
+from capacityd.capacity import Change, NodeState, Plan
 from capacityd.errors import NodeDenied, NodeError, NodeMissing, NodeUnreachable
-from capacityd.model import Absent, Config, Quantity, Reading
+from capacityd.model import Absent, Config, Quantity, Reading, Unknown
 from capacityd.node import Node
-from capacityd.plan import Terms, make_plan
+from capacityd.patch import unknown_before
+from capacityd.plan import Terms, make_plan, read_record
+from capacityd.quantity import same_quantity
+from capacityd.schedule import BOOTING
 
 LOCAL = frozenset({"hardware", "file", "due"})
 """Reasons that say nothing of the Node: if the readings are what was last published, it need not be asked."""
 
 OFTEN = 60.0
-"""Seconds of uptime within which a resource that was written twice is not written a third time."""
+"""Seconds of uptime between two writes of a resource that keeps changing."""
 
-BOOTING = 180.0
-"""Seconds of uptime in which drivers and devices may still come up, so that a lower quantity must hold longer."""
+BURST = 6
+"""Writes of a resource, none of them as long as that times OFTEN ago, that make it one that keeps changing."""
+
+_PUT_BACK = 3  # writes that one counts for which undoes what somebody else wrote
 
 _UNSETTLED = (1.0, 2.0, 4.0, 8.0)  # seconds between looks while a kubelet that began anew may still write
 _UNSETTLED_MOST = 40  # looks at the last of these, about five minutes
@@ -33,13 +38,15 @@ class Memory:
     """What the service remembers between two looks, while the machine is up. Times are seconds of uptime.
 
     seen: the readings when the Node was last brought into line; None: it wasn't yet. published: our record then.
-    written: when each name was last written, at most twice. unsettled: looks since the kubelet began anew.
+    written: when each name was last written, up to BURST times. kubelet: when the kubelet began, as the Node was last
+    asked; unsettled: looks since then while it may still zero what is on the Node, 0: it has had its chance.
     """
 
     seen: Mapping[str, str] | None = None
     published: Mapping[str, int] = field(default_factory=dict)
     lower_since: Mapping[str, float] = field(default_factory=dict)
     written: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    kubelet: float | None = None
     unsettled: int = 0
 
 
@@ -60,12 +67,14 @@ class Circumstances:
 class Look:
     """What a look came to. outcome: None if the Node was not asked, or could not be. again_in: seconds until the next.
 
-    trouble: what was wrong, for the operator; failed: whether the Node is not as it should be for it.
+    held: name -> seconds for which its change is still held back. trouble: what was wrong, for the operator; failed:
+    whether the Node is not as it should be for it.
     """
 
     memory: Memory
     outcome: Outcome | None = None
     again_in: float | None = None
+    held: Mapping[str, float] = field(default_factory=dict)
     trouble: str = ""
     failed: bool = False
     retry_after: float | None = None
@@ -78,13 +87,18 @@ def look(
     memory: Memory,
     here: Circumstances,
     open_node: Callable[[], Node],
+    pending: Collection[str] = (),
 ) -> Look:
-    """Brings the Node into line with the readings, unless it is, or has to wait. Raises no NodeError: see trouble."""
-    terms = _terms(config, memory, here)
+    """Brings the Node into line with the readings, unless it is, or has to wait. Raises no NodeError: see trouble.
+
+    pending: names that are not read yet, so that there will be another look for them.
+    """
+    memory = replace(memory, lower_since=_still_lower(readings, memory, pending))
+    terms = _terms(config, memory, here, pending)
     waiting = _waits(readings, memory, terms) if LOCAL.issuperset(reasons) else None
     if waiting is not None:
-        since, again_in = waiting
-        return Look(replace(memory, lower_since=since), again_in=again_in)
+        since, held = waiting
+        return Look(replace(memory, lower_since=since), again_in=min(held.values(), default=None), held=held)
     try:
         node = open_node()
         outcome = _observe(node, readings, terms) if config.settings.observe else _apply(node, readings, terms)
@@ -92,8 +106,11 @@ def look(
         return Look(memory, trouble=str(e), failed=True, retry_after=e.retry_after)
     except (NodeDenied, NodeMissing, NodeError) as e:
         return Look(memory, trouble=str(e), failed=True)
-    after = _remember(memory, readings, outcome, here, _settled(outcome.state, here))
-    return Look(after, outcome, _again_in(outcome.plan, after, terms))
+    tells = config.settings.condition and not config.settings.observe
+    after = _remember(memory, readings, outcome, here, pending, tells)
+    held = _held(outcome.plan, terms)
+    unsettled = [_UNSETTLED[min(after.unsettled, len(_UNSETTLED)) - 1]] if after.unsettled else []
+    return Look(after, outcome, min([*unsettled, *held.values()], default=None), held)
 
 
 def digest(reading: Reading) -> str:
@@ -103,33 +120,37 @@ def digest(reading: Reading) -> str:
     return "absent" if isinstance(reading, Absent) else "unknown"
 
 
-def _terms(config: Config, memory: Memory, here: Circumstances) -> Terms:
+def _terms(config: Config, memory: Memory, here: Circumstances, pending: Collection[str]) -> Terms:
     settings = config.settings
     booting = here.uptime < BOOTING
     return Terms(
         adopt=frozenset(r.name for r in config.resources if r.adopt),
         plugins=here.plugins,
+        pending=pending,
         complete=config.complete,
         now=here.now,
         condition=settings.condition,
         uptime=here.uptime,
         lower_after=max(settings.lower_after, settings.lower_after_boot) if booting else settings.lower_after,
         lower_since=memory.lower_since,
-        not_before={name: at[0] + OFTEN for name, at in memory.written.items() if len(at) == 2},
+        not_before={name: at[-1] + OFTEN for name, at in memory.written.items() if len(at) == BURST},
     )
 
 
 def _waits(
     readings: Mapping[str, Reading], memory: Memory, terms: Terms
-) -> tuple[Mapping[str, float], float | None] | None:
-    """If the Node need not be asked now: since when each name is lower, and seconds until it must be. None: ask now."""
+) -> tuple[Mapping[str, float], Mapping[str, float]] | None:
+    """If the Node need not be asked now: since when each name is lower, and seconds until it may be written.
+
+    None: ask now.
+    """
     if memory.seen is None or memory.unsettled:
         return None
-    since: dict[str, float] = {}
-    due: list[float] = []
+    since = {name: at for name, at in terms.lower_since.items() if name in terms.pending}
+    held: dict[str, float] = {}
     for name in memory.seen.keys() | readings.keys():
         reading = readings.get(name)
-        if reading is not None and memory.seen.get(name) == digest(reading):
+        if name in terms.pending or (reading is not None and memory.seen.get(name) == digest(reading)):
             continue
         until = terms.not_before.get(name, 0.0)
         if _lower(reading, memory.published.get(name)):
@@ -137,14 +158,23 @@ def _waits(
             until = max(until, since[name] + terms.lower_after)
         if until <= terms.uptime:
             return None
-        due.append(until - terms.uptime)
-    return since, min(due, default=None)
+        held[name] = until - terms.uptime
+    return since, held
+
+
+def _still_lower(readings: Mapping[str, Reading], memory: Memory, pending: Collection[str]) -> dict[str, float]:
+    """Since when each name is lower, without those that came back: they begin anew, even if this look fails."""
+    return {
+        name: at
+        for name, at in memory.lower_since.items()
+        if name in pending or name not in memory.published or _lower(readings.get(name), memory.published[name])
+    }
 
 
 def _lower(reading: Reading | None, published: int | None) -> bool:
-    if published is None or reading is None:
+    if published is None or isinstance(reading, Unknown):
         return False
-    return isinstance(reading, Absent) or (isinstance(reading, Quantity) and reading.value < published)
+    return not isinstance(reading, Quantity) or reading.value < published
 
 
 def _apply(node: Node, readings: Mapping[str, Reading], terms: Terms) -> Outcome:
@@ -153,44 +183,81 @@ def _apply(node: Node, readings: Mapping[str, Reading], terms: Terms) -> Outcome
 
 def _observe(node: Node, readings: Mapping[str, Reading], terms: Terms) -> Outcome:
     state = node.read()
-    return Outcome(make_plan(readings, state, terms), False, state)
+    plan = make_plan(readings, state, terms)
+    # Nothing is written, so our record stays as it is, and what is lower stays so since when it is.
+    undone = {c.name for c in plan.changes if c.action in ("set", "remove")}
+    since = {name: at for name, at in terms.lower_since.items() if name in undone} | dict(plan.lower_since)
+    return Outcome(replace(plan, published=read_record(state.annotation), lower_since=since), False, state)
 
 
-def _settled(state: NodeState, here: Circumstances) -> bool:
-    """Whether the kubelet has written since it began: before that it may still zero what is here.
+def _unsettled(memory: Memory, state: NodeState, here: Circumstances) -> int:
+    """How many looks there were while the kubelet, since it began anew, may still zero what is here; 0: none any more.
 
     It decides to before its socket appears, but the write may come much later; the heartbeat of the Ready condition
-    comes after it. Heartbeats are in whole seconds.
+    comes after it. Heartbeats are in whole seconds. One that never comes (a kubelet that hangs, a clock that was set
+    back) is waited for once.
     """
-    if here.kubelet_began is None or state.heartbeat is None:
-        return True
-    return state.heartbeat >= int(here.kubelet_began)
+    if here.kubelet_began is None or state.heartbeat is None or state.heartbeat >= int(here.kubelet_began):
+        return 0
+    if here.kubelet_began != memory.kubelet:
+        return 1
+    return 0 if memory.unsettled in (0, _UNSETTLED_MOST) else memory.unsettled + 1
 
 
 def _remember(
-    memory: Memory, readings: Mapping[str, Reading], outcome: Outcome, here: Circumstances, settled: bool
+    memory: Memory,
+    readings: Mapping[str, Reading],
+    outcome: Outcome,
+    here: Circumstances,
+    pending: Collection[str],
+    tells: bool,
 ) -> Memory:
-    written = dict(memory.written)
+    """tells: whether the Node's condition is kept."""
+    written = {name: left for name, at in memory.written.items() if (left := _recent(at, here.uptime))}
     held = {c.name for c in outcome.plan.changes if c.action == "hold"}
     if outcome.applied:
         for change in outcome.plan.changes:
             if change.action in ("set", "remove"):
-                written[change.name] = (*written.get(change.name, ()), here.uptime)[-2:]
-    recent = {name: at for name, at in written.items() if here.uptime - at[-1] < OFTEN}
-    seen = {name: digest(reading) for name, reading in readings.items()}
+                times = _PUT_BACK if _undoes(change, memory.published.get(change.name)) else 1
+                written[change.name] = (*written.get(change.name, ()), *[here.uptime] * times)[-BURST:]
+    seen = {name: digest(reading) for name, reading in readings.items() if name not in pending}
+    node = {change.name: change.new for change in outcome.plan.changes}
+    for name in pending:  # if the Node is as the last reading said, there may be nothing to do for this one either
+        before = (memory.seen or {}).get(name)
+        told = not tells or name in unknown_before(outcome.state)
+        if before is not None and _is_so(before, outcome.plan.published.get(name), node.get(name), told):
+            seen[name] = before
     for name in held:  # the Node is not yet as the reading says, so the reading is not done with
-        before = outcome.plan.published.get(name)
-        seen[name] = "absent" if before is None else str(before)
-    unsettled = 0 if settled or memory.unsettled >= _UNSETTLED_MOST else memory.unsettled + 1
-    return Memory(seen, outcome.plan.published, outcome.plan.lower_since, recent, unsettled)
+        published = outcome.plan.published.get(name)
+        seen[name] = "absent" if published is None else str(published)
+    since = {name: at for name, at in memory.lower_since.items() if name in pending} | dict(outcome.plan.lower_since)
+    unsettled = _unsettled(memory, outcome.state, here)
+    return Memory(seen, outcome.plan.published, since, written, here.kubelet_began, unsettled)
 
 
-def _again_in(plan: Plan, memory: Memory, terms: Terms) -> float | None:
-    moments = [_UNSETTLED[min(memory.unsettled, len(_UNSETTLED)) - 1]] if memory.unsettled else []
+def _is_so(seen: str, recorded: int | None, stored: str | None, told: bool) -> bool:
+    if seen == "unknown":
+        return told  # it has been left as it was, or restored, already
+    if recorded is None:
+        return seen == "absent" and stored is None
+    return seen == str(recorded) and stored is not None and same_quantity(stored, recorded)
+
+
+def _recent(moments: tuple[float, ...], uptime: float) -> tuple[float, ...]:
+    return tuple(at for at in moments if uptime - at < BURST * OFTEN)
+
+
+def _undoes(change: Change, published: int | None) -> bool:
+    return published is not None and (change.old is None or not same_quantity(change.old, published))
+
+
+def _held(plan: Plan, terms: Terms) -> dict[str, float]:
+    """Seconds for which each change is still held back."""
+    found = {}
     for change in plan.changes:
         if change.action == "hold":
-            until = max(
-                terms.not_before.get(change.name, 0.0), plan.lower_since.get(change.name, 0.0) + terms.lower_after
-            )
-            moments.append(max(0.1, until - terms.uptime))
-    return min(moments, default=None)
+            # One that is held only because it keeps changing may not be lower at all.
+            since = plan.lower_since.get(change.name)
+            lower = 0.0 if since is None else since + terms.lower_after
+            found[change.name] = max(0.1, max(terms.not_before.get(change.name, 0.0), lower) - terms.uptime)
+    return found

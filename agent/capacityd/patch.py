@@ -27,7 +27,7 @@ def patch_for(
     published: the record as it shall be. condition: as it shall be, None to leave it. drop: take the condition away.
     """
     tests, writes = _capacity(state, changes)
-    for part in (_record(state, published), _condition(state, condition, drop)):
+    for part in (_record(state, changes, published, bool(writes)), _condition(state, condition, drop)):
         tests += part[0]
         writes += part[1]
     if not writes:
@@ -65,9 +65,18 @@ def wanted_condition(
 
 def refused_before(state: NodeState) -> frozenset[str]:
     """The names that the Node's condition calls refused: of those an Event has told."""
+    return _named(state, _REFUSED)
+
+
+def unknown_before(state: NodeState) -> frozenset[str]:
+    """The names that the Node's condition calls unknown."""
+    return _named(state, _UNKNOWN)
+
+
+def _named(state: NodeState, prefix: str) -> frozenset[str]:
     for part in (state.condition.message if state.condition else "").split("; "):
-        if part.startswith(_REFUSED):
-            return frozenset(part.removeprefix(_REFUSED).split(", "))
+        if part.startswith(prefix):
+            return frozenset(part.removeprefix(prefix).split(", "))
     return frozenset()
 
 
@@ -84,26 +93,34 @@ def _capacity(state: NodeState, changes: Sequence[Change]) -> tuple[_Operations,
     return tests, [_add(_key(c.name), c.new) if c.action == "set" else _remove(_key(c.name)) for c in writing]
 
 
-def _record(state: NodeState, published: Mapping[str, int]) -> tuple[_Operations, _Operations]:
+def _record(
+    state: NodeState, changes: Sequence[Change], published: Mapping[str, int], writing: bool
+) -> tuple[_Operations, _Operations]:
+    """writing: whether keys are written, because the record says whose they are: it is guarded then as it stands."""
+    path = "/metadata/annotations/" + _escape(ANNOTATION)
     if not published:
         if state.annotation is None:
             return [], []
-        path = "/metadata/annotations/" + _escape(ANNOTATION)
         return [_test(path, state.annotation)], [_remove(path)]
-    if _same_record(state.annotation, published):
-        return [], []
+    before = _stored_record(state.annotation)
+    if before == published and all(type(number) is int for number in before.values()):
+        return [_test(path, state.annotation)] if writing else [], []
+    # A key that is as it shall be is recorded without being written; it must be so still.
+    newly = {name for name, number in published.items() if before.get(name) != number}
+    kept = [c for c in changes if c.action == "keep" and c.name in newly]
+    tests = [_test(_key(c.name), c.old) for c in kept]
     text = json.dumps(dict(sorted(published.items())), separators=(",", ":"))
     if not state.has_annotations:
-        return [_test("/metadata/annotations", None)], [_add("/metadata/annotations", {ANNOTATION: text})]
-    path = "/metadata/annotations/" + _escape(ANNOTATION)
-    return [_test(path, state.annotation)], [_add(path, text)]
+        return [*tests, _test("/metadata/annotations", None)], [_add("/metadata/annotations", {ANNOTATION: text})]
+    return [*tests, _test(path, state.annotation)], [_add(path, text)]
 
 
-def _same_record(annotation: str | None, published: Mapping[str, int]) -> bool:
+def _stored_record(annotation: str | None) -> Mapping[str, object]:
     try:
-        return annotation is not None and bool(json.loads(annotation) == dict(published))
+        found = json.loads(annotation or "{}")
     except (ValueError, RecursionError):
-        return False
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def _condition(state: NodeState, condition: Mapping[str, object] | None, drop: bool) -> tuple[_Operations, _Operations]:

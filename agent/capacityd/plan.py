@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 from capacityd.capacity import Change, NodeState, Plan
 from capacityd.model import Absent, Quantity, Reading, Unknown
-from capacityd.patch import patch_for, refused_before, wanted_condition
+from capacityd.patch import patch_for, refused_before, unknown_before, wanted_condition
 from capacityd.quantity import LARGEST, name_problem, same_quantity, whole_quantity
 
 
@@ -25,6 +25,7 @@ class Terms:
     """What a plan is made by, beside the readings and the Node.
 
     adopt: names that may be taken over. plugins: those of device plugins, None: not to be known, so nothing is adopted.
+    pending: names that are unknown for the moment only: the condition says of them what it said before.
     complete: whether the whole configuration could be read. now: seconds since the epoch. condition: whether to keep a
     Node condition. Of the service's, in seconds of uptime, which no change of the clock moves: lower_after: how long a
     lower quantity must hold; lower_since: name -> since when it has; not_before: name -> when it may be written again.
@@ -32,6 +33,7 @@ class Terms:
 
     adopt: Collection[str] = ()
     plugins: Collection[str] | None = ()
+    pending: Collection[str] = ()
     complete: bool = True
     now: float = 0.0
     condition: bool = True
@@ -88,13 +90,14 @@ def make_plan(readings: Mapping[str, Reading], state: NodeState, terms: Terms) -
         key = _Key(name, (state.capacity or {}).get(name), record.get(name))
         decision = _decide(key, readings.get(name), terms, bool(readings))
         held = ""
-        if _lowers(key, decision):
-            since[name] = terms.lower_since.get(name, terms.uptime)
-            if (left := since[name] + terms.lower_after - terms.uptime) > 0:
-                held = f"held back for {left:.0f} s more, in case it comes back"
+        lower_since = terms.lower_since.get(name, terms.uptime) if _lowers(key, decision) else None
+        if lower_since is not None and (left := lower_since + terms.lower_after - terms.uptime) > 0:
+            held = f"held back for {left:.0f} s more, in case it comes back"
         if decision.action in ("set", "remove") and (left := terms.not_before.get(name, 0.0) - terms.uptime) > 0:
             held = f"held back for {left:.0f} s more, because it keeps changing"
         if held:
+            if lower_since is not None:
+                since[name] = lower_since
             decision = _Decision("hold", decision.value, f"{decision.reason}; {held}", key.recorded)
         changes.append(_change(key, decision))
         if decision.record is not None:
@@ -106,7 +109,8 @@ def make_plan(readings: Mapping[str, Reading], state: NodeState, terms: Terms) -
     if terms.condition and (changes or state.condition):
         # A refusal to remove is over once it has been told: from then on the key is not ours.
         lasting = tuple(name for name in refused if isinstance(readings.get(name), Quantity))
-        condition = wanted_condition(state, unknown, lasting, terms.complete, terms.now)
+        told = tuple(n for n in unknown if n not in terms.pending or n in unknown_before(state))
+        condition = wanted_condition(state, told, lasting, terms.complete, terms.now)
     patch = patch_for(state, changes, published, condition, drop=not terms.condition)
     return Plan(state.name, tuple(changes), patch, published, unknown, refused, newly, since)
 

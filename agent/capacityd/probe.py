@@ -7,12 +7,13 @@ is then unknown, and no other. Children hand their reading back through a pipe.
 from __future__ import annotations
 
 import json
+import math
 import os
 import resource as limits
 import select
 import signal
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,6 +24,9 @@ from capacityd.reading import read_resource
 
 DEADLINE = 10.0
 """Seconds that a detector may take; one with a timeout setting may take that and a little more."""
+
+EARLY = 2.0
+"""Seconds after which those that are read need not wait for the others."""
 
 MEMORY = 512 * 1024 * 1024
 """Bytes of private memory (RLIMIT_DATA) for a detector and for each program that it starts. Not RLIMIT_AS: programs in
@@ -42,11 +46,21 @@ class _Child:
     said: bytearray = field(default_factory=bytearray)
 
 
-def probe(config: Config, host: Host, node_name: str, explain: bool = False) -> dict[str, Reading]:
-    """The reading of every configured resource by name; those that have a mistake in the configuration are unknown."""
+def probe(
+    config: Config,
+    host: Host,
+    node_name: str,
+    explain: bool = False,
+    early: Callable[[dict[str, Reading], frozenset[str]], None] | None = None,
+) -> dict[str, Reading]:
+    """The reading of every configured resource by name; those that have a mistake in the configuration are unknown.
+
+    early: if it takes long, is given once what is read by then, and the names of the others, which are unknown for now.
+    """
     readings: dict[str, Reading] = {name: Unknown(f"configuration: {why}") for name, why in config.broken.items()}
     waiting = list(reversed(config.resources))
     running: dict[int, _Child] = {}
+    early_at = time.monotonic() + EARLY if early is not None else math.inf
     spawns = any(_spawns(r) for r in config.resources)
     if spawns:
         from capacityd.orphans import adopt_orphans, end_children
@@ -57,9 +71,15 @@ def probe(config: Config, host: Host, node_name: str, explain: bool = False) -> 
             while waiting and len(running) < _AT_ONCE:
                 child = _start(waiting.pop(), host, node_name, explain)
                 running[child.pipe] = child
-            for child in _wait(running):
+            for child in _wait(running, early_at):
                 del running[child.pipe]
                 readings[child.resource.name] = _end(child)
+            if early is not None and time.monotonic() >= early_at:
+                early_at = math.inf
+                pending = {r.name: r.detector for r in (*waiting, *(child.resource for child in running.values()))}
+                if pending:
+                    for_now = {name: Unknown(f"the detector {d} has not ended yet") for name, d in pending.items()}
+                    early(readings | for_now, frozenset(pending))
     finally:
         for child in running.values():
             _kill(child)
@@ -114,12 +134,12 @@ def _be_child(resource: Resource, host: Host, node_name: str, explain: bool, pip
         os._exit(0)
 
 
-def _wait(running: Mapping[int, _Child]) -> list[_Child]:
-    """Those that have closed their pipe, or whose time is up."""
+def _wait(running: Mapping[int, _Child], until: float) -> list[_Child]:
+    """Those that have closed their pipe, or whose time is up. until: when to stop waiting for any."""
     poll = select.poll()
     for pipe in running:
         poll.register(pipe, select.POLLIN)
-    left = min(child.deadline for child in running.values()) - time.monotonic()
+    left = min(until, *(child.deadline for child in running.values())) - time.monotonic()
     ended = []
     for pipe, _ in poll.poll(max(0.0, left) * 1000 + 1):
         piece = os.read(pipe, 1 << 20)

@@ -65,6 +65,16 @@ def whole_number(text: str) -> int:
     return int(text)
 
 
+def storable(number: int) -> bool:
+    """Whether the API server takes a whole number from 0 to LARGEST as a quantity.
+
+    It looks whether its thousandths are a multiple of 1000, in 64 bits (ValidateResourceQuantityValue). Above
+    LARGEST / 1000 that overflows, and nearly every number is then refused, along with all else in the same patch.
+    """
+    thousandths = (number * 1000 + 2**63) % 2**64 - 2**63
+    return thousandths % 1000 == 0
+
+
 def name_problem(name: str) -> str:
     """Why a name is none of an extended resource, as the end of a sentence; "" for a good name."""
     domain, slash, rest = name.partition("/")

@@ -25,7 +25,7 @@ from capacityd.model import (
     Value,
     ValueDetector,
 )
-from capacityd.quantity import LARGEST
+from capacityd.quantity import LARGEST, storable
 
 
 def read_resource(resource: Resource, host: Host, node_name: str, explain: bool = False) -> Reading:
@@ -146,7 +146,7 @@ def _quantity(resource: Resource, counted: list[tuple[Evidence, int]], rejection
     # total/factor - reserve, with the share of the total taken off first, rounded down once at the end
     value = (total * (whole - part) - resource.reserve.units * factor * whole) // (factor * whole)
     evidence = tuple(e for e, _ in counted)
-    if value > LARGEST:
+    if value > LARGEST or not storable(max(0, value)):
         return Unknown(f"{value} is more than Kubernetes can count; take a larger unit", rejections)
     warning = ""
     if value <= 0:

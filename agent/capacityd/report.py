@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from capacityd.capacity import Plan
+from typing import TYPE_CHECKING
+
 from capacityd.model import Absent, Quantity, Reading
+
+if TYPE_CHECKING:  # a probe has no use for it
+    from capacityd.capacity import Plan
 
 
 def reading_as_dict(name: str, reading: Reading) -> dict[str, object]:

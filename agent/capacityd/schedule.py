@@ -14,28 +14,43 @@ QUIET, LONGEST = 1.0, 10.0
 """How long events must be quiet, and the longest that a look waits for that."""
 
 RECHECK = 3600.0
+BOOTING = 180.0
+"""Seconds of uptime in which drivers and devices may still come up."""
+
 EAGER = 120.0
 """How long after trouble began it is tried again within EAGER_PAUSE: a machine that boots has its API server soon."""
 EAGER_PAUSE, PAUSE = 4.0, 60.0
 
-_HOPEFUL = frozenset({"kubelet", "credentials", "reload", "resume", "boot"})
+_HOPEFUL = frozenset({"kubelet", "credentials", "config", "resume", "boot"})
 """Reasons that may end a trouble, so that they don't wait for its pause."""
 
 
 class Schedule:
-    """The moments. now is always a monotonic time; uniform(low, high) draws the jitter."""
+    """The moments. now is always a monotonic time; uniform(low, high) draws the jitter.
 
-    __slots__ = ("_again", "_eager_until", "_failures", "_first", "_last", "_reasons", "_recheck", "_retry", "_uniform")
+    settle: whether the first look waits for quiet too, because the machine still boots; else it waits for nothing.
+    """
 
-    def __init__(self, now: float, uniform: Callable[[float, float], float]) -> None:
+    __slots__ = (
+        *("_again", "_eager_until", "_every", "_failures", "_first", "_last", "_reasons", "_recheck", "_retry"),
+        "_uniform",
+    )
+
+    def __init__(self, now: float, uniform: Callable[[float, float], float], settle: bool = False) -> None:
         self._uniform = uniform
         self._reasons: set[str] = {"boot"}
-        self._first = self._last = now - LONGEST  # the first look waits for nothing
+        self._first = self._last = now if settle else now - LONGEST
         self._again: float | None = None  # a look that the last one asked for
         self._retry: float | None = None  # not before that, because of a trouble
         self._failures = 0
         self._eager_until = 0.0
+        self._every = RECHECK
         self._recheck = now + RECHECK
+
+    def recheck_every(self, seconds: float, now: float) -> None:
+        """How often to look although nothing was heard."""
+        self._every = seconds
+        self._recheck = now + seconds * self._uniform(0.8, 1.2)
 
     def hear(self, reasons: set[str], now: float) -> None:
         """Something happened."""
@@ -79,7 +94,7 @@ class Schedule:
         """The look could do all that it wanted. again_in: when it wants the next one."""
         self._failures = 0
         self._again = None if again_in is None else now + again_in
-        self._recheck = now + RECHECK * self._uniform(0.8, 1.2)
+        self._recheck = now + self._every * self._uniform(0.8, 1.2)
 
     def failed(self, now: float, retry_after: float | None) -> None:
         """The look could not do what it wanted. retry_after: how long the API server asks to wait."""

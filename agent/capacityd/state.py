@@ -1,8 +1,9 @@
 """The service's files in its state folder, each replaced as a whole. None holds what can't be found anew.
 
 config.toml and config.json: the configuration that every look works from, so that a bad reload cannot reach it.
-memory.json: what the next look must know. status.json: what the command status shows. service.json: the resident
-process's own part of that. lock: held by whoever writes to the Node.
+memory.json: what the next look must know. reviews.json: whose the credentials are. status.json: what the command
+status shows. service.json: the resident process's own part of that, service.lock: held while it runs. check.json: the
+mistakes that the last check found. lock: held by whoever writes to the Node.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import fcntl
 import json
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from typing import Any
@@ -22,6 +23,7 @@ from capacityd.look import Memory
 from capacityd.model import Config
 
 _POLL = 0.05
+_FOR_ALL = ("check.json", "status.json")  # so that status needs no root; they hold no secret
 
 
 def folder() -> str:
@@ -35,6 +37,8 @@ def write(where: str, name: str, value: object) -> None:
     text = value if isinstance(value, str) else json.dumps(value)
     try:
         with open(f"{path}.{os.getpid()}", "w", encoding="utf-8") as f:
+            if name in _FOR_ALL:
+                os.fchmod(f.fileno(), 0o644)
             f.write(text)
         os.replace(f"{path}.{os.getpid()}", path)
     except OSError as e:
@@ -82,10 +86,21 @@ def kept_memory(where: str) -> Memory:
             published={str(k): int(v) for k, v in found["published"].items()},
             lower_since={str(k): float(v) for k, v in found["lower_since"].items()},
             written={str(k): tuple(float(at) for at in v) for k, v in found["written"].items()},
+            kubelet=None if found["kubelet"] is None else float(found["kubelet"]),
             unsettled=int(found["unsettled"]),
         )
     except (KeyError, TypeError, ValueError, AttributeError):
         return Memory()
+
+
+def kept_reviews(where: str) -> dict[str, Sequence[str]]:
+    """What the API server has said of whom credentials are."""
+    found = read(where, "reviews.json")
+    return {
+        whose: review
+        for whose, review in found.items()
+        if isinstance(review, list) and len(review) == 2 and all(isinstance(text, str) for text in review)
+    }
 
 
 @contextmanager
@@ -118,11 +133,14 @@ def locked(where: str, patience: float) -> Iterator[None]:
 
 def running(where: str) -> Mapping[str, Any] | None:
     """The resident process's own words, if it runs."""
-    found = read(where, "service.json")
     try:
-        os.kill(int(found["pid"]), 0)
-    except (KeyError, TypeError, ValueError, ProcessLookupError):
+        fd = os.open(os.path.join(where, "service.lock"), os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
         return None
-    except PermissionError:
-        pass
-    return found
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        return None
+    except BlockingIOError:
+        return {"pid": "?"} | read(where, "service.json")
+    finally:
+        os.close(fd)

@@ -25,7 +25,9 @@ _IN_DELETE_SELF, _IN_MOVE_SELF, _IN_ONLYDIR, _IN_Q_OVERFLOW = 0x400, 0x800, 0x10
 _MASK = (
     _IN_CREATE | _IN_MOVED | _IN_DELETE | _IN_CLOSE_WRITE | _IN_ATTRIB | _IN_DELETE_SELF | _IN_MOVE_SELF | _IN_ONLYDIR
 )
+_APPEARING = 3  # attempts to watch a folder that appears meanwhile
 _POD = b"veth"
+_AF_BRIDGE = b"\7"
 _SIGNALS = {signal.SIGHUP: "reload", signal.SIGTERM: "stop", signal.SIGINT: "stop", signal.SIGCHLD: "child"}
 
 
@@ -67,7 +69,7 @@ class LinkEvents:
 
     def drain(self) -> set[str]:
         """Takes all events there are and returns the reasons to look again."""
-        return {"hardware"} if _drain(self._socket, lambda data: _POD not in _link_kind(data)) else set()
+        return {"hardware"} if _drain(self._socket, _counts) else set()
 
     def close(self) -> None:
         self._socket.close()
@@ -89,6 +91,11 @@ def _drain(source: socket.socket, counts: Callable[[bytes], bool]) -> bool:
         heard = counts(data) or heard
 
 
+def _counts(data: bytes) -> bool:
+    """Whether an rtnetlink message is about more than a pod: neither its interface, nor as what that is in a bridge."""
+    return data[16:17] != _AF_BRIDGE and _POD not in _link_kind(data)
+
+
 def _link_kind(data: bytes) -> bytes:
     """The kind of a link in an RTM_NEWLINK or RTM_DELLINK (rtnetlink(7)): b"" if it has none."""
     return _attribute(_attribute(data[32:], 18), 1)
@@ -108,7 +115,7 @@ def _attribute(data: bytes, wanted: int) -> bytes:
 class FileEvents:
     """Changes of files, watched in their folder, or in the nearest one that exists until it does.
 
-    paths: path -> the reason that its change is.
+    paths: path -> the reason that its change is. Where a link leads is watched as well.
     """
 
     def __init__(self, paths: dict[str, str]) -> None:
@@ -117,36 +124,67 @@ class FileEvents:
         if self._fd < 0:
             raise OSError(ctypes.get_errno(), "inotify_init1")
         self._paths = paths
+        self._places: dict[str, str] = {}  # what matters -> the folder that is watched for it
         self._watches: dict[int, str] = {}
-        self._watch()
+        try:
+            self._watch()
+        except OSError:
+            os.close(self._fd)
+            raise
 
     def fileno(self) -> int:
         return int(self._fd)
 
     def _watch(self) -> None:
-        """Watches the folder of each path, and those above it that stand in for it; what is watched already stays."""
+        """Watches for each path what must be watched by now, and nothing else: some folders are busy."""
+        places: dict[str, str] = {}
+        watches: dict[int, str] = {}
         for path in self._paths:
-            folder = os.path.dirname(path)
-            while not self._add(folder) and folder != "/":
-                folder = os.path.dirname(folder)
+            for place in _ways(path):
+                number, folder = self._nearest(place)
+                places[place] = folder
+                watches[number] = folder
+        for number in self._watches.keys() - watches.keys():
+            self._libc.inotify_rm_watch(self._fd, number)
+        self._places, self._watches = places, watches
 
-    def _add(self, folder: str) -> bool:
-        number = self._libc.inotify_add_watch(self._fd, os.fsencode(folder), _MASK)
-        if number >= 0:
-            self._watches[number] = folder
-        return bool(number >= 0)
+    def _nearest(self, place: str) -> tuple[int, str]:
+        """The watch of the nearest folder that exists."""
+        for _ in range(_APPEARING):
+            below, folder = "", os.path.dirname(place)
+            while (number := self._add(folder)) < 0:
+                if folder == "/":
+                    raise OSError(errno.ENOENT, "nothing can be watched")
+                below, folder = folder, os.path.dirname(folder)
+            if not below or not os.path.isdir(below):
+                break  # else it has appeared just before its parent was watched
+        return number, folder
+
+    def _add(self, folder: str) -> int:
+        """The number of its watch; below 0 if it can't be watched, because it isn't there."""
+        number = int(self._libc.inotify_add_watch(self._fd, os.fsencode(folder), _MASK))
+        if number < 0 and (code := ctypes.get_errno()) in (errno.ENOSPC, errno.ENOMEM):
+            raise OSError(code, "no more folders can be watched (fs.inotify.max_user_watches)")
+        return number
 
     def drain(self) -> set[str]:
         """Takes all events there are and returns the reasons to look again."""
-        reasons: set[str] = set()
+        touched: set[str] = set()
         while True:
             try:
                 data = os.read(self._fd, _BUFFER)
             except BlockingIOError:
-                return reasons
-            for path in self._touched(data):
-                reasons |= {reason for watched, reason in self._paths.items() if _concerns(path, watched)}
+                break
+            touched.update(self._touched(data))
+        before = self._places
+        if touched:
             self._watch()
+        return {
+            reason
+            for path, reason in self._paths.items()
+            for place in _ways(path)
+            if before.get(place) != self._places.get(place) or any(_concerns(changed, place) for changed in touched)
+        }
 
     def _touched(self, data: bytes) -> Iterable[str]:
         while data:
@@ -159,6 +197,30 @@ class FileEvents:
 
     def close(self) -> None:
         os.close(self._fd)
+
+
+def _ways(path: str) -> list[str]:
+    """All on whose change it depends what the path is: itself, or the links on the way and what they lead to."""
+    found: list[str] = []
+    here, left = "", path.split("/")
+    while left:
+        part = left.pop(0)
+        if part in ("", "."):
+            continue
+        if part == "..":
+            here = os.path.dirname(here)
+            continue
+        here = f"{here}/{part}"
+        try:
+            target = os.readlink(here)
+        except OSError:
+            continue
+        if here in found:
+            return found  # a circle
+        found.append(here)
+        left = target.split("/") + left
+        here = "" if target.startswith("/") else os.path.dirname(here)
+    return [*found, here]
 
 
 def _concerns(changed: str, watched: str) -> bool:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from capacityd.config import Loaded, load, show_json
+from capacityd.config import Loaded, load, show, show_json
 from capacityd.config.keys import RESOURCE, TABLES, WHEN, Facts
 from capacityd.detectors import load as load_detector
 from capacityd.detectors import names
@@ -187,6 +187,10 @@ def test_resource(tmp_path: Path, lines: str, fields: Mapping[str, Any]) -> None
             '[kubernetes]\nkubeconfig = "/k"\nnode_name = "n-1.example.com"\nobserve = true\ncondition = false',
             Settings(kubeconfig="/k", node_name="n-1.example.com", observe=True, condition=False),
         ),
+        (
+            '[service]\nlower_after = "0s"\nlower_after_boot = "2min"\nrecheck = "1d"',
+            Settings(lower_after=0.0, lower_after_boot=120.0, recheck=86400.0),
+        ),
     ],
 )
 def test_settings(tmp_path: Path, text: str, settings: Settings) -> None:
@@ -236,7 +240,13 @@ def test_only_the_detectors_that_are_named_are_imported(tmp_path: Path) -> None:
     """Starting fast is what the resident process's children live by."""
     file = tmp_path / "c.toml"
     file.write_text(HEADER + "usb = {}")
-    code = "import sys; from capacityd.config import load; load(sys.argv[1]).require(); print(*sys.modules)"
+    code = """
+import sys
+before = set(sys.modules)  # an environment may have more in it from the start
+from capacityd.config import load
+load(sys.argv[1]).require()
+print(*(set(sys.modules) - before))
+"""
     done = subprocess.run(
         [sys.executable, "-c", code, str(file)],
         env={**os.environ, "PYTHONPATH": str(ROOT / "agent")},
@@ -262,6 +272,38 @@ def test_json(tmp_path: Path) -> None:
     assert show_json(loaded(tmp_path, "slots = 1"))["problems"] == [
         f'{file}: slots: belongs to a resource: put it below a line such as [resources."example.com/dongle"]'
     ]
+
+
+def test_show(tmp_path: Path) -> None:
+    """Each value with its file, a list of several tables on as many lines."""
+    text = """
+        [resources."example.com/x"]
+        usb = [{ vendor = "0403" }, {}]
+        except = [{ serial = ["A", "B"] }]
+        slots = 2
+        [kubernetes]
+        observe = false
+        [resources."example.com/y"]
+        usb = { attributes."a/b" = 'c"d' }
+    """
+    file = tmp_path / "c.toml"
+    expected = f"""\
+[kubernetes]
+observe = false  # {file}
+
+[resources."example.com/x"]  # {file}
+usb = [
+    {{ vendor = "0403" }},
+    {{}},
+]
+except = [{{ serial = ["A", "B"] }}]
+slots = 2
+
+[resources."example.com/y"]  # {file}
+usb = {{ attributes = {{ "a/b" = "c\\"d" }} }}
+"""
+    assert show(loaded(tmp_path, text)) == expected
+    assert show(loaded(tmp_path, "")) == "# nothing is configured\n"
 
 
 EXAMPLES = sorted((ROOT / "conf" / "examples").glob("*.toml"))

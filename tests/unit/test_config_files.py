@@ -14,7 +14,7 @@ from capacityd.config import Loaded, load
 from capacityd.config.files import MOST
 from capacityd.errors import ConfigError
 
-LIB, LOCAL_LIB, RUN, ETC = (f"{place}/capacityd/conf.d" for place in ("usr/lib", "usr/local/lib", "run", "etc"))
+LIB, LOCAL_LIB, ETC = (f"{place}/capacityd/conf.d" for place in ("usr/lib", "usr/local/lib", "etc"))
 MAIN = "etc/capacityd/capacityd.toml"
 A = '[resources."example.com/a"]\nstatic = { quantity = 1 }\n'
 
@@ -53,7 +53,7 @@ def test_nothing_at_all(tmp_path: Path) -> None:
     assert (found.files, found.problems) == ((), ())
 
 
-@pytest.mark.parametrize("places", [(LIB, LOCAL_LIB), (LOCAL_LIB, RUN), (RUN, ETC), (LIB, ETC), (LIB, RUN)])
+@pytest.mark.parametrize("places", [(LIB, LOCAL_LIB), (LOCAL_LIB, ETC), (LIB, ETC)])
 def test_the_same_name_masks(tmp_path: Path, places: tuple[str, str]) -> None:
     below, above = places
     found = made(tmp_path, {f"{below}/50-x.toml": resource("below"), f"{above}/50-x.toml": resource("above")})
@@ -65,7 +65,7 @@ def test_the_same_name_masks(tmp_path: Path, places: tuple[str, str]) -> None:
 def test_files_count_in_their_order(tmp_path: Path) -> None:
     """Vendors' by name wherever they stand, then the main file, then the administrator's by name."""
     order = [
-        f"{RUN}/10-a.toml",
+        f"{LOCAL_LIB}/10-a.toml",
         f"{LIB}/20-b.toml",
         f"{LOCAL_LIB}/30-c.toml",
         f"{LIB}/90-z.toml",
@@ -78,6 +78,11 @@ def test_files_count_in_their_order(tmp_path: Path) -> None:
     assert quantities(found) == {"all": 6}
     assert found.origins == {'resources."example.com/all"': str(tmp_path / ETC / "40-b.toml")}
     assert found.config.resources[0].source == str(tmp_path / ETC / "40-b.toml")
+
+
+def test_what_lies_beside_the_services_own_files_does_not_count(tmp_path: Path) -> None:
+    """systemd empties /run/capacityd whenever the service stops."""
+    assert made(tmp_path, {"run/capacityd/conf.d/10-a.toml": A}).files == ()
 
 
 def test_the_main_file_counts_more_than_the_vendors(tmp_path: Path) -> None:
@@ -93,7 +98,7 @@ def test_a_file_of_the_administrator_that_masks_counts_as_his(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("mask", ["", "-> /dev/null"])
-@pytest.mark.parametrize("place", [ETC, RUN])
+@pytest.mark.parametrize("place", [ETC, LOCAL_LIB])
 def test_an_empty_file_masks(tmp_path: Path, place: str, mask: str) -> None:
     found = made(
         tmp_path, {f"{LIB}/50-x.toml": resource("x"), f"{LIB}/60-y.toml": resource("y"), f"{place}/50-x.toml": mask}
@@ -276,6 +281,7 @@ def test_unusable(tmp_path: Path, make: Callable[[Path], None], why: str) -> Non
 
 
 def test_the_largest_file(tmp_path: Path) -> None:
+    assert MOST == 1024 * 1024
     assert quantities(made(tmp_path, {MAIN: A + "#" * (MOST - len(A))})) == {"a": 1}
 
 
@@ -292,11 +298,17 @@ def test_the_group_may_write(tmp_path: Path) -> None:
 @pytest.mark.parametrize("path", [ETC, LIB, "etc/capacityd"])
 def test_a_folder_that_leads_nowhere_is_not_an_empty_one(tmp_path: Path, path: str) -> None:
     """Else all that it would say is removed from the Node."""
-    found = made(tmp_path, {f"{RUN}/a.toml": A, path: "-> nowhere"})
+    found = made(tmp_path, {f"{LOCAL_LIB}/a.toml": A, path: "-> nowhere"})
     listed = ETC if path == "etc/capacityd" else path
     assert problems(found, tmp_path) == [f"{listed}: is a link that leads nowhere; mend or remove it"]
     assert quantities(found) == {"a": 1}
     assert not found.config.complete
+
+
+def test_a_folder_may_be_a_link(tmp_path: Path) -> None:
+    found = made(tmp_path, {"elsewhere/capacityd.toml": A, "etc/capacityd": "-> ../elsewhere"})
+    assert found.require()
+    assert quantities(found) == {"a": 1}
 
 
 def test_a_file_in_place_of_a_folder(tmp_path: Path) -> None:
@@ -328,19 +340,20 @@ def test_a_file_that_this_user_may_not_read() -> None:
     with tempfile.TemporaryDirectory() as folder:  # not tmp_path, into which nobody else may look
         root = Path(folder)
         root.chmod(0o755)
-        made(root, {MAIN: A, f"{ETC}/b.toml": resource("b"), f"{RUN}/c.toml": resource("c")})
+        made(root, {MAIN: A, f"{ETC}/b.toml": resource("b"), f"{LOCAL_LIB}/c.toml": resource("c")})
         (root / MAIN).chmod(0o000)
-        (root / RUN).chmod(0o000)
+        (root / LOCAL_LIB).chmod(0o000)
 
         def check() -> None:
             found = load(root=folder)
             why = "may not be read by this user; run as root, or let this user read it"
-            assert problems(found, root) == [f"{RUN}: {why}", f"{MAIN}: {why}"]
+            assert problems(found, root) == [f"{LOCAL_LIB}: {why}", f"{MAIN}: {why}"]
             assert quantities(found) == {"b": 1}
             assert not found.config.complete
+            assert problems(load(str(root / LOCAL_LIB)), root) == [f"{LOCAL_LIB}: {why}"]
 
         as_nobody(check)
-        (root / RUN).chmod(0o700)
+        (root / LOCAL_LIB).chmod(0o700)
 
 
 # --config PATH
@@ -389,5 +402,5 @@ def test_no_path(tmp_path: Path) -> None:
 def test_a_name_that_could_harm_a_terminal(tmp_path: Path) -> None:
     found = made(tmp_path, {f"{ETC}/\x1b[2J\n.toml": "x = 1"})
     assert problems(found, tmp_path) == [
-        f"{ETC}/\\x1b[2J\\n.toml: x: unknown table; there are resources and kubernetes"
+        f"{ETC}/\\x1b[2J\\n.toml: x: unknown table; there are resources, kubernetes and service"
     ]

@@ -92,7 +92,15 @@ def test_a_resource_of_nothing(tmp_path: Path) -> None:
     assert lines(loaded(tmp_path, X), tmp_path) == said
 
 
-@pytest.mark.parametrize("name", ["a" * 64, ".".join(["a" * 50] * 6)])
+LONGEST = ".".join(["a" * 50] * 4) + "." + "a" * 49
+
+
+def test_the_longest_name_of_a_node(tmp_path: Path) -> None:
+    assert len(LONGEST) == 253
+    assert loaded(tmp_path, f"[kubernetes]\nnode_name = '{LONGEST}'").require().settings.node_name == LONGEST
+
+
+@pytest.mark.parametrize("name", ["a" * 64, f"{LONGEST}a"])
 def test_a_nodes_name_that_is_too_long(tmp_path: Path, name: str) -> None:
     (line,) = lines(loaded(tmp_path, f"[kubernetes]\nnode_name = '{name}'"), tmp_path)
     assert line.startswith(f'[kubernetes] node_name: "{name}" is no Node\'s name')
@@ -170,7 +178,7 @@ def test_a_number_of_thousands_of_digits(tmp_path: Path) -> None:
 
 def test_as_deep_as_may_be(tmp_path: Path) -> None:
     said = lines(loaded(tmp_path, "x = " + "[" * 18 + "9223372036854775807" + "]" * 18), tmp_path)
-    assert said == ["x: unknown table; there are resources and kubernetes"]
+    assert said == ["x: unknown table; there are resources, kubernetes and service"]
 
 
 def test_good_resources_are_kept_beside_bad_ones(tmp_path: Path) -> None:
@@ -200,6 +208,7 @@ def test_who_asks_to_observe_with_a_mistake_is_still_not_written_to(tmp_path: Pa
     found = loaded(tmp_path, text)
     assert len(found.problems) == 1
     assert found.config.settings.observe
+    assert show(found).endswith(f"[kubernetes]\nobserve = true  # {found.problems[0].file}\n")
 
 
 @pytest.mark.parametrize(

@@ -198,6 +198,7 @@ def check(text: str) -> Loaded:
     assert not {r.name for r in found.config.resources} & {*found.config.broken}
     shown = loaded(show(found))
     assert not shown.problems
+    assert shown.config.settings == found.config.settings
     assert shown.config.resources == tuple(replace(r, source=shown.files[0]) for r in found.config.resources)
     return found
 

@@ -15,6 +15,7 @@ from capacityd.errors import HostError, UsageError
 from capacityd.host import System, last_name, machine_id, printable, whole
 from capacityd.host.live import LiveHost
 from capacityd.host.recorded import RecordedHost, load
+from tests.unit.forked import forked
 from tests.unit.machines import (
     bare,
     machine,
@@ -111,12 +112,24 @@ def test_resolve_and_changed(tmp_path: Path) -> None:
         recorded.resolve("/d/loop")
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
 def test_what_may_not_be_read_names_the_way_out(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
     (tmp_path / "a").write_text("")
     (tmp_path / "a").chmod(0)
-    with pytest.raises(HostError, match=r"\(run as root\?\)"):
-        LIVE.text(str(tmp_path / "a"))
+    folder_fd = os.open(tmp_path, os.O_PATH)
+
+    def read_as_nobody() -> str:
+        if os.geteuid() == 0:
+            os.setgroups([])
+            os.setgid(65534)
+            os.setuid(65534)
+        try:
+            LIVE.text(f"/proc/self/fd/{folder_fd}/a")
+        except HostError as e:
+            return str(e)
+        return "it was read"
+
+    assert "(run as root?)" in forked(read_as_nobody)
 
 
 @pytest.mark.parametrize(("error", "gone"), [("EACCES", False), ("EIO", False), ("EINVAL", False), ("ENXIO", True)])

@@ -259,7 +259,7 @@ def test_an_interrupted_probe_leaves_nothing(
 ) -> None:
     stuck = double(wait_for_ever)
 
-    def interrupted(_: object) -> None:
+    def interrupted(_: object, until: float) -> None:
         raise KeyboardInterrupt
 
     def look() -> None:

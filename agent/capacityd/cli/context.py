@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import MutableMapping, Sequence
 from typing import TYPE_CHECKING
 
 from capacityd.errors import UsageError
@@ -40,7 +41,13 @@ def node_name_of(options: argparse.Namespace, config: Config, host: Host) -> str
     return str(options.node_name or config.settings.node_name or host.hostname().lower())
 
 
-def node_of(options: argparse.Namespace, config: Config, host: Host, reads_only: bool) -> Node:
+def node_of(
+    options: argparse.Namespace,
+    config: Config,
+    host: Host,
+    reads_only: bool,
+    reviews: MutableMapping[str, Sequence[str]] | None = None,
+) -> Node:
     """The Node, in a file or on the API server. Raises UsageError for options that don't go together, NodeError."""
     if options.machine is not None and options.node_file is None and not reads_only:
         raise UsageError(
@@ -56,6 +63,7 @@ def node_of(options: argparse.Namespace, config: Config, host: Host, reads_only:
         node_file=options.node_file,
         hostname=host.hostname(),
         machine_id=None if options.machine is not None else machine_id(host),
+        reviews=reviews,
     )
 
 

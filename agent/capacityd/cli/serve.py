@@ -14,6 +14,7 @@ from capacityd import state
 from capacityd.cli.context import host_of, node_name_of, node_of
 from capacityd.detectors import load as load_detector
 from capacityd.errors import CapacitydError
+from capacityd.host import Host
 from capacityd.host.kubelet import CHECKPOINT, SOCKET, device_plugin_names, kubelet_began
 from capacityd.look import Circumstances, Look, look
 from capacityd.model import Config, DeviceDetector, Reading, Unknown
@@ -57,6 +58,9 @@ def _check(options: argparse.Namespace) -> int:
     before = state.kept_config(options.folder) if options.reasons == "reload" else None
     for problem in loaded.problems:
         _log(3, str(problem))
+    state.write(
+        options.folder, "check.json", {"mistakes": [str(p) for p in loaded.problems], "kept": before is not None}
+    )
     if loaded.problems and before is not None:
         _log(3, "the configuration has mistakes, so the one before it stays in force")
         config = before
@@ -84,8 +88,9 @@ def _watches(config: Config, options: argparse.Namespace) -> dict[str, Any]:
             links = links or detector.links
         elif detector.watched:
             files |= {str(table.settings[detector.watched]): "file" for table in resource.tables}
+    recheck = config.settings.recheck
     allowed = sum(allowed_seconds(resource) for resource in config.resources)
-    return {"subsystems": sorted(subsystems), "links": links, "files": files, "allowed": allowed}
+    return {"subsystems": sorted(subsystems), "links": links, "files": files, "allowed": allowed, "recheck": recheck}
 
 
 def _look(options: argparse.Namespace, reasons: frozenset[str]) -> int:
@@ -93,27 +98,17 @@ def _look(options: argparse.Namespace, reasons: frozenset[str]) -> int:
     config, host = state.kept_config(options.folder), host_of(options)
     if config is None:
         raise CapacitydError(f"{options.folder} holds no configuration; the check has not run")
-    readings = read_all(config, host, node_name_of(options, config, host))
+    said: list[Look] = []
+
+    def early(readings: Mapping[str, Reading], pending: frozenset[str]) -> None:
+        _say({"probed": True})
+        said.append(_bring(options, config, host, readings, reasons, pending))
+
+    readings = read_all(config, host, node_name_of(options, config, host), early=early)
     _say({"probed": True})
-    with state.locked(options.folder, _PATIENCE):
-        memory = state.kept_memory(options.folder)
-        found = look(
-            config,
-            readings,
-            reasons,
-            memory,
-            Circumstances(
-                now=time.time(),
-                uptime=time.clock_gettime(time.CLOCK_BOOTTIME),
-                plugins=device_plugin_names(host),
-                kubelet_began=kubelet_began(host),
-            ),
-            lambda: node_of(options, config, host, reads_only=config.settings.observe),
-        )
-        state.keep_memory(options.folder, found.memory)
-    status = state.read(options.folder, "status.json") | _status(readings, reasons, found, config)
-    state.write(options.folder, "status.json", status)
-    _tell(found, readings)
+    # What the Node had to be asked for has been done early, unless it failed.
+    rest = frozenset({"due"}) if said and not said[0].failed else reasons
+    found = _bring(options, config, host, readings, rest)
     _say(
         {
             "done": True,
@@ -127,6 +122,40 @@ def _look(options: argparse.Namespace, reasons: frozenset[str]) -> int:
     return 0
 
 
+def _bring(
+    options: argparse.Namespace,
+    config: Config,
+    host: Host,
+    readings: Mapping[str, Reading],
+    reasons: frozenset[str],
+    pending: frozenset[str] = frozenset(),
+) -> Look:
+    """Brings the Node into line if it has to, and leaves what came of it."""
+    where = options.folder
+    with state.locked(where, _PATIENCE):
+        memory, reviews = state.kept_memory(where), state.kept_reviews(where)
+        found = look(
+            config,
+            readings,
+            reasons,
+            memory,
+            Circumstances(
+                now=time.time(),
+                uptime=time.clock_gettime(time.CLOCK_BOOTTIME),
+                plugins=device_plugin_names(host),
+                kubelet_began=kubelet_began(host),
+            ),
+            lambda: node_of(options, config, host, config.settings.observe, reviews),
+            pending,
+        )
+        # Not trusted for ever: who is refused asks again who it is.
+        state.write(where, "reviews.json", {} if found.failed else reviews)
+        state.keep_memory(where, found.memory)
+    state.write(where, "status.json", state.read(where, "status.json") | _status(readings, reasons, found, config))
+    _tell(found)
+    return found
+
+
 def _status(readings: Mapping[str, Reading], reasons: frozenset[str], found: Look, config: Config) -> dict[str, object]:
     """What status shows of this look. What only the Node could tell stays from the look before, if it was not asked."""
     said: dict[str, object] = {
@@ -137,6 +166,7 @@ def _status(readings: Mapping[str, Reading], reasons: frozenset[str], found: Loo
         "trouble": found.trouble,
         "published": dict(found.memory.published),
         "again_in": found.again_in,
+        "held": {name: time.time() + left for name, left in found.held.items()},
     }
     if found.outcome is not None:
         names = {c.name for c in found.outcome.plan.changes}
@@ -152,7 +182,7 @@ def _status(readings: Mapping[str, Reading], reasons: frozenset[str], found: Loo
     return said
 
 
-def _tell(found: Look, readings: Mapping[str, Reading]) -> None:
+def _tell(found: Look) -> None:
     """What the journal is to know: what changed, what is refused or unknown for the first time."""
     if found.outcome is None:
         return
@@ -171,11 +201,10 @@ def _line(readings: Mapping[str, Reading], found: Look) -> str:
     """One line for systemctl status."""
     if found.trouble:
         return found.trouble
-    held = sum(c.action == "hold" for c in found.outcome.plan.changes) if found.outcome else 0
     unknown = sum(isinstance(r, Unknown) for r in readings.values())
     parts = [f"{len(found.memory.published)} of {len(readings)} resources published"]
     parts += [f"{unknown} unknown"] if unknown else []
-    parts += [f"{held} held back"] if held else []
+    parts += [f"{len(found.held)} held back"] if found.held else []
     return ", ".join(parts)
 
 

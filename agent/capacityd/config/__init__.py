@@ -28,7 +28,7 @@ def load(path: str | None = None, root: str = "/") -> Loaded:
     files = usual_files(root, failures) if path is None else files_at(path, failures)
     found = [problem(file, why) for file, why in failures.items()]
     documents: list[tuple[str, dict[str, Any]]] = []
-    observe = False
+    observe = ""
     for file in files:
         text = ""
         try:
@@ -37,10 +37,9 @@ def load(path: str | None = None, root: str = "/") -> Loaded:
                 documents.append((file, parse_toml(text)))
         except ConfigError as e:
             found.append(problem(file, str(e)))
-            observe |= _OBSERVE.search(text) is not None  # the wish not to be written to needs no parser
+            if _OBSERVE.search(text):  # the wish not to be written to needs no parser
+                observe = file
     readable = not found
-    parsed = parse(documents, found)
+    parsed = parse(documents, found, observe)
     config = replace(parsed.config, complete=parsed.config.complete and readable)
-    if observe:
-        config = replace(config, settings=replace(config.settings, observe=True))
     return Loaded(config, tuple(found), tuple(file for file, _ in documents), parsed.values, parsed.origins)

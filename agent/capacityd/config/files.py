@@ -15,7 +15,8 @@ from capacityd.errors import ConfigError
 MOST = 1 << 20
 """Bytes that a file may have."""
 
-_VENDORS = ("usr/lib/capacityd/conf.d", "usr/local/lib/capacityd/conf.d", "run/capacityd/conf.d")  # later ones mask
+# Later ones mask. Not the specification's /run/capacityd: the service's own files are there, and go when it stops.
+_VENDORS = ("usr/lib/capacityd/conf.d", "usr/local/lib/capacityd/conf.d")
 _MAIN = "etc/capacityd/capacityd.toml"
 _LOCAL = "etc/capacityd/conf.d"
 _WHY = {

@@ -14,11 +14,12 @@ from typing import TypeAlias
 from capacityd.kinds import Pattern, Text, said
 from capacityd.model import Reserve
 from capacityd.quantity import LARGEST
-from capacityd.settings import FilePath, SettingKind, Whole
+from capacityd.settings import Duration, FilePath, SettingKind, Whole
 
 _SHARE = re.compile(r"([0-9]{1,3})(?:\.([0-9]{1,6}))?\s*%")
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _GLOB = frozenset("*?[")
+_DAY = 86400.0
 _AS_KUBERNETES_SAYS = {"amd64": "x86_64", "arm64": "aarch64", "386": "i686", "arm": "armv7l"}
 
 
@@ -170,6 +171,11 @@ TABLES: dict[str, dict[str, Entry]] = {
         "node_name": Entry(NodeName(), "the Node's name, if it can't be found out"),
         "observe": Entry(YesNo(), "true: look and report, never write"),
         "condition": Entry(YesNo(), "whether to keep the condition CapacityPublished on the Node"),
+    },
+    "service": {
+        "lower_after": Entry(Duration(0, _DAY), "how long a lower quantity must hold before it is written"),
+        "lower_after_boot": Entry(Duration(0, _DAY), "the same in the first three minutes after boot"),
+        "recheck": Entry(Duration(1, _DAY), "how often it looks although nothing was heard; jittered by a fifth"),
     },
 }
 """The top-level tables beside "resources". Each key is the field of model.Settings that has its name."""

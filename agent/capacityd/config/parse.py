@@ -26,7 +26,7 @@ class _Merged:
     settings: dict[tuple[str, str], tuple[Place, object]] = field(default_factory=dict)
     broken: dict[str, str] = field(default_factory=dict)
     complete: bool = True
-    observe: bool = False  # whether it is asked for where it does not count
+    observe: str = ""  # the file that asks for it where it does not count
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,13 +38,15 @@ class Parsed:
     origins: Mapping[str, str]
 
 
-def parse(documents: Sequence[tuple[str, Mapping[str, object]]], found: list[Problem]) -> Parsed:
+def parse(documents: Sequence[tuple[str, Mapping[str, object]]], found: list[Problem], observe: str) -> Parsed:
     """The configuration that these documents (file, content) make; later ones override. found: gets the mistakes.
+
+    observe: a file that asks for it although it can't be parsed, "" if there is none.
 
     What is replaced is not looked at. A mistake in what replaces it breaks the resource: the earlier one is not what
     anybody wants any more.
     """
-    merged = _Merged()
+    merged = _Merged(observe=observe)
     for file, document in documents:
         _merge(file, document, found, merged)
     values: dict[str, dict[str, Any]] = {}
@@ -69,11 +71,11 @@ def _merge(file: str, document: Mapping[str, object], found: list[Problem], merg
         if name != "resources" and name not in TABLES:
             top.wrong(name, _unknown_table(name))
             merged.complete = False  # it may be a resource in the wrong place
-            merged.observe |= _asks_to_observe(name, raw)
+            merged.observe = file if _asks_to_observe(name, raw) else merged.observe
         elif not isinstance(raw, dict):
             top.wrong(name, f"must be a table, written [{name if name in TABLES else _EXAMPLE[1:-1]}], not {said(raw)}")
             merged.complete &= name in TABLES
-            merged.observe |= _asks_to_observe(name, raw)
+            merged.observe = file if _asks_to_observe(name, raw) else merged.observe
         elif name in TABLES:
             merged.settings |= {(name, key): (top.below(name), value) for key, value in raw.items()}
         else:
@@ -127,7 +129,7 @@ def _unknown_table(name: str) -> str:
     if name in RESOURCE or name in names():
         return f"belongs to a resource: put it below a line such as {_EXAMPLE}"
     known = ["resources", *TABLES]
-    return f"unknown table; there are {' and '.join(known)}{did_you_mean(name, known)}"
+    return f"unknown table; there are {', '.join(known[:-1])} and {known[-1]}{did_you_mean(name, known)}"
 
 
 def _settings(
@@ -146,8 +148,11 @@ def _settings(
             values.setdefault(table, {})[key] = raw
             origins[f"{table}.{key}"] = place.file
         elif (key if entry else nearest(key, TABLES[table])) == "observe":
-            merged.observe = True
-    return Settings(**good | {"observe": True} if merged.observe else good)
+            merged.observe = place.file
+    if merged.observe:
+        good["observe"] = values.setdefault("kubernetes", {})["observe"] = True
+        origins["kubernetes.observe"] = merged.observe
+    return Settings(**good)
 
 
 def _asks_to_observe(name: str, raw: object) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import cast
 
 from capacityd.errors import HostError
-from capacityd.host import Host
+from capacityd.host import Host, printable
 from capacityd.model import Evidence, ValueDetector
 from capacityd.quantity import whole_number
 from capacityd.settings import Command, Duration, Setting
@@ -23,7 +23,7 @@ def read(host: Host, settings: Mapping[str, object]) -> Evidence:
         how = f"ended with status {output.status}" if output.status > 0 else f"was killed by signal {-output.status}"
         raise HostError(f"{name} {how}" + (f': "{said}"' if said else " and said nothing on standard error"))
     try:
-        return Evidence(" ".join(command), whole_number(output.out), said)
+        return Evidence(printable(" ".join(command)), whole_number(output.out), said)
     except ValueError as e:
         raise HostError(f"{name} printed: {e}" + (f'; it said "{said}"' if said else "")) from e
 

@@ -5,7 +5,7 @@ No library's type or exception comes through it, and importing it loads none of 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, MutableMapping, Sequence
 from typing import Protocol
 
 from capacityd.capacity import Event, NodeState
@@ -32,14 +32,20 @@ class Node(Protocol):
 
 
 def open_node(
-    kubeconfig: str | None, node_name: str | None, node_file: str | None, hostname: str, machine_id: str | None
+    kubeconfig: str | None,
+    node_name: str | None,
+    node_file: str | None,
+    hostname: str,
+    machine_id: str | None,
+    reviews: MutableMapping[str, Sequence[str]] | None = None,
 ) -> Node:
     """The Node to work on; asks nobody yet.
 
     kubeconfig: None for the first of the kubelet's usual places that exists. node_name: None to have it found out.
     node_file: a Node as JSON instead of the API server, "-" for standard input. hostname: this machine's. machine_id:
     this machine's, which the Node's must equal unless the API server itself tells us that the Node is ours; None if
-    any Node will do.
+    any Node will do. reviews: what the API server has said of whom credentials are, so that it is asked once for each;
+    what it says is added.
     """
     if node_file is not None:
         from capacityd.node.file import FileNode
@@ -47,4 +53,4 @@ def open_node(
         return FileNode(node_file)
     from capacityd.node.api import ApiNode
 
-    return ApiNode(kubeconfig, node_name, hostname, machine_id)
+    return ApiNode(kubeconfig, node_name, hostname, machine_id, {} if reviews is None else reviews)

@@ -12,6 +12,7 @@ import os
 import re
 import ssl
 import warnings
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -134,6 +135,7 @@ class _Pool:
         else:
             self._urllib3 = urllib3.PoolManager(**options)
         self._verify = access.verify
+        weakref.finalize(self, self._urllib3.clear)  # else urllib3 1.26 leaves its sockets to the garbage collector
 
     def request(self, method: str, url: str, **how: Any) -> _Answer:
         """As PoolManager.request; raises Refusal for what is not 2xx, what urllib3 raises, _TooMuch."""
@@ -148,10 +150,10 @@ class _Pool:
             data = answer.read(_MOST + 1, decode_content=False)
             if len(data) > _MOST:
                 raise _TooMuch
+            # The next request follows within milliseconds, and TLS anew costs an API server more than a GET does.
             answer.release_conn()
         finally:
-            # A connection that has not been given back is of no more use.
-            answer.close()
+            answer.close()  # if it has not been given back
         if not 200 <= answer.status <= 299:
             raise Refusal(answer.status, dict(answer.headers), data)
         return _Answer(answer.status, answer.reason, answer.headers, data)

@@ -10,14 +10,7 @@ import ssl
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from capacityd.errors import (
-    NodeConflict,
-    NodeDenied,
-    NodeError,
-    NodeMissing,
-    NodeRejected,
-    NodeUnreachable,
-)
+from capacityd.errors import NodeConflict, NodeDenied, NodeError, NodeMissing, NodeRejected, NodeUnreachable
 from capacityd.host import printable
 
 _LONGEST = 300
@@ -100,13 +93,16 @@ def refused(refusal: Refusal, call: Call) -> NodeError:
 def no_answer(error: BaseException, call: Call) -> NodeError:
     """What it means that there was no answer, or only part of one. error: from urllib3, ssl or socket."""
     chain = list(_chain(error))
-    for explain in (_proxy, _trust, _tls, _connection, _slow):
+    for explain in (_proxy, _trust, _tls, _connection, _slow, _broken):
         for e in chain:
             found = explain(e, call)
             if found is not None:
                 return found
-    known = next((os.strerror(e.errno) for e in chain if isinstance(e, OSError) and e.errno), clip(str(error)))
-    return NodeUnreachable(f"the API server {call.server} broke off, or gave an answer that is none: {known}")
+    known = next((os.strerror(e.errno) for e in chain if isinstance(e, OSError) and e.errno), None)
+    # urllib3 1.26 has always met a TypeError before, because it tries what Python 2 could.
+    last = next((e for e in reversed(chain) if not isinstance(e, TypeError)), error)
+    reason = known or clip(str(last)) or type(last).__name__
+    return NodeUnreachable(f"the API server {call.server} can't be reached, or gives no whole answer: {reason}")
 
 
 def garbage(call: Call, reason: str) -> NodeUnreachable:
@@ -199,6 +195,12 @@ def _slow(e: BaseException, call: Call) -> NodeError | None:
 
     if isinstance(e, urllib3.exceptions.ReadTimeoutError | TimeoutError):
         return NodeUnreachable(f"the API server {call.server} took too long to answer")
+    return None
+
+
+def _broken(e: BaseException, call: Call) -> NodeError | None:
+    if isinstance(e, ConnectionError):
+        return NodeUnreachable(f"the API server {call.server} closed the connection before it had answered")
     return None
 
 

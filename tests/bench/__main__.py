@@ -1,0 +1,124 @@
+"""make bench: what the agent costs, beside what can't be had for less. Prints a table; a missed target is marked.
+
+It runs in a mount namespace of its own, where made-up machines are bound over /sys.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.bench import idle, machines
+from tests.bench.measure import Run, capacityd, in_turn, ratio
+from tests.bench.writing import applying
+from tests.cluster.agent import PYTHON, ROOT
+
+_INSIDE = "CAPACITYD_BENCH_INSIDE"
+_MIB = 1 << 20
+ROUNDS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A line of the table. target: None where there is none; the figure is then there to explain another one."""
+
+    what: str
+    value: float
+    form: str
+    target: float | None = None
+
+    def line(self) -> str:
+        if self.target is None:
+            return f"{self.what:<66}{self.form.format(self.value):>10}"
+        verdict = "" if self.value <= self.target else "  MISSED"
+        return f"{self.what:<66}{self.form.format(self.value):>10}{self.form.format(self.target):>10}{verdict}"
+
+
+def probing(folder: Path) -> list[Figure]:
+    """The start of a command that looks at six resources, beside a Python that does nothing."""
+    config = folder / "six.toml"
+    config.write_text(machines.SIX)
+    probe = capacityd("probe", "--config", config)
+    with machines.bound(machines.tour(folder / "tour")):
+        imported = subprocess.run(
+            [PYTHON, "-X", "importtime", *probe[1:]], cwd=ROOT, capture_output=True, text=True, check=True
+        )
+        probes, nothings = in_turn([probe, [PYTHON, "-I", "-c", "pass"]], ROUNDS)
+    assert imported.stdout.count("\n") == 6, imported.stdout
+    loaded = [line.rpartition("|")[2].strip() for line in imported.stderr.splitlines()]
+    assert "capacityd.probe" in loaded, imported.stderr
+    return [
+        Figure("probe of 6 resources, time over that of python3 -I -c pass", _ratio(probes, nothings), "{:.2f}", 6),
+        Figure(
+            "  modules of the Kubernetes client that it imports",
+            sum(name.split(".")[0] == "kubernetes" for name in loaded),
+            "{:.0f}",
+            0,
+        ),
+        Figure("  probe", _milliseconds(probes), "{:.1f} ms"),
+        Figure("  python3 -I -c pass", _milliseconds(nothings), "{:.1f} ms"),
+    ]
+
+
+def enumerating(folder: Path) -> list[Figure]:
+    """Many devices: time and memory must not grow faster than their number."""
+    config = folder / "usb.toml"
+    config.write_text(machines.USB)
+    probe = capacityd("probe", "--config", config)
+    found: list[Figure] = []
+    times: list[float] = []
+    for number, seconds, peak in ((1_000, None, None), (10_000, 0.5, 40.0)):
+        with machines.bound(machines.many(folder / str(number), number)):
+            [runs] = in_turn([probe], 9)
+            said = subprocess.run(probe, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+        assert said.split() == ["example.com/dongle", str(number // 2)], said
+        times.append(statistics.median(run.seconds for run in runs))
+        found.append(Figure(f"probe of {number} USB devices, time", times[-1], "{:.2f} s", seconds))
+        found.append(Figure("  peak memory", max(run.peak for run in runs) / _MIB, "{:.1f} MiB", peak))
+    found.append(Figure("  10000 devices over 1000, time", times[1] / times[0], "{:.1f}", 10))
+    return found
+
+
+def writing(_: Path) -> list[Figure]:
+    """An apply that writes, beside a script that makes the same two requests and does nothing else."""
+    applies, scripts = applying(ROUNDS)
+    cpu = ratio([run.cpu for run in applies], [run.cpu for run in scripts])
+    return [
+        Figure("apply that writes, processor time over that of a bare script", cpu, "{:.2f}", 1.5),
+        Figure("  apply (who we are, GET, PATCH, Event)", _cpu(applies), "{:.0f} ms"),
+        Figure("  script (GET, PATCH)", _cpu(scripts), "{:.0f} ms"),
+        Figure("  apply, peak memory", max(run.peak for run in applies) / _MIB, "{:.1f} MiB"),
+    ]
+
+
+def _ratio(these: list[Run], those: list[Run]) -> float:
+    return ratio([run.seconds for run in these], [run.seconds for run in those])
+
+
+def _milliseconds(runs: list[Run]) -> float:
+    return 1000 * statistics.median(run.seconds for run in runs)
+
+
+def _cpu(runs: list[Run]) -> float:
+    return 1000 * statistics.median(run.cpu for run in runs)
+
+
+def main() -> None:
+    if _INSIDE not in os.environ:
+        again = ["unshare", "--mount", "--propagation", "private", sys.executable, "-m", "tests.bench"]
+        os.execvpe(again[0], again, os.environ | {_INSIDE: "1"})
+    print(f"{'':<66}{'measured':>10}{'at most':>10}")
+    with machines.in_memory() as folder:
+        for part in (probing, enumerating, writing):
+            for figure in part(folder):
+                print(figure.line(), flush=True)
+    for what, value in idle.rows():
+        print(f"{what:<66}{value:>10}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

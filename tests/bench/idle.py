@@ -1,0 +1,149 @@
+"""What the service costs while nothing happens: its resident process, on Debian's Python.
+
+Its children are a stub that answers at once: a look is measured elsewhere, here it counts what they leave behind.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.cluster.agent import PYTHON, ROOT
+
+QUIET = 120.0
+"""Seconds for which wake-ups are counted."""
+
+CHILDREN = 1_000
+PATIENCE = 300.0
+
+_BOOT = "import sys; sys.path.insert(0, sys.argv[1]); from capacityd.daemon import main; sys.exit(main(sys.argv[2:]))"
+
+# As a machine with ten resources has it: every detector's events, and the files of file resources and of the kubelet.
+_WATCH = {
+    "subsystems": ["block", "net", "pci", "usb"],
+    "links": True,
+    "allowed": 100.0,
+}
+
+# It counts its runs in a file, and asks for the next look at once while there is a file that says so.
+_STUB = """
+case "$1" in
+check) echo '{"done": true, "watch": WATCH}' ;;
+look)
+    echo '{"probed": true}'
+    echo x >> RUNS
+    again=null
+    [ -e GO ] && again=0
+    echo '{"done": true, "failed": false, "again_in": '$again'}'
+    ;;
+esac
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """Of the resident process, in KiB, and how many files it has open."""
+
+    rss: int
+    anonymous: int
+    files: int
+
+
+class Resident:
+    """A running service without anything to do. folder: its state, and below it the files that it watches."""
+
+    def __init__(self, folder: Path) -> None:
+        self._runs, self._go, watched = folder / "runs", folder / "go", folder / "watched"
+        self._runs.touch()
+        watched.mkdir()
+        files = {str(watched / f"{n}"): "file" for n in range(5)} | {f"{folder}/absent/{n}/x": "file" for n in range(5)}
+        stub = _STUB.replace("WATCH", json.dumps(_WATCH | {"files": files}))
+        stub = stub.replace("RUNS", str(self._runs)).replace("GO", str(self._go))
+        command = [PYTHON, "-I", "-c", _BOOT, str(ROOT / "agent"), str(folder), "/bin/sh", "-c", stub, "stub"]
+        self._process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+        self._wait_for(lambda: self._count() > 0)
+
+    def look(self, times: int) -> None:
+        """So many looks, one after another, and then silence."""
+        wanted = self._count() + times
+        self._go.touch()
+        self._process.send_signal(signal.SIGHUP)
+        self._wait_for(lambda: self._count() >= wanted)
+        self._go.unlink()
+        self._wait_for(self._at_rest, 40)
+
+    def sizes(self) -> Sizes:
+        files = len(os.listdir(f"/proc/{self._process.pid}/fd"))
+        return Sizes(self._status("VmRSS"), self._status("RssAnon"), files)
+
+    def wakeups(self, seconds: float) -> float:
+        """How often it woke up, per minute, while nothing happened for so long."""
+        before = self._status("voluntary_ctxt_switches")
+        time.sleep(seconds)
+        return (self._status("voluntary_ctxt_switches") - before) * 60 / seconds
+
+    def end(self) -> None:
+        self._process.terminate()
+        self._process.wait(10)
+
+    def _count(self) -> int:
+        return self._runs.read_bytes().count(b"x")
+
+    def _wait_for(self, happened: Callable[[], bool], times: int = 1) -> None:
+        """Until it has happened, as seen so many times in a row."""
+        deadline, seen = time.monotonic() + PATIENCE, 0
+        while seen < times:
+            assert time.monotonic() < deadline, f"{self._count()} looks, and then no more"
+            assert self._process.poll() is None
+            seen = seen + 1 if happened() else 0
+            time.sleep(0.05)
+
+    def _at_rest(self) -> bool:
+        pid = self._process.pid
+        return not Path(f"/proc/{pid}/task/{pid}/children").read_text()
+
+    def _status(self, name: str) -> int:
+        for line in Path(f"/proc/{self._process.pid}/status").read_text().splitlines():
+            if line.startswith(f"{name}:"):
+                return int(line.split()[1])
+        raise KeyError(name)
+
+
+@contextmanager
+def resident() -> Iterator[Resident]:
+    with tempfile.TemporaryDirectory(prefix="capacityd-idle-", dir="/dev/shm") as folder:
+        found = Resident(Path(folder))
+        try:
+            yield found
+        finally:
+            found.end()
+
+
+def rows() -> list[tuple[str, str]]:
+    """The figures, each with what it may be at most."""
+    with resident() as service:
+        service.look(20)
+        first = service.sizes()
+        wakeups = service.wakeups(QUIET)
+        service.look(CHILDREN)
+        last = service.sizes()
+    return [
+        ("resident, memory (RSS), at most 14 MiB", f"{first.rss / 1024:.1f} MiB"),
+        ("  of that its own (RssAnon)", f"{first.anonymous / 1024:.1f} MiB"),
+        ("resident, idle, wake-ups a minute, at most 2", f"{wakeups:.1f}"),
+        (f"after {CHILDREN} looks, memory more than before", f"{(last.rss - first.rss) / 1024:.2f} MiB"),
+        (f"after {CHILDREN} looks, open files more than before", f"{last.files - first.files}"),
+    ]
+
+
+if __name__ == "__main__":
+    for what, figure in rows():
+        print(f"{what:<66}{figure:>10}")

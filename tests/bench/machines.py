@@ -1,0 +1,73 @@
+"""The machines that are measured on, as folders to be bound over /sys; the configuration that goes with each."""
+
+from __future__ import annotations
+
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.unit.machines import merge, pci_function, usb_device, usb_root, write_tree
+from tests.unit.tour import recording
+
+SIX = """\
+[resources."example.com/dongle"]
+usb = { vendor = "0529", product = "0001" }
+[resources."example.com/nic-mbps"]
+nic = { name = "ens1f0" }
+measure = "speed"
+unit = "Mbit/s"
+[resources."example.com/scratch-gib"]
+disk = { type = "nvme" }
+measure = "size"
+unit = "GiB"
+reserve = "10%"
+[resources."example.com/gpu"]
+pci = { class = "03", vendor = "10de" }
+[resources."example.com/load"]
+file = { path = "/proc/sys/kernel/pid_max" }
+[resources."example.com/seats"]
+static = { quantity = 25 }
+"""
+USB = """\
+[resources."example.com/dongle"]
+usb = { vendor = "0529", product = "0001" }
+"""
+
+
+def tour(folder: Path) -> Path:
+    """The documentation's machine, with a GPU."""
+    write_tree(merge(recording(), pci_function()), str(folder))
+    return folder / "sys"
+
+
+def many(folder: Path, number: int) -> Path:
+    """A machine with so many USB devices, every second of which is a dongle."""
+    write_tree(usb_root(1), str(folder))
+    for n in range(1, number + 1):
+        product = "0001" if n % 2 else "0002"
+        # Not merged first: a dictionary of all the files would be copied for each device.
+        write_tree(usb_device(f"1-{n}", "0529", product, f"S{n:05}", number=n), str(folder))
+    return folder / "sys"
+
+
+@contextmanager
+def in_memory() -> Iterator[Path]:
+    """A folder in memory, as /sys is: on a disk the made-up machines would be slower than real ones."""
+    with tempfile.TemporaryDirectory(prefix="capacityd-bench-") as folder:
+        subprocess.run(["mount", "-t", "tmpfs", "tmpfs", folder], check=True)
+        try:
+            yield Path(folder)
+        finally:
+            subprocess.run(["umount", folder], check=True)
+
+
+@contextmanager
+def bound(sys: Path) -> Iterator[None]:
+    """This folder as /sys, in the mount namespace that we are in."""
+    subprocess.run(["mount", "--bind", sys, "/sys"], check=True)
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", "/sys"], check=True)

@@ -1,0 +1,134 @@
+"""capacityd as it runs on a node: a process of its own with the distribution's Python, on a machine made up for a test.
+
+The machine is a folder that is bound over /sys in a mount namespace of the process's own, inside the kubelet's if there
+is one; so what is on this machine neither shows nor changes.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tests.cluster.controlplane import Cluster
+from tests.cluster.credentials import Credentials, node_user
+from tests.cluster.kubelet import STATE, Kubelet
+from tests.cluster.processes import TIED_TO_US
+from tests.unit.machines import bare, merge, usb_device, write_tree
+from tests.unit.trees import Recording
+
+ROOT = Path(__file__).resolve().parents[2]
+PYTHON = Path("/usr/bin/python3")
+DONGLE = "example.com/dongle"
+RECORD = "capacityd/published"
+CONDITION = "CapacityPublished"
+
+DONGLES = """\
+[resources."example.com/dongle"]
+usb = { vendor = "0529", product = "0001" }
+"""
+
+# As the launcher of the package starts it.
+_BOOT = "import sys; sys.path.insert(0, sys.argv.pop(1)); from capacityd.__main__ import main; sys.exit(main())"
+_MACHINE = 'set -eu; mount --bind "$1" /sys; shift; exec "$@"'
+# Where a kubelet runs on this very machine, its checkpoint is none of the test's.
+_NO_KUBELET = f"set -eu; [ ! -d {STATE} ] || mount -t tmpfs tmpfs {STATE}; " + _MACHINE.removeprefix("set -eu; ")
+
+
+class Machine:
+    """What is below /sys, as real files that come and go with the devices."""
+
+    def __init__(self, folder: Path, recording: Recording) -> None:
+        self.folder = folder
+        self.sys = folder / "sys"
+        self._recording = recording
+        write_tree(recording, str(folder))
+
+    def pull(self, port: str) -> None:
+        """Takes the USB device at this port out."""
+        link = self.sys / "bus/usb/devices" / port
+        device = link.resolve()
+        link.unlink()
+        shutil.rmtree(device)
+
+    def plug(self, port: str, recording: Recording | None = None) -> None:
+        """Puts a dongle, or another device, in."""
+        write_tree(recording or dongle(port), str(self.folder))
+
+
+class Agent:
+    """capacityd on a machine, as the identity of one Node."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        node: str,
+        folder: Path,
+        *,
+        machine: Machine | None = None,
+        kubelet: Kubelet | None = None,
+        server: str | None = None,
+        credentials: Credentials = "token",
+        python: Path = PYTHON,
+    ) -> None:
+        """machine: one with four dongles if none is given. server: a proxy's URL instead of the API server's."""
+        folder.mkdir(exist_ok=True)
+        (folder / "run").mkdir()
+        self.node = node
+        self.user = node_user(node)
+        self.machine = machine or Machine(folder / "machine", with_dongles(4))
+        self.config = folder / "capacityd.toml"
+        self.kubeconfig = cluster.kubeconfig(self.user, folder / "kubeconfig", credentials=credentials, server=server)
+        self._kubelet = kubelet
+        self._python = python
+        self._environment = {"PATH": os.environ["PATH"], "RUNTIME_DIRECTORY": str(folder / "run")}
+        self.configure(DONGLES)
+
+    def configure(self, text: str) -> None:
+        self.config.write_text(text)
+
+    def command(self, *arguments: str) -> list[str | Path]:
+        """What runs capacityd with these arguments on the machine."""
+        script = _MACHINE if self._kubelet else _NO_KUBELET
+        command: list[str | Path] = ["unshare", "--mount", "--propagation", "private", "sh", "-c", script, "sh"]
+        command += [self.machine.sys, self._python, "-I", "-c", _BOOT, ROOT / "agent", *arguments]
+        command += ["--config", self.config, "--kubeconfig", self.kubeconfig]
+        return self._kubelet.inside(command) if self._kubelet else command
+
+    def run(self, *arguments: str, status: int | None = 0) -> subprocess.CompletedProcess[str]:
+        """Runs it to its end, which must be with this exit status (None: any)."""
+        result = subprocess.run(
+            [*TIED_TO_US, *self.command(*arguments)],
+            capture_output=True,
+            text=True,
+            timeout=120,
+            env=self._environment,
+        )
+        said = f"capacityd {' '.join(arguments)} ended with {result.returncode}:\n{result.stdout}{result.stderr}"
+        assert status in (None, result.returncode), said
+        return result
+
+
+def with_dongles(number: int) -> Recording:
+    """A machine with so many dongles and nothing else."""
+    return merge(bare(), *(dongle(f"1-{n}") for n in range(1, number + 1)))
+
+
+def dongle(port: str) -> Recording:
+    number = int(port.rpartition("-")[2].rpartition(".")[2]) + 2
+    return usb_device(port, "0529", "0001", None, "SafeNet", "Sentinel HL", "ff0000", [("ffffff", "usbfs")], number)
+
+
+def condition_of(node: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """Our condition of a Node."""
+    conditions = node["status"].get("conditions", [])
+    return next((condition for condition in conditions if condition["type"] == CONDITION), None)
+
+
+def told(cluster: Cluster, node: str) -> list[tuple[str, str]]:
+    """The reason and message of each of our Events about a Node."""
+    events = cluster.events_of(node)
+    return [(e["reason"], e["message"]) for e in events if e["source"].get("component") == "capacityd"]

@@ -1,0 +1,60 @@
+"""A Node that somebody else keeps writing, as often as asked: only on loopback, and only until the test ends."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import ssl
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from urllib.parse import urlsplit
+
+from tests.cluster.api import PATCHES
+from tests.cluster.controlplane import Cluster
+from tests.cluster.credentials import ADMIN, token_of
+
+KEY = "example.com/busy"
+CONDITION = "Busy"
+
+
+@contextmanager
+def busy(cluster: Cluster, node: str, rate: int) -> Iterator[list[int]]:
+    """Writes a key and a condition of the Node so often a second, counting up; the list is of what was written."""
+    written: list[int] = []
+    problems: list[BaseException] = []
+    end = threading.Event()
+
+    def work() -> None:
+        try:
+            _write(cluster, node, rate, written, end)
+        except BaseException as error:  # noqa: BLE001  # belongs to the test, below
+            problems.append(error)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        yield written
+    finally:
+        end.set()
+        thread.join()
+    assert not problems, problems[0]
+
+
+def _write(cluster: Cluster, node: str, rate: int, written: list[int], end: threading.Event) -> None:
+    server = urlsplit(cluster.url)
+    tls = ssl.create_default_context(cafile=cluster.ca_file)
+    headers = {"Authorization": f"Bearer {token_of(ADMIN)}", "Content-Type": PATCHES["strategic"]}
+    began = time.monotonic()
+    with closing(http.client.HTTPSConnection(str(server.hostname), server.port, timeout=30, context=tls)) as connection:
+        # What an occupied server holds up is made up for afterwards.
+        while not end.wait(max(0.0, began + len(written) / rate - time.monotonic())):
+            number = len(written) + 1
+            condition = {"type": CONDITION, "status": "True", "reason": CONDITION, "message": str(number)}
+            status = {"capacity": {KEY: str(number)}, "conditions": [condition]}
+            connection.request("PATCH", f"/api/v1/nodes/{node}/status", json.dumps({"status": status}), headers)
+            answer = connection.getresponse()
+            said = answer.read()
+            assert answer.status == 200, said
+            written.append(number)

@@ -1,0 +1,94 @@
+"""An identity of capacityd's own on the test cluster, and requests made as it."""
+
+from __future__ import annotations
+
+import json
+import ssl
+import subprocess
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any, Literal
+
+from tests.cluster.api import PATCHES
+from tests.cluster.controlplane import Cluster
+
+MACHINE_ID = Path("/etc/machine-id").read_text().strip()
+FOREIGN = "other.example/card"
+LOOKALIKE = "example.community/card"
+READY = {"type": "Ready", "status": "True", "reason": "KubeletReady"}
+
+Kind = Literal["certificate", "account"]
+
+
+def kubectl(cluster: Cluster, kubeconfig: Path, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [cluster.binaries["kubectl"], f"--kubeconfig={kubeconfig}", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        env={"HOME": str(cluster.folder)},
+    )
+
+
+def create_node(cluster: Cluster) -> str:
+    return cluster.create_node(
+        capacity={FOREIGN: "2", LOOKALIKE: "1"},
+        annotations={"other.example/note": "1"},
+        labels={"zone": "a"},
+        status={
+            "allocatable": {"cpu": "4", "memory": "8Gi", "pods": "110"},
+            "conditions": [READY],
+            "addresses": [{"type": "Hostname", "address": "here"}],
+            "nodeInfo": {
+                **dict.fromkeys(("architecture", "bootID", "containerRuntimeVersion", "kernelVersion"), ""),
+                **dict.fromkeys(("kubeProxyVersion", "kubeletVersion", "operatingSystem", "osImage", "systemUUID"), ""),
+                "machineID": MACHINE_ID,
+            },
+        },
+    )
+
+
+def identity(cluster: Cluster, node: str, kind: Kind, path: Path) -> Path:
+    """The kubeconfig of capacityd's own identity for this Node."""
+    if kind == "certificate":
+        return cluster.kubeconfig(f"capacityd:{node}", path, credentials="certificate", groups=["capacityd:nodes"])
+    uid = cluster.node(node)["metadata"]["uid"]
+    token = cluster.admin.create(
+        "/api/v1/namespaces/capacityd/serviceaccounts/capacityd/token",
+        {"spec": {"boundObjectRef": {"apiVersion": "v1", "kind": "Node", "name": node, "uid": uid}}},
+    )["status"]["token"]
+    return cluster.kubeconfig("account", path, token=token)
+
+
+def request(cluster: Cluster, kubeconfig: Path, method: str, path: str, body: object = None, kind: str = "") -> str:
+    """What the API server has against it; empty if nothing."""
+    user = json.loads(kubeconfig.read_text())["users"][0]["user"]
+    tls = ssl.create_default_context(cafile=cluster.ca_file)
+    headers = {"Content-Type": PATCHES.get(kind, "application/json")}
+    if "token" in user:
+        headers["Authorization"] = f"Bearer {user['token']}"
+    else:
+        tls.load_cert_chain(user["client-certificate"], user["client-key"])
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=tls))
+    data = None if body is None else json.dumps(body).encode()
+    try:
+        with opener.open(urllib.request.Request(cluster.url + path, data, headers, method=method), timeout=30):
+            return ""
+    except urllib.error.HTTPError as refused:
+        with refused:
+            return str(json.loads(refused.read())["message"])
+
+
+def write(cluster: Cluster, kubeconfig: Path, node: str, patch: list[dict[str, Any]]) -> str:
+    return request(cluster, kubeconfig, "PATCH", f"/api/v1/nodes/{node}/status", patch, "json")
+
+
+def event(cluster: Cluster, kubeconfig: Path, node: str) -> str:
+    about = {
+        "metadata": {"generateName": "e-", "namespace": "default"},
+        "involvedObject": {"kind": "Node", "name": node},
+        "source": {"component": "capacityd"},
+        "reason": "CapacityChanged",
+    }
+    return request(cluster, kubeconfig, "POST", "/api/v1/namespaces/default/events", about)

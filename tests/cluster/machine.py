@@ -1,0 +1,140 @@
+"""A machine of the test's own: a /sys that can be changed, udev's events and network interfaces, in namespaces.
+
+Not had here: real devices, and a udevd. So a device is plugged in by laying it out in /sys and telling of it as udevd
+does.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from tests.cluster.netlink import UdevSender
+from tests.cluster.processes import TIED_TO_US, Daemon, wait_until
+from tests.cluster.relay import Relay
+from tests.unit.machines import Recording, bare, merge, usb_device, usb_path, write_tree
+
+UDEV = "run/udev"
+
+# A /run of its own, so that udev's folder is not made on the machine itself.
+_MOUNTS = """
+set -eu
+mount --bind "$1/sys" /sys
+mount -t tmpfs -o mode=0755 tmpfs /run
+mkdir /run/udev
+mount --bind "$1/run/udev" /run/udev
+ip link set lo up
+echo mounted
+exec sleep infinity
+"""
+
+
+class Machine:
+    """Made by machine(), which ends all that runs in it."""
+
+    def __init__(self, folder: Path, parts: Sequence[Recording], around: Sequence[str | Path], uptime: float | None):
+        self.tree = folder / "tree"
+        write_tree(merge(bare(), *parts), str(self.tree))
+        clock: list[str] = []
+        if uptime is not None:  # the clock that counts since boot differs in a time namespace; it can't stand still
+            with open("/proc/uptime") as f:
+                clock = ["--time", f"--boottime={int(uptime - float(f.read().split()[0]))}", "--fork", "--kill-child"]
+        unshare = ["unshare", "--mount", "--propagation", "private", "--net", *clock]
+        self._daemon = Daemon([*around, *unshare, "sh", "-c", _MOUNTS, "sh", self.tree], folder / "machine.log")
+        self._daemon.wait_for_line("mounted", 10)
+        self._pid = int(_child_of(self._daemon.pid)) if clock else self._daemon.pid
+        self._enter = [f"--mount=/proc/{self._pid}/ns/mnt", f"--net=/proc/{self._pid}/ns/net"]
+        self._enter += [f"--time=/proc/{self._pid}/ns/time"] if clock else []
+        self._udev = UdevSender(self.network)
+        self.relay = Relay(self.network)
+
+    @property
+    def network(self) -> Path:
+        """Its network namespace."""
+        return Path(f"/proc/{self._pid}/ns/net")
+
+    def inside(self, command: Sequence[str | Path]) -> list[str | Path]:
+        """The command that runs this one there."""
+        return ["nsenter", *self._enter, *command]
+
+    def run(self, *command: str | Path) -> str:
+        """Runs it there to its end; what it says."""
+        done = subprocess.run([*TIED_TO_US, *self.inside(command)], capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def plug(self, port: str, serial: str = "A17", vendor: str = "0403", events: bool = True) -> None:
+        """A USB device appears, with the events that a plain one sends."""
+        write_tree(usb_device(port, vendor, serial=serial, number=2 + int(port[-1])), str(self.tree))
+        if events:
+            path = usb_path(port)
+            self._tell(path, [("add", ""), ("change", ""), ("add", f"/{port}:1.0"), ("bind", f"/{port}:1.0")])
+            self._tell(path, [("bind", "")])
+
+    def add(self, part: Recording) -> None:
+        """Something appears in /sys, and nobody is told."""
+        write_tree(part, str(self.tree))
+
+    def unplug(self, port: str, events: bool = True) -> None:
+        """It is gone."""
+        path, bus = usb_path(port), self.tree / "sys/bus/usb/devices"
+        for name in (port, f"{port}:1.0"):
+            (bus / name).unlink()
+        shutil.rmtree(f"{self.tree}{path}")
+        if events:
+            self._tell(path, [("unbind", f"/{port}:1.0"), ("remove", f"/{port}:1.0"), ("unbind", ""), ("remove", "")])
+
+    def event(self, action: str, path: str, subsystem: str, devtype: str = "", **properties: str) -> None:
+        """As udevd tells it."""
+        self._udev.send(action, path, subsystem, devtype, **properties)
+
+    def processes(self) -> list[int]:
+        """All that run in it, whoever their parent is now: what a namespace's process starts stays in it."""
+        found = []
+        ours = os.stat(self.network).st_ino
+        for entry in os.listdir("/proc"):
+            try:
+                if entry.isdigit() and int(entry) != self._pid and os.stat(f"/proc/{entry}/ns/net").st_ino == ours:
+                    found.append(int(entry))
+            except OSError:
+                continue  # it has ended
+        return [pid for pid in found if pid != self._daemon.pid]
+
+    def end(self) -> None:
+        self.relay.end()
+        self._udev.close()
+        for pid in self.processes():
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+        wait_until(lambda: not self.processes(), 10, "nothing runs on the machine any more")
+        self._daemon.stop()
+
+    def _tell(self, path: str, events: Sequence[tuple[str, str]]) -> None:
+        for action, below in events:
+            self.event(action, path + below, "usb", "usb_interface" if below else "usb_device")
+
+
+@contextmanager
+def machine(
+    folder: Path, *parts: Recording, around: Sequence[str | Path] = (), uptime: float | None = None
+) -> Iterator[Machine]:
+    """A machine with these devices.
+
+    around: the command of namespaces that it is to share. uptime: seconds since it booted, if not as this machine.
+    """
+    with ExitStack() as stack:
+        made = Machine(folder, parts, around, uptime)
+        stack.callback(made.end)
+        yield made
+
+
+def _child_of(pid: int) -> str:
+    with open(f"/proc/{pid}/task/{pid}/children") as f:
+        return f.read().split()[0]

@@ -1,0 +1,74 @@
+"""Events over the real netlink: as udevd sends them, to every listener in a network namespace."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import socket
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+_CLONE_NEWNET = 0x40000000
+_KOBJECT_UEVENT = 15
+_UDEV_GROUP = 2
+_MAGIC = 0xFEEDCAFE
+
+
+@contextmanager
+def network_of(namespace: Path) -> Iterator[None]:
+    """This thread is in the network namespace; sockets made here stay in it. namespace: such as /proc/PID/ns/net."""
+    libc = ctypes.CDLL(None, use_errno=True)
+
+    def enter(fd: int) -> None:
+        if libc.setns(fd, _CLONE_NEWNET):
+            raise OSError(ctypes.get_errno(), "setns")
+
+    ours, theirs = (os.open(path, os.O_RDONLY | os.O_CLOEXEC) for path in ("/proc/thread-self/ns/net", namespace))
+    try:
+        enter(theirs)
+        try:
+            yield
+        finally:
+            enter(ours)
+    finally:
+        os.close(ours)
+        os.close(theirs)
+
+
+class UdevSender:
+    """Sends what udevd tells its listeners once its rules have run. Needs CAP_NET_ADMIN in the namespace."""
+
+    def __init__(self, namespace: Path) -> None:
+        with network_of(namespace):
+            self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, _KOBJECT_UEVENT)
+        self._number = 0
+
+    def send(self, action: str, path: str, subsystem: str, devtype: str = "", **properties: str) -> None:
+        """path: of the device, with or without /sys."""
+        self._number += 1
+        fields = {"ACTION": action, "DEVPATH": path.removeprefix("/sys"), "SUBSYSTEM": subsystem}
+        fields |= {"SEQNUM": str(self._number), **properties, **({"DEVTYPE": devtype} if devtype else {})}
+        body = b"".join(f"{name}={value}\0".encode() for name, value in fields.items())
+        # Then what listeners filter on in the kernel: hashes of subsystem and devtype, and a Bloom filter of the tags.
+        head = struct.pack("<8sIII", b"libudev\0", socket.htonl(_MAGIC), 40, 40) + struct.pack("<I", len(body))
+        hashes = [_murmur2(text.encode()) if text else 0 for text in (subsystem, devtype)]
+        self._socket.sendto(head + struct.pack(">IIII", *hashes, 0, 0) + body, (0, 1 << (_UDEV_GROUP - 1)))
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+def _murmur2(data: bytes) -> int:
+    """MurmurHash2 with seed 0, as systemd has it."""
+    multiplier, number = 0x5BD1E995, len(data)
+    whole = len(data) & ~3
+    for (word,) in struct.iter_unpack("<I", data[:whole]):
+        mixed = word * multiplier & 0xFFFFFFFF
+        mixed = (mixed ^ mixed >> 24) * multiplier & 0xFFFFFFFF
+        number = number * multiplier & 0xFFFFFFFF ^ mixed
+    if rest := data[whole:]:
+        number = (number ^ int.from_bytes(rest, "little")) * multiplier & 0xFFFFFFFF
+    number = (number ^ number >> 13) * multiplier & 0xFFFFFFFF
+    return number ^ number >> 15

@@ -1,0 +1,224 @@
+"""Other writers between our GET and our PATCH: nothing of theirs is lost, ours arrives, and it ends."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from capacityd.apply import TRIES
+from tests.cluster import faults
+from tests.cluster.agent import CONDITION, DONGLE, DONGLES, RECORD, Agent, condition_of, told
+from tests.cluster.audit import Requests
+from tests.cluster.busy import KEY as BUSY
+from tests.cluster.busy import busy
+from tests.cluster.controlplane import Cluster
+from tests.cluster.proxy import Proxy
+
+OTHER = "example.com/other"
+SEATS = '[resources."example.com/seats"]\nstatic = { quantity = 2 }\n'
+
+
+@pytest.fixture
+def agent(cluster: Cluster, proxy: Proxy, node: str, tmp_path: Path) -> Agent:
+    """With a proxy on its way to the API server."""
+    return Agent(cluster, node, tmp_path / "agent", server=proxy.url)
+
+
+@pytest.fixture
+def published(agent: Agent) -> Agent:
+    """It has published four dongles; there are three now."""
+    agent.run("apply")
+    agent.machine.pull("1-4")
+    return agent
+
+
+@contextmanager
+def another_writes(
+    cluster: Cluster, proxy: Proxy, agent: Agent, change: Callable[[], object], tries: int = 2, times: int | None = 1
+) -> Iterator[Requests]:
+    """Somebody else makes a change right before each of our first PATCHes; ours then takes so many in all."""
+    fault = proxy.fault(faults.before(lambda _: change()), "PATCH", f"/api/v1/nodes/{agent.node}/status", times=times)
+    with cluster.audit.requests(agent.user) as requests:
+        yield requests
+    assert len(fault.met) == (times or tries), "the other writer was there"
+    asked = [request.verb for request in requests.all() if request.resource == "nodes"]
+    assert asked == ["get", "patch"] * tries
+
+
+def test_the_same_key_when_it_is_not_ours_yet(cluster: Cluster, proxy: Proxy, agent: Agent) -> None:
+    agent.configure(DONGLES + SEATS)
+    with another_writes(cluster, proxy, agent, lambda: cluster.set_capacity(agent.node, {DONGLE: "9"})):
+        agent.run("apply", status=4)
+    found = cluster.node(agent.node)
+    assert found["status"]["capacity"][DONGLE] == "9", "theirs stays"
+    assert found["status"]["capacity"]["example.com/seats"] == "2", "ours arrives"
+    assert json.loads(found["metadata"]["annotations"][RECORD]) == {"example.com/seats": 2}
+
+
+def test_the_same_key_when_it_is_ours(cluster: Cluster, proxy: Proxy, published: Agent) -> None:
+    with another_writes(cluster, proxy, published, lambda: cluster.set_capacity(published.node, {DONGLE: "9"})):
+        published.run("apply")
+    assert cluster.capacity(published.node)[DONGLE] == "3"
+    assert told(cluster, published.node)[1:] == [
+        ("CapacityChanged", f"{DONGLE}: 9 → 3 (put back: somebody else wrote 9)")
+    ]
+
+
+def test_the_same_key_is_removed(cluster: Cluster, proxy: Proxy, published: Agent) -> None:
+    with another_writes(cluster, proxy, published, lambda: cluster.set_capacity(published.node, {DONGLE: None})):
+        published.run("apply")
+    assert cluster.capacity(published.node)[DONGLE] == "3"
+
+
+def test_another_key(cluster: Cluster, proxy: Proxy, published: Agent) -> None:
+    """Is no reason to begin again: only what we touch is guarded."""
+
+    def change() -> None:
+        cluster.set_capacity(published.node, {OTHER: "5", "cpu": "8"})
+
+    with another_writes(cluster, proxy, published, change, tries=1):
+        published.run("apply")
+    capacity = cluster.capacity(published.node)
+    assert (capacity[DONGLE], capacity[OTHER], capacity["cpu"]) == ("3", "5", "8")
+
+
+def test_our_annotation(cluster: Cluster, proxy: Proxy, published: Agent) -> None:
+    """Another capacityd, as it were: what it has recorded is judged, not overwritten."""
+    cluster.set_capacity(published.node, {OTHER: "5"})
+    record = json.dumps({DONGLE: 4, OTHER: 6})
+    with another_writes(cluster, proxy, published, lambda: annotate(cluster, published.node, RECORD, record)):
+        published.run("apply", status=4)
+    found = cluster.node(published.node)
+    assert (found["status"]["capacity"][DONGLE], found["status"]["capacity"][OTHER]) == ("3", "5")
+    assert json.loads(found["metadata"]["annotations"][RECORD]) == {DONGLE: 3}
+
+
+def test_our_annotation_is_removed(cluster: Cluster, proxy: Proxy, published: Agent) -> None:
+    """Then the key is nobody's that we know of: it is left, and refused."""
+    with another_writes(cluster, proxy, published, lambda: annotate(cluster, published.node, RECORD, None)):
+        published.run("apply", status=4)
+    assert cluster.capacity(published.node)[DONGLE] == "4"
+
+
+def test_a_key_that_is_adopted_without_being_changed(cluster: Cluster, proxy: Proxy, agent: Agent) -> None:
+    """It is only recorded, and must be what was recorded by then: else their next value would be taken for ours."""
+    cluster.set_capacity(agent.node, {DONGLE: "4"})
+    agent.configure(DONGLES + "adopt = true\n")
+    with another_writes(cluster, proxy, agent, lambda: cluster.set_capacity(agent.node, {DONGLE: "9"})):
+        agent.run("apply")
+    found = cluster.node(agent.node)
+    assert found["status"]["capacity"][DONGLE] == "4"
+    assert json.loads(found["metadata"]["annotations"][RECORD]) == {DONGLE: 4}
+
+
+def test_another_annotation(cluster: Cluster, proxy: Proxy, published: Agent) -> None:
+    def change() -> None:
+        annotate(cluster, published.node, "example.com/note", "theirs")
+
+    with another_writes(cluster, proxy, published, change, tries=1):
+        published.run("apply")
+    found = cluster.node(published.node)
+    assert found["metadata"]["annotations"]["example.com/note"] == "theirs"
+    assert found["status"]["capacity"][DONGLE] == "3"
+
+
+def test_a_condition_before_ours(cluster: Cluster, proxy: Proxy, published: Agent) -> None:
+    """Ours is not where it was: replacing it there would overwrite another's."""
+    cluster.set_capacity(published.node, {"example.com/seats": "1"})
+    published.configure(DONGLES + SEATS)
+    theirs = {"type": "Theirs", "status": "True", "reason": "Here", "message": "first"}
+
+    def change() -> None:
+        patch = [{"op": "add", "path": "/status/conditions/0", "value": theirs}]
+        cluster.admin.patch(f"/api/v1/nodes/{published.node}/status", patch, "json")
+
+    with another_writes(cluster, proxy, published, change):
+        published.run("apply", status=4)
+    found = cluster.node(published.node)
+    assert [c["type"] for c in found["status"]["conditions"]] == ["Theirs", CONDITION]
+    assert found["status"]["conditions"][0]["message"] == "first"
+    ours = condition_of(found)
+    assert ours is not None
+    assert (ours["status"], ours["reason"], ours["message"]) == ("False", "Refused", "refused: example.com/seats")
+
+
+def test_a_condition_beside_our_first(cluster: Cluster, proxy: Proxy, agent: Agent) -> None:
+    def change() -> None:
+        status = {"conditions": [{"type": "Theirs", "status": "True", "reason": "Here", "message": "first"}]}
+        cluster.admin.patch(f"/api/v1/nodes/{agent.node}/status", {"status": status}, "strategic")
+
+    with another_writes(cluster, proxy, agent, change):
+        agent.run("apply")
+    assert [c["type"] for c in cluster.node(agent.node)["status"]["conditions"]] == ["Theirs", CONDITION]
+
+
+def test_the_node_is_replaced(cluster: Cluster, proxy: Proxy, published: Agent) -> None:
+    before = cluster.node(published.node)["metadata"]["uid"]
+
+    def change() -> None:
+        # In all that we touch it is as the old one was; only the uid tells.
+        old = cluster.node(published.node)
+        cluster.admin.delete(f"/api/v1/nodes/{published.node}")
+        cluster.create_node(
+            published.node,
+            capacity={DONGLE: "4"},
+            annotations=old["metadata"]["annotations"],
+            status={"conditions": old["status"]["conditions"]},
+        )
+
+    with another_writes(cluster, proxy, published, change):
+        published.run("apply")
+    assert cluster.node(published.node)["metadata"]["uid"] != before
+    assert cluster.capacity(published.node)[DONGLE] == "3"
+
+
+def test_the_node_is_made_anew_without_anything_of_ours(cluster: Cluster, proxy: Proxy, published: Agent) -> None:
+    def change() -> None:
+        cluster.admin.delete(f"/api/v1/nodes/{published.node}")
+        cluster.create_node(published.node)
+
+    with another_writes(cluster, proxy, published, change):
+        published.run("apply")
+    found = cluster.node(published.node)
+    assert found["status"]["capacity"][DONGLE] == "3"
+    assert json.loads(found["metadata"]["annotations"][RECORD]) == {DONGLE: 3}
+
+
+def test_one_who_always_writes_the_same_key(cluster: Cluster, proxy: Proxy, published: Agent) -> None:
+    values = iter(range(100, 200))
+
+    def change() -> None:
+        cluster.set_capacity(published.node, {DONGLE: str(next(values))})
+
+    with another_writes(cluster, proxy, published, change, tries=TRIES, times=None):
+        said = published.run("apply", status=1)
+    assert "somebody else wrote" in said.stderr
+    assert cluster.capacity(published.node)[DONGLE] == str(99 + TRIES), "the last word is theirs"
+    assert len(told(cluster, published.node)) == 1, "an Event only for what was written"
+
+
+def test_beside_fifty_foreign_writes_a_second_every_apply_succeeds(cluster: Cluster, node: str, tmp_path: Path) -> None:
+    agent = Agent(cluster, node, tmp_path / "agent")
+    with busy(cluster, node, 50) as written:
+        for number in range(30):
+            quantity = 3 + number % 2
+            agent.configure(f'[resources."{DONGLE}"]\nstatic = {{ quantity = {quantity} }}\n')
+            before = len(written)
+            agent.run("apply")
+            capacity = cluster.capacity(node)
+            assert capacity[DONGLE] == str(quantity)
+            assert len(written) > before, "the other was writing"
+            assert int(capacity[BUSY]) >= before, "an earlier value of theirs has not come back"
+    found = cluster.node(node)
+    assert int(found["status"]["capacity"][BUSY]) == written[-1], "nothing of theirs is lost"
+    theirs = next(c for c in found["status"]["conditions"] if c["type"] == "Busy")
+    assert theirs["message"] == str(written[-1])
+    assert len(told(cluster, node)) == 30
+
+
+def annotate(cluster: Cluster, node: str, name: str, value: str | None) -> None:
+    cluster.admin.patch(f"/api/v1/nodes/{node}", {"metadata": {"annotations": {name: value}}})

@@ -1,0 +1,194 @@
+"""What Kubernetes can't take is refused before any request; what it can be, at its limits, works."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from capacityd.quantity import LARGEST, storable
+from tests.cluster.agent import DONGLE, DONGLES, RECORD, Agent, condition_of
+from tests.cluster.api import ApiError
+from tests.cluster.controlplane import BASE_CAPACITY, Cluster
+
+
+@pytest.fixture
+def agent(cluster: Cluster, node: str, tmp_path: Path) -> Agent:
+    return Agent(cluster, node, tmp_path / "agent")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "kubernetes.io/x",
+        "a.kubernetes.io/x",
+        "Example.com/x",
+        "example.com/Foo Bar",
+        "exam ple.com/x",
+        "example.com/a/b",
+        "nodomain",
+        "cpu",
+        "example.com/",
+        "/x",
+        "",
+        "requests.example.com/x",
+        f"example.com/{'x' * 64}",
+        f"{'a' * 245}/x",
+        "example.com/-x",
+        "example.com/é",
+        "example.com/x\\n",
+    ],
+)
+def test_a_name_that_no_extended_resource_can_have(cluster: Cluster, agent: Agent, name: str) -> None:
+    agent.configure(f'{DONGLES}[resources."{name}"]\nstatic = {{ quantity = 1 }}\n')
+    refused_before_any_request(cluster, agent)
+
+
+@pytest.mark.parametrize(
+    "quantity", [str(LARGEST + 1), "1" + "0" * 30, "1.5", "1.0", "-1", '"4"', "1e3", "nan", "true"]
+)
+def test_a_quantity_that_no_extended_resource_can_have(cluster: Cluster, agent: Agent, quantity: str) -> None:
+    agent.configure(f'{DONGLES}[resources."example.com/x"]\nstatic = {{ quantity = {quantity} }}\n')
+    refused_before_any_request(cluster, agent)
+
+
+@pytest.mark.parametrize("number", [str(LARGEST + 1), "1" + "0" * 400, "1.5", "-1", "1k", "", "four", "4\n4"])
+def test_a_number_found_that_can_be_no_quantity(cluster: Cluster, agent: Agent, tmp_path: Path, number: str) -> None:
+    """Is unknown: what was published before stands, and no such value is ever sent."""
+    (tmp_path / "seats").write_text("7")
+    agent.configure(f'{DONGLES}[resources."example.com/seats"]\nfile = {{ path = "{tmp_path}/seats" }}\n')
+    agent.run("apply")
+    (tmp_path / "seats").write_text(number)
+    agent.machine.pull("1-4")
+    with cluster.audit.requests(agent.user) as requests:
+        said = agent.run("apply", status=4)
+    assert "unknown" in said.stdout
+    patch = next(request.body for request in requests.all() if request.verb == "patch")
+    assert not [operation for operation in patch if "seats" in operation["path"]]
+    assert cluster.capacity(agent.node) == {**BASE_CAPACITY, DONGLE: "3", "example.com/seats": "7"}
+    ours = condition_of(cluster.node(agent.node))
+    assert ours is not None
+    assert (ours["status"], ours["reason"], ours["message"]) == ("False", "Unknown", "unknown: example.com/seats")
+
+
+def test_a_sum_that_is_too_large(cluster: Cluster, agent: Agent) -> None:
+    agent.configure(f'[resources."example.com/x"]\nstatic = [{{ quantity = {LARGEST} }}, {{ quantity = 1 }}]\n')
+    assert "more than Kubernetes can count" in agent.run("apply", status=4).stdout
+    assert cluster.capacity(agent.node) == BASE_CAPACITY
+
+
+def test_a_quantity_that_the_api_server_does_not_take(cluster: Cluster, agent: Agent) -> None:
+    """Is unknown, and keeps nothing else from being published."""
+    agent.configure(f'{DONGLES}[resources."example.com/x"]\nstatic = {{ quantity = {10**18} }}\n')
+    assert "more than Kubernetes can count" in agent.run("apply", status=4).stdout
+    assert cluster.capacity(agent.node) == {**BASE_CAPACITY, DONGLE: "4"}
+
+
+def test_which_quantities_the_api_server_takes(cluster: Cluster, node: str) -> None:
+    edge = LARGEST // 1000
+    numbers = [0, 1, edge - 1, edge, *(2**n for n in range(52, 63)), LARGEST - 1, LARGEST]
+    numbers += [edge + 1, edge + 2, *(10**n for n in range(15, 19)), 9 * 10**18, 123_456_789_012_345_678]
+    assert {n: taken(cluster, node, n) for n in numbers} == {n: storable(n) for n in numbers}
+
+
+def test_the_longest_name_and_the_largest_quantity(cluster: Cluster, agent: Agent) -> None:
+    domain = ".".join(["a" * 60] * 4)
+    names = [f"example.com/{'x' * 63}", f"{domain}/x", "example.com/A_b.C-d", "example.com/~".replace("~", "0"), "x/y"]
+    agent.configure("".join(f'[resources."{name}"]\nstatic = {{ quantity = {LARGEST} }}\n' for name in names))
+    agent.run("apply")
+    assert cluster.capacity(agent.node) == BASE_CAPACITY | dict.fromkeys(names, str(LARGEST))
+    assert settled(cluster, agent)
+    agent.run("withdraw")
+    assert cluster.capacity(agent.node) == BASE_CAPACITY
+
+
+def test_a_quantity_of_0_is_published(cluster: Cluster, agent: Agent) -> None:
+    agent.configure('[resources."example.com/x"]\nstatic = { quantity = 0 }\n')
+    agent.run("apply")
+    assert cluster.capacity(agent.node) == {**BASE_CAPACITY, "example.com/x": "0"}
+    assert settled(cluster, agent)
+
+
+@pytest.mark.parametrize("quantity", [1000, 3000, 10**6, 1024, 2048, 9 * 10**15, 1500])
+def test_however_the_api_server_spells_it_is_the_same_quantity(cluster: Cluster, agent: Agent, quantity: int) -> None:
+    """It stores 1000 as "1k"; what we test for is what is stored."""
+    agent.configure(f'[resources."example.com/x"]\nstatic = {{ quantity = {quantity} }}\n')
+    agent.run("apply")
+    assert settled(cluster, agent)
+    agent.configure('[resources."example.com/x"]\nstatic = { quantity = 7 }\n')
+    agent.run("apply")
+    assert cluster.capacity(agent.node)["example.com/x"] == "7"
+
+
+@pytest.mark.parametrize(
+    "missing",
+    [
+        {"capacity": None},
+        {"annotations": {"example.com/note": "theirs"}, "capacity": None},
+        {"status": {"conditions": [{"type": "Ready", "status": "True"}]}, "capacity": None},
+        {
+            "annotations": {"example.com/note": "theirs"},
+            "status": {"conditions": [{"type": "Ready", "status": "True"}]},
+        },
+    ],
+    ids=["nothing at all", "no capacity and conditions", "no capacity and annotations", "nothing missing"],
+)
+def test_a_node_that_lacks_what_we_write_below(cluster: Cluster, tmp_path: Path, missing: dict[str, Any]) -> None:
+    node = cluster.create_node(**missing)
+    before = cluster.node(node)
+    assert ("capacity" in before["status"]) == ("capacity" not in missing)
+    assert ("annotations" in before["metadata"]) == ("annotations" in missing)
+    assert ("conditions" in before["status"]) == ("status" in missing)
+    agent = Agent(cluster, node, tmp_path / "agent")
+    agent.run("apply")
+    found = cluster.node(node)
+    assert found["status"]["capacity"] == {**before["status"].get("capacity", {}), DONGLE: "4"}
+    annotations = before["metadata"].get("annotations", {})
+    assert found["metadata"]["annotations"] == {**annotations, RECORD: json.dumps({DONGLE: 4}, separators=(",", ":"))}
+    theirs = [c["type"] for c in before["status"].get("conditions", [])]
+    assert [c["type"] for c in found["status"]["conditions"]] == [*theirs, "CapacityPublished"]
+    assert settled(cluster, agent)
+    agent.run("withdraw")
+    after = cluster.node(node)
+    assert after["status"].get("capacity", {}) == before["status"].get("capacity", {})
+    assert after["metadata"].get("annotations", {}) == annotations
+    assert after["status"].get("conditions", []) == before["status"].get("conditions", [])
+
+
+def test_a_hundred_resources_in_one_patch(cluster: Cluster, agent: Agent) -> None:
+    names = [f"example.com/seats-{n:03}" for n in range(100)]
+    agent.configure("".join(f'[resources."{name}"]\nstatic = {{ quantity = 1 }}\n' for name in names))
+    with cluster.audit.requests(agent.user) as requests:
+        agent.run("apply")
+    assert [request.resource for request in requests.writes()].count("nodes") == 1
+    assert cluster.capacity(agent.node) == BASE_CAPACITY | dict.fromkeys(names, "1")
+    [event] = cluster.events_of(agent.node)
+    assert event["message"].endswith("more")
+
+
+def refused_before_any_request(cluster: Cluster, agent: Agent) -> None:
+    with cluster.audit.requests(agent.user) as requests:
+        for command in ("plan", "apply"):
+            said = agent.run(command, status=2)
+            assert str(agent.config) in said.stderr, "it says where the mistake is"
+    assert requests.all() == []
+
+
+def taken(cluster: Cluster, node: str, number: int) -> bool:
+    """Whether the API server takes it."""
+    try:
+        cluster.set_capacity(node, {"example.com/x": str(number)})
+    except ApiError as error:
+        if error.status != 422:
+            raise
+        return False
+    return True
+
+
+def settled(cluster: Cluster, agent: Agent) -> bool:
+    """Whether a further apply finds nothing to write."""
+    with cluster.audit.requests(agent.user) as requests:
+        agent.run("apply")
+    return not [request for request in requests.writes() if request.resource != "selfsubjectreviews"]

@@ -1,0 +1,197 @@
+"""Whose key it is: what is not ours stays as it is, whatever our record on the Node claims."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cluster.agent import DONGLE, DONGLES, RECORD, Agent, condition_of, told
+from tests.cluster.controlplane import BASE_CAPACITY, Cluster
+from tests.cluster.kubelet import Kubelet
+from tests.cluster.processes import wait_until
+
+CARD = "example.com/card"
+CARDS = f'[resources."{CARD}"]\nstatic = {{ quantity = 5 }}\n'
+ADOPT = "adopt = true\n"
+
+
+@pytest.fixture
+def agent(cluster: Cluster, node: str, tmp_path: Path) -> Agent:
+    return Agent(cluster, node, tmp_path / "agent")
+
+
+@pytest.mark.parametrize("value", ["0", "4", "7", "1k", "9223372036854775807"])
+def test_a_key_that_is_not_ours_is_refused(cluster: Cluster, agent: Agent, value: str) -> None:
+    """Whatever its value: 4 is what we would publish, and a 0 may be a device plugin's that comes back."""
+    cluster.set_capacity(agent.node, {DONGLE: value})
+    for attempt in ("first", "second"):
+        said = agent.run("apply", status=4)
+        assert "refuse" in said.stdout, attempt
+        assert "not published by capacityd; adopt = true takes it over" in said.stdout, attempt
+        found = cluster.node(agent.node)
+        assert found["status"]["capacity"] == {**BASE_CAPACITY, DONGLE: value}, attempt
+        assert RECORD not in found["metadata"].get("annotations", {}), attempt
+        ours = condition_of(found)
+        assert ours is not None
+        assert (ours["status"], ours["reason"], ours["message"]) == ("False", "Refused", f"refused: {DONGLE}")
+        events = told(cluster, agent.node)
+        assert [reason for reason, _ in events] == ["CapacityRefused"], f"{attempt}: one Event"
+        assert events[0][1].startswith(f"{DONGLE}: ")
+    assert [event["type"] for event in cluster.events_of(agent.node)] == ["Warning"]
+    agent.run("withdraw")
+    assert cluster.capacity(agent.node)[DONGLE] == value, "withdraw leaves it, too"
+
+
+@pytest.mark.parametrize("value", ["0", "4", "7"])
+def test_adopt_takes_it(cluster: Cluster, agent: Agent, value: str) -> None:
+    cluster.set_capacity(agent.node, {DONGLE: value})
+    agent.run("apply", status=4)
+    agent.configure(DONGLES + ADOPT)
+    agent.run("apply")
+    found = cluster.node(agent.node)
+    assert found["status"]["capacity"][DONGLE] == "4"
+    assert json.loads(found["metadata"]["annotations"][RECORD]) == {DONGLE: 4}
+    ours = condition_of(found)
+    assert ours is not None
+    assert ours["status"] == "True"
+    agent.configure(DONGLES)
+    agent.run("apply")
+    agent.run("withdraw")
+    assert DONGLE not in cluster.capacity(agent.node), "from then on it is ours"
+
+
+def test_others_do_not_suffer_from_a_refusal(cluster: Cluster, agent: Agent) -> None:
+    cluster.set_capacity(agent.node, {DONGLE: "7"})
+    agent.configure(DONGLES + CARDS)
+    agent.run("apply", status=4)
+    assert cluster.capacity(agent.node) == {**BASE_CAPACITY, DONGLE: "7", CARD: "5"}
+
+
+def test_the_name_of_a_running_device_plugin(cluster: Cluster, kubelet: Kubelet, tmp_path: Path) -> None:
+    kubelet.start()
+    agent = Agent(cluster, kubelet.name, tmp_path / "agent", kubelet=kubelet)
+    with kubelet.device_plugin(CARD, 3):
+        wait_until(lambda: cluster.allocatable(kubelet.name).get(CARD) == "3", 20, "its devices are allocatable")
+        for more in ("", ADOPT):
+            agent.configure(CARDS + more)
+            refused(cluster, agent, "3")
+
+
+def test_a_device_plugin_that_the_node_does_not_show_yet(cluster: Cluster, kubelet: Kubelet, tmp_path: Path) -> None:
+    """It is in the checkpoint at once, while the Node follows at the kubelet's next look."""
+    kubelet.start()
+    agent = Agent(cluster, kubelet.name, tmp_path / "agent", kubelet=kubelet)
+    agent.configure(CARDS + ADOPT)
+    with kubelet.device_plugin(CARD, 3):
+        kubelet.stop()
+        cluster.set_capacity(kubelet.name, {CARD: None})
+        refused(cluster, agent, None)
+
+
+def test_a_device_plugin_that_is_gone_while_pods_hold_its_devices(
+    cluster: Cluster, kubelet: Kubelet, tmp_path: Path
+) -> None:
+    kubelet.start()
+    agent = Agent(cluster, kubelet.name, tmp_path / "agent", kubelet=kubelet)
+    with kubelet.device_plugin(CARD, 3):
+        wait_until(lambda: cluster.allocatable(kubelet.name).get(CARD) == "3", 20, "its devices are allocatable")
+        pod = cluster.create_pod(kubelet.name, {CARD: "1"})
+        wait_until(lambda: cluster.pod_phase(pod) == "Running", 30, "a pod holds one of them")
+    kubelet.restart()
+    wait_until(lambda: cluster.capacity(kubelet.name)[CARD] == "0", 20, "the kubelet knows that it is gone")
+    for more in ("", ADOPT):
+        agent.configure(CARDS + more)
+        refused(cluster, agent, "0")
+    # Five minutes later the kubelet has forgotten the registration too, and only the pod tells of it.
+    kubelet.stop()
+    checkpoint = json.loads(kubelet.checkpoint.read_text())
+    assert [entry["ResourceName"] for entry in checkpoint["Data"]["PodDeviceEntries"]] == [CARD]
+    checkpoint["Data"]["RegisteredDevices"] = {}
+    kubelet.checkpoint.write_text(json.dumps(checkpoint))
+    refused(cluster, agent, "0")
+
+
+def test_a_device_plugin_that_takes_a_name_of_ours(cluster: Cluster, kubelet: Kubelet, tmp_path: Path) -> None:
+    """From then on the key is the kubelet's: we give it up, also when it is no longer configured or withdrawn."""
+    kubelet.start()
+    agent = Agent(cluster, kubelet.name, tmp_path / "agent", kubelet=kubelet)
+    agent.configure(DONGLES + CARDS)
+    agent.run("apply", "--wait", "30s")
+    with kubelet.device_plugin(CARD, 3):
+        wait_until(lambda: cluster.allocatable(kubelet.name).get(CARD) == "3", 20, "the kubelet overwrites it")
+        agent.run("apply", status=4)
+        found = cluster.node(kubelet.name)
+        assert json.loads(found["metadata"]["annotations"][RECORD]) == {DONGLE: 4}
+        annotate(cluster, agent, {CARD: 3, DONGLE: 4})
+        agent.run("withdraw", status=4)
+        found = cluster.node(kubelet.name)
+        assert found["status"]["capacity"][CARD] == "3"
+        assert DONGLE not in found["status"]["capacity"]
+        assert RECORD not in found["metadata"]["annotations"]
+
+
+def test_without_a_readable_checkpoint_nothing_is_adopted(cluster: Cluster, kubelet: Kubelet, tmp_path: Path) -> None:
+    kubelet.start()
+    agent = Agent(cluster, kubelet.name, tmp_path / "agent", kubelet=kubelet)
+    agent.configure(CARDS + ADOPT + DONGLES)
+    kubelet.stop()
+    cluster.set_capacity(kubelet.name, {CARD: "2"})
+    kubelet.checkpoint.write_text('{"Data": ')
+    said = agent.run("apply", status=4)
+    assert "not adopted" in said.stdout
+    capacity = cluster.capacity(kubelet.name)
+    assert (capacity[CARD], capacity[DONGLE]) == ("2", "4"), "what nobody has can be published"
+    kubelet.checkpoint.unlink()
+    agent.run("apply")
+    assert cluster.capacity(kubelet.name)[CARD] == "5"
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        pytest.param({"cpu": 4, "pods": 110, "memory": 8 * 2**30}, id="the kubelet's own"),
+        pytest.param(
+            {"kubernetes.io/x": 3, "requests.example.com/x": 3, "nodomain": 3, "Example.com/x": 3}, id="names"
+        ),
+        pytest.param({"example.com/theirs": 8}, id="another value"),
+        pytest.param({"example.com/theirs": 7.0}, id="a number that is not whole"),
+        pytest.param({"example.com/theirs": "7"}, id="text"),
+        pytest.param({"example.com/theirs": True}, id="true"),
+        pytest.param({"example.com/theirs": -7}, id="negative"),
+        pytest.param([["example.com/theirs", 7]], id="a list"),
+        pytest.param('{"example.com/theirs": 7', id="no JSON"),
+        pytest.param("[" * 5000, id="deep"),
+        pytest.param("", id="empty"),
+        pytest.param({f"example.com/none-{n}": n for n in range(2000)}, id="many that are not there"),
+    ],
+)
+@pytest.mark.parametrize("command", ["apply", "withdraw"])
+def test_a_forged_record_removes_nothing(cluster: Cluster, agent: Agent, forged: Any, command: str) -> None:
+    bad = {"kubernetes.io/x": "3", "requests.example.com/x": "3", "nodomain": "3", "Example.com/x": "3"}
+    cluster.set_capacity(agent.node, {**bad, "example.com/theirs": "7"})
+    before = cluster.capacity(agent.node)
+    annotate(cluster, agent, forged)
+    agent.run(command, status=None)
+    after = cluster.node(agent.node)
+    published = {DONGLE: "4"} if command == "apply" else {}
+    assert after["status"]["capacity"] == {**before, **published}
+    record = after["metadata"].get("annotations", {}).get(RECORD)
+    assert record is None if command == "withdraw" else json.loads(record) == {DONGLE: 4}, "it is put right"
+
+
+def annotate(cluster: Cluster, agent: Agent, record: Any) -> None:
+    text = record if isinstance(record, str) else json.dumps(record)
+    cluster.admin.patch(f"/api/v1/nodes/{agent.node}", {"metadata": {"annotations": {RECORD: text}}})
+
+
+def refused(cluster: Cluster, agent: Agent, value: str | None) -> None:
+    """apply and withdraw leave the card's key as it is, and say so."""
+    said = agent.run("apply", status=4)
+    assert "a device plugin has this name" in said.stdout
+    agent.run("withdraw")
+    capacity: Mapping[str, str] = cluster.capacity(agent.node)
+    assert capacity.get(CARD) == value

@@ -1,0 +1,217 @@
+"""An identity of capacityd's own, with the shipped rights and policy on the real API server: what passes, what not."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cluster.agent import CONDITION, DONGLE, RECORD, ROOT, Agent, condition_of, told
+from tests.cluster.audit import Requests
+from tests.cluster.controlplane import Cluster
+from tests.cluster.identity import FOREIGN, Kind, create_node, event, identity, kubectl, request, write
+from tests.cluster.processes import wait_until
+
+MANIFESTS = ROOT / "packaging/kubernetes"
+
+
+@pytest.fixture(scope="module")
+def admin(cluster: Cluster) -> Path:
+    """The administrator's kubeconfig, who has applied the manifests as they are shipped."""
+    kubeconfig = cluster.kubeconfig("admin")
+    for name in ("identity.yaml", "policy.yaml"):
+        applied = kubectl(cluster, kubeconfig, "apply", "-f", MANIFESTS / name)
+        assert applied.returncode == 0, applied.stderr
+    # What is registered counts from when the API server has noticed: until then a write to another Node passes.
+    probe, other = create_node(cluster), create_node(cluster)
+    canary = identity(cluster, probe, "certificate", cluster.folder / "canary")
+    wait_until(lambda: "own Node only" in write(cluster, canary, other, []), 20, "the policy is in force")
+    wait_until(lambda: "own about its own" in event(cluster, canary, other), 20, "the policy for Events is in force")
+    return kubeconfig
+
+
+@pytest.fixture(params=["certificate", "account"])
+def kind(request: pytest.FixtureRequest) -> Kind:
+    found: Kind = request.param
+    return found
+
+
+@pytest.fixture
+def own(admin: Path, cluster: Cluster) -> str:
+    """A Node."""
+    return create_node(cluster)
+
+
+@pytest.fixture
+def agent(cluster: Cluster, own: str, kind: Kind, tmp_path: Path) -> Agent:
+    """capacityd on that Node, with an identity of its own."""
+    agent = Agent(cluster, own, tmp_path / "agent")
+    agent.kubeconfig = identity(cluster, own, kind, tmp_path / "own.conf")
+    return agent
+
+
+def test_the_services_own_traffic_passes(cluster: Cluster, own: str, agent: Agent) -> None:
+    before = cluster.node(own)
+    with cluster.audit.requests(user_agent="capacityd/") as seen:
+        agent.run("apply", "--node-name", own)
+        assert cluster.capacity(own)[DONGLE] == "4"
+        agent.machine.pull("1-1")
+        agent.configure(agent.config.read_text() + f'[resources."{FOREIGN}"]\nstatic = {{ quantity = 9 }}\n')
+        agent.run("apply", "--node-name", own, status=4)
+        node = cluster.node(own)
+        assert node["status"]["capacity"] == {**before["status"]["capacity"], DONGLE: "3"}
+        assert json.loads(node["metadata"]["annotations"][RECORD]) == {DONGLE: 3}
+        assert (condition_of(node) or {})["reason"] == "Refused"
+        agent.run("withdraw", "--node-name", own)
+    assert [r for r in codes(seen) if r not in (200, 201)] == []
+    assert len(told(cluster, own)) >= 3
+    after = cluster.node(own)
+    for changed in (before, after):
+        for key in ("resourceVersion", "managedFields"):
+            changed["metadata"].pop(key, None)
+    assert after == before, "nothing of it is left on the Node"
+
+
+def codes(seen: Requests) -> list[int]:
+    found = [r.code for r in seen.all()]
+    assert found
+    return found
+
+
+def set_(path: str, value: object) -> dict[str, Any]:
+    return {"op": "add", "path": path, "value": value}
+
+
+def remove(path: str) -> dict[str, Any]:
+    return {"op": "remove", "path": path}
+
+
+OTHER_DOMAIN = "these domains only: example.com"
+STATUS = "in the status of a Node only"
+METADATA = "no label, owner, finalizer or other metadata"
+DENIED = {
+    "cpu": (set_("/status/capacity/cpu", "64"), OTHER_DOMAIN),
+    "cpu removed": (remove("/status/capacity/cpu"), OTHER_DOMAIN),
+    "a foreign key": (set_("/status/capacity/other.example~1new", "1"), OTHER_DOMAIN),
+    "a foreign key changed": (set_("/status/capacity/other.example~1card", "3"), OTHER_DOMAIN),
+    "a foreign key removed": (remove("/status/capacity/other.example~1card"), OTHER_DOMAIN),
+    "a longer domain": (set_("/status/capacity/example.community~1card", "3"), OTHER_DOMAIN),
+    "a subdomain": (set_("/status/capacity/a.example.com~1card", "3"), OTHER_DOMAIN),
+    "all capacity removed": (remove("/status/capacity"), OTHER_DOMAIN),
+    "allocatable": (set_("/status/allocatable/example.com~1dongle", "1"), STATUS),
+    "nodeInfo": (set_("/status/nodeInfo/machineID", "x"), STATUS),
+    "an address": (set_("/status/addresses/-", {"type": "InternalIP", "address": "10.0.0.9"}), STATUS),
+    "addresses removed": (remove("/status/addresses"), STATUS),
+    "images": (set_("/status/images", [{"names": ["x"], "sizeBytes": 1}]), STATUS),
+    "volumes": (set_("/status/volumesInUse", ["x"]), STATUS),
+    "the kubelet's port": (set_("/status/daemonEndpoints", {"kubeletEndpoint": {"Port": 1}}), STATUS),
+    "a label": (set_("/metadata/labels/zone", "b"), METADATA),
+    "a new label": (set_("/metadata/labels/role", "b"), METADATA),
+    "labels removed": (remove("/metadata/labels"), METADATA),
+    "a finalizer": (set_("/metadata/finalizers", ["other.example/keep"]), METADATA),
+    "an owner": (
+        set_("/metadata/ownerReferences", [{"apiVersion": "v1", "kind": "Pod", "name": "x", "uid": "x"}]),
+        METADATA,
+    ),
+    "a foreign annotation": (set_("/metadata/annotations/other.example~1note", "2"), "capacityd/published only"),
+    "a new annotation": (set_("/metadata/annotations/capacityd~1more", "2"), "capacityd/published only"),
+    "annotations removed": (remove("/metadata/annotations"), "capacityd/published only"),
+    "another condition": (set_("/status/conditions/0/status", "False"), f"{CONDITION} only"),
+    "another condition removed": (remove("/status/conditions/0"), f"{CONDITION} only"),
+    "a new condition": (set_("/status/conditions/-", {"type": "DiskPressure", "status": "True"}), f"{CONDITION} only"),
+}
+
+
+@pytest.fixture(scope="module")
+def shared(admin: Path, cluster: Cluster) -> tuple[str, Path]:
+    """A Node that nobody gets to change, and the identity that tries."""
+    node = create_node(cluster)
+    return node, identity(cluster, node, "certificate", cluster.folder / "own")
+
+
+@pytest.mark.parametrize("what", DENIED)
+def test_denied(cluster: Cluster, shared: tuple[str, Path], what: str) -> None:
+    node, kubeconfig = shared
+    operation, reason = DENIED[what]
+    before = cluster.node(node)
+    # With a change of its own in the same patch, so that this is no cover.
+    refusal = write(cluster, kubeconfig, node, [set_("/status/capacity/example.com~1dongle", "4"), operation])
+    assert "ValidatingAdmissionPolicy 'capacityd-nodes'" in refusal
+    assert reason in refusal
+    assert cluster.node(node) == before
+
+
+def test_another_node_is_denied(cluster: Cluster, own: str, agent: Agent, kind: Kind) -> None:
+    other = create_node(cluster)
+    own_key = [set_("/status/capacity/example.com~1dongle", "4")]
+    assert f'its own Node only, which is "{own}"' in write(cluster, agent.kubeconfig, other, own_key)
+    assert "about its own Node only" in event(cluster, agent.kubeconfig, other)
+    assert DONGLE not in cluster.capacity(other)
+    assert write(cluster, agent.kubeconfig, own, own_key) == ""
+    assert event(cluster, agent.kubeconfig, own) == ""
+
+
+def test_taints_and_spec_stay(cluster: Cluster, shared: tuple[str, Path]) -> None:
+    node, kubeconfig = shared
+    before = cluster.node(node)
+    taint = [set_("/spec/taints", [{"key": "a", "effect": "NoExecute"}])]
+    assert "cannot patch resource" in request(cluster, kubeconfig, "PATCH", f"/api/v1/nodes/{node}", taint, "json")
+    # By way of the status the API server itself leaves the spec as it is.
+    assert write(cluster, kubeconfig, node, taint) == ""
+    assert cluster.node(node)["spec"] == before["spec"]
+
+
+def test_an_account_without_a_node_is_denied(cluster: Cluster, own: str) -> None:
+    token = cluster.admin.create(
+        "/api/v1/namespaces/capacityd/serviceaccounts/capacityd/token", {"spec": {"expirationSeconds": 600}}
+    )["status"]["token"]
+    kubeconfig = cluster.kubeconfig("account", token=token)
+    own_key = [set_("/status/capacity/example.com~1dongle", "4")]
+    assert 'its own Node only, which is ""' in write(cluster, kubeconfig, own, own_key)
+    assert "about its own Node only" in event(cluster, kubeconfig, own)
+
+
+@pytest.mark.parametrize("verb", ["DELETE", "PUT"])
+def test_rights_that_it_does_not_have(cluster: Cluster, shared: tuple[str, Path], verb: str) -> None:
+    node, kubeconfig = shared
+    body = None if verb == "DELETE" else cluster.node(node)
+    assert "is forbidden" in request(cluster, kubeconfig, verb, f"/api/v1/nodes/{node}", body)
+    assert "cannot list resource" in request(cluster, kubeconfig, "GET", "/api/v1/nodes")
+    assert "is forbidden" in request(cluster, kubeconfig, "GET", "/api/v1/pods")
+
+
+def test_domains_that_would_be_all_name_nothing(cluster: Cluster, admin: Path, tmp_path: Path) -> None:
+    node = create_node(cluster)
+    kubeconfig = identity(cluster, node, "certificate", tmp_path / "own")
+    path = "/api/v1/namespaces/capacityd/configmaps/capacityd-policy"
+    own_key = [set_("/status/capacity/example.com~1dongle", "4")]
+    try:
+        cluster.admin.patch(path, {"data": {"domains": " / c "}})
+        wait_until(lambda: "domains only:  / c" in write(cluster, kubeconfig, node, own_key), 20, "it is in force")
+        assert "domains only" in write(cluster, kubeconfig, node, [set_("/status/capacity/cpu", "64")])
+        cluster.admin.patch(path, {"data": {"domains": "other.example example.com"}})
+        wait_until(lambda: not write(cluster, kubeconfig, node, own_key), 20, "both domains are ours")
+        assert write(cluster, kubeconfig, node, [remove("/status/capacity/other.example~1card")]) == ""
+    finally:
+        cluster.admin.patch(path, {"data": {"domains": "example.com"}})
+
+
+def test_what_the_packages_removal_prints_withdraws(cluster: Cluster, own: str, agent: Agent, admin: Path) -> None:
+    before = cluster.node(own)["status"]
+    agent.run("apply", "--node-name", own)
+    status = agent.config.with_name("status.json")
+    status.write_text(json.dumps({"plan": {"node": own}, "published": {DONGLE: 4}}))
+    farewell = ROOT / "packaging/deb/farewell.py"
+    said = subprocess.run([sys.executable, "-I", farewell, status], capture_output=True, text=True, check=True).stdout
+    command = shlex.split(said.splitlines()[-1])
+    assert command[0] == "kubectl"
+    done = kubectl(cluster, admin, *command[1:])
+    assert done.returncode == 0, done.stderr
+    after = cluster.node(own)
+    assert after["status"] == before
+    assert RECORD not in after["metadata"]["annotations"]

@@ -1,0 +1,100 @@
+"""How much is asked of the API server, counted in its audit log. No kubelet runs: all that a Node asks is ours."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.cluster.agent import DONGLE, DONGLES, Agent
+from tests.cluster.audit import Requests
+from tests.cluster.controlplane import Cluster
+from tests.cluster.processes import wait_until
+
+GET, PATCH = "get nodes", "patch nodes/status"
+WHO, EVENT = "create selfsubjectreviews", "create events"
+
+
+@pytest.fixture
+def agent(cluster: Cluster, node: str, tmp_path: Path) -> Agent:
+    return Agent(cluster, node, tmp_path / "agent")
+
+
+def counted(requests: Requests) -> dict[str, int]:
+    return dict(Counter(f"{r.verb} {r.resource}{'/' if r.subresource else ''}{r.subresource}" for r in requests.all()))
+
+
+def test_publishing_is_one_get_one_patch_and_one_event(cluster: Cluster, agent: Agent) -> None:
+    with cluster.audit.requests(agent.user) as requests:
+        agent.run("apply")
+    assert counted(requests) == {WHO: 1, GET: 1, PATCH: 1, EVENT: 1}
+    assert {request.code for request in requests.all()} == {200, 201}
+    assert {request.name for request in requests.all() if request.resource == "nodes"} == {agent.node}
+
+
+def test_with_nothing_to_change_nothing_is_written(cluster: Cluster, agent: Agent) -> None:
+    agent.run("apply")
+    before = cluster.node(agent.node)
+    with cluster.audit.requests(agent.user) as requests:
+        agent.run("apply")
+    assert counted(requests) == {WHO: 1, GET: 1}
+    assert cluster.node(agent.node) == before
+
+
+def test_a_change_is_one_patch_of_what_changed(cluster: Cluster, agent: Agent) -> None:
+    more = "".join(f'[resources."example.com/seats-{n}"]\nstatic = {{ quantity = {n} }}\n' for n in range(1, 6))
+    agent.configure(DONGLES + more)
+    agent.run("apply")
+    agent.machine.pull("1-4")
+    with cluster.audit.requests(agent.user) as requests:
+        agent.run("apply")
+    assert counted(requests) == {WHO: 1, GET: 1, PATCH: 1, EVENT: 1}
+    patch = next(request.body for request in requests.all() if request.verb == "patch")
+    key = f"/status/capacity/{DONGLE.replace('/', '~1')}"
+    written = [(o["op"], o["path"]) for o in patch if o["op"] != "test"]
+    assert written == [("add", key), ("add", "/metadata/annotations/capacityd~1published")]
+
+
+def test_looking_writes_nothing(cluster: Cluster, agent: Agent) -> None:
+    before = cluster.node(agent.node)
+    for command in (["plan"], ["apply", "--dry-run"]):
+        with cluster.audit.requests(agent.user) as requests:
+            assert "4" in agent.run(*command).stdout
+        assert counted(requests) == {WHO: 1, GET: 1}
+    with cluster.audit.requests(agent.user) as requests:
+        agent.run("probe")
+        agent.run("devices")
+    assert counted(requests) == {}
+    assert cluster.node(agent.node) == before
+
+
+def test_what_can_only_be_refused_is_told_once_and_then_costs_no_write(cluster: Cluster, agent: Agent) -> None:
+    cluster.set_capacity(agent.node, {DONGLE: "9"})
+    with cluster.audit.requests(agent.user) as requests:
+        agent.run("apply", status=4)
+    assert counted(requests) == {WHO: 1, GET: 1, PATCH: 1, EVENT: 1}
+    with cluster.audit.requests(agent.user) as requests:
+        agent.run("apply", status=4)
+    assert counted(requests) == {WHO: 1, GET: 1}
+
+
+def test_withdrawing_twice_writes_once(cluster: Cluster, agent: Agent) -> None:
+    agent.run("apply")
+    with cluster.audit.requests(agent.user) as requests:
+        agent.run("withdraw")
+    assert counted(requests) == {WHO: 1, GET: 1, PATCH: 1, EVENT: 1}
+    with cluster.audit.requests(agent.user) as requests:
+        agent.run("withdraw")
+    assert counted(requests) == {WHO: 1, GET: 1}
+
+
+def test_waiting_for_allocatable_asks_about_once_a_second(cluster: Cluster, agent: Agent) -> None:
+    """Without a kubelet it never follows: the wait ends with an error, and has not hammered the API server."""
+    with cluster.audit.requests(agent.user) as requests:
+        said = agent.run("apply", "--wait", "3s", status=1)
+    assert f"has not followed within 3 s for {DONGLE}" in said.stderr
+    asked = counted(requests)
+    assert asked.pop(GET) <= 6
+    assert asked == {WHO: 1, PATCH: 1, EVENT: 1}
+    wait_until(lambda: cluster.capacity(agent.node)[DONGLE] == "4", 5, "what was written stands")

@@ -1,0 +1,73 @@
+"""The service starts: on a node that is not one yet, on one where nothing is to be done, while devices come up."""
+
+from __future__ import annotations
+
+import re
+
+from tests.cluster.controlplane import Cluster
+from tests.cluster.service import DONGLE, PUBLISHED, SLACK, service
+from tests.unit.machines import usb_device
+
+LATE = 5.0 + SLACK
+
+
+def test_kubeconfig_server_and_node_may_come_later(cluster: Cluster) -> None:
+    name = cluster.node_name()
+    with service(cluster, usb_device("1-1"), node=name) as s:
+        s.kubeconfig.unlink()
+        s.unreach()
+        s.start()  # it is ready after its first probe
+        assert str(s.kubeconfig) in s.seen()["trouble"]
+        s.join()
+        s.wait(lambda: "refuses the connection" in s.seen()["trouble"], LATE, "it tries to connect")
+        s.reach()
+        s.wait(lambda: "has the kubelet registered?" in s.seen()["trouble"], LATE, "it asks for the Node")
+        assert "patch nodes/status" not in s.asked()
+        cluster.create_node(name)
+        s.wait_capacity("1", LATE)
+        s.wait(lambda: "all is well again" in s.log(), SLACK, "there is no trouble left")
+        assert s.log().count("has the kubelet registered?") == 1, "each trouble is told once"
+
+
+def test_nothing_to_change(cluster: Cluster) -> None:
+    with service(cluster, usb_device("1-1")) as s:
+        assert s.cli("apply").returncode == 0
+        before = cluster.node(s.node)["metadata"]["resourceVersion"]
+        s.requests()
+        s.start()
+        assert s.asked() == ["create selfsubjectreviews", "get nodes"]
+        assert cluster.node(s.node)["metadata"]["resourceVersion"] == before
+
+
+def test_devices_that_come_up_while_the_machine_boots_make_one_write(cluster: Cluster) -> None:
+    with service(cluster, uptime=5) as s:
+        s.configure(lower_after="10s")
+        s.start(ready=False, settled=False)
+        for port in ("1-1", "1-2", "1-3", "1-4"):
+            looks = len(s.told("WATCHDOG=1"))
+            s.machine.plug(port)
+            s.wait(lambda before=looks: len(s.told("WATCHDOG=1")) > before, LATE, "it runs")  # type: ignore[misc]
+        s.wait_told("READY=1", LATE)
+        s.wait_capacity("4", LATE)
+        s.wait_looks(1)
+        assert s.asked() == ["create selfsubjectreviews", *PUBLISHED]
+        assert s.events() == [f"{DONGLE}: none → 4 (found)"]
+
+
+def test_one_that_comes_late_at_boot_lowers_nothing(cluster: Cluster) -> None:
+    """Published before the reboot: 2. At boot one is there, the other comes up after lower_after."""
+    with service(cluster, usb_device("1-1"), uptime=5) as s:
+        s.machine.plug("1-2", events=False)
+        assert s.cli("apply").returncode == 0
+        s.machine.unplug("1-2", events=False)
+        s.requests()
+        s.start()
+        assert s.capacity() == "2"
+        (held,) = s.status()["resources"]
+        assert held["reading"] == 1
+        # 60 s while the machine boots, not the 1 s that is configured.
+        assert re.fullmatch("held back for (5.|60) s more", held["note"])
+        s.machine.plug("1-2")
+        s.wait(lambda: not s.seen()["held"], LATE, "nothing is held back any more")
+        assert s.asked() == ["create selfsubjectreviews", "get nodes"]
+        assert s.capacity() == "2"

@@ -1,0 +1,65 @@
+"""The hardware changes under the running service: what is written, when, and what is not."""
+
+from __future__ import annotations
+
+import time
+
+from tests.cluster.controlplane import Cluster
+from tests.cluster.service import PUBLISHED, SLACK, Service, service
+from tests.unit.machines import usb_device
+
+
+def test_plug_and_unplug(cluster: Cluster) -> None:
+    with service(cluster, usb_device("1-1")) as s:
+        s.start()
+        assert s.asked() == ["create selfsubjectreviews", *PUBLISHED]
+        s.machine.plug("1-2")
+        s.wait_capacity("2", 3 + SLACK)
+        s.wait_looks(2)
+        assert s.asked() == PUBLISHED
+        s.machine.unplug("1-2")
+        s.wait_capacity("1", 1 + 3 + SLACK)
+        s.wait_looks(4)  # one that finds it gone, one that writes
+        assert s.asked() == PUBLISHED
+        assert [event.partition(" (")[0] for event in s.events()] == [
+            f"example.com/dongle: {moved}" for moved in ("none → 1", "1 → 2", "2 → 1")
+        ]
+        assert all(event.endswith("(the hardware changed)") for event in s.events()[1:])
+
+
+def test_a_device_that_resets_causes_no_request(cluster: Cluster) -> None:
+    with service(cluster, usb_device("1-1"), usb_device("1-2")) as s:
+        s.configure(lower_after="")  # the default
+        s.start()
+        s.requests()
+        s.machine.unplug("1-2")
+        s.wait(lambda: s.seen()["held"], 3 + SLACK, "what is lower is held back")
+        s.machine.plug("1-2")
+        s.wait(lambda: not s.seen()["held"], 3 + SLACK, "nothing is held back any more")
+        assert s.asked() == []
+        assert s.capacity() == "2"
+        s.machine.unplug("1-2")
+        took = s.wait_capacity("1", 10 + 3 + SLACK)
+        assert took > 10
+
+
+def test_a_device_that_flaps(cluster: Cluster) -> None:
+    with service(cluster, usb_device("1-1"), usb_device("1-2")) as s:
+        s.configure(lower_after="3s")
+        s.start()
+        s.requests()
+        for flap in range(100):
+            (s.machine.plug if flap % 2 else s.machine.unplug)("1-2")
+            pause_until(s, 0.1)
+        s.machine.unplug("1-2")
+        looks = s.looks()
+        s.wait_capacity("1", 10 + 3 + 3 + SLACK)
+        s.wait_looks(1, looks)
+        assert s.asked().count("patch nodes/status") <= 2
+        assert s.record() == {"example.com/dongle": 1}
+
+
+def pause_until(s: Service, seconds: float) -> None:
+    """A pause is what this test is about; the service must not end in it."""
+    end = time.monotonic() + seconds
+    s.wait(lambda: time.monotonic() >= end, seconds + 5, "it still runs")

@@ -1,0 +1,94 @@
+"""Mistakes in the service's configuration: what is good is published, and nothing is removed because of one."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+from tests.cluster.controlplane import Cluster
+from tests.cluster.service import DONGLE, DONGLES, SLACK, Service, service
+from tests.unit.machines import usb_device
+
+SEATS = "example.com/seats"
+STATIC = f'[resources."{SEATS}"]\nstatic = {{ quantity = 7 }}\n'
+BROKEN = f'[resources."{SEATS}"]\nstatic = {{ quantiy = 8 }}\n'
+
+
+def test_a_mistake_at_boot(cluster: Cluster) -> None:
+    """In one resource: it is unknown, so its value stands. In the syntax of a file: nothing is removed."""
+    with service(cluster, usb_device("1-1")) as s:
+        s.configure(DONGLES + STATIC)
+        assert s.cli("apply").returncode == 0
+        s.configure(DONGLES + BROKEN)
+        s.machine.plug("1-2", events=False)
+        s.start()
+        assert s.record() == {DONGLE: 2, SEATS: 7}
+        assert s.condition()["message"] == f"unknown: {SEATS}"
+        assert 'did you mean "quantity"?' in s.log()
+        assert all(SEATS in mistake for mistake in s.status()["mistakes"])
+        s.stop()
+        broken = s.config.parent / "conf"
+        broken.mkdir()
+        (broken / "1.toml").write_text(s.config.read_text().replace(BROKEN, "").replace(DONGLES, ""))
+        (broken / "2.toml").write_text("[resources.")
+        rename(s, broken)
+        s.start()
+        assert s.record() == {DONGLE: 2, SEATS: 7}
+        assert s.condition()["reason"] == "ConfigurationInvalid"
+
+
+def test_nothing_is_configured(cluster: Cluster) -> None:
+    with service(cluster, usb_device("1-1")) as s:
+        assert s.cli("apply").returncode == 0
+        s.configure("")
+        s.start()
+        assert s.record() == {DONGLE: 1}
+        assert "withdraw" in str(s.seen()["plan"]["changes"])
+
+
+def test_a_reload_that_brings_mistakes(cluster: Cluster) -> None:
+    with service(cluster, usb_device("1-1")) as s:
+        s.configure(DONGLES + STATIC)
+        s.start()
+        good = s.config.read_text()
+        for bad in (good.replace("quantity", "quantiy"), good.replace(DONGLES, "").replace('"]', '"'), "=", None):
+            if bad is None:
+                s.config.unlink()
+            else:
+                s.config.write_text(bad)
+            reload(s)
+            assert s.record() == {DONGLE: 1, SEATS: 7}
+            assert s.condition()["status"] == "True", "the one before it stays in force"
+            found = s.status()
+            assert found["kept"]
+            assert found["mistakes"]
+        s.machine.plug("1-2")
+        s.wait_capacity("2", 3 + SLACK)
+        s.config.write_text(good.replace("7", "8").replace(DONGLES, ""))
+        reload(s)
+        s.wait(lambda: s.record() == {SEATS: 8}, 1 + 3 + SLACK, "the good one is taken")
+        assert s.status()["mistakes"] == []
+
+
+def test_a_reload_may_end_a_trouble(cluster: Cluster) -> None:
+    with service(cluster, usb_device("1-1")) as s:
+        good = s.config.read_text()
+        s.config.write_text(good.replace("kubeconfig = ", f'node_name = "another-{s.node}"\nkubeconfig = '))
+        s.start()
+        assert "leave node_name out" in s.seen()["trouble"]
+        s.config.write_text(good)
+        reload(s)
+        s.wait_capacity("1", 3 + SLACK)
+
+
+def rename(s: Service, config: Path) -> None:
+    s.command = [config if word == s.config else word for word in s.command]
+
+
+def reload(s: Service) -> None:
+    """Until it is over, and the look after it."""
+    assert s.process is not None
+    ready, looks = len(s.told("READY=1")), s.looks()
+    s.process.send(signal.SIGHUP)
+    s.wait_told("READY=1", 5 + SLACK, ready + 1)
+    s.wait_looks(2, looks)  # the check counts as one

@@ -1,0 +1,54 @@
+"""Nothing changes: nothing is asked of the API server."""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+
+from tests.cluster.controlplane import Cluster
+from tests.cluster.service import DONGLES, SLACK, service
+from tests.unit.machines import usb_device
+
+
+def test_what_does_not_concern_us_causes_no_request(cluster: Cluster) -> None:
+    with service(cluster, usb_device("1-1")) as s:
+        marker = s.folder / "seats"
+        marker.write_text("7")
+        s.configure(DONGLES + f'[resources."example.com/seats"]\nfile = {{ path = "{marker}" }}\n')
+        s.start()
+        s.requests()
+        looks = s.looks()
+        s.machine.plug("1-2", vendor="1234")
+        s.wait_looks(1, looks)
+        assert s.seen()["reasons"] == ["hardware"], "it was heard, and matches nothing"
+        for number in range(50):
+            s.machine.event("add", f"/sys/devices/virtual/block/loop{number}", "block", "disk")
+            s.machine.event("add", f"/sys/devices/virtual/net/veth{number}", "net")
+        marker.write_text("7\n")
+        s.wait_looks(2, looks)
+        assert s.seen()["reasons"] == ["file"], "events of other subsystems are not heard at all"
+        assert s.asked() == []
+
+
+def test_the_recheck_is_one_get_at_a_jittered_interval(cluster: Cluster) -> None:
+    with service(cluster, usb_device("1-1")) as s:
+        s.configure(recheck="1s")
+        s.start()
+        s.requests()
+        looks = s.looks()
+        s.wait_looks(4, looks)
+        asked = s.asked()
+        assert set(asked) == {"get nodes"}
+        assert 4 <= len(asked) <= 5
+        moments = s.told("STATUS=")[-4:]
+        pauses = [later - earlier for earlier, later in pairwise(moments)]
+        assert all(0.8 <= pause < 1.2 + SLACK for pause in pauses)
+        assert len({round(pause, 2) for pause in pauses}) > 1
+
+
+def test_the_default_recheck_is_far_away(cluster: Cluster) -> None:
+    with service(cluster, usb_device("1-1")) as s:
+        s.start()
+        said = s.cli("status").stdout
+        (left,) = re.findall(r"next look: in (\d+) s", said)
+        assert 0.8 * 3600 - 60 < int(left) <= 1.2 * 3600

@@ -1,0 +1,167 @@
+"""What happens to the service itself: it is killed, goes deaf, and its clocks are wrong."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.cluster.controlplane import Cluster
+from tests.cluster.processes import TIED_TO_US
+from tests.cluster.service import AGENT, DONGLE, PUBLISHED, PYTHON, SLACK, Service, service
+from tests.unit.machines import bare, merge, nic, usb_device
+
+KILLS = 200
+_DOUBLES = Path(__file__).with_name("doubles.py")
+
+
+def test_looks_are_killed(cluster: Cluster) -> None:
+    """At any moment, each with something to write: capacity and record always agree."""
+    chance = random.Random(1)
+    with service(cluster, usb_device("1-1")) as s, killer(s) as kill:
+        s.configure(lower_after="0s")
+        s.start()
+        s.stop()
+        life, killed, late, plugged = 0.1, 0, 0, False
+        while killed < KILLS:
+            (s.machine.unplug if plugged else s.machine.plug)("1-2", events=False)
+            plugged = not plugged
+            over = False
+            while s.capacity() != ("2" if plugged else "1"):
+                over = not kill(chance.uniform(0, life))
+                killed += not over
+                life *= 0.8 if over else 1.1  # so that it is killed at all ages
+                node = cluster.node(s.node)
+                published = node["metadata"]["annotations"]["capacityd/published"]
+                assert published == f'{{"{DONGLE}":{node["status"]["capacity"][DONGLE]}}}'
+            late += not over
+        assert late > 0, "some were killed when they had written"
+        s.start()
+        s.wait_capacity("2" if plugged else "1", 5 + SLACK)
+
+
+@contextmanager
+def killer(s: Service) -> Iterator[Callable[[float], bool]]:
+    """Runs a look and kills it after so many seconds; whether it still ran then."""
+    arguments: list[str | Path] = ["--config", s.config, "child", s.state, "look", "recheck"]
+    command = s.inside([PYTHON, "-I", Path(__file__).with_name("killer.py"), AGENT, *arguments])
+    process = subprocess.Popen([*TIED_TO_US, *command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    with process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        ask, answers = process.stdin, process.stdout
+
+        def kill(seconds: float) -> bool:
+            (s.state / "memory.json").unlink(missing_ok=True)  # else what changes so often is held back
+            print(seconds, file=ask, flush=True)
+            return answers.readline() == "killed\n"
+
+        yield kill
+        ask.close()
+
+
+def test_a_killed_look_is_tried_again(cluster: Cluster) -> None:
+    with service(cluster, usb_device("1-1")) as s:
+        s.start()
+        assert s.process is not None
+        s.machine.plug("1-2")
+        child = s.wait(lambda: [p for p in s.machine.processes() if s.process and p != s.process.pid], 5, "it looks")[0]
+        os.kill(child, signal.SIGKILL)
+        s.wait_capacity("2", 5 + SLACK)
+        assert "the look ended without a word; it is tried again" in s.log()
+
+
+def test_the_service_is_killed(cluster: Cluster) -> None:
+    with service(cluster, usb_device("1-1")) as s:
+        s.start()
+        s.requests()
+        s.machine.plug("1-2")
+        s.wait(lambda: len(s.machine.processes()) > 1, 5, "it looks")
+        s.stop(signal.SIGKILL)
+        s.start()
+        s.wait_capacity("2", 5 + SLACK)
+        s.wait(lambda: len(s.machine.processes()) == 1, 10, "the look that was left is over")
+        assert s.asked().count("patch nodes/status") == 1, "no double write"
+        assert s.record() == {DONGLE: 2}
+
+
+def test_the_event_socket_overflows(cluster: Cluster) -> None:
+    with service(cluster, usb_device("1-1")) as s:
+        s.start()
+        s.requests()
+        assert s.process is not None
+        s.process.send(signal.SIGSTOP)
+        for _ in range(5000):
+            s.machine.event("change", "/sys/devices/nothing", "usb", "usb_device")
+        s.machine.plug("1-2")  # its own events are lost
+        s.process.send(signal.SIGCONT)
+        s.wait_capacity("2", 3 + SLACK)
+        s.machine.plug("1-3")
+        s.wait_capacity("3", 3 + SLACK)
+
+
+def test_udevd_begins_after_the_service(cluster: Cluster) -> None:
+    """Without it libudev hears nothing, and would not hear it later, either."""
+    with service(cluster, usb_device("1-1")) as s:
+        control = s.machine.tree / "run/udev/control"
+        control.unlink()
+        s.start()
+        assert s.status()["deaf"] == ["udev does not run, so no device event is heard"]
+        looks = s.looks()
+        s.machine.plug("1-2", events=False)
+        control.touch()
+        s.wait_capacity("2", 3 + SLACK)
+        s.wait_looks(1, looks)
+        assert s.status()["deaf"] == []
+        s.machine.plug("1-3")
+        s.wait_capacity("3", 3 + SLACK)
+
+
+def test_an_interface_is_renamed(cluster: Cluster) -> None:
+    """Which sends no event of udev's that we would hear, but one of rtnetlink's."""
+    with service(cluster, nic("eth7")) as s:
+        s.machine.run("ip", "tuntap", "add", "eth7", "mode", "tap")
+        s.configure('[resources."example.com/uplink"]\nnic = { name = "data*", kind = "virtual" }\n')
+        s.start()
+        assert s.capacity("example.com/uplink") is None
+        s.machine.add(merge(bare(), nic("data0")))
+        s.machine.run("ip", "link", "set", "eth7", "name", "data0")
+        s.wait_capacity("1", 3 + SLACK, "example.com/uplink")
+
+
+def test_clocks(cluster: Cluster) -> None:
+    """The wall clock jumps back and forth; then the machine was suspended, and a device was pulled meanwhile."""
+    with service(cluster, usb_device("1-1"), usb_device("1-2")) as s:
+        clock = s.folder / "clock"
+        clock.write_text("0 0")
+        s.configure(lower_after="2s")
+        s.command = pretending(s, clock)
+        s.start()
+        s.requests()
+        clock.write_text(f"{-86400 * 365} 0")
+        s.machine.plug("1-3")
+        s.wait_capacity("3", 3 + SLACK)
+        clock.write_text(f"{86400 * 365} 0")
+        s.machine.unplug("1-3")
+        s.wait_capacity("2", 2 + 3 + SLACK)
+        assert s.seen()["trouble"] == ""
+        s.requests()
+        s.machine.unplug("1-2", events=False)
+        clock.write_text("0 3600")
+        assert s.process is not None
+        s.process.send(
+            signal.SIGCHLD
+        )  # nothing wakes it while poll() counts no suspend; a timer would, within a minute
+        s.wait(lambda: "resume" in s.seen()["reasons"], 3 + SLACK, "it looks because of that")
+        s.wait_capacity("1", 2 + 3 + SLACK)
+        assert s.asked() == ["get nodes", *PUBLISHED]
+
+
+def pretending(s: Service, clock: Path) -> Sequence[str | Path]:
+    s.state.mkdir()
+    start: list[str | Path] = [PYTHON, "-I", _DOUBLES, clock, AGENT]
+    return [*start, "daemon", s.state, *start, "__main__", "--config", s.config, "child", s.state]

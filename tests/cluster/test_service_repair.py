@@ -1,0 +1,134 @@
+"""What the kubelet or another writer does to the Node behind the service's back."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from tests.cluster import faults
+from tests.cluster.controlplane import Cluster
+from tests.cluster.kubelet import Kubelet
+from tests.cluster.kubelet import kubelet as kubelet_of
+from tests.cluster.processes import wait_until
+from tests.cluster.proxy import Proxy
+from tests.cluster.service import DONGLE, PUBLISHED, SLACK, Service, service
+from tests.unit.machines import usb_device
+
+HELD = 20.0  # seconds for which the proxy holds the kubelet's zeros back
+
+
+@contextmanager
+def on_node(cluster: Cluster, kubelet: Kubelet) -> Iterator[Service]:
+    """The service on a node whose kubelet runs, with two dongles published."""
+    kubelet.start()
+    parts = usb_device("1-1"), usb_device("1-2")
+    with service(cluster, *parts, node=kubelet.name, around=kubelet.inside([])) as s:
+        s.start()
+        assert s.capacity() == "2"
+        wait_until(lambda: cluster.allocatable(kubelet.name).get(DONGLE) == "2", 20, "allocatable follows")
+        s.wait(lambda: "held" in s.seen() and s.seen().get("again_in") is None, 20, "it has settled")
+        s.requests()
+        yield s
+
+
+def test_the_kubelet_restarts(cluster: Cluster, kubelet: Kubelet) -> None:
+    """First it zeroes nothing, then it does."""
+    with on_node(cluster, kubelet) as s:
+        kubelet.restart()
+        s.wait(lambda: "kubelet" in s.seen()["reasons"] or "due" in s.seen()["reasons"], 10, "it has looked again")
+        settle(s)
+        assert set(s.asked()) == {"get nodes"}
+        kubelet.restart(zeroing=True)
+        s.wait_capacity("2", 15)
+        wait_until(lambda: cluster.allocatable(kubelet.name).get(DONGLE) == "2", 20, "allocatable follows")
+        assert "restored" in s.events()[-1]
+        assert s.asked().count("patch nodes/status") == 1
+
+
+def test_the_kubelets_zeros_come_late(cluster: Cluster, proxy: Proxy) -> None:
+    with kubelet_of(cluster, server=proxy.url) as kubelet, on_node(cluster, kubelet) as s:
+        kubelet.stop()
+        kubelet.clear_device_plugins()
+        kubelet.set_runtime_ready(False)
+        go = threading.Event()
+        held = proxy.fault(faults.hold(go), "PATCH", f"/api/v1/nodes/{kubelet.name}/status")
+        kubelet.start(wait=False)
+        wait_until(lambda: held.met, 30, "the kubelet writes its Node")
+        kubelet.set_runtime_ready(True)
+        wait_until(kubelet.socket.exists, 30, "the socket is there")
+        timer = threading.Timer(HELD, go.set)
+        timer.start()
+        try:
+            wait_until(lambda: s.capacity() == "0", HELD + 10, "the zeros land")
+            took = s.wait_capacity("2", 15)
+        finally:
+            timer.cancel()
+        assert took < 15
+        s.wait(lambda: "restored" in s.events()[-1], SLACK, "the Event is there")
+        assert [asked for asked in s.asked() if asked != "get nodes"] == PUBLISHED[1:]
+
+
+def test_the_node_is_deleted_and_registered_anew(cluster: Cluster, kubelet: Kubelet) -> None:
+    with on_node(cluster, kubelet) as s:
+        uid = cluster.node(kubelet.name)["metadata"]["uid"]
+        kubelet.stop()
+        cluster.admin.delete(f"/api/v1/nodes/{kubelet.name}")
+        kubelet.start()
+        s.wait_capacity("2", 15)
+        assert cluster.node(kubelet.name)["metadata"]["uid"] != uid
+        assert s.record() == {DONGLE: 2}
+
+
+def test_a_device_plugin_takes_the_name_over(cluster: Cluster, kubelet: Kubelet) -> None:
+    with on_node(cluster, kubelet) as s:
+        with kubelet.device_plugin(DONGLE, 5):
+            s.wait(lambda: s.record() == {}, 20, "it steps back")
+            wait_until(lambda: s.capacity() == "5", 20, "the kubelet writes the plugin's devices")
+            settle(s)
+            s.requests()
+            s.machine.plug("1-3")
+            settle(s)
+            assert "patch nodes/status" not in s.asked()
+            assert s.condition()["message"] == f"refused: {DONGLE}"
+            (told,) = [event for event in s.events() if "a device plugin has this name" in event]
+        kubelet.stop()
+        kubelet.checkpoint.unlink()
+        cluster.set_capacity(kubelet.name, {DONGLE: "0"})
+        kubelet.start()
+        settle(s)
+        s.machine.plug("1-4")
+        settle(s)
+        assert s.capacity() == "0", "a zero that is not ours is no invitation"
+        assert [event for event in s.events() if "→" not in event] == [told]
+
+
+def test_another_writer(cluster: Cluster) -> None:
+    """Each of its changes is undone at the next look, at most twice within a minute."""
+    with service(cluster, usb_device("1-1")) as s:
+        s.configure(recheck="1s")
+        s.start()
+        s.requests()
+        cluster.set_capacity(s.node, {DONGLE: None})
+        s.wait_capacity("1", 2 + SLACK)
+        cluster.set_capacity(s.node, {DONGLE: "9"})
+        s.wait_capacity("1", 2 + SLACK)
+        cluster.set_capacity(s.node, {DONGLE: "9"})
+        s.wait(lambda: s.seen()["held"], 5 + SLACK, "it is held back")
+        (held,) = s.status()["resources"]
+        assert held["capacity"] == "9"
+        assert 50 < held["held_until"] - time.time() <= 60
+        assert s.asked().count("patch nodes/status") == 2
+        assert [event.partition(":")[2] for event in s.events()[1:]] == [
+            " none → 1 (lost from the Node, where 1 was published)",
+            " 9 → 1 (put back: somebody else wrote 9)",
+        ]
+
+
+def settle(s: Service) -> None:
+    """Until it has looked again, and wants no other look for now."""
+    looks = s.looks()
+    s.machine.event("change", "/sys/devices/nothing", "usb", "usb_device")
+    s.wait_looks(1, looks)
+    s.wait(lambda: s.seen().get("again_in") is None, 30, "it wants no other look")

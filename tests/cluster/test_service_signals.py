@@ -1,0 +1,77 @@
+"""Signals, and commands by hand beside the running service."""
+
+from __future__ import annotations
+
+import signal
+
+from tests.cluster.controlplane import Cluster
+from tests.cluster.service import DONGLE, DONGLES, SLACK, Service, service
+from tests.unit.machines import usb_device
+
+SEATS = "example.com/seats"
+
+
+def hanging(s: Service) -> str:
+    """A resource whose program hangs, with a child that hangs, too. It tells that it runs by a file."""
+    program = s.folder / "hanging"
+    program.write_text(f"#!/bin/sh\nsetsid sleep 1000 &\ntouch {s.folder}/runs\nsleep 1000\n")
+    program.chmod(0o755)
+    return f'[resources."{SEATS}"]\nexec = {{ command = ["{program}"], timeout = "100s" }}\n'
+
+
+def test_sigterm_ends_it_and_leaves_the_node_as_it_is(cluster: Cluster) -> None:
+    with service(cluster, usb_device("1-1")) as s:
+        s.start()
+        before = cluster.node(s.node)
+        assert s.stop() < 2
+        assert s.process is not None
+        assert s.process.process.returncode == 0
+        assert s.told("STOPPING=1")
+        assert cluster.node(s.node) == before
+        assert s.machine.processes() == []
+
+
+def test_sigterm_with_a_detector_that_hangs(cluster: Cluster) -> None:
+    with service(cluster, usb_device("1-1")) as s:
+        s.configure(DONGLES + hanging(s))
+        s.start(ready=False, settled=False)
+        s.wait((s.folder / "runs").exists, 10, "the program runs")
+        s.wait(lambda: len(s.machine.processes()) >= 5, 5, "all that it starts runs")
+        assert s.stop() < 2
+        assert s.machine.processes() == []
+
+
+def test_sighup_reloads(cluster: Cluster) -> None:
+    with service(cluster, usb_device("1-1")) as s:
+        s.start()
+        s.configure(DONGLES + f'[resources."{SEATS}"]\nstatic = {{ quantity = 7 }}\n')
+        assert s.process is not None
+        s.process.send(signal.SIGHUP)
+        s.wait_capacity("7", 3 + SLACK, SEATS)
+        (reloading,) = s.told("RELOADING=1")
+        ready = s.told("READY=1")
+        assert len(ready) == 2
+        assert ready[0] < reloading < ready[1]
+        assert len(s.told("MONOTONIC_USEC=")) == 1
+        assert s.capacity() == "1"
+
+
+def test_commands_by_hand_beside_it(cluster: Cluster) -> None:
+    with service(cluster, usb_device("1-1")) as s:
+        s.start()
+        s.machine.plug("1-2")
+        done = s.cli("apply")  # at the same time as the service
+        assert done.returncode == 0, done.stderr
+        s.wait_looks(2)
+        assert s.capacity() == "2"
+        assert [r.code for r in s.requests() if r.verb == "patch"] == [200, 200], "one of the two found it done"
+        refused = s.cli("withdraw")
+        assert refused.returncode == 2
+        assert f"process {s.process.pid}" in refused.stderr if s.process else False
+        second = s.cli("run")
+        assert second.returncode == 1
+        assert "runs already" in second.stderr
+        assert s.record() == {DONGLE: 2}
+        s.stop()
+        assert s.cli("withdraw").returncode == 0
+        assert s.record() == {}

@@ -1,0 +1,138 @@
+"""The documented story, on a real kubelet and scheduler: four dongles, the pods that get them, one dongle less."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.cluster.agent import DONGLE, DONGLES, RECORD, Agent, Machine, condition_of, told
+from tests.cluster.controlplane import Cluster
+from tests.cluster.kubelet import Kubelet
+from tests.cluster.processes import wait_until
+from tests.unit.tour import recording
+
+NIC, SCRATCH = "example.com/nic-mbps", "example.com/scratch-gib"
+CONFIG = f"""\
+{DONGLES}
+[resources."{NIC}"]
+nic = {{ name = "ens1f0" }}
+measure = "speed"
+unit = "Mbit/s"
+
+[resources."{SCRATCH}"]
+disk = {{ type = "nvme" }}
+measure = "size"
+unit = "GiB"
+reserve = "10%"
+"""
+
+
+def test_story(cluster: Cluster, kubelet: Kubelet, tmp_path: Path) -> None:
+    kubelet.start()
+    agent = Agent(cluster, kubelet.name, tmp_path / "agent", machine=tour(tmp_path), kubelet=kubelet)
+    agent.configure(CONFIG)
+    assert not {DONGLE, NIC, SCRATCH} & set(cluster.capacity(kubelet.name))
+    with cluster.audit.requests(agent.user, "capacityd") as requests:
+        said = agent.run("apply", "--wait", "30s")
+    assert "allocatable has followed" in said.stderr
+    published = {DONGLE: "4", NIC: "10k", SCRATCH: "1609"}
+    for found in (cluster.capacity(kubelet.name), cluster.allocatable(kubelet.name)):
+        assert {name: found.get(name) for name in published} == published
+    patches = [request for request in requests.all() if request.verb == "patch"]
+    assert [(p.resource, p.subresource, p.code) for p in patches] == [("nodes", "status", 200)]
+    written = {o["path"].rpartition("/")[2].replace("~1", "/"): o["value"] for o in patches[0].body if o["op"] == "add"}
+    assert {name: written[name] for name in published} == {DONGLE: "4", NIC: "10000", SCRATCH: "1609"}
+    assert RECORD in written, "the record of what is ours goes with it"
+
+    three = running(cluster, kubelet, "3")
+    two = cluster.create_pod(kubelet.name, {DONGLE: "2"})
+    assert f"Insufficient {DONGLE}" in wait_until(lambda: cluster.unschedulable(two), 20, "the second is turned away")
+    one = running(cluster, kubelet, "1")
+    assert cluster.pod_phase(two) == "Pending"
+
+    agent.machine.pull("1-1.4")
+    said = agent.run("apply")
+    assert "4 → 3" in said.stdout
+    assert cluster.capacity(kubelet.name)[DONGLE] == "3"
+    wait_until(lambda: cluster.allocatable(kubelet.name)[DONGLE] == "3", 20, "allocatable follows")
+    late = cluster.create_pod(kubelet.name, {DONGLE: "1"})
+    assert f"Insufficient {DONGLE}" in wait_until(lambda: cluster.unschedulable(late), 20, "three are all taken")
+    assert [cluster.pod_phase(pod) for pod in (three, one)] == ["Running", "Running"], "nothing is evicted"
+
+    kubelet.restart()
+    wait_until(lambda: cluster.pod_phase(one) in ("Failed", "Succeeded"), 30, "the pod that no longer fits is stopped")
+    assert f"OutOf{DONGLE}" in [event["reason"] for event in cluster.events_of(one, "Pod")]
+    assert cluster.pod_phase(three) == "Running"
+    assert cluster.capacity(kubelet.name)[DONGLE] == "3"
+
+
+def test_a_kubelet_that_zeroes_is_undone(cluster: Cluster, kubelet: Kubelet, tmp_path: Path) -> None:
+    kubelet.start()
+    agent = Agent(cluster, kubelet.name, tmp_path / "agent", kubelet=kubelet)
+    agent.run("apply", "--wait", "30s")
+    kubelet.restart(zeroing=True)
+    assert cluster.capacity(kubelet.name)[DONGLE] == "0"
+    agent.run("apply", "--wait", "30s")
+    assert cluster.capacity(kubelet.name)[DONGLE] == cluster.allocatable(kubelet.name)[DONGLE] == "4"
+    running(cluster, kubelet, "4")
+
+
+def test_withdraw_leaves_nothing_of_ours_and_all_else(cluster: Cluster, kubelet: Kubelet, tmp_path: Path) -> None:
+    kubelet.start()
+    cluster.set_capacity(kubelet.name, {"example.com/theirs": "7"})
+    cluster.admin.patch(f"/api/v1/nodes/{kubelet.name}", {"metadata": {"annotations": {"example.com/note": "theirs"}}})
+    wait_until(lambda: "example.com/theirs" in cluster.allocatable(kubelet.name), 20, "allocatable follows")
+    agent = Agent(cluster, kubelet.name, tmp_path / "agent", machine=tour(tmp_path), kubelet=kubelet)
+    agent.configure(CONFIG)
+    before = cluster.node(kubelet.name)
+    agent.run("apply", "--wait", "30s")
+    assert condition_of(cluster.node(kubelet.name)) is not None
+    agent.run("withdraw")
+    names = {DONGLE, NIC, SCRATCH}
+    wait_until(lambda: not names & set(cluster.allocatable(kubelet.name)), 20, "allocatable follows")
+    after = cluster.node(kubelet.name)
+    assert after["metadata"].pop("annotations") == before["metadata"].pop("annotations")
+    for node in (before, after):
+        for changing in ("resourceVersion", "managedFields"):
+            del node["metadata"][changing]
+        for condition in node["status"]["conditions"]:
+            del condition["lastHeartbeatTime"]
+    assert after == before
+    agent.run("apply", "--wait", "30s")
+    assert cluster.capacity(kubelet.name)[DONGLE] == "4", "it can be had again"
+
+
+def test_each_write_has_one_event_that_says_what_changed_and_why(cluster: Cluster, node: str, tmp_path: Path) -> None:
+    agent = Agent(cluster, node, tmp_path / "agent", machine=tour(tmp_path))
+    agent.configure(CONFIG)
+    agent.run("apply")
+    first = f"{DONGLE}: none → 4 (found); {NIC}: none → 10000 (found); {SCRATCH}: none → 1609 (found)"
+    expected = [("CapacityChanged", first)]
+    assert told(cluster, node) == expected
+    agent.run("apply")
+    assert told(cluster, node) == expected, "nothing changed"
+    agent.machine.pull("1-1.4")
+    agent.run("apply")
+    expected.append(("CapacityChanged", f"{DONGLE}: 4 → 3 (the hardware changed)"))
+    assert told(cluster, node) == expected
+    agent.configure(DONGLES)
+    agent.run("apply")
+    gone = f"{NIC}: 10k → none (no longer configured); {SCRATCH}: 1609 → none (no longer configured)"
+    expected.append(("CapacityChanged", gone))
+    assert told(cluster, node) == expected
+    agent.run("withdraw")
+    expected.append(("CapacityChanged", f"{DONGLE}: 3 → none (withdrawn)"))
+    assert told(cluster, node) == expected
+    events = cluster.events_of(node)
+    assert {event["involvedObject"]["uid"] for event in events} == {cluster.node(node)["metadata"]["uid"]}
+    assert {event["type"] for event in events} == {"Normal"}
+
+
+def tour(folder: Path) -> Machine:
+    """The machine of the documentation."""
+    return Machine(folder / "machine", recording())
+
+
+def running(cluster: Cluster, kubelet: Kubelet, dongles: str) -> str:
+    pod = cluster.create_pod(kubelet.name, {DONGLE: dongles})
+    wait_until(lambda: cluster.pod_phase(pod) == "Running", 30, f"the pod with {dongles} runs")
+    return pod

@@ -1,0 +1,41 @@
+"""The installed service, as it is but for a Node that is a file where it may write."""
+
+from __future__ import annotations
+
+import json
+
+from tests.package.machine import UNIT, Machine
+
+_NODE = {
+    "apiVersion": "v1",
+    "kind": "Node",
+    "metadata": {"name": "node", "uid": "u-1"},
+    "status": {"capacity": {"cpu": "4"}, "allocatable": {"cpu": "4"}},
+}
+_DROP_IN = """\
+[Service]
+ExecStartPre=/bin/cp -n /etc/capacityd/node.json /run/capacityd/node.json
+ExecStart=
+ExecStart=/usr/bin/capacityd run --node-file /run/capacityd/node.json
+"""
+
+
+def switch_on(machine: Machine, config: str) -> None:
+    """Configures and enables it; it is up when this returns."""
+    machine.write("/etc/capacityd/conf.d/60-test.toml", config)
+    machine.write("/etc/capacityd/node.json", json.dumps(_NODE))
+    drop_in(machine, "node", _DROP_IN)
+    machine.run("systemctl", "enable", "--now", UNIT)
+
+
+def drop_in(machine: Machine, name: str, text: str) -> None:
+    """Adds to the unit, from its next start on."""
+    machine.write(f"/etc/systemd/system/{UNIT}.d/{name}.conf", text)
+    machine.run("systemctl", "daemon-reload")
+
+
+def published(machine: Machine, name: str) -> str | None:
+    """The capacity in the file that stands for the Node."""
+    said = machine.run("cat", "/run/capacityd/node.json", status=None).stdout
+    found: str | None = json.loads(said)["status"]["capacity"].get(name) if said else None
+    return found

@@ -1,0 +1,248 @@
+"""The unit's sandbox, by running in it: what it keeps out, and that all that is to be read and heard gets through."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cluster.processes import wait_until
+from tests.package.conftest import ROOT, Packages
+from tests.package.machine import UNIT, Machine, machine
+from tests.package.service import drop_in, published, switch_on
+from tests.unit.trees import write_tree
+
+CONFIG = """\
+[resources."example.com/seats"]
+file = { path = "/srv/seats" }
+[resources."example.com/static"]
+static = { quantity = 3 }
+[resources."example.com/programs"]
+exec = { command = ["/usr/local/bin/count"] }
+[resources."example.com/taps"]
+nic = { kind = "virtual", name = "tap*" }
+[resources."example.com/tap-mbps"]
+nic = { kind = "virtual", name = "tap*" }
+measure = "speed"
+unit = "Mbit/s"
+[resources."example.com/pci"]
+pci = {}
+[resources."example.com/usb"]
+usb = {}
+[resources."example.com/disks"]
+disk = {}
+[resources."example.com/disk-gib"]
+disk = {}
+measure = "size"
+unit = "GiB"
+"""
+RECORDED = """\
+[resources."example.com/dongle"]
+usb = { vendor = "0529" }
+[resources."example.com/nics"]
+nic = {}
+[resources."example.com/nvme-gib"]
+disk = { type = "nvme" }
+measure = "size"
+unit = "GiB"
+[resources."example.com/pci"]
+pci = {}
+"""
+SYS = ("block", "bus", "class", "dev", "devices")
+COUNT = "#!/bin/sh\necho 5\n"
+TAP = """
+import fcntl, signal, struct, sys
+tun = open("/dev/net/tun", "r+b", 0)
+fcntl.ioctl(tun, 0x400454CA, struct.pack("16sH22x", sys.argv[1].encode(), 0x1002))
+signal.pause()
+"""
+MOST_RESIDENT = 20 * 1024  # KiB; it was 15 MiB
+
+# Each must fail in the sandbox, and does no harm if it does not.
+DENIED = {
+    "sys": "find /sys -writable -not -name memory.pressure | grep . || exit 1",
+    "a device of sys": ": >>/sys/kernel/uevent_seqnum",
+    "a sysctl": ": >>/proc/sys/kernel/hostname",
+    "cgroups": "mkdir /sys/fs/cgroup/capacityd-was-here",
+    "etc": ": >>/etc/capacityd/capacityd.toml",
+    "usr": ": >>/usr/share/capacityd/farewell.py",
+    "var": ": >/var/lib/x",
+    "home": "test -w /home",
+    "root's home": "test -e /root/.secret",
+    "devices": "mknod /run/capacityd/x c 1 3",
+    "a disk": "ls /dev/[sv]d* /dev/nvme*",
+    "a mount": "mount -t tmpfs tmpfs /run/capacityd",
+    "a namespace": "unshare --user true",
+    "the host's name": "hostname x",
+    "the clock": "date -s @0",
+    "owners": "touch /run/capacityd/x && chown daemon /run/capacityd/x",
+    "setuid": "touch /run/capacityd/x && chmod u+s /run/capacityd/x",
+    "priorities": "nice -n -5 true 2>&1 | grep -q . && exit 1",
+    "packets": "python3 -Ic 'import socket; socket.socket(socket.AF_PACKET, socket.SOCK_RAW)'",
+    "written code": "python3 -Ic 'import mmap; mmap.mmap(-1, 4096, prot=7)'",
+    "capabilities": "grep -q 'CapBnd:.*[1-9a-f]' /proc/self/status",
+}
+
+
+@pytest.fixture(scope="module")
+def served(release: str, packages: Packages) -> Iterator[Machine]:
+    """A machine with the service running on what this machine has."""
+    with machine(release) as running:
+        running.install(packages.current)
+        running.write("/srv/seats", "7\n")
+        running.write("/root/.secret", "x")
+        running.write("/usr/local/bin/count", COUNT, "755")
+        switch_on(running, CONFIG)
+        yield running
+        assert "Traceback" not in running.journal()
+
+
+def by_hand(machine: Machine) -> dict[str, Any]:
+    """What a probe outside the sandbox reads."""
+    found = json.loads(machine.run("capacityd", "probe", "--json", status=None).stdout)["resources"]
+    return {r["name"]: r["quantity"] if r["outcome"] == "quantity" else r["outcome"] for r in found}
+
+
+def test_score(served: Machine) -> None:
+    """With either identity; what the running unit has, not what its file says."""
+    assert score(served) <= 1.5
+    drop_in(served, "own-identity", (ROOT / "packaging/kubernetes/own-identity.conf").read_text())
+    assert score(served) <= 1.5
+    served.run("rm", f"/etc/systemd/system/{UNIT}.d/own-identity.conf")
+    served.run("systemctl", "daemon-reload")
+
+
+def score(machine: Machine) -> float:
+    said = machine.run("systemd-analyze", "security", "--no-pager", UNIT, status=None).stdout
+    found = re.search(r"Overall exposure level for \S+: ([\d.]+)", said)
+    assert found, said
+    return float(found[1])
+
+
+@contextmanager
+def tap(machine: Machine, name: str) -> Iterator[None]:
+    """A NIC with a carrier and a speed, as long as somebody has it open."""
+    machine.run("systemd-run", f"--unit={name}", "/usr/bin/python3", "-Ic", TAP, name)
+    machine.run("udevadm", "wait", f"/sys/class/net/{name}")
+    machine.run("ip", "link", "set", name, "up")
+    try:
+        yield
+    finally:
+        machine.run("systemctl", "stop", name)
+
+
+def test_every_detector_reads_what_it_reads_outside(served: Machine) -> None:
+    with tap(served, "tap7"):
+        expected = by_hand(served)
+        assert expected["example.com/taps"] == 1
+        assert "unknown" not in expected.values(), expected
+        served.wait_for_readings(expected)
+        wait_until(lambda: published(served, "example.com/programs") == "5", 20, "it has published")
+
+
+def test_every_detector_on_a_recorded_machine(served: Machine, tmp_path: Path) -> None:
+    """Hardware that this machine lacks: another one's /sys in place of its own."""
+    recording = json.loads((ROOT / "docs/tour/machine.json").read_text())
+    write_tree({**recording, "errors": {}}, str(tmp_path))
+    served.unpack(tmp_path, "/srv/machine")
+    served.write("/srv/recorded.toml", RECORDED)
+    said = served.sandboxed(
+        "capacityd",
+        "probe",
+        "--json",
+        "--config=/srv/recorded.toml",
+        options=[f"--property=BindReadOnlyPaths=/srv/machine/sys/{name}:/sys/{name}" for name in SYS],
+    )
+    found = {r["name"]: r["quantity"] for r in json.loads(said)["resources"]}
+    assert found == {
+        "example.com/dongle": 4,
+        "example.com/nics": 2,
+        "example.com/nvme-gib": 1788,
+        "example.com/pci": 2,
+    }
+
+
+def test_denied(served: Machine) -> None:
+    """All at once, by a program that the service itself starts."""
+    tries = "".join(
+        f"if ({script}) >/dev/null 2>&1; then echo {number} >>/run/capacityd/done; fi\n"
+        for number, script in enumerate(DENIED.values())
+    )
+    served.write("/usr/local/bin/count", f"#!/bin/sh\n: >/run/capacityd/done\n{tries}echo 6\n", "755")
+    served.run("systemctl", "reload", UNIT)
+    served.wait_for_readings({"example.com/programs": 6})
+    done = served.out("cat", "/run/capacityd/done").split()
+    served.write("/usr/local/bin/count", COUNT, "755")
+    assert [list(DENIED)[int(number)] for number in done] == []
+
+
+def test_these_would_work_outside(served: Machine) -> None:
+    """So that what is denied is not denied by a mistake of the test."""
+    for what in ("root's home", "etc", "a sysctl", "packets", "written code", "capabilities", "sys"):
+        assert served.run("sh", "-c", DENIED[what], status=None).returncode == 0, what
+
+
+def test_a_program_that_needs_more_says_so(served: Machine) -> None:
+    served.write("/usr/local/bin/count", "#!/bin/sh\nset -e\nchown daemon /run/capacityd/lock\necho 1\n", "755")
+    served.run("systemctl", "reload", UNIT)
+    served.wait_for_readings({"example.com/programs": "unknown"})
+    (note,) = (r["note"] for r in served.status()["resources"] if r["name"] == "example.com/programs")
+    assert "ended with status 1" in note
+    assert "Operation not permitted" in note
+    served.write("/usr/local/bin/count", COUNT, "755")
+
+
+def test_it_hears_files(served: Machine) -> None:
+    for seats in (9, 11):
+        served.write("/srv/seats", f"{seats}\n")
+        served.wait_for_readings({"example.com/seats": seats})
+    assert "file" in served.status()["reasons"]
+
+
+def test_it_hears_links(served: Machine) -> None:
+    served.wait_for_readings({"example.com/taps": "absent"})
+    with tap(served, "tap8"):
+        served.wait_for_readings(
+            {"example.com/taps": 1, "example.com/tap-mbps": by_hand(served)["example.com/tap-mbps"]}
+        )
+    served.wait_for_readings({"example.com/taps": "absent"})
+    assert served.status()["deaf"] == []
+
+
+def test_it_hears_udev(served: Machine) -> None:
+    looked = settled(served)
+    device = served.out("sh", "-c", "for d in /sys/bus/pci/devices/* /sys/block/*; do echo $d; break; done")
+    # The kernel's event goes through the machine's own udevd: only its word counts for the service.
+    served.run("udevadm", "trigger", "--action=change", "--settle", device)
+    wait_until(lambda: served.status()["looked"] > looked, 20, f"it has looked after an event of {device}")
+    assert served.status()["reasons"] == ["hardware"]
+
+
+def settled(machine: Machine) -> float:
+    """When it looked last, with nothing left that it has heard."""
+    machine.run("udevadm", "settle")
+    machine.write("/srv/seats", "12\n")
+    machine.wait_for_readings({"example.com/seats": 12})
+    return float(machine.status()["looked"])
+
+
+def test_it_stays_small(served: Machine) -> None:
+    said = served.out("cat", f"/proc/{served.main_pid}/status")
+    resident = int(next(line.split()[1] for line in said.splitlines() if line.startswith("VmRSS:")))
+    assert resident <= MOST_RESIDENT
+
+
+def test_a_watchdog_and_a_crash(served: Machine) -> None:
+    """It comes back from whatever ends it, without a word lost: the folder in /run stays over a restart."""
+    assert served.shown("WatchdogUSec") == "3min"
+    before = served.main_pid
+    served.run("systemctl", "kill", "--kill-whom=main", "--signal=KILL", UNIT)
+    wait_until(lambda: served.active == "active" and served.main_pid not in (before, "0"), 30, "it is up again")
+    assert published(served, "example.com/static") == "3"
+    served.run("systemctl", "stop", UNIT)
+    assert not served.exists("/run/capacityd")

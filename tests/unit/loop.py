@@ -1,0 +1,234 @@
+"""The service's loop as a model: the real schedule and the real look, with calls for children and a number for time.
+
+Every write to the Node is checked as it happens: what it touches, how it is guarded, how often and how late it comes.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from capacityd.capacity import ANNOTATION, CONDITION, Event, NodeState
+from capacityd.errors import NodeDenied, NodeMissing, NodeUnreachable
+from capacityd.look import BURST, OFTEN, Circumstances, Look, Memory, look
+from capacityd.model import Quantity, Reading, Unknown
+from capacityd.node.file import patched
+from capacityd.node.state import node_state
+from capacityd.quantity import whole_quantity
+from capacityd.schedule import Schedule
+from tests.unit.world import NAMES, World, record_of
+
+
+class KilledError(Exception):
+    """The child is gone."""
+
+
+class Loop:
+    """The service. fault: what the API server does to requests; kill: at which point the next look is killed."""
+
+    def __init__(self, world: World, seed: int) -> None:
+        self.world = world
+        self.fault = ""
+        self.lost = 0  # so many answers to writes are lost
+        self.kill = ""
+        self.slow: frozenset[str] = frozenset()  # names whose detectors are slow, so that a look has two parts
+        self.between: list[Callable[[], None]] = []  # what others do between our GET and our PATCH
+        self.asked: list[set[str]] = []  # the reasons for which the Node was read, each time
+        self.writes = 0
+        self.reasons: set[str] = set()
+        self._uniform = random.Random(seed).uniform
+        self._memory = Memory()
+        self._remembered: dict[str, list[float]] = {}  # name -> when writes were that the service knows of
+        self._unremembered: list[str] = []
+        self._lower: dict[str, float] = {}  # name -> since when every look has seen it lower
+        self._seen: tuple[Mapping[str, Reading], frozenset[str] | None] = ({}, None)
+        self.start(memory_lost=True)
+
+    def start(self, memory_lost: bool) -> None:
+        """The service starts, or starts again."""
+        if memory_lost:
+            self._memory = Memory()
+            self._remembered, self._lower = {}, {}
+        self._schedule = Schedule(self.world.monotonic(), self._uniform)
+        self.world.hear = lambda reasons: self._schedule.hear(reasons, self.world.monotonic())
+
+    def run(self, seconds: float) -> None:
+        """Time passes for the service, too."""
+        world = self.world
+        end = world.uptime + seconds
+        while True:
+            wakes = self._schedule.wakes_at() + world.suspended
+            at = min(wakes, world.next())
+            if at > end:
+                break
+            world.move(max(at, world.uptime))
+            if reasons := self._schedule.take(world.monotonic()):
+                self._look(reasons)
+                world.move(world.uptime + 0.1)
+            elif wakes <= world.uptime:
+                world.move(world.uptime + 0.001)
+        world.move(end)
+
+    def _look(self, reasons: set[str]) -> None:
+        world = self.world
+        readings, plugins = world.probe(), world.device_plugins()
+        self.reasons = reasons
+        self._seen = readings, plugins
+        self._note_lower(readings)
+        self._unremembered = []
+        here = Circumstances(world.now(), world.uptime, plugins, world.socket)
+        try:
+            self._die("before")
+            if pending := self.slow & readings.keys():
+                early = {name: Unknown("slow") if name in pending else reading for name, reading in readings.items()}
+                self._seen = early, plugins
+                found = look(world.config, early, reasons, self._memory, here, lambda: _ModelNode(self), pending)
+                self._die("unkept")
+                self._memory = found.memory
+                self._remember(found)
+                self._seen = readings, plugins
+                reasons = reasons if found.failed else {"due"}
+                self.reasons = reasons
+            found = look(world.config, readings, reasons, self._memory, here, lambda: _ModelNode(self))
+            self._die("unkept")
+        except KilledError:
+            self._schedule.failed(world.monotonic(), None)
+            return
+        finally:
+            self.between.clear()
+        self._memory = found.memory
+        self._remember(found)
+        if found.failed:
+            self._schedule.failed(world.monotonic(), found.retry_after)
+        else:
+            self._schedule.succeeded(world.monotonic(), found.again_in)
+
+    def _remember(self, found: Look) -> None:
+        """A write whose answer was lost is not known to the service; any other counts."""
+        for name in [] if found.failed else self._unremembered:
+            recent = [at for at in self._remembered.get(name, []) if at > self.world.uptime - OFTEN]
+            self._remembered[name] = [*recent, self.world.uptime]
+            assert len(recent) < BURST, f"{name} was written more than {BURST} times within {OFTEN} s"
+        self._unremembered = []
+
+    def _die(self, point: str) -> None:
+        if self.kill == point:
+            self.kill = ""
+            raise KilledError
+
+    def _note_lower(self, readings: Mapping[str, Reading]) -> None:
+        record, capacity = self.world.record(), self.world.capacity
+        lower: dict[str, float] = {}
+        for name in NAMES:
+            reading = readings.get(name)
+            if isinstance(reading, Quantity):
+                before = record[name] if name in record else whole_quantity(capacity.get(name, "0")) or 0
+                if reading.value >= before:
+                    continue
+            elif isinstance(reading, Unknown):
+                continue
+            lower[name] = self._lower.get(name, self.world.uptime)
+        self._lower = lower
+
+    def check(self, before: dict[str, Any], after: dict[str, Any], patch: Sequence[Mapping[str, object]]) -> None:
+        """What must hold of a write of ours."""
+        assert not self.world.config.settings.observe
+        _check_guards(patch)
+        _check_rest(before, after)
+        readings, plugins = self._seen
+        old, new = before["status"]["capacity"], after["status"]["capacity"]
+        record, record_after = record_of(before), record_of(after)
+        adopted = {r.name for r in self.world.config.resources if r.adopt} if plugins is not None else set()
+        for name in old.keys() | new.keys():
+            if old.get(name) == new.get(name):
+                continue
+            assert name in NAMES, f"{name} is no extended resource of ours"
+            assert name not in (plugins or ()), f"{name} is a device plugin's"
+            reading = readings.get(name)
+            assert name in record or (isinstance(reading, Quantity) and (name not in old or name in adopted))
+            if name not in new:
+                assert whole_quantity(old[name]) in (record[name], 0), f"{name}: another's value was removed"
+            if isinstance(reading, Unknown):
+                lost = name not in old or (whole_quantity(old[name]) == 0 < record[name])
+                assert lost, f"{name}: unknown was published as less"
+                assert new[name] == str(record[name])
+            assert new.get(name) == (str(record_after[name]) if name in record_after else None)
+            self._check_lower(name, old.get(name), new.get(name), record.get(name))
+            self._unremembered.append(name)
+            self.world.strangers.discard(name)
+        for name, number in record_after.items():
+            if record.get(name) != number:
+                assert whole_quantity(new.get(name, "")) == number, f"{name}: the record says what capacity does not"
+
+    def _check_lower(self, name: str, old: str | None, new: str | None, recorded: int | None) -> None:
+        if old is None or self.world.tampered:
+            return
+        less = whole_quantity(new or "0") or 0
+        if less < (whole_quantity(old) or 0) and (recorded is None or less < recorded or new is None):
+            settings = self.world.config.settings
+            assert self.world.uptime - self._lower[name] >= settings.lower_after - 0.01, f"{name} was lowered early"
+
+
+class _ModelNode:
+    """The Node, as the API server gives and takes it."""
+
+    name = "n1"
+
+    def __init__(self, loop: Loop) -> None:
+        self._loop = loop
+
+    def read(self) -> NodeState:
+        self._loop.asked.append(self._loop.reasons)
+        return node_state(self._node())
+
+    def write(self, patch: Sequence[Mapping[str, object]]) -> NodeState:
+        loop = self._loop
+        loop.writes += 1
+        if loop.between:
+            loop.between.pop(0)()
+        before = self._node()
+        loop._die("unsent")
+        after = patched(before, patch)
+        loop.check(before, after, patch)
+        loop.world.node = after
+        loop._die("unanswered")
+        if loop.lost:
+            loop.lost -= 1
+            raise NodeUnreachable("the answer was lost")
+        return node_state(after)
+
+    def report(self, event: Event, state: NodeState) -> None:
+        if len(event.message) % 7 == 0:
+            raise NodeUnreachable("no Events today")
+
+    def _node(self) -> dict[str, Any]:
+        fault = self._loop.fault
+        if fault == "unreachable":
+            raise NodeUnreachable("nobody there")
+        if fault == "busy":
+            raise NodeUnreachable("later", retry_after=20.0)
+        if fault == "denied":
+            raise NodeDenied("who are you?")
+        if self._loop.world.node is None:
+            raise NodeMissing("no such Node")
+        return self._loop.world.node
+
+
+def _check_guards(patch: Sequence[Mapping[str, object]]) -> None:
+    tested = {o["path"] for o in patch if o["op"] == "test"}
+    assert patch[0]["path"] == "/metadata/uid"
+    for operation in patch:
+        assert operation["path"] in tested or operation["path"] == "/status/conditions/-"
+
+
+def _check_rest(before: dict[str, Any], after: dict[str, Any]) -> None:
+    """Only capacity, our annotation and our condition may differ."""
+
+    def rest(node: dict[str, Any]) -> object:
+        annotations = {k: v for k, v in node["metadata"]["annotations"].items() if k != ANNOTATION}
+        status = {k: v for k, v in node["status"].items() if k != "capacity"}
+        status["conditions"] = [c for c in status["conditions"] if c["type"] != CONDITION]
+        return {**node, "metadata": {**node["metadata"], "annotations": annotations}, "status": status}
+
+    assert rest(before) == rest(after)

@@ -1,0 +1,221 @@
+"""Applying a plan: what is tried again and for how long, and what Events say. No time passes here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import SimpleNamespace
+
+import pytest
+
+from capacityd.apply import TRIES, apply, events
+from capacityd.capacity import Change, Event, NodeState, Plan
+from capacityd.errors import NodeConflict, NodeDenied, NodeError, NodeRejected, NodeUnreachable
+from capacityd.node.state import node_state
+from tests.unit.nodes import node
+
+STATE = node_state(node())
+PATCH: tuple[Mapping[str, object], ...] = ({"op": "add", "path": "/status/capacity/x", "value": "1"},)
+TOLD = 1_024
+"""The most bytes that the API server takes as an Event's message."""
+
+
+class FaultyNode:
+    """A Node that fails as listed, one error for each request in turn, and then works. None: this one works."""
+
+    name = "n1"
+
+    def __init__(self, *errors: NodeError | None, telling: NodeError | None = None) -> None:
+        self.errors = list(errors)
+        self.telling = telling
+        self.reads = self.writes = 0
+        self.told: list[Event] = []
+
+    def read(self) -> NodeState:
+        self.reads += 1
+        self._fail()
+        return STATE
+
+    def write(self, patch: Sequence[Mapping[str, object]]) -> NodeState:
+        self.writes += 1
+        self._fail()
+        return STATE
+
+    def report(self, event: Event, state: NodeState) -> None:
+        self.told.append(event)
+        if self.telling:
+            raise self.telling
+
+    def _fail(self) -> None:
+        if self.errors and (error := self.errors.pop(0)):
+            raise error
+
+
+class Clock:
+    """Time as apply has it."""
+
+    def __init__(self) -> None:
+        self.now = 1_000.0
+        self.slept: list[float] = []
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        self.now += seconds
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """The longest pauses that could be drawn."""
+    found = Clock()
+    monkeypatch.setattr("capacityd.apply.time", found)
+    monkeypatch.setattr("capacityd.apply.random", SimpleNamespace(uniform=lambda _, most: most))
+    return found
+
+
+def plan(*changes: Change, newly: tuple[str, ...] = (), patch: Sequence[Mapping[str, object]] = PATCH) -> Plan:
+    return Plan("n1", changes, tuple(patch), {}, newly_refused=newly)
+
+
+def a_plan(_: NodeState) -> Plan:
+    return plan(Change("example.com/a", "set", "3", "4", "the hardware changed"))
+
+
+def test_what_works_is_done_once(clock: Clock) -> None:
+    node = FaultyNode()
+    outcome = apply(node, a_plan, patience=0.0)
+    assert (outcome.applied, outcome.warnings, node.reads, node.writes, len(node.told)) == (True, (), 1, 1, 1)
+    assert clock.slept == []
+
+
+def test_nothing_to_do_is_not_written_nor_told(clock: Clock) -> None:
+    node = FaultyNode()
+    outcome = apply(node, lambda _: plan(Change("example.com/a", "keep", "4", "4", ""), patch=()), patience=0.0)
+    assert (outcome.applied, node.reads, node.writes, node.told) == (False, 1, 0, [])
+
+
+def test_a_conflict_is_planned_anew(clock: Clock) -> None:
+    node = FaultyNode(None, NodeConflict("no"), None, NodeConflict("no"))
+    planned: list[NodeState] = []
+    outcome = apply(node, lambda state: (planned.append(state), a_plan(state))[1], patience=0.0)
+    assert outcome.applied
+    assert (node.reads, node.writes, len(planned), len(node.told)) == (3, 3, 3, 1)
+    assert len(clock.slept) == 2
+
+
+def test_conflicts_come_to_an_end(clock: Clock) -> None:
+    node = FaultyNode(*[None, NodeConflict("the Node is not as it was")] * 50)
+    with pytest.raises(NodeConflict, match=f"not as it was; tried {TRIES} times"):
+        apply(node, a_plan, patience=600.0)
+    assert (node.reads, node.writes) == (TRIES, TRIES)
+    assert len(clock.slept) == TRIES - 1
+    assert sum(clock.slept) < 5
+
+
+@pytest.mark.parametrize("error", [NodeDenied("no"), NodeRejected("nonsense"), NodeError("what?")])
+def test_what_cannot_heal_is_not_tried_again(clock: Clock, error: NodeError) -> None:
+    node = FaultyNode(error)
+    with pytest.raises(type(error)):
+        apply(node, a_plan, patience=600.0)
+    assert (node.reads, clock.slept) == (1, [])
+
+
+def test_without_patience_an_unreachable_server_is_told_at_once(clock: Clock) -> None:
+    node = FaultyNode(NodeUnreachable("nobody there"))
+    with pytest.raises(NodeUnreachable):
+        apply(node, a_plan, patience=0.0)
+    assert (node.reads, clock.slept) == (1, [])
+
+
+def test_with_patience_it_is_tried_until_that_ends(clock: Clock) -> None:
+    node = FaultyNode(*[NodeUnreachable("nobody there")] * 1_000)
+    with pytest.raises(NodeUnreachable):
+        apply(node, a_plan, patience=60.0)
+    assert clock.slept[:3] == [2, 4, 5]
+    assert 50 < sum(clock.slept) <= 60
+    assert node.reads == len(clock.slept) + 1
+
+
+def test_an_answer_that_was_lost_is_looked_for(clock: Clock) -> None:
+    node = FaultyNode(None, NodeUnreachable("the answer was lost"))
+    assert apply(node, a_plan, patience=60.0).applied
+    assert (node.reads, node.writes) == (2, 2)
+
+
+def test_the_server_says_how_long_to_wait(clock: Clock) -> None:
+    node = FaultyNode(NodeUnreachable("later", retry_after=7.0), NodeUnreachable("now", retry_after=0.0))
+    assert apply(node, a_plan, patience=60.0).applied
+    assert clock.slept == [7.0, 0.0]
+
+
+def test_a_wait_that_is_longer_than_the_patience_is_not_begun(clock: Clock) -> None:
+    node = FaultyNode(NodeUnreachable("later", retry_after=61.0))
+    with pytest.raises(NodeUnreachable) as raised:
+        apply(node, a_plan, patience=60.0)
+    assert (raised.value.retry_after, clock.slept) == (61.0, [])
+
+
+def test_an_event_that_fails_is_a_warning(clock: Clock) -> None:
+    node = FaultyNode(telling=NodeDenied("events: forbidden"))
+    outcome = apply(node, a_plan, patience=0.0)
+    assert outcome.applied
+    assert outcome.warnings == ("the Event could not be written: events: forbidden",)
+    assert (node.reads, node.writes) == (1, 1)
+
+
+CASES: list[tuple[Change, str, str]] = [
+    (
+        Change("example.com/a", "set", "3", "4", "the hardware changed"),
+        "Normal CapacityChanged",
+        "example.com/a: 3 → 4 (the hardware changed)",
+    ),
+    (Change("example.com/a", "set", None, "0", "found"), "Normal CapacityChanged", "example.com/a: none → 0 (found)"),
+    (
+        Change("example.com/a", "remove", "4", None, "none of 3 usb devices matches"),
+        "Normal CapacityChanged",
+        "example.com/a: 4 → none (none of 3 usb devices matches)",
+    ),
+    (
+        Change("example.com/a", "refuse", "9", "9", "a device plugin has this name"),
+        "Warning CapacityRefused",
+        "example.com/a: a device plugin has this name",
+    ),
+]
+
+
+@pytest.mark.parametrize(("change", "kind", "message"), CASES)
+def test_what_an_event_says(change: Change, kind: str, message: str) -> None:
+    newly = (change.name,) if change.action == "refuse" else ()
+    (event,) = events(plan(change, newly=newly))
+    assert (f"{event.type} {event.reason}", event.message) == (kind, message)
+
+
+@pytest.mark.parametrize("action", ["keep", "hold", "refuse"])
+def test_what_is_no_news_has_no_event(action: str) -> None:
+    assert events(plan(Change("example.com/a", action, "4", "4", "so it is"))) == []
+
+
+def test_what_is_not_written_has_no_event() -> None:
+    assert events(plan(Change("example.com/a", "refuse", "9", "9", "why"), newly=("example.com/a",), patch=())) == []
+
+
+def test_one_event_tells_all_changes_of_a_write_and_one_all_refusals() -> None:
+    changed = [Change(f"example.com/{n}", "set", "1", "2", "more") for n in "ab"]
+    refused = [Change(f"example.com/{n}", "refuse", "1", "1", "theirs") for n in "cd"]
+    found = events(plan(*changed, *refused, newly=("example.com/c", "example.com/d")))
+    assert [event.message for event in found] == [
+        "example.com/a: 1 → 2 (more); example.com/b: 1 → 2 (more)",
+        "example.com/c: theirs; example.com/d: theirs",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("count", "reason"), [(200, "found"), (2, "x" * 600), (1, "x" * 5_000), (3, "x" * 970), (9, "→" * 100)]
+)
+def test_a_long_event_is_cut_and_says_so(count: int, reason: str) -> None:
+    (event,) = events(plan(*[Change(f"example.com/r{n:03}", "set", None, "1", reason) for n in range(count)]))
+    assert len(event.message.encode()) <= TOLD
+    assert event.message.startswith("example.com/r000: none → 1")
+    told = event.message.count("example.com/r")
+    assert event.message.endswith(f"; and {count - told} more") or count == 1

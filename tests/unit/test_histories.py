@@ -1,0 +1,238 @@
+"""Thousands of random histories of the service, its Node and all who disturb them: it converges, and does no harm.
+
+What must hold of each single write is in loop.py; here is what must hold in the end.
+"""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
+
+from capacityd.capacity import CONDITION
+from capacityd.model import Absent, Quantity, Unknown
+from capacityd.quantity import whole_quantity
+from capacityd.schedule import RECHECK
+from tests.unit.loop import Loop
+from tests.unit.world import NAMES, OURS, THEIRS, World, configuration
+
+pauses = st.sampled_from([0.0, 0.3, 2.0, 6.0, 15.0, 70.0, 200.0])
+names = st.sampled_from(NAMES)
+some_names = st.frozensets(names)
+readings = st.sampled_from([Quantity(n) for n in range(5)] + [Absent("none"), Unknown("busy")] * 2)
+values = st.sampled_from([None, "0", "1", "2", "3", "4", "1500m", "1k"])
+records = st.one_of(
+    st.sampled_from([None, "", "garbage", "[]", '{"cpu": 8}', '{"example.com/a": "2"}', '{"a/b/c": 1}']),
+    st.dictionaries(st.sampled_from([*NAMES, *THEIRS]), st.integers(0, 4)).map(json.dumps),
+)
+
+
+class Histories(RuleBasedStateMachine):
+    """One history: every rule is a disturbance, and some time in which the service runs."""
+
+    @initialize(seed=st.integers(0, 2**16), registered=st.booleans(), theirs=values, pause=pauses)
+    def begin(self, seed: int, registered: bool, theirs: str | None, pause: float) -> None:
+        self.world = World()
+        if registered:
+            self.world.start_kubelet(False, 0.0)
+            self.world.move(self.world.uptime)
+            self.world.write(THEIRS[0], theirs)
+        self.loop = Loop(self.world, seed)
+        self.loop.run(pause)
+
+    @rule()
+    def nothing_happens(self) -> None:
+        self.loop.run(200.0 if self.loop.fault else 2.0 * RECHECK)
+
+    @rule(name=names, reading=readings, heard=st.sampled_from(["hardware", "file", ""]), pause=pauses)
+    def hardware_changes(self, name: str, reading: Quantity | Absent | Unknown, heard: str, pause: float) -> None:
+        self.world.machine[name] = reading
+        if heard:
+            self.world.hear({heard})
+        self.loop.run(pause)
+
+    @rule(slow=some_names, pause=pauses)
+    def detectors_are_slow(self, slow: frozenset[str], pause: float) -> None:
+        self.loop.slow = slow
+        self.loop.run(pause)
+
+    @rule(name=names, flips=st.lists(readings, min_size=2, max_size=8), pause=st.sampled_from([0.1, 1.5, 12.0]))
+    def hardware_flaps(self, name: str, flips: list[Quantity | Absent | Unknown], pause: float) -> None:
+        for reading in flips:
+            self.hardware_changes(name, reading, "hardware", pause)
+
+    @rule(name=st.sampled_from([*NAMES, *THEIRS]), value=values, between=st.booleans(), pause=pauses)
+    def another_writes(self, name: str, value: str | None, between: bool, pause: float) -> None:
+        self._others(lambda: self.world.write(name, value), between, pause)
+
+    @rule(text=records, between=st.booleans(), pause=pauses)
+    def another_writes_the_record(self, text: str | None, between: bool, pause: float) -> None:
+        self._others(lambda: self.world.annotate(text), between, pause)
+
+    @rule(how=st.sampled_from(["front", "change", "remove"]), between=st.booleans(), pause=pauses)
+    def another_writes_conditions(self, how: str, between: bool, pause: float) -> None:
+        self._others(lambda: self.world.disturb_conditions(how), between, pause)
+
+    @rule(between=st.booleans(), pause=pauses)
+    def the_node_is_deleted(self, between: bool, pause: float) -> None:
+        self._others(self.world.delete, between, pause)
+
+    @rule(zeroes=st.booleans(), delay=st.sampled_from([0.0, 0.4, 20.0]), pause=pauses)
+    def the_kubelet_restarts(self, zeroes: bool, delay: float, pause: float) -> None:
+        self.world.start_kubelet(zeroes, delay)
+        self.loop.run(pause)
+
+    @rule(name=names, count=st.integers(0, 4), between=st.booleans(), pause=pauses)
+    def a_device_plugin_comes(self, name: str, count: int, between: bool, pause: float) -> None:
+        self._others(lambda: self.world.plugin_comes(name, count), between, pause)
+
+    @rule(name=names, pause=pauses)
+    def a_device_plugin_leaves(self, name: str, pause: float) -> None:
+        self.world.plugin_leaves(name)
+        self.loop.run(pause)
+
+    @rule(readable=st.booleans(), pause=pauses)
+    def the_checkpoint_changes(self, readable: bool, pause: float) -> None:
+        self.world.checkpoint_readable = readable
+        self.world.hear({"kubelet"})
+        self.loop.run(pause)
+
+    @rule(fault=st.sampled_from(["", "", "unreachable", "busy", "denied"]), lost=st.integers(0, 2), pause=pauses)
+    def the_api_server_fails(self, fault: str, lost: int, pause: float) -> None:
+        self.loop.fault, self.loop.lost = fault, lost
+        self.loop.run(pause)
+
+    @rule(point=st.sampled_from(["before", "unsent", "unanswered", "unkept"]), pause=pauses)
+    def a_child_is_killed(self, point: str, pause: float) -> None:
+        self.loop.kill = point
+        self.loop.run(pause)
+
+    @rule(
+        names=some_names,
+        adopt=some_names,
+        broken=some_names,
+        complete=st.booleans(),
+        observe=st.sampled_from([False, False, False, True]),
+        condition=st.sampled_from([True, True, False]),
+        pause=pauses,
+    )
+    def the_configuration_changes(
+        self,
+        names: frozenset[str],
+        adopt: frozenset[str],
+        broken: frozenset[str],
+        complete: bool,
+        observe: bool,
+        condition: bool,
+        pause: float,
+    ) -> None:
+        self.world.config = configuration(names, adopt, broken, complete, observe, condition)
+        self.world.hear({"config"})
+        self.loop.run(pause)
+
+    @rule(seconds=st.sampled_from([-3600.0, -10.0, 10.0, 100_000.0]), pause=pauses)
+    def the_clock_jumps(self, seconds: float, pause: float) -> None:
+        self.world.clock += seconds
+        self.loop.run(pause)
+
+    @rule(memory_lost=st.booleans(), pause=pauses)
+    def the_service_restarts(self, memory_lost: bool, pause: float) -> None:
+        self.loop.start(memory_lost)
+        self.loop.run(pause)
+
+    @rule(zeroes=st.booleans(), delay=st.sampled_from([0.4, 20.0]), pause=pauses)
+    def the_machine_reboots(self, zeroes: bool, delay: float, pause: float) -> None:
+        self.world.reboot()
+        self.loop.start(memory_lost=True)
+        self.the_kubelet_restarts(zeroes, delay, pause)
+
+    @rule(seconds=st.sampled_from([30.0, 10_000.0]), pause=pauses)
+    def the_machine_sleeps(self, seconds: float, pause: float) -> None:
+        self.world.move(self.world.uptime + seconds)
+        self.world.suspended += seconds
+        self.world.hear({"resume"})
+        self.loop.run(pause)
+
+    def _others(self, act: object, between: bool, pause: float) -> None:
+        if between:
+            self.loop.between.append(act)  # type: ignore[arg-type]
+        else:
+            act()  # type: ignore[operator]
+        self.loop.run(pause)
+
+    def teardown(self) -> None:
+        if hasattr(self, "loop"):
+            self._calm()
+            self._check_end()
+            self._check_idle()
+
+    def _calm(self) -> None:
+        """The last disturbance is over, and as much time passes as three of the slow looks take."""
+        world, loop = self.world, self.loop
+        loop.fault, loop.lost, loop.kill, loop.between = "", 0, "", []
+        world.checkpoint_readable = True
+        if world.node is None or world.socket is None:
+            world.start_kubelet(False, 0.4)
+        loop.run(3.6 * RECHECK)
+
+    def _check_end(self) -> None:
+        world = self.world
+        config, record, capacity = world.config, world.record(), world.capacity
+        wanted = world.probe()
+        if config.settings.observe:
+            return
+        for name in NAMES:
+            reading, stored, recorded = wanted.get(name), capacity.get(name), record.get(name)
+            number = None if stored is None else whole_quantity(stored)
+            left = stored is None or name in world.strangers or world.tampered
+            adopted = any(r.name == name and r.adopt for r in config.resources)
+            if name in world.checkpoint:
+                assert recorded is None, f"{name} is a device plugin's"
+            elif isinstance(reading, Quantity):
+                refused = recorded is None and stored is not None and left and not adopted
+                assert refused or (number, recorded) == (reading.value, reading.value), f"{name} is not published"
+            elif isinstance(reading, Unknown):
+                assert recorded is None or (stored is not None and (number != 0 or recorded == 0)), f"{name} was lost"
+            elif isinstance(reading, Absent) or (config.complete and wanted):
+                assert recorded is None, f"{name} is still recorded"
+                assert left, f"{name} is still there"
+        assert world.node is not None
+        conditions = [c for c in world.node["status"]["conditions"] if c["type"] == CONDITION]
+        if config.settings.condition and wanted:
+            unknown = any(isinstance(r, Unknown) for r in wanted.values())
+            assert len(conditions) == 1
+            assert conditions[0]["status"] == "False" or (config.complete and not unknown)
+        elif not config.settings.condition:
+            assert not conditions
+
+    def _check_idle(self) -> None:
+        """One GET for each slow look, at most two with a slow detector, and no request for an event without a change."""
+        loop = self.loop
+        loop.asked, loop.writes = [], 0
+        loop.run(2.4 * RECHECK)
+        self.world.hear({"hardware", "file"})
+        loop.run(30.0)
+        assert loop.writes == 0
+        # A slow detector's name that is refused is asked about again once it is read.
+        slow = {"due"} if loop.slow else None
+        first = [reasons for reasons in loop.asked if reasons != slow]
+        assert 2 <= len(first) <= 4
+        assert all("recheck" in reasons for reasons in first)
+        assert len(loop.asked) <= 2 * len(first)
+
+
+def test_histories(monkeypatch: pytest.MonkeyPatch) -> None:
+    still = SimpleNamespace(monotonic=lambda: 0.0, sleep=lambda seconds: None)
+    monkeypatch.setattr("capacityd.apply.time", still)
+    examples = max(2_000, settings().max_examples)
+    how = settings(
+        max_examples=examples, stateful_step_count=20, deadline=None, suppress_health_check=list(HealthCheck)
+    )
+    run_state_machine_as_test(Histories, settings=how)
+
+
+assert set(OURS) < set(NAMES)

@@ -1,0 +1,339 @@
+"""One look: when the Node is asked at all, what is held back until when, and what is remembered."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Mapping, Sequence
+from itertools import pairwise
+
+import pytest
+
+from capacityd.capacity import Event, NodeState
+from capacityd.errors import NodeDenied, NodeError, NodeMissing, NodeUnreachable
+from capacityd.look import BURST, OFTEN, Circumstances, Look, Memory, look
+from capacityd.model import Absent, Config, Quantity, Reading, Resource, Settings, Unknown
+from capacityd.node import Node
+from capacityd.node.state import node_state
+from capacityd.schedule import BOOTING
+from tests.unit.nodes import apply_patch, node
+
+A, B = "example.com/a", "example.com/b"
+EPOCH = 1_700_000_000.0
+FOUR, ABSENT, UNKNOWN = Quantity(4), Absent("none"), Unknown("busy")
+LOCAL = ({"hardware"}, {"file"}, {"due"}, {"hardware", "file", "due"})
+ASKING = ({"boot"}, {"recheck"}, {"kubelet"}, {"retry"}, {"credentials"}, {"config"}, {"resume"}, {"hardware", "retry"})
+
+
+class MemoryNode:
+    """A Node in memory. lose: how many answers to writes get lost."""
+
+    name = "n1"
+
+    def __init__(self) -> None:
+        self.document = node()
+        self.writes = self.lose = 0
+
+    def read(self) -> NodeState:
+        return node_state(self.document)
+
+    def write(self, patch: Sequence[Mapping[str, object]]) -> NodeState:
+        self.document = apply_patch(self.document, patch)
+        self.writes += 1
+        if self.lose:
+            self.lose -= 1
+            raise NodeUnreachable("the answer was lost")
+        return self.read()
+
+    def report(self, event: Event, state: NodeState) -> None:
+        pass
+
+
+class Service:
+    """Looks one after another, and remembers between them what the last one said to."""
+
+    def __init__(self) -> None:
+        self.settings = Settings()
+        self.node = MemoryNode()
+        self.memory = Memory()
+        self.kubelet_began: float | None = None
+        self.error: NodeError | None = None
+        self.opened = 0
+        self.pending: Collection[str] = ()
+
+    def look(self, at: float, reasons: Collection[str] = ("boot",), **readings: Reading) -> Look:
+        """A look at that uptime; a and b are what was read."""
+        read: Mapping[str, Reading] = {f"example.com/{name}": reading for name, reading in readings.items()}
+        config = Config(resources=tuple(Resource(name, "static", ()) for name in read), settings=self.settings)
+        here = Circumstances(EPOCH + at, at, (), self.kubelet_began)
+        found = look(config, read, reasons, self.memory, here, self._open, self.pending)
+        self.memory = found.memory
+        return found
+
+    def _open(self) -> Node:
+        self.opened += 1
+        if self.error:
+            raise self.error
+        return self.node
+
+    def beat(self, seconds: float) -> None:
+        """The kubelet's heartbeat, so many seconds after EPOCH."""
+        stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(EPOCH + seconds))
+        (ready,) = (c for c in self.node.document["status"]["conditions"] if c["type"] == "Ready")
+        ready["lastHeartbeatTime"] = stamp
+
+    @property
+    def capacity(self) -> dict[str, str]:
+        found: dict[str, str] = self.node.document["status"]["capacity"]
+        return found
+
+
+@pytest.fixture
+def service() -> Service:
+    """One that has published a=4 at uptime 1000, and has nothing to do."""
+    found = Service()
+    assert found.look(1000.0, a=FOUR).again_in is None
+    assert found.capacity == {A: "4"}
+    found.opened = 0
+    return found
+
+
+@pytest.mark.parametrize("reasons", LOCAL)
+def test_the_same_readings_for_a_local_reason_ask_nobody(service: Service, reasons: set[str]) -> None:
+    found = service.look(1010.0, reasons, a=FOUR)
+    assert (service.opened, found.outcome, found.again_in, found.failed) == (0, None, None, False)
+
+
+@pytest.mark.parametrize("reasons", ASKING)
+def test_any_other_reason_asks_the_node(service: Service, reasons: set[str]) -> None:
+    service.capacity[A] = "0"
+    assert service.look(1010.0, reasons, a=FOUR).outcome is not None
+    assert (service.opened, service.capacity) == (1, {A: "4"})
+
+
+@pytest.mark.parametrize("reasons", LOCAL)
+def test_without_memory_the_node_is_asked(service: Service, reasons: set[str]) -> None:
+    service.memory = Memory()
+    service.look(1010.0, reasons, a=FOUR)
+    assert (service.opened, service.node.writes) == (1, 1)
+
+
+@pytest.mark.parametrize("reading", [Quantity(5), UNKNOWN])
+def test_more_and_unknown_are_told_at_once(service: Service, reading: Reading) -> None:
+    service.look(1010.0, {"hardware"}, a=reading)
+    assert service.opened == 1
+    assert service.capacity == {A: "5" if isinstance(reading, Quantity) else "4"}
+
+
+def test_a_new_resource_is_published_at_once(service: Service) -> None:
+    service.look(1010.0, {"config"}, a=FOUR, b=Quantity(2))
+    assert service.capacity == {A: "4", B: "2"}
+
+
+@pytest.mark.parametrize("less", [Quantity(3), Quantity(0), ABSENT])
+def test_less_is_held_back_and_comes_due(service: Service, less: Reading) -> None:
+    found = service.look(1010.0, {"hardware"}, a=less)
+    assert (service.opened, found.again_in, dict(found.held)) == (0, 10.0, {A: 10.0})
+    found = service.look(1014.0, {"hardware"}, a=less)
+    assert (service.opened, found.again_in) == (0, 6.0)
+    found = service.look(1020.0, {"due"}, a=less)
+    assert (service.opened, found.again_in) == (1, None)
+    assert service.capacity == ({} if less is ABSENT else {A: str(less.value)})  # type: ignore[union-attr]
+
+
+def test_less_is_held_back_also_when_the_node_is_asked(service: Service) -> None:
+    found = service.look(1010.0, {"recheck"}, a=Quantity(3))
+    assert (found.again_in, dict(found.held), service.capacity) == (10.0, {A: 10.0}, {A: "4"})
+    service.opened = 0
+    assert service.look(1015.0, {"hardware"}, a=Quantity(3)).again_in == 5.0
+    assert service.look(1016.0, {"hardware"}, a=FOUR).again_in is None
+    assert service.opened == 0
+
+
+def test_a_device_that_resets_costs_no_request(service: Service) -> None:
+    service.look(1010.0, {"hardware"}, a=ABSENT)
+    service.look(1015.0, {"hardware"}, a=FOUR)
+    found = service.look(1019.0, {"hardware"}, a=ABSENT)
+    assert (service.opened, found.again_in) == (0, 10.0), "it counts anew"
+    assert service.look(1021.0, {"hardware"}, a=FOUR).again_in is None
+    assert service.opened == 0
+
+
+def test_a_second_loss_is_held_back_as_long_as_the_first(service: Service) -> None:
+    service.look(1010.0, {"hardware"}, a=Quantity(3))
+    service.look(1020.0, {"due"}, a=Quantity(3))
+    assert service.capacity == {A: "3"}
+    for reasons in ({"hardware"}, {"recheck"}):
+        assert service.look(1021.0, reasons, a=Quantity(2)).again_in == 10.0
+        assert service.capacity == {A: "3"}
+
+
+def test_what_is_no_longer_configured_is_held_back_too(service: Service) -> None:
+    assert service.look(1010.0, {"config"}, b=ABSENT).again_in == 10.0
+    assert service.capacity == {A: "4"}
+    assert service.look(1015.0, {"hardware"}, b=ABSENT).again_in == 5.0
+    assert service.opened == 1
+    assert service.look(1020.0, {"due"}, b=ABSENT).again_in is None
+    assert service.capacity == {}
+
+
+@pytest.mark.parametrize(("uptime", "lower_after"), [(20.0, 60.0), (BOOTING - 1, 60.0), (BOOTING, 10.0)])
+def test_soon_after_boot_less_must_hold_longer(uptime: float, lower_after: float) -> None:
+    service = Service()
+    service.look(uptime, a=FOUR)
+    assert service.look(uptime, {"hardware"}, a=ABSENT).again_in == lower_after
+
+
+def test_a_raise_that_is_held_at_boot_waits_for_no_more_than_it_must(service: Service) -> None:
+    service = Service()
+    service.settings = Settings(lower_after_boot=900.0)
+    for number in range(BURST):
+        service.look(20.0 + number, {"hardware"}, a=Quantity(number))
+    assert service.look(30.0, {"recheck"}, a=Quantity(9)).again_in == 20.0 + BURST - 1 + OFTEN - 30.0
+
+
+def test_what_keeps_changing_is_written_once_a_minute(service: Service) -> None:
+    service = Service()
+    at = 1000.0
+    for number in range(BURST):
+        service.look(at + number, {"hardware"}, a=Quantity(number))
+    assert service.capacity == {A: str(BURST - 1)}
+    asked = service.opened
+    last = at + BURST - 1
+    found = service.look(last + 1, {"hardware"}, a=Quantity(50))
+    assert (found.again_in, service.opened) == (OFTEN - 1, asked)
+    found = service.look(last + 2, {"recheck"}, a=Quantity(51))
+    assert (found.again_in, service.capacity) == (OFTEN - 2, {A: str(BURST - 1)})
+    found = service.look(last + OFTEN, {"due"}, a=Quantity(51), b=Quantity(1))
+    assert (found.again_in, service.capacity) == (None, {A: "51", B: "1"})
+    assert service.look(last + OFTEN + 5, {"hardware"}, a=Quantity(52), b=Quantity(1)).again_in == OFTEN - 5
+    assert service.look(last + OFTEN + 5, {"hardware"}, a=Quantity(51), b=Quantity(2)).again_in is None, "b may change"
+
+
+def test_one_who_fights_is_answered_once_a_minute(service: Service) -> None:
+    written = []
+    for second in range(0, 600, 10):
+        service.capacity[A] = "7"
+        service.look(1300.0 + second, {"recheck"}, a=FOUR)
+        if service.capacity[A] == "4":
+            written.append(second)
+    gaps = [later - earlier for earlier, later in pairwise(written)]
+    assert len(written) <= 12
+    assert all(gap >= OFTEN for gap in gaps[1:])
+
+
+@pytest.mark.parametrize(
+    "error",
+    [NodeUnreachable("down", retry_after=7.0), NodeDenied("who?"), NodeMissing("no such Node"), NodeError("nonsense")],
+)
+def test_a_failure_is_told_and_keeps_the_memory(service: Service, error: NodeError) -> None:
+    before = service.memory
+    service.error = error
+    found = service.look(1010.0, {"recheck"}, a=Quantity(5))
+    assert (found.failed, found.trouble, found.memory, found.outcome) == (True, str(error), before, None)
+    assert found.retry_after == getattr(error, "retry_after", None)
+    service.error = None
+    service.look(1011.0, {"retry"}, a=Quantity(5))
+    assert service.capacity == {A: "5"}
+
+
+def test_a_write_whose_answer_is_lost_is_found_and_not_repeated(service: Service) -> None:
+    service.node.lose = 1
+    assert service.look(1010.0, {"hardware"}, a=Quantity(5)).failed
+    assert service.capacity == {A: "5"}
+    writes = service.node.writes
+    assert not service.look(1011.0, {"retry"}, a=Quantity(5)).failed
+    assert service.node.writes == writes
+
+
+def test_what_came_back_during_a_failure_is_held_back_anew(service: Service) -> None:
+    service.look(1010.0, {"recheck"}, a=Quantity(3))
+    service.node.lose = 1
+    assert service.look(1015.0, {"hardware"}, a=Quantity(5)).failed
+    assert service.look(1021.0, {"retry"}, a=Quantity(3)).again_in == 10.0
+    assert service.capacity == {A: "5"}
+
+
+@pytest.mark.parametrize("reasons", [{"due"}, {"recheck"}])
+def test_a_slow_detector_is_not_waited_for_and_forgets_nothing(service: Service, reasons: set[str]) -> None:
+    service.look(1010.0, {"hardware"}, a=Quantity(3), b=ABSENT)
+    service.pending = (A,)
+    service.look(1020.0, reasons, a=UNKNOWN, b=Quantity(1))
+    assert service.capacity == {A: "4", B: "1"}
+    assert [c["status"] for c in service.node.document["status"]["conditions"]] == ["True", "True"]
+    service.pending = ()
+    assert service.look(1020.5, {"due"}, a=Quantity(3), b=Quantity(1)).again_in is None
+    assert service.capacity == {A: "3", B: "1"}
+
+
+@pytest.mark.parametrize("value", ["9", None])
+def test_what_others_wrote_is_put_back_for_a_slow_detector_too(service: Service, value: str | None) -> None:
+    service.capacity[A] = value or "4"
+    if value is None:
+        service.node.document = node()
+    service.pending = (A,)
+    service.look(1020.0, {"recheck"}, a=UNKNOWN)
+    service.pending = ()
+    service.look(1025.0, {"due"}, a=FOUR)
+    assert service.capacity == {A: "4"}
+
+
+def test_a_kubelet_that_began_anew_is_watched_until_its_heartbeat_is_newer(service: Service) -> None:
+    service.beat(1000)
+    service.kubelet_began = EPOCH + 1010.7
+    at, pauses = 1012.0, []
+    for _ in range(6):
+        found = service.look(at, {"kubelet"} if at == 1012.0 else {"due"}, a=FOUR)
+        assert found.again_in is not None
+        pauses.append(found.again_in)
+        at += found.again_in
+    assert pauses == [1.0, 2.0, 4.0, 8.0, 8.0, 8.0]
+    service.look(at, {"hardware"}, a=FOUR)
+    assert service.opened == 7, "until then a local reason asks, too"
+    service.capacity[A] = "0"
+    service.beat(1011)
+    assert service.look(at + 1, {"due"}, a=FOUR).again_in is None
+    assert service.capacity == {A: "4"}
+    service.look(at + 2, {"hardware"}, a=FOUR)
+    assert service.opened == 8
+
+
+def test_a_heartbeat_that_never_comes_is_given_up_once(service: Service) -> None:
+    service.beat(1000)
+    service.kubelet_began = EPOCH + 5000.0
+    at = 1010.0
+    while (found := service.look(at, {"due"} if service.opened else {"kubelet"}, a=FOUR)).again_in:
+        at += found.again_in
+    assert 300 < at - 1010 < 400
+    asked = service.opened
+    assert service.look(at + 3600, {"recheck"}, a=FOUR).again_in is None
+    service.kubelet_began = EPOCH + 9000.0
+    assert service.look(at + 7200, {"kubelet"}, a=FOUR).again_in == 1.0, "another start is another matter"
+    assert service.opened == asked + 2
+
+
+def test_a_node_without_heartbeat_is_not_waited_for(service: Service) -> None:
+    service.kubelet_began = EPOCH + 1010.0
+    assert service.look(1012.0, {"kubelet"}, a=FOUR).again_in is None
+
+
+def test_observing_writes_nothing(service: Service) -> None:
+    service.settings = Settings(observe=True)
+    writes = service.node.writes
+    found = service.look(1010.0, {"config"}, a=Quantity(5), b=Quantity(1))
+    assert found.outcome is not None
+    assert [(c.name, c.action) for c in found.outcome.plan.changes] == [(A, "set"), (B, "set")]
+    assert not found.outcome.applied
+    assert dict(found.memory.published) == {A: 4}, "what the Node's record says, not what it would"
+    found = service.look(1020.0, {"config"}, a=ABSENT)
+    assert found.again_in == 10.0
+    assert service.look(1030.0, {"due"}, a=ABSENT).again_in is None
+    assert (service.node.writes, service.capacity) == (writes, {A: "4"})
+
+
+def test_what_is_refused_is_not_asked_about_again() -> None:
+    service = Service()
+    service.capacity[A] = "9"
+    service.look(1000.0, a=FOUR)
+    asked = service.opened
+    assert service.look(1010.0, {"hardware"}, a=FOUR).again_in is None
+    assert (service.opened, service.capacity) == (asked, {A: "9"})

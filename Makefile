@@ -34,7 +34,7 @@ run: packages-run
 demo: .venv/ready
 	@$(BIN)/python -m tests.cluster.demo
 
-test: check cluster
+test: check cluster package
 
 check: lint types imports spelling unit
 
@@ -52,7 +52,7 @@ spelling: .venv/ready
 	$(BIN)/codespell
 
 unit: .venv/ready
-	$(BIN)/pytest -q tests/unit
+	$(BIN)/pytest -q -n auto tests/unit
 
 cluster: .venv/ready
 	$(BIN)/pytest -q tests/cluster

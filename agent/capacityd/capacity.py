@@ -62,7 +62,7 @@ class Plan:
     """All that is to happen to a Node, and the one JSON Patch that does it (empty: nothing is written).
 
     published: the record after it. newly_refused: those that the Node's condition did not name yet.
-    lower_since: name, while that holds it back -> since when (seconds of uptime) its reading is lower than the Node says.
+    lower_since: name, while it is held back for that -> since when (seconds of uptime) its reading is lower.
     """
 
     node: str

@@ -108,9 +108,10 @@ def make_plan(readings: Mapping[str, Reading], state: NodeState, terms: Terms) -
     condition = None
     if terms.condition and (changes or state.condition):
         # A refusal to remove is over once it has been told: from then on the key is not ours.
-        lasting = tuple(name for name in refused if isinstance(readings.get(name), Quantity))
+        lasting = {name for name in refused if isinstance(readings.get(name), Quantity)}
+        lasting |= refused_before(state).intersection(terms.pending)
         told = tuple(n for n in unknown if n not in terms.pending or n in unknown_before(state))
-        condition = wanted_condition(state, told, lasting, terms.complete, terms.now)
+        condition = wanted_condition(state, told, sorted(lasting), terms.complete, terms.now)
     patch = patch_for(state, changes, published, condition, drop=not terms.condition)
     return Plan(state.name, tuple(changes), patch, published, unknown, refused, newly, since)
 

@@ -13,7 +13,7 @@ import json
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -34,14 +34,17 @@ def folder() -> str:
 def write(where: str, name: str, value: object) -> None:
     """Replaces a file. Raises CapacitydError if it can't be written (a full or read-only file system)."""
     path = os.path.join(where, name)
+    unfinished = f"{path}.{os.getpid()}"
     text = value if isinstance(value, str) else json.dumps(value)
     try:
-        with open(f"{path}.{os.getpid()}", "w", encoding="utf-8") as f:
+        with open(unfinished, "w", encoding="utf-8") as f:
             if name in _FOR_ALL:
                 os.fchmod(f.fileno(), 0o644)
             f.write(text)
-        os.replace(f"{path}.{os.getpid()}", path)
+        os.replace(unfinished, path)
     except OSError as e:
+        with suppress(OSError):
+            os.unlink(unfinished)
         raise CapacitydError(f"{path} could not be written: {os.strerror(e.errno or 0)}") from e
 
 
@@ -50,7 +53,7 @@ def read(where: str, name: str) -> dict[str, Any]:
     try:
         with open(os.path.join(where, name), encoding="utf-8") as f:
             found = json.load(f)
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
 
@@ -68,7 +71,10 @@ def kept_config(where: str) -> Config | None:
         return None
     found = read(where, "config.json")
     loaded = load(path)
-    broken = {str(name): str(why) for name, why in found.get("broken", {}).items()} | dict(loaded.config.broken)
+    broken = found.get("broken")
+    if not isinstance(broken, dict):  # damaged: what it named is not known, so nothing may be removed
+        return replace(loaded.config, complete=False)
+    broken = {str(name): str(why) for name, why in broken.items()} | dict(loaded.config.broken)
     return replace(loaded.config, broken=broken, complete=loaded.config.complete and found.get("complete") is True)
 
 
@@ -89,7 +95,7 @@ def kept_memory(where: str) -> Memory:
             kubelet=None if found["kubelet"] is None else float(found["kubelet"]),
             unsettled=int(found["unsettled"]),
         )
-    except (KeyError, TypeError, ValueError, AttributeError):
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
         return Memory()
 
 

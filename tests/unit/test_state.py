@@ -124,6 +124,7 @@ def test_a_broken_configuration_of_a_wrong_type_is_survived(tmp_path: Path) -> N
         config = state.kept_config(str(tmp_path))
         assert config is not None
         assert [r.name for r in config.resources] == ["example.com/a"]
+        assert config.complete == (broken == '{"a": 4}')
 
 
 def test_a_full_file_system_is_told_and_leaves_what_was(tmp_path: Path) -> None:

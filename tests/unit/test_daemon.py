@@ -1,0 +1,192 @@
+"""The resident process with children that are stubs: what it starts them for, and what it makes of what they say.
+
+The tests on the real control plane have the real children.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+import capacityd
+
+DEADLINE = 30.0
+_BOOT = "import sys; sys.path.insert(0, sys.argv[1]); from capacityd.daemon import main; sys.exit(main(sys.argv[2:]))"
+_GOOD = {
+    "check": """echo '{"done": true, "watch": {"files": {"FOLDER/seats": "file"}}}'""",
+    "look": """echo '{"probed": true}'; echo '{"done": true, "status": "1 of 1 resources published"}'""",
+}
+
+
+class Running:
+    """A service. stub: what the shell does as either child; it may be changed while the service runs."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.stub(**_GOOD)
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._socket.bind(str(folder / "notify"))
+        self._said: list[str] = []
+        self._agent = str(Path(capacityd.__file__).parents[1])
+        self.process: subprocess.Popen[str] | None = None
+
+    def stub(self, **jobs: str) -> None:
+        """A child appends its arguments to a file, then does this."""
+        for job, script in (_GOOD | jobs).items():
+            text = script.replace("FOLDER", str(self.folder))
+            new = self.folder / f"{job}.new"
+            new.write_text(f'echo "$*" >> {self.folder}/ran\n{text}\n')
+            new.rename(self.folder / f"{job}.sh")
+
+    def start(self) -> None:
+        child = ["/bin/sh", "-c", f'. "{self.folder}/$1.sh"', "stub"]
+        command = [sys.executable, "-I", "-c", _BOOT, self._agent, str(self.folder), *child]
+        environment = {**os.environ, "NOTIFY_SOCKET": str(self.folder / "notify")}
+        environment.pop("JOURNAL_STREAM", None)
+        self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
+
+    def signal(self, number: int) -> None:
+        assert self.process
+        self.process.send_signal(number)
+
+    def heard(self, wanted: str) -> None:
+        """Waits until systemd is told that."""
+        deadline = time.monotonic() + DEADLINE
+        while not any(wanted in said for said in self._said):
+            assert time.monotonic() < deadline, f"{wanted} was not said, but {self._said}"
+            self._listen()
+        self._said.clear()
+
+    def ran(self, times: int) -> list[str]:
+        """Waits until so many children were started; the jobs of all."""
+        deadline = time.monotonic() + DEADLINE
+        path = self.folder / "ran"
+        while not path.exists() or len(path.read_text().splitlines()) < times:
+            assert time.monotonic() < deadline, path.read_text() if path.exists() else "none ran"
+            self._listen()
+        return path.read_text().splitlines()
+
+    def _listen(self) -> None:
+        """As systemd does all the time: a service whose words nobody takes waits."""
+        while select.select([self._socket], [], [], 0.01)[0]:
+            self._said.append(self._socket.recv(4096).decode())
+
+    def end(self) -> tuple[int, str]:
+        """Ends it as systemd does; its exit status, and what it has said."""
+        assert self.process
+        self.process.terminate()
+        _, errors = self.process.communicate(timeout=DEADLINE)
+        return self.process.returncode, errors
+
+    def close(self) -> None:
+        self._socket.close()
+        if self.process and self.process.poll() is None:
+            self.process.kill()
+            self.process.communicate()
+
+
+@pytest.fixture
+def running(tmp_path: Path) -> Iterator[Running]:
+    found = Running(tmp_path)
+    yield found
+    found.close()
+
+
+def test_it_checks_then_looks_then_is_ready(running: Running) -> None:
+    running.start()
+    running.heard("READY=1")
+    running.heard("STATUS=1 of 1 resources published")
+    assert running.ran(2) == ["check boot", "look boot"]
+    noted: Mapping[str, object] = json.loads((running.folder / "service.json").read_text())
+    assert running.process
+    assert (noted["pid"], noted["trouble"], noted["deaf"]) == (running.process.pid, "", [])
+    assert running.end() == (0, "")
+    running.heard("STOPPING=1")
+
+
+def test_a_watched_file_is_looked_at(running: Running) -> None:
+    running.start()
+    running.heard("STATUS=1 of 1")
+    (running.folder / "other").touch()
+    (running.folder / "seats").write_text("4")
+    assert running.ran(3)[2:] == ["look file"]
+
+
+def test_a_reload_checks_and_looks(running: Running) -> None:
+    running.start()
+    running.heard("STATUS=1 of 1")
+    running.signal(signal.SIGHUP)
+    running.heard("RELOADING=1")
+    running.heard("READY=1")
+    assert running.ran(4)[2:] == ["check reload", "look config"]
+
+
+@pytest.mark.parametrize(
+    "look",
+    [
+        "exit 1",
+        "kill -9 $$",
+        "echo garbage; echo '[]'; printf '{\"done\": tr'",
+        "head -c 3000000 /dev/zero",
+        "sleep 1000 > /dev/null & exit 1",
+    ],
+)
+def test_a_look_that_comes_to_nothing_is_told_and_tried_again(running: Running, look: str) -> None:
+    running.stub(look=look)
+    running.start()
+    assert running.ran(3) == ["check boot", "look boot", "look retry"]
+    running.stub()
+    running.heard("READY=1")
+    status, errors = running.end()
+    assert status == 0
+    assert errors.count("the look ended without a word; it is tried again") == 1
+    assert errors.count("all is well again") == 1
+
+
+def test_trouble_is_told_once_and_what_it_asks_for_is_done(running: Running) -> None:
+    running.stub(look="""echo '{"done": true, "failed": true, "trouble": "nobody there", "retry_after": 0}'""")
+    running.start()
+    running.ran(5)
+    assert running.end()[1].count("nobody there") == 1
+
+
+def test_a_look_can_ask_for_the_next(running: Running) -> None:
+    running.stub(look="""echo '{"done": true, "again_in": 0.1}'""")
+    running.start()
+    assert running.ran(4)[2:4] == ["look due", "look due"]
+
+
+@pytest.mark.parametrize("job", ["check", "look"])
+def test_it_ends_with_a_child_that_hangs_and_all_that_that_started(running: Running, job: str) -> None:
+    beat = running.folder / "beat"
+    running.stub(**{job: f"trap '' TERM HUP; setsid sleep 1000 < {beat} & sleep 1000"})
+    os.mkfifo(beat)
+    running.start()
+    fd = os.open(beat, os.O_WRONLY)  # until the sleep has opened it
+    assert running.end()[0] == 0
+    poll = select.poll()
+    poll.register(fd, select.POLLERR)
+    assert poll.poll(DEADLINE * 1000), "what the child had started is still there"
+    os.close(fd)
+
+
+def test_there_is_only_one(running: Running) -> None:
+    running.start()
+    running.heard("READY=1")
+    first = running.process
+    running.start()
+    assert running.process
+    _, errors = running.process.communicate(timeout=DEADLINE)
+    assert running.process.returncode == 1
+    assert "the service runs already" in errors
+    running.process = first

@@ -1,0 +1,76 @@
+"""What a patch is guarded by: if somebody writes between our reading and our writing, nothing of it happens."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from capacityd.capacity import ANNOTATION
+from capacityd.errors import NodeConflict
+from capacityd.model import Absent, Quantity, Reading, Unknown
+from capacityd.node.state import node_state
+from capacityd.plan import Terms, make_plan
+from tests.unit.nodes import apply_patch, node
+
+NAME = "example.com/a"
+Document = dict[str, Any]
+
+
+def record(text: str | None) -> Callable[[Document], None]:
+    def write(document: Document) -> None:
+        document["metadata"]["annotations"].pop(ANNOTATION, None)
+        if text is not None:
+            document["metadata"]["annotations"][ANNOTATION] = text
+
+    return write
+
+
+def key(value: str | None) -> Callable[[Document], None]:
+    def write(document: Document) -> None:
+        document["status"]["capacity"].pop(NAME, None)
+        if value is not None:
+            document["status"]["capacity"][NAME] = value
+
+    return write
+
+
+def uid(document: Document) -> None:
+    document["metadata"]["uid"] = "another"
+
+
+# reading, the Node's value, our record, adopt
+PLANS: list[tuple[Reading, str | None, int | None, bool]] = [
+    (Quantity(4), "3", 3, False),  # changes key and record
+    (Quantity(4), "0", 4, False),  # changes the key only
+    (Unknown("busy"), "0", 4, False),
+    (Absent("none"), "4", 4, False),  # removes both
+    (Quantity(4), "4", None, True),  # changes the record only
+    (Quantity(4), "4", 3, False),
+]
+BETWEEN = [record(None), record('{"example.com/b":1}'), key(None), key("7"), uid]
+
+
+@pytest.mark.parametrize("between", BETWEEN)
+@pytest.mark.parametrize(("reading", "stored", "recorded", "adopt"), PLANS)
+def test_what_was_decided_on_another_node_is_not_written(
+    reading: Reading, stored: str | None, recorded: int | None, adopt: bool, between: Callable[[Document], None]
+) -> None:
+    document = node({NAME: stored} if stored else {}, {NAME: recorded} if recorded is not None else None)
+    plan = make_plan({NAME: reading}, node_state(document), Terms(adopt={NAME} if adopt else ()))
+    assert plan.patch
+    apply_patch(document, plan.patch)
+    before = json.dumps(document)
+    between(document)
+    if json.dumps(document) != before:
+        with pytest.raises(NodeConflict):
+            apply_patch(document, plan.patch)
+
+
+def test_a_record_that_only_looks_the_same_is_written_anew() -> None:
+    document = node({NAME: "1"}, f'{{"{NAME}": true}}')
+    plan = make_plan({NAME: Quantity(1)}, node_state(document), Terms(adopt={NAME}))
+    written = apply_patch(document, plan.patch)
+    assert written["metadata"]["annotations"][ANNOTATION] == f'{{"{NAME}":1}}'

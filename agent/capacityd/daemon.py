@@ -137,7 +137,8 @@ class Service:
             if self._verdict.get("failed"):
                 self._schedule.failed(now, self._verdict.get("retry_after"))
             else:
-                self._schedule.succeeded(now, self._verdict.get("again_in"))
+                asked = bool(self._verdict.get("asked", True))
+                self._schedule.succeeded(now, self._verdict.get("again_in"), asked)
         else:
             self._tell(f"the look {otherwise}; it is tried again")
             self._schedule.failed(now, None)

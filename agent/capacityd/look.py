@@ -30,6 +30,7 @@ BURST = 6
 _PUT_BACK = 3  # writes that one counts for which undoes what somebody else wrote
 
 _UNSETTLED = (1.0, 2.0, 4.0, 8.0)  # seconds between looks while a kubelet that began anew may still write
+_DOUBT, _DOUBT_MOST = 60.0, 3600.0  # seconds between looks while something is unknown: the first, and the longest
 _UNSETTLED_MOST = 40  # looks at the last of these, about five minutes
 
 
@@ -39,7 +40,8 @@ class Memory:
 
     seen: the readings when the Node was last brought into line; None: it wasn't yet. published: our record then.
     written: when each name was last written, up to BURST times. kubelet: when the kubelet began, as the Node was last
-    asked; unsettled: looks since then while it may still zero what is on the Node, 0: it has had its chance.
+    asked; unsettled: looks since then while it may still zero what is on the Node, 0: it has had its chance. doubtful:
+    looks in a row that left something unknown.
     """
 
     seen: Mapping[str, str] | None = None
@@ -48,6 +50,7 @@ class Memory:
     written: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     kubelet: float | None = None
     unsettled: int = 0
+    doubtful: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,12 +96,17 @@ def look(
 
     pending: names that are not read yet, so that there will be another look for them.
     """
-    memory = replace(memory, lower_since=_still_lower(readings, memory, pending))
+    doubtful = (
+        memory.doubtful + 1 if any(isinstance(r, Unknown) for n, r in readings.items() if n not in pending) else 0
+    )
+    memory = replace(memory, lower_since=_still_lower(readings, memory, pending), doubtful=doubtful)
     terms = _terms(config, memory, here, pending)
     waiting = _waits(readings, memory, terms) if LOCAL.issuperset(reasons) else None
     if waiting is not None:
         since, held = waiting
-        return Look(replace(memory, lower_since=since), again_in=min(held.values(), default=None), held=held)
+        return Look(
+            replace(memory, lower_since=since), again_in=min([*held.values(), *_doubt(memory)], default=None), held=held
+        )
     try:
         node = open_node()
         outcome = _observe(node, readings, terms) if config.settings.observe else _apply(node, readings, terms)
@@ -110,7 +118,15 @@ def look(
     after = _remember(memory, readings, outcome, here, pending, tells)
     held = _held(outcome.plan, terms)
     unsettled = [_UNSETTLED[min(after.unsettled, len(_UNSETTLED)) - 1]] if after.unsettled else []
-    return Look(after, outcome, min([*unsettled, *held.values()], default=None), held)
+    return Look(after, outcome, min([*unsettled, *held.values(), *_doubt(after)], default=None), held)
+
+
+def _doubt(memory: Memory) -> list[float]:
+    """Seconds until what is unknown is tried again, if anything is: no event may tell that it can be read by now.
+
+    At boot, say, which interface is the system's can't be told before there is a default route.
+    """
+    return [min(_DOUBT * 2.0 ** min(memory.doubtful - 1, 10), _DOUBT_MOST)] if memory.doubtful else []
 
 
 def digest(reading: Reading) -> str:
@@ -232,7 +248,7 @@ def _remember(
         seen[name] = "absent" if published is None else str(published)
     since = {name: at for name, at in memory.lower_since.items() if name in pending} | dict(outcome.plan.lower_since)
     unsettled = _unsettled(memory, outcome.state, here)
-    return Memory(seen, outcome.plan.published, since, written, here.kubelet_began, unsettled)
+    return Memory(seen, outcome.plan.published, since, written, here.kubelet_began, unsettled, memory.doubtful)
 
 
 def _is_so(seen: str, recorded: int | None, stored: str | None, told: bool) -> bool:

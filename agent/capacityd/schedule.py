@@ -90,11 +90,15 @@ class Schedule:
         self._retry = None
         return reasons
 
-    def succeeded(self, now: float, again_in: float | None) -> None:
-        """The look could do all that it wanted. again_in: when it wants the next one."""
+    def succeeded(self, now: float, again_in: float | None, asked: bool = True) -> None:
+        """The look could do all that it wanted. again_in: when it wants the next one.
+
+        asked: whether it asked the Node. Looks that did not, however many, put no re-check off.
+        """
         self._failures = 0
         self._again = None if again_in is None else now + again_in
-        self._recheck = now + self._every * self._uniform(0.8, 1.2)
+        if asked:
+            self._recheck = now + self._every * self._uniform(0.8, 1.2)
 
     def failed(self, now: float, retry_after: float | None) -> None:
         """The look could not do what it wanted. retry_after: how long the API server asks to wait."""

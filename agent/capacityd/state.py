@@ -94,6 +94,7 @@ def kept_memory(where: str) -> Memory:
             written={str(k): tuple(float(at) for at in v) for k, v in found["written"].items()},
             kubelet=None if found["kubelet"] is None else float(found["kubelet"]),
             unsettled=int(found["unsettled"]),
+            doubtful=int(found["doubtful"]),
         )
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
         return Memory()

@@ -60,7 +60,6 @@ def test_story(cluster: Cluster, kubelet: Kubelet, tmp_path: Path) -> None:
 
     kubelet.restart()
     stopped = wait_until(lambda: ended(cluster, three, one), 30, "a pod that no longer fits is stopped")
-    print(stopped, three, one)
     # The kubelet admits them by age in whole seconds; of two of the same second either may come first.
     assert stopped in ([three], [one])
     assert f"OutOf{DONGLE}" in [event["reason"] for event in cluster.events_of(stopped[0], "Pod")]

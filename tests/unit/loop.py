@@ -77,6 +77,7 @@ class Loop:
         self._seen = readings, plugins
         self._note_lower(readings)
         self._unremembered = []
+        asked = False
         here = Circumstances(world.now(), world.uptime, plugins, world.socket)
         try:
             self._die("before")
@@ -87,6 +88,7 @@ class Loop:
                 self._die("unkept")
                 self._memory = found.memory
                 self._remember(found)
+                asked = found.outcome is not None
                 self._seen = readings, plugins
                 reasons = reasons if found.failed else {"due"}
                 self.reasons = reasons
@@ -99,10 +101,11 @@ class Loop:
             self.between.clear()
         self._memory = found.memory
         self._remember(found)
+        asked = asked or found.outcome is not None
         if found.failed:
             self._schedule.failed(world.monotonic(), found.retry_after)
         else:
-            self._schedule.succeeded(world.monotonic(), found.again_in)
+            self._schedule.succeeded(world.monotonic(), found.again_in, asked)
 
     def _remember(self, found: Look) -> None:
         """A write whose answer was lost is not known to the service; any other counts."""

@@ -60,12 +60,13 @@ class Running:
         self.process.send_signal(number)
 
     def heard(self, wanted: str) -> None:
-        """Waits until systemd is told that."""
+        """Waits until systemd is told that, after what was waited for before."""
         deadline = time.monotonic() + DEADLINE
         while not any(wanted in said for said in self._said):
             assert time.monotonic() < deadline, f"{wanted} was not said, but {self._said}"
             self._listen()
-        self._said.clear()
+        while wanted not in self._said.pop(0):
+            pass
 
     def ran(self, times: int) -> list[str]:
         """Waits until so many children were started; the jobs of all."""

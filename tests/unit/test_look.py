@@ -124,6 +124,17 @@ def test_more_and_unknown_are_told_at_once(service: Service, reading: Reading) -
     assert service.capacity == {A: "5" if isinstance(reading, Quantity) else "4"}
 
 
+def test_what_is_unknown_is_tried_again_by_itself_ever_more_slowly_and_asks_nobody(service: Service) -> None:
+    pauses = [service.look(1010.0, {"hardware"}, a=UNKNOWN).again_in]
+    opened = service.opened
+    for n in range(20):
+        pauses.append(service.look(1100.0 + n, {"due"}, a=UNKNOWN).again_in)
+    assert pauses[:8] == [60.0, 120.0, 240.0, 480.0, 960.0, 1920.0, 3600.0, 3600.0]
+    assert service.opened == opened
+    assert service.look(9000.0, {"due"}, a=FOUR).again_in is None
+    assert service.look(9100.0, {"hardware"}, a=UNKNOWN).again_in == 60.0
+
+
 def test_a_new_resource_is_published_at_once(service: Service) -> None:
     service.look(1010.0, {"config"}, a=FOUR, b=Quantity(2))
     assert service.capacity == {A: "4", B: "2"}

@@ -39,6 +39,15 @@ def test_the_recheck_is_jittered() -> None:
     assert after_boot(longest).wakes_at() == RECHECK * 1.2
 
 
+def test_looks_that_did_not_ask_the_node_put_no_recheck_off() -> None:
+    schedule = after_boot()
+    for at in range(100, int(RECHECK), 100):
+        schedule.hear({"hardware"}, float(at))
+        assert schedule.take(at + QUIET) == {"hardware"}
+        schedule.succeeded(at + QUIET, None, asked=False)
+    assert schedule.wakes_at() == RECHECK
+
+
 def test_events_settle_first() -> None:
     schedule = after_boot()
     schedule.hear({"hardware"}, 100.0)

@@ -116,6 +116,7 @@ def _look(options: argparse.Namespace, reasons: frozenset[str]) -> int:
             "trouble": found.trouble,
             "retry_after": found.retry_after,
             "again_in": found.again_in,
+            "asked": any(part.outcome is not None for part in (*said, found)),
             "status": _line(readings, found),
         }
     )

@@ -127,8 +127,7 @@ def test_more_and_unknown_are_told_at_once(service: Service, reading: Reading) -
 def test_what_is_unknown_is_tried_again_by_itself_ever_more_slowly_and_asks_nobody(service: Service) -> None:
     pauses = [service.look(1010.0, {"hardware"}, a=UNKNOWN).again_in]
     opened = service.opened
-    for n in range(20):
-        pauses.append(service.look(1100.0 + n, {"due"}, a=UNKNOWN).again_in)
+    pauses += [service.look(1100.0 + n, {"due"}, a=UNKNOWN).again_in for n in range(20)]
     assert pauses[:8] == [60.0, 120.0, 240.0, 480.0, 960.0, 1920.0, 3600.0, 3600.0]
     assert service.opened == opened
     assert service.look(9000.0, {"due"}, a=FOUR).again_in is None

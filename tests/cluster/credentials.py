@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 ADMIN = "admin"
 # The API server reads its tokens once, at start; a client certificate can be had for any name, at any time.
-NODES = (*(f"n{i}" for i in range(1, 6)), *(f"t{i:03}" for i in range(1, 201)))
+NODES = (*(f"n{i}" for i in range(1, 6)), *(f"t{i:03}" for i in range(1, 1000)))
 
 Credentials = Literal["token", "certificate", "exec"]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import ssl
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -361,6 +362,22 @@ def test_a_server_of_another_name(cluster: Cluster, node: str) -> None:
     assert opened(changed(cluster.kubeconfig(node_user(node)), name("localhost"))).read().name == node
     with pytest.raises(NodeDenied, match="certificate for other names"):
         opened(changed(cluster.kubeconfig(node_user(node)), name("kubernetes.example"))).read()
+
+
+def test_only_the_authority_of_the_kubeconfig_is_trusted(cluster: Cluster, node: str) -> None:
+    """Debian's urllib3 1.26 would add all that the system trusts, and any of those could stand in for the server."""
+    made: list[ssl.SSLContext] = []
+    create = ssl.create_default_context
+
+    def remember(*arguments: Any, **options: Any) -> ssl.SSLContext:
+        made.append(create(*arguments, **options))
+        return made[-1]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ssl, "create_default_context", remember)
+        found = opened(cluster.kubeconfig(node_user(node)))
+        assert found.read().name == node
+    assert [context.cert_store_stats()["x509"] for context in made] == [1]
 
 
 def test_a_server_that_is_trusted_blindly(cluster: Cluster, node: str, tmp_path: Path) -> None:

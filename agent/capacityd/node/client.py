@@ -126,6 +126,9 @@ class _Pool:
         import urllib3
 
         options: dict[str, Any] = {"ssl_context": _tls(access), "retries": False, "maxsize": 1}
+        # Debian's urllib3 1.26, unless told, asks for a trusted certificate whatever the context says, and adds to
+        # the authorities of the context those that the system trusts.
+        options |= {"cert_reqs": "CERT_REQUIRED" if access.verify else "CERT_NONE", "ca_certs": None}
         if access.server_name:
             options["server_hostname"] = access.server_name
         if access.proxy:
@@ -150,8 +153,9 @@ class _Pool:
             data = answer.read(_MOST + 1, decode_content=False)
             if len(data) > _MOST:
                 raise _TooMuch
-            # The next request follows within milliseconds, and TLS anew costs an API server more than a GET does.
-            answer.release_conn()
+            if not answer.length_remaining:  # else it broke off, and so did the connection
+                # The next request follows within milliseconds, and TLS anew costs a server more than a GET does.
+                answer.release_conn()
         finally:
             answer.close()  # if it has not been given back
         if not 200 <= answer.status <= 299:

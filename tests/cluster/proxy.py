@@ -8,6 +8,7 @@ kubelet works through it too.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
 import ssl
 import struct
@@ -84,7 +85,9 @@ class Proxy:
         for task in tasks:
             task.cancel()
         for writer in writers:
-            writer.transport.abort()
+            # asyncio's TLS transport fails here when its connection has just gone: there is nothing to abort then.
+            with contextlib.suppress(AttributeError):
+                writer.transport.abort()
         # What is not closed when the loop ends is never closed.
         await asyncio.gather(*tasks, *(writer.wait_closed() for writer in writers), return_exceptions=True)
 

@@ -64,7 +64,7 @@ def test_a_reload_that_brings_mistakes(cluster: Cluster) -> None:
             assert found["mistakes"]
         s.machine.plug("1-2")
         s.wait_capacity("2", 3 + SLACK)
-        s.config.write_text(good.replace("7", "8").replace(DONGLES, ""))
+        s.config.write_text(good.replace("quantity = 7", "quantity = 8").replace(DONGLES, ""))
         reload(s)
         s.wait(lambda: s.record() == {SEATS: 8}, 1 + 3 + SLACK, "the good one is taken")
         assert s.status()["mistakes"] == []

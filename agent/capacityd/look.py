@@ -162,11 +162,13 @@ def _waits(
     """
     if memory.seen is None or memory.unsettled:
         return None
-    since = {name: at for name, at in terms.lower_since.items() if name in terms.pending}
+    since: dict[str, float] = {}
     held: dict[str, float] = {}
     for name in memory.seen.keys() | readings.keys():
         reading = readings.get(name)
         if name in terms.pending or (reading is not None and memory.seen.get(name) == digest(reading)):
+            if name in terms.lower_since:  # of one that is only observed: it stays lower since when it is
+                since[name] = terms.lower_since[name]
             continue
         until = terms.not_before.get(name, 0.0)
         if _lower(reading, memory.published.get(name)):

@@ -59,11 +59,12 @@ class Service:
         self.error: NodeError | None = None
         self.opened = 0
         self.pending: Collection[str] = ()
+        self.adopt: Collection[str] = ()
 
     def look(self, at: float, reasons: Collection[str] = ("boot",), **readings: Reading) -> Look:
         """A look at that uptime; a and b are what was read."""
         read: Mapping[str, Reading] = {f"example.com/{name}": reading for name, reading in readings.items()}
-        config = Config(resources=tuple(Resource(name, "static", ()) for name in read), settings=self.settings)
+        config = Config(resources=tuple(Resource(name, "static", (), adopt=name in self.adopt) for name in read), settings=self.settings)
         here = Circumstances(EPOCH + at, at, (), self.kubelet_began)
         found = look(config, read, reasons, self.memory, here, self._open, self.pending)
         self.memory = found.memory
@@ -337,7 +338,19 @@ def test_observing_writes_nothing(service: Service) -> None:
     found = service.look(1020.0, {"config"}, a=ABSENT)
     assert found.again_in == 10.0
     assert service.look(1030.0, {"due"}, a=ABSENT).again_in is None
+    service.look(1040.0, {"hardware"}, a=ABSENT)
+    assert service.look(1050.0, {"recheck"}, a=ABSENT).again_in is None
     assert (service.node.writes, service.capacity) == (writes, {A: "4"})
+
+
+def test_what_is_observed_to_be_lower_for_a_name_that_is_not_ours_is_held_back_once() -> None:
+    service = Service()
+    service.settings, service.adopt = Settings(observe=True), {A}
+    service.capacity[A] = "9"
+    assert service.look(1000.0, {"config"}, a=FOUR).again_in == 10.0
+    assert service.look(1010.0, {"due"}, a=FOUR).again_in is None
+    service.look(1020.0, {"hardware"}, a=FOUR)
+    assert service.look(1030.0, {"recheck"}, a=FOUR).again_in is None, "an event that changed nothing began it anew"
 
 
 def test_what_is_refused_is_not_asked_about_again() -> None:

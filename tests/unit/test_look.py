@@ -64,7 +64,8 @@ class Service:
     def look(self, at: float, reasons: Collection[str] = ("boot",), **readings: Reading) -> Look:
         """A look at that uptime; a and b are what was read."""
         read: Mapping[str, Reading] = {f"example.com/{name}": reading for name, reading in readings.items()}
-        config = Config(resources=tuple(Resource(name, "static", (), adopt=name in self.adopt) for name in read), settings=self.settings)
+        resources = tuple(Resource(name, "static", (), adopt=name in self.adopt) for name in read)
+        config = Config(resources=resources, settings=self.settings)
         here = Circumstances(EPOCH + at, at, (), self.kubelet_began)
         found = look(config, read, reasons, self.memory, here, self._open, self.pending)
         self.memory = found.memory

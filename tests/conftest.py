@@ -1,4 +1,7 @@
-"""How hard hypothesis tries: HYPOTHESIS_PROFILE=thorough for a night's worth. No test has a deadline."""
+"""How hard hypothesis tries: the same examples each time, or with HYPOTHESIS_PROFILE=thorough a night's worth of new ones.
+
+No test has a deadline.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,6 @@ import os
 
 from hypothesis import settings
 
-settings.register_profile("usual", deadline=None)
+settings.register_profile("usual", deadline=None, derandomize=True)
 settings.register_profile("thorough", deadline=None, max_examples=20_000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "usual"))

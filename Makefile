@@ -54,8 +54,9 @@ spelling: .venv/ready
 unit: .venv/ready
 	$(BIN)/pytest -q -n auto tests/unit
 
+# More workers than cores, each with a control plane of its own: most of these tests wait for others most of the time.
 cluster: .venv/ready
-	$(BIN)/pytest -q tests/cluster
+	$(BIN)/pytest -q -n 3 --dist loadscope tests/cluster
 
 deb: packages-deb
 	@sh packaging/deb/build

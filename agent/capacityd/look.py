@@ -162,13 +162,11 @@ def _waits(
     """
     if memory.seen is None or memory.unsettled:
         return None
-    since: dict[str, float] = {}
+    since = dict(terms.lower_since)  # with what is only observed, which stays lower since when it is
     held: dict[str, float] = {}
     for name in memory.seen.keys() | readings.keys():
         reading = readings.get(name)
         if name in terms.pending or (reading is not None and memory.seen.get(name) == digest(reading)):
-            if name in terms.lower_since:  # of one that is only observed: it stays lower since when it is
-                since[name] = terms.lower_since[name]
             continue
         until = terms.not_before.get(name, 0.0)
         if _lower(reading, memory.published.get(name)):

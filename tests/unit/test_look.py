@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import pytest
 
-from capacityd.capacity import Event, NodeState
+from capacityd.capacity import Change, Event, NodeState
 from capacityd.errors import NodeDenied, NodeError, NodeMissing, NodeUnreachable
 from capacityd.look import BURST, OFTEN, Circumstances, Look, Memory, look
 from capacityd.model import Absent, Config, Quantity, Reading, Resource, Settings, Unknown
@@ -354,6 +354,14 @@ def test_what_is_observed_to_be_lower_for_a_name_that_is_not_ours_is_held_back_o
     assert service.look(1030.0, {"recheck"}, a=FOUR).again_in is None, "an event that changed nothing began it anew"
 
 
+def test_what_is_observed_and_no_longer_configured_is_held_back_once(service: Service) -> None:
+    service.settings = Settings(observe=True)
+    assert service.look(1000.0, {"config"}, b=UNKNOWN).again_in == 10.0
+    service.look(1010.0, {"due"}, b=UNKNOWN)
+    service.look(1130.0, {"due"}, b=UNKNOWN)
+    assert not any(c.action == "hold" for c in _changes(service.look(1140.0, {"recheck"}, b=UNKNOWN)))
+
+
 def test_what_is_refused_is_not_asked_about_again() -> None:
     service = Service()
     service.capacity[A] = "9"
@@ -361,3 +369,8 @@ def test_what_is_refused_is_not_asked_about_again() -> None:
     asked = service.opened
     assert service.look(1010.0, {"hardware"}, a=FOUR).again_in is None
     assert (service.opened, service.capacity) == (asked, {A: "9"})
+
+
+def _changes(found: Look) -> tuple[Change, ...]:
+    assert found.outcome is not None
+    return found.outcome.plan.changes

@@ -15,11 +15,14 @@ TEST_PACKAGES += $(if $(shell command -v go),,golang-go)
 DEB_PACKAGES := debhelper dh-python dpkg-dev python3
 PACKAGE_PACKAGES := $(DEB_PACKAGES) debian-archive-keyring lintian mmdebstrap
 
+# Beside those, what makes a virtual machine (tests/machine) and runs it.
+MACHINE_PACKAGES := $(PACKAGE_PACKAGES) e2fsprogs qemu-system-x86
+
 CAPACITYD := env PYTHONPATH=agent $(PYTHON) -m capacityd
 BIN := .venv/bin
 
 .PHONY: help run demo test check unit cluster deb package docs lint types imports spelling format bench clean \
-	packages-run packages-test packages-deb packages-package
+	packages-run packages-test packages-deb packages-package packages-machine
 
 help:
 	@echo "make run    the main job with this machine's hardware, onto a Node kept in a file"
@@ -88,6 +91,9 @@ packages-deb:
 
 packages-package:
 	@sh packaging/install-packages $(PACKAGE_PACKAGES)
+
+packages-machine:
+	@sh packaging/install-packages $(MACHINE_PACKAGES)
 
 # The distribution's Python and libraries, so that what is tested is what the .deb runs on; the tools come from PyPI.
 .venv/ready: pyproject.toml | packages-test

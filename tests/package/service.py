@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 
-from tests.package.machine import UNIT, Machine
+from tests.package.console import UNIT
+from tests.package.machine import Machine
 
 _NODE = {
     "apiVersion": "v1",

@@ -9,29 +9,35 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 RELEASES = {"12": "bookworm", "13": "trixie"}
 
 # Nothing in a test is to wait for what only a real machine has, or to know the one that it runs on.
-_HOOK = """--customize-hook=cd "$1" && mkdir -p etc/cloud && : >etc/cloud/cloud-init.disabled && : >etc/machine-id &&
+_HOOK = """cd "$1" && mkdir -p etc/cloud && : >etc/cloud/cloud-init.disabled && : >etc/machine-id &&
     echo node >etc/hostname && : >etc/resolv.conf"""
 
 # What a node image has of what the package depends on, so that dpkg alone can install it.
-_NODE = (
+NODE = (
     *("dbus", "iproute2", "systemd", "systemd-sysv", "udev"),
     *("python3-jsonpatch", "python3-kubernetes", "python3-psutil", "python3-pyudev", "python3-systemd"),
 )
-PACKAGES = {"12": (*_NODE, "cloud-init"), "13": _NODE}
+PACKAGES = {"12": (*NODE, "cloud-init"), "13": NODE}
 
 
 def tree(release: str) -> Path:
-    """The folder of a release, made now if need be. Whoever uses it must not write to it."""
-    recipe = ["--variant=minbase", f"--include={','.join(PACKAGES[release])}", _HOOK, RELEASES[release]]
+    """The folder of a release without a kernel, made now if need be. Whoever uses it must not write to it."""
+    return debian(f"debian-{release}", RELEASES[release], PACKAGES[release], _HOOK)
+
+
+def debian(name: str, suite: str, packages: Sequence[str], hook: str, options: Sequence[str] = ()) -> Path:
+    """The folder of this suite with these packages, finished by the shell's hook, made now if need be."""
+    recipe = ["--variant=minbase", f"--include={','.join(packages)}", *options, f"--customize-hook={hook}", suite]
     key = hashlib.sha256("\0".join(recipe).encode()).hexdigest()[:16]
     base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "capacityd", "trees")
     base.mkdir(parents=True, exist_ok=True)
-    folder = base / f"debian-{release}-{key}"
+    folder = base / f"{name}-{key}"
     with open(folder.with_suffix(".lock"), "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not folder.exists():

@@ -1,0 +1,189 @@
+"""A virtual machine under plain emulation, with whatever hardware QEMU has; a command in it, and the monitor beside it.
+
+    tree = debian_12()
+    disk = image(folder / "disk", tree, debs=[deb], files={"/etc/capacityd/conf.d/60-test.toml": "…"})
+    with virtual_machine(disk, tree, [*nic("nic1", speed=25000, duplex="full"), "-device", "usb-mouse,id=mouse"]) as vm:
+        vm.up()
+        print(vm.out("capacityd", "devices"))
+        vm.unplug("mouse")
+        vm.reboot()
+
+It has a PCI Express bus (q35) with an xHCI controller, slots "slot1" to "slot4" for what is plugged in while it runs,
+and a NIC "system" to the host, whose loopback is 10.0.2.2 there. The image stays as it is; what is written to it is
+kept until the machine ends, over reboots too. Commands go through QEMU's agent in the guest and need no network.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.cluster.processes import Daemon, wait_until
+from tests.machine.wire import Wire, WireError
+from tests.package.console import Console
+
+BOOT = 240  # seconds: emulation on a busy machine
+SLOTS = ("slot1", "slot2", "slot3", "slot4")
+_PORT = "agent"
+
+
+class VirtualMachine(Console):
+    """Made by virtual_machine(), which ends it. monitor: QEMU's, to be asked anything (its QMP reference)."""
+
+    def __init__(self, daemon: Daemon, monitor: Wire, agent: Wire, console: Path) -> None:
+        self.monitor = monitor
+        self.booted = 0.0
+        self._daemon = daemon
+        self._agent = agent
+        self._console = console
+        self._begun = 0
+
+    def reachable(self) -> None:
+        """Waits until commands can be run. The rest of the machine may not be up yet."""
+        self._opened()
+        self.booted = time.monotonic()
+
+    def up(self, expected: str = "running") -> None:
+        """Waits until all that starts at boot has started, or has failed to."""
+        if not self.booted:
+            self.reachable()
+        self.run("systemctl", "is-system-running", "--wait", status=None, deadline=BOOT)
+        found = self.run("systemctl", "is-system-running", status=None).stdout.strip()
+        assert found == expected, f"{found}\n{self.out('systemctl', '--failed')}"
+
+    def execute(self, command: list[str], text: str, deadline: float) -> subprocess.CompletedProcess[str]:
+        started = self._agent.ask(
+            "guest-exec",
+            path=f"/usr/bin/{command[0]}",
+            arg=command[1:],
+            input_data=base64.b64encode(text.encode()).decode(),
+            capture_output=True,
+        )
+        ended = {}
+
+        def over() -> bool:
+            ended.update(self._agent.ask("guest-exec-status", pid=started["pid"]))
+            return bool(ended["exited"])
+
+        wait_until(over, deadline, f"{' '.join(command)} ends")
+        out, err = (base64.b64decode(ended.get(name, "")).decode(errors="replace") for name in ("out-data", "err-data"))
+        return subprocess.CompletedProcess(command, ended.get("exitcode", -ended.get("signal", 0)), out, err)
+
+    def plug(self, driver: str, name: str, **settings: object) -> float:
+        """Adds a device, USB or (with bus="slot1") PCI; the moment at which the monitor was told."""
+        told = time.monotonic()
+        self.monitor.ask("device_add", driver=driver, id=name, **settings)
+        return told
+
+    def unplug(self, name: str) -> float:
+        """Pulls a device; the moment at which the monitor was told. It is gone when this returns."""
+        position = self.monitor.position()
+        told = time.monotonic()
+        self.monitor.ask("device_del", id=name)
+        self.monitor.event("DEVICE_DELETED", position, 60, device=name)
+        return told
+
+    def set_link(self, name: str, up: bool) -> float:
+        """Plugs a NIC's cable in or out; the moment at which the monitor was told."""
+        told = time.monotonic()
+        self.monitor.ask("set_link", name=name, up=up)
+        return told
+
+    def resize(self, drive: str, size: int) -> float:
+        """Gives a drive this many bytes; the moment at which the monitor was told."""
+        told = time.monotonic()
+        self.monitor.ask("block_resize", device=drive, size=size)
+        return told
+
+    def reboot(self) -> None:
+        """As an administrator does; commands can be run again when this returns, with up() everything has started."""
+        self._begun = self.monitor.position()
+        self._agent.ask("guest-exec", path="/usr/bin/systemctl", arg=["reboot"])
+        self._begun_anew()
+        self.reachable()
+
+    def power_cut(self) -> None:
+        """As reboot, without a word to the system."""
+        self._begun = self.monitor.position()
+        self.monitor.ask("system_reset")
+        self._begun_anew()
+        self.reachable()
+
+    def console(self) -> str:
+        """What the serial console said."""
+        return self._console.read_text(errors="replace")
+
+    def _begun_anew(self) -> None:
+        self.monitor.event("RESET", self._begun, BOOT)
+        self._begun = self.monitor.position()
+
+    def _opened(self) -> None:
+        try:
+            self.monitor.event("VSERPORT_CHANGE", self._begun, BOOT, open=True, id=_PORT)
+        except WireError as e:
+            raise WireError(f"{e}; the console said last:\n{self.console()[-3000:]}{self._daemon.output()}") from None
+
+
+def nic(name: str, **settings: object) -> list[str]:
+    """QEMU's arguments for a NIC with a carrier and nobody at the other end; settings are virtio-net-pci's."""
+    options = "".join(f",{key}={value}" for key, value in settings.items())
+    return [*peer(name), "-device", f"virtio-net-pci,netdev={name}-peer,id={name}{options}"]
+
+
+def peer(name: str) -> list[str]:
+    """QEMU's arguments for the other end of a NIC that is plugged in later, with netdev="NAME-peer"."""
+    return ["-netdev", f"socket,id={name}-peer,udp=127.0.0.1:9,localaddr=127.0.0.1:0"]
+
+
+def drive(name: str, size: int, folder: Path) -> list[str]:
+    """QEMU's arguments for an empty medium of so many bytes, for a device with drive=NAME."""
+    file = folder / name
+    with open(file, "wb") as f:
+        os.truncate(f.fileno(), size)
+    return ["-drive", f"file={file},if=none,id={name},format=raw,cache=unsafe"]
+
+
+@contextmanager
+def virtual_machine(
+    disk: Path, tree: Path, hardware: Sequence[str] = (), memory: int = 1024, commandline: str = ""
+) -> Iterator[VirtualMachine]:
+    """A machine that has been switched on, and is gone afterwards.
+
+    tree: what the image was made of, for its kernel. hardware: QEMU's arguments. memory: in MiB. commandline: added to
+    the kernel's.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="capacityd-vm-"))
+    append = f"console=ttyS0 quiet net.ifnames=1 {commandline}"
+    command: list[str | Path] = [
+        *("qemu-system-x86_64", "-machine", "q35", "-accel", "tcg,thread=multi", "-cpu", "max", "-smp", "2"),
+        *("-m", str(memory), "-display", "none", "-nodefaults", "-no-user-config", "-serial", f"file:{folder}/console"),
+        *("-kernel", tree / "boot/vmlinuz", "-initrd", tree / "boot/initrd", "-append", append),
+        *("-qmp", f"unix:{folder}/monitor,server=on,wait=off"),
+        *("-chardev", f"socket,id=agent,path={folder}/agent,server=on,wait=off", "-device", "virtio-serial-pci"),
+        *("-device", f"virtserialport,chardev=agent,name=org.qemu.guest_agent.0,id={_PORT}"),
+        *("-drive", f"file={disk},if=none,id=system-disk,format=raw,snapshot=on,cache=unsafe"),
+        *("-device", "virtio-blk-pci,drive=system-disk,serial=system"),
+        *("-netdev", "user,id=host", "-device", "virtio-net-pci,netdev=host,id=system,mac=52:54:00:00:00:01"),
+        *("-device", "qemu-xhci,id=usb"),
+        *(word for n, slot in enumerate(SLOTS, 1) for word in ("-device", f"pcie-root-port,id={slot},chassis={n}")),
+        *hardware,
+    ]
+    try:
+        with Daemon(command, folder / "qemu.log") as daemon:
+            daemon.wait_for(lambda: (folder / "agent").exists() and (folder / "monitor").exists(), 20, "it has begun")
+            monitor, agent = Wire(folder / "monitor"), Wire(folder / "agent")
+            monitor.ask("qmp_capabilities")
+            try:
+                yield VirtualMachine(daemon, monitor, agent, folder / "console")
+            finally:
+                monitor.close()
+                agent.close()
+    finally:
+        shutil.rmtree(folder)

@@ -1,0 +1,91 @@
+"""A conversation in lines of JSON over a socket, as QEMU's monitor and its agent in the guest hold it."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import socket
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+Message = Mapping[str, Any]
+
+
+class WireError(Exception):
+    """The other end refused, or did not answer in time."""
+
+
+class Wire:
+    """One user asks at a time. What comes unasked (events) is kept with the moment at which it came."""
+
+    def __init__(self, path: Path) -> None:
+        self._socket = socket.socket(socket.AF_UNIX)
+        self._socket.connect(str(path))
+        self._numbers = itertools.count(1)
+        self._heard: list[tuple[float, Message]] = []
+        self._news = threading.Condition()
+        self._ended = False
+        self._thread = threading.Thread(target=self._listen, daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        self._socket.shutdown(socket.SHUT_RDWR)
+        self._thread.join()
+        self._socket.close()
+
+    def ask(self, execute: str, deadline: float = 30, **arguments: Any) -> Any:
+        """What the other end returns. Arguments: "_" stands for "-" in their names."""
+        number = next(self._numbers)
+        named = {name.replace("_", "-"): value for name, value in arguments.items()}
+        position = self.position()
+        message = {"execute": execute, "id": number, **({"arguments": named} if named else {})}
+        self._socket.sendall(json.dumps(message).encode() + b"\n")
+        _, answer = self.wait(lambda m: m.get("id") == number, position, deadline, f"an answer to {execute}")
+        if "error" in answer:
+            raise WireError(f"{execute} {named}: {answer['error']}")
+        return answer["return"]
+
+    def position(self) -> int:
+        """The place in what was heard after all that was heard so far."""
+        with self._news:
+            return len(self._heard)
+
+    def wait(self, fits: Callable[[Message], bool], since: int, deadline: float, what: str) -> tuple[float, Message]:
+        """The first message from a position on that fits, now or when it comes, with its moment (time.monotonic)."""
+        end = time.monotonic() + deadline
+        with self._news:
+            while True:
+                while since < len(self._heard):
+                    if fits(self._heard[since][1]):
+                        return self._heard[since]
+                    since += 1
+                if self._ended or not self._news.wait(max(0.0, end - time.monotonic())):
+                    raise WireError(f"not within {deadline:g} s: {what}" + " (it has hung up)" * self._ended)
+
+    def event(self, name: str, since: int, deadline: float, **data: object) -> tuple[float, Message]:
+        """The monitor's event of this name with these data, from a position on."""
+
+        def fits(message: Message) -> bool:
+            return message.get("event") == name and data.items() <= message.get("data", {}).items()
+
+        return self.wait(fits, since, deadline, f"{name} {data}")
+
+    def _listen(self) -> None:
+        try:
+            for line in self._socket.makefile("rb"):
+                try:
+                    message = json.loads(line)
+                except ValueError:
+                    continue  # the rest of what a machine was saying when it was reset
+                with self._news:
+                    self._heard.append((time.monotonic(), message))
+                    self._news.notify_all()
+        except OSError:
+            pass  # the other end is gone
+        finally:
+            with self._news:
+                self._ended = True
+                self._news.notify_all()

@@ -1,0 +1,107 @@
+"""What one types on a machine, whatever the machine is: files, packages, units, and capacityd's own word."""
+
+from __future__ import annotations
+
+import base64
+import json
+import subprocess
+from abc import ABC, abstractmethod
+from pathlib import Path
+from typing import Any
+
+from tests.cluster.processes import wait_until
+
+UNIT = "capacityd.service"
+ENVIRONMENT = ("env", "-i", "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C.UTF-8", "DEBIAN_FRONTEND=noninteractive")
+"""What a command is run with, so that it is the same everywhere."""
+
+
+class Console(ABC):
+    """A running machine. How a command gets there is for each kind of machine to say."""
+
+    @abstractmethod
+    def execute(self, command: list[str], text: str, deadline: float) -> subprocess.CompletedProcess[str]:
+        """Runs it to its end, at most deadline seconds. text: its standard input."""
+
+    def run(
+        self, *command: str, status: int | None = 0, text: str | None = None, deadline: float = 60
+    ) -> subprocess.CompletedProcess[str]:
+        """Runs it to its end. status: what it must exit with; None for any. text: its standard input."""
+        result = self.execute([*ENVIRONMENT, *command], text or "", deadline)
+        if status is not None and result.returncode != status:
+            said = f"{result.stdout}\n{result.stderr}\n{self.journal()[-3000:]}"
+            raise AssertionError(f"{' '.join(command)}: exit status {result.returncode}, not {status}:\n{said}")
+        return result
+
+    def out(self, *command: str) -> str:
+        return self.run(*command).stdout.strip()
+
+    def write(self, path: str, text: str, mode: str = "644") -> None:
+        script = f'mkdir -p "$(dirname "$0")"; cat >"$0.new"; chmod {mode} "$0.new"; mv "$0.new" "$0"'
+        self.run("sh", "-ec", script, path, text=text)
+
+    def put(self, file: Path) -> str:
+        """Copies a file onto the machine; its path there."""
+        target = f"/root/{file.name}"
+        self.run("sh", "-c", 'base64 -d >"$0"', target, text=base64.b64encode(file.read_bytes()).decode())
+        return target
+
+    def unpack(self, folder: Path, target: str) -> None:
+        """Copies a folder onto the machine."""
+        made = subprocess.run(["tar", "-c", "-C", folder, "."], stdout=subprocess.PIPE, check=True).stdout
+        script = 'mkdir -p "$0"; base64 -d | tar -x -C "$0"'
+        self.run("sh", "-ec", script, target, text=base64.b64encode(made).decode())
+
+    def dpkg(self, *arguments: str) -> str:
+        """What dpkg said, with the standard error."""
+        result = self.run("dpkg", *arguments, deadline=180)
+        return result.stdout + result.stderr
+
+    def install(self, deb: Path) -> str:
+        return self.dpkg("--install", self.put(deb))
+
+    def exists(self, path: str) -> bool:
+        return self.run("test", "-e", path, status=None).returncode == 0
+
+    def shown(self, name: str, unit: str = UNIT) -> str:
+        return self.out("systemctl", "show", "--value", f"--property={name}", unit)
+
+    @property
+    def active(self) -> str:
+        return self.shown("ActiveState")
+
+    @property
+    def enabled(self) -> str:
+        return self.run("systemctl", "is-enabled", UNIT, status=None).stdout.strip()
+
+    @property
+    def main_pid(self) -> str:
+        return self.shown("MainPID")
+
+    def journal(self, unit: str | None = UNIT) -> str:
+        command = ["journalctl", "--no-pager", "--output=short-monotonic", *([f"--unit={unit}"] if unit else [])]
+        return self.run(*command, status=None).stdout
+
+    def status(self) -> dict[str, Any]:
+        """What capacityd status says, as JSON; empty before there is anything."""
+        said = self.run("capacityd", "status", "--json", status=None).stdout
+        found: dict[str, Any] = json.loads(said) if said else {}
+        return found
+
+    def readings(self) -> dict[str, Any]:
+        """What the service has read of each resource."""
+        return {r["name"]: r["reading"] for r in self.status().get("resources", [])}
+
+    def wait_for_readings(self, expected: dict[str, Any], deadline: float = 20) -> None:
+        """Until the service has read this, among other things."""
+        found: dict[str, Any] = {}
+
+        def there() -> bool:
+            found.clear()
+            found.update(self.readings())
+            return expected.items() <= found.items()
+
+        try:
+            wait_until(there, deadline, f"{expected} is read")
+        except TimeoutError as e:
+            raise TimeoutError(f"{e}; read was {found}; the journal:\n{self.journal()[-3000:]}") from None

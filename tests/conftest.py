@@ -1,4 +1,4 @@
-"""How hard hypothesis tries: the same examples each time; HYPOTHESIS_PROFILE=thorough: a night's worth of new ones.
+"""How hard hypothesis tries: the same examples each time, or a night of new ones with HYPOTHESIS_PROFILE=thorough.
 
 No test has a deadline.
 """

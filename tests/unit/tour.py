@@ -1,4 +1,4 @@
-"""The machine of the README's tour, and what its examples print: python -m tests.unit.tour writes both anew."""
+"""The documentation's machines, and what its commands print on them: python -m tests.unit.tour writes both anew."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ import io
 import json
 import os
 import re
+import shlex
 import shutil
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -25,10 +27,12 @@ from tests.unit.machines import (
     usb_hub,
     usb_root,
 )
+from tests.unit.pages import ROOT, on_cluster, pages, play
 
-ROOT = Path(__file__).parents[2]
 MACHINE = ROOT / "docs/tour/machine.json"
-_CONSOLE = re.compile(r"```console\n(.*?)```", re.DOTALL)
+_OF_MACHINES = ("devices", "probe", "plan", "apply", "withdraw")
+_OF_NODES = ("plan", "apply", "withdraw")
+_OF_CONFIGURATIONS = ("probe", "plan", "apply", "withdraw", "config")
 
 
 def recording() -> Recording:
@@ -53,49 +57,108 @@ def recording() -> Recording:
     )
 
 
+def recordings() -> dict[str, Recording]:
+    """The machines by their files, below docs."""
+    from tests.unit.docmachines import MACHINES
+
+    return {"tour/machine.json": recording()} | {f"machines/{name}.json": made() for name, made in MACHINES.items()}
+
+
+def as_file(machine: Recording) -> str:
+    """A recording as it stands in its file."""
+    return json.dumps(machine, indent=1, sort_keys=True) + "\n"
+
+
+class RecordedWorld:
+    """Recorded machines, and Nodes in files, in a folder that stands for the machine's root."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._machine = self._node = ""
+        self._status = 0
+        shutil.copytree(ROOT / "docs", folder / "docs")
+        shutil.copytree(ROOT / "conf", folder / "conf")
+        (folder / "build").mkdir()
+        shutil.copy(ROOT / "docs/tour/node.json", folder / "build/node.json")
+
+    def tell(self, *words: str) -> None:
+        match words:
+            case ["machine", machine]:
+                self._machine = machine
+            case ["node", node]:
+                self._node = "build/of-page.json"
+                shutil.copy(ROOT / node, self._folder / self._node)
+            case ["forget", "files"]:
+                shutil.rmtree(self._folder / "etc")
+            case _:
+                raise ValueError(f"<!-- docs: {' '.join(words)} --> means nothing here")
+
+    def file(self, name: str, text: str) -> None:
+        path = self._folder / name.removeprefix("/")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+    def run(self, command: str, shown: str) -> str:
+        words = [word for word in shlex.split(command) if word != "sudo"]
+        if words == ["echo", "$?"]:
+            return f"{self._status}\n"
+        if words[0] != "capacityd":
+            raise ValueError(f'"{command}" can\'t be run on a recording: <!-- docs: cluster -->, or a block of sh')
+        with _inside(self._folder):
+            return re.sub(
+                r"(?<![\w/])etc/capacityd", "/etc/capacityd", self._output([*words[1:], *self._options(words)])
+            )
+
+    def _options(self, words: list[str]) -> list[str]:
+        """What the commands would find on a machine of the reader's."""
+        found: list[str] = []
+        if self._machine and words[1] in _OF_MACHINES and "--machine" not in words:
+            found += ["--machine", self._machine]
+        if words[1] in _OF_CONFIGURATIONS and "--config" not in words and (self._folder / "etc/capacityd").exists():
+            found += ["--config", "etc/capacityd/conf.d"]
+        if self._node and words[1] in _OF_NODES and "--node-file" not in words:
+            found += ["--node-file", self._node]
+        return found
+
+    def _output(self, arguments: list[str]) -> str:
+        out = io.StringIO()
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
+            try:
+                self._status = run(arguments)
+            except SystemExit as e:  # argparse's way to end
+                self._status = int(e.code or 0)
+        return out.getvalue()
+
+
 def printed(text: str, folder: Path) -> str:
-    """The text with what its console blocks really print, run in this folder."""
-    with _inside(folder):
-        return _CONSOLE.sub(lambda block: f"```console\n{_session(block[1])}```", text)
-
-
-def _session(block: str) -> str:
-    said = ""
-    for line in block.splitlines():
-        if line.startswith("$ capacityd "):
-            said += f"{line}\n{_output(line.removeprefix('$ capacityd ').split())}"
-    return said
-
-
-def _output(arguments: list[str]) -> str:
-    out = io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
-        run(arguments)
-    return out.getvalue()
+    """The page with what its commands really print; folder: an empty one, to work in."""
+    return play(text, RecordedWorld(folder))
 
 
 @contextlib.contextmanager
 def _inside(folder: Path) -> Iterator[None]:
-    """A folder that has what the examples name."""
-    before = Path.cwd()
-    shutil.copytree(ROOT / "docs", folder / "docs", dirs_exist_ok=True)
-    (folder / "build").mkdir(exist_ok=True)
-    shutil.copy(ROOT / "docs/tour/node.json", folder / "build/node.json")
+    before, columns = Path.cwd(), os.environ.get("COLUMNS")
     os.chdir(folder)
+    os.environ["COLUMNS"] = "120"
     try:
         yield
     finally:
         os.chdir(before)
+        del os.environ["COLUMNS"]
+        if columns is not None:
+            os.environ["COLUMNS"] = columns
 
 
 def main() -> None:
-    """Writes the machine and the README's outputs anew."""
-    import tempfile
-
-    MACHINE.write_text(json.dumps(recording(), indent=1, sort_keys=True) + "\n")
-    readme = ROOT / "README.md"
-    with tempfile.TemporaryDirectory() as folder:
-        readme.write_text(printed(readme.read_text(), Path(folder)))
+    """Writes the machines and the outputs anew, but for the pages that need a cluster (make docs-cluster)."""
+    for name, made in recordings().items():
+        (ROOT / "docs" / name).parent.mkdir(exist_ok=True)
+        (ROOT / "docs" / name).write_text(as_file(made))
+    for page in pages():
+        text = page.read_text()
+        if not on_cluster(text):
+            with tempfile.TemporaryDirectory() as folder:
+                page.write_text(printed(text, Path(folder)))
 
 
 if __name__ == "__main__":

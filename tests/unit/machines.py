@@ -147,13 +147,15 @@ def nic(
     master: str | None = None,
     bond: tuple[str, Sequence[str]] | None = None,
     link_speeds: Sequence[int] | None = None,
+    link_kind: str | None = None,
     number: int = 2,
     attributes: Mapping[str, str] | None = None,
     properties: Mapping[str, str] | None = None,
 ) -> Recording:
     """A network interface. hardware: path of the device it belongs to, None: software. speed, carrier: None is EINVAL.
 
-    lower: the interfaces it stands on. bond: mode and members. link_speeds: bit/s; None: the driver can't be asked.
+    lower: the interfaces it stands on. bond: mode and members. link_speeds: bit/s, link_kind: what "ip -details
+    link" says; None: can't be asked.
     """
     path = f"{hardware}/net/{name}" if hardware else f"/sys/devices/virtual/net/{name}"
     tree = Tree()
@@ -181,6 +183,8 @@ def nic(
     found = tree.recording({path: properties} if properties else {})
     if link_speeds is not None:
         found["link_speeds"] = {name: list(link_speeds)}
+    if link_kind is not None:
+        found["link_kinds"] = {name: link_kind}
     return found
 
 

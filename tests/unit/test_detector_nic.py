@@ -42,6 +42,8 @@ def test_physical_is_the_default_and_software_is_left_out() -> None:
         nic("eth0.10", devtype="vlan", lower=["eth0"]),
         nic("veth1a2b"),
         nic("cilium_vxlan", devtype="vxlan"),
+        nic("team0", lower=["eth0"], link_kind="team"),
+        nic("ipvl0", lower=["eth0"], link_kind="ipvlan"),
         bond("802.3ad", "eth0", "eth1"),
     ]
     host = machine(E0, E1, *software)
@@ -53,7 +55,9 @@ def test_physical_is_the_default_and_software_is_left_out() -> None:
         "eth0": "physical",
         "eth0.10": "vlan",
         "eth1": "physical",
+        "ipvl0": "virtual",
         "lo": "virtual",
+        "team0": "team",
         "veth1a2b": "virtual",
     }
     assert counted(host, "nic", {"kind": ["bond", "vlan"]}) == ["bond0", "eth0.10"]
@@ -192,6 +196,20 @@ def test_speeds_compare() -> None:
 def test_the_maximum_of_a_bond_is_what_its_members_make_together(mode: str, speed: int) -> None:
     host = machine(E0, SLOW, bond(mode, "eth0", "eno1"))
     assert values(host, "nic", "max_speed")["bond0"] == speed * GBIT
+
+
+def test_the_maximum_of_a_team_is_unknown_unless_the_configuration_says_it() -> None:
+    host = machine(E0, nic("team0", lower=["eth0"], link_kind="team", link_speeds=[10 * GBIT]))
+    found = look(host, "nic", {"kind": "team"}, measure="max_speed", unit=MBITS)
+    assert isinstance(found, Unknown)
+    assert "it is a team" in found.reason
+    told = look(host, "nic", {"kind": "team"}, measure="max_speed", unit=MBITS, fallback=10 * GBIT)
+    assert isinstance(told, Quantity)
+    assert told.value == 10_000
+
+
+def test_what_cannot_be_told_from_a_team_is_unknown() -> None:
+    assert isinstance(look(machine(E0, nic("x0", lower=["eth0"])), "nic", {"kind": "team"}), Unknown)
 
 
 def test_a_bond_of_unknown_members_or_none_is_unknown() -> None:

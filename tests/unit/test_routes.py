@@ -77,6 +77,33 @@ def test_this_machines_routes_can_be_asked() -> None:
     assert set(LiveHost().default_interfaces()) <= set(os.listdir("/sys/class/net"))
 
 
+KINDS = """
+import json, subprocess
+from capacityd.errors import HostError
+from capacityd.host.live import LiveHost
+
+for line in ["link add v0 type veth peer name v1", "link add m0 link v0 type macvlan", "link add b0 type bridge"]:
+    subprocess.run(["ip", *line.split()], check=True)
+found = {name: LiveHost().link_kind(name) for name in ["v0", "m0", "b0", "lo"]}
+try:
+    LiveHost().link_kind("gone")
+except HostError as e:
+    found["gone"] = f"{e} ({e.errno})"
+print(json.dumps(found))
+"""
+
+
+@pytest.mark.skipif(not has_taps(), reason="needs namespaces and ip")
+def test_kinds_of_interfaces_of_a_real_kernel() -> None:
+    assert json.loads(run_alone("mount -t sysfs none /sys", KINDS)) == {
+        "v0": "veth",
+        "m0": "macvlan",
+        "b0": "bridge",
+        "lo": "",
+        "gone": "the kind of gone could not be read: No such device (19)",
+    }
+
+
 def test_a_default_route_without_an_interface_is_told() -> None:
     message = bytes([2, 0, 0, 0, 254, 3, 0, 1, 0, 0, 0, 0])
     with pytest.raises(HostError, match="does not tell its interface"):

@@ -16,7 +16,7 @@ from capacityd.kinds import Amount, Choice, Flag, HexId, Text
 from capacityd.model import Device, DeviceDetector, Key, Value
 
 _NETS = "/sys/class/net"
-_KINDS = ("physical", "vf", "representor", "wireless", "bond", "bridge", "vlan", "virtual")
+_KINDS = ("physical", "vf", "representor", "wireless", "bond", "team", "bridge", "vlan", "virtual")
 _MBIT = 10**6
 _NO_WORD = 2**32 - 1  # -1 as older kernels print it
 _NOT_SUPPORTED = (errno.EOPNOTSUPP, errno.EINVAL)
@@ -62,7 +62,12 @@ def _software_kind(host: Host, path: str) -> str | None:
     if devtype in ("bond", "bridge", "vlan"):
         return devtype
     # A child of an IPoIB interface has its parent's device.
-    return "virtual" if host.text(f"{path}/parent") else None
+    if host.text(f"{path}/parent"):
+        return "virtual"
+    # A team says in /sys neither what it is nor how its members share; without members it is nothing.
+    made = not devtype and host.resolve(f"{path}/device") is None
+    below = made and any(name.startswith("lower_") for name in host.names(path))
+    return "team" if below and host.link_kind(last_name(path) or "") == "team" else None
 
 
 def _devtype(host: Host, path: str) -> str:
@@ -145,7 +150,10 @@ def _speed(host: Host, device: Device) -> Value:
 def _max_speed(host: Host, device: Device) -> Value:
     """The best link mode of an interface, whatever the optics or the other end make of it (netdata#14803)."""
     name = last_name(device.path) or ""
-    if _devtype(host, device.path) != "bond":
+    kind = _software_kind(host, device.path)
+    if kind == "team":
+        raise HostError("it is a team; how its members share the load is known to the program that runs it only")
+    if kind != "bond":
         return _best(host, name)
     members = [_best(host, member) for member in (host.text(f"{device.path}/bonding/slaves") or "").split()]
     if not members:
@@ -178,7 +186,7 @@ DETECTOR = DeviceDetector(
             Choice(_KINDS),
             _kind,
             "physical (virtio included), vf (SR-IOV, or the lower half of an accelerated interface), representor, "
-            "wireless, bond, bridge, vlan or virtual (all else; teams too)",
+            "wireless, bond, team, bridge, vlan or virtual (all else)",
         ),
         "link": Key(Choice(("up", "down")), _link, "whether the link is up now; what depends on it may come and go"),
         "system": Key(

@@ -63,6 +63,9 @@ class Host(Protocol):
     def link_speeds(self, interface: str) -> Sequence[int]:
         """The speeds in bit/s of the link modes that an interface supports; empty if its driver names none."""
 
+    def link_kind(self, interface: str) -> str:
+        """What software makes an interface, as "ip -details link" says it: team, macvlan, …; "" for hardware."""
+
     def default_interfaces(self) -> Sequence[str]:
         """The names of the interfaces that default routes leave by."""
 

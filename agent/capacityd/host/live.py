@@ -70,6 +70,11 @@ class LiveHost:
 
         return speeds_of(supported_modes(interface))
 
+    def link_kind(self, interface: str) -> str:
+        from capacityd.host.routes import link_kind
+
+        return link_kind(interface)
+
     def default_interfaces(self) -> Sequence[str]:
         from capacityd.host.routes import default_interfaces
 

@@ -1,7 +1,8 @@
 """A recorded machine: the files, links, udev properties and answers of another machine, held in memory.
 
 A recording is JSON: {"files": {PATH: TEXT}, "links": {PATH: TARGET}, "errors": {PATH: ERRNO-NAME},
-"properties": {PATH: {NAME: VALUE}}, "link_speeds": {INTERFACE: [BIT/S]}, "default_interfaces": [NAME],
+"properties": {PATH: {NAME: VALUE}}, "link_speeds": {INTERFACE: [BIT/S]}, "link_kinds": {INTERFACE: TEXT},
+"default_interfaces": [NAME],
 "ages": {PATH: SECONDS}, "programs": {COMMAND-AS-JSON: [STATUS, OUT, ERR]}, "arch": TEXT,
 "hostname": TEXT}; every part may be missing.
 """
@@ -25,6 +26,7 @@ _PARTS = (
     "errors",
     "properties",
     "link_speeds",
+    "link_kinds",
     "default_interfaces",
     "ages",
     "programs",
@@ -87,6 +89,12 @@ class RecordedHost:
         found: Sequence[int] | None = self._recording.get("link_speeds", {}).get(interface)
         if found is None:
             raise HostError(f"the recording does not tell the link modes of {interface}", errno.ENODEV)
+        return found
+
+    def link_kind(self, interface: str) -> str:
+        found: str | None = self._recording.get("link_kinds", {}).get(interface)
+        if found is None:
+            raise HostError(f"the recording does not tell the kind of {interface}", errno.ENODEV)
         return found
 
     def default_interfaces(self) -> Sequence[str]:

@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 
 from tests.package.console import UNIT
 from tests.package.machine import Machine
 
-_NODE = {
-    "apiVersion": "v1",
-    "kind": "Node",
-    "metadata": {"name": "node", "uid": "u-1"},
-    "status": {"capacity": {"cpu": "4"}, "allocatable": {"cpu": "4"}},
-}
 _DROP_IN = """\
 [Service]
 ExecStartPre=/bin/cp -n /etc/capacityd/node.json /run/capacityd/node.json
@@ -21,10 +16,16 @@ ExecStart=/usr/bin/capacityd run --node-file /run/capacityd/node.json
 """
 
 
-def switch_on(machine: Machine, config: str) -> None:
-    """Configures and enables it; it is up when this returns."""
+def switch_on(machine: Machine, config: str, capacity: Mapping[str, str] | None = None) -> None:
+    """Configures and enables it; it is up when this returns. capacity: what the Node has beside cpus."""
+    node = {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": "node", "uid": "u-1"},
+        "status": {"capacity": {"cpu": "4", **(capacity or {})}, "allocatable": {"cpu": "4"}},
+    }
     machine.write("/etc/capacityd/conf.d/60-test.toml", config)
-    machine.write("/etc/capacityd/node.json", json.dumps(_NODE))
+    machine.write("/etc/capacityd/node.json", json.dumps(node))
     drop_in(machine, "node", _DROP_IN)
     machine.run("systemctl", "enable", "--now", UNIT)
 

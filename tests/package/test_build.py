@@ -56,6 +56,7 @@ def test_files(packages: Packages) -> None:
     assert others == {
         "/etc/capacityd/capacityd.toml",
         "/usr/bin/capacityd",
+        "/usr/lib/systemd/catalog/capacityd.catalog",
         "/usr/lib/systemd/system-preset/50-capacityd.preset",
         "/usr/lib/systemd/system/capacityd.service",
         "/usr/share/capacityd/farewell.py",

@@ -21,7 +21,15 @@ _HOOK = """cd "$1" && mkdir -p etc/cloud && : >etc/cloud/cloud-init.disabled && 
 # What a node image has of what the package depends on, so that dpkg alone can install it.
 NODE = (
     *("dbus", "iproute2", "systemd", "systemd-sysv", "udev"),
-    *("python3-jsonpatch", "python3-kubernetes", "python3-psutil", "python3-pyudev", "python3-rich", "python3-systemd"),
+    *(
+        "python3-jsonpatch",
+        "python3-kubernetes",
+        "python3-prometheus-client",
+        "python3-psutil",
+        "python3-pyudev",
+        "python3-rich",
+        "python3-systemd",
+    ),
 )
 PACKAGES = {"12": (*NODE, "cloud-init"), "13": NODE}
 

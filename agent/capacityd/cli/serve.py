@@ -10,7 +10,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from capacityd import state
+from capacityd import journal, state
 from capacityd.cli.context import host_of, node_name_of, node_of
 from capacityd.detectors import load as load_detector
 from capacityd.errors import CapacitydError
@@ -56,17 +56,18 @@ def _check(options: argparse.Namespace) -> int:
 
     loaded = load(options.config)
     before = state.kept_config(options.folder) if options.reasons == "reload" else None
-    for problem in loaded.problems:
-        _log(3, str(problem))
+    mistakes = [journal.Entry("mistake", journal.ERROR, str(p), {"CONFIG_FILE": p.file}) for p in loaded.problems]
     state.write(
         options.folder, "check.json", {"mistakes": [str(p) for p in loaded.problems], "kept": before is not None}
     )
     if loaded.problems and before is not None:
-        _log(3, "the configuration has mistakes, so the one before it stays in force")
+        message = "the configuration has mistakes, so the one before it stays in force"
+        mistakes.append(journal.Entry("mistake", journal.ERROR, message))
         config = before
     else:
         state.keep_config(options.folder, loaded)
         config = loaded.config
+    journal.send(mistakes)
     _say({"done": True, "watch": _watches(config, options)})
     return 0
 
@@ -99,6 +100,7 @@ def _look(options: argparse.Namespace, reasons: frozenset[str]) -> int:
     if config is None:
         raise CapacitydError(f"{options.folder} holds no configuration; the check has not run")
     said: list[Look] = []
+    before = state.read(options.folder, "status.json")
 
     def early(readings: Mapping[str, Reading], pending: frozenset[str]) -> None:
         _say({"probed": True})
@@ -109,6 +111,7 @@ def _look(options: argparse.Namespace, reasons: frozenset[str]) -> int:
     # What the Node had to be asked for has been done early, unless it failed.
     rest = frozenset({"due"}) if said and not said[0].failed else reasons
     found = _bring(options, config, host, readings, rest)
+    journal.send(journal.reading_entries(readings, found, before))
     _say(
         {
             "done": True,
@@ -152,8 +155,9 @@ def _bring(
         # Not trusted for ever: who is refused asks again who it is.
         state.write(where, "reviews.json", {} if found.failed else reviews)
         state.keep_memory(where, found.memory)
-    state.write(where, "status.json", state.read(where, "status.json") | _status(readings, reasons, found, config))
-    _tell(found)
+    before = state.read(where, "status.json")
+    state.write(where, "status.json", before | _status(readings, reasons, found, config))
+    journal.send(journal.outcome_entries(found, before))
     return found
 
 
@@ -183,21 +187,6 @@ def _status(readings: Mapping[str, Reading], reasons: frozenset[str], found: Loo
     return said
 
 
-def _tell(found: Look) -> None:
-    """What the journal is to know: what changed, what is refused or unknown for the first time."""
-    if found.outcome is None:
-        return
-    for change in found.outcome.plan.changes:
-        if change.action in ("set", "remove") and found.outcome.applied:
-            old, new = (text if text is not None else "none" for text in (change.old, change.new))
-            fields = {"RESOURCE": change.name, "OLD": old, "NEW": new, "REASON": change.reason}
-            _log(5, f"{change.name}: {old} → {new} ({change.reason})", **fields)
-        elif change.name in found.outcome.plan.newly_refused:
-            _log(4, f"{change.name}: refused: {change.reason}", RESOURCE=change.name, REASON=change.reason)
-    for warning in found.outcome.warnings:
-        _log(4, warning)
-
-
 def _line(readings: Mapping[str, Reading], found: Look) -> str:
     """One line for systemctl status."""
     if found.trouble:
@@ -212,13 +201,3 @@ def _line(readings: Mapping[str, Reading], found: Look) -> str:
 def _say(message: dict[str, object]) -> None:
     """A line for the resident process."""
     print(json.dumps(message), flush=True)
-
-
-def _log(level: int, message: str, **fields: str) -> None:
-    """Writes to the journal with fields, or to standard error where there is none."""
-    if "JOURNAL_STREAM" in os.environ:
-        from systemd import journal
-
-        journal.send(message, PRIORITY=str(level), SYSLOG_IDENTIFIER="capacityd", **fields)
-    else:
-        print(f"capacityd: {message}", file=sys.stderr, flush=True)

@@ -50,6 +50,10 @@ class DeviceDetector:
     others: taken in this order, missing ones left out, until only this device matches; alike: those that all devices
     of its kind share. subsystems: udev's, whose events call for a
     new look; links: whether rtnetlink's link changes do too.
+
+    For people who look at devices: modalias: what the hardware database knows a device by (hwdb(7)); words: the keys in
+    which a device names itself; suggest: tests (as in TOML) that a device must pass to be put into a starter
+    configuration, beside the defaults.
     """
 
     name: str
@@ -61,6 +65,9 @@ class DeviceDetector:
     defaults: Mapping[str, object] = field(default_factory=dict)
     subsystems: tuple[str, ...] = ()
     links: bool = False
+    modalias: Callable[[Host, Device], str | None] | None = None
+    words: tuple[str, ...] = ()
+    suggest: Mapping[str, object] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,6 +35,23 @@ _OF_NODES = ("plan", "apply", "withdraw")
 _OF_CONFIGURATIONS = ("probe", "plan", "apply", "withdraw", "config")
 
 
+def _named(maker: str, model: str) -> dict[str, str]:
+    return {"ID_VENDOR_FROM_DATABASE": maker, "ID_MODEL_FROM_DATABASE": model}
+
+
+_I210 = _named("Intel Corporation", "I210 Gigabit Network Connection")
+_X710 = _named("Intel Corporation", "Ethernet Controller X710 for 10GbE SFP+")
+_NAMES = {  # as udev's hardware database says it
+    "usb:v0529p0001": _named("Aladdin Knowledge Systems", "HASP copy protection dongle"),
+    "usb:v05E3p0610": _named("Genesys Logic, Inc.", "Hub"),
+    "usb:v046DpC077": _named("Logitech, Inc.", "Mouse"),
+    "pci:v00008086d00001533": _I210,
+    "pci:v00008086d00001572": _X710,
+    "pci:v00008086d00001533sv000010DEsd00001533bc02sc00i00": _I210,
+    "pci:v00008086d00001572sv000010DEsd00001533bc02sc00i00": _X710,
+}
+
+
 def recording() -> Recording:
     """Four dongles behind a hub, a mouse; a 1G NIC with the default route, a 10G one; an NVMe disk, a SATA one."""
     dongles = [
@@ -53,7 +70,7 @@ def recording() -> Recording:
         nvme("nvme0n1", size=1_920_383_410_176),
         disk("sda", size=480_103_981_056, partitions=["sda1", "sda2"]),
         mounts(("/", "8:2", "ext4", "/dev/sda2"), ("/boot/efi", "8:1", "vfat", "/dev/sda1")),
-        {"hostname": "n1", "arch": "x86_64"},
+        {"hostname": "n1", "arch": "x86_64", "hardware_names": _NAMES},
     )
 
 

@@ -69,6 +69,7 @@ def _parser() -> argparse.ArgumentParser:
         for name, (_, about) in _COMMANDS.items()
     }
     made["devices"].add_argument("detector", nargs="?", metavar="DETECTOR", help="only what this detector sees")
+    made["devices"].add_argument("--toml", action="store_true", help="a commented starter configuration made from it")
     made["probe"].add_argument("--explain", action="store_true", help="for each device why it counted or did not")
     made["apply"].add_argument("--dry-run", action="store_true", help="write nothing")
     made["apply"].add_argument(

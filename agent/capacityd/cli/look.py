@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from capacityd.cli.context import config_of, host_of, node_name_of, warn
 from capacityd.cli.text import as_json, columns
@@ -10,34 +12,70 @@ from capacityd.errors import UsageError
 from capacityd.model import Absent, Quantity, Reading, Unknown
 from capacityd.report import reading_as_dict
 
+if TYPE_CHECKING:
+    from capacityd.inventory import Listed
+    from capacityd.model import DeviceDetector
+
 
 def devices(options: argparse.Namespace) -> int:
     """Lists what each detector sees."""
     from capacityd.detectors import load, names
-    from capacityd.inventory import listing
     from capacityd.model import DeviceDetector
 
     if options.detector is not None and options.detector not in names():
         raise UsageError(f'there is no detector "{options.detector}"; there are {", ".join(names())}')
+    if options.toml and options.json:
+        raise UsageError("--toml is TOML already: leave out --json")
     asked = [options.detector] if options.detector else names()
-    host = host_of(options)
-    found = {name: listing(host, d) for name in asked if isinstance(d := load(name), DeviceDetector)}
-    if options.detector and not found:
+    detectors = [d for name in asked if isinstance(d := load(name), DeviceDetector)]
+    if not detectors:
         raise UsageError(f'the detector "{options.detector}" reads a number; it has no devices to list')
-    if options.json:
-        rows = [
-            {"detector": name, "device": d.name, "path": d.path, "values": d.values, "line": d.line}
-            for name, known in found.items()
-            for d in known
-        ]
-        print(as_json({"devices": rows}))
+    host = host_of(options)
+    if options.toml:
+        from capacityd.inventory.starter import starter
+
+        print(starter(host, detectors), end="")
         return 0
-    for name, known in found.items():
-        print(f"{name}: {len(known) or 'none'}")
-        for device in known:
-            print(f"  {device.name}  {device.summary}".rstrip())
-            print(f"      {device.line}")
+    from capacityd.inventory import listing
+
+    found = [(detector, listing(host, detector)) for detector in detectors]
+    if options.json:
+        print(as_json({"devices": [_device_as_dict(d.name, one) for d, known in found for one in known]}))
+        return 0
+    print("\n".join(line for detector, known in found for line in _devices(detector, known, bool(options.detector))))
     return 0
+
+
+def _devices(detector: DeviceDetector, listed: Sequence[Listed], whole: bool) -> Iterator[str]:
+    """A table, and the TOML below it. whole: all devices, however many are alike."""
+    from capacityd.inventory.table import FEW, table_of
+
+    yield f"{detector.name}: {len(listed) or 'none'}  # {detector.about}"
+    if not listed:
+        return
+    table = table_of(detector, listed, None if whole else FEW)
+    yield from (f"  {line}" for line in columns([table.heading, *table.rows]))
+    if table.common:
+        yield f"  all: {', '.join(table.common)}"
+    yield ""
+    yield from (f"  {line}" for line in columns(table.lines))
+    yield ""
+
+
+def _device_as_dict(detector: str, device: Listed) -> dict[str, object]:
+    return {
+        "detector": detector,
+        "device": device.name,
+        "path": device.path,
+        "maker": device.maker,
+        "model": device.model,
+        "values": device.values,
+        "unread": device.unread,
+        "line": device.own.line or None,
+        "why": device.own.why,
+        "kind": device.kind.line or None,
+        "alike": device.kind.count,
+    }
 
 
 def probe(options: argparse.Namespace) -> int:

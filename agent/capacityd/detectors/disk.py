@@ -182,4 +182,6 @@ DETECTOR = DeviceDetector(
     alike=("type", "model"),
     defaults={"size": ">0B"},
     subsystems=("block",),
+    words=("vendor", "model"),
+    suggest={"system": False},
 )

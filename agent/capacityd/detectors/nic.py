@@ -6,7 +6,7 @@ Virtual functions, bonds, bridges and VLANs report the speed of what they stand 
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 
 from capacityd.errors import HostError
@@ -98,18 +98,29 @@ def _bus(host: Host, device: Device) -> Value:
 
 def _ids(usb: str, pci: str) -> Callable[[Host, Device], Value]:
     """Reads an id of the USB or PCI device that the interface belongs to: the nearest one, going up."""
+    return lambda host, device: _id(host, device, {"usb": usb, "pci": pci})[1]
 
-    def read(host: Host, device: Device) -> Value:
-        path = _hardware(host, device) or ""
-        while path.startswith("/sys/devices/"):
-            bus = last_name(host.resolve(f"{path}/subsystem"))
-            found = host.text(f"{path}/{usb}") if bus == "usb" else host.text(f"{path}/{pci}") if bus == "pci" else None
-            if found is not None:
-                return found.lower().removeprefix("0x")
-            path = path.rpartition("/")[0]
+
+def _id(host: Host, device: Device, names: Mapping[str, str]) -> tuple[str, str | None]:
+    """The bus and the id; names: bus -> the attribute that holds it."""
+    path = _hardware(host, device) or ""
+    while path.startswith("/sys/devices/"):
+        bus = last_name(host.resolve(f"{path}/subsystem")) or ""
+        found = host.text(f"{path}/{names[bus]}") if bus in names else None
+        if found is not None:
+            return bus, found.lower().removeprefix("0x")
+        path = path.rpartition("/")[0]
+    return "", None
+
+
+def _modalias(host: Host, device: Device) -> str | None:
+    """That of the hardware below it, as far as its ids go."""
+    bus, vendor = _id(host, device, {"usb": "idVendor", "pci": "vendor"})
+    _, product = _id(host, device, {"usb": "idProduct", "pci": "device"})
+    if not vendor or not product:
         return None
-
-    return read
+    width = 8 if bus == "pci" else 4
+    return f"{bus}:v{vendor.upper().zfill(width)}{'d' if bus == 'pci' else 'p'}{product.upper().zfill(width)}"
 
 
 def _link(host: Host, device: Device) -> Value:
@@ -203,5 +214,7 @@ DETECTOR = DeviceDetector(
     alike=("vendor", "device"),
     defaults={"kind": "physical"},
     subsystems=("net",),
+    modalias=_modalias,
+    suggest={"system": False},
     links=True,
 )

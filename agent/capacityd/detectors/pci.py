@@ -9,6 +9,7 @@ from capacityd.kinds import Amount, Flag, HexId, Text
 from capacityd.model import Device, DeviceDetector, Key, Value
 
 _DEVICES = "/sys/bus/pci/devices"
+_IDS = {"vendor": "v", "device": "d", "subsystem_vendor": "sv", "subsystem_device": "sd", "class": ""}
 
 
 def find(host: Host) -> Iterator[Device]:
@@ -48,6 +49,16 @@ def _virtual_functions(name: str) -> Callable[[Host, Device], Value]:
     return read
 
 
+def _modalias(host: Host, device: Device) -> str | None:
+    """As the kernel writes it; see file2alias.c."""
+    read = {name: (host.text(f"{device.path}/{name}") or "0x")[2:].upper() for name in _IDS}
+    if not all(read.values()):
+        return None
+    digits = read["class"].zfill(6)
+    ids = "".join(f"{short}{read[name].zfill(8)}" for name, short in _IDS.items() if short)
+    return f"pci:{ids}bc{digits[:2]}sc{digits[2:4]}i{digits[4:]}"
+
+
 DETECTOR = DeviceDetector(
     name="pci",
     about="PCI functions; virtual functions (SR-IOV) are left out unless vf = true",
@@ -78,4 +89,8 @@ DETECTOR = DeviceDetector(
     alike=("vendor", "device"),
     defaults={"vf": False},
     subsystems=("pci",),
+    modalias=_modalias,
+    # Displays, sound and capture, co-processors, radio, encryption, accelerators. What else a machine is made of
+    # (bridges, controllers, sensors) is nothing to hand out; cards for networks and disks are counted as nic and disk.
+    suggest={"class": ["03", "04", "0b", "0d", "10", "12"]},
 )

@@ -49,6 +49,12 @@ def _is_hub(host: Host, device: Device) -> Value:
     return (host.text(f"{device.path}/bDeviceClass") or "").lower() == _HUB
 
 
+def _modalias(host: Host, device: Device) -> str | None:
+    """As udev's rules ask for USB devices (builtin hwdb --subsystem=usb); the kernel has one for interfaces only."""
+    vendor, product = host.text(f"{device.path}/idVendor"), host.text(f"{device.path}/idProduct")
+    return f"usb:v{vendor.upper()}p{product.upper()}" if vendor and product else None
+
+
 DETECTOR = DeviceDetector(
     name="usb",
     about="USB devices; hubs are left out unless hub = true",
@@ -74,4 +80,6 @@ DETECTOR = DeviceDetector(
     alike=("vendor", "product"),
     defaults={"hub": False},
     subsystems=("usb",),
+    modalias=_modalias,
+    words=("manufacturer", "model"),
 )

@@ -60,6 +60,9 @@ class Host(Protocol):
     def properties(self, device: str) -> Mapping[str, str]:
         """What udev's database says of the device at this path in /sys."""
 
+    def hardware_names(self, modalias: str) -> Mapping[str, str]:
+        """What udev's hardware database says of this modalias (ID_VENDOR_FROM_DATABASE, …); nothing if it has none."""
+
     def link_speeds(self, interface: str) -> Sequence[int]:
         """The speeds in bit/s of the link modes that an interface supports; empty if its driver names none."""
 

@@ -65,6 +65,11 @@ class LiveHost:
         except (OSError, UnicodeDecodeError) as e:
             raise HostError(f"udev's properties of {device} could not be read: {e}") from e
 
+    def hardware_names(self, modalias: str) -> Mapping[str, str]:
+        from capacityd.host.hwdb import look_up
+
+        return look_up(modalias)
+
     def link_speeds(self, interface: str) -> Sequence[int]:
         from capacityd.host.linkmodes import speeds_of, supported_modes
 

@@ -1,10 +1,10 @@
 """A recorded machine: the files, links, udev properties and answers of another machine, held in memory.
 
 A recording is JSON: {"files": {PATH: TEXT}, "links": {PATH: TARGET}, "errors": {PATH: ERRNO-NAME},
-"properties": {PATH: {NAME: VALUE}}, "link_speeds": {INTERFACE: [BIT/S]}, "link_kinds": {INTERFACE: TEXT},
-"default_interfaces": [NAME],
-"ages": {PATH: SECONDS}, "programs": {COMMAND-AS-JSON: [STATUS, OUT, ERR]}, "arch": TEXT,
-"hostname": TEXT}; every part may be missing.
+"properties": {PATH: {NAME: VALUE}}, "hardware_names": {MODALIAS: {NAME: VALUE}},
+"link_speeds": {INTERFACE: [BIT/S]}, "link_kinds": {INTERFACE: TEXT}, "default_interfaces": [NAME],
+"ages": {PATH: SECONDS}, "programs": {COMMAND-AS-JSON: [STATUS, OUT, ERR]}, "arch": TEXT, "hostname": TEXT}; every
+part may be missing.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ _PARTS = (
     "links",
     "errors",
     "properties",
+    "hardware_names",
     "link_speeds",
     "link_kinds",
     "default_interfaces",
@@ -84,6 +85,10 @@ class RecordedHost:
 
     def properties(self, device: str) -> Mapping[str, str]:
         return {printable(k): printable(v) for k, v in self._properties.get(self._known(device), {}).items()}
+
+    def hardware_names(self, modalias: str) -> Mapping[str, str]:
+        found = self._recording.get("hardware_names", {}).get(modalias, {})
+        return {printable(k): printable(v) for k, v in found.items()}
 
     def link_speeds(self, interface: str) -> Sequence[int]:
         found: Sequence[int] | None = self._recording.get("link_speeds", {}).get(interface)

@@ -140,7 +140,7 @@ def test_what_no_table_can_match_is_said() -> None:
     (empty,) = listed("disk", machine(disk("sda", size=0)))
     assert (empty.own.line, empty.own.why) == ("", 'it has no size, and only size = ">0B" is looked for')
     table = table_of(device_detector("disk"), [empty])
-    assert table.lines == ((f"# sda can't be matched: {empty.own.why}", ""),)
+    assert table.lines == (("", f"sda can't be matched: {empty.own.why}"),)
 
 
 def test_a_device_that_hides_its_serial_number_is_told_apart_by_its_port(tmp_path: Path) -> None:
@@ -200,8 +200,11 @@ def test_measures_are_readable(value: int, dimension: str, said: str) -> None:
 def test_a_table_has_the_columns_that_matter() -> None:
     host = RecordedHost(recording())
     table = table_of(device_detector("nic"), listed("nic", host))
-    assert table.heading == ("DEVICE", "NAME", "DRIVER", "VENDOR", "DEVICE", "MAX_SPEED", "SPEED", "")
-    assert table.rows[0][2:] == ("igb", "8086", "1533", "1 Gbit/s", "1 Gbit/s", "system")
+    assert table.heading == ("NIC", "DRIVER", "VENDOR", "DEVICE", "MAX_SPEED", "SPEED", "IS", "NAME")
+    assert table.rows[0] == (
+        *("eno1", "igb", "8086", "1533", "1 Gbit/s", "1 Gbit/s", "system"),
+        "Intel I210 Gigabit Network Connection",
+    )
     assert table.common == ("bus pci", "kind physical", "link up")
 
 
@@ -232,8 +235,8 @@ def test_a_detector_that_nobody_heard_of_gets_a_table_too() -> None:
         alike=("id",),
     )
     table = table_of(detector, listing(machine(), detector))
-    assert table.heading == ("DEVICE", "NAME", "ID", "SORT", "DEPTH", "")
-    assert table.rows == (("a", "", "01", "x", "5 Gbit/s", "new"), ("b", "", "01", "y", "-", ""))
+    assert table.heading == ("WELL", "ID", "SORT", "DEPTH", "IS", "NAME")
+    assert table.rows == (("a", "01", "x", "5 Gbit/s", "new", ""), ("b", "01", "y", "-", "", ""))
     assert [line for line, _ in table.lines] == [
         'well = { id = "01" }',
         'well = { name = "a" }',
@@ -247,7 +250,8 @@ def test_of_a_thousand_alike_an_overview_shows_a_few() -> None:
     found = listed("usb", host)
     few = table_of(device_detector("usb"), found, most=8)
     assert (len(few.rows), len(few.lines)) == (9, 9)
-    assert few.rows[-1][1] == "992 more of these: capacityd devices usb"
+    assert [row[0] for row in few.rows[:3]] == ["1-1", "1-2", "1-3"]
+    assert few.rows[-1][-1] == "992 more of these: capacityd devices usb"
     assert len(table_of(device_detector("usb"), found).rows) == 1000
 
 

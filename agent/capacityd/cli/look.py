@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from capacityd.cli.context import config_of, host_of, node_name_of, warn
+from capacityd.cli.terminal import Screen
 from capacityd.cli.text import as_json, columns
 from capacityd.errors import UsageError
 from capacityd.model import Absent, Quantity, Reading, Unknown
@@ -42,24 +43,28 @@ def devices(options: argparse.Namespace) -> int:
     if options.json:
         print(as_json({"devices": [_device_as_dict(d.name, one) for d, known in found for one in known]}))
         return 0
-    print("\n".join(line for detector, known in found for line in _devices(detector, known, bool(options.detector))))
+    screen = Screen()
+    for detector, known in found:
+        _show(screen, detector, known, bool(options.detector))
     return 0
 
 
-def _devices(detector: DeviceDetector, listed: Sequence[Listed], whole: bool) -> Iterator[str]:
+def _show(screen: Screen, detector: DeviceDetector, listed: Sequence[Listed], whole: bool) -> None:
     """A table, and the TOML below it. whole: all devices, however many are alike."""
     from capacityd.inventory.table import FEW, table_of
 
-    yield f"{detector.name}: {len(listed) or 'none'}  # {detector.about}"
+    screen.line((detector.name, "name"), f": {len(listed) or 'none'}", (f"  ({detector.about})", "dim"))
     if not listed:
         return
     table = table_of(detector, listed, None if whole else FEW)
-    yield from (f"  {line}" for line in columns([table.heading, *table.rows]))
+    screen.table([[(name, "name"), *cells] for name, *cells in table.rows], table.heading, indent=2)
     if table.common:
-        yield f"  all: {', '.join(table.common)}"
-    yield ""
-    yield from (f"  {line}" for line in columns(table.lines))
-    yield ""
+        screen.line((f"all: {', '.join(table.common)}", "dim"), indent=2)
+    width = max(len(line) for line, _ in table.lines)
+    screen.line()
+    for line, what in table.lines:
+        screen.copyable((line and line.ljust(width), "code"), (f"{'  ' if line else ''}# {what}", "dim"), indent=2)
+    screen.line()
 
 
 def _device_as_dict(detector: str, device: Listed) -> dict[str, object]:

@@ -61,6 +61,18 @@ class Screen:
         else:
             _print(_wrapped(self._console, cells, indent, indent + _GAP))
 
+    def copyable(self, *cells: Cell, indent: int = 0) -> None:
+        """Prints the cells as line does, but on one line, which only the terminal itself may break: it stays whole
+        when it is copied."""
+        if self._console is None:
+            self.line(*cells, indent=indent)
+        else:
+            from rich.text import Text
+
+            with self._console.capture() as captured:
+                self._console.print(Text(" " * indent) + Text().join(map(_rich, cells)), soft_wrap=True)
+            _print(_lines(captured.get()))
+
     def table(
         self, rows: Iterable[Sequence[Cell]], header: Sequence[str] = (), indent: int = 0, right: Collection[int] = ()
     ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -36,7 +37,7 @@ class Listed:
 
 def listing(host: Host, detector: DeviceDetector) -> list[Listed]:
     """All devices of a detector, those alike beside each other. Raises HostError if there is no looking at all."""
-    found = list(detector.find(host))
+    found = sorted(detector.find(host), key=_place)
     said = [_said(host, detector, device) for device in found]
     census = Census(detector, said)
     listed: dict[str, list[Listed]] = {}
@@ -46,6 +47,12 @@ def listing(host: Host, detector: DeviceDetector) -> list[Listed]:
         row = Listed(device.name, device.path, *names, one.values, one.unread, own, kind)
         listed.setdefault(kind.line or device.path, []).append(row)
     return [row for rows in listed.values() for row in rows]
+
+
+def _place(device: Device) -> list[tuple[str, int]]:
+    """1-2 stands before 1-10."""
+    parts = re.split("([0-9]+)", device.name)
+    return [(text, int(number or 0)) for text, number in zip(parts[::2], [*parts[1::2], ""], strict=True)]
 
 
 def _said(host: Host, detector: DeviceDetector, device: Device) -> Said:

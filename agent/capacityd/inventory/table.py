@@ -33,7 +33,7 @@ class Table:
 def table_of(detector: DeviceDetector, listed: Sequence[Listed], most: int | None = None) -> Table:
     """The devices of a detector. most: how many of those alike are shown, None: all."""
     keys, common = _columns(detector, listed)
-    flags = [key for key, one in detector.keys.items() if isinstance(one.kind, Flag)]
+    said = _flags(detector, listed)
     rows: list[tuple[str, ...]] = []
     lines: list[tuple[str, str]] = []
     alike = Counter(device.kind.line for device in listed)
@@ -44,24 +44,30 @@ def table_of(detector: DeviceDetector, listed: Sequence[Listed], most: int | Non
         several = bool(kind.line) and kind.count is not None and kind.count > 1 and kind.line != device.own.line
         if several and shown[kind.line] == 1:
             title = f", {device.title}" if device.title else ""
-            lines.append((kind.line, f"# all {kind.count}{title}"))
+            lines.append((kind.line, f"all {kind.count}{title}"))
         if most is not None and shown[kind.line] > most:
             if shown[kind.line] == alike[kind.line]:
-                rows.append(("…", f"{alike[kind.line] - most} more of these: capacityd devices {detector.name}"))
+                more = f"{alike[kind.line] - most} more of these: capacityd devices {detector.name}"
+                rows.append(("…", *[""] * len(keys), *[""] * bool(said), more))
             continue
-        words = [key + ("?" if key in device.unread else "") for key in flags if _is_said(device, key)]
-        cells = (_cell(detector.keys[key].kind, device, key) for key in keys)
-        rows.append((device.name, device.title, *cells, " ".join(words)))
+        cells = [_cell(detector.keys[key].kind, device, key) for key in keys]
+        rows.append((device.name, *cells, *([said[device.path]] if said else []), device.title))
         if device.own.line:
-            lines.append((device.own.line, f"# {device.name}"))
+            lines.append((device.own.line, device.name))
         else:
-            lines.append((f"# {device.name} can't be matched: {device.own.why}", ""))
-    heading = ("DEVICE", "NAME", *(key.upper() for key in keys), "")
+            lines.append(("", f"{device.name} can't be matched: {device.own.why}"))
+    heading = (detector.name.upper(), *(key.upper() for key in keys), *["IS"] * bool(said), "NAME")
     return Table(heading, tuple(rows), tuple(lines), common)
 
 
-def _is_said(device: Listed, key: str) -> bool:
-    return key in device.unread or device.values.get(key) is True
+def _flags(detector: DeviceDetector, listed: Sequence[Listed]) -> dict[str, str]:
+    """Path of a device -> its flags as words, with a question mark where it can't be told; empty if none has any."""
+    flags = [key for key, one in detector.keys.items() if isinstance(one.kind, Flag)]
+    found = {}
+    for device in listed:
+        words = ((key, "?" if key in device.unread else "") for key in flags)
+        found[device.path] = " ".join(k + doubt for k, doubt in words if doubt or device.values.get(k) is True)
+    return found if any(found.values()) else {}
 
 
 def _columns(detector: DeviceDetector, listed: Sequence[Listed]) -> tuple[list[str], tuple[str, ...]]:

@@ -27,6 +27,8 @@ from capacityd.model import (
 )
 from capacityd.quantity import LARGEST, storable
 
+_LOOKS = 3  # at most, when devices go away while they are looked at
+
 
 def read_resource(resource: Resource, host: Host, node_name: str, explain: bool = False) -> Reading:
     """The reading of one resource. explain: also which devices did not count, and why.
@@ -76,6 +78,21 @@ def _read_values(resource: Resource, detector: ValueDetector, host: Host) -> Rea
 
 
 def _read_devices(resource: Resource, detector: DeviceDetector, host: Host, explain: bool) -> Reading:
+    """Looks anew when a device went away meanwhile: half of what it said is no truth, and it may have been the path
+    by which a disk of several was seen."""
+    for _ in range(_LOOKS):
+        try:
+            return _read_devices_once(resource, detector, host, explain)
+        except _GoneError as e:
+            gone = str(e)
+    return Unknown(f"{gone} went away while it was looked at, {_LOOKS} times in a row")
+
+
+class _GoneError(Exception):
+    """The device of this name is no more."""
+
+
+def _read_devices_once(resource: Resource, detector: DeviceDetector, host: Host, explain: bool) -> Reading:
     counted: list[tuple[Evidence, int]] = []
     rejections: list[Rejection] = []
     doubts: list[str] = []
@@ -87,7 +104,7 @@ def _read_devices(resource: Resource, detector: DeviceDetector, host: Host, expl
         if verdict.counts:
             verdict = _measure(host, resource, device, read, counted)
         if verdict.counts is None and host.resolve(device.path) is None:
-            verdict = Verdict(False, "went away while it was looked at")
+            raise _GoneError(device.name)
         if verdict.counts is None:
             doubts.append(f"{device.name}: {verdict.reason}")
         elif not verdict.counts and explain:
@@ -110,6 +127,8 @@ def _reader(host: Host, detector: DeviceDetector, device: Device) -> Callable[[s
     def read(key: str) -> Value:
         if key not in known:
             known[key] = value_of(host, detector, device, key)
+            if known[key] in (None, "", ()) and host.resolve(device.path) is None:
+                raise _GoneError(device.name)
         return known[key]
 
     return read

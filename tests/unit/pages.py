@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Protocol
 
 ROOT = Path(__file__).parents[2]
-KINDS = ("console", "ini", "json", "sh", "text", "toml", "yaml")
-"""What a block may be. Nothing looks at text."""
+KINDS = ("console", "ini", "json", "python", "sh", "text", "toml", "yaml")
+"""What a block may be. Nothing looks at text; python is for test_new_detector.py."""
 
 _PART = re.compile(
     r"^```(?P<kind>[^\s`]*)(?P<marks>[^\n`]*)\n(?P<text>.*?)^```$|^<!-- docs: (?P<said>[^\n]*?) -->$",

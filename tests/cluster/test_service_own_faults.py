@@ -13,7 +13,7 @@ from pathlib import Path
 from tests.cluster.controlplane import Cluster
 from tests.cluster.processes import TIED_TO_US
 from tests.cluster.service import AGENT, DONGLE, PUBLISHED, PYTHON, SLACK, Service, service
-from tests.unit.machines import bare, merge, nic, usb_device
+from tests.unit.machines import bare, merge, nic, usb_device, usb_path
 
 KILLS = 200
 _DOUBLES = Path(__file__).with_name("doubles.py")
@@ -102,6 +102,21 @@ def test_the_event_socket_overflows(cluster: Cluster) -> None:
         s.wait_capacity("2", 3 + SLACK)
         s.machine.plug("1-3")
         s.wait_capacity("3", 3 + SLACK)
+
+
+def test_a_hundred_thousand_events(cluster: Cluster) -> None:
+    """Of devices that are the same afterwards. They are one reason to look, or a few, and none to ask the Node."""
+    with service(cluster, usb_device("1-1")) as s:
+        s.start()
+        s.requests()
+        looks, events = s.looks(), len(s.events())
+        for _ in range(100_000):
+            s.machine.event("change", usb_path("1-1"), "usb", "usb_device")
+        s.machine.plug("1-2")
+        s.wait_capacity("2", 3 + SLACK)
+        assert s.looks() - looks <= 5
+        s.wait(lambda: len(s.events()) > events, 10, "an Event tells of it")
+        assert s.asked() == PUBLISHED
 
 
 def test_udevd_begins_after_the_service(cluster: Cluster) -> None:

@@ -23,6 +23,7 @@ _COMMANDS = {
     "withdraw": ("publish", "remove from the Node all that is recorded as published"),
     "run": ("serve", "the service: publish once, and again when the hardware changes"),
     "status": ("report", "what the service last saw, published, holds back and could not do"),
+    "record": ("record", "this machine's hardware as a file that --machine takes on any machine"),
     "config": ("configure", "check the configuration, or show what it amounts to"),
 }
 _INTERNAL = {"child": ("serve", "")}
@@ -74,6 +75,11 @@ def _parser() -> argparse.ArgumentParser:
     made["apply"].add_argument("--dry-run", action="store_true", help="write nothing")
     made["apply"].add_argument(
         "--wait", metavar="DURATION", help="wait until allocatable has followed, such as 30s or 2min"
+    )
+    made["record"].add_argument("file", metavar="FILE", help="compressed if it ends with .gz; - for standard output")
+    made["record"].add_argument("--force", action="store_true", help="replace the file if it is there already")
+    made["record"].add_argument(
+        "--keep-serials", action="store_true", help="keep serial numbers, MAC and IP addresses and the host name"
     )
     made["config"].add_argument("what", choices=["check", "show"], help="check: all mistakes; show: the merged result")
     child = commands.add_parser("child", parents=[common])  # what the service starts; without help, so not listed

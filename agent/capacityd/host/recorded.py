@@ -1,10 +1,14 @@
 """A recorded machine: the files, links, udev properties and answers of another machine, held in memory.
 
-A recording is JSON: {"files": {PATH: TEXT}, "links": {PATH: TARGET}, "errors": {PATH: ERRNO-NAME},
-"properties": {PATH: {NAME: VALUE}}, "hardware_names": {MODALIAS: {NAME: VALUE}},
-"link_speeds": {INTERFACE: [BIT/S]}, "link_kinds": {INTERFACE: TEXT}, "default_interfaces": [NAME],
-"ages": {PATH: SECONDS}, "programs": {COMMAND-AS-JSON: [STATUS, OUT, ERR]}, "arch": TEXT, "hostname": TEXT}; every
-part may be missing.
+A recording is JSON, which gzip may have compressed: {"files": {PATH: TEXT}, "links": {PATH: TARGET},
+"errors": {PATH: ERRNO-NAME}, "folders": [PATH], "properties": {PATH: {NAME: VALUE}},
+"hardware_names": {MODALIAS: {NAME: VALUE}}, "link_speeds": {INTERFACE: [BIT/S]}, "link_kinds": {INTERFACE: TEXT},
+"default_interfaces": [NAME], "ages": {PATH: SECONDS}, "programs": {COMMAND-AS-JSON: [STATUS, OUT, ERR]},
+"arch": TEXT, "hostname": TEXT,
+"unknown": {QUESTION: [ERRNO-NAME or null, MESSAGE]}, "redacted": true}; every part may be missing.
+Bytes that are no UTF-8 stand as lone surrogates. folders: those that hold nothing recorded. errors: what can't be read
+at these paths, nor below them; ENODATA is what record leaves out. unknown: what the machine could not tell, such as
+"properties /sys/…" and "link_speeds eth0".
 """
 
 from __future__ import annotations
@@ -12,7 +16,7 @@ from __future__ import annotations
 import errno
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from capacityd.errors import HostError, UsageError
@@ -20,34 +24,78 @@ from capacityd.host import Content, Output, printable
 
 _MOST = 65536
 _GONE = (errno.ENOENT, errno.ENOTDIR, errno.ENODEV, errno.ENXIO)
-_PARTS = (
-    "files",
-    "links",
-    "errors",
-    "properties",
-    "hardware_names",
-    "link_speeds",
-    "link_kinds",
-    "default_interfaces",
-    "ages",
-    "programs",
-    "arch",
-    "hostname",
-)
+_MOST_JSON = 1 << 30
+_GZIP = b"\x1f\x8b"
 
 
 def load(path: str) -> RecordedHost:
     """The machine that a file holds. Raises UsageError if it is no recording."""
     try:
-        with open(path, encoding="utf-8") as f:
-            found = json.load(f)
+        with open(path, "rb") as f:
+            raw = f.read(_MOST_JSON)
+        found = json.loads(_unpacked(raw) if raw.startswith(_GZIP) else raw)
     except OSError as e:
-        raise UsageError(f"{path}: could not be read: {os.strerror(e.errno or 0)}") from e
-    except ValueError as e:
+        raise UsageError(f"{path}: could not be read: {e.strerror or e}") from e
+    except EOFError as e:
+        raise UsageError(f"{path}: is cut off") from e
+    except (ValueError, RecursionError) as e:
         raise UsageError(f"{path}: is not JSON: {e}") from e
     if not isinstance(found, dict) or not set(found) <= set(_PARTS):
         raise UsageError(f"{path}: is not a recorded machine; one has the parts {', '.join(_PARTS)}")
+    for part, value in found.items():
+        if not _PARTS[part](value):
+            raise UsageError(f'{path}: its part "{part}" is not what a recorded machine has there')
     return RecordedHost(found)
+
+
+def _unpacked(raw: bytes) -> bytes:
+    import gzip
+    import io
+    import zlib
+
+    try:
+        return gzip.GzipFile(fileobj=io.BytesIO(raw)).read(_MOST_JSON)
+    except zlib.error as e:
+        raise OSError(str(e)) from e
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _are_texts(value: object) -> bool:
+    return isinstance(value, list) and all(map(_is_text, value))
+
+
+def _are_numbers(value: object) -> bool:
+    return isinstance(value, list) and all(type(v) is int for v in value)
+
+
+def _is_error(value: object) -> bool:
+    return isinstance(value, str) and isinstance(getattr(errno, value, None), int)
+
+
+def _table(inner: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, dict) and all(map(inner, value.values()))
+
+
+_PARTS: Mapping[str, Callable[[Any], bool]] = {
+    "files": _table(_is_text),
+    "links": _table(_is_text),
+    "errors": _table(_is_error),
+    "folders": _are_texts,
+    "properties": _table(_table(_is_text)),
+    "hardware_names": _table(_table(_is_text)),
+    "link_speeds": _table(_are_numbers),
+    "link_kinds": _table(_is_text),
+    "default_interfaces": _are_texts,
+    "ages": _table(lambda value: type(value) in (int, float)),
+    "programs": _table(lambda value: isinstance(value, list) and [type(v) for v in value] == [int, str, str]),
+    "arch": _is_text,
+    "hostname": _is_text,
+    "unknown": _table(lambda value: isinstance(value, list) and len(value) == 2 and _is_text(value[1])),
+    "redacted": lambda value: isinstance(value, bool),
+}
 
 
 class RecordedHost:
@@ -58,9 +106,11 @@ class RecordedHost:
         self._links: Mapping[str, str] = recording.get("links", {})
         self._errors: Mapping[str, str] = recording.get("errors", {})
         self._properties: Mapping[str, Mapping[str, str]] = recording.get("properties", {})
+        self._unknown: Mapping[str, Sequence[str | None]] = recording.get("unknown", {})
         self._recording = recording
-        self._folders: dict[str, set[str]] = {}
-        for path in [*self._files, *self._links, *self._errors, *self._properties]:
+        self.redacted = bool(recording.get("redacted", False))
+        self._folders: dict[str, set[str]] = {path: set() for path in recording.get("folders", ())}
+        for path in [*self._folders, *self._files, *self._links, *self._errors, *self._properties]:
             folder, _, name = path.rpartition("/")
             while name and name not in self._folders.setdefault(folder, set()):
                 self._folders[folder].add(name)
@@ -84,25 +134,30 @@ class RecordedHost:
         return real if known else None
 
     def properties(self, device: str) -> Mapping[str, str]:
-        return {printable(k): printable(v) for k, v in self._properties.get(self._known(device), {}).items()}
+        real = self._known(device)
+        self._require(f"properties {real}", real, device)
+        return {printable(k): printable(v) for k, v in self._properties.get(real, {}).items()}
 
     def hardware_names(self, modalias: str) -> Mapping[str, str]:
         found = self._recording.get("hardware_names", {}).get(modalias, {})
         return {printable(k): printable(v) for k, v in found.items()}
 
     def link_speeds(self, interface: str) -> Sequence[int]:
+        self._require(f"link_speeds {interface}")
         found: Sequence[int] | None = self._recording.get("link_speeds", {}).get(interface)
         if found is None:
             raise HostError(f"the recording does not tell the link modes of {interface}", errno.ENODEV)
         return found
 
     def link_kind(self, interface: str) -> str:
+        self._require(f"link_kinds {interface}")
         found: str | None = self._recording.get("link_kinds", {}).get(interface)
         if found is None:
             raise HostError(f"the recording does not tell the kind of {interface}", errno.ENODEV)
         return found
 
     def default_interfaces(self) -> Sequence[str]:
+        self._require("default_interfaces")
         found: Sequence[str] | None = self._recording.get("default_interfaces")
         if found is None:
             raise HostError("the recording does not tell the default routes")
@@ -134,6 +189,38 @@ class RecordedHost:
 
     def hostname(self) -> str:
         return str(self._recording.get("hostname", "recorded"))
+
+    def entries(self, folder: str) -> Sequence[tuple[str, str]]:
+        """For recording it again, see source.py; so are raw and target."""
+        real = self._known(folder)
+        if real not in self._folders:
+            raise HostError(f"{folder} does not exist", errno.ENOENT)
+        return sorted((name, self._sort(f"{real}/{name}")) for name in self._folders[real])
+
+    def raw(self, path: str, most: int) -> str:
+        found = self._files.get(self._known(path))
+        if found is None:
+            raise HostError(f"{path} does not exist", errno.ENOENT)
+        if len(found.encode("utf-8", "surrogateescape")) > most:
+            raise HostError(f"{path} holds more than {most} bytes", errno.EFBIG)
+        return found
+
+    def target(self, path: str) -> str:
+        return self._links[path]
+
+    def _sort(self, path: str) -> str:
+        if path in self._errors:
+            return ""
+        if path in self._links:
+            return "link"
+        return "folder" if path in self._folders else "file" if path in self._files else ""
+
+    def _require(self, question: str, real: str = "", asked: str = "") -> None:
+        """Raises HostError if the machine did not answer this when it was recorded; asked: another name for real."""
+        if question in self._unknown:
+            code, message = self._unknown[question]
+            said = str(message).replace(real, asked) if real else str(message)
+            raise HostError(said, getattr(errno, code, None) if code else None)
 
     def _real(self, path: str) -> str | None:
         """As _known, but None where the kernel says that there is no such thing."""

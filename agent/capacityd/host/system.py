@@ -52,10 +52,11 @@ def _mount(line: str) -> _Mount | None:
     fields, rest = before.split(" "), after.split(" ")
     if len(fields) < 6 or len(rest) < 2:
         return None
-    return _unescaped(fields[4]), fields[2], rest[0], _unescaped(rest[1])
+    return unescaped(fields[4]), fields[2], rest[0], unescaped(rest[1])
 
 
-def _unescaped(text: str) -> str:
+def unescaped(text: str) -> str:
+    """A path of mountinfo or swaps as it is: there, spaces and the like are octal escapes."""
     return _OCTAL.sub(lambda m: chr(int(m[1], 8)), text)
 
 
@@ -63,7 +64,7 @@ def _swaps(host: Host, mounts: Sequence[_Mount]) -> Iterator[_Mount]:
     """Swap as if it were mounted; a swap file stands where the file system stands that holds it."""
     for line in host.lines("/proc/swaps")[1:]:
         name, kind = [*line.split(), "", ""][:2]
-        name = _unescaped(name)
+        name = unescaped(name)
         if kind == "file":
             # The last of the longest: a later mount hides the one below it.
             holders = [m for m in mounts if m[0] == "/" or name.startswith(f"{m[0]}/")]

@@ -1,0 +1,350 @@
+"""The command record: the file it writes, when it refuses, what it says; and that a replay gives the same readings."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from capacityd.cli import record as command
+from capacityd.cli import run
+from capacityd.errors import HostError
+from capacityd.host.live import LiveHost
+from capacityd.host.recorded import RecordedHost, load
+from capacityd.host.recording import Walk
+from capacityd.host.redaction import redact
+from capacityd.host.source import LiveSource, may_be_read, may_be_walked
+from tests.unit.forked import can_be_alone, run_alone
+from tests.unit.machines import bare, merge, usb_device, write_tree
+from tests.unit.nodes import node
+from tests.unit.test_live_host import MOUNTING
+from tests.unit.test_unreadable import WORLD
+from tests.unit.tour import MACHINE, ROOT
+
+DETECTORS = ("usb", "pci", "nic", "disk")
+
+
+def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    assert run(arguments) == 0
+    return capsys.readouterr().out
+
+
+@pytest.mark.skipif(not os.path.isdir("/sys/devices"), reason="needs a sysfs")
+def test_this_machine_replays_to_the_same_devices(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("m.json", "m.json.gz"):
+        path = str(tmp_path / name)
+        said(capsys, "record", path, "--keep-serials")
+        for detector in DETECTORS:
+            live = said(capsys, "devices", detector, "--json")
+            assert said(capsys, "devices", detector, "--json", "--machine", path) == live
+    assert os.path.getsize(tmp_path / "m.json.gz") * 5 < os.path.getsize(tmp_path / "m.json")
+
+
+@pytest.mark.skipif(not os.path.isdir("/sys/devices"), reason="needs a sysfs")
+def test_two_recordings_of_an_unchanged_machine_are_equal(tmp_path: Path) -> None:
+    for name in ("a.json.gz", "b.json.gz"):
+        assert run(["record", str(tmp_path / name)]) == 0
+    assert (tmp_path / "a.json.gz").read_bytes() == (tmp_path / "b.json.gz").read_bytes()
+
+
+@pytest.mark.parametrize("machine", sorted((ROOT / "docs").rglob("machine*.json")), ids=lambda path: path.stem)
+def test_a_recorded_machine_can_be_recorded_again(
+    machine: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    once, twice = str(tmp_path / "once.json.gz"), str(tmp_path / "twice.json.gz")
+    said(capsys, "record", once, "--machine", str(machine))
+    said(capsys, "record", twice, "--machine", once)
+    assert Path(once).read_bytes() == Path(twice).read_bytes()
+    kept = str(tmp_path / "kept.json")
+    said(capsys, "record", kept, "--machine", str(machine), "--keep-serials")
+    for detector in DETECTORS:
+        original = said(capsys, "devices", detector, "--json", "--machine", str(machine))
+        assert said(capsys, "devices", detector, "--json", "--machine", kept) == original
+
+
+READINGS = """
+import json, sys
+from capacityd.detectors import load
+from capacityd.errors import HostError
+from capacityd.host.live import LiveHost
+from capacityd.host.recorded import RecordedHost
+from capacityd.host.recording import Walk
+from capacityd.host.source import LiveSource
+from capacityd.reading import value_of
+
+def readings(host):
+    found = {}
+    for name in ("usb", "pci", "nic", "disk"):
+        detector = load(name)
+        for device in detector.find(host):
+            more = ("attributes.uevent", "attributes.dev", "properties.ID_TEST", "properties.DEVNAME")
+            for key in (*detector.keys, *more):
+                try:
+                    value = value_of(host, detector, device, key)
+                except HostError as e:
+                    value = [e.errno, str(e)]
+                found[f"{name} {device.name} {key}"] = value
+    return found
+
+recording = Walk(LiveSource()).run()
+replayed = RecordedHost(json.loads(json.dumps(recording)))
+again = Walk(replayed).run()
+print(json.dumps([readings(LiveHost()), readings(replayed), again == recording, len(recording["unknown"])]))
+"""
+
+
+def replayed(recording: dict[str, object], folder: Path) -> dict[str, object]:
+    write_tree(recording, str(folder))
+    live, replay, same, _ = json.loads(run_alone(MOUNTING, READINGS, str(folder)))
+    assert live == replay
+    assert same
+    return dict(live)
+
+
+@pytest.mark.skipif(not can_be_alone(), reason="needs namespaces")
+def test_a_foreign_machine_replays_to_the_same_readings(tmp_path: Path) -> None:
+    """As real files on /sys: read by the live host, and by a replay of what was recorded of them."""
+    files = {path: text for path, text in WORLD["files"].items() if path.startswith("/sys/")}
+    properties = {"/sys/devices/pci0000:3b/0000:3b:00.0": {"ID_TEST": "caf\udce9 \x1b[31m \u202e"}}
+    live = replayed({"files": files, "links": WORLD["links"], "properties": properties}, tmp_path)
+    assert live["pci 0000:3b:00.0 properties.ID_TEST"] == r"caf\xe9 \x1b[31m \u202e"
+    assert "udev has not looked at" in str(live["disk sda properties.ID_TEST"])
+    assert len({name.split()[1] for name in live}) > 15
+
+
+HOSTILE = st.binary(max_size=60).map(lambda raw: raw.replace(b"\0", b"").decode("utf-8", "surrogateescape"))
+
+
+@given(HOSTILE, HOSTILE, HOSTILE)
+def test_whatever_a_device_says_is_replayed_as_it_is_read(serial: str, model: str, name: str) -> None:
+    """A file's bytes, through the recorder, JSON and the loader; against the live host on the same bytes."""
+    path = "/sys/bus/usb/devices/1-1"
+    before = RecordedHost(merge(bare(), usb_device(serial=serial, model=model, properties={"ID_X": name})))
+    recording = json.loads(json.dumps(Walk(before).run(), sort_keys=True))
+    after = RecordedHost(recording)
+    for ask in (
+        lambda host: host.text(f"{path}/serial"),
+        lambda host: host.text(f"{path}/product"),
+        lambda host: host.lines(f"{path}/product"),
+        lambda host: host.properties(path),
+    ):
+        assert ask(after) == ask(before)
+    redacted, _ = redact(recording)
+    assert Walk(RecordedHost(json.loads(json.dumps(redacted)))).run() == {
+        key: value for key, value in redacted.items() if key != "redacted"
+    }
+
+
+@given(st.binary(max_size=200))
+def test_the_bytes_of_a_file_are_recorded_as_they_are(content: bytes) -> None:
+    with open(os.memfd_create("attribute"), "wb") as f:
+        f.write(content)
+        f.flush()
+        path = f"/proc/self/fd/{f.fileno()}"
+        text = LiveSource().raw(path, 8192)
+        assert text.encode("utf-8", "surrogateescape") == content
+        replay = RecordedHost({"files": {path: text}})
+        assert (replay.text(path), replay.lines(path)) == (LiveHost().text(path), LiveHost().lines(path))
+
+
+def test_what_is_left_out_is_unknown_not_absent() -> None:
+    at = "/sys/devices/pci0000:00/0000:00:1f.0"
+    files = {f"{at}/{name}": "x" for name in ("vendor", "config", "rom", "vpd", "resource0", "power/control")}
+    replay = RecordedHost(Walk(RecordedHost({"files": files})).run())
+    assert replay.text(f"{at}/vendor") == "x"
+    assert replay.text(f"{at}/none") is None
+    for name in ("config", "rom", "vpd", "resource0", "power/control"):
+        with pytest.raises(HostError, match="No data available"):
+            replay.text(f"{at}/{name}")
+    assert list(replay.names(at)) == ["config", "power", "resource0", "rom", "vendor", "vpd"]
+
+
+def test_what_is_safe_to_read() -> None:
+    at = "/sys/devices/pci0000:00/0000:00:1f.0"
+    for name in ("config", "rom", "vpd", "resource", "resource0_wc", "vpd_pg80", "edid", "temp1_input", "pcr-sha256"):
+        assert not may_be_read(f"{at}/{name}")
+    for name in ("vendor", "class", "numa_node", "sriov_totalvfs", "uevent", "size", "speed"):
+        assert may_be_read(f"{at}/{name}")
+    assert may_be_read("/sys/class/net/bonding_masters")
+    assert not may_be_read("/sys/class/zram-control/hot_add")
+    assert not may_be_read("/sys/bus/pci/rescan")
+    assert not may_be_walked(f"{at}/power")
+    assert not may_be_walked("/sys/devices/system/memory")
+    assert may_be_walked(f"{at}/net")
+
+
+def test_errors_are_recorded_with_their_names(tmp_path: Path) -> None:
+    errors = {"/sys/class/net/eth0/speed": "EINVAL", "/sys/devices/x/closed": "EACCES", "/sys/devices/y": "EIO"}
+    recording = Walk(RecordedHost({"files": {"/sys/devices/x/open": "1"}, "errors": errors})).run()
+    assert errors.items() <= recording["errors"].items()
+
+
+def test_a_link_to_what_is_not_recorded_leads_there_all_the_same() -> None:
+    links = {
+        "/sys/devices/x/driver": "../../bus/pci/drivers/i40e",
+        "/sys/devices/x/dead": "../nowhere",
+        "/sys/devices/x/of": "../../firmware/node",
+    }
+    files = {"/sys/devices/x/uevent": "", "/sys/bus/pci/drivers/i40e/uevent": "", "/sys/firmware/node/name": "n"}
+    before = RecordedHost({"files": files, "links": links})
+    after = RecordedHost(Walk(before).run())
+    for name in ("driver", "dead", "of"):
+        assert after.resolve(f"/sys/devices/x/{name}") == before.resolve(f"/sys/devices/x/{name}")
+
+
+def test_devices_by_link_that_mounts_name(tmp_path: Path) -> None:
+    mounts = "29 1 0:25 / / rw - btrfs /dev/disk/by-label/r\\040t rw,space_cache,subvol=/@secret\n"
+    files = {"/proc/self/mountinfo": mounts, "/dev/sda2": "", "/sys/devices/x/uevent": ""}
+    recording = Walk(RecordedHost({"files": files, "links": {"/dev/disk/by-label/r t": "../../sda2"}})).run()
+    assert recording["links"]["/dev/disk/by-label/r t"] == "/dev/sda2"
+    assert "secret" not in recording["files"]["/proc/self/mountinfo"]
+    assert RecordedHost(recording).resolve("/dev/disk/by-label/r t") == "/dev/sda2"
+
+
+class Hanging(RecordedHost):
+    """A double of a machine with an attribute that never answers."""
+
+    def raw(self, path: str, most: int) -> str:
+        if path.endswith("/speed"):
+            import threading
+
+            threading.Event().wait()
+        return super().raw(path, most)
+
+
+def test_an_attribute_that_never_answers_is_left_behind(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(command, "_PATIENCE", 0.3)
+    files = {"/sys/devices/a/speed": "1", "/sys/devices/b/size": "2", "/sys/devices/0/size": "3"}
+    recording, missing = command._walked(Hanging({"files": files}))
+    assert recording["files"] == {"/sys/devices/b/size": "2", "/sys/devices/0/size": "3"}
+    assert recording["errors"] == {"/sys/devices/a/speed": "ETIMEDOUT"}
+    assert missing == {"ETIMEDOUT": ["/sys/devices/a/speed"]}
+    assert "/sys/devices/a/speed does not answer; it is left out" in capsys.readouterr().err
+
+
+def test_a_file_that_is_there_is_kept_unless_forced(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "m.json"
+    path.write_text("precious")
+    assert run(["record", str(path), "--machine", str(MACHINE)]) == 2
+    assert "is there already; give another name, or --force" in capsys.readouterr().err
+    assert path.read_text() == "precious"
+    assert run(["record", str(path), "--machine", str(MACHINE), "--force"]) == 0
+    assert load(str(path)).hostname() == "host-1"
+    assert os.listdir(tmp_path) == ["m.json"]
+
+
+def test_the_file_has_the_rights_of_a_new_file(tmp_path: Path) -> None:
+    before = os.umask(0o027)
+    try:
+        assert run(["record", str(tmp_path / "m.json"), "--machine", str(MACHINE)]) == 0
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(os.stat(tmp_path / "m.json").st_mode) == 0o640
+
+
+def test_a_folder_that_is_not_there_or_a_file_in_the_way(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for path in (tmp_path / "none/m.json", tmp_path):
+        assert run(["record", str(path), "--machine", str(MACHINE)]) == 2
+        assert f"{path}: could not be written" in capsys.readouterr().err
+    assert os.listdir(tmp_path) == []
+
+
+def test_standard_output_and_pipes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = said(capsys, "record", "-", "--machine", str(MACHINE))
+    done = subprocess.run(
+        [sys.executable, "-m", "capacityd", "record", "/dev/stdout", "--machine", str(MACHINE)],
+        env={**os.environ, "PYTHONPATH": str(ROOT / "agent")},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == out
+    assert json.loads(out)["redacted"] is True
+
+
+def test_what_it_says(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = str(tmp_path / "m.json.gz")
+    found = json.loads(said(capsys, "record", path, "--machine", str(MACHINE), "--json"))
+    assert found == {"file": path, "bytes": os.path.getsize(path), "redacted": True, "unreadable": {}}
+    assert run(["record", path, "--machine", str(MACHINE), "--force", "--keep-serials"]) == 0
+    assert "serial numbers, addresses and names are in it as they are" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"{", "is not JSON"),
+        (b"\xff{}", "is not JSON"),
+        (b"[" * 100_000, "is not JSON"),
+        (b'{"x": 1}', "is not a recorded machine"),
+        (gzip.compress(b"{}")[:-9], "is cut off"),
+        (gzip.compress(b"{}" * 100)[:10] + b"\xff" * 20, "could not be read"),
+        *(
+            (json.dumps({part: value}).encode(), f'its part "{part}" is not what')
+            for part, value in {
+                "files": {"/a": 1},
+                "links": [],
+                "errors": {"/a": "ENONSENSE"},
+                "folders": {"/a": ""},
+                "properties": {"/a": "x"},
+                "hardware_names": {"usb:x": "y"},
+                "link_speeds": {"eth0": ["1"]},
+                "link_kinds": {"eth0": None},
+                "default_interfaces": "eth0",
+                "ages": {"/a": "1"},
+                "programs": {"[]": [0, "x"]},
+                "unknown": {"x": "y"},
+                "arch": 64,
+                "hostname": None,
+                "redacted": 1,
+            }.items()
+        ),
+    ],
+)
+def test_what_is_no_recording_says_why(
+    content: bytes, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "m.json"
+    path.write_bytes(content)
+    assert run(["devices", "--machine", str(path)]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_a_node_as_kubectl_prints_it_and_a_recording_plan_together(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With all that a kubelet keeps there (kubectl get node n1 -o json, Kubernetes 1.33)."""
+    printed = node() | {"apiVersion": "v1", "kind": "Node"}
+    printed["metadata"] |= {
+        "creationTimestamp": "2026-11-20T09:00:00Z",
+        "labels": {"kubernetes.io/hostname": "n1", "kubernetes.io/os": "linux"},
+        "resourceVersion": "812",
+    }
+    printed["spec"] = {"podCIDR": "10.244.0.0/24", "podCIDRs": ["10.244.0.0/24"], "providerID": "kind://n1"}
+    printed["status"] |= {
+        "addresses": [{"address": "172.18.0.2", "type": "InternalIP"}, {"address": "n1", "type": "Hostname"}],
+        "daemonEndpoints": {"kubeletEndpoint": {"Port": 10250}},
+        "images": [{"names": ["registry.k8s.io/pause:3.10"], "sizeBytes": 320368}],
+        "nodeInfo": {"machineID": "0" * 32, "kubeletVersion": "v1.33.1", "operatingSystem": "linux"},
+        "runtimeHandlers": [{"features": {"userNamespaces": True}, "name": ""}],
+    }
+    machine, file = str(tmp_path / "m.json.gz"), tmp_path / "n1.json"
+    file.write_text(json.dumps(printed, indent=4))
+    said(capsys, "record", machine, "--machine", str(MACHINE))
+    config = str(ROOT / "docs/tour/dongles.toml")
+    out = json.loads(said(capsys, "plan", "--machine", machine, "--config", config, "--node-file", str(file), "--json"))
+    assert {c["name"]: (c["action"], c["new"]) for c in out["changes"]} == {
+        "example.com/dongle": ("set", "4"),
+        "example.com/nic-mbps": ("set", "10000"),
+        "example.com/scratch-gib": ("set", "1609"),
+    }

@@ -19,8 +19,10 @@ from capacityd.cli.text import as_json
 from capacityd.errors import CapacitydError, HostError, UsageError
 
 if TYPE_CHECKING:
+    from capacityd.host import Host
     from capacityd.host.recording import Recording, Walk
     from capacityd.host.source import Source
+    from capacityd.model import Device, DeviceDetector
 
 _PATIENCE = 5.0  # seconds for one file: nothing of the kernel's takes that long unless the hardware hangs
 _SHOWN = 5  # paths that a message names
@@ -68,13 +70,19 @@ def _hardware_names(source: Source, found: Recording) -> dict[str, dict[str, str
     from capacityd.host.recorded import RecordedHost
     from capacityd.model import DeviceDetector
 
-    machine, modaliases = RecordedHost(found), set()
+    machine, modaliases = RecordedHost(found), set[str | None]()
     for detector in map(load, names()):
         if isinstance(detector, DeviceDetector) and detector.modalias is not None:
-            for device in detector.find(machine):
-                with contextlib.suppress(HostError):
-                    modaliases.add(detector.modalias(machine, device))
+            with contextlib.suppress(HostError):  # a recording without a sysfs
+                modaliases |= {_modalias(machine, detector, device) for device in detector.find(machine)}
     return {asked: dict(known) for asked in sorted(filter(None, modaliases)) if (known := source.hardware_names(asked))}
+
+
+def _modalias(machine: Host, detector: DeviceDetector, device: Device) -> str | None:
+    try:
+        return detector.modalias(machine, device) if detector.modalias else None
+    except HostError:
+        return None
 
 
 def _walked(source: Source) -> tuple[Recording, dict[str, list[str]]]:

@@ -15,6 +15,7 @@ from typing import Any
 from capacityd.capacity import Change
 from capacityd.look import Look, digest
 from capacityd.model import Reading, Unknown
+from capacityd.state import listed
 
 MESSAGE_IDS = {
     "changed": "eadd777d826542e2a4a621486ac5cb71",
@@ -24,6 +25,7 @@ MESSAGE_IDS = {
     "known": "08c77ab01cae49c2935a2ea867305176",
     "mistake": "af9faed3990f4995bae4e7b6d029c156",
     "untold": "58dc7ea2a9c74502a2c0ec9a374c10db",
+    "metrics": "b81d6a162f624473a3fddfb896f13d6a",
 }
 """Kind of entry -> its MESSAGE_ID, which stays the same for ever: others look for it."""
 
@@ -49,7 +51,7 @@ def outcome_entries(found: Look, before: Mapping[str, Any]) -> Iterator[Entry]:
         return
     node, plan = found.outcome.state.name, found.outcome.plan
     earlier = before.get("plan")
-    refused = {c["name"] for c in _listed(earlier, "changes", "name", "action") if c["action"] == "refuse"}
+    refused = {c["name"] for c in listed(earlier, "changes", "name", "action") if c["action"] == "refuse"}
     for change in plan.changes:
         if change.action in ("set", "remove") and found.outcome.applied:
             told = _fields(node, change)
@@ -63,7 +65,7 @@ def outcome_entries(found: Look, before: Mapping[str, Any]) -> Iterator[Entry]:
 
 def reading_entries(readings: Mapping[str, Reading], found: Look, before: Mapping[str, Any]) -> Iterator[Entry]:
     """What is unknown, known again or held back since the look before. before: what that one left for status."""
-    outcomes = {r["name"]: r["outcome"] for r in _listed(before, "readings", "name", "outcome")}
+    outcomes = {r["name"]: r["outcome"] for r in listed(before, "readings", "name", "outcome")}
     for name, reading in readings.items():
         was = outcomes.get(name)
         if isinstance(reading, Unknown):
@@ -98,14 +100,6 @@ def send(entries: Collection[Entry] | Iterator[Entry]) -> None:
             except OSError:
                 pass  # a journal that is full or gone
         print(f"capacityd: {entry.message}", file=sys.stderr, flush=True)
-
-
-def _listed(found: object, key: str, *needed: str) -> Iterator[dict[str, str]]:
-    """The objects of a list in a file of ours that hold these texts; a damaged file is as none."""
-    listed = found.get(key) if isinstance(found, dict) else None
-    for item in listed if isinstance(listed, list) else []:
-        if isinstance(item, dict) and all(isinstance(item.get(name), str) for name in needed):
-            yield item
 
 
 def _fields(node: str, change: Change) -> dict[str, str]:

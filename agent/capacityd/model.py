@@ -181,6 +181,7 @@ class Settings:
     lower_after: float = 10.0
     lower_after_boot: float = 60.0
     recheck: float = 3600.0
+    textfile: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,13 +17,17 @@ _SECONDS = {"ms": 0.001, "s": 1, "min": 60, "m": 60, "h": 3600, "d": 86400}
 
 @dataclass(frozen=True, slots=True)
 class FilePath:
-    """An absolute path."""
+    """An absolute path. ending: that it must have."""
+
+    ending: str = ""
 
     def parse(self, raw: object) -> str:
         if not isinstance(raw, str):
             raise ValueError(f"must be a path in quotes, not {said(raw)}")
         if not raw.startswith("/") or "\0" in raw:
             raise ValueError(f'"{raw}" must be an absolute path: it begins with "/"')
+        if not raw.endswith(self.ending):
+            raise ValueError(f'"{raw}" must end with "{self.ending}"')
         return raw
 
 

@@ -58,6 +58,14 @@ def read(where: str, name: str) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
+def listed(found: object, key: str, *needed: str) -> Iterator[dict[str, Any]]:
+    """The objects of a list in a file's content that have these texts; a damaged one is as none."""
+    items = found.get(key) if isinstance(found, dict) else None
+    for item in items if isinstance(items, list) else []:
+        if isinstance(item, dict) and all(isinstance(item.get(name), str) for name in needed):
+            yield item
+
+
 def keep_config(where: str, loaded: Loaded) -> None:
     """Leaves the configuration for the looks to come. Raises CapacitydError."""
     write(where, "config.json", {"broken": dict(loaded.config.broken), "complete": loaded.config.complete})

@@ -10,7 +10,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from capacityd import journal, state
+from capacityd import journal, metrics, state
 from capacityd.cli.context import host_of, node_name_of, node_of
 from capacityd.detectors import load as load_detector
 from capacityd.errors import CapacitydError
@@ -99,6 +99,8 @@ def _look(options: argparse.Namespace, reasons: frozenset[str]) -> int:
     config, host = state.kept_config(options.folder), host_of(options)
     if config is None:
         raise CapacitydError(f"{options.folder} holds no configuration; the check has not run")
+    began = time.monotonic()
+    metrics.begin(options.folder, config)
     said: list[Look] = []
     before = state.read(options.folder, "status.json")
 
@@ -123,7 +125,21 @@ def _look(options: argparse.Namespace, reasons: frozenset[str]) -> int:
             "status": _line(readings, found),
         }
     )
+    _measure(options.folder, config, readings, [*said, found], time.monotonic() - began)
     return 0
+
+
+def _measure(where: str, config: Config, readings: Mapping[str, Reading], looks: list[Look], duration: float) -> None:
+    """After the look is done with, so that a file that can't be written costs it nothing."""
+    status, check = state.read(where, "status.json"), state.read(where, "check.json")
+    mistakes = check.get("mistakes")
+    figures = metrics.Figures(
+        readings, status, duration, config.settings.recheck, len(mistakes) if isinstance(mistakes, list) else 0
+    )
+    wrote = sum(part.outcome is not None and part.outcome.applied for part in looks)
+    message, bad = metrics.finish(where, config, figures, not looks[-1].failed, wrote)
+    if message:
+        journal.send([journal.Entry("metrics", journal.WARNING if bad else journal.NOTICE, message)])
 
 
 def _bring(

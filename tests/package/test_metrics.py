@@ -1,0 +1,65 @@
+"""The file of metrics as node_exporter finds it: written from inside the unit's sandbox, read by another user."""
+
+from __future__ import annotations
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from capacityd.journal import MESSAGE_IDS
+from tests.cluster.processes import wait_until
+from tests.package.conftest import Packages
+from tests.package.machine import UNIT, Machine
+from tests.package.service import drop_in, switch_on
+
+FOLDER = "/var/lib/prometheus/node-exporter"
+SEATS = "example.com/seats"
+
+
+def config(path: str) -> str:
+    return f'[resources."{SEATS}"]\nfile = {{ path = "/srv/seats" }}\n[service]\ntextfile = "{path}"\n'
+
+
+def read(machine: Machine, path: str) -> dict[str, float]:
+    """The quantities in it, by resource; empty while there is none."""
+    said = machine.run("setpriv", "--reuid=nobody", "--clear-groups", "cat", path, status=None).stdout
+    families = {family.name: family for family in text_string_to_metric_families(said)}
+    family = families.get("capacityd_resource_quantity")
+    return {sample.labels["resource"]: sample.value for sample in family.samples} if family else {}
+
+
+def told(machine: Machine) -> list[str]:
+    return machine.out("journalctl", "--output=cat", f"MESSAGE_ID={MESSAGE_IDS['metrics']}").splitlines()
+
+
+def test_metrics(fresh: Machine, packages: Packages) -> None:
+    # As prometheus-node-exporter makes them.
+    fresh.run("install", "-d", "-o", "daemon", "-g", "daemon", "/var/lib/prometheus")
+    fresh.run("install", "-d", FOLDER)
+    fresh.install(packages.current)
+    fresh.write("/srv/seats", "7\n")
+    path = f"{FOLDER}/capacityd.prom"
+    switch_on(fresh, config(path))
+    wait_until(lambda: read(fresh, path) == {SEATS: 7.0}, 20, "the first look is in it")
+    fresh.write("/srv/seats", "9\n")
+    wait_until(lambda: read(fresh, path) == {SEATS: 9.0}, 20, "the next one too")
+    assert told(fresh) == []
+
+    elsewhere = "/srv/metrics/capacityd.prom"
+    fresh.run("mkdir", "/srv/metrics")
+    fresh.write("/etc/capacityd/conf.d/60-test.toml", config(elsewhere))
+    fresh.run("systemctl", "reload", UNIT)
+    said = wait_until(lambda: told(fresh), 20, "it says that it can't write there")
+    assert said[0].startswith(f"{elsewhere} could not be written: Read-only file system; the service's sandbox")
+    assert not fresh.exists(path), "figures that nobody renews are gone"
+    fresh.write("/srv/seats", "11\n")
+    fresh.wait_for_readings({SEATS: 11})
+    drop_in(fresh, "metrics", "[Service]\nReadWritePaths=/srv/metrics\n")
+    fresh.run("systemctl", "restart", UNIT)
+    wait_until(lambda: read(fresh, elsewhere) == {SEATS: 11.0}, 20, "with the drop-in it can")
+    assert said == told(fresh)[:1]
+
+    fresh.write("/etc/capacityd/conf.d/60-test.toml", config(path))
+    fresh.run("systemctl", "reload", UNIT)
+    wait_until(lambda: read(fresh, path) == {SEATS: 11.0}, 20, "it is back")
+    assert "Traceback" not in fresh.journal()
+    fresh.dpkg("--remove", "capacityd")
+    assert fresh.out("ls", "-A", FOLDER, "/srv/metrics").split() == ["/srv/metrics:", f"{FOLDER}:"]

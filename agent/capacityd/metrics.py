@@ -166,7 +166,7 @@ def _gauges(figures: Figures, tally: Tally) -> Iterator[_Gauge]:
     yield "resource_refused", about, one, {(n,): float(n in refused) for n in names}
     for name, about, value in (
         ("last_look_timestamp_seconds", "When it last looked.", status.get("looked")),
-        ("last_success_timestamp_seconds", "When the Node was last as it should be.", tally.success or None),
+        ("last_success_timestamp_seconds", "When the Node was last as it should be; 0: not yet.", tally.success),
         ("last_write_timestamp_seconds", "When it last wrote to the Node.", status.get("wrote")),
         ("last_look_duration_seconds", "How long the last look took.", figures.duration),
         ("recheck_interval_seconds", "How often it looks although nothing has changed.", figures.recheck),

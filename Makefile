@@ -21,7 +21,7 @@ MACHINE_PACKAGES := $(PACKAGE_PACKAGES) e2fsprogs qemu-system-x86
 CAPACITYD := env PYTHONPATH=agent $(PYTHON) -m capacityd
 BIN := .venv/bin
 
-.PHONY: help run demo test check unit cluster deb package docs lint types imports spelling format bench clean \
+.PHONY: help run demo test check unit cluster deb package docs lint types imports spelling format bench clean docs-cluster \
 	packages-run packages-test packages-deb packages-package packages-machine
 
 help:
@@ -72,6 +72,9 @@ bench: .venv/ready
 
 docs: .venv/ready
 	$(BIN)/python -m tests.unit.tour
+
+docs-cluster: .venv/ready
+	$(BIN)/python -m tests.cluster.docs
 
 format: .venv/ready
 	$(BIN)/ruff check --quiet --fix

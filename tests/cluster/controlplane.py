@@ -226,6 +226,7 @@ def _api_server(cluster: Cluster, etcd: int) -> Daemon:
             f"--token-auth-file={folder}/tokens.csv",
             "--authorization-mode=Node,RBAC",
             "--enable-admission-plugins=NodeRestriction",
+            "--allow-privileged",
             "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition",
             "--service-account-issuer=https://tests.example",
             f"--service-account-key-file={service_accounts}",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,9 @@ from tests.cluster.api import ApiError
 from tests.cluster.controlplane import IMAGE, Cluster
 from tests.cluster.credentials import node_user
 from tests.cluster.processes import TIED_TO_US, Daemon, free_port
+
+PAUSE = "registry.k8s.io/pause:3.10"
+"""What the documentation's pods run."""
 
 # Where device-plugins is, whatever --root-dir says.
 STATE = Path("/var/lib/kubelet")
@@ -68,10 +71,15 @@ class Kubelet:
         mounts += [_NAMESPACE, "sh", folder / "mounts"]
         self._namespace = stack.enter_context(Daemon(mounts, folder / "namespace.log"))
         self._namespace.wait_for_line("mounted", 10)
-        options = [f"-socket={folder}/runtime.sock", f"-images={IMAGE}"]
+        options = [f"-socket={folder}/runtime.sock", f"-images={IMAGE},{PAUSE}"]
         runtime = Daemon([cluster.binaries["fakeruntime"], *options], folder / "fakeruntime.log")
         self._runtime = stack.enter_context(runtime)
         self._runtime.wait_for_line("listening", 10)
+
+    def configure(self, settings: Mapping[str, object]) -> None:
+        """More settings of a KubeletConfiguration, for the next start."""
+        path = self._folder / "config.json"
+        path.write_text(json.dumps(json.loads(path.read_text()) | settings))
 
     def start(self, *, zeroing: bool = False, wait: bool = True) -> None:
         """Until its Node is Ready, unless told not to wait.

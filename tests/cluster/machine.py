@@ -68,9 +68,16 @@ class Machine:
         assert done.returncode == 0, done.stderr
         return done.stdout
 
-    def plug(self, port: str, serial: str = "A17", vendor: str = "0403", events: bool = True) -> None:
-        """A USB device appears, with the events that a plain one sends."""
-        write_tree(usb_device(port, vendor, serial=serial, number=2 + int(port[-1])), str(self.tree))
+    def plug(
+        self,
+        port: str,
+        serial: str = "A17",
+        vendor: str = "0403",
+        events: bool = True,
+        device: Recording | None = None,
+    ) -> None:
+        """A USB device appears, with the events that a plain one sends. device: if it is not a serial adapter."""
+        write_tree(device or usb_device(port, vendor, serial=serial, number=2 + int(port[-1])), str(self.tree))
         if events:
             path = usb_path(port)
             self._tell(path, [("add", ""), ("change", ""), ("add", f"/{port}:1.0"), ("bind", f"/{port}:1.0")])

@@ -25,6 +25,14 @@ from tests.unit.machines import (
 )
 
 
+def desk() -> Recording:
+    """A hub and a mouse, and room for a dongle."""
+    mouse = usb_device(
+        "1-2", "046d", "c077", None, "Logitech", "USB Optical Mouse", "000000", [("030102", "usbhid")], 9
+    )
+    return merge(bare(), usb_root(1), usb_hub("1-1", 2), mouse, {"hostname": "n1"})
+
+
 def network() -> Recording:
     """A 1G port with the default route, a bond of two 25G ports, and a 100G port with two virtual functions."""
     members = [
@@ -174,6 +182,7 @@ def software() -> Recording:
 
 MACHINES: dict[str, Callable[[], Recording]] = {
     "adapters": adapters,
+    "desk": desk,
     "gpus": gpus,
     "network": network,
     "software": software,

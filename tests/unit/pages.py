@@ -24,7 +24,8 @@ _PART = re.compile(
 _VARIES = (
     (re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"), "TIME"),
     (re.compile(r"\b(\d+[dhms]){1,2}\b( \(x\d+ over \d+[a-z]+\))?"), "AGE"),
-    (re.compile(r"\b\d+ s\b"), "AGE"),
+    (re.compile(r"\b\d+(\.\d+)? (s|min|h|seconds?|minutes?|hours?)\b"), "AGE"),
+    (re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"), "UID"),
     (re.compile(r"\bprocess \d+"), "process N"),
     (re.compile(r"127\.0\.0\.1:\d+"), "SERVER"),
     (re.compile(r" {2,}"), " "),  # a column is as wide as what varies in it
@@ -116,7 +117,7 @@ def _block(match: re.Match[str]) -> Block:
         raise ValueError(f'a block is marked "{kind}"; there are {", ".join(KINDS)}')
     mistake = "mistake" in marks
     names = [mark for mark in marks if mark != "mistake"]
-    if len(names) > 1 or (mistake and kind != "toml"):
+    if len(names) > 1 or (mistake and kind not in ("toml", "yaml")):
         raise ValueError(
             f'a {kind} block is marked "{" ".join(marks)}"; there is room for a file\'s name, and for mistake'
         )

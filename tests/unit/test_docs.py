@@ -160,7 +160,7 @@ def test_a_block_named_as_a_file_of_the_project_is_that_file() -> None:
 
 
 @pytest.mark.parametrize(
-    "fence", ["```tmol\n```\n", "```toml a.toml b.toml\n```\n", "```yaml mistake\n```\n", "```\n```\n"]
+    "fence", ["```tmol\n```\n", "```toml a.toml b.toml\n```\n", "```json mistake\n```\n", "```\n```\n"]
 )
 def test_a_mark_that_means_nothing_is_an_error(fence: str) -> None:
     with pytest.raises(ValueError, match="marked"):

@@ -1,0 +1,202 @@
+"""The pages that need a control plane: each is played on one of its own. As a command it writes their outputs anew.
+
+The Node is n1. Its kubelet runs nothing, so a pod runs as soon as it is started; the service is a process of this
+machine, not systemd's. What a reader would see otherwise is put in place of our own: the paths of the configuration and
+of the kubeconfig, and the API server's address.
+
+Marks beside those of recorded pages: plug PORT and unplug PORT, a dongle; service start, stop or reload; kubelet
+restart, zero (which sets extended resources to 0), or FILE (starts with this configuration); until NAME=QUANTITY,
+allocatable is so; node delete NAME; node add NAME NAME=QUANTITY, one without a kubelet; credentials wrong or right; api
+away or back; scheduler FILE, a second one; quota NAME, which does what the quota controller would.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import yaml
+
+from tests.cluster.controlplane import BASE_CAPACITY, Cluster, control_plane
+from tests.cluster.credentials import ADMIN
+from tests.cluster.kubelet import Kubelet, kubelet
+from tests.cluster.processes import TIED_TO_US, Daemon, wait_until
+from tests.cluster.service import COMMAND, Service, service
+from tests.unit.machines import usb_device
+from tests.unit.pages import ROOT, on_cluster, pages, play, same
+
+_PATIENCE = 40.0  # seconds until what is only looked at must be as shown
+_SETTLE = 6.0  # the same when nothing is shown yet
+_LOOKS = re.compile(r"kubectl (get|describe|events)\b|capacityd (status|devices|probe|plan)\b")
+
+
+class ClusterWorld:
+    """A node with a kubelet, a machine and the service, and a person with kubectl. All but the API server is lazy."""
+
+    def __init__(self, cluster: Cluster, folder: Path, stack: ExitStack) -> None:
+        self._cluster = cluster
+        self._folder = folder
+        self._stack = stack
+        self._machine = ROOT / "docs/tour/machine.json"
+        self._kubelet: Kubelet | None = None
+        self._service: Service | None = None
+        self._status = 0
+        for name in ("bin", "home", "etc/capacityd/conf.d"):
+            (folder / name).mkdir(parents=True)
+        (folder / "bin/kubectl").symlink_to(cluster.binaries["kubectl"])
+        self._admin = cluster.kubeconfig(ADMIN)
+
+    def tell(self, *words: str) -> None:
+        do = getattr(self, f"_do_{words[0]}", None)
+        if do is None:
+            raise ValueError(f"<!-- docs: {' '.join(words)} --> means nothing here")
+        do(*words[1:])
+
+    def file(self, name: str, text: str) -> None:
+        path = self._folder / name.removeprefix("/") if name.startswith("/") else self._folder / "home" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+    def run(self, command: str, shown: str) -> str:
+        if command == "echo $?":
+            return f"{self._status}\n"
+        end = time.monotonic() + (_PATIENCE if shown else _SETTLE)
+        said = self._said(command)
+        while _LOOKS.search(command) and same(said) != same(shown) and time.monotonic() < end:
+            time.sleep(0.3)
+            said = self._said(command)
+        return said
+
+    @property
+    def service(self) -> Service:
+        """The service on the machine, not started yet."""
+        if self._service is None:
+            node = self.kubelet()
+            recording = json.loads(self._machine.read_text())
+            made = service(self._cluster, recording, node=node.name, around=node.inside([]))
+            self._service = found = self._stack.enter_context(made)
+            options = ["--config", self._folder / "etc/capacityd/conf.d", "--kubeconfig", found.kubeconfig]
+            found.command = [*COMMAND, *options, "run"]
+            script = self._folder / "bin/capacityd"
+            script.write_text(f'#!/bin/sh\nexec {shlex.join(map(str, found.inside([*COMMAND, *options])))} "$@"\n')
+            script.chmod(0o755)
+        return self._service
+
+    def kubelet(self, settings: dict[str, object] | None = None) -> Kubelet:
+        """The node's kubelet, running."""
+        if self._kubelet is None:
+            self._kubelet = self._stack.enter_context(kubelet(self._cluster, "n1"))
+            self._kubelet.configure(settings or {})
+            self._kubelet.start()
+        return self._kubelet
+
+    def _said(self, command: str) -> str:
+        found = self.service
+        done = subprocess.run(
+            [*TIED_TO_US, "sh", "-c", re.sub(r"\bsudo ", "", command)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=120,
+            check=False,
+            cwd=self._folder / "home",
+            env={
+                "PATH": f"{self._folder}/bin:{os.environ['PATH']}",
+                "HOME": str(self._folder / "home"),
+                "KUBECONFIG": str(self._admin),
+                "COLUMNS": "120",
+            },
+        )
+        self._status = done.returncode
+        said = done.stdout.replace(str(found.kubeconfig), "/etc/kubernetes/kubelet.conf")
+        return said.replace(str(self._folder), "").replace(self._cluster.url, "https://10.0.0.1:6443")
+
+    def _do_machine(self, file: str) -> None:
+        self._machine = ROOT / file
+
+    def _do_plug(self, port: str) -> None:
+        interfaces = [("ffffff", "usbfs")]
+        number = int(port[-1]) + 2
+        device = usb_device(port, "0529", "0001", None, "SafeNet", "Sentinel HL", "ff0000", interfaces, number=number)
+        self.service.machine.plug(port, device=device)
+
+    def _do_unplug(self, port: str) -> None:
+        self.service.machine.unplug(port)
+
+    def _do_service(self, what: str) -> None:
+        if what == "reload":
+            assert self.service.process is not None
+            looks = self.service.looks()
+            self.service.process.send(signal.SIGHUP)
+            self.service.wait_looks(1, since=looks)
+        else:
+            {"start": self.service.start, "stop": self.service.stop}[what]()
+
+    def _do_kubelet(self, what: str) -> None:
+        if what in ("restart", "zero"):
+            self.kubelet().restart(zeroing=what == "zero")
+        else:
+            self.kubelet(yaml.safe_load((self._folder / "home" / what).read_text()))
+
+    def _do_until(self, wanted: str) -> None:
+        name, _, quantity = wanted.partition("=")
+        wait_until(lambda: self._cluster.allocatable("n1").get(name) == quantity, _PATIENCE, wanted)
+
+    def _do_node(self, what: str, name: str, resource: str = "") -> None:
+        if what == "delete":
+            self._cluster.admin.delete(f"/api/v1/nodes/{name}")
+        else:
+            key, _, quantity = resource.partition("=")
+            has = {**BASE_CAPACITY, key: quantity}
+            self._cluster.create_node(name, capacity=has, status={"allocatable": has})
+
+    def _do_credentials(self, what: str) -> None:
+        self.service.join(token={"right": None, "wrong": "of-another-cluster"}[what])
+
+    def _do_api(self, where: str) -> None:
+        {"away": self.service.unreach, "back": self.service.reach}[where]()
+
+    def _do_quota(self, name: str) -> None:
+        path = f"/api/v1/namespaces/default/resourcequotas/{name}"
+        hard = self._cluster.admin.get(path)["spec"]["hard"]
+        self._cluster.admin.patch(f"{path}/status", {"status": {"hard": hard, "used": dict.fromkeys(hard, "0")}})
+
+    def _do_scheduler(self, name: str) -> None:
+        settings = yaml.safe_load((self._folder / "home" / name).read_text())
+        settings["clientConnection"] = {"kubeconfig": str(self._admin)}
+        settings["leaderElection"] = {"leaderElect": False}
+        file = self._folder / "scheduler.json"
+        file.write_text(json.dumps(settings))
+        command = [self._cluster.binaries["kube-scheduler"], f"--config={file}", "--secure-port=0"]
+        self._stack.enter_context(Daemon(command, self._folder / "second-scheduler.log"))
+
+
+@contextmanager
+def cluster_world() -> Iterator[ClusterWorld]:
+    """On a control plane of its own, so that its outputs don't depend on what others do there."""
+    with control_plane() as cluster, ExitStack() as stack:
+        folder = cluster.folder / "world"
+        folder.mkdir()
+        yield ClusterWorld(cluster, folder, stack)
+
+
+def main(names: list[str]) -> None:
+    """Writes the outputs anew: of the pages with these names, or all."""
+    for page in pages():
+        text = page.read_text()
+        if on_cluster(text) and (not names or page.stem in names):
+            with cluster_world() as world:
+                page.write_text(play(text, world))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

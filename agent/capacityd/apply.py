@@ -7,15 +7,15 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from capacityd.capacity import Change, Event, NodeState, Plan
+from capacityd.capacity import NodeState, Plan
 from capacityd.errors import NodeConflict, NodeError, NodeUnreachable
+from capacityd.events import events
 from capacityd.node import Node
 
 TRIES = 6
 """How often a plan is made anew because a guard did not hold, before somebody has to look at who keeps writing."""
 
 _LONGEST_PAUSE = 5.0
-_MOST_TOLD = 1000  # bytes of an Event's message; the API server takes 1,024
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,32 +64,3 @@ def _once(node: Node, decide: Callable[[NodeState], Plan]) -> Outcome:
         except NodeError as e:
             warnings.append(f"the Event could not be written: {e}")
     return Outcome(plan, bool(plan.patch), after, tuple(warnings))
-
-
-def events(plan: Plan) -> list[Event]:
-    """What the Node's Events are to tell of a plan: each write that changed a quantity, and each new refusal."""
-    if not plan.patch:
-        return []
-    found = []
-    changed = [c for c in plan.changes if c.action in ("set", "remove")]
-    if changed:
-        found.append(Event("Normal", "CapacityChanged", _told(changed, _moved)))
-    refused = [c for c in plan.changes if c.action == "refuse" and c.name in plan.newly_refused]
-    if refused:
-        found.append(Event("Warning", "CapacityRefused", _told(refused, lambda c: f"{c.name}: {c.reason}")))
-    return found
-
-
-def _moved(change: Change) -> str:
-    old, new = (text if text is not None else "none" for text in (change.old, change.new))
-    return f"{change.name}: {old} → {new} ({change.reason})"
-
-
-def _told(changes: list[Change], say: Callable[[Change], str]) -> str:
-    text, told = say(changes[0]).encode()[:_MOST_TOLD].decode(errors="ignore"), 1
-    for change in changes[1:]:
-        part = f"; {say(change)}"
-        if len((text + part).encode()) > _MOST_TOLD:
-            return f"{text}; and {len(changes) - told} more"
-        text, told = text + part, told + 1
-    return text

@@ -77,8 +77,9 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """What is told of a Node to those who look at it. type: Normal or Warning."""
+    """What is told of a Node to those who look at it. type: Normal or Warning. action: what was done for it."""
 
     type: str
     reason: str
     message: str
+    action: str = ""

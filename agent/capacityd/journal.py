@@ -15,6 +15,7 @@ from typing import Any
 from capacityd.capacity import Change
 from capacityd.look import Look, digest
 from capacityd.model import Reading, Unknown
+from capacityd.quantity import plain
 from capacityd.state import listed
 
 MESSAGE_IDS = {
@@ -103,7 +104,7 @@ def send(entries: Collection[Entry] | Iterator[Entry]) -> None:
 
 
 def _fields(node: str, change: Change) -> dict[str, str]:
-    old, new = (text if text is not None else "none" for text in (change.old, change.new))
+    old, new = plain(change.old), plain(change.new)
     return {"NODE": node, "RESOURCE": change.name, "OLD": old, "NEW": new, "REASON": change.reason}
 
 

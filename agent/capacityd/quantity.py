@@ -54,6 +54,12 @@ def whole_quantity(text: str) -> int | None:
     return numerator // denominator if numerator % denominator == 0 else None
 
 
+def plain(text: str | None) -> str:
+    """A stored quantity as one reads it best: "10k" as 10000, what is no whole number as it is, None as none."""
+    number = None if text is None else whole_quantity(text)
+    return text or "none" if number is None else str(number)
+
+
 def whole_number(text: str) -> int:
     """A whole number from 0 to LARGEST in plain digits. Raises ValueError whose message quotes the text."""
     if not text:

@@ -24,7 +24,7 @@ def test_plug_and_unplug(cluster: Cluster) -> None:
         assert [event.partition(" (")[0] for event in s.events()] == [
             f"example.com/dongle: {moved}" for moved in ("none → 1", "1 → 2", "2 → 1")
         ]
-        assert all(event.endswith("(the hardware changed)") for event in s.events()[1:])
+        assert all("(the hardware changed)" in event for event in s.events()[1:])
 
 
 def test_a_device_that_resets_causes_no_request(cluster: Cluster) -> None:

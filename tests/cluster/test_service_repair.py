@@ -122,7 +122,7 @@ def test_another_writer(cluster: Cluster) -> None:
         assert s.asked().count("patch nodes/status") == 2
         assert [event.partition(":")[2] for event in s.events()[1:]] == [
             " none → 1 (lost from the Node, where 1 was published)",
-            " 9 → 1 (put back: somebody else wrote 9)",
+            " 9 → 1 (put back: somebody else wrote 9); pods that no longer fit are stopped at the kubelet's next start",
         ]
 
 

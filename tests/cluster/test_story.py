@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 from tests.cluster.agent import DONGLE, DONGLES, RECORD, Agent, Machine, condition_of, told
-from tests.cluster.controlplane import Cluster
+from tests.cluster.controlplane import ADMIN, Cluster
 from tests.cluster.kubelet import Kubelet
 from tests.cluster.processes import wait_until
 from tests.unit.tour import recording
@@ -108,23 +109,29 @@ def test_each_write_has_one_event_that_says_what_changed_and_why(cluster: Cluste
     agent = Agent(cluster, node, tmp_path / "agent", machine=tour(tmp_path))
     agent.configure(CONFIG)
     agent.run("apply")
-    first = f"{DONGLE}: none → 4 (found); {NIC}: none → 10000 (found); {SCRATCH}: none → 1609 (found)"
+    first = f"3 resources (found): {DONGLE} none → 4, {NIC} none → 10000, {SCRATCH} none → 1609"
     expected = [("CapacityChanged", first)]
     assert told(cluster, node) == expected
     agent.run("apply")
     assert told(cluster, node) == expected, "nothing changed"
     agent.machine.pull("1-1.4")
     agent.run("apply")
-    expected.append(("CapacityChanged", f"{DONGLE}: 4 → 3 (the hardware changed)"))
+    lowered = "pods that no longer fit are stopped at the kubelet's next start"
+    expected.append(("CapacityChanged", f"{DONGLE}: 4 → 3 (the hardware changed); {lowered}"))
     assert told(cluster, node) == expected
     agent.configure(DONGLES)
     agent.run("apply")
-    gone = f"{NIC}: 10k → none (no longer configured); {SCRATCH}: 1609 → none (no longer configured)"
+    gone = f"2 resources (no longer configured): {NIC} 10000 → none, {SCRATCH} 1609 → none"
     expected.append(("CapacityChanged", gone))
     assert told(cluster, node) == expected
     agent.run("withdraw")
     expected.append(("CapacityChanged", f"{DONGLE}: 3 → none (withdrawn)"))
     assert told(cluster, node) == expected
+    command = [cluster.binaries["kubectl"], f"--kubeconfig={cluster.kubeconfig(ADMIN)}", "describe", "node", node]
+    described = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    lines = [line.split(maxsplit=4) for line in described.partition("\nEvents:")[2].splitlines()]
+    shown = [(line[1], line[-1]) for line in lines if "capacityd" in line]
+    assert sorted(shown) == sorted(expected), "whole, each in its line"
     events = cluster.events_of(node)
     assert {event["involvedObject"]["uid"] for event in events} == {cluster.node(node)["metadata"]["uid"]}
     assert {event["type"] for event in events} == {"Normal"}

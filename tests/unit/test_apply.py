@@ -1,4 +1,4 @@
-"""Applying a plan: what is tried again and for how long, and what Events say. No time passes here."""
+"""Applying a plan: what is tried again and for how long. No time passes here."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from capacityd.apply import TRIES, apply, events
+from capacityd.apply import TRIES, apply
 from capacityd.capacity import Change, Event, NodeState, Plan
 from capacityd.errors import NodeConflict, NodeDenied, NodeError, NodeRejected, NodeUnreachable
 from capacityd.node.state import node_state
@@ -15,8 +15,6 @@ from tests.unit.nodes import node
 
 STATE = node_state(node())
 PATCH: tuple[Mapping[str, object], ...] = ({"op": "add", "path": "/status/capacity/x", "value": "1"},)
-TOLD = 1_024
-"""The most bytes that the API server takes as an Event's message."""
 
 
 class FaultyNode:
@@ -162,60 +160,3 @@ def test_an_event_that_fails_is_a_warning(clock: Clock) -> None:
     assert outcome.applied
     assert outcome.warnings == ("the Event could not be written: events: forbidden",)
     assert (node.reads, node.writes) == (1, 1)
-
-
-CASES: list[tuple[Change, str, str]] = [
-    (
-        Change("example.com/a", "set", "3", "4", "the hardware changed"),
-        "Normal CapacityChanged",
-        "example.com/a: 3 → 4 (the hardware changed)",
-    ),
-    (Change("example.com/a", "set", None, "0", "found"), "Normal CapacityChanged", "example.com/a: none → 0 (found)"),
-    (
-        Change("example.com/a", "remove", "4", None, "none of 3 usb devices matches"),
-        "Normal CapacityChanged",
-        "example.com/a: 4 → none (none of 3 usb devices matches)",
-    ),
-    (
-        Change("example.com/a", "refuse", "9", "9", "a device plugin has this name"),
-        "Warning CapacityRefused",
-        "example.com/a: a device plugin has this name",
-    ),
-]
-
-
-@pytest.mark.parametrize(("change", "kind", "message"), CASES)
-def test_what_an_event_says(change: Change, kind: str, message: str) -> None:
-    newly = (change.name,) if change.action == "refuse" else ()
-    (event,) = events(plan(change, newly=newly))
-    assert (f"{event.type} {event.reason}", event.message) == (kind, message)
-
-
-@pytest.mark.parametrize("action", ["keep", "hold", "refuse"])
-def test_what_is_no_news_has_no_event(action: str) -> None:
-    assert events(plan(Change("example.com/a", action, "4", "4", "so it is"))) == []
-
-
-def test_what_is_not_written_has_no_event() -> None:
-    assert events(plan(Change("example.com/a", "refuse", "9", "9", "why"), newly=("example.com/a",), patch=())) == []
-
-
-def test_one_event_tells_all_changes_of_a_write_and_one_all_refusals() -> None:
-    changed = [Change(f"example.com/{n}", "set", "1", "2", "more") for n in "ab"]
-    refused = [Change(f"example.com/{n}", "refuse", "1", "1", "theirs") for n in "cd"]
-    found = events(plan(*changed, *refused, newly=("example.com/c", "example.com/d")))
-    assert [event.message for event in found] == [
-        "example.com/a: 1 → 2 (more); example.com/b: 1 → 2 (more)",
-        "example.com/c: theirs; example.com/d: theirs",
-    ]
-
-
-@pytest.mark.parametrize(
-    ("count", "reason"), [(200, "found"), (2, "x" * 600), (1, "x" * 5_000), (3, "x" * 970), (9, "→" * 100)]
-)
-def test_a_long_event_is_cut_and_says_so(count: int, reason: str) -> None:
-    (event,) = events(plan(*[Change(f"example.com/r{n:03}", "set", None, "1", reason) for n in range(count)]))
-    assert len(event.message.encode()) <= TOLD
-    assert event.message.startswith("example.com/r000: none → 1")
-    told = event.message.count("example.com/r")
-    assert event.message.endswith(f"; and {count - told} more") or count == 1

@@ -44,7 +44,7 @@ def told(entries: Any) -> list[tuple[str, int, str, dict[str, str]]]:
             ("changed", 5, f"{A}: 3 → 4 (the hardware changed)", "3", "4"),
         ),
         (Change(A, "set", None, "0", "found"), ("changed", 5, f"{A}: none → 0 (found)", "none", "0")),
-        (Change(A, "remove", "1k", None, "withdrawn"), ("changed", 5, f"{A}: 1k → none (withdrawn)", "1k", "none")),
+        (Change(A, "remove", "1k", None, "withdrawn"), ("changed", 5, f"{A}: 1000 → none (withdrawn)", "1000", "none")),
         (Change(A, "refuse", "9", "9", "theirs"), ("refused", 4, f"{A}: refused: theirs", "9", "9")),
     ],
 )

@@ -86,6 +86,7 @@ class ApiNode:
             "type": event.type,
             "reason": event.reason,
             "message": event.message[:_MOST_TOLD],
+            "action": event.action,
             "source": {"component": "capacityd", "host": state.name},
             "reportingComponent": "capacityd",
             "reportingInstance": state.name,

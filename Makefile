@@ -21,7 +21,7 @@ MACHINE_PACKAGES := $(PACKAGE_PACKAGES) e2fsprogs qemu-system-x86
 CAPACITYD := env PYTHONPATH=agent $(PYTHON) -m capacityd
 BIN := .venv/bin
 
-.PHONY: help run demo test check unit cluster deb package docs lint types imports spelling format bench clean docs-cluster \
+.PHONY: help run demo test check unit cluster deb package docs golden lint types imports spelling format bench clean docs-cluster \
 	packages-run packages-test packages-deb packages-package packages-machine
 
 help:
@@ -75,6 +75,9 @@ docs: .venv/ready
 
 docs-cluster: .venv/ready
 	$(BIN)/python -m tests.cluster.docs
+
+golden: .venv/ready
+	$(BIN)/python -m tests.unit.terminals
 
 format: .venv/ready
 	$(BIN)/ruff check --quiet --fix

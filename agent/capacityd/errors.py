@@ -5,7 +5,9 @@ Every message is for the person who runs the agent: what is wrong, where, and wh
 
 from __future__ import annotations
 
-from typing import ClassVar
+TYPE_CHECKING = False  # typing costs start-up time
+if TYPE_CHECKING:
+    from typing import ClassVar
 
 
 class CapacitydError(Exception):

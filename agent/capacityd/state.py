@@ -14,13 +14,16 @@ import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, replace
-from typing import Any
 
-from capacityd.config import Loaded, load, show
 from capacityd.errors import CapacitydError
-from capacityd.look import Memory
-from capacityd.model import Config
+
+TYPE_CHECKING = False  # status starts without what only the service needs
+if TYPE_CHECKING:
+    from typing import Any
+
+    from capacityd.config import Loaded
+    from capacityd.look import Memory
+    from capacityd.model import Config
 
 _POLL = 0.05
 _FOR_ALL = ("check.json", "status.json")  # so that status needs no root; they hold no secret
@@ -68,12 +71,18 @@ def listed(found: object, key: str, *needed: str) -> Iterator[dict[str, Any]]:
 
 def keep_config(where: str, loaded: Loaded) -> None:
     """Leaves the configuration for the looks to come. Raises CapacitydError."""
+    from capacityd.config import show
+
     write(where, "config.json", {"broken": dict(loaded.config.broken), "complete": loaded.config.complete})
     write(where, "config.toml", show(loaded))
 
 
 def kept_config(where: str) -> Config | None:
     """What keep_config left; None if there is nothing yet."""
+    from dataclasses import replace
+
+    from capacityd.config import load
+
     path = os.path.join(where, "config.toml")
     if not os.path.exists(path):
         return None
@@ -88,11 +97,15 @@ def kept_config(where: str) -> Config | None:
 
 def keep_memory(where: str, memory: Memory) -> None:
     """Leaves it for the next look. Raises CapacitydError."""
+    from dataclasses import asdict
+
     write(where, "memory.json", asdict(memory))
 
 
 def kept_memory(where: str) -> Memory:
     """What keep_memory left. A damaged file is as none: then the Node is asked."""
+    from capacityd.look import Memory
+
     found = read(where, "memory.json")
     try:
         return Memory(

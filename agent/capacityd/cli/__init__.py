@@ -7,6 +7,7 @@ Exit status: 0 done; 1 failed; 2 usage or configuration; 3 the API server can't 
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -18,12 +19,12 @@ from capacityd.errors import CapacitydError
 _COMMANDS = {
     "devices": ("look", "what this machine has, each with the line of TOML that would match it"),
     "probe": ("look", "what the configured resources amount to on this machine"),
-    "plan": ("publish", "what apply would change on the Node and why, and the exact patch; writes nothing"),
+    "plan": ("publish", "what apply would change on the Node, and why; writes nothing"),
     "apply": ("publish", "probe, plan, and write to the Node"),
     "withdraw": ("publish", "remove from the Node all that is recorded as published"),
     "run": ("serve", "the service: publish once, and again when the hardware changes"),
-    "status": ("report", "what the service last saw, published, holds back and could not do"),
     "record": ("record", "this machine's hardware as a file that --machine takes on any machine"),
+    "status": ("report", "whether the service is well, what it saw and published, and what comes next"),
     "config": ("configure", "check the configuration, or show what it amounts to"),
 }
 _INTERNAL = {"child": ("serve", "")}
@@ -31,6 +32,8 @@ _INTERNAL = {"child": ("serve", "")}
 
 def run(arguments: Sequence[str]) -> int:
     """Runs one command and returns its exit status."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # as standard error: not every locale has an arrow
     try:
         options = _parser().parse_args(arguments)
         module = import_module(f"{__name__}.{(_COMMANDS | _INTERNAL)[options.command][0]}")
@@ -38,7 +41,9 @@ def run(arguments: Sequence[str]) -> int:
         sys.stdout.flush()
         return status
     except CapacitydError as e:
-        print(f"capacityd: {e}", file=sys.stderr)
+        from capacityd.cli.text import clean
+
+        print("capacityd:", "\n".join(clean(line) for line in str(e).split("\n")), file=sys.stderr)
         return e.exit_status
     except KeyboardInterrupt:
         return 130
@@ -50,9 +55,9 @@ def run(arguments: Sequence[str]) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     # The same options before and after the command: SUPPRESS keeps the later parser from undoing the earlier one's.
-    common = argparse.ArgumentParser(add_help=False, argument_default=argparse.SUPPRESS, formatter_class=_formatter)
+    common = _Parser(add_help=False, argument_default=argparse.SUPPRESS, formatter_class=_formatter)
     _add_common(common)
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="capacityd",
         description="Publishes this machine's static hardware as extended resources of its own Kubernetes Node.",
         allow_abbrev=False,
@@ -72,6 +77,7 @@ def _parser() -> argparse.ArgumentParser:
     made["devices"].add_argument("detector", nargs="?", metavar="DETECTOR", help="only what this detector sees")
     made["devices"].add_argument("--toml", action="store_true", help="a commented starter configuration made from it")
     made["probe"].add_argument("--explain", action="store_true", help="for each device why it counted or did not")
+    made["plan"].add_argument("--patch", action="store_true", help="print the exact JSON Patch instead")
     made["apply"].add_argument("--dry-run", action="store_true", help="write nothing")
     made["apply"].add_argument(
         "--wait", metavar="DURATION", help="wait until allocatable has followed, such as 30s or 2min"
@@ -87,6 +93,28 @@ def _parser() -> argparse.ArgumentParser:
     child.add_argument("job", choices=["check", "look"])
     child.add_argument("reasons", nargs="?", default="")
     return parser
+
+
+class _Parser(argparse.ArgumentParser):
+    """Whose help says more than argparse knows; what it says is loaded for that only."""
+
+    def format_help(self) -> str:
+        from capacityd.cli.help import after_options, overview
+
+        _, _, command = self.prog.partition(" ")
+        if command:
+            return super().format_help() + after_options(command)
+        return overview(self, {name: about for name, (_, about) in _COMMANDS.items()})
+
+    def _check_value(self, action: argparse.Action, value: str) -> None:
+        """argparse would name the internal ones, too."""
+        if action.dest == "command" and value not in (_COMMANDS | _INTERNAL):
+            from difflib import get_close_matches
+
+            near = get_close_matches(value, _COMMANDS, n=1)
+            hint = f'did you mean "{near[0]}"?' if near else f"there are {', '.join(_COMMANDS)}"
+            raise argparse.ArgumentError(None, f'there is no command "{value}"; {hint}')
+        super()._check_value(action, value)
 
 
 def _formatter(prog: str) -> argparse.HelpFormatter:

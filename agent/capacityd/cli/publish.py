@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import argparse
-import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
 
 from capacityd import state
 from capacityd.apply import Outcome
 from capacityd.apply import apply as publish
 from capacityd.capacity import NodeState, Plan
+from capacityd.cli.changes import show_patch, show_plan
 from capacityd.cli.context import config_of, host_of, node_name_of, node_of, warn
-from capacityd.cli.text import as_json, columns
+from capacityd.cli.terminal import progress
+from capacityd.cli.text import as_json
 from capacityd.errors import CapacitydError, UsageError
 from capacityd.host.kubelet import device_plugin_names
-from capacityd.model import Quantity, Reading
+from capacityd.model import Config, Quantity, Reading
 from capacityd.node import Node
 from capacityd.plan import Terms, make_plan, make_withdrawal
 from capacityd.quantity import whole_quantity
@@ -25,12 +27,18 @@ from capacityd.settings import Duration
 _PATIENCE = 30.0  # seconds in which a person waits for an API server that says "later"
 _POLL = 1.0
 
+Decide: TypeAlias = Callable[[NodeState], Plan]
+Units: TypeAlias = Mapping[str, str]  # name -> what stands behind its quantities
+
 
 def plan(options: argparse.Namespace) -> int:
     """Prints what apply would do; exit status 4 if something is unknown or refused."""
-    node, decide = _prepare(options, reads_only=True)
+    node, decide, units = _prepare(options, reads_only=True)
     made = decide(node.read())
-    _print(options, made, None)
+    if options.patch:
+        show_patch(made)
+    else:
+        _print(options, made, None, units)
     return _status(made)
 
 
@@ -38,12 +46,12 @@ def apply(options: argparse.Namespace) -> int:
     """Publishes; exit status 4 if something is unknown or refused."""
     wait = _wait_of(options)
     if options.dry_run:
-        node, decide = _prepare(options, reads_only=True)
+        node, decide, units = _prepare(options, reads_only=True)
         made = decide(node.read())
-        _print(options, made, False)
+        _print(options, made, False, units)
         return _status(made)
-    node, decide = _prepare(options, reads_only=False)
-    outcome = _publish(options, node, decide)
+    node, decide, units = _prepare(options, reads_only=False)
+    outcome = _publish(options, node, decide, units)
     if wait is not None:
         _await_allocatable(node, outcome, wait)
     return _status(outcome.plan)
@@ -58,10 +66,10 @@ def withdraw(options: argparse.Namespace) -> int:
     host, config = host_of(options), load(options.config).config  # a damaged configuration must not keep one from it
     node = node_of(options, config, host, reads_only=False)
     terms = Terms(plugins=device_plugin_names(host), now=time.time())
-    return _status(_publish(options, node, lambda found: make_withdrawal(found, terms)).plan)
+    return _status(_publish(options, node, lambda found: make_withdrawal(found, terms), _units(config)).plan)
 
 
-def _prepare(options: argparse.Namespace, reads_only: bool) -> tuple[Node, Callable[[NodeState], Plan]]:
+def _prepare(options: argparse.Namespace, reads_only: bool) -> tuple[Node, Decide, Units]:
     from capacityd.probe import probe
 
     host, config = host_of(options), config_of(options)
@@ -79,13 +87,17 @@ def _prepare(options: argparse.Namespace, reads_only: bool) -> tuple[Node, Calla
         )
         return make_plan(readings, found, terms)
 
-    return node, decide
+    return node, decide, _units(config)
 
 
-def _publish(options: argparse.Namespace, node: Node, decide: Callable[[NodeState], Plan]) -> Outcome:
+def _units(config: Config) -> Units:
+    return {r.name: f" {r.unit.name}" for r in config.resources if r.unit}
+
+
+def _publish(options: argparse.Namespace, node: Node, decide: Decide, units: Units) -> Outcome:
     with state.locked(state.folder(), _PATIENCE):
         outcome = publish(node, decide, _PATIENCE)
-    _print(options, outcome.plan, outcome.applied)
+    _print(options, outcome.plan, outcome.applied, units)
     for warning in outcome.warnings:
         warn(warning)
     return outcome
@@ -101,27 +113,12 @@ def _status(made: Plan) -> int:
     return 4 if made.unknown or made.refused else 0
 
 
-def _print(options: argparse.Namespace, made: Plan, applied: bool | None) -> None:
+def _print(options: argparse.Namespace, made: Plan, applied: bool | None, units: Units) -> None:
     if options.json:
         found = plan_as_dict(made)
         print(as_json(found if applied is None else found | {"applied": applied}))
-        return
-    print(f"Node {made.node}")
-    rows = [(f"  {c.action}", c.name, _moved(c.old, c.new), c.reason) for c in made.changes]
-    print("".join(f"{line}\n" for line in columns(rows)), end="")
-    if not made.patch:
-        print("nothing to write")
-    elif applied:
-        print("written")
     else:
-        print("patch:")
-        print("".join(f"  {json.dumps(operation, ensure_ascii=False)}\n" for operation in made.patch), end="")
-        print("nothing was written")
-
-
-def _moved(old: str | None, new: str | None) -> str:
-    before, after = (text if text is not None else "-" for text in (old, new))
-    return before if before == after else f"{before} → {after}"
+        show_plan(made, bool(applied), units)
 
 
 def _wait_of(options: argparse.Namespace) -> float | None:
@@ -138,17 +135,20 @@ def _wait_of(options: argparse.Namespace) -> float | None:
 def _await_allocatable(node: Node, outcome: Outcome, wait: float) -> None:
     """Waits until the kubelet has copied capacity to allocatable, which takes up to 10 s by default."""
     removed = [c.name for c in outcome.plan.changes if c.action == "remove"]
-    deadline = time.monotonic() + wait
+    began = time.monotonic()
     found = outcome.state
-    while late := _not_followed(found, outcome.plan, removed):
-        if time.monotonic() > deadline:
-            raise CapacitydError(
-                f"allocatable of Node {found.name} has not followed within {wait:g} s for {', '.join(late)};"
-                " is its kubelet running?"
-            )
-        time.sleep(_POLL)
-        found = node.read()
-    warn("allocatable has followed")
+    with progress(f"waiting for the kubelet of Node {found.name}") as say:
+        while late := _not_followed(found, outcome.plan, removed):
+            waited = time.monotonic() - began
+            if waited > wait:
+                raise CapacitydError(
+                    f"allocatable of Node {found.name} has not followed within {wait:g} s for {', '.join(late)};"
+                    " is its kubelet running?"
+                )
+            say(f"waiting for the kubelet: allocatable of {', '.join(late)}, {waited:.0f} of {wait:g} s")
+            time.sleep(_POLL)
+            found = node.read()
+    warn(f"allocatable has followed, after {time.monotonic() - began:.0f} s")
 
 
 def _not_followed(found: NodeState, made: Plan, removed: list[str]) -> list[str]:

@@ -1,30 +1,44 @@
-"""status: what the service last saw, published, holds back and could not do, and what it will do next."""
+"""status: one screen that tells whether the service runs, what it last saw, what is on the Node, what is held back and
+comes next, what is wrong, and what to do about it. Short while all is well.
+"""
 
 from __future__ import annotations
 
 import argparse
 import time
-from typing import Any
 
 from capacityd import state
-from capacityd.cli.text import as_json, columns
+from capacityd.cli.terminal import Screen
+from capacityd.cli.text import as_json
+
+TYPE_CHECKING = False  # typing costs start-up time
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+    from capacityd.cli.terminal import Cell
+
+_COPIED = 15.0  # seconds within which a kubelet has copied capacity to allocatable, 10 s by default
+_HEADER = ("RESOURCE", "READING", "CAPACITY", "ALLOCATABLE", "")
 
 
 def status(options: argparse.Namespace) -> int:
     """Prints the service's state; exit status 1 if it is off, 4 if something is unknown, refused or wrong."""
-    where = state.folder()
+    where, now = state.folder(), time.time()
     seen, service = state.read(where, "status.json"), state.running(where)
-    found = _collected(seen, service, state.read(where, "check.json"))
+    found = _collected(seen, service, state.read(where, "check.json"), now)
     if options.json:
         print(as_json(found | {"service": dict(service) if service else None}))
     else:
-        print("\n".join(_screen(seen, service, found)))
+        _show(found, service, bool(seen), now)
     if service is None:
         return 1
     return 4 if found["trouble"] or found["mistakes"] or any(r["wrong"] for r in found["resources"]) else 0
 
 
-def _collected(seen: dict[str, Any], service: Any, check: dict[str, Any]) -> dict[str, Any]:
+def _collected(
+    seen: Mapping[str, Any], service: Mapping[str, Any] | None, check: Mapping[str, Any], now: float
+) -> dict[str, Any]:
     readings = {r["name"]: r for r in seen.get("readings", [])}
     changes = {c["name"]: c for c in seen.get("plan", {}).get("changes", [])}
     held = seen.get("held", {})
@@ -32,64 +46,160 @@ def _collected(seen: dict[str, Any], service: Any, check: dict[str, Any]) -> dic
     for name in sorted({*readings, *changes}):
         reading, change = readings.get(name), changes.get(name, {})
         outcome = reading["outcome"] if reading else "no longer configured"
-        resources.append(
-            {
-                "name": name,
-                "reading": reading["quantity"] if outcome == "quantity" and reading else outcome,
-                "published": seen.get("published", {}).get(name),
-                "capacity": seen.get("capacity", {}).get(name),
-                "allocatable": seen.get("allocatable", {}).get(name),
-                "note": _note(reading, change, held.get(name), bool(seen.get("observe"))),
-                "held_until": held.get(name),
-                "wrong": outcome == "unknown" or change.get("action") == "refuse",
-            }
-        )
-    trouble = (service or {}).get("trouble") or seen.get("trouble") or ""
-    deaf = list((service or {}).get("deaf", []))
+        row = {
+            "name": name,
+            "reading": reading["quantity"] if outcome == "quantity" and reading else outcome,
+            "published": seen.get("published", {}).get(name),
+            "capacity": seen.get("capacity", {}).get(name),
+            "allocatable": seen.get("allocatable", {}).get(name),
+            "held_until": held.get(name),
+            "wrong": outcome == "unknown" or change.get("action") == "refuse",
+        }
+        resources.append(row | {"note": _note(row, reading, change, bool(seen.get("observe")), now)})
     mistakes = check.get("mistakes", [])
-    times = {key: seen.get(key) for key in ("looked", "asked", "wrote")}
+    said = service or {}
     return {
         "node": seen.get("plan", {}).get("node"),
         "observe": bool(seen.get("observe")),
         "reasons": seen.get("reasons", []),
-        "next": (service or {}).get("next"),
-        "trouble": trouble,
-        "deaf": deaf,
+        "next": said.get("next"),
+        "trouble": said.get("trouble") or seen.get("trouble") or "",
+        "deaf": list(said.get("deaf", [])),
         "mistakes": mistakes,
         "kept": bool(mistakes and check.get("kept")),
         "resources": resources,
-    } | times
+    } | {key: seen.get(key) for key in ("looked", "asked", "wrote")}
 
 
-def _note(reading: dict[str, Any] | None, change: dict[str, Any], held_until: float | None, observe: bool) -> str:
-    if held_until is not None:
-        return f"held back for {max(0.0, held_until - time.time()):.0f} s more"
+def _note(
+    row: Mapping[str, Any], reading: Mapping[str, Any] | None, change: Mapping[str, Any], observe: bool, now: float
+) -> str:
+    if row["held_until"] is not None:
+        new, published = row["reading"], row["published"]
+        if isinstance(new, int) and (published is None or new > published):
+            return f"set to {new} in {_span(row['held_until'] - now)}: it keeps changing"
+        becomes = f"lowered to {new}" if isinstance(new, int) else "removed"
+        return f"{becomes} in {_span(row['held_until'] - now)}, unless it comes back"
     if change.get("action") == "refuse":
-        return str(change["reason"])
+        return f"refused: {change['reason']}"
     if observe and change.get("action") in ("set", "remove"):
         return f"would be {change['new'] or 'removed'}: {change['reason']}"
     return str(reading["reason"]) if reading else ""
 
 
-def _screen(seen: dict[str, Any], service: Any, found: dict[str, Any]) -> list[str]:
-    lines = [f"service: running, process {service['pid']}" if service else "service: not running (capacityd run)"]
-    if not seen:
-        return [*lines, "it has not looked yet"]
-    lines += [f"Node: {found['node'] or 'not reached yet'}" + (", only observed" if found["observe"] else "")]
-    lines += [f"looked: {_ago(found['looked'])} ({', '.join(found['reasons'])})"]
-    lines += [f"asked the Node: {_ago(found['asked'])}", f"wrote: {_ago(found['wrote'])}"]
-    if found["next"]:
-        lines.append(f"next look: in {max(0.0, found['next'] - time.time()):.0f} s, or when something changes")
-    lines += [f"trouble: {found['trouble']}"] if found["trouble"] else []
-    lines += [f"can't hear: {problem}" for problem in found["deaf"]]
-    lines += [f"configuration: {mistake}" for mistake in found["mistakes"]]
-    lines += ["configuration: the one before it stays in force"] if found["kept"] else []
-    rows = [("", "READING", "PUBLISHED", "CAPACITY", "ALLOCATABLE", "")]
+def _show(found: Mapping[str, Any], service: Mapping[str, Any] | None, looked: bool, now: float) -> None:
+    screen = Screen()
+    wrong = _wrong(found, service, now)
+    screen.line(*_verdict(found, service, looked, bool(wrong)))
+    if looked:
+        screen.line(_when(found, service, now))
+        screen.line()
+        rows = [_row(r) for r in found["resources"]]
+        screen.table(rows, _HEADER, right=(1, 2, 3))
+        if not rows:
+            screen.line("no resource is configured: see capacityd devices --toml, and /etc/capacityd/capacityd.toml")
+        if lag := _lag(found):
+            screen.line((lag, "dim"))
+    if wrong:
+        screen.line()
+    for what, advice in wrong:
+        screen.line(("! ", "bad"), what)
+        if advice:
+            screen.line(f"→ {advice}", indent=2)
+
+
+def _verdict(found: Mapping[str, Any], service: Mapping[str, Any] | None, looked: bool, wrong: bool) -> Sequence[Cell]:
+    if service is None:
+        after = "; this is what it last saw" if looked else ""
+        return [("capacityd does not run", "bad"), after]
+    runs = f"capacityd runs (process {service['pid']})"
+    if not looked:
+        return [(runs, "strong"), ", and has not looked yet"]
+    node = f"Node {found['node']}" if found["node"] else "no Node yet"
+    if found["observe"]:
+        node = f"{node} is only observed (observe = true)"
+    if wrong:
+        return [(runs, "strong"), ", but ", ("not all is well", "bad"), f"; {node}"]
+    return [(runs, "strong"), ", ", ("all is well", "good"), f"; {node}"]
+
+
+def _when(found: Mapping[str, Any], service: Mapping[str, Any] | None, now: float) -> str:
+    said = [
+        f"looked {_ago(found['looked'], now)} ({', '.join(found['reasons'])})",
+        f"asked the Node {_ago(found['asked'], now)}",
+        f"wrote {_ago(found['wrote'], now)}" if found["wrote"] else "has never written",
+    ]
+    if service and found["next"]:
+        said.append(f"looks again in {_span(found['next'] - now)} or when something changes")
+    return ", ".join(said)
+
+
+def _row(r: Mapping[str, Any]) -> Sequence[Cell]:
+    reading, capacity, allocatable = (
+        "-" if r[key] is None else str(r[key]) for key in ("reading", "capacity", "allocatable")
+    )
+    note = r["note"]
+    if r["wrong"]:  # what is wrong has a line of its own
+        note = "refused" if note.startswith("refused") else "its last value stays" if r["published"] is not None else ""
+    elif r["published"] is not None and r["held_until"] is None and not note and not _is(capacity, r["published"]):
+        note = f"published as {r['published']}"
+    role = "bad" if r["wrong"] else "warn" if r["held_until"] is not None else ""
+    return (
+        (r["name"], "name"),
+        (reading, role) if role else reading,
+        capacity,
+        allocatable if allocatable == capacity else (allocatable, "dim"),
+        (note, role or "dim"),
+    )
+
+
+def _is(capacity: str, published: int) -> bool:
+    if capacity == str(published):
+        return True
+    from capacityd.quantity import same_quantity  # rarely needed: 1k is 1000
+
+    return capacity != "-" and same_quantity(capacity, published)
+
+
+def _lag(found: Mapping[str, Any]) -> str:
+    """The kubelet copies capacity to allocatable later than our last answer, if that was to a write."""
+    if all(r["capacity"] == r["allocatable"] for r in found["resources"]) or not found["asked"]:
+        return ""
+    if found["wrote"] and found["asked"] - found["wrote"] < _COPIED:
+        return "allocatable is as it was at the write; the kubelet copies capacity to it within about 10 s"
+    return "allocatable does not follow capacity: does the kubelet run?"
+
+
+def _wrong(found: Mapping[str, Any], service: Mapping[str, Any] | None, now: float) -> list[tuple[str, str]]:
+    """What is wrong, each with what to do about it, if that is not said already."""
+    wrong = []
+    if service is None:
+        advice = 'start it: "systemctl enable --now capacityd"; why it ended: "journalctl -u capacityd"'
+        wrong.append(("nothing is published or kept up to date", advice))
+    elif found["trouble"]:
+        again = f"it is tried again in {_span(found['next'] - now)}" if found["next"] else ""
+        wrong.append((found["trouble"], again))
+    wrong += [(problem, "changes are found at the next look") for problem in found["deaf"]]
+    kept = "; until then the configuration before it stays in force" if found["kept"] else ""
+    for n, mistake in enumerate(found["mistakes"], 1):
+        last = n == len(found["mistakes"])
+        wrong.append((mistake, f'mend it, then "systemctl reload capacityd"{kept}' if last else ""))
     for r in found["resources"]:
-        cells = ("-" if r[key] is None else str(r[key]) for key in ("reading", "published", "capacity", "allocatable"))
-        rows.append((r["name"], *cells, r["note"]))
-    return [*lines, "", *columns(rows)]
+        if r["wrong"]:
+            unknown = r["reading"] == "unknown"
+            advice = '"capacityd probe --explain" looks now and tells more' if unknown else ""
+            wrong.append((f"{r['name']}: {'unknown: ' if unknown else ''}{r['note']}", advice))
+    return wrong
 
 
-def _ago(moment: float | None) -> str:
-    return "never" if moment is None else f"{max(0.0, time.time() - moment):.0f} s ago"
+def _ago(moment: float | None, now: float) -> str:
+    return "never" if moment is None else f"{_span(now - moment)} ago"
+
+
+def _span(seconds: float) -> str:
+    """A duration in the unit that suits it."""
+    seconds = max(0.0, seconds)
+    for most, unit, size in ((100, "s", 1), (100 * 60, "min", 60), (48 * 3600, "h", 3600)):
+        if seconds < most:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds / 86400:.0f} d"

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 ROLES = {
     "good": "green",
-    "bad": "bold red",
+    "bad": "red",
     "warn": "yellow",
     "new": "green",
     "gone": "red",
@@ -41,7 +41,7 @@ ROLES = {
 """What a text may be, and how that looks. In sixteen colours, so that they are those of the reader's own theme."""
 
 _GAP = 2
-_END = re.compile(r" +(\x1b\[0m)?$")
+_END = re.compile(r"(?: |\x1b\[[0-9;]*m)+$")
 _LEAST = 24  # columns that the last cell of a row needs to be read; with less, the row becomes a paragraph
 
 
@@ -97,7 +97,7 @@ class Screen:
 @contextmanager
 def progress(message: str) -> Iterator[Callable[[str], None]]:
     """Shows on standard error, if that is a terminal, that something takes long; yields what changes the message."""
-    if not is_terminal(sys.stderr) or os.environ.get("TERM") == "dumb":
+    if not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
         yield lambda text: None
         return
     with _console(sys.stderr).status(_rich(message), spinner="line") as shown:
@@ -170,7 +170,7 @@ def _paragraph(console: Console, row: Sequence[Cell], header: Sequence[str], ind
     for n, cell in enumerate(row):
         if not (text := _text(cell)):
             continue
-        label = f"{header[n].lower()} " if n and n < len(header) else ""
+        label = f"{header[n].lower()} " if n and n < len(header) and header[n] else ""
         gap = " " * _GAP if lines[-1] else ""
         room -= len(gap + label + text)
         if gap and room < 0:
@@ -195,7 +195,7 @@ def _wrapped(console: Console, cells: Iterable[Cell], indent: int, hanging: int)
 
 def _lines(printed: str) -> list[str]:
     """Without the spaces at the ends, coloured or not."""
-    return [_END.sub(r"\1", line) for line in printed.splitlines()]
+    return [_END.sub(lambda end: "\x1b[0m" if "\x1b" in end[0] else "", line) for line in printed.splitlines()]
 
 
 def _text(cell: Cell) -> str:

@@ -34,6 +34,7 @@ from capacityd.__main__ import main
 sys.exit(main())
 """
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+_PROGRESS = re.compile(r"\x1b\[\?25l.*?\x1b\[\?25h(?:\r|\x1b\[1A|\x1b\[2K)*", re.DOTALL)
 MACHINE = "--machine docs/tour/machine.json"
 TOUR = f"{MACHINE} --config docs/tour/dongles.toml"
 NODE = "--node-file node.json"
@@ -79,7 +80,7 @@ def command(case: Case, folder: Path, **more: str) -> tuple[list[str], dict[str,
 
 
 def on_terminal(case: Case, columns: int = 80, **environment: str) -> str:
-    """What it writes to a terminal, and its exit status."""
+    """What it leaves on a terminal, and its exit status. What is shown while it works is gone by then."""
     with world(case) as folder:
         arguments, how = command(case, folder, **environment)
         ours, its = pty.openpty()
@@ -90,7 +91,7 @@ def on_terminal(case: Case, columns: int = 80, **environment: str) -> str:
                 said = b"".join(_read(ours))
         finally:
             os.close(ours)
-    return said.decode().replace("\r\n", "\n") + f"[exit status {process.returncode}]\n"
+    return _PROGRESS.sub("", said.decode()).replace("\r\n", "\n") + f"[exit status {process.returncode}]\n"
 
 
 def in_pipe(case: Case, **environment: str) -> str:
@@ -244,6 +245,8 @@ CASES = {
     "version": Case("--version"),
     "devices": Case(f"devices {MACHINE}", narrow=True),
     "devices-usb": Case(f"devices usb {MACHINE}"),
+    "devices-toml": Case(f"devices --toml {MACHINE}"),
+    "record": Case(f"record machine.json {MACHINE}"),
     "probe": Case(f"probe {TOUR}"),
     "probe-explain": Case(f"probe --explain {TOUR}", narrow=True),
     "probe-unknown": Case("probe --config c.toml", _file("c.toml", SEATS)),

@@ -14,14 +14,15 @@ GROUPS = {
 
 EXAMPLES = {
     "": (
-        ("capacityd devices usb", "which USB devices there are, and the TOML for each"),
-        ("capacityd probe --explain", "what the configuration makes of this machine, and why"),
+        ("capacityd devices usb", "USB devices, and the TOML for each"),
+        ("capacityd probe --explain", "what is made of this machine, and why"),
         ("capacityd plan", "what apply would change"),
         ("capacityd status", "whether the service is well"),
     ),
     "devices": (
         ("capacityd devices", "all that the detectors see"),
-        ("capacityd devices nic --json", "the network interfaces, as JSON"),
+        ("capacityd devices usb", "USB devices only, but each of them"),
+        ("capacityd devices --toml", "a configuration to begin with"),
     ),
     "probe": (
         ("capacityd probe", "each resource and its quantity"),

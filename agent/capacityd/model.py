@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from capacityd.kinds import Value as Value
 
 if TYPE_CHECKING:
+    from capacityd.explain import Compared, Explanation
     from capacityd.host import Host, System
     from capacityd.kinds import Kind, Test, Unit
     from capacityd.settings import Setting
@@ -135,10 +136,11 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """A device that did not count, and the rule by which."""
+    """A device that did not count, and the rule by which. differs: what it says, beside what was asked for."""
 
     device: str
     reason: str
+    differs: tuple[Compared, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +151,7 @@ class Quantity:
     evidence: tuple[Evidence, ...] = ()
     rejections: tuple[Rejection, ...] = ()
     warning: str = ""
+    explanation: Explanation | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +160,7 @@ class Absent:
 
     reason: str
     rejections: tuple[Rejection, ...] = ()
+    explanation: Explanation | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +169,7 @@ class Unknown:
 
     reason: str
     rejections: tuple[Rejection, ...] = ()
+    explanation: Explanation | None = None
 
 
 Reading: TypeAlias = Quantity | Absent | Unknown

@@ -19,7 +19,7 @@ from typing import Any
 
 from capacityd.detectors import load
 from capacityd.host import Host, printable
-from capacityd.model import Absent, Config, Evidence, Quantity, Reading, Rejection, Resource, Unknown, ValueDetector
+from capacityd.model import Absent, Config, Evidence, Quantity, Reading, Resource, Unknown, ValueDetector
 from capacityd.reading import read_resource
 
 DEADLINE = 10.0
@@ -185,16 +185,25 @@ def _kill(child: _Child) -> int | None:
 
 def _packed(reading: Reading) -> list[object]:
     """A reading as JSON can hold it."""
-    rejections = [(r.device, r.reason) for r in reading.rejections]
+    more: list[object] = []
+    if reading.explanation is not None or reading.rejections:
+        from capacityd.explain import packed
+
+        more = packed(reading)
     if isinstance(reading, Quantity):
         evidence = [(e.device, e.contributes, e.note) for e in reading.evidence]
-        return ["quantity", reading.value, evidence, reading.warning, rejections]
-    return ["absent" if isinstance(reading, Absent) else "unknown", reading.reason, rejections]
+        return ["quantity", reading.value, evidence, reading.warning, more]
+    return ["absent" if isinstance(reading, Absent) else "unknown", reading.reason, more]
 
 
 def _unpacked(packed: Any) -> Reading:
-    outcome, said, *rest = packed
-    rejections = tuple(Rejection(*r) for r in rest[-1])
+    outcome, said, *rest, more = packed
     if outcome == "quantity":
-        return Quantity(said, tuple(Evidence(*e) for e in rest[0]), rejections, rest[1])
-    return Absent(said, rejections) if outcome == "absent" else Unknown(said, rejections)
+        found: Reading = Quantity(said, tuple(Evidence(*e) for e in rest[0]), warning=rest[1])
+    else:
+        found = Absent(said) if outcome == "absent" else Unknown(said)
+    if not more:
+        return found
+    from capacityd.explain import unpacked
+
+    return unpacked(found, more)

@@ -5,7 +5,7 @@ Quantity = floor(reduce(measure x slots) - reserve), at least 0, in exact whole-
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from capacityd.detectors import load
 from capacityd.errors import HostError
@@ -19,7 +19,6 @@ from capacityd.model import (
     Evidence,
     Quantity,
     Reading,
-    Rejection,
     Resource,
     Unknown,
     Value,
@@ -36,17 +35,40 @@ def read_resource(resource: Resource, host: Host, node_name: str, explain: bool 
     Never raises HostError: what can't be read makes the resource unknown.
     """
     try:
-        concerns = holds(resource.when, lambda key: _machine_value(host, node_name, resource.when, key))
-        if concerns.counts is None:
-            return Unknown(f"when: {concerns.reason}")
-        if not concerns.counts:
-            return Absent(f"does not concern this machine: {concerns.reason}")
+        reading = _concern(resource, host, node_name, explain)
+        if reading is not None:
+            return reading
         detector = load(resource.detector)
         if isinstance(detector, ValueDetector):
             return _read_values(resource, detector, host)
         return _read_devices(resource, detector, host, explain)
     except HostError as e:
-        return Unknown(str(e))
+        if not explain:
+            return Unknown(str(e))
+        from capacityd.explain import failed
+
+        return failed(resource, e)
+
+
+def _concern(resource: Resource, host: Host, node_name: str, explain: bool) -> Reading | None:
+    """The reading of a resource that does not concern this machine, or of which that can't be told."""
+
+    def read(key: str) -> Value:
+        return _machine_value(host, node_name, resource.when, key)
+
+    verdict = holds(resource.when, read)
+    if verdict.counts:
+        return None
+    reading = (
+        Unknown(f"when: {verdict.reason}")
+        if verdict.counts is None
+        else Absent(f"does not concern this machine: {verdict.reason}")
+    )
+    if not explain:
+        return reading
+    from capacityd.explain import unconcerned
+
+    return unconcerned(resource, read, verdict, reading)
 
 
 def value_of(host: Host, detector: DeviceDetector, device: Device, key: str) -> Value:
@@ -74,7 +96,7 @@ def _machine_value(host: Host, node_name: str, when: tuple[Test, ...], key: str)
 
 def _read_values(resource: Resource, detector: ValueDetector, host: Host) -> Reading:
     found = [detector.read(host, table.settings) for table in resource.tables]
-    return _quantity(resource, [(e, int(e.contributes)) for e in found], ())
+    return _quantity(resource, [(e, int(e.contributes)) for e in found])
 
 
 def _read_devices(resource: Resource, detector: DeviceDetector, host: Host, explain: bool) -> Reading:
@@ -94,7 +116,7 @@ class _GoneError(Exception):
 
 def _read_devices_once(resource: Resource, detector: DeviceDetector, host: Host, explain: bool) -> Reading:
     counted: list[tuple[Evidence, int]] = []
-    rejections: list[Rejection] = []
+    looked: list[tuple[Device, Callable[[str], Value], Verdict]] = []
     doubts: list[str] = []
     seen = 0
     for device in detector.find(host):
@@ -107,17 +129,25 @@ def _read_devices_once(resource: Resource, detector: DeviceDetector, host: Host,
             raise _GoneError(device.name)
         if verdict.counts is None:
             doubts.append(f"{device.name}: {verdict.reason}")
-        elif not verdict.counts and explain:
-            rejections.append(Rejection(device.name, verdict.reason))
+        if explain:
+            looked.append((device, read, verdict))
+    reading = _devices_reading(resource, seen, doubts, counted)
+    if not explain:
+        return reading
+    from capacityd.explain import explained
+
+    return explained(resource, detector, looked, [e for e, _ in counted], reading)
+
+
+def _devices_reading(
+    resource: Resource, seen: int, doubts: Sequence[str], counted: Sequence[tuple[Evidence, int]]
+) -> Reading:
     if doubts:
-        more = f" (and {len(doubts) - 1} more)" if len(doubts) > 1 else ""
-        return Unknown(doubts[0] + more, tuple(rejections))
-    if not counted:
-        none = (
-            f"none of {seen} {detector.name} devices matches" if seen else f"the machine has no {detector.name} device"
-        )
-        return Absent(none, tuple(rejections))
-    return _quantity(resource, counted, tuple(rejections))
+        return Unknown(doubts[0] + (f" (and {len(doubts) - 1} more)" if len(doubts) > 1 else ""))
+    if counted:
+        return _quantity(resource, counted)
+    name = resource.detector
+    return Absent(f"none of {seen} {name} devices matches" if seen else f"the machine has no {name} device")
 
 
 def _reader(host: Host, detector: DeviceDetector, device: Device) -> Callable[[str], Value]:
@@ -147,7 +177,7 @@ def _measure(
             measured, reason = None, str(e)
         if not isinstance(measured, int):
             if resource.fallback is None or host.resolve(device.path) is None:
-                return Verdict(None, f"{reason}; fallback says what it counts for then")
+                return Verdict(None, error=HostError(f"{reason}; fallback says what it counts for then"))
             measured, note = resource.fallback, f"fallback: {reason}"
         value = measured
     factor = resource.unit.factor if resource.unit else 1
@@ -157,7 +187,7 @@ def _measure(
     return Verdict(True)
 
 
-def _quantity(resource: Resource, counted: list[tuple[Evidence, int]], rejections: tuple[Rejection, ...]) -> Reading:
+def _quantity(resource: Resource, counted: Sequence[tuple[Evidence, int]]) -> Reading:
     shares = [share for _, share in counted]
     total = sum(shares) if resource.reduce == "sum" else min(shares) if resource.reduce == "min" else max(shares)
     factor = resource.unit.factor if resource.unit else 1
@@ -166,9 +196,9 @@ def _quantity(resource: Resource, counted: list[tuple[Evidence, int]], rejection
     value = (total * (whole - part) - resource.reserve.units * factor * whole) // (factor * whole)
     evidence = tuple(e for e, _ in counted)
     if value > LARGEST or not storable(max(0, value)):
-        return Unknown(f"{value} is more than Kubernetes can count; take a larger unit", rejections)
+        return Unknown(f"{value} is more than Kubernetes can count; take a larger unit")
     warning = ""
     if value <= 0:
         unit = f" {resource.unit.name}" if resource.unit else ""
         warning = f"what was found is less than 1{unit} after the reserve, so 0 is published" if total else ""
-    return Quantity(max(0, value), evidence, rejections, warning)
+    return Quantity(max(0, value), evidence, warning=warning)

@@ -20,7 +20,12 @@ def reading_as_dict(name: str, reading: Reading) -> dict[str, object]:
         found["outcome"] = "absent" if isinstance(reading, Absent) else "unknown"
         found["reason"] = reading.reason
     if reading.rejections:
-        found["rejected"] = [{"device": r.device, "reason": r.reason} for r in reading.rejections]
+        found["rejected"] = [
+            {"device": r.device, "reason": r.reason, "differs": [c.as_dict() for c in r.differs]}
+            for r in reading.rejections
+        ]
+    if reading.explanation is not None:
+        found["explanation"] = reading.explanation.as_dict()
     return found
 
 

@@ -125,7 +125,7 @@ def test_says_why_each_device_did_not_count() -> None:
     assert [(r.device, r.reason) for r in reading.rejections] == [
         ("1-1", 'vendor is "0403", wanted 0529'),
         ("1-2", "except: serial is B03"),
-        ("1-3", "hub is true, wanted False"),
+        ("1-3", "hub is true, wanted False by default"),
     ]
     assert read_resource(resource("usb", {"vendor": "0529"}), machine(), "node") == Absent(
         "the machine has no usb device"

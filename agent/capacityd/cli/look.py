@@ -6,9 +6,9 @@ import argparse
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from capacityd.cli.context import config_of, host_of, node_name_of, warn
+from capacityd.cli.context import config_of, host_of, node_name_of
 from capacityd.cli.terminal import Screen
-from capacityd.cli.text import as_json, columns
+from capacityd.cli.text import as_json
 from capacityd.errors import UsageError
 from capacityd.model import Absent, Quantity, Reading, Unknown
 from capacityd.report import reading_as_dict
@@ -92,31 +92,19 @@ def probe(options: argparse.Namespace) -> int:
     if options.json:
         print(as_json({"resources": [reading_as_dict(name, reading) for name, reading in readings.items()]}))
     else:
-        units = {r.name: f" {r.unit.name}" if r.unit else "" for r in config.resources}
-        _print(readings, units, options.explain)
-    for name, reading in readings.items():
-        if isinstance(reading, Quantity) and reading.warning:
-            warn(f"{name}: {reading.warning}")
+        screen = Screen()
+        if options.explain:
+            from capacityd.cli.why import show
+
+            for resource in sorted(config.resources, key=lambda r: r.name):
+                show(screen, resource, readings[resource.name])
+        else:
+            screen.table([((name, "name"), *_said(reading)) for name, reading in readings.items()])
     return 4 if any(isinstance(r, Unknown) for r in readings.values()) else 0
 
 
-def _print(readings: dict[str, Reading], units: dict[str, str], explain: bool) -> None:
-    rows = [(name, *_said(reading)) for name, reading in readings.items()]
-    if not explain:
-        print("\n".join(columns(rows)))
-        return
-    for (name, value, why), reading in zip(rows, readings.values(), strict=True):
-        print(f"{name}: {value}" + (f" ({why})" if why else ""))
-        details = []
-        if isinstance(reading, Quantity):
-            details = [("  +", e.device, f"{e.contributes}{units[name]}", e.note) for e in reading.evidence]
-        print("".join(f"{line}\n" for line in columns(details)), end="")
-        print(
-            "".join(f"{line}\n" for line in columns([("  -", r.device, r.reason) for r in reading.rejections])), end=""
-        )
-
-
-def _said(reading: Reading) -> tuple[str, str]:
+def _said(reading: Reading) -> tuple[tuple[str, str], str]:
     if isinstance(reading, Quantity):
-        return str(reading.value), ""
-    return ("absent" if isinstance(reading, Absent) else "unknown"), reading.reason
+        return (str(reading.value), "good" if reading.value else "warn"), reading.warning
+    outcome = ("absent", "warn") if isinstance(reading, Absent) else ("unknown", "bad")
+    return outcome, reading.reason

@@ -68,7 +68,11 @@ def test_whatever_the_files_hold_there_is_a_reading_that_is_safe_to_print(
 @given(st.sampled_from(DETECTORS), st.dictionaries(st.sampled_from(FILES), texts, max_size=12))
 def test_whatever_the_files_hold_the_devices_can_be_listed(detector: DeviceDetector, lies: dict[str, str]) -> None:
     try:
-        said = [text for d in listing(RecordedHost(_world(lies, [])), detector) for text in (d.name, d.title, d.own.line, d.kind.line, d.own.why)]
+        said = [
+            text
+            for d in listing(RecordedHost(_world(lies, [])), detector)
+            for text in (d.name, d.title, d.own.line, d.kind.line, d.own.why)
+        ]
     except HostError as e:
         said = [str(e)]
     assert all(text.isprintable() for text in said)

@@ -139,6 +139,8 @@ class Service:
             else:
                 asked = bool(self._verdict.get("asked", True))
                 self._schedule.succeeded(now, self._verdict.get("again_in"), asked)
+                if (start_in := self._verdict.get("start_in")) is not None:
+                    self._schedule.start_in(float(start_in), now)
         else:
             self._tell(f"the look {otherwise}; it is tried again")
             self._schedule.failed(now, None)

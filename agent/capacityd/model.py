@@ -186,6 +186,7 @@ class Settings:
     lower_after: float = 10.0
     lower_after_boot: float = 60.0
     recheck: float = 3600.0
+    start_jitter: float = 0.0
     textfile: str | None = None
 
 

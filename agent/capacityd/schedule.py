@@ -33,7 +33,7 @@ class Schedule:
 
     __slots__ = (
         *("_again", "_eager_until", "_every", "_failures", "_first", "_last", "_reasons", "_recheck", "_retry"),
-        "_uniform",
+        *("_start", "_uniform"),
     )
 
     def __init__(self, now: float, uniform: Callable[[float, float], float], settle: bool = False) -> None:
@@ -43,6 +43,7 @@ class Schedule:
         self._again: float | None = None  # a look that the last one asked for
         self._retry: float | None = None  # not before that, because of a trouble
         self._failures = 0
+        self._start: float | None = None  # nothing before that, as the first look has asked for
         self._eager_until = 0.0
         self._every = RECHECK
         self._recheck = now + RECHECK
@@ -63,8 +64,14 @@ class Schedule:
         if reasons & _HOPEFUL:
             self._retry = None
 
+    def start_in(self, seconds: float, now: float) -> None:
+        """The first look has only probed; the Node is asked after so long, whatever is heard until then."""
+        self._start = now + seconds
+
     def wakes_at(self) -> float:
         """The moment of the next look, unless something is heard before."""
+        if self._start is not None:
+            return self._start
         moments = [self._recheck]
         if self._again is not None:
             moments.append(self._again)
@@ -81,13 +88,14 @@ class Schedule:
         reasons = self._reasons
         if self._again is not None and now >= self._again:
             reasons = reasons | {"due"}
+        if self._start is not None:
+            reasons = reasons | {"start"}
         if self._failures:
             reasons = reasons | {"retry"}
         if now >= self._recheck:
             reasons = reasons | {"recheck"}
         self._reasons = set()
-        self._again = None
-        self._retry = None
+        self._again = self._retry = self._start = None
         return reasons
 
     def succeeded(self, now: float, again_in: float | None, asked: bool = True) -> None:

@@ -39,6 +39,25 @@ def test_nothing_to_change(cluster: Cluster) -> None:
         assert cluster.node(s.node)["metadata"]["resourceVersion"] == before
 
 
+def test_a_start_that_is_put_off(cluster: Cluster) -> None:
+    """It is ready after its first probe, asks nobody for now, and then makes the same requests."""
+    with service(cluster, usb_device("1-1")) as s:
+        s.configure(start_jitter="1h")
+        s.start()
+        assert s.seen()["again_in"] > 1, "else the test begins anew"
+        assert [r["reading"] for r in s.status()["resources"]] == [1]
+        looks, woken = s.looks(), len(s.told("WATCHDOG=1"))
+        s.machine.plug("1-2")
+        s.wait(lambda: len(s.told("WATCHDOG=1")) > woken, SLACK, "it hears of it")
+        assert s.looks() == looks
+        assert s.asked() == []
+        s.stop()
+        s.configure(start_jitter="1s")
+        s.start()
+        s.wait_capacity("2", 1 + LATE)
+        assert s.asked() == ["create selfsubjectreviews", *PUBLISHED]
+
+
 def test_devices_that_come_up_while_the_machine_boots_make_one_write(cluster: Cluster) -> None:
     with service(cluster, uptime=5) as s:
         s.configure(lower_after="10s")

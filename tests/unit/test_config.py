@@ -188,8 +188,8 @@ def test_resource(tmp_path: Path, lines: str, fields: Mapping[str, Any]) -> None
             Settings(kubeconfig="/k", node_name="n-1.example.com", observe=True, condition=False),
         ),
         (
-            '[service]\nlower_after = "0s"\nlower_after_boot = "2min"\nrecheck = "1d"',
-            Settings(lower_after=0.0, lower_after_boot=120.0, recheck=86400.0),
+            '[service]\nlower_after = "0s"\nlower_after_boot = "2min"\nrecheck = "1d"\nstart_jitter = "5min"',
+            Settings(lower_after=0.0, lower_after_boot=120.0, recheck=86400.0, start_jitter=300.0),
         ),
     ],
 )

@@ -167,6 +167,17 @@ def test_a_look_can_ask_for_the_next(running: Running) -> None:
     assert running.ran(4)[2:4] == ["look due", "look due"]
 
 
+def test_the_first_look_can_put_the_start_off(running: Running) -> None:
+    running.stub(look="""echo '{"probed": true}'; echo '{"done": true, "start_in": 1.5, "asked": false}'""")
+    running.start()
+    running.heard("READY=1")
+    running.heard("STATUS=")
+    running.stub()
+    (running.folder / "seats").write_text("4")
+    running.heard("STATUS=1 of 1")
+    assert running.ran(3)[2:] == ["look file,start"], "it has not looked before, although it heard something"
+
+
 @pytest.mark.parametrize("job", ["check", "look"])
 def test_it_ends_with_a_child_that_hangs_and_all_that_that_started(running: Running, job: str) -> None:
     beat = running.folder / "beat"

@@ -85,6 +85,17 @@ def test_a_look_can_ask_for_the_next() -> None:
     assert schedule.wakes_at() > 1000
 
 
+def test_a_start_that_is_put_off_waits_whatever_is_heard() -> None:
+    schedule = after_boot()
+    schedule.start_in(30.0, 1.0)
+    schedule.hear({"hardware"}, 2.0)
+    schedule.hear({"kubelet", "credentials"}, 5.0)
+    assert (schedule.wakes_at(), schedule.take(30.9)) == (31.0, set())
+    assert schedule.take(31.0) == {"start", "hardware", "kubelet", "credentials"}
+    schedule.succeeded(31.0, None)
+    assert schedule.wakes_at() == 31.0 + RECHECK
+
+
 def test_a_failure_is_tried_again_soon_and_later_slowly() -> None:
     schedule = after_boot(longest)
     for at in range(0, int(EAGER), 10):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import random
 import sys
 import time
 from collections.abc import Mapping
@@ -99,6 +100,8 @@ def _look(options: argparse.Namespace, reasons: frozenset[str]) -> int:
     config, host = state.kept_config(options.folder), host_of(options)
     if config is None:
         raise CapacitydError(f"{options.folder} holds no configuration; the check has not run")
+    if "boot" in reasons and config.settings.start_jitter:
+        return _start_later(options, config, host, reasons)
     began = time.monotonic()
     metrics.begin(options.folder, config)
     said: list[Look] = []
@@ -140,6 +143,22 @@ def _measure(where: str, config: Config, readings: Mapping[str, Reading], looks:
     message, bad = metrics.finish(where, config, figures, not looks[-1].failed, wrote)
     if message:
         journal.send([journal.Entry("metrics", journal.WARNING if bad else journal.NOTICE, message)])
+
+
+def _start_later(options: argparse.Namespace, config: Config, host: Host, reasons: frozenset[str]) -> int:
+    """Probes, so that the service is ready, and has the Node asked later: a fleet that boots at once makes no peak."""
+
+    def early(readings: Mapping[str, Reading], pending: frozenset[str]) -> None:
+        _say({"probed": True})
+
+    readings = read_all(config, host, node_name_of(options, config, host), early=early)
+    start_in = random.uniform(0.0, config.settings.start_jitter)  # noqa: S311  # jitter is no secret
+    where = options.folder
+    found = Look(state.kept_memory(where), again_in=start_in)
+    state.write(where, "status.json", state.read(where, "status.json") | _status(readings, reasons, found, config))
+    _say({"probed": True})
+    _say({"done": True, "start_in": start_in, "asked": False, "status": f"asks the Node in {start_in:.0f} s"})
+    return 0
 
 
 def _bring(

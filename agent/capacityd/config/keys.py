@@ -176,6 +176,7 @@ TABLES: dict[str, dict[str, Entry]] = {
         "lower_after": Entry(Duration(0, _DAY), "how long a lower quantity must hold before it is written"),
         "lower_after_boot": Entry(Duration(0, _DAY), "the same in the first three minutes after boot"),
         "recheck": Entry(Duration(1, _DAY), "how often it looks although nothing was heard; jittered by a fifth"),
+        "start_jitter": Entry(Duration(0, 3600), "a random time up to this before it first asks the API server"),
         "textfile": Entry(FilePath(".prom"), "a file of metrics for node_exporter's textfile collector"),
     },
 }

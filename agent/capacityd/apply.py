@@ -4,18 +4,49 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from capacityd.capacity import NodeState, Plan
+from capacityd.capacity import Event, NodeState, Plan
 from capacityd.errors import NodeConflict, NodeError, NodeUnreachable
 from capacityd.events import events
 from capacityd.node import Node
+from capacityd.patch import refused_before
 
 TRIES = 6
 """How often a plan is made anew because a guard did not hold, before somebody has to look at who keeps writing."""
 
 _LONGEST_PAUSE = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Untold:
+    """Events of a write whose answer was lost, and what the Node says if it was carried out: then they are still due.
+
+    uid: of the Node. capacity: of the keys that it changed, None: absent. refused: what the condition newly refuses.
+    """
+
+    uid: str
+    capacity: Mapping[str, str | None]
+    refused: tuple[str, ...]
+    events: tuple[Event, ...]
+
+    def carried_out(self, state: NodeState) -> bool:
+        """Whether the Node says so."""
+        stored = state.capacity or {}
+        return (
+            state.uid == self.uid
+            and all(stored.get(name) == value for name, value in self.capacity.items())
+            and refused_before(state).issuperset(self.refused)
+        )
+
+
+class WriteUnanswered(NodeUnreachable):
+    """The patch was sent, and no answer came: it may have been carried out."""
+
+    def __init__(self, cause: NodeUnreachable, untold: Untold) -> None:
+        super().__init__(str(cause), cause.retry_after)
+        self.untold = untold
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,39 +59,55 @@ class Outcome:
     warnings: tuple[str, ...] = ()
 
 
-def apply(node: Node, decide: Callable[[NodeState], Plan], patience: float) -> Outcome:
+def apply(node: Node, decide: Callable[[NodeState], Plan], patience: float, untold: Untold | None = None) -> Outcome:
     """Makes and writes a plan. decide: from what the Node says to the plan.
 
-    patience: seconds in which an API server that does not answer, or says "later", is tried again. Raises NodeError.
+    patience: seconds in which an API server that does not answer, or says "later", is tried again. untold: of the write
+    before, if its answer was lost. Raises NodeError, of them WriteUnanswered with what is then untold.
     """
     deadline = time.monotonic() + patience
     conflicts = failures = 0
     while True:
         try:
-            return _once(node, decide)
+            return _once(node, decide, untold)
         except NodeConflict as e:
             conflicts += 1
             if conflicts == TRIES:
                 raise NodeConflict(
                     f"{e}; tried {TRIES} times, each time somebody else wrote the same in between"
                 ) from e
+            untold = None  # the Node was read, so it has been told
             time.sleep(random.uniform(0, 0.05 * 2**conflicts))  # noqa: S311  # jitter is no secret
         except NodeUnreachable as e:
             failures += 1
+            untold = e.untold if isinstance(e, WriteUnanswered) else untold
             pause = e.retry_after if e.retry_after is not None else random.uniform(0, min(_LONGEST_PAUSE, 2**failures))  # noqa: S311
             if time.monotonic() + pause > deadline:
                 raise
             time.sleep(pause)
 
 
-def _once(node: Node, decide: Callable[[NodeState], Plan]) -> Outcome:
+def _once(node: Node, decide: Callable[[NodeState], Plan], untold: Untold | None) -> Outcome:
     state = node.read()
+    warnings = _report(node, untold.events, state) if untold and untold.carried_out(state) else []
     plan = decide(state)
-    after = node.write(plan.patch) if plan.patch else state
-    warnings = []
-    for event in events(plan):
+    after = state
+    if plan.patch:
         try:
-            node.report(event, after)
+            after = node.write(plan.patch)
+        except NodeUnreachable as e:
+            changed = {c.name: c.new for c in plan.changes if c.action in ("set", "remove")}
+            raise WriteUnanswered(e, Untold(state.uid, changed, plan.newly_refused, tuple(events(plan)))) from e
+    warnings += _report(node, events(plan), after)
+    return Outcome(plan, bool(plan.patch), after, tuple(warnings))
+
+
+def _report(node: Node, told: Iterable[Event], state: NodeState) -> list[str]:
+    """Writes Events; what went wrong with it."""
+    warnings = []
+    for event in told:
+        try:
+            node.report(event, state)
         except NodeError as e:
             warnings.append(f"the Event could not be written: {e}")
-    return Outcome(plan, bool(plan.patch), after, tuple(warnings))
+    return warnings

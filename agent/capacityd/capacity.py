@@ -63,6 +63,8 @@ class Plan:
 
     published: the record after it. newly_refused: those that the Node's condition did not name yet.
     lower_since: name, while it is held back for that -> since when (seconds of uptime) its reading is lower.
+    held: name -> until when (uptime) its change is held back. undone: names whose change, held back or not, undoes
+    another writer's. delayed: the condition or the record is not as it shall be, and may not be written yet.
     """
 
     node: str
@@ -73,6 +75,9 @@ class Plan:
     refused: tuple[str, ...] = ()
     newly_refused: tuple[str, ...] = ()
     lower_since: Mapping[str, float] = field(default_factory=dict)
+    held: Mapping[str, float] = field(default_factory=dict)
+    undone: tuple[str, ...] = ()
+    delayed: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,29 +8,23 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 
-from capacityd.apply import Outcome, apply
-from capacityd.capacity import Change, NodeState, Plan
+from capacityd.apply import Outcome, Untold, WriteUnanswered, apply
+from capacityd.budget import not_before, spent, undo_not_before
+from capacityd.capacity import NodeState
 from capacityd.errors import NodeDenied, NodeError, NodeMissing, NodeUnreachable
 from capacityd.model import Absent, Config, Quantity, Reading, Unknown
 from capacityd.node import Node
 from capacityd.patch import unknown_before
-from capacityd.plan import Terms, make_plan, read_record
+from capacityd.plan import REST, Terms, make_plan, read_record
 from capacityd.quantity import same_quantity
 from capacityd.schedule import BOOTING
 
 LOCAL = frozenset({"hardware", "file", "due"})
 """Reasons that say nothing of the Node: if the readings are what was last published, it need not be asked."""
 
-OFTEN = 60.0
-"""Seconds of uptime between two writes of a resource that keeps changing."""
-
-BURST = 6
-"""Writes of a resource, none of them as long as that times OFTEN ago, that make it one that keeps changing."""
-
-_PUT_BACK = 3  # writes that one counts for which undoes what somebody else wrote
-
 _UNSETTLED = (1.0, 2.0, 4.0, 8.0)  # seconds between looks while a kubelet that began anew may still write
 _DOUBT, _DOUBT_MOST = 60.0, 3600.0  # seconds between looks while something is unknown: the first, and the longest
+_SOON = 0.1  # seconds between two looks, at least
 _UNSETTLED_MOST = 40  # looks at the last of these, about five minutes
 
 
@@ -39,18 +33,22 @@ class Memory:
     """What the service remembers between two looks, while the machine is up. Times are seconds of uptime.
 
     seen: the readings when the Node was last brought into line; None: it wasn't yet. published: our record then.
-    written: when each name was last written, up to BURST times. kubelet: when the kubelet began, as the Node was last
-    asked; unsettled: looks since then while it may still zero what is on the Node, 0: it has had its chance. doubtful:
-    looks in a row that left something unknown.
+    A name that is not in seen although it is read is not yet on the Node as it shall be. written, undone: as in
+    budget.py. kubelet: when the kubelet began, as the Node was last asked; unsettled: looks since then while it may
+    still zero what is on the Node, 0: it has had its chance. doubtful: looks in a row that left something unknown.
+    delayed: the condition or the record waits for its budget. untold: of the last write, if its answer was lost.
     """
 
     seen: Mapping[str, str] | None = None
     published: Mapping[str, int] = field(default_factory=dict)
     lower_since: Mapping[str, float] = field(default_factory=dict)
     written: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    undone: Mapping[str, float] = field(default_factory=dict)
     kubelet: float | None = None
     unsettled: int = 0
     doubtful: int = 0
+    delayed: bool = False
+    untold: Untold | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,22 +101,27 @@ def look(
     terms = _terms(config, memory, here, pending)
     waiting = _waits(readings, memory, terms) if LOCAL.issuperset(reasons) else None
     if waiting is not None:
-        since, held = waiting
-        return Look(
-            replace(memory, lower_since=since), again_in=min([*held.values(), *_doubt(memory)], default=None), held=held
-        )
+        since, held, rest = waiting
+        again = min([*held.values(), *rest, *_doubt(memory)], default=None)
+        return Look(replace(memory, lower_since=since), again_in=again, held=held)
     try:
         node = open_node()
-        outcome = _observe(node, readings, terms) if config.settings.observe else _apply(node, readings, terms)
+        if config.settings.observe:
+            outcome = _observe(node, readings, terms)
+        else:
+            outcome = apply(node, lambda state: make_plan(readings, state, terms), 0.0, memory.untold)
     except NodeUnreachable as e:
+        if isinstance(e, WriteUnanswered):
+            memory = replace(memory, untold=e.untold)
         return Look(memory, trouble=str(e), failed=True, retry_after=e.retry_after)
     except (NodeDenied, NodeMissing, NodeError) as e:
         return Look(memory, trouble=str(e), failed=True)
     tells = config.settings.condition and not config.settings.observe
     after = _remember(memory, readings, outcome, here, pending, tells)
-    held = _held(outcome.plan, terms)
+    held = {name: max(_SOON, until - here.uptime) for name, until in outcome.plan.held.items()}
+    rest = [max(_SOON, terms.not_before[REST] - here.uptime)] if after.delayed else []
     unsettled = [_UNSETTLED[min(after.unsettled, len(_UNSETTLED)) - 1]] if after.unsettled else []
-    return Look(after, outcome, min([*unsettled, *held.values(), *_doubt(after)], default=None), held)
+    return Look(after, outcome, min([*unsettled, *held.values(), *rest, *_doubt(after)], default=None), held)
 
 
 def _doubt(memory: Memory) -> list[float]:
@@ -149,33 +152,50 @@ def _terms(config: Config, memory: Memory, here: Circumstances, pending: Collect
         uptime=here.uptime,
         lower_after=max(settings.lower_after, settings.lower_after_boot) if booting else settings.lower_after,
         lower_since=memory.lower_since,
-        not_before={name: at[-1] + OFTEN for name, at in memory.written.items() if len(at) == BURST},
+        not_before=not_before(memory.written),
+        undo_not_before=undo_not_before(memory.undone),
+        published=memory.published,
+        kubelet_anew=bool(memory.unsettled) or here.kubelet_began != memory.kubelet,
     )
 
 
 def _waits(
     readings: Mapping[str, Reading], memory: Memory, terms: Terms
-) -> tuple[Mapping[str, float], Mapping[str, float]] | None:
+) -> tuple[Mapping[str, float], Mapping[str, float], list[float]] | None:
     """If the Node need not be asked now: since when each name is lower, and seconds until it may be written.
 
-    None: ask now.
+    And seconds until what is no quantity may be. None: ask now.
     """
     if memory.seen is None or memory.unsettled:
         return None
     since = dict(terms.lower_since)  # with what is only observed, which stays lower since when it is
     held: dict[str, float] = {}
+    rest = max(0.0, terms.not_before.get(REST, 0.0) - terms.uptime)
+    if memory.delayed and not rest:
+        return None
+    tells = memory.delayed
     for name in memory.seen.keys() | readings.keys():
         reading = readings.get(name)
         if name in terms.pending or (reading is not None and memory.seen.get(name) == digest(reading)):
             continue
+        if rest and name in memory.seen and _only_told(reading, memory.published.get(name)):
+            tells = True
+            continue
         until = terms.not_before.get(name, 0.0)
+        if name not in memory.seen:
+            until = max(until, terms.undo_not_before.get(name, 0.0))
         if _lower(reading, memory.published.get(name)):
             since[name] = terms.lower_since.get(name, terms.uptime)
             until = max(until, since[name] + terms.lower_after)
         if until <= terms.uptime:
             return None
         held[name] = until - terms.uptime
-    return since, held
+    return since, held, [rest] if tells else []
+
+
+def _only_told(reading: Reading | None, published: int | None) -> bool:
+    """Whether the Node's quantity stays as it is, so that there is at most something to tell."""
+    return isinstance(reading, Unknown) or (isinstance(reading, Quantity) and reading.value == published)
 
 
 def _still_lower(readings: Mapping[str, Reading], memory: Memory, pending: Collection[str]) -> dict[str, float]:
@@ -191,10 +211,6 @@ def _lower(reading: Reading | None, published: int | None) -> bool:
     if published is None or isinstance(reading, Unknown):
         return False
     return not isinstance(reading, Quantity) or reading.value < published
-
-
-def _apply(node: Node, readings: Mapping[str, Reading], terms: Terms) -> Outcome:
-    return apply(node, lambda state: make_plan(readings, state, terms), patience=0.0)
 
 
 def _observe(node: Node, readings: Mapping[str, Reading], terms: Terms) -> Outcome:
@@ -229,26 +245,26 @@ def _remember(
     tells: bool,
 ) -> Memory:
     """tells: whether the Node's condition is kept."""
-    written = {name: left for name, at in memory.written.items() if (left := _recent(at, here.uptime))}
-    held = {c.name for c in outcome.plan.changes if c.action == "hold"}
-    if outcome.applied:
-        for change in outcome.plan.changes:
-            if change.action in ("set", "remove"):
-                times = _PUT_BACK if _undoes(change, memory.published.get(change.name)) else 1
-                written[change.name] = (*written.get(change.name, ()), *[here.uptime] * times)[-BURST:]
+    plan = outcome.plan
+    written, undone = spent(plan, outcome.applied, here.uptime, memory.written, memory.undone)
     seen = {name: digest(reading) for name, reading in readings.items() if name not in pending}
-    node = {change.name: change.new for change in outcome.plan.changes}
+    node = {change.name: change.new for change in plan.changes}
     for name in pending:  # if the Node is as the last reading said, there may be nothing to do for this one either
         before = (memory.seen or {}).get(name)
         told = not tells or name in unknown_before(outcome.state)
-        if before is not None and _is_so(before, outcome.plan.published.get(name), node.get(name), told):
+        if before is not None and _is_so(before, plan.published.get(name), node.get(name), told):
             seen[name] = before
-    for name in held:  # the Node is not yet as the reading says, so the reading is not done with
-        published = outcome.plan.published.get(name)
-        seen[name] = "absent" if published is None else str(published)
-    since = {name: at for name, at in memory.lower_since.items() if name in pending} | dict(outcome.plan.lower_since)
+    for name in plan.held:  # the Node is not yet as the reading says, so the reading is not done with
+        published = plan.published.get(name)
+        if name in plan.undone:
+            seen.pop(name, None)
+        else:
+            seen[name] = "absent" if published is None else str(published)
+    since = {name: at for name, at in memory.lower_since.items() if name in pending} | dict(plan.lower_since)
     unsettled = _unsettled(memory, outcome.state, here)
-    return Memory(seen, outcome.plan.published, since, written, here.kubelet_began, unsettled, memory.doubtful)
+    return Memory(
+        seen, plan.published, since, written, undone, here.kubelet_began, unsettled, memory.doubtful, plan.delayed
+    )
 
 
 def _is_so(seen: str, recorded: int | None, stored: str | None, told: bool) -> bool:
@@ -257,23 +273,3 @@ def _is_so(seen: str, recorded: int | None, stored: str | None, told: bool) -> b
     if recorded is None:
         return seen == "absent" and stored is None
     return seen == str(recorded) and stored is not None and same_quantity(stored, recorded)
-
-
-def _recent(moments: tuple[float, ...], uptime: float) -> tuple[float, ...]:
-    return tuple(at for at in moments if uptime - at < BURST * OFTEN)
-
-
-def _undoes(change: Change, published: int | None) -> bool:
-    return published is not None and (change.old is None or not same_quantity(change.old, published))
-
-
-def _held(plan: Plan, terms: Terms) -> dict[str, float]:
-    """Seconds for which each change is still held back."""
-    found = {}
-    for change in plan.changes:
-        if change.action == "hold":
-            # One that is held only because it keeps changing may not be lower at all.
-            since = plan.lower_since.get(change.name)
-            lower = 0.0 if since is None else since + terms.lower_after
-            found[change.name] = max(0.1, max(terms.not_before.get(change.name, 0.0), lower) - terms.uptime)
-    return found

@@ -19,6 +19,9 @@ from capacityd.model import Absent, Quantity, Reading, Unknown
 from capacityd.patch import patch_for, refused_before, unknown_before, wanted_condition
 from capacityd.quantity import LARGEST, name_problem, same_quantity, whole_quantity
 
+REST = ""
+"""In Terms.not_before: a write of the condition or the record alone."""
+
 
 @dataclass(frozen=True, slots=True)
 class Terms:
@@ -28,7 +31,10 @@ class Terms:
     pending: names that are unknown for the moment only: the condition says of them what it said before.
     complete: whether the whole configuration could be read. now: seconds since the epoch. condition: whether to keep a
     Node condition. Of the service's, in seconds of uptime, which no change of the clock moves: lower_after: how long a
-    lower quantity must hold; lower_since: name -> since when it has; not_before: name -> when it may be written again.
+    lower quantity must hold; lower_since: name -> since when it has; not_before: name -> when it may be written again,
+    REST -> when that may be written which is no quantity; undo_not_before: name -> when another writer's change of it
+    may be undone again. published: name -> what was there when the service last knew. kubelet_anew: it may have zeroed
+    what is there, or registered the Node, since.
     """
 
     adopt: Collection[str] = ()
@@ -41,6 +47,9 @@ class Terms:
     lower_after: float = 0.0
     lower_since: Mapping[str, float] = field(default_factory=dict)
     not_before: Mapping[str, float] = field(default_factory=dict)
+    undo_not_before: Mapping[str, float] = field(default_factory=dict)
+    published: Mapping[str, int] = field(default_factory=dict)
+    kubelet_anew: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,19 +95,27 @@ def make_plan(readings: Mapping[str, Reading], state: NodeState, terms: Terms) -
     changes: list[Change] = []
     published: dict[str, int] = {}
     since: dict[str, float] = {}
+    held: dict[str, float] = {}
+    undone: list[str] = []
     for name in sorted({*readings, *record}):
         key = _Key(name, (state.capacity or {}).get(name), record.get(name))
         decision = _decide(key, readings.get(name), terms, bool(readings))
-        held = ""
-        lower_since = terms.lower_since.get(name, terms.uptime) if _lowers(key, decision) else None
-        if lower_since is not None and (left := lower_since + terms.lower_after - terms.uptime) > 0:
-            held = f"held back for {left:.0f} s more, in case it comes back"
-        if decision.action in ("set", "remove") and (left := terms.not_before.get(name, 0.0) - terms.uptime) > 0:
-            held = f"held back for {left:.0f} s more, because it keeps changing"
-        if held:
-            if lower_since is not None:
-                since[name] = lower_since
-            decision = _Decision("hold", decision.value, f"{decision.reason}; {held}", key.recorded)
+        if decision.action in ("set", "remove"):
+            waits: list[tuple[float, str]] = []
+            if lowers := _lowers(key, decision):
+                lower_since = terms.lower_since.get(name, terms.uptime)
+                waits.append((lower_since + terms.lower_after, "in case it comes back"))
+            waits.append((terms.not_before.get(name, 0.0), "because it keeps changing"))
+            if _undoes(key, terms):
+                undone.append(name)
+                waits.append((terms.undo_not_before.get(name, 0.0), "because somebody else keeps changing it"))
+            until, why = max(waits)
+            if until > terms.uptime:
+                held[name] = until
+                if lowers:
+                    since[name] = lower_since
+                why = f"{decision.reason}; held back for {until - terms.uptime:.0f} s more, {why}"
+                decision = _Decision("hold", decision.value, why, key.recorded)
         changes.append(_change(key, decision))
         if decision.record is not None:
             published[name] = decision.record
@@ -113,7 +130,12 @@ def make_plan(readings: Mapping[str, Reading], state: NodeState, terms: Terms) -
         told = tuple(n for n in unknown if n not in terms.pending or n in unknown_before(state))
         condition = wanted_condition(state, told, sorted(lasting), terms.complete, terms.now)
     patch = patch_for(state, changes, published, condition, drop=not terms.condition)
-    return Plan(state.name, tuple(changes), patch, published, unknown, refused, newly, since)
+    writes = any(c.action in ("set", "remove") for c in changes)
+    if delayed := bool(patch) and not writes and terms.not_before.get(REST, 0.0) > terms.uptime:
+        patch, published, newly = (), record, ()
+    return Plan(
+        state.name, tuple(changes), patch, published, unknown, refused, newly, since, held, tuple(undone), delayed
+    )
 
 
 def make_withdrawal(state: NodeState, terms: Terms) -> Plan:
@@ -207,6 +229,14 @@ def _lowers(key: _Key, decision: _Decision) -> bool:
         return False
     stored = whole_quantity(key.stored)
     return (stored is None or decision.value < stored) and (key.recorded is None or decision.value < key.recorded)
+
+
+def _undoes(key: _Key, terms: Terms) -> bool:
+    """Whether to write it is to undo what another writer did. A kubelet that began anew is none."""
+    if key.recorded is not None:
+        return not key.is_(key.recorded) and not (terms.kubelet_anew and key.is_(0))
+    before = terms.published.get(key.name)
+    return before is not None and not key.is_(before) and not terms.kubelet_anew
 
 
 def _change(key: _Key, decision: _Decision) -> Change:

@@ -21,6 +21,7 @@ TYPE_CHECKING = False  # status starts without what only the service needs
 if TYPE_CHECKING:
     from typing import Any
 
+    from capacityd.apply import Untold
     from capacityd.config import Loaded
     from capacityd.look import Memory
     from capacityd.model import Config
@@ -113,12 +114,27 @@ def kept_memory(where: str) -> Memory:
             published={str(k): int(v) for k, v in found["published"].items()},
             lower_since={str(k): float(v) for k, v in found["lower_since"].items()},
             written={str(k): tuple(float(at) for at in v) for k, v in found["written"].items()},
+            undone={str(k): float(v) for k, v in found["undone"].items()},
             kubelet=None if found["kubelet"] is None else float(found["kubelet"]),
             unsettled=int(found["unsettled"]),
             doubtful=int(found["doubtful"]),
+            delayed=found["delayed"] is True,
+            untold=None if found["untold"] is None else _untold(found["untold"]),
         )
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
         return Memory()
+
+
+def _untold(found: Mapping[str, Any]) -> Untold:
+    from capacityd.apply import Untold
+    from capacityd.capacity import Event
+
+    return Untold(
+        uid=str(found["uid"]),
+        capacity={str(k): None if v is None else str(v) for k, v in found["capacity"].items()},
+        refused=tuple(str(name) for name in found["refused"]),
+        events=tuple(Event(*(str(e[key]) for key in ("type", "reason", "message", "action"))) for e in found["events"]),
+    )
 
 
 def kept_reviews(where: str) -> dict[str, Sequence[str]]:

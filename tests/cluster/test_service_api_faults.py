@@ -76,12 +76,15 @@ def test_one_that_ends(behind: tuple[Service, Proxy], fault: str) -> None:
     said = len(s.log())
     times = 2 if fault in ("reset", "403") else 1
     met = proxy.fault(action, method, "/api/v1/nodes/*", times=times)
+    resource = plug(s)
     try:
-        s.wait_capacity("1", 25 if fault == "stalled" else 15, plug(s))
+        s.wait_capacity("1", 25 if fault == "stalled" else 15, resource)
         assert len(met.met) == times
         s.wait(lambda: trouble in s.log()[said:], SLACK, "it says what is wrong")
         s.wait(lambda: not trouble or "all is well again" in s.log()[said:], 10, "there is no trouble left")
         assert not trouble or s.log().count(trouble, said) == 1, "it is said once"
+        told = [f"{resource}: none → 1 (found)"]
+        s.wait(lambda: [event for event in s.events() if resource in event] == told, SLACK, "one Event tells of it")
     finally:
         proxy.faults.clear()
 

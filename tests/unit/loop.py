@@ -9,9 +9,10 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from capacityd.budget import BURST, OFTEN
 from capacityd.capacity import ANNOTATION, CONDITION, Event, NodeState
 from capacityd.errors import NodeDenied, NodeMissing, NodeUnreachable
-from capacityd.look import BURST, OFTEN, Circumstances, Look, Memory, look
+from capacityd.look import Circumstances, Look, Memory, look
 from capacityd.model import Quantity, Reading, Unknown
 from capacityd.node.file import patched
 from capacityd.node.state import node_state
@@ -41,7 +42,10 @@ class Loop:
         self._memory = Memory()
         self._remembered: dict[str, list[float]] = {}  # name -> when writes were that the service knows of
         self._unremembered: list[str] = []
+        self._undone: dict[str, float] = {}  # name -> when another's change was undone that the service knows of
+        self._undoing: set[str] = set()  # the names of which this write does that
         self._lower: dict[str, float] = {}  # name -> since when every look has seen it lower
+        self._kubelet_anew = True
         self._seen: tuple[Mapping[str, Reading], frozenset[str] | None] = ({}, None)
         self.start(memory_lost=True)
 
@@ -49,7 +53,7 @@ class Loop:
         """The service starts, or starts again."""
         if memory_lost:
             self._memory = Memory()
-            self._remembered, self._lower = {}, {}
+            self._remembered, self._undone, self._lower = {}, {}, {}
         self._schedule = Schedule(self.world.monotonic(), self._uniform)
         self.world.hear = lambda reasons: self._schedule.hear(reasons, self.world.monotonic())
 
@@ -76,8 +80,9 @@ class Loop:
         self.reasons = reasons
         self._seen = readings, plugins
         self._note_lower(readings)
-        self._unremembered = []
+        self._unremembered, self._undoing = [], set()
         asked = False
+        self._kubelet_anew = bool(self._memory.unsettled) or self._memory.kubelet != world.socket
         here = Circumstances(world.now(), world.uptime, plugins, world.socket)
         try:
             self._die("before")
@@ -113,7 +118,11 @@ class Loop:
             recent = [at for at in self._remembered.get(name, []) if at > self.world.uptime - OFTEN]
             self._remembered[name] = [*recent, self.world.uptime]
             assert len(recent) < BURST, f"{name} was written more than {BURST} times within {OFTEN} s"
-        self._unremembered = []
+            if name in self._undoing:
+                pause = self.world.uptime - self._undone.get(name, -OFTEN)
+                assert pause >= OFTEN, f"another's change of {name} was undone again after {pause} s"
+                self._undone[name] = self.world.uptime
+        self._unremembered, self._undoing = [], set()
 
     def _die(self, point: str) -> None:
         if self.kill == point:
@@ -159,7 +168,12 @@ class Loop:
             assert new.get(name) == (str(record_after[name]) if name in record_after else None)
             self._check_lower(name, old.get(name), new.get(name), record.get(name))
             self._unremembered.append(name)
+            if name in self.world.strangers and name in record and whole_quantity(old.get(name, "")) != record[name]:
+                zeroed = old.get(name) == "0" and self._kubelet_anew  # it may as well have been the kubelet
+                self._undoing |= set() if zeroed else {name}
             self.world.strangers.discard(name)
+        if old == new:
+            self._unremembered.append("condition or record")
         for name, number in record_after.items():
             if record.get(name) != number:
                 assert whole_quantity(new.get(name, "")) == number, f"{name}: the record says what capacity does not"

@@ -139,6 +139,7 @@ def test_an_answer_that_was_lost_is_looked_for(clock: Clock) -> None:
     node = FaultyNode(None, NodeUnreachable("the answer was lost"))
     assert apply(node, a_plan, patience=60.0).applied
     assert (node.reads, node.writes) == (2, 2)
+    assert len(node.told) == 1
 
 
 def test_the_server_says_how_long_to_wait(clock: Clock) -> None:

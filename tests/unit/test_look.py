@@ -8,9 +8,10 @@ from itertools import pairwise
 
 import pytest
 
-from capacityd.capacity import Change, Event, NodeState
+from capacityd.budget import BURST, OFTEN
+from capacityd.capacity import CONDITION, Change, Event, NodeState
 from capacityd.errors import NodeDenied, NodeError, NodeMissing, NodeUnreachable
-from capacityd.look import BURST, OFTEN, Circumstances, Look, Memory, look
+from capacityd.look import Circumstances, Look, Memory, look
 from capacityd.model import Absent, Config, Quantity, Reading, Resource, Settings, Unknown
 from capacityd.node import Node
 from capacityd.node.state import node_state
@@ -25,18 +26,22 @@ ASKING = ({"boot"}, {"recheck"}, {"kubelet"}, {"retry"}, {"credentials"}, {"conf
 
 
 class MemoryNode:
-    """A Node in memory. lose: how many answers to writes get lost."""
+    """A Node in memory. lose: how many answers to writes get lost; drop: how many writes never arrive."""
 
     name = "n1"
 
     def __init__(self) -> None:
         self.document = node()
-        self.writes = self.lose = 0
+        self.writes = self.lose = self.drop = 0
+        self.told: list[str] = []
 
     def read(self) -> NodeState:
         return node_state(self.document)
 
     def write(self, patch: Sequence[Mapping[str, object]]) -> NodeState:
+        if self.drop:
+            self.drop -= 1
+            raise NodeUnreachable("it was lost")
         self.document = apply_patch(self.document, patch)
         self.writes += 1
         if self.lose:
@@ -45,7 +50,7 @@ class MemoryNode:
         return self.read()
 
     def report(self, event: Event, state: NodeState) -> None:
-        pass
+        self.told.append(event.message)
 
 
 class Service:
@@ -82,6 +87,10 @@ class Service:
         stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(EPOCH + seconds))
         (ready,) = (c for c in self.node.document["status"]["conditions"] if c["type"] == "Ready")
         ready["lastHeartbeatTime"] = stamp
+
+    @property
+    def condition(self) -> str:
+        return next(str(c["status"]) for c in self.node.document["status"]["conditions"] if c["type"] == CONDITION)
 
     @property
     def capacity(self) -> dict[str, str]:
@@ -228,9 +237,71 @@ def test_one_who_fights_is_answered_once_a_minute(service: Service) -> None:
         service.look(1300.0 + second, {"recheck"}, a=FOUR)
         if service.capacity[A] == "4":
             written.append(second)
-    gaps = [later - earlier for earlier, later in pairwise(written)]
-    assert len(written) <= 12
-    assert all(gap >= OFTEN for gap in gaps[1:])
+    assert written == list(range(0, 600, int(OFTEN)))
+
+
+def test_a_fight_is_looked_at_again_when_it_may_be_answered(service: Service) -> None:
+    """Not only at the next re-check: what is held back comes due."""
+    for value in ("7", "8"):
+        service.capacity[A] = value
+        found = service.look(1300.0, {"recheck"}, a=FOUR)
+    assert (service.capacity, found.again_in, dict(found.held)) == ({A: "8"}, OFTEN, {A: OFTEN})
+    opened = service.opened
+    assert service.look(1310.0, {"hardware"}, a=FOUR).again_in == OFTEN - 10
+    assert service.opened == opened
+    assert service.look(1300.0 + OFTEN, {"due"}, a=FOUR).again_in is None
+    assert service.capacity == {A: "4"}
+
+
+def test_one_who_takes_the_record_off_too_is_answered_once_a_minute(service: Service) -> None:
+    for at in (1300.0, 1310.0):
+        service.node.document = node()
+        service.look(at, {"recheck"}, a=FOUR)
+    assert service.capacity == {}
+    service.look(1300.0 + OFTEN, {"due"}, a=FOUR)
+    assert service.capacity == {A: "4"}
+
+
+def test_hardware_that_changes_in_a_fight_is_written_at_once_where_nobody_wrote(service: Service) -> None:
+    service.capacity[A] = "7"
+    service.look(1300.0, {"recheck"}, a=FOUR)
+    for number in range(5, 3 + BURST):
+        service.look(1300.0 + number, {"hardware"}, a=Quantity(number))
+        assert service.capacity == {A: str(number)}
+
+
+def test_a_kubelet_that_restarts_again_and_again_is_no_other_writer(service: Service) -> None:
+    for number in range(BURST - 1):
+        service.capacity[A] = "0"
+        service.kubelet_began = EPOCH + 1300.0 + number
+        service.look(1301.0 + number, {"kubelet"}, a=FOUR)
+        assert service.capacity == {A: "4"}
+
+
+def test_a_reading_that_comes_and_goes_is_told_of_once_a_minute(service: Service) -> None:
+    told: list[int] = []
+    opened, before = service.opened, service.node.writes
+    for second in range(0, 600, 2):
+        writes = service.node.writes
+        service.look(1300.0 + second, {"hardware"}, a=FOUR if second % 4 else UNKNOWN)
+        told += [second] * (service.node.writes - writes)
+    assert told[:BURST] == list(range(0, 2 * BURST, 2))
+    assert all(later - earlier >= OFTEN for earlier, later in pairwise(told[BURST - 1 :]))
+    assert service.opened - opened <= len(told) + 10, "nor is the Node asked more often"
+    assert service.node.writes - before == len(told)
+
+
+def test_what_could_not_be_told_yet_comes_due(service: Service) -> None:
+    for second in range(BURST):
+        service.look(1300.0 + second, {"recheck"}, a=FOUR if second % 2 else UNKNOWN)
+    last = 1300.0 + BURST - 1
+    found = service.look(last + 10, {"recheck"}, a=UNKNOWN)
+    assert (found.again_in, service.condition) == (OFTEN - 10, "True")
+    assert service.look(last + 20, {"hardware"}, a=UNKNOWN).again_in == OFTEN - 20
+    service.look(last + OFTEN, {"due"}, a=UNKNOWN)
+    assert service.condition == "False"
+    assert service.look(last + OFTEN + 1, {"hardware"}, a=Quantity(5)).again_in is None
+    assert (service.capacity, service.condition) == ({A: "5"}, "True"), "with a quantity it costs nothing more"
 
 
 @pytest.mark.parametrize(
@@ -252,9 +323,32 @@ def test_a_write_whose_answer_is_lost_is_found_and_not_repeated(service: Service
     service.node.lose = 1
     assert service.look(1010.0, {"hardware"}, a=Quantity(5)).failed
     assert service.capacity == {A: "5"}
-    writes = service.node.writes
-    assert not service.look(1011.0, {"retry"}, a=Quantity(5)).failed
+    writes, told = service.node.writes, len(service.node.told)
+    service.error = NodeUnreachable("and now nobody is there")
+    assert service.look(1011.0, {"retry"}, a=Quantity(5)).failed
+    service.error = None
+    assert not service.look(1012.0, {"retry"}, a=Quantity(5)).failed
     assert service.node.writes == writes
+    assert service.node.told[told:] == [f"{A}: 4 → 5 (the hardware changed)"]
+    service.look(1013.0, {"recheck"}, a=Quantity(5))
+    assert len(service.node.told) == told + 1
+
+
+def test_a_refusal_whose_answer_is_lost_is_told() -> None:
+    service = Service()
+    service.capacity[A] = "9"
+    service.node.lose = 1
+    assert service.look(1000.0, a=FOUR).failed
+    service.look(1001.0, {"retry"}, a=FOUR)
+    assert service.node.told == [f"{A}: not published by capacityd; adopt = true takes it over"]
+
+
+def test_a_write_that_was_lost_is_told_when_it_is_made(service: Service) -> None:
+    service.node.drop = 1
+    told = len(service.node.told)
+    assert service.look(1010.0, {"hardware"}, a=Quantity(5)).failed
+    service.look(1011.0, {"retry"}, a=Quantity(6))
+    assert service.node.told[told:] == [f"{A}: 4 → 6 (the hardware changed)"]
 
 
 def test_what_came_back_during_a_failure_is_held_back_anew(service: Service) -> None:

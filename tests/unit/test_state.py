@@ -12,6 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from capacityd import state
+from capacityd.apply import Untold
+from capacityd.capacity import Event
 from capacityd.config import load
 from capacityd.errors import CapacitydError
 from capacityd.look import Memory
@@ -26,14 +28,25 @@ memories = st.builds(
     lower_since=st.dictionaries(names, times),
     written=st.dictionaries(names, st.lists(times, min_size=1, max_size=4).map(tuple)),
     kubelet=st.none() | times,
+    undone=st.dictionaries(names, times),
     unsettled=st.integers(0, 40),
+    delayed=st.booleans(),
+    untold=st.none()
+    | st.builds(
+        Untold,
+        uid=names,
+        capacity=st.dictionaries(names, st.none() | names),
+        refused=st.lists(names, max_size=2).map(tuple),
+        events=st.lists(st.builds(Event, names, names, names, names), max_size=2).map(tuple),
+    ),
 )
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=4),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
     max_leaves=6,
 )
-FULL = Memory({"a": "4"}, {"a": 4}, {"a": 5.0}, {"a": (1.0, 2.0)}, 7.0, 3)
+UNTOLD = Untold("u", {"a": "4", "b": None}, ("c",), (Event("Normal", "CapacityChanged", "a: 3 → 4", "Publish"),))
+FULL = Memory({"a": "4"}, {"a": 4}, {"a": 5.0}, {"a": (1.0, 2.0)}, {"a": 2.0}, 7.0, 3, 1, True, UNTOLD)
 CONFIG = '[resources."example.com/a"]\nstatic = { quantity = 4 }\n'
 FOREIGN = [
     b"",

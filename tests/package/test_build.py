@@ -6,7 +6,7 @@ import email
 import subprocess
 from pathlib import Path
 
-from tests.package.conftest import Packages
+from tests.package.packages import Packages
 
 MOST = 100_000
 

@@ -6,9 +6,9 @@ import shlex
 from pathlib import Path
 
 from tests.cluster.processes import wait_until
-from tests.package.conftest import OLDER, Packages
 from tests.package.console import UNIT
 from tests.package.machine import Machine
+from tests.package.packages import OLDER, Packages
 from tests.package.service import published, switch_on
 
 SEATS = '[resources."example.com/seats"]\nfile = { path = "/srv/seats" }\n'

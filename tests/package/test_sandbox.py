@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from tests.cluster.processes import wait_until
-from tests.package.conftest import ROOT, Packages
 from tests.package.console import UNIT
 from tests.package.machine import Machine, machine
+from tests.package.packages import ROOT, Packages
 from tests.package.service import drop_in, published, switch_on
 from tests.unit.trees import write_tree
 

@@ -1,0 +1,113 @@
+"""The modules as they are shipped, without what only people read: the same programs, on the same lines."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import sys
+import tokenize
+from pathlib import Path
+
+import pytest
+
+from tests.package.packages import ROOT, Packages
+
+SLIM = ROOT / "packaging/deb/slim.py"
+# What a user meets: commands, the plan, what is written.
+BEHAVIOUR = ("test_cli.py", "test_plan.py", "test_apply.py", "test_detector_disk.py")
+_LAYOUT = (tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)
+
+MODULE = '''\
+"""What it is.
+
+# No comment.
+"""
+
+VALUE = 1  # why
+"""What it is for."""
+
+
+class Empty(Exception):
+    """Says all."""
+
+
+def told(text: str = "# ä") -> str:  # ä
+    """What it does."""
+    # Why.
+    if text:
+        """Not the first."""
+        return """a
+# b   
+"""
+    return text
+'''  # noqa: W291  # white space in a text stays
+SLIMMED = '''\
+
+
+
+
+
+VALUE = 1
+
+
+
+class Empty(Exception):
+    pass
+
+
+def told(text: str = "# ä") -> str:
+
+
+    if text:
+        """Not the first."""
+        return """a
+# b   
+"""
+    return text
+'''  # noqa: W291
+
+
+@pytest.fixture(scope="module")
+def shipped(packages: Packages, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of modules that the package has."""
+    folder = tmp_path_factory.mktemp("shipped")
+    subprocess.run(["dpkg-deb", "--extract", packages.current, folder], check=True)
+    return folder / "usr/share/capacityd"
+
+
+def test_what_goes_and_what_stays(tmp_path: Path) -> None:
+    module = tmp_path / "module.py"
+    module.write_text(MODULE)
+    subprocess.run([sys.executable, "-I", SLIM, tmp_path], check=True)
+    assert module.read_text() == SLIMMED
+
+
+def test_every_token_is_where_it_was(packages: Packages, shipped: Path) -> None:
+    """But for comments, and texts that stand alone, in whose place is nothing, or pass where nothing else is left."""
+    sources = packages.sources / "agent"
+    modules = sorted(path.relative_to(sources) for path in sources.rglob("*.py"))
+    assert modules == sorted(p.relative_to(shipped) for p in shipped.rglob("*.py") if p.name != "farewell.py")
+    for module in modules:
+        before, after = tokens(sources / module), tokens(shipped / module)
+        gone = dict(before.items() - after.items())
+        assert {kind for kind, _ in gone.values()} <= {tokenize.COMMENT, tokenize.STRING}, module
+        assert {text for _, text in dict(after.items() - before.items()).values()} <= {"pass"}, module
+        alone = {row for (row, _), (kind, _) in gone.items() if kind == tokenize.STRING}
+        assert not alone & {row for row, _ in after.keys() - gone.keys()}, module
+
+
+def tokens(path: Path) -> dict[tuple[int, int], tuple[int, str]]:
+    """By where they begin."""
+    found = tokenize.generate_tokens(io.StringIO(path.read_text()).readline)
+    return {token.start: (token.type, token.string) for token in found if token.type not in _LAYOUT}
+
+
+def test_they_pass_the_same_tests(shipped: Path, tmp_path: Path) -> None:
+    origin = tmp_path / "test_origin.py"
+    origin.write_text(f"import capacityd\n\ndef test_origin():\n    assert {str(shipped)!r} in capacityd.__file__\n")
+    pythonpath = f"--override-ini=pythonpath={shipped} {ROOT}"
+    paths = [origin, *(ROOT / "tests/unit" / name for name in BEHAVIOUR)]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", pythonpath, f"--rootdir={ROOT}", *paths]
+    environment = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "PYTHONPATH": str(shipped), "PYTHONDONTWRITEBYTECODE": "1"}
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env=environment)
+    assert result.returncode == 0, result.stdout[-3000:]

@@ -62,6 +62,7 @@ def test_files(packages: Packages) -> None:
         "/usr/lib/systemd/system-preset/50-capacityd.preset",
         "/usr/lib/systemd/system/capacityd.service",
         "/usr/share/capacityd/farewell.py",
+        "/usr/share/capacityd/schema.json",
         "/usr/share/lintian/overrides/capacityd",
         "/usr/share/man/man8/capacityd.8.gz",
         "/usr/share/python3/runtime.d/capacityd.rtupdate",

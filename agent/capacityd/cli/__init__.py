@@ -25,7 +25,7 @@ _COMMANDS = {
     "run": ("serve", "the service: publish once, and again when the hardware changes"),
     "record": ("record", "this machine's hardware as a file that --machine takes on any machine"),
     "status": ("report", "whether the service is well, what it saw and published, and what comes next"),
-    "config": ("configure", "check the configuration, or show what it amounts to"),
+    "config": ("configure", "check the configuration, show what it amounts to, or print its schema"),
 }
 _INTERNAL = {"child": ("serve", "")}
 
@@ -87,7 +87,11 @@ def _parser() -> argparse.ArgumentParser:
     made["record"].add_argument(
         "--keep-serials", action="store_true", help="keep serial numbers, MAC and IP addresses and the host name"
     )
-    made["config"].add_argument("what", choices=["check", "show"], help="check: all mistakes; show: the merged result")
+    made["config"].add_argument(
+        "what",
+        choices=["check", "show", "schema"],
+        help="check: all mistakes; show: the merged result; schema: the JSON Schema of the files, for editors",
+    )
     child = commands.add_parser("child", parents=[common])  # what the service starts; without help, so not listed
     child.add_argument("folder")
     child.add_argument("job", choices=["check", "look"])

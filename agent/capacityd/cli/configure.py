@@ -1,4 +1,4 @@
-"""config: all mistakes of the configuration, or what it amounts to."""
+"""config: all mistakes of the configuration, what it amounts to, or what it may hold."""
 
 from __future__ import annotations
 
@@ -8,7 +8,15 @@ from capacityd.cli.text import as_json
 
 
 def config(options: argparse.Namespace) -> int:
-    """check prints every mistake (exit status 2); show prints the merged result and which file each value is from."""
+    """check prints every mistake (exit status 2); show prints the merged result and which file each value is from.
+
+    schema prints the JSON Schema, whatever is configured.
+    """
+    if options.what == "schema":
+        from capacityd.config.schema import schema
+
+        print(as_json(schema()))
+        return 0
     from capacityd.config import load, show, show_json
 
     loaded = load(options.config)

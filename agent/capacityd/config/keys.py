@@ -17,10 +17,10 @@ from capacityd.quantity import LARGEST
 from capacityd.settings import Duration, FilePath, SettingKind, Whole
 
 _SHARE = re.compile(r"([0-9]{1,3})(?:\.([0-9]{1,6}))?\s*%")
-_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+LABEL = "[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
 _GLOB = frozenset("*?[")
 _DAY = 86400.0
-_AS_KUBERNETES_SAYS = {"amd64": "x86_64", "arm64": "aarch64", "386": "i686", "arm": "armv7l"}
+AS_KUBERNETES_SAYS = {"amd64": "x86_64", "arm64": "aarch64", "386": "i686", "arm": "armv7l"}
 
 
 class YesNo:
@@ -50,7 +50,7 @@ class NodeName:
     def parse(self, raw: object) -> str:
         if not isinstance(raw, str):
             raise ValueError(f"must be a name in quotes, not {said(raw)}")
-        if len(raw) > 253 or not all(map(_LABEL.fullmatch, raw.split("."))):
+        if len(raw) > 253 or not all(re.fullmatch(LABEL, label) for label in raw.split(".")):
             raise ValueError(f'"{raw}" is no Node\'s name: those have only a-z, 0-9, "-" and "."')
         return raw
 
@@ -79,8 +79,8 @@ class Arch:
 
     def parse(self, raw: object) -> tuple[Pattern, ...]:
         for word in raw if isinstance(raw, list) else [raw]:
-            if isinstance(word, str) and word in _AS_KUBERNETES_SAYS:
-                raise ValueError(f'"{word}" must be as uname -m says it; did you mean "{_AS_KUBERNETES_SAYS[word]}"?')
+            if isinstance(word, str) and word in AS_KUBERNETES_SAYS:
+                raise ValueError(f'"{word}" must be as uname -m says it; did you mean "{AS_KUBERNETES_SAYS[word]}"?')
         return Text().parse(raw)
 
 
@@ -100,10 +100,11 @@ PlainKind: TypeAlias = "SettingKind | YesNo | Word | NodeName | Kept"
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A key whose value says all by itself."""
+    """A key whose value says all by itself. default: what holds without it, as TOML has it; None if nothing does."""
 
     kind: PlainKind
     about: str
+    default: object = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,14 +134,14 @@ class Facts:
 RESOURCE: dict[str, Entry | Dependent] = {
     "except": Dependent("devices that don't count although they match"),
     "when": Dependent("the machines that the resource concerns; elsewhere it is absent"),
-    "slots": Entry(Whole(1, 10**9), "pods that can share one device"),
-    "measure": Dependent('what is added up: "count" (default), or what the detector measures'),
+    "slots": Entry(Whole(1, 10**9), "pods that can share one device", 1),
+    "measure": Dependent('what is added up: "count", or what the detector measures'),
     "unit": Dependent("unit of the quantity, for sizes and speeds"),
-    "reserve": Entry(Kept(), 'what is kept back, in units of the quantity or as a share such as "10%"'),
-    "reduce": Entry(Word(("sum", "min", "max")), "how the devices' shares become one number: sum (default), min, max"),
+    "reserve": Entry(Kept(), 'what is kept back, in units of the quantity or as a share such as "10%"', 0),
+    "reduce": Entry(Word(("sum", "min", "max")), "how the devices' shares become one number", "sum"),
     "fallback": Dependent("what a device counts for whose measure can't be had"),
-    "adopt": Entry(YesNo(), "take over a key of the Node that is not ours"),
-    "enabled": Entry(YesNo(), "false drops the resource, also one of an earlier file"),
+    "adopt": Entry(YesNo(), "take over a key of the Node that is not ours", False),
+    "enabled": Entry(YesNo(), "false drops the resource, also one of an earlier file", True),
 }
 """The keys of a resource, beside the one that names its detector."""
 
@@ -169,14 +170,14 @@ TABLES: dict[str, dict[str, Entry]] = {
     "kubernetes": {
         "kubeconfig": Entry(FilePath(), "instead of the kubelet's own"),
         "node_name": Entry(NodeName(), "the Node's name, if it can't be found out"),
-        "observe": Entry(YesNo(), "true: look and report, never write"),
-        "condition": Entry(YesNo(), "whether to keep the condition CapacityPublished on the Node"),
+        "observe": Entry(YesNo(), "true: look and report, never write", False),
+        "condition": Entry(YesNo(), "whether to keep the condition CapacityPublished on the Node", True),
     },
     "service": {
-        "lower_after": Entry(Duration(0, _DAY), "how long a lower quantity must hold before it is written"),
-        "lower_after_boot": Entry(Duration(0, _DAY), "the same in the first three minutes after boot"),
-        "recheck": Entry(Duration(1, _DAY), "how often it looks although nothing was heard; jittered by a fifth"),
-        "start_jitter": Entry(Duration(0, 3600), "a random time up to this before it first asks the API server"),
+        "lower_after": Entry(Duration(0, _DAY), "how long a lower quantity must hold before it is written", "10s"),
+        "lower_after_boot": Entry(Duration(0, _DAY), "the same in the first three minutes after boot", "60s"),
+        "recheck": Entry(Duration(1, _DAY), "how often it looks although nothing was heard; jittered by a fifth", "1h"),
+        "start_jitter": Entry(Duration(0, 3600), "a random time up to this before it first asks the API server", "0s"),
         "textfile": Entry(FilePath(".prom"), "a file of metrics for node_exporter's textfile collector"),
     },
 }

@@ -12,7 +12,7 @@ from capacityd.detectors import load, names
 from capacityd.kinds import UNITS, Amount, Unit, said
 from capacityd.model import Detector, DeviceDetector, Resource, ValueDetector
 
-_OF_DEVICES = ("except", "slots", "measure", "unit", "fallback")  # these mean nothing for a number that is read
+OF_DEVICES = ("except", "slots", "measure", "unit", "fallback")  # these mean nothing for a number that is read
 
 
 def resource_of(name: str, raw: object, place: Place) -> Resource | None:
@@ -72,7 +72,7 @@ def _tables(raw: object, detector: Detector, place: Place) -> object:
 def _with_detector(raw: Mapping[str, object], detector: Detector, place: Place) -> dict[str, object]:
     """What only the detector gives a meaning."""
     if isinstance(detector, ValueDetector):
-        for key in _OF_DEVICES:
+        for key in OF_DEVICES:
             if key in raw:
                 place.wrong(
                     key, f"is for devices; {detector.name} reads a number, which is taken as it is: leave it out"

@@ -13,9 +13,9 @@ from capacityd.detectors import names
 from capacityd.kinds import Amount, Glob, Kind, Test, Text, said
 from capacityd.model import DeviceDetector, Table, ValueDetector
 
-_GROUPS = ("attributes", "properties")
-_PROPERTY = re.compile(r"[^\s=/]+")
-_NOT_READ = (  # files in /sys that are not for looking -> what reading them does
+GROUPS = ("attributes", "properties")
+PROPERTY = r"[^\s=/]+"
+NOT_READ = (  # files in /sys that are not for looking -> what reading them does
     ("vpd", "takes seconds, and hangs some cards"),
     ("vpd_pg*", "gives binary data"),
     ("rom", "makes the card show its firmware in place of its memory"),
@@ -42,7 +42,7 @@ def device_tables(raw: object, detector: DeviceDetector, key: str, place: Place)
         if key != "except":
             defaults = {k: v for k, v in detector.defaults.items() if k not in table}
             tests += [t for k, v in defaults.items() for t in _device_tests(k, v, detector, where)]
-        elif not any(table.values()) and not table.keys() - {*_GROUPS}:
+        elif not any(table.values()) and not table.keys() - {*GROUPS}:
             where.wrong("", "is empty, and so would except every device; say which ones")
         found.append(Table(tests=tuple(sorted(tests, key=lambda t: _cost(t, detector)))))
     return tuple(found)
@@ -94,12 +94,12 @@ def _tables(raw: object, key: str, place: Place, example: str) -> list[tuple[Pla
 
 def _device_tests(key: str, raw: object, detector: DeviceDetector, place: Place) -> list[Test]:
     found: list[Test | None]
-    if key in _GROUPS:
+    if key in GROUPS:
         found = _group(key, raw, place, _attribute_problem if key == "attributes" else _property_problem)
     elif key in detector.keys:
         found = [_test(key, key, detector.keys[key].kind, raw, place)]
     else:
-        _unknown(key, [*detector.keys, *_GROUPS], place)
+        _unknown(key, [*detector.keys, *GROUPS], place)
         found = []
     return [t for t in found if t]
 
@@ -107,7 +107,7 @@ def _device_tests(key: str, raw: object, detector: DeviceDetector, place: Place)
 def _cost(test: Test, detector: DeviceDetector) -> int:
     group, dot, _ = test.key.partition(".")
     if dot:
-        return 2 + _GROUPS.index(group)
+        return 2 + GROUPS.index(group)
     return int(isinstance(detector.keys[test.key].kind, Amount))
 
 
@@ -182,7 +182,7 @@ def _attribute_problem(name: str) -> str:
     parts = name.split("/")
     if not name.isprintable() or {"", ".", ".."} & {*parts}:
         return 'is no file below the device in /sys: it may not begin or end with "/" nor hold ".."'
-    why = next((why for pattern, why in _NOT_READ if fnmatchcase(parts[-1], pattern)), None)
+    why = next((why for pattern, why in NOT_READ if fnmatchcase(parts[-1], pattern)), None)
     if why:
         return f"can't be asked for: reading it {why}"
     # Nothing in /sys has these names (a display's "enabled" is the exception), so here they are a mistake.
@@ -190,4 +190,4 @@ def _attribute_problem(name: str) -> str:
 
 
 def _property_problem(name: str) -> str:
-    return "" if name.isprintable() and _PROPERTY.fullmatch(name) else "is no name of a property of udev"
+    return "" if name.isprintable() and re.fullmatch(PROPERTY, name) else "is no name of a property of udev"

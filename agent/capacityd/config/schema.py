@@ -1,0 +1,234 @@
+"""The JSON Schema of a configuration, from the declarations that the parser reads: keys.py and the detectors.
+
+Draft-07, which taplo and so Even Better TOML take (https://taplo.tamasfe.dev). They complete from "properties" and
+"items" only, so these name every key, and what depends on other keys stands in "dependencies" beside them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, TypeAlias
+
+from capacityd.config.keys import (
+    AS_KUBERNETES_SAYS,
+    LABEL,
+    RESOURCE,
+    TABLES,
+    WHEN,
+    Arch,
+    Entry,
+    Facts,
+    Kept,
+    NodeName,
+    Paths,
+    PlainKind,
+    Word,
+    YesNo,
+)
+from capacityd.config.resource import OF_DEVICES
+from capacityd.config.tables import GROUPS, NOT_READ, PROPERTY
+from capacityd.detectors import load, names
+from capacityd.kinds import UNITS, Amount, Choice, Flag, HexId, Kind, Text
+from capacityd.model import Detector, DeviceDetector
+from capacityd.quantity import LARGEST
+from capacityd.settings import Command, Duration, FilePath, Whole
+
+Schema: TypeAlias = dict[str, Any]
+
+_LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_NAME: Schema = {  # as quantity.name_problem has it
+    "pattern": rf"^{_LABEL}(\.{_LABEL})*/[A-Za-z0-9]([-A-Za-z0-9_.]{{0,61}}[A-Za-z0-9])?$",
+    "not": {"pattern": r"kubernetes\.io/|^requests\.|^[^/]{245}"},
+}
+_NUMBER = r"[0-9]{1,20}(\.[0-9]{1,20})?"
+
+
+def schema() -> Schema:
+    """The schema of one file."""
+    resources: Schema = {"description": "what pods can ask for", "type": "object", "propertyNames": _NAME}
+    return {
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "title": "capacityd",
+        "description": "What a machine has that pods can ask for; see capacityd.toml(5)",
+        **_closed(
+            {"resources": resources | {"additionalProperties": _resource()}}
+            | {name: _closed({key: _entry(e) for key, e in keys.items()}) for name, keys in TABLES.items()}
+        ),
+    }
+
+
+def kind_schema(kind: Kind | PlainKind | Arch | Paths) -> Schema:
+    """What a value of this kind may be."""
+    if isinstance(kind, Text | Choice | HexId | Flag | Amount | Arch | Paths):
+        return _matched(kind)
+    match kind:
+        case YesNo():
+            return {"type": "boolean"}
+        case Word(words):
+            return {"enum": [*words]}
+        case NodeName():
+            return {"type": "string", "pattern": rf"^{LABEL}(\.{LABEL})*$", "maxLength": 253}
+        case Kept():
+            return _or_whole({"type": "string", "pattern": r"^0?[0-9]{1,2}(\.[0-9]{1,6})?\s*%$"})
+        case FilePath(ending):
+            return {"type": "string", "pattern": rf"^/[^\x00]*{ending.replace('.', '[.]')}$"}
+        case Duration():
+            return {"type": "string", "pattern": r"^[0-9]{1,12}\s*(ms|s|min|m|h|d)$"}
+        case Command():
+            program, word = {"type": "string", "pattern": r"^/[^\x00]*$"}, {"type": "string", "pattern": r"^[^\x00]*$"}
+            several = {"type": "array", "items": [program], "additionalItems": word, "minItems": 1}
+            return {"anyOf": [program, several]}
+        case Whole(least, most):
+            return {"type": "integer", "minimum": least} | ({"maximum": most} if most < LARGEST else {})
+
+
+def _matched(kind: Kind | Arch | Paths) -> Schema:
+    """Of what devices or machines are matched by."""
+    match kind:
+        case Flag():
+            return {"type": "boolean"}
+        case Choice(words):
+            return {"anyOf": [{"enum": [*words]}, {"type": "array", "items": {"enum": [*words]}, "minItems": 1}]}
+        case Text():
+            return _texts({})
+        case HexId(digits, prefix):
+            return _texts({"pattern": rf"^(0[xX])?([0-9a-fA-F]{{{'0,' if prefix else ''}{digits}}})?$|[*?\[]"})
+        case Amount(dimension):
+            one = rf"\s*(>=|<=|>|<|=)?\s*{_amount(dimension)}\s*"
+            found = _texts({"pattern": f"^{one}(,{one})*$"})
+            return found if UNITS[dimension] else _or_whole(found)
+        case Arch():
+            return _texts({"not": {"enum": [*AS_KUBERNETES_SAYS]}})
+        case Paths():
+            return _texts({"pattern": r"^/[^*?\[\x00]*$"})
+
+
+def _resource() -> Schema:
+    detectors = [load(name) for name in names()]
+    devices = [d for d in detectors if isinstance(d, DeviceDetector)]
+    # Depend on the detector, and are looked at more closely with it.
+    among: Schema = {key: {"description": k.about} for d in devices for key, k in d.keys.items()}
+    some: dict[str, Schema] = {
+        "except": {"properties": among | _groups(), "items": {"properties": among | _groups()}},
+        "when": _closed({key: _fact(fact) for key, fact in WHEN.items()}) | {"minProperties": 1},
+        "measure": {"enum": list(dict.fromkeys(m for d in devices for m in ["count", *_measures(d)]))},
+        "unit": {"enum": [unit for units in UNITS.values() for unit in units]},
+        "fallback": {"type": ["string", "integer"]},
+    }
+    keys = {
+        key: _entry(e) if isinstance(e, Entry) else {"description": e.about, **some[key]} for key, e in RESOURCE.items()
+    }
+    return {
+        **_closed({d.name: {"description": d.about, **_tables(_table(d, d.name))} for d in detectors} | keys),
+        "dependencies": {d.name: _with(d) for d in detectors},
+        "if": {"properties": {"enabled": {"const": False}}, "required": ["enabled"]},
+        "else": {"oneOf": [{"required": [d.name]} for d in detectors]},
+    }
+
+
+def _table(detector: Detector, key: str) -> Schema:
+    """A table below the detector's name, or "except"."""
+    if isinstance(detector, DeviceDetector):
+        defaults = detector.defaults if key != "except" else {}
+        found = _closed(
+            {name: _about(k.about, k.kind, defaults.get(name)) for name, k in detector.keys.items()} | _groups()
+        )
+        nothing = _closed({group: {"maxProperties": 0} for group in GROUPS})
+        return found if key != "except" else found | {"not": nothing}
+    return _closed({name: _about(s.about, s.kind, _written(s.default)) for name, s in detector.settings.items()}) | {
+        "required": [name for name, s in detector.settings.items() if s.required]
+    }
+
+
+def _written(default: object) -> object:
+    """A setting's default, which is what was parsed, as TOML has it."""
+    return f"{default:g}s" if isinstance(default, float) else default
+
+
+def _with(detector: Detector) -> Schema:
+    """What holds of a resource's other keys when it has this detector."""
+    if not isinstance(detector, DeviceDetector):
+        return {"properties": dict.fromkeys(OF_DEVICES, False)}
+    measures = _measures(detector)
+    found: list[Schema] = [_when_measured(["count"], {"unit": False, "fallback": False})]
+    for dimension, units in UNITS.items():
+        fallback: Schema = {"type": "string", "pattern": rf"^\s*{_amount(dimension)}\s*$"}
+        then = {"unit": {"enum": [*units]} if units else False, "fallback": fallback if units else _or_whole(fallback)}
+        if these := [m for m, of in measures.items() if of == dimension]:
+            found.append(_when_measured(these, then, ["measure"], ["unit"] if units else []))
+    return {
+        "properties": {"except": _tables(_table(detector, "except")), "measure": {"enum": ["count", *measures]}},
+        "allOf": found,
+    }
+
+
+def _when_measured(
+    measures: Iterable[str], then: Schema, given: Collection[str] = (), need: Collection[str] = ()
+) -> Schema:
+    return {
+        "if": {"properties": {"measure": {"enum": [*measures]}}, "required": [*given]},
+        "then": {"properties": then, "required": [*need]},
+    }
+
+
+def _measures(detector: DeviceDetector) -> dict[str, str]:
+    """Name -> dimension."""
+    return {name: k.kind.dimension for name, k in detector.keys.items() if isinstance(k.kind, Amount)}
+
+
+def _groups() -> dict[str, Schema]:
+    """The tables of text by name that every table of devices may have."""
+    not_read = "|".join(pattern.replace("*", "[^/]*") for pattern, _ in NOT_READ)
+    wrong: list[Schema] = [
+        {"pattern": rf"(^|/)\.{{0,2}}(/|$)|(^|/)({not_read})$"},
+        {"enum": [key for key in RESOURCE if key != "enabled"]},
+    ]
+    return {
+        "attributes": _by_name("files below the device in /sys, and what they hold", {"not": {"anyOf": wrong}}),
+        "properties": _by_name("properties of the device in udev", {"pattern": f"^({PROPERTY})$"}),
+    }
+
+
+def _fact(fact: Any) -> Schema:
+    if not isinstance(fact, Facts):
+        return _about(fact.about, fact.kind)
+    if fact.known:
+        return {"description": fact.about, **_closed({name: _texts({}) for name in fact.known})}
+    return _by_name(fact.about, {"pattern": f"^({fact.pattern})$", "not": {"pattern": r"(^|/)\.{1,2}(/|$)"}})
+
+
+def _by_name(about: str, named: Schema) -> Schema:
+    return {"description": about, "type": "object", "propertyNames": named, "additionalProperties": _texts({})}
+
+
+def _entry(entry: Entry) -> Schema:
+    return _about(entry.about, entry.kind, entry.default)
+
+
+def _about(about: str, kind: Kind | PlainKind | Arch | Paths, default: object = None) -> Schema:
+    """default: as TOML has it, None if there is none."""
+    return {"description": about, **kind_schema(kind)} | ({} if default is None else {"default": default})
+
+
+def _closed(properties: Mapping[str, object]) -> Schema:
+    return {"type": "object", "properties": dict(properties), "additionalProperties": False}
+
+
+def _tables(table: Schema) -> Schema:
+    """One table or a list of them. Not "anyOf", of which editors only say that nothing fits."""
+    return table | {"type": ["object", "array"], "items": table, "minItems": 1}
+
+
+def _texts(text: Schema) -> Schema:
+    """One text or a list of them."""
+    return {"type": ["string", "array"], **text, "items": {"type": "string", **text}, "minItems": 1}
+
+
+def _or_whole(text: Schema) -> Schema:
+    kinds = text["type"]
+    return text | {"type": [*([kinds] if isinstance(kinds, str) else kinds), "integer"], "minimum": 0}
+
+
+def _amount(dimension: str) -> str:
+    units = "|".join(UNITS[dimension])
+    return rf"{_NUMBER}\s*({units})" if units else _NUMBER

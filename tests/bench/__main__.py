@@ -16,6 +16,7 @@ from tests.bench import idle, machines
 from tests.bench.measure import Run, capacityd, in_turn, ratio
 from tests.bench.writing import applying
 from tests.cluster.agent import PYTHON, ROOT
+from tests.unit.terminals import CASES, world
 
 _INSIDE = "CAPACITYD_BENCH_INSIDE"
 _MIB = 1 << 20
@@ -62,6 +63,28 @@ def probing(folder: Path) -> list[Figure]:
         Figure("  probe", _milliseconds(probes), "{:.1f} ms"),
         Figure("  python3 -I -c pass", _milliseconds(nothings), "{:.1f} ms"),
     ]
+
+
+def starting(folder: Path) -> list[Figure]:
+    """The start of what a person types, beside a Python that does nothing; on a terminal rich wraps and colours it."""
+    config = folder / "started.toml"
+    config.write_text(machines.SIX)
+    typed = {
+        "--help": (capacityd("--help"), 6),
+        "status": (capacityd("status"), 6),
+        "probe of 6 resources": (capacityd("probe", "--config", config), None),
+    }
+    commands = [command for command, _ in typed.values()]
+    with world(CASES["status-well"]) as there, machines.bound(machines.tour(folder / "started")):
+        environment = {"RUNTIME_DIRECTORY": str(there / "run"), "TERM": "xterm-256color"}
+        *runs, nothings = in_turn(
+            [*commands, *commands, [PYTHON, "-I", "-c", "pass"]], ROUNDS, environment, terminals=range(3, 6)
+        )
+    found = []
+    for n, (name, (_, most)) in enumerate(typed.items()):
+        found.append(Figure(f"{name}, time over that of python3 -I -c pass", _ratio(runs[n], nothings), "{:.2f}", most))
+        found.append(Figure("  on a terminal", _ratio(runs[n + 3], nothings), "{:.2f}", most))
+    return found
 
 
 def enumerating(folder: Path) -> list[Figure]:
@@ -113,7 +136,7 @@ def main() -> None:
         os.execvpe(again[0], again, os.environ | {_INSIDE: "1"})
     print(f"{'':<66}{'measured':>10}{'at most':>10}")
     with machines.in_memory() as folder:
-        for part in (probing, enumerating, writing):
+        for part in (probing, starting, enumerating, writing):
             for figure in part(folder):
                 print(figure.line(), flush=True)
     for what, value in idle.rows():

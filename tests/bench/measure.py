@@ -6,7 +6,7 @@ import json
 import os
 import statistics
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,13 +33,21 @@ def capacityd(*arguments: str | Path) -> Command:
 
 
 def in_turn(
-    commands: Sequence[Command], rounds: int, environment: Mapping[str, str] | None = None, warm: bool = True
+    commands: Sequence[Command],
+    rounds: int,
+    environment: Mapping[str, str] | None = None,
+    warm: bool = True,
+    terminals: Collection[int] = (),
 ) -> list[list[Run]]:
-    """Runs A B A B …, if asked to after one of each that does not count. For each command its runs, in order."""
+    """Runs A B A B …, if asked to after one of each that does not count. For each command its runs, in order.
+
+    terminals: the numbers of the commands that write to a terminal.
+    """
     asked = {
         "commands": [[str(part) for part in command] for command in commands],
         "environment": {**ENVIRONMENT, **(environment or {})},
         "rounds": rounds + warm,
+        "terminals": list(terminals),
     }
     said = subprocess.run(
         [PYTHON, "-I", "-S", _SPAWN], input=json.dumps(asked), stdout=subprocess.PIPE, text=True, check=True, cwd=ROOT

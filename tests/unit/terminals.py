@@ -79,8 +79,8 @@ def command(case: Case, folder: Path, **more: str) -> tuple[list[str], dict[str,
     return [sys.executable, "-c", _DRIVER, *case.line.split()], {"cwd": folder, "env": environment | more}
 
 
-def on_terminal(case: Case, columns: int = 80, **environment: str) -> str:
-    """What it leaves on a terminal, and its exit status. What is shown while it works is gone by then."""
+def written(case: Case, columns: int = 80, **environment: str) -> str:
+    """All that it writes to a terminal, and its exit status."""
     with world(case) as folder:
         arguments, how = command(case, folder, **environment)
         ours, its = pty.openpty()
@@ -91,7 +91,12 @@ def on_terminal(case: Case, columns: int = 80, **environment: str) -> str:
                 said = b"".join(_read(ours))
         finally:
             os.close(ours)
-    return _PROGRESS.sub("", said.decode()).replace("\r\n", "\n") + f"[exit status {process.returncode}]\n"
+    return said.decode().replace("\r\n", "\n") + f"[exit status {process.returncode}]\n"
+
+
+def on_terminal(case: Case, columns: int = 80, **environment: str) -> str:
+    """What it leaves on a terminal, and its exit status. What is shown while it works is gone by then."""
+    return _PROGRESS.sub("", written(case, columns, **environment))
 
 
 def in_pipe(case: Case, **environment: str) -> str:

@@ -39,7 +39,7 @@ def test_dumb_terminals_get_no_colour_and_an_empty_no_color_is_none() -> None:
     assert on_terminal(case, NO_COLOR="") == coloured
 
 
-@pytest.mark.parametrize("name", ["plan", "plan-mixed", "status-well", "status-broken"])
+@pytest.mark.parametrize("name", ["probe-explain", "plan", "plan-mixed", "status-well", "status-broken"])
 def test_nothing_is_cut_or_too_wide(name: str) -> None:
     whole = sorted("".join(in_pipe(CASES[name]).split()))
     for columns in (100, 60, 40):

@@ -22,7 +22,7 @@ CAPACITYD := env PYTHONPATH=agent $(PYTHON) -m capacityd
 BIN := .venv/bin
 
 .PHONY: help run demo test check unit cluster deb package docs golden lint types imports spelling format bench clean docs-cluster \
-	packages-run packages-test packages-deb packages-package packages-machine
+	pictures packages-run packages-test packages-deb packages-package packages-machine
 
 help:
 	@echo "make run    the main job with this machine's hardware, onto a Node kept in a file"
@@ -72,6 +72,9 @@ bench: .venv/ready
 
 docs: .venv/ready
 	$(BIN)/python -m tests.unit.tour
+
+pictures: .venv/ready
+	$(BIN)/python -m tests.unit.pictures
 
 docs-cluster: .venv/ready
 	$(BIN)/python -m tests.cluster.docs

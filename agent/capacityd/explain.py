@@ -114,7 +114,7 @@ def explained(
     for device, _, verdict in looked:
         if verdict.counts is False:
             differs = tuple(_difference(detector, test, value) for test, value in verdict.differs)
-            reason = "; ".join(_reason(c) for c in differs) or verdict.reason
+            reason = _reason(differs) if differs else verdict.reason
             rejections.append(Rejection(device.name, reason, differs))
         elif verdict.counts is None and verdict.error is not None:
             doubts.append(Doubt(device.name, verdict.reason, _advice(resource, verdict.unread, verdict.error)))
@@ -162,8 +162,15 @@ def unpacked(reading: Reading, more: Any) -> Reading:
     return replace(reading, rejections=found, explanation=explanation)
 
 
-def _reason(compared: Compared) -> str:
-    return f"{compared.key} is {compared.value}, wanted {compared.asked}{' by default' if compared.default else ''}"
+def _reason(differs: Sequence[Compared]) -> str:
+    """Several tables may ask for the same key."""
+    asked: dict[tuple[str, str, bool], list[str]] = {}
+    for c in differs:
+        asked.setdefault((c.key, c.value, c.default), []).append(c.asked)
+    return "; ".join(
+        f"{key} is {value}, wanted {' or '.join(wanted)}{' by default' if default else ''}"
+        for (key, value, default), wanted in asked.items()
+    )
 
 
 def _compared(detector: DeviceDetector | None, test: Test, read: Reader) -> Compared:

@@ -78,6 +78,12 @@ def test_a_key_that_can_t_be_read_is_no_difference(tmp_path: Path) -> None:
     assert 'product is "6010", you ask for "6001"; serial can\'t be read: ' in nearest(tmp_path, written, host)
 
 
+def test_tables_that_ask_for_the_same_key_are_told_once(tmp_path: Path) -> None:
+    written = 'usb = [{ vendor = "0529" }, { vendor = "046d", hub = true }, { serial = "B" }]'
+    (one,) = explained(tmp_path, written, machine(usb_device("1-1"))).rejections
+    assert one.reason == 'vendor is "0403", wanted "0529" or "046d"; serial is "A17", wanted "B"'
+
+
 def test_what_counts_needs_no_nearest(tmp_path: Path) -> None:
     host = machine(usb_device("1-1"), usb_device("1-2", product="6010"))
     reading = explained(tmp_path, FTDI, host)

@@ -21,6 +21,7 @@ from capacityd.model import Absent, DeviceDetector, Key, Quantity, Reading
 from capacityd.reading import read_resource
 from tests.unit.looking import device_detector
 from tests.unit.machines import (
+    Recording,
     bare,
     disk,
     errors,
@@ -36,7 +37,7 @@ from tests.unit.machines import (
     usb_path,
     virtio_nic,
 )
-from tests.unit.tour import recording
+from tests.unit.tour import recording, recordings
 
 DETECTORS = ("disk", "nic", "pci", "usb")
 words = st.sampled_from(["A17", "a17", "A*", "A?7", "[A]17", "[!x]", '"', "\\", "\x1b[0m", "ü", "'", "\udcff", "", " "])
@@ -101,6 +102,15 @@ def test_a_line_matches_one_device_and_no_other_or_all_that_are_alike(tmp_path: 
                 names = counted(tmp_path, device.kind.line, host)
                 assert device.name in names
                 assert len(names) == device.kind.count
+
+
+@pytest.mark.parametrize("recorded", recordings().values(), ids=recordings())
+def test_each_device_of_the_documentation_s_machines_has_its_line(tmp_path: Path, recorded: Recording) -> None:
+    host = RecordedHost(recorded)
+    for detector in DETECTORS:
+        for device in listed(detector, host):
+            assert counted(tmp_path, device.own.line, host) == [device.name]
+            assert len(counted(tmp_path, device.kind.line, host)) == device.kind.count
 
 
 def test_the_tour_has_a_dozen_devices_each_with_a_line_that_matches_it(

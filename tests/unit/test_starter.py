@@ -18,9 +18,9 @@ from capacityd.host.recorded import RecordedHost
 from capacityd.inventory.starter import starter
 from capacityd.model import DeviceDetector, Quantity
 from capacityd.reading import read_resource
-from tests.unit.machines import disk, machine, nic, pci_function, pci_nic, routes, usb_device, usb_hub
+from tests.unit.machines import Recording, disk, machine, nic, pci_function, pci_nic, routes, usb_device, usb_hub
 from tests.unit.test_inventory import machines
-from tests.unit.tour import MACHINE, recording
+from tests.unit.tour import MACHINE, recording, recordings
 
 BLOCK = re.compile(r'^# .* \((\d+)\): .*\n\[resources\."(.+?)"\]$', re.M)
 TOTAL = re.compile(r'^# (measure = ".*?")  # (\d+) ?(.*), instead of their number$', re.M)
@@ -52,6 +52,12 @@ def test_gives_what_its_comments_tell(tmp_path: Path, host: RecordedHost) -> Non
             taken = TOTAL.sub(r"\1", block, count=1).replace(f'# unit = "{unit}"', f'unit = "{unit}"')
             if '\n[resources."' in block:
                 assert [*amounts(tmp_path, taken, host).values()] == [int(total)], (measure, taken)
+
+
+@pytest.mark.parametrize("recorded", recordings().values(), ids=recordings())
+def test_gives_it_on_the_documentation_s_machines(tmp_path: Path, recorded: Recording) -> None:
+    text = suggested(RecordedHost(recorded))
+    assert amounts(tmp_path, text, RecordedHost(recorded)) == {name: int(n) for n, name in BLOCK.findall(text)}
 
 
 def test_of_the_tour(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,40 @@
+"""What the documentation says of systemd, with systemd: its drop-ins are understood, and open what they say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.package.conftest import Packages
+from tests.package.console import UNIT
+from tests.package.machine import Machine, machine
+from tests.unit.pages import ROOT, Block, blocks, pages
+
+DROP_INS = [block for page in pages() for block in blocks(page.read_text()) if block.kind == "ini"]
+OPEN = ["sh", "-c", "head -c 0 /dev/ttyUSB0 2>/dev/null && echo opened || echo refused"]
+
+
+@pytest.fixture(scope="module")
+def installed(release: str, packages: Packages) -> Iterator[Machine]:
+    """A machine with the package, and a device that root may open."""
+    with machine(release) as running:
+        running.install(packages.current)
+        running.run("mknod", "-m", "600", "/dev/ttyUSB0", "c", "10", "200")  # no serial port here: it is a TAP's
+        yield running
+
+
+@pytest.mark.parametrize("block", DROP_INS, ids=lambda block: block.name)
+def test_systemd_understands_a_drop_in(installed: Machine, block: Block) -> None:
+    installed.write(block.name, block.text)
+    said = installed.run("systemd-analyze", "verify", "--man=no", UNIT)
+    installed.run("rm", block.name)
+    assert (said.stdout, said.stderr) == ("", "")
+
+
+def test_a_device_can_be_opened_with_the_drop_in_only(installed: Machine) -> None:
+    page = (ROOT / "docs/how-to/files-and-programs.md").read_text()
+    (drop_in,) = (block.text for block in blocks(page) if block.kind == "ini")
+    settings = drop_in.splitlines()[1:]
+    assert installed.sandboxed(*OPEN).strip() == "refused"
+    assert installed.sandboxed(*OPEN, options=[f"--property={line}" for line in settings]).strip() == "opened"

@@ -87,8 +87,7 @@ def play(text: str, world: World) -> str:
             world.file(block.name, block.text)
         if block.kind != "console":
             return match[0]
-        printed = "".join(_session(block.text, world))
-        return match[0] if same(printed) == same(block.text) else match[0].replace(block.text, printed)
+        return match[0].replace(block.text, "".join(_session(block.text, world)))
 
     return _PART.sub(played, text)
 
@@ -127,4 +126,5 @@ def _block(match: re.Match[str]) -> Block:
 def _session(text: str, world: World) -> Iterator[str]:
     for said in re.findall(r"^\$ .*\n(?:(?!\$ ).*\n)*", text, re.MULTILINE):
         command, _, shown = said.partition("\n")
-        yield f"{command}\n{world.run(command.removeprefix('$ '), shown)}"
+        said = world.run(command.removeprefix("$ "), shown)
+        yield f"{command}\n{shown if same(said) == same(shown) else said}"

@@ -47,6 +47,7 @@ EXAMPLES = {
     "config": (
         ("capacityd config check", "all mistakes at once"),
         ("capacityd config show --config new.toml", "what a file amounts to"),
+        ("capacityd config schema", "the JSON Schema, for editors"),
     ),
 }
 """Command line and what it is for, by command; "": of all."""

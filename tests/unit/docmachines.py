@@ -24,6 +24,24 @@ from tests.unit.machines import (
     virtio_nic,
 )
 
+_NAMES = {  # as udev's hardware database says it
+    "pci:v0000102Bd00000536": ("Matrox Electronics Systems Ltd.", "Integrated Matrox G200eW3 Graphics Controller"),
+    "pci:v000010DEd000020B5": ("NVIDIA Corporation", "GA100 [A100 PCIe 80GB]"),
+    "pci:v000015B3d0000101D": ("Mellanox Technologies", "MT2892 Family [ConnectX-6 Dx]"),
+    "pci:v000015B3d0000101E": ("Mellanox Technologies", "ConnectX Family mlx5Gen Virtual Function"),
+    "pci:v00008086d00001533": ("Intel Corporation", "I210 Gigabit Network Connection"),
+    "pci:v00008086d0000159B": ("Intel Corporation", "Ethernet Controller E810-XXV for SFP"),
+}
+
+
+def _named(*modaliases: str) -> Recording:
+    """What the hardware database says of these; the kernel's are longer than those of interfaces."""
+    found = {m: next(name for short, name in _NAMES.items() if m.startswith(short)) for m in modaliases}
+    names = {
+        m: {"ID_VENDOR_FROM_DATABASE": maker, "ID_MODEL_FROM_DATABASE": model} for m, (maker, model) in found.items()
+    }
+    return {"hardware_names": names}
+
 
 def desk() -> Recording:
     """A hub and a mouse, and room for a dongle."""
@@ -71,6 +89,7 @@ def network() -> Recording:
         pci_nic("ens5", "0000:98:00.0", "15b3", "101d", "mlx5_core", [25 * 10**9, 10**11], speed="25000", number=3),
         *functions,
         routes("eno1"),
+        _named("pci:v00008086d00001533", "pci:v00008086d0000159B", "pci:v000015B3d0000101D", "pci:v000015B3d0000101E"),
         {"hostname": "n1"},
     )
 
@@ -144,6 +163,11 @@ def gpus() -> Recording:
         *cards,
         pci_function("0000:31:00.0", "8086", "159b", "020000", "ice", ("8086", "0003")),
         files({"/sys/class/dmi/id/product_name": "PowerEdge R750xa\n", "/sys/class/dmi/id/sys_vendor": "Dell Inc.\n"}),
+        _named(
+            "pci:v0000102Bd00000536sv00001028sd00000A6Dbc03sc00i00",
+            "pci:v000010DEd000020B5sv000010DEsd00001533bc03sc02i00",
+            "pci:v00008086d0000159Bsv00008086sd00000003bc02sc00i00",
+        ),
         {"hostname": "n1"},
     )
 

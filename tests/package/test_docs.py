@@ -24,6 +24,18 @@ def installed(release: str, packages: Packages) -> Iterator[Machine]:
         yield running
 
 
+def test_the_image_is_built_as_shown(fresh: Machine, packages: Packages) -> None:
+    """Its commands, as they stand on the page, in a folder with the package and a configuration."""
+    page = (ROOT / "docs/how-to/images.md").read_text()
+    (commands,) = (block.text for block in blocks(page) if block.kind == "sh")
+    fresh.run("mkdir", "/build")
+    fresh.run("mv", fresh.put(packages.current), f"/build/{packages.current.name}")
+    fresh.write("/build/60-hardware.toml", (ROOT / "conf/examples/dongle.toml").read_text())
+    fresh.run("env", "-C", "/build", "sh", "-e", text=commands, deadline=300)
+    assert fresh.out("systemctl", "is-enabled", UNIT) == "enabled"
+    assert fresh.run("systemctl", "is-active", UNIT, status=3).stdout == "inactive\n", "nothing is started"
+
+
 @pytest.mark.parametrize("block", DROP_INS, ids=lambda block: block.name)
 def test_systemd_understands_a_drop_in(installed: Machine, block: Block) -> None:
     installed.write(block.name, block.text)

@@ -6,7 +6,7 @@ DEMO_NODE := build/node.json
 
 # What the agent itself needs, from the distribution, as the .deb does; and what its tests and tools need beside that.
 RUN_PACKAGES := python3 python3-jsonpatch python3-kubernetes python3-psutil python3-pyudev python3-rich python3-systemd python3-tomli python3-yaml
-TEST_PACKAGES := ca-certificates ethtool iproute2 linux-libc-dev openssl procps python3-prometheus-client python3-venv udev util-linux
+TEST_PACKAGES := ca-certificates ethtool groff-base iproute2 linux-libc-dev man-db openssl procps python3-prometheus-client python3-venv udev util-linux zsh
 
 # Go only builds the control plane that the tests run on; Debian's is enough to fetch the one that go.mod names.
 TEST_PACKAGES += $(if $(shell command -v go),,golang-go)
@@ -71,6 +71,8 @@ bench: .venv/ready
 	$(BIN)/python -m tests.bench
 
 docs: .venv/ready
+	@mkdir -p build
+	PYTHONPATH=agent $(BIN)/python packaging/manual reference.md >build/reference.md && mv build/reference.md docs/reference.md
 	$(BIN)/python -m tests.unit.tour
 
 pictures: .venv/ready

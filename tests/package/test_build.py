@@ -63,9 +63,12 @@ def test_files(packages: Packages) -> None:
         "/usr/lib/systemd/system/capacityd.service",
         "/usr/share/capacityd/farewell.py",
         "/usr/share/capacityd/schema.json",
+        "/usr/share/bash-completion/completions/capacityd",
         "/usr/share/lintian/overrides/capacityd",
+        "/usr/share/man/man5/capacityd.toml.5.gz",
         "/usr/share/man/man8/capacityd.8.gz",
         "/usr/share/python3/runtime.d/capacityd.rtupdate",
+        "/usr/share/zsh/vendor-completions/_capacityd",
     }
     assert {path for path, mode in files.items() if "x" in mode} == {
         "/usr/bin/capacityd",

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from capacityd.cli import _parser
+from capacityd.cli import command_parser
 from capacityd.config import load
 from capacityd.config.keys import RESOURCE, TABLES
 from capacityd.detectors import load as load_detector
@@ -83,7 +83,7 @@ def test_shell_commands_are_well_formed_and_ours_exist(block: Block) -> None:
     for words in commands(block):
         words = words[1:] if words[0] == "sudo" else words
         if words[0] == "capacityd":
-            _parser().parse_args(words[1 : 1 + _end(words)])
+            command_parser().parse_args(words[1 : 1 + _end(words)])
 
 
 def _end(words: list[str]) -> int:

@@ -6,7 +6,7 @@ import shlex
 
 import pytest
 
-from capacityd.cli import _COMMANDS, _parser
+from capacityd.cli import _COMMANDS, command_parser
 from capacityd.cli.help import EXAMPLES, GROUPS
 from tests.unit.terminals import CASES, GOLDEN, golden, in_pipe, on_terminal, without_colour
 
@@ -74,13 +74,13 @@ def test_each_command_has_its_group_and_examples_that_it_understands() -> None:
         for line, _ in EXAMPLES[command]:
             words = shlex.split(line.rpartition("| ")[2])
             assert words[0] == "capacityd"
-            assert _parser().parse_args(words[1:]).command == (command or words[1])
+            assert command_parser().parse_args(words[1:]).command == (command or words[1])
 
 
 @pytest.mark.parametrize("command", _COMMANDS)
 def test_help_has_examples_and_exit_statuses(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
-        _parser().parse_args([command, "--help"])
+        command_parser().parse_args([command, "--help"])
     said = capsys.readouterr().out
     assert "\nexamples:\n" in said
     assert "\nexit status:\n  0  done\n" in said

@@ -35,7 +35,7 @@ def run(arguments: Sequence[str]) -> int:
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # as standard error: not every locale has an arrow
     try:
-        options = _parser().parse_args(arguments)
+        options = command_parser().parse_args(arguments)
         module = import_module(f"{__name__}.{(_COMMANDS | _INTERNAL)[options.command][0]}")
         status: int = getattr(module, options.command)(options)
         sys.stdout.flush()
@@ -53,7 +53,8 @@ def run(arguments: Sequence[str]) -> int:
         return 141
 
 
-def _parser() -> argparse.ArgumentParser:
+def command_parser() -> argparse.ArgumentParser:
+    """What the command line may hold; the manual and the completions are made from it, too."""
     # The same options before and after the command: SUPPRESS keeps the later parser from undoing the earlier one's.
     common = _Parser(add_help=False, argument_default=argparse.SUPPRESS, formatter_class=_formatter)
     _add_common(common)

@@ -109,9 +109,10 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Dependent:
-    """A key of a resource whose value depends on its detector, or is a table of its own."""
+    """A key of a resource whose value depends on its detector, or is a table of its own. default: as an Entry's."""
 
     about: str
+    default: object = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +136,7 @@ RESOURCE: dict[str, Entry | Dependent] = {
     "except": Dependent("devices that don't count although they match"),
     "when": Dependent("the machines that the resource concerns; elsewhere it is absent"),
     "slots": Entry(Whole(1, 10**9), "pods that can share one device", 1),
-    "measure": Dependent('what is added up: "count", or what the detector measures'),
+    "measure": Dependent('what is added up: "count", or what the detector measures', "count"),
     "unit": Dependent("unit of the quantity, for sizes and speeds"),
     "reserve": Entry(Kept(), 'what is kept back, in units of the quantity or as a share such as "10%"', 0),
     "reduce": Entry(Word(("sum", "min", "max")), "how the devices' shares become one number", "sum"),

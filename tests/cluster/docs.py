@@ -121,6 +121,8 @@ class ClusterWorld:
         return said.replace(str(self._folder), "").replace(self._cluster.url, "https://10.0.0.1:6443")
 
     def _do_machine(self, file: str) -> None:
+        if self._service is not None:
+            raise ValueError("a page of the cluster has one machine: name it before anything runs there")
         self._machine = ROOT / file
 
     def _do_plug(self, port: str) -> None:

@@ -82,12 +82,12 @@ def play(text: str, world: World) -> str:
             return match[0]
         block = _block(match)
         if block.name and not block.mistake and (ROOT / block.name).is_file():
-            return match[0].replace(block.text, (ROOT / block.name).read_text())
+            return _with_text(match, (ROOT / block.name).read_text())
         if block.name:
             world.file(block.name, block.text)
         if block.kind != "console":
             return match[0]
-        return match[0].replace(block.text, "".join(_session(block.text, world)))
+        return _with_text(match, "".join(_session(block.text, world)))
 
     return _PART.sub(played, text)
 
@@ -121,6 +121,11 @@ def _block(match: re.Match[str]) -> Block:
             f'a {kind} block is marked "{" ".join(marks)}"; there is room for a file\'s name, and for mistake'
         )
     return Block(kind, names[0] if names else "", mistake, match["text"])
+
+
+def _with_text(match: re.Match[str], text: str) -> str:
+    begin, end = (at - match.start() for at in match.span("text"))
+    return f"{match[0][:begin]}{text}{match[0][end:]}"
 
 
 def _session(text: str, world: World) -> Iterator[str]:

@@ -170,8 +170,9 @@ def test_a_page_is_played_from_top_to_bottom() -> None:
     assert on_cluster(page)
 
 
-def test_a_block_named_as_a_file_of_the_project_is_that_file() -> None:
-    played = play("```toml docs/tour/dongles.toml\nx = 1\n```\n", Prompt())
+@pytest.mark.parametrize("before", ["x = 1\n", "", "toml\n"])
+def test_a_block_named_as_a_file_of_the_project_is_that_file(before: str) -> None:
+    played = play(f"```toml docs/tour/dongles.toml\n{before}```\n", Prompt())
     assert played == f"```toml docs/tour/dongles.toml\n{(ROOT / 'docs/tour/dongles.toml').read_text()}```\n"
 
 

@@ -1,14 +1,38 @@
 """How hard hypothesis tries: the same examples each time, or a night of new ones with HYPOTHESIS_PROFILE=thorough.
 
-No test has a deadline.
+No test has a deadline. And one that root skips has failed: what root lacks is a tool, and "make test" installs those.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Generator
+from typing import TypeVar
 
+import pytest
 from hypothesis import settings
+
+Report = TypeVar("Report", pytest.TestReport, pytest.CollectReport)
 
 settings.register_profile("usual", deadline=None, derandomize=True)
 settings.register_profile("thorough", deadline=None, max_examples=20_000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "usual"))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    return _done_or_failed(report)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    report = yield
+    return _done_or_failed(report)
+
+
+def _done_or_failed(report: Report) -> Report:
+    """An expected failure is none of those that were skipped."""
+    if report.skipped and os.geteuid() == 0 and not hasattr(report, "wasxfail"):
+        report.outcome, report.longrepr = "failed", f"skipped, which as root is a failure: {report.longrepr}"
+    return report

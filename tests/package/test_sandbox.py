@@ -224,6 +224,15 @@ def test_it_hears_udev(served: Machine) -> None:
     assert served.status()["reasons"] == ["hardware"]
 
 
+def test_it_hears_udev_after_udevd_began_anew(served: Machine) -> None:
+    """It need not do anything for that: udevd's word comes by a group that outlives it."""
+    before = served.shown("MainPID", "systemd-udevd")
+    served.run("systemctl", "restart", "systemd-udevd")
+    assert served.shown("MainPID", "systemd-udevd") != before
+    test_it_hears_udev(served)
+    assert served.status()["deaf"] == []
+
+
 def settled(machine: Machine) -> float:
     """When it looked last, with nothing left that it has heard."""
     machine.run("udevadm", "settle")

@@ -5,15 +5,14 @@ from __future__ import annotations
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from tests.cluster.processes import Daemon
-from tests.package.console import UNIT, Console
+from tests.package.console import Console
 from tests.package.trees import tree
 
-_STARTING = ("Type", "Exec", "Restart", "Timeout", "Watchdog", "RuntimeDirectory")
 _BOOT = Path(__file__).with_name("boot")
 
 
@@ -26,14 +25,6 @@ class Machine(Console):
     def execute(self, command: list[str], text: str, deadline: float) -> subprocess.CompletedProcess[str]:
         enter = ["nsenter", "--target", str(self.init), "--all"]
         return subprocess.run([*enter, *command], input=text, capture_output=True, text=True, timeout=deadline)
-
-    def sandboxed(self, *command: str, options: Sequence[str] = ()) -> str:
-        """What this prints in a sandbox with the unit's own settings, all but those on how it starts and ends."""
-        own = self.out("systemctl", "cat", UNIT).splitlines()
-        begin, end = own.index("[Service]"), own.index("[Install]")
-        settings = [line for line in own[begin + 1 : end] if "=" in line and not line.startswith(("#", *_STARTING))]
-        properties = [f"--property={line}" for line in settings]
-        return self.out("systemd-run", "--wait", "--pipe", "--quiet", *properties, *options, *command)
 
 
 @contextmanager

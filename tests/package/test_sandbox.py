@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from capacityd.config import load
+from capacityd.detectors import names
 from tests.cluster.processes import wait_until
 from tests.package.console import UNIT
 from tests.package.machine import Machine, machine
@@ -103,10 +105,26 @@ def served(release: str, packages: Packages) -> Iterator[Machine]:
         assert "Traceback" not in running.journal()
 
 
-def by_hand(machine: Machine) -> dict[str, Any]:
+def by_hand(machine: Machine, *options: str) -> dict[str, Any]:
     """What a probe outside the sandbox reads."""
-    found = json.loads(machine.run("capacityd", "probe", "--json", status=None).stdout)["resources"]
+    found = json.loads(machine.run("capacityd", "probe", "--json", *options, status=None).stdout)["resources"]
     return {r["name"]: r["quantity"] if r["outcome"] == "quantity" else r["outcome"] for r in found}
+
+
+def as_service(machine: Machine, *options: str) -> dict[str, Any]:
+    """What it reads inside."""
+    return by_hand(machine, "--as-service", *options)
+
+
+@contextmanager
+def widened(machine: Machine, settings: str) -> Iterator[None]:
+    """With these in a drop-in of the unit."""
+    drop_in(machine, "wider", f"[Service]\n{settings}\n")
+    try:
+        yield
+    finally:
+        machine.run("rm", f"/etc/systemd/system/{UNIT}.d/wider.conf")
+        machine.run("systemctl", "daemon-reload")
 
 
 def test_score(served: Machine) -> None:
@@ -142,6 +160,7 @@ def test_every_detector_reads_what_it_reads_outside(served: Machine) -> None:
         expected = by_hand(served)
         assert expected["example.com/taps"] == 1
         assert "unknown" not in expected.values(), expected
+        assert as_service(served) == expected
         served.wait_for_readings(expected)
         wait_until(lambda: published(served, "example.com/programs") == "5", 20, "it has published")
 
@@ -152,20 +171,14 @@ def test_every_detector_on_a_recorded_machine(served: Machine, tmp_path: Path) -
     write_tree({**recording, "errors": {}}, str(tmp_path))
     served.unpack(tmp_path, "/srv/machine")
     served.write("/srv/recorded.toml", RECORDED)
-    said = served.sandboxed(
-        "capacityd",
-        "probe",
-        "--json",
-        "--config=/srv/recorded.toml",
-        options=[f"--property=BindReadOnlyPaths=/srv/machine/sys/{name}:/sys/{name}" for name in SYS],
-    )
-    found = {r["name"]: r["quantity"] for r in json.loads(said)["resources"]}
-    assert found == {
-        "example.com/dongle": 4,
-        "example.com/nics": 2,
-        "example.com/nvme-gib": 1788,
-        "example.com/pci": 2,
-    }
+    binds = "".join(f"BindReadOnlyPaths=/srv/machine/sys/{name}:/sys/{name}\n" for name in SYS)
+    with widened(served, binds):
+        assert as_service(served, "--config=/srv/recorded.toml") == {
+            "example.com/dongle": 4,
+            "example.com/nics": 2,
+            "example.com/nvme-gib": 1788,
+            "example.com/pci": 2,
+        }
 
 
 def test_denied(served: Machine) -> None:
@@ -189,13 +202,37 @@ def test_these_would_work_outside(served: Machine) -> None:
 
 
 def test_a_program_that_needs_more_says_so(served: Machine) -> None:
-    served.write("/usr/local/bin/count", "#!/bin/sh\nset -e\nchown daemon /run/capacityd/lock\necho 1\n", "755")
+    """And what to do: try it as the service does, and widen the sandbox."""
+    served.write("/usr/local/bin/count", "#!/bin/sh\nset -e\n: >/var/lib/count\necho 8\n", "755")
+    assert by_hand(served)["example.com/programs"] == 8
     served.run("systemctl", "reload", UNIT)
     served.wait_for_readings({"example.com/programs": "unknown"})
     (note,) = (r["note"] for r in served.status()["resources"] if r["name"] == "example.com/programs")
-    assert "ended with status 1" in note
-    assert "Operation not permitted" in note
+    assert "ended with status 2" in note
+    assert "/var/lib/count: Read-only file system" in note
+    assert "capacityd probe --as-service" in note
+    assert "systemctl edit capacityd" in note
+    assert as_service(served)["example.com/programs"] == "unknown"
+    assert "(it ran in the service's sandbox" in served.run("capacityd", "probe", "--as-service", status=4).stdout
+    with widened(served, "ReadWritePaths=/var/lib"):
+        assert as_service(served)["example.com/programs"] == 8
+        served.run("systemctl", "restart", UNIT)
+        served.wait_for_readings({"example.com/programs": 8})
     served.write("/usr/local/bin/count", COUNT, "755")
+    served.run("systemctl", "restart", UNIT)
+
+
+def test_a_configuration_out_of_sight_is_read_all_the_same(served: Machine) -> None:
+    for place in ("/root/odd name:1.toml", "/tmp/a/seats.toml"):
+        served.write(place, '[resources."example.com/seats"]\nstatic = { quantity = 3 }\n')
+        assert as_service(served, f"--config={place}") == {"example.com/seats": 3}
+        said = served.run("capacityd", "probe", "--as-service", "--explain", f"--config={place}").stdout
+        assert said.startswith("example.com/seats: 3\n")
+
+
+def test_no_detector_is_forgotten(tmp_path: Path) -> None:
+    (tmp_path / "served.toml").write_text(CONFIG)
+    assert {r.detector for r in load(str(tmp_path)).require().resources} == set(names())
 
 
 def test_it_hears_files(served: Machine) -> None:

@@ -79,6 +79,9 @@ def command_parser() -> argparse.ArgumentParser:
     made["devices"].add_argument("--toml", action="store_true", help="a commented starter configuration made from it")
     made["probe"].add_argument("--explain", action="store_true", help="for each device why it counted or did not")
     made["plan"].add_argument("--patch", action="store_true", help="print the exact JSON Patch instead")
+    made["probe"].add_argument(
+        "--as-service", action="store_true", help="in the sandbox of the service, as it reads them"
+    )
     made["apply"].add_argument("--dry-run", action="store_true", help="write nothing")
     made["apply"].add_argument(
         "--wait", metavar="DURATION", help="wait until allocatable has followed, such as 30s or 2min"

@@ -85,6 +85,10 @@ def _device_as_dict(detector: str, device: Listed) -> dict[str, object]:
 
 def probe(options: argparse.Namespace) -> int:
     """Prints the readings; exit status 4 if any is unknown."""
+    if options.as_service:
+        from capacityd.cli.sandbox import again
+
+        return again(options)
     from capacityd.probe import probe as read_all
 
     host, config = host_of(options), config_of(options)

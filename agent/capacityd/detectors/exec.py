@@ -14,8 +14,25 @@ from capacityd.settings import Command, Duration, Setting
 _SAID = 500  # characters of what it says that are kept
 
 
+# The service's processes have no_new_privs set, and so has whatever runs in its sandbox (proc_pid_status(5)).
+_CONFINED = "NoNewPrivs: 1"
+_WAY_OUT = (
+    " (it ran in the service's sandbox, which may keep from it what it needs: capacityd probe --as-service does so, "
+    "systemctl edit capacityd can widen it)"
+)
+
+
 def read(host: Host, settings: Mapping[str, object]) -> Evidence:
     """The number that the program prints. Anything but exit status 0 and one number is unknown."""
+    try:
+        return _read(host, settings)
+    except HostError as e:
+        if _CONFINED not in host.lines("/proc/self/status"):
+            raise
+        raise HostError(f"{e}{_WAY_OUT}", e.errno) from e
+
+
+def _read(host: Host, settings: Mapping[str, object]) -> Evidence:
     command = cast(tuple[str, ...], settings["command"])
     output = host.run(command, cast(float, settings["timeout"]))
     name, said = command[0], output.err[:_SAID]

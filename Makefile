@@ -30,6 +30,7 @@ help:
 	@echo "make test   all tests        make check   lint, types and unit tests"
 	@echo "make bench  figures          make format  lay the code out"
 	@echo "make deb    the package, in dist/"
+	@echo "make docs   what the documentation shows, anew (docs-cluster: the pages that need a control plane)"
 
 run: packages-run
 	@CAPACITYD="$(CAPACITYD)" NODE_FILE=$(DEMO_NODE) sh docs/tour/run.sh

@@ -12,7 +12,8 @@ from tests.package.machine import Machine, machine
 from tests.unit.pages import ROOT, Block, blocks, pages
 
 DROP_INS = [block for page in pages() for block in blocks(page.read_text()) if block.kind == "ini"]
-OPEN = ["sh", "-c", "head -c 0 /dev/ttyUSB0 2>/dev/null && echo opened || echo refused"]
+OPEN = "#!/bin/sh\nhead -c 0 /dev/ttyUSB0 2>/dev/null && echo 1 || echo 0\n"
+OPENED = '[resources."example.com/opened"]\nexec = { command = ["/usr/local/bin/open"] }\n'
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +47,15 @@ def test_systemd_understands_a_drop_in(installed: Machine, block: Block) -> None
 
 def test_a_device_can_be_opened_with_the_drop_in_only(installed: Machine) -> None:
     page = (ROOT / "docs/how-to/files-and-programs.md").read_text()
-    (drop_in,) = (block.text for block in blocks(page) if block.kind == "ini")
-    settings = drop_in.splitlines()[1:]
-    assert installed.sandboxed(*OPEN).strip() == "refused"
-    assert installed.sandboxed(*OPEN, options=[f"--property={line}" for line in settings]).strip() == "opened"
+    (drop_in,) = (block for block in blocks(page) if block.kind == "ini")
+    installed.write("/usr/local/bin/open", OPEN, "755")
+    installed.write("/etc/capacityd/conf.d/60-open.toml", OPENED)
+    assert opened(installed) == "0"
+    installed.write(drop_in.name, drop_in.text)
+    installed.run("systemctl", "daemon-reload")
+    assert opened(installed) == "1"
+
+
+def opened(machine: Machine) -> str:
+    """What the program finds in the service's sandbox."""
+    return machine.out("capacityd", "probe", "--as-service").split()[1]

@@ -6,7 +6,7 @@ import pytest
 
 from capacityd.model import Absent, Quantity, Unknown
 from tests.unit.looking import counted, look, values
-from tests.unit.machines import Recording, disk, errors, machine, merge, mounts, nvme, stacked
+from tests.unit.machines import Recording, disk, errors, files, machine, merge, mounts, nvme, stacked
 
 ATA = "/sys/devices/pci0000:00/0000:00:17.0/ata{0}/host{0}/target{0}:0:0/{0}:0:0:0"
 SAS = "/sys/devices/pci0000:3b/0000:3b:00.0/host0/port-0:{0}/end_device-0:{0}/target0:0:{0}/0:0:{0}:0"
@@ -150,6 +150,24 @@ def test_the_serial_number_of_a_sata_disk_is_known_to_udev_only() -> None:
     one = ata(of_device={"vendor": "ATA     ", "model": "Samsung SSD 860 "}, properties={"ID_SERIAL_SHORT": "S3Z"})
     host = machine(one)
     assert counted(host, "disk", {"serial": "S3Z", "model": "Samsung SSD 860", "vendor": "ATA"}) == ["sda"]
+
+
+def test_the_serial_number_of_a_scsi_disk_is_its_own_and_not_its_world_wide_name() -> None:
+    """udev's "short serial" of one that has a WWN is the WWN; as real SAS disks and QEMU's have it."""
+    known = {"ID_SERIAL_SHORT": "5000c50015ea71ac", "ID_SCSI_SERIAL": "ZC13F4AB"}
+    one = disk("sda", SAS.format(1), of_device={"wwid": "naa.5000c50015ea71ac"}, properties=known)
+    assert values(machine(one), "disk", "serial") == {"sda": "ZC13F4AB"}
+    by_sg3 = disk("sda", SAS.format(1), properties=known | {"SCSI_IDENT_SERIAL": "ZC13"})
+    assert values(machine(by_sg3), "disk", "serial") == {"sda": "ZC13"}
+
+
+@pytest.mark.parametrize(
+    ("driver", "transport"),
+    [("ahci", "sata"), ("sata_nv", "sata"), ("ata_piix", "ata"), ("pata_amd", "ata"), (None, "sata")],
+)
+def test_parallel_ata_is_told_from_serial_by_its_driver(driver: str | None, transport: str) -> None:
+    said = files({"/sys/class/scsi_host/host1/proc_name": f"{driver}\n"} if driver else {})
+    assert values(machine(ata(), said), "disk", "transport") == {"sda": transport}
 
 
 @pytest.mark.parametrize(

@@ -93,12 +93,18 @@ def _wwn(host: Host, device: Device) -> Value:
 
 
 def _serial(host: Host, device: Device) -> Value:
-    """Virtio has it at the disk, NVMe and memory cards at the device; what SCSI and USB disks say, only udev knows."""
+    """Virtio has it at the disk, NVMe and memory cards at the device; what SCSI and USB disks say, only udev knows.
+
+    As lsblk does: of a SCSI disk with a world-wide name, what udev calls its short serial number is that name.
+    """
     for place in ("serial", "device/serial"):
         found = host.text(f"{device.path}/{place}")
         if found is not None:
             return found
-    return host.properties(device.path).get("ID_SERIAL_SHORT")
+    known = host.properties(device.path)
+    return next(
+        (known[name] for name in ("SCSI_IDENT_SERIAL", "ID_SCSI_SERIAL", "ID_SERIAL_SHORT") if known.get(name)), None
+    )
 
 
 def _first(*places: str) -> Callable[[Host, Device], Value]:
@@ -130,7 +136,16 @@ def _transport(host: Host, device: Device) -> Value:
     if found == "nvme":
         fabric = _fabric(host, real)
         return "nvme" if fabric in (None, "pcie") else f"nvme-{fabric}"
+    if found == "sata":
+        return _ata(host, real)
     return found or last_name(host.resolve(f"{device.path}/device/subsystem"))
+
+
+def _ata(host: Host, real: str) -> str:
+    """Serial ATA, or its parallel forerunner (IDE), by the driver, as lsblk does."""
+    number = next((part for part in real.split("/") if part.startswith("host")), "host")
+    driver = host.text(f"/sys/class/scsi_host/{number}/proc_name") or ""
+    return "ata" if driver == "ata_piix" or driver.startswith("pata") else "sata"
 
 
 def _fabric(host: Host, real: str) -> str | None:
@@ -172,7 +187,8 @@ DETECTOR = DeviceDetector(
         "transport": Key(
             Text(),
             _transport,
-            "how it is attached: nvme, nvme-tcp, sata, sas, usb, iscsi, fc, mmc, virtio, scsi (a controller's own), …",
+            "how it is attached: nvme, nvme-tcp, sata, ata (IDE), sas, usb, iscsi, fc, mmc, virtio, "
+            "scsi (a controller's own), …",
         ),
         "removable": Key(Flag(), _removable, "whether its medium can be taken out"),
         "system": Key(Flag(), _is_system, "whether the machine's own file systems or swap are on it"),

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import ctypes
+import fcntl
 import json
 import os
 import re
 import shutil
+import struct
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -78,6 +82,42 @@ def test_this_machines_interfaces_answer() -> None:
 def test_no_such_interface(name: str) -> None:
     with pytest.raises(HostError, match="does not tell the link modes"):
         supported_modes(name)
+
+
+def settings_of(header: str) -> type[ctypes.Structure]:
+    """struct ethtool_link_settings as the kernel's header declares it, with room for the masks."""
+    (body,) = re.findall(r"struct ethtool_link_settings \{(.*?)\n\};", header, re.S)
+    body = re.sub(r"/\*.*?\*/", "", body, flags=re.S)
+    sorts = {"__u32": ctypes.c_uint32, "__u8": ctypes.c_uint8, "__s8": ctypes.c_int8}
+    fields: list[tuple[str, Any]] = []
+    for sort, name, length in re.findall(r"(__\w+)\s+(\w+)(?:\[(\d*)\])?;", body):
+        fields.append((name, sorts[sort] * int(length) if length else sorts[sort]))
+    fields[-1] = ("link_mode_masks", ctypes.c_uint32 * 381)
+    return type("Settings", (ctypes.Structure,), {"_fields_": fields})
+
+
+@pytest.mark.skipif(not HEADER.exists(), reason="needs the kernel's header")
+@pytest.mark.parametrize("words", [1, 3, 4])
+def test_the_conversation_is_the_one_of_the_kernels_header(words: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A double of the kernel that speaks as its header says: first how long the masks are, then the masks."""
+    layout = settings_of(HEADER.read_text())
+    supported = 1 << 5 | 1 << (32 * words - 1)
+
+    def ioctl(fd: int, number: int, request: bytes) -> None:
+        assert number == 0x8946
+        (address,) = struct.unpack_from("P", request, 16)
+        asked: Any = layout.from_address(address)
+        assert asked.cmd == 0x4C
+        assert bytes(request[:16]).rstrip(b"\0") == b"eth0"
+        if asked.link_mode_masks_nwords != words:
+            asked.link_mode_masks_nwords = -words
+            return
+        for n in range(words):
+            asked.link_mode_masks[n] = supported >> (32 * n) & 0xFFFFFFFF
+            asked.link_mode_masks[words + n] = 0xFFFFFFFF  # what it advertises
+
+    monkeypatch.setattr(fcntl, "ioctl", ioctl)
+    assert supported_modes("eth0") == supported
 
 
 TAP = """

@@ -16,7 +16,7 @@ from capacityd.host import printable
 
 _SIOCETHTOOL = 0x8946
 _GLINKSETTINGS = 0x4C
-_HEAD = 48  # bytes of struct ethtool_link_settings before its masks
+_HEAD, _WORDS = 48, 15  # in struct ethtool_link_settings: bytes before its masks, where it says how long they are
 
 _MBITS: dict[int, str] = {
     10: "0-1 92 99-102",
@@ -62,7 +62,7 @@ def supported_modes(interface: str) -> int:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as s:
         try:
             # The first call says with a negative count how many words the masks have, the second fills them.
-            words = -struct.unpack_from("b", _ask(s, interface, 0), 18)[0]
+            words = -struct.unpack_from("b", _ask(s, interface, 0), _WORDS)[0]
             return int.from_bytes(_ask(s, interface, words)[_HEAD : _HEAD + 4 * words], "little") if words > 0 else 0
         except OSError as e:
             why = os.strerror(e.errno or 0)
@@ -72,7 +72,7 @@ def supported_modes(interface: str) -> int:
 def _ask(s: socket.socket, interface: str, words: int) -> bytes:
     buffer = bytearray(_HEAD + 3 * 4 * 127)
     struct.pack_into("I", buffer, 0, _GLINKSETTINGS)
-    struct.pack_into("b", buffer, 18, words)
+    struct.pack_into("b", buffer, _WORDS, words)
     # The kernel wants the address of a buffer inside the request: array is the plainest way to have one in Python.
     from array import array
 

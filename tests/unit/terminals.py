@@ -13,7 +13,6 @@ import pty
 import re
 import struct
 import subprocess
-import sys
 import tempfile
 import termios
 from collections.abc import Callable, Iterator, Mapping
@@ -26,6 +25,7 @@ from tests.unit.tour import ROOT
 
 GOLDEN = Path(__file__).with_name("golden")
 NOW = 1_800_000_000.0
+_PYTHON = "/usr/bin/python3"  # with the distribution's rich; the linters bring a newer one into .venv
 _DRIVER = f"""
 import sys, time
 time.time = lambda: {NOW}
@@ -76,7 +76,7 @@ def command(case: Case, folder: Path, **more: str) -> tuple[list[str], dict[str,
         "TERM": "xterm-256color",
         "RUNTIME_DIRECTORY": str(folder / "run"),
     }
-    return [sys.executable, "-c", _DRIVER, *case.line.split()], {"cwd": folder, "env": environment | more}
+    return [_PYTHON, "-c", _DRIVER, *case.line.split()], {"cwd": folder, "env": environment | more}
 
 
 def written(case: Case, columns: int = 80, **environment: str) -> str:

@@ -37,6 +37,20 @@ def test_the_image_is_built_as_shown(fresh: Machine, packages: Packages) -> None
     assert fresh.run("systemctl", "is-active", UNIT, status=3).stdout == "inactive\n", "nothing is started"
 
 
+def test_the_readme_begins_with_what_works(fresh: Machine, packages: Packages) -> None:
+    """Install the package, write six lines of TOML, enable it."""
+    install, toml, enable = list(blocks((ROOT / "README.md").read_text()))[:3]
+    assert [block.kind for block in (install, toml, enable)] == ["sh", "toml", "sh"]
+    assert len(toml.text.splitlines()) == 6
+    fresh.put(packages.current)
+    fresh.run("env", "-C", "/root", "sh", "-e", text=install.text, deadline=300)
+    fresh.write("/etc/capacityd/conf.d/60-hardware.toml", toml.text)
+    fresh.run("capacityd", "config", "check")
+    fresh.run("sh", "-e", text=enable.text)
+    assert (fresh.active, fresh.enabled) == ("active", "enabled")
+    fresh.wait_for_readings({"example.com/dongle": "absent"})
+
+
 @pytest.mark.parametrize("block", DROP_INS, ids=lambda block: block.name)
 def test_systemd_understands_a_drop_in(installed: Machine, block: Block) -> None:
     installed.write(block.name, block.text)

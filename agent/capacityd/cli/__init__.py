@@ -96,7 +96,9 @@ def command_parser() -> argparse.ArgumentParser:
         choices=["check", "show", "schema"],
         help="check: all mistakes; show: the merged result; schema: the JSON Schema of the files, for editors",
     )
-    child = commands.add_parser("child", parents=[common])  # what the service starts; without help, so not listed
+    child = commands.add_parser(
+        "child", parents=[common], formatter_class=_formatter
+    )  # what the service starts; without help, so not listed
     child.add_argument("folder")
     child.add_argument("job", choices=["check", "look"])
     child.add_argument("reasons", nargs="?", default="")

@@ -9,11 +9,11 @@ import os
 import statistics
 import subprocess
 import sys
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from tests.bench import idle, machines
-from tests.bench.measure import Run, capacityd, in_turn, ratio
+from tests.bench import fleet, idle, machines, plugging
+from tests.bench.measure import Figure, Run, capacityd, in_turn, ratio
 from tests.bench.writing import applying
 from tests.cluster.agent import PYTHON, ROOT
 from tests.unit.terminals import CASES, world
@@ -21,22 +21,6 @@ from tests.unit.terminals import CASES, world
 _INSIDE = "CAPACITYD_BENCH_INSIDE"
 _MIB = 1 << 20
 ROUNDS = 20
-
-
-@dataclass(frozen=True, slots=True)
-class Figure:
-    """A line of the table. target: None where there is none; the figure is then there to explain another one."""
-
-    what: str
-    value: float
-    form: str
-    target: float | None = None
-
-    def line(self) -> str:
-        if self.target is None:
-            return f"{self.what:<66}{self.form.format(self.value):>10}"
-        verdict = "" if self.value <= self.target else "  MISSED"
-        return f"{self.what:<66}{self.form.format(self.value):>10}{self.form.format(self.target):>10}{verdict}"
 
 
 def probing(folder: Path) -> list[Figure]:
@@ -130,17 +114,28 @@ def _cpu(runs: list[Run]) -> float:
     return 1000 * statistics.median(run.cpu for run in runs)
 
 
+PARTS: dict[str, Callable[[Path], Iterable[Figure]]] = {
+    "probing": probing,
+    "starting": starting,
+    "enumerating": enumerating,
+    "writing": writing,
+    "idle": lambda _: idle.figures(),
+    "plugging": lambda _: plugging.figures(),
+    "fleet": lambda _: fleet.figures(),
+}
+
+
 def main() -> None:
+    """All of it, or the parts that are named."""
+    parts = sys.argv[1:] or [*PARTS]
     if _INSIDE not in os.environ:
-        again = ["unshare", "--mount", "--propagation", "private", sys.executable, "-m", "tests.bench"]
+        again = ["unshare", "--mount", "--propagation", "private", sys.executable, "-m", "tests.bench", *parts]
         os.execvpe(again[0], again, os.environ | {_INSIDE: "1"})
     print(f"{'':<66}{'measured':>10}{'at most':>10}")
     with machines.in_memory() as folder:
-        for part in (probing, starting, enumerating, writing):
-            for figure in part(folder):
+        for part in parts:
+            for figure in PARTS[part](folder):
                 print(figure.line(), flush=True)
-    for what, value in idle.rows():
-        print(f"{what:<66}{value:>10}", flush=True)
 
 
 if __name__ == "__main__":

@@ -21,6 +21,22 @@ Command = Sequence[str | Path]
 
 
 @dataclass(frozen=True, slots=True)
+class Figure:
+    """A line of the table. target: None where there is none; the figure is then there to explain another one."""
+
+    what: str
+    value: float
+    form: str
+    target: float | None = None
+
+    def line(self) -> str:
+        if self.target is None:
+            return f"{self.what:<66}{self.form.format(self.value):>10}"
+        verdict = "" if self.value <= self.target else "  MISSED"
+        return f"{self.what:<66}{self.form.format(self.value):>10}{self.form.format(self.target):>10}{verdict}"
+
+
+@dataclass(frozen=True, slots=True)
 class Run:
     seconds: float
     cpu: float

@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,8 @@ class Request:
     user: str
     user_agent: str
     body: Any
+    received: float  # seconds since the epoch
+    answered: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,4 +118,10 @@ def _request(entry: Any) -> Request:
         user=entry["user"]["username"],
         user_agent=entry.get("userAgent", ""),
         body=entry.get("requestObject"),
+        received=_moment(entry["requestReceivedTimestamp"]),
+        answered=_moment(entry["stageTimestamp"]),
     )
+
+
+def _moment(stamp: str) -> float:
+    return datetime.strptime(stamp, "%Y-%m-%dT%H:%M:%S.%fZ").replace(tzinfo=timezone.utc).timestamp()

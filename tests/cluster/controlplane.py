@@ -46,6 +46,7 @@ class Cluster:
         self.ca_file = authority.ca_file
         self.admin = Api(url, authority.ca_file, token_of(ADMIN))
         self.audit = Audit(folder / "audit.log", self.admin)
+        self.pids: dict[str, int] = {}  # of its programs
         self._nodes = iter(NODES)
         self._numbers = itertools.count(1)
 
@@ -165,16 +166,18 @@ class Cluster:
 
 
 @contextmanager
-def control_plane() -> Iterator[Cluster]:
-    """A control plane that is ready, and is gone afterwards."""
+def control_plane(nodes: Sequence[str] = NODES) -> Iterator[Cluster]:
+    """A control plane that is ready, and is gone afterwards. nodes: which have tokens."""
     binaries = programs()
     with ExitStack() as stack:
         folder = stack.enter_context(workspace())
         authority = Authority.create(folder / "authority")
         cluster = Cluster(f"https://127.0.0.1:{free_port()}", folder, binaries, authority)
         etcd = free_port()
-        stack.enter_context(_etcd(cluster, etcd)).wait_for(lambda: _listening(etcd), 20, "etcd listens")
-        api_server = stack.enter_context(_api_server(cluster, etcd))
+        store = stack.enter_context(_etcd(cluster, etcd))
+        store.wait_for(lambda: _listening(etcd), 20, "etcd listens")
+        api_server = stack.enter_context(_api_server(cluster, etcd, nodes))
+        cluster.pids |= {"etcd": store.pid, "kube-apiserver": api_server.pid}
         api_server.wait_for(lambda: _ready(cluster.admin), 60, "the API server is ready")
         stack.enter_context(_scheduler(cluster))
         yield cluster
@@ -204,9 +207,9 @@ def _listening(port: int) -> bool:
         return s.connect_ex(("127.0.0.1", port)) == 0
 
 
-def _api_server(cluster: Cluster, etcd: int) -> Daemon:
+def _api_server(cluster: Cluster, etcd: int, nodes: Sequence[str]) -> Daemon:
     folder = cluster.folder
-    (folder / "tokens.csv").write_text(token_file())
+    (folder / "tokens.csv").write_text(token_file(nodes))
     (folder / "policy.json").write_text(json.dumps(POLICY))
     certificate, key = cluster.authority.server()
     service_accounts = cluster.authority.key("service-accounts")

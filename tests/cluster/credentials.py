@@ -54,9 +54,9 @@ def token_of(user: str) -> str:
     return f"secret-of-{user.replace(':', '-')}"
 
 
-def token_file() -> str:
-    """The API server's --token-auth-file: the admin and the predefined nodes."""
-    users = [ADMIN, *map(node_user, NODES)]
+def token_file(nodes: Sequence[str] = NODES) -> str:
+    """The API server's --token-auth-file: the admin and these nodes."""
+    users = [ADMIN, *map(node_user, nodes)]
     return "".join(f'{token_of(user)},{user},{user},"{",".join(groups_of(user))}"\n' for user in users)
 
 

@@ -1,0 +1,46 @@
+"""From a device's last event to its capacity on the real API server, as its audit log has the moment."""
+
+from __future__ import annotations
+
+import statistics
+import time
+
+from capacityd.schedule import QUIET
+from tests.bench.measure import Figure
+from tests.cluster.controlplane import Cluster, control_plane
+from tests.cluster.service import service
+
+RESOURCES = 10
+ROUNDS = 5
+"""Each with a service of its own; each resource is plugged once, because one that keeps changing is held back."""
+
+
+def figures() -> list[Figure]:
+    """What it takes, and how much of it is waiting for quiet."""
+    with control_plane() as cluster:
+        taken = [seconds for _ in range(ROUNDS) for seconds in _round(cluster)]
+    middle, most = statistics.median(taken), max(taken)
+    return [
+        Figure(f"plug to capacity, median of {len(taken)}", middle, "{:.2f} s"),
+        Figure("  maximum", most, "{:.2f} s", 3),
+        Figure("  of each, waiting for events to settle", QUIET, "{:.2f} s"),
+        Figure("  the rest (look, client, GET, PATCH), median", middle - QUIET, "{:.2f} s"),
+    ]
+
+
+def _round(cluster: Cluster) -> list[float]:
+    with service(cluster) as s:
+        names = [f"example.com/r{number}" for number in range(RESOURCES)]
+        s.configure("".join(f'[resources."{n}"]\nusb = {{ serial = "S{i}" }}\n' for i, n in enumerate(names)))
+        s.start()
+        s.requests()
+        taken = []
+        for number, name in enumerate(names):
+            looks = s.looks()
+            s.machine.plug(f"{1 + number // 8}-{1 + number % 8}", serial=f"S{number}")
+            told = time.time()
+            s.wait_capacity("1", 30, name)
+            s.wait_looks(1, looks)
+            (written,) = [r.answered for r in s.requests() if r.verb == "patch"]
+            taken.append(written - told)
+        return taken

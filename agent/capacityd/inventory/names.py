@@ -19,14 +19,11 @@ def names_of(host: Host, detector: DeviceDetector, device: Device, values: Mappi
     database: Mapping[str, str] = {}
     if detector.modalias is not None:
         try:
-            database = host.properties(device.path)
+            database = host.hardware_names(detector.modalias(host, device) or "")
+            if "ID_MODEL_FROM_DATABASE" not in database:  # the same, and what rules of the machine's own add to it
+                database = {**database, **host.properties(device.path)}
         except HostError:
-            pass  # udev does not know the device (yet); its database does
-        try:
-            if "ID_MODEL_FROM_DATABASE" not in database and (modalias := detector.modalias(host, device)):
-                database = {**host.hardware_names(modalias), **database}
-        except HostError:
-            pass
+            pass  # udev does not know the device (yet)
     words = [text for key in detector.words if isinstance(text := values.get(key), str) and text not in _NO_MAKER]
     maker = _short(database.get("ID_VENDOR_FROM_DATABASE", "")) or (words[0] if len(words) > 1 else "")
     model = database.get("ID_MODEL_FROM_DATABASE", "") or (words[-1] if words else "")

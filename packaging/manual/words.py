@@ -82,7 +82,7 @@ JSON = (
     ("apply --json", "the same, and `applied`: whether it was written"),
     (
         "config check --json",
-        "`files` that were read; `problems`: a list of `file`, `table`, `key` and `message`",
+        "`files` that were read; `problems`: a list of `file`, `line` (or null), `table`, `key` and `message`",
     ),
     (
         "config show --json",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from capacityd.cli.text import as_json
+from capacityd.errors import ConfigError
 
 
 def config(options: argparse.Namespace) -> int:
@@ -22,10 +23,14 @@ def config(options: argparse.Namespace) -> int:
     loaded = load(options.config)
     if options.what == "check":
         if options.json:
-            problems = [{"file": p.file, "table": p.table, "key": p.key, "message": p.message} for p in loaded.problems]
+            problems = [
+                {"file": p.file, "line": p.line or None, "table": p.table, "key": p.key, "message": p.message}
+                for p in loaded.problems
+            ]
             print(as_json({"files": list(loaded.files), "problems": problems}))
             return 2 if problems else 0
-        loaded.require()
+        if loaded.problems:
+            raise ConfigError("\n".join(p.located() for p in loaded.problems))
         print(f"no mistakes: {len(loaded.config.resources)} resources from {len(loaded.files)} files")
         return 0
     loaded.require()

@@ -9,7 +9,7 @@ from typing import Any
 from capacityd.config.files import files_at, read, usual_files
 from capacityd.config.loaded import Loaded
 from capacityd.config.parse import parse
-from capacityd.config.problems import Problem, problem
+from capacityd.config.problems import Problem, clean, problem
 from capacityd.config.shown import show, show_json
 from capacityd.config.toml import parse_toml
 from capacityd.errors import ConfigError
@@ -28,11 +28,12 @@ def load(path: str | None = None, root: str = "/") -> Loaded:
     files = usual_files(root, failures) if path is None else files_at(path, failures)
     found = [problem(file, why) for file, why in failures.items()]
     documents: list[tuple[str, dict[str, Any]]] = []
+    texts: dict[str, str] = {}
     observe = ""
     for file in files:
         text = ""
         try:
-            text = read(file)
+            text = texts[clean(file)] = read(file)
             if text:
                 documents.append((file, parse_toml(text)))
         except ConfigError as e:
@@ -42,4 +43,8 @@ def load(path: str | None = None, root: str = "/") -> Loaded:
     readable = not found
     parsed = parse(documents, found, observe)
     config = replace(parsed.config, complete=parsed.config.complete and readable)
+    if found:
+        from capacityd.config.lines import numbered
+
+        found = numbered(found, texts)
     return Loaded(config, tuple(found), tuple(file for file, _ in documents), parsed.values, parsed.origins)

@@ -16,17 +16,26 @@ _LONGEST = 600  # characters of a message: what it quotes from the file may be o
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One mistake. table, key: where in the file, as TOML writes them; "" where it has none. All is safe to print."""
+    """One mistake. table, key: where in the file, as TOML writes them; "" where it has none. All is safe to print.
+
+    line: in the file, 0 if it is not known.
+    """
 
     file: str
     table: str
     key: str
     message: str
+    line: int = 0
 
     def __str__(self) -> str:
         table = f"[{self.table}] " if self.table else ""
         key = f"{self.key}: " if self.key else ""
         return f"{self.file}: {table}{key}{self.message}"
+
+    def located(self) -> str:
+        """The same with the line, as compilers say it and editors jump to it."""
+        where = f"{self.file}:{self.line}" if self.line else self.file
+        return f"{where}{str(self)[len(self.file) :]}"
 
 
 @dataclass(frozen=True, slots=True)

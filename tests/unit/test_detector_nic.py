@@ -142,6 +142,13 @@ def test_wireless_interfaces_are_a_kind_of_their_own() -> None:
     assert values(machine(pci_nic("wlan0", devtype="wlan")), "nic", "kind") == {"wlan0": "wireless"}
 
 
+@pytest.mark.parametrize(("said", "kind"), [("1", "physical"), ("32", "physical"), ("280", "other"), ("24", "other")])
+def test_a_can_bus_is_no_network_port(said: str, kind: str) -> None:
+    """It has hardware of its own and is listed among the NICs, as FireWire is; seen with a Kvaser card."""
+    one = pci_nic("can0", attributes={"type": f"{said}\n"})
+    assert values(machine(one), "nic", "kind") == {"can0": kind}
+
+
 def test_a_child_of_infiniband_is_not_physical() -> None:
     host = machine(pci_nic("ib0"), nic("ib0.8001", pci_path("0000:01:00.0"), attributes={"parent": "ib0\n"}))
     assert counted(host, "nic") == ["ib0"]

@@ -16,7 +16,8 @@ from capacityd.kinds import Amount, Choice, Flag, HexId, Text
 from capacityd.model import Device, DeviceDetector, Key, Value
 
 _NETS = "/sys/class/net"
-_KINDS = ("physical", "vf", "representor", "wireless", "bond", "team", "bridge", "vlan", "virtual")
+_KINDS = ("physical", "vf", "representor", "wireless", "bond", "team", "bridge", "vlan", "other", "virtual")
+_NETWORKS = ("1", "32")  # ARPHRD_ETHER, ARPHRD_INFINIBAND
 _MBIT = 10**6
 _NO_WORD = 2**32 - 1  # -1 as older kernels print it
 _NOT_SUPPORTED = (errno.EOPNOTSUPP, errno.EINVAL)
@@ -54,7 +55,9 @@ def _kind(host: Host, device: Device) -> Value:
     master = host.resolve(f"{path}/master")
     if master and not _software_kind(host, master) and host.resolve(f"{master}/device"):
         return "vf"
-    return "representor" if _is_representor(host, path) else "physical"
+    if _is_representor(host, path):
+        return "representor"
+    return "physical" if (host.text(f"{path}/type") or "1") in _NETWORKS else "other"
 
 
 def _software_kind(host: Host, path: str) -> str | None:
@@ -197,7 +200,8 @@ DETECTOR = DeviceDetector(
             Choice(_KINDS),
             _kind,
             "physical (virtio included), vf (SR-IOV, or the lower half of an accelerated interface), representor, "
-            "wireless, bond, team, bridge, vlan or virtual (all else)",
+            "wireless, bond, team, bridge, vlan, other (hardware that speaks neither Ethernet nor InfiniBand: CAN) "
+            "or virtual (all else)",
         ),
         "link": Key(Choice(("up", "down")), _link, "whether the link is up now; what depends on it may come and go"),
         "system": Key(

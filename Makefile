@@ -22,7 +22,7 @@ CAPACITYD := env PYTHONPATH=agent $(PYTHON) -m capacityd
 BIN := .venv/bin
 
 .PHONY: help run demo test check unit cluster deb package docs golden lint types imports spelling format bench clean docs-cluster \
-	pictures packages-run packages-test packages-deb packages-package packages-machine
+	corpus pictures packages-run packages-test packages-deb packages-package packages-machine
 
 help:
 	@echo "make run    the main job with this machine's hardware, onto a Node kept in a file"
@@ -56,7 +56,7 @@ spelling: .venv/ready
 	$(BIN)/codespell
 
 unit: .venv/ready
-	$(BIN)/pytest -q -n auto tests/unit
+	$(BIN)/pytest -q -n auto tests/unit tests/corpus
 
 # More workers than cores, each with a control plane of its own: most of these tests wait for others most of the time.
 cluster: .venv/ready
@@ -75,6 +75,7 @@ docs: .venv/ready
 	@mkdir -p build
 	PYTHONPATH=agent $(BIN)/python packaging/manual reference.md >build/reference.md && mv build/reference.md docs/reference.md
 	$(BIN)/python -m tests.unit.tour
+	$(BIN)/python -m tests.corpus.page
 
 pictures: .venv/ready
 	$(BIN)/python -m tests.unit.pictures
@@ -84,6 +85,10 @@ docs-cluster: .venv/ready
 
 golden: .venv/ready
 	$(BIN)/python -m tests.unit.terminals
+
+# All of the recorded machines anew, or some: make corpus MACHINES="nics disks". About a minute for each.
+corpus: .venv/ready packages-package
+	$(BIN)/python -m tests.corpus $(MACHINES)
 
 format: .venv/ready
 	$(BIN)/ruff check --quiet --fix

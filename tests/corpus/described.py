@@ -1,0 +1,154 @@
+"""The corpus as values: machines, what each is made of, its recording, and the truth about it.
+
+A machine is machines/NAME.toml: about, machine (QEMU's -machine), hardware (QEMU's arguments), early and inside (what
+is done in it before it is recorded), memory, kernel, release; [truth]: for every need of needs.toml the right answer;
+[devices]: detector -> every device that it must list, each with what it must say, as a configuration would match it
+("?" for what can't be known). All that is written by hand from how the machine is put together, never from what a
+detector said. The recording is machines/NAME.json.gz, made by python -m tests.corpus NAME.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from capacityd.config import load as configuration
+from capacityd.detectors import load as detector_of
+from capacityd.errors import HostError
+from capacityd.host.recorded import RecordedHost
+from capacityd.host.recorded import load as recording
+from capacityd.kinds import Text
+from capacityd.model import Absent, DeviceDetector, Quantity, Reading, Resource
+from capacityd.reading import read_resource, value_of
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+HERE = Path(__file__).parent
+MACHINES = HERE / "machines"
+UNKNOWN = "?"
+
+Values = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """What somebody wants to publish. toml: the body of the resource."""
+
+    name: str
+    about: str
+    toml: str
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """qemu: what record() of emulator.py takes. truth: need -> number, "absent" or "unknown"."""
+
+    name: str
+    about: str
+    qemu: Values
+    truth: Mapping[str, int | str]
+    devices: Mapping[str, Sequence[Values]]
+
+    @property
+    def recording(self) -> Path:
+        """The file of its recording."""
+        return MACHINES / f"{self.name}.json.gz"
+
+
+@cache
+def needs() -> tuple[Need, ...]:
+    """In the order of the file."""
+    found = tomllib.loads((HERE / "needs.toml").read_text())
+    return tuple(Need(name, need["about"], need["toml"]) for name, need in found.items())
+
+
+@cache
+def machines() -> dict[str, Machine]:
+    """By name."""
+    return {path.stem: _machine(path) for path in sorted(MACHINES.glob("*.toml"))}
+
+
+@cache
+def host(name: str) -> RecordedHost:
+    """The recorded machine of this name."""
+    return recording(str(machines()[name].recording))
+
+
+@cache
+def resources(folder: Path) -> dict[str, Resource]:
+    """The needs, all in one configuration. folder: where its file is written."""
+    path = folder / "needs.toml"
+    path.write_text("\n".join(f'[resources."example.com/{need.name}"]\n{need.toml}' for need in needs()))
+    return {resource.name.partition("/")[2]: resource for resource in configuration(str(path)).require().resources}
+
+
+def read(machine: str, resource: Resource) -> Reading:
+    """What the resource amounts to on a machine, with every reason."""
+    return read_resource(resource, host(machine), "corpus", explain=True)
+
+
+def outcome(reading: Reading) -> int | str:
+    """A reading as the truth is written."""
+    if isinstance(reading, Quantity):
+        return reading.value
+    return "absent" if isinstance(reading, Absent) else "unknown"
+
+
+def why(reading: Reading) -> str:
+    """Each device and the rule by which it counted or not."""
+    lines = [f"{outcome(reading)} {getattr(reading, 'reason', '')}"]
+    if isinstance(reading, Quantity):
+        lines += [f"+ {e.device}: {e.contributes} {e.note}" for e in reading.evidence]
+    return "\n".join([*lines, *(f"- {r.device}: {r.reason}" for r in reading.rejections)])
+
+
+def unlike(machine: str, detector: str, expected: Sequence[Values]) -> list[str]:
+    """What a detector lists otherwise than expected: devices that are missing, and those that are too many."""
+    known = detector_of(detector)
+    assert isinstance(known, DeviceDetector)
+    keys = {key for values in expected for key in values}
+    left = [
+        (device.name, {key: _said(machine, known, device, key) for key in keys}) for device in known.find(host(machine))
+    ]
+    missing = []
+    for values in expected:
+        fitting = next(
+            (found for found in left if all(_fits(known, k, v, found[1][k]) for k, v in values.items())), None
+        )
+        if fitting is None:
+            missing.append(f"there is no {dict(values)}")
+        else:
+            left.remove(fitting)
+    return missing + [f"there is {name}: {values}" for name, values in left]
+
+
+def _said(machine: str, detector: DeviceDetector, device: Any, key: str) -> Any:
+    try:
+        return value_of(host(machine), detector, device, key)
+    except HostError as e:
+        return e
+
+
+def _fits(detector: DeviceDetector, key: str, wanted: object, value: Any) -> bool:
+    if wanted == UNKNOWN or isinstance(value, HostError):
+        return wanted == UNKNOWN and isinstance(value, HostError)
+    kind = detector.keys[key].kind if key in detector.keys else Text()
+    return any(pattern.matches(value) for pattern in kind.parse(wanted)) or (wanted == "" and value is None)
+
+
+def _machine(path: Path) -> Machine:
+    found = tomllib.loads(path.read_text())
+    qemu = {key: value for key, value in found.items() if key not in ("about", "truth", "devices")}
+    return Machine(path.stem, found["about"], qemu, found.get("truth", {}), found.get("devices", {}))
+
+
+def cells() -> list[tuple[str, str]]:
+    """Every machine with every need."""
+    return [(machine, need.name) for machine in machines() for need in needs()]

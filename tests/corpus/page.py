@@ -1,0 +1,122 @@
+"""docs/corpus.md: the table of machines and readings, the machines, and where each fact about hardware is shown.
+
+python -m tests.corpus.page writes it anew (make docs).
+"""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from capacityd.model import Resource
+from tests.corpus.described import HERE, machines, needs, outcome, read, resources, tomllib, unlike
+
+ROOT = HERE.parents[1]
+PAGE = ROOT / "docs/corpus.md"
+
+_INTRODUCTION = """# The corpus
+
+Recordings of real kernels' hardware trees, made in virtual machines (tests/corpus/machines), with the right answers
+written by hand from how each machine is put together. Every detector runs on every one of them in `make check`; a
+reading that changes is a failing test that shows the device and the rule. `make corpus` records them anew: some minutes
+once for the trees, then about one for a machine.
+
+A `-` is absent: nothing is published. Whatever can't be known is `unknown`: what was published before stands.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """Something tricky. shown: "machine: need", "machine: detector" or a test's path; instead: why it can't be had."""
+
+    group: str
+    text: str
+    shown: tuple[str, ...]
+    instead: str
+
+    def problems(self) -> list[str]:
+        """What of it is not there."""
+        found = [] if self.shown or self.instead else ["it is neither shown nor explained"]
+        return found + [f"there is no {place}" for place in self.shown if not _is_there(place)]
+
+
+@cache
+def facts() -> tuple[Fact, ...]:
+    """In the order of the file."""
+    groups = tomllib.loads((HERE / "facts.toml").read_text())
+    return tuple(
+        Fact(group, fact["fact"], tuple(fact.get("shown", ())), fact.get("instead", ""))
+        for group, found in groups.items()
+        for fact in found
+    )
+
+
+def _is_there(place: str) -> bool:
+    machine, colon, what = place.partition(": ")
+    if colon:
+        known = machines().get(machine)
+        return known is not None and (what in known.truth or what in known.devices)
+    path, _, test = place.partition("::")
+    return (ROOT / path).exists() and re.search(rf"^def {test}\b", (ROOT / path).read_text(), re.M) is not None
+
+
+def table() -> str:
+    """Machines and readings in columns; what is wrong is marked."""
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(row, _widths(), strict=True)).rstrip() for row in _rows()
+    )
+
+
+def page() -> str:
+    """The whole page."""
+    rows = _rows()
+    lines = [_INTRODUCTION, *(f"| {' | '.join(row)} |" for row in (rows[0], ["---"] * len(rows[0]), *rows[1:]))]
+    lines += ["", "## The needs", ""]
+    lines += [f"- **{need.name}**: {need.about}. `{' '.join(need.toml.split())}`" for need in needs()]
+    lines += ["", "## The machines", ""]
+    lines += [
+        f"- [{name}](../tests/corpus/machines/{name}.toml): {machine.about}." for name, machine in machines().items()
+    ]
+    lines += ["", "## What is tricky, and where it is shown", ""]
+    for group in dict.fromkeys(fact.group for fact in facts()):
+        lines += [f"### {group}", ""]
+        lines += [f"- {fact.text}. {_where(fact)}" for fact in facts() if fact.group == group]
+        lines.append("")
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _where(fact: Fact) -> str:
+    shown = ", ".join(f"`{place}`" for place in fact.shown)
+    return " ".join(part for part in (f"Shown by {shown}." if shown else "", fact.instead) if part)
+
+
+@cache
+def _rows() -> list[list[str]]:
+    """A header, and a row for each need."""
+    with tempfile.TemporaryDirectory() as folder:
+        known = resources(Path(folder))
+    found = [[need.name, *(_cell(name, need.name, known) for name in machines())] for need in needs()]
+    return [["need", *machines()], *found, ["devices", *(_devices(name) for name in machines())]]
+
+
+def _cell(machine: str, need: str, known: dict[str, Resource]) -> str:
+    reading = outcome(read(machine, known[need]))
+    said = "-" if reading == "absent" else str(reading)
+    return said if reading == machines()[machine].truth.get(need) else f"{said} WRONG"
+
+
+def _devices(machine: str) -> str:
+    devices = machines()[machine].devices
+    wrong = any(unlike(machine, detector, expected) for detector, expected in devices.items())
+    return f"{sum(map(len, devices.values()))}{' WRONG' if wrong else ''}"
+
+
+def _widths() -> list[int]:
+    return [max(map(len, column)) for column in zip(*_rows(), strict=True)]
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page())

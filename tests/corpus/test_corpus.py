@@ -1,0 +1,107 @@
+"""Every detector on every recorded machine: the readings of everyday needs, and every device with what it says.
+
+A failure shows the device and the rule by which it counted or not.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from capacityd.detectors import load, names
+from capacityd.host.recorded import RecordedHost
+from capacityd.host.recording import Walk
+from capacityd.host.redaction import redact
+from capacityd.host.secrets import plain
+from capacityd.inventory import listing
+from capacityd.model import DeviceDetector
+from tests.corpus.described import cells, host, machines, needs, outcome, read, resources, unlike, why
+from tests.corpus.page import PAGE, Fact, facts, page
+
+DETECTORS = [name for name in names() if isinstance(load(name), DeviceDetector)]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("needs")
+
+
+@pytest.mark.parametrize(("machine", "need"), cells())
+def test_needs(machine: str, need: str, folder: Path) -> None:
+    reading = read(machine, resources(folder)[need])
+    assert outcome(reading) == machines()[machine].truth[need], why(reading)
+
+
+@pytest.mark.parametrize("detector", DETECTORS)
+@pytest.mark.parametrize("machine", machines())
+def test_devices(machine: str, detector: str) -> None:
+    wrong = unlike(machine, detector, machines()[machine].devices[detector])
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("machine", machines())
+def test_the_truth_is_told_of_everything(machine: str) -> None:
+    known = machines()[machine]
+    assert known.truth.keys() == {need.name for need in needs()}
+    assert known.devices.keys() == set(DETECTORS)
+    assert known.recording.exists(), "make corpus records it"
+
+
+def test_no_recording_is_left_over() -> None:
+    folder = next(iter(machines().values())).recording.parent
+    assert {path.name for path in folder.iterdir()} == {
+        f"{m}.{kind}" for m in machines() for kind in ("toml", "json.gz")
+    }
+
+
+@pytest.mark.parametrize("machine", machines())
+def test_a_real_machine_is_recorded_again_without_loss(machine: str) -> None:
+    """What the recorder makes of a kernel's whole tree it makes again of the recording."""
+    with_names = host(machine)
+    again = Walk(with_names).run()
+    replayed = RecordedHost(again)
+    assert Walk(replayed).run() == again
+    for name in DETECTORS:
+        detector = load(name)
+        assert isinstance(detector, DeviceDetector)
+        for before, after in zip(detector.find(with_names), detector.find(replayed), strict=True):
+            assert before == after
+
+
+@pytest.mark.parametrize("machine", machines())
+def test_redacted_it_reads_alike(machine: str) -> None:
+    """Serial numbers and addresses are others, all else is the same; those that QEMU was given are gone."""
+    before = Walk(host(machine)).run()
+    recording, _ = redact(before)
+    after = RecordedHost(json.loads(json.dumps(recording)))
+    text, was_text = plain(json.dumps(recording)), plain(json.dumps(before))
+    for secret in _given(machines()[machine].qemu["hardware"]):
+        if plain(secret) in was_text:  # some hardware keeps it to itself
+            assert plain(secret) not in text, secret
+    for name in DETECTORS:
+        detector = load(name)
+        assert isinstance(detector, DeviceDetector)
+        kept = [key for key in detector.keys if key not in ("serial", "wwn", "name")]
+        was, found = ([_values(entry.values, kept) for entry in listing(h, detector)] for h in (host(machine), after))
+        assert sorted(map(repr, was)) == sorted(map(repr, found))
+
+
+def _values(values: dict[str, object], kept: list[str]) -> dict[str, object]:
+    return {key: value for key, value in values.items() if key in kept}
+
+
+def _given(hardware: str) -> list[str]:
+    """The serial numbers (long enough to be told from other text), WWNs and MAC addresses of QEMU's arguments."""
+    found = [part.split("=", 1) for line in hardware.split() for part in line.split(",") if "=" in part]
+    return [value for name, value in found if name in ("mac", "wwn") or (name == "serial" and len(value) > 5)]
+
+
+def test_the_page_tells_what_is_tested() -> None:
+    assert PAGE.read_text() == page(), "make docs writes it anew"
+
+
+@pytest.mark.parametrize("fact", facts(), ids=lambda fact: fact.text[:50])
+def test_facts_are_shown_by_what_there_is(fact: Fact) -> None:
+    assert fact.problems() == []

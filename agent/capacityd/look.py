@@ -249,10 +249,11 @@ def _remember(
     written, undone = spent(plan, outcome.applied, here.uptime, memory.written, memory.undone)
     seen = {name: digest(reading) for name, reading in readings.items() if name not in pending}
     node = {change.name: change.new for change in plan.changes}
+    silent = tells and outcome.state.condition is None  # its first word comes when all is read
     for name in pending:  # if the Node is as the last reading said, there may be nothing to do for this one either
         before = (memory.seen or {}).get(name)
         told = not tells or name in unknown_before(outcome.state)
-        if before is not None and _is_so(before, plan.published.get(name), node.get(name), told):
+        if before is not None and not silent and _is_so(before, plan.published.get(name), node.get(name), told):
             seen[name] = before
     for name in plan.held:  # the Node is not yet as the reading says, so the reading is not done with
         published = plan.published.get(name)

@@ -383,6 +383,20 @@ def test_what_others_wrote_is_put_back_for_a_slow_detector_too(service: Service,
     assert service.capacity == {A: "4"}
 
 
+def test_before_all_is_read_the_condition_has_no_first_word(service: Service) -> None:
+    """On a slow machine nothing may be read so soon: that "all configured resources are published" would be untrue."""
+    service.node.document = node()
+    service.pending = (A, B)
+    service.look(1020.0, {"recheck"}, a=UNKNOWN, b=UNKNOWN)
+    service.pending = (B,)
+    service.look(1022.0, {"recheck"}, a=FOUR, b=UNKNOWN)
+    assert service.capacity == {A: "4"}
+    assert "CapacityPublished" not in str(service.node.document["status"])
+    service.pending = ()
+    service.look(1025.0, {"due"}, a=FOUR, b=ABSENT)
+    assert "all configured resources are published" in str(service.node.document["status"])
+
+
 def test_a_kubelet_that_began_anew_is_watched_until_its_heartbeat_is_newer(service: Service) -> None:
     service.beat(1000)
     service.kubelet_began = EPOCH + 1010.7

@@ -11,10 +11,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
+from capacityd.evidence import Evidence as Evidence
 from capacityd.kinds import Value as Value
 
 if TYPE_CHECKING:
-    from capacityd.explain import Compared, Explanation
+    from capacityd.explanation import Explanation, Rejection
     from capacityd.host import Host, System
     from capacityd.kinds import Kind, Test, Unit
     from capacityd.settings import Setting
@@ -123,24 +124,6 @@ class Resource:
     fallback: int | None = None  # in base units of the measure
     adopt: bool = False
     source: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Evidence:
-    """A device that counted. contributes: how much, in the resource's unit, before reduce and reserve."""
-
-    device: str
-    contributes: int | float
-    note: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Rejection:
-    """A device that did not count, and the rule by which. differs: what it says, beside what was asked for."""
-
-    device: str
-    reason: str
-    differs: tuple[Compared, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

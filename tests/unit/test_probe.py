@@ -15,6 +15,7 @@ import pytest
 
 from capacityd import probe as probing
 from capacityd.errors import HostError
+from capacityd.explanation import Rejection
 from capacityd.host import Host
 from capacityd.host.live import LiveHost
 from capacityd.model import (
@@ -23,7 +24,6 @@ from capacityd.model import (
     Evidence,
     Quantity,
     Reading,
-    Rejection,
     Resource,
     Table,
     Unknown,

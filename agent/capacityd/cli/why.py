@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from capacityd.cli.terminal import Screen
-from capacityd.explain import Nearest
-from capacityd.model import Absent, Evidence, Quantity, Reading, Rejection, Resource, Unknown
+from capacityd.explanation import Nearest, Rejection
+from capacityd.model import Absent, Evidence, Quantity, Reading, Resource, Unknown
 
 _MANY = 10  # devices of a resource; more of them are told together by what they have in common
 _NAMED = 3  # of those told together

@@ -17,17 +17,21 @@ from capacityd.child import Child
 from capacityd.orphans import adopt_orphans
 from capacityd.schedule import BOOTING, RECHECK, Schedule
 from capacityd.wake import FileEvents, LinkEvents, Signals, UdevEvents
+from capacityd.wake_kernel import AddressEvents, MountEvents
 
 TYPE_CHECKING = False  # typing itself would stay in memory
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
+    from typing import Any, TypeAlias
+
+    Source: TypeAlias = UdevEvents | LinkEvents | AddressEvents | MountEvents | FileEvents
 
 _MARGIN = 180.0  # seconds that a child may take, beside what the configuration allows its programs
 _TICK = 60.0  # at most so long between two looks at the clocks and two signs of life to systemd
 _CHECK_PAUSE = 5.0  # seconds before a check that failed without a word is tried again
 _SUSPENDED = 5.0  # seconds by which the clock that counts suspend must have gained
 _UDEV = "/run/udev/control"
+_KERNEL: dict[str, Callable[[], Source]] = {"links": LinkEvents, "addresses": AddressEvents, "mounts": MountEvents}
 _LOCK_PAUSE = 0.02  # seconds between attempts to take the lock, which a command by hand holds while it looks at it
 
 
@@ -38,7 +42,7 @@ class Service:
         self._command = command
         self._folder = folder
         self._signals = Signals()
-        self._sources: list[UdevEvents | LinkEvents | FileEvents] = []
+        self._sources: list[Source] = []
         self._watched: dict[str, Any] = {}
         self._deaf: list[str] = []
         self._child: Child | None = None
@@ -168,7 +172,7 @@ class Service:
         for source in self._sources:
             source.close()
         self._sources, self._deaf = [], []
-        openers: list[Callable[[], UdevEvents | LinkEvents | FileEvents]] = []
+        openers: list[Callable[[], Source]] = []
         files = dict(self._watched.get("files", {}))
         if self._watched.get("subsystems"):
             openers.append(lambda: UdevEvents(self._watched["subsystems"]))
@@ -176,8 +180,7 @@ class Service:
                 # libudev decides when it begins to listen whether there is anything to hear.
                 self._deaf.append("udev does not run, so no device event is heard")
                 files[_UDEV] = "udev"
-        if self._watched.get("links"):
-            openers.append(LinkEvents)
+        openers += [_KERNEL[what] for what in self._watched.get("kernel", ()) if what in _KERNEL]
         openers.append(lambda: FileEvents(files))
         for opener in openers:
             try:

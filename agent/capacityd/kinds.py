@@ -73,7 +73,22 @@ class Is:
         return value is self.wanted
 
 
-Pattern: TypeAlias = "Glob | Bounds | Is"
+@dataclass(frozen=True, slots=True)
+class Within:
+    """Matches IP addresses of so many bits from the first to the last."""
+
+    bits: int
+    first: int
+    last: int
+
+    def matches(self, value: Value) -> bool:
+        if not isinstance(value, str):
+            return False
+        bits, first, _ = network(value)
+        return bits == self.bits and self.first <= first <= self.last
+
+
+Pattern: TypeAlias = "Glob | Bounds | Is | Within"
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,11 +107,17 @@ class Test:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """Text, matched exactly or as a glob. fold: without regard to case."""
+    """Text, matched exactly or as a glob. fold: without regard to case. whole: a name to the letter, no glob."""
 
     fold: bool = False
+    whole: bool = False
 
     def parse(self, raw: object) -> tuple[Pattern, ...]:
+        for written in _strings(raw, "text") if self.whole else ():
+            if not written or not _GLOB.isdisjoint(written) or "/" in written:
+                raise ValueError(
+                    f'"{written}" must be a whole name, to the letter: it has no "/", and *, ? and [ do not work'
+                )
         return tuple(Glob(s.lower() if self.fold else s, self.fold) for s in _strings(raw, "text"))
 
 
@@ -186,7 +207,29 @@ class Amount:
         return amount(raw.strip(), self.dimension)
 
 
-Kind: TypeAlias = "Text | Choice | HexId | Flag | Amount"
+@dataclass(frozen=True, slots=True)
+class Network:
+    """An IP address, or a network in CIDR notation for all that are in it."""
+
+    def parse(self, raw: object) -> tuple[Pattern, ...]:
+        return tuple(Within(*network(s)) for s in _strings(raw, 'an address or a network such as "192.0.2.0/24"'))
+
+
+Kind: TypeAlias = "Text | Choice | HexId | Flag | Amount | Network"
+
+
+def network(text: str) -> tuple[int, int, int]:
+    """The bits of an address, the first and the last one of a network or single address. Raises ValueError."""
+    import ipaddress  # 10 ms that only these need
+
+    try:
+        found = ipaddress.ip_network(text, strict=False)
+    except ValueError:
+        raise ValueError(f'"{text}" is no IP address or network; write it like "192.0.2.7" or "192.0.2.0/24"') from None
+    first = int(found.network_address)
+    if "/" in text and int(ipaddress.ip_interface(text)) != first:
+        raise ValueError(f'"{text}" is an address inside of a network; did you mean "{found}"?')
+    return found.max_prefixlen, first, int(found.broadcast_address)
 
 
 def amount(text: str, dimension: str) -> int:

@@ -7,11 +7,12 @@ measures are whole numbers in base units (bytes, bit/s, or plain numbers).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 from capacityd.evidence import Evidence as Evidence
+from capacityd.kinds import Glob
 from capacityd.kinds import Value as Value
 
 if TYPE_CHECKING:
@@ -26,12 +27,14 @@ class Device:
     """One thing that a detector can count. path: where it is on the machine; name: what people call it.
 
     system: which devices of the same look the machine itself stands on; worked out once for all of them, and only when
-    somebody asks, because it reads every mount or route. None: the detector has no such notion.
+    somebody asks, because it reads every mount or route. None: the detector has no such notion. said: what the finder
+    has read of it on the way.
     """
 
     path: str
     name: str
     system: Callable[[], System] | None = field(default=None, compare=False, repr=False)
+    said: Mapping[str, Value] = field(default_factory=dict, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,18 +47,27 @@ class Key:
 
 
 @dataclass(frozen=True, slots=True)
+class Scope:
+    """A key that every table must have, with whole names: where a detector of anything looks, and whose events of
+    udev's it wants to hear. find: the candidates below these names."""
+
+    key: str
+    find: Callable[[Host, Collection[str]], Iterable[Device]]
+
+
+@dataclass(frozen=True, slots=True)
 class DeviceDetector:
     """A detector that enumerates devices, of which a configuration picks some by their keys.
 
     find yields every candidate. keys: name -> what it holds and how it is read; one of kind Amount is a measure too.
     defaults: tests (as in TOML) that hold unless the table names that key. identity: the keys that tell one device from
     others: taken in this order, missing ones left out, until only this device matches; alike: those that all devices
-    of its kind share. subsystems: udev's, whose events call for a
-    new look; links: whether rtnetlink's link changes do too.
+    of its kind share. subsystems: udev's, whose events call for a new look; links, addresses, mounts: whether changes
+    of those do too. scope: None: it always looks at all that it knows.
 
     For people who look at devices: modalias: what the hardware database knows a device by (hwdb(7)); words: the keys in
     which a device names itself; suggest: tests (as in TOML) that a device must pass to be put into a starter
-    configuration, beside the defaults.
+    configuration, beside the defaults; listed: whether its devices are listed without being asked for.
     """
 
     name: str
@@ -67,9 +79,13 @@ class DeviceDetector:
     defaults: Mapping[str, object] = field(default_factory=dict)
     subsystems: tuple[str, ...] = ()
     links: bool = False
+    addresses: bool = False
+    mounts: bool = False
+    scope: Scope | None = None
     modalias: Callable[[Host, Device], str | None] | None = None
     words: tuple[str, ...] = ()
     suggest: Mapping[str, object] = field(default_factory=dict)
+    listed: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +140,11 @@ class Resource:
     fallback: int | None = None  # in base units of the measure
     adopt: bool = False
     source: str = ""
+
+    def named(self, key: str) -> tuple[str, ...]:
+        """The texts that its tables ask for under a key."""
+        asked = (test for table in self.tables for test in table.tests if test.key == key)
+        return tuple(sorted({p.pattern for test in asked for p in test.patterns if isinstance(p, Glob)}))
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,6 +54,11 @@ def whole_quantity(text: str) -> int | None:
     return numerator // denominator if numerator % denominator == 0 else None
 
 
+def number_in(text: str) -> int | None:
+    """The whole number that a text is in plain digits, however large, None if it is none."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= 20 else None
+
+
 def plain(text: str | None) -> str:
     """A stored quantity as one reads it best: "10k" as 10000, what is no whole number as it is, None as none."""
     number = None if text is None else whole_quantity(text)

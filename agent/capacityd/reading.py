@@ -5,7 +5,7 @@ Quantity = floor(reduce(measure x slots) - reserve), at least 0, in exact whole-
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from capacityd.detectors import load
 from capacityd.errors import HostError
@@ -24,7 +24,7 @@ from capacityd.model import (
     Value,
     ValueDetector,
 )
-from capacityd.quantity import LARGEST, storable
+from capacityd.quantity import LARGEST, number_in, storable
 
 _LOOKS = 3  # at most, when devices go away while they are looked at
 
@@ -71,13 +71,19 @@ def _concern(resource: Resource, host: Host, node_name: str, explain: bool) -> R
     return unconcerned(resource, read, verdict, reading)
 
 
+def candidates(resource: Resource, detector: DeviceDetector, host: Host) -> Iterable[Device]:
+    """All devices that may count. Raises HostError."""
+    scope = detector.scope
+    return detector.find(host) if scope is None else scope.find(host, resource.named(scope.key))
+
+
 def value_of(host: Host, detector: DeviceDetector, device: Device, key: str) -> Value:
     """What a device says under a key, attributes.NAME and properties.NAME included. Raises HostError."""
     group, _, name = key.partition(".")
-    if group == "attributes" and name:
-        return host.text(f"{device.path}/{name}")
-    if group == "properties" and name:
-        return host.properties(device.path).get(name)
+    if group in ("attributes", "properties") and name:
+        if not device.path.startswith("/sys/"):
+            return None  # nothing that udev knows, such as a file system in memory
+        return host.text(f"{device.path}/{name}") if group == "attributes" else host.properties(device.path).get(name)
     return detector.keys[key].read(host, device)
 
 
@@ -119,7 +125,7 @@ def _read_devices_once(resource: Resource, detector: DeviceDetector, host: Host,
     looked: list[tuple[Device, Callable[[str], Value], Verdict]] = []
     doubts: list[str] = []
     seen = 0
-    for device in detector.find(host):
+    for device in candidates(resource, detector, host):
         seen += 1
         read = _reader(host, detector, device)
         verdict = judge(resource.tables, resource.excepts, read)
@@ -131,7 +137,8 @@ def _read_devices_once(resource: Resource, detector: DeviceDetector, host: Host,
             doubts.append(f"{device.name}: {verdict.reason}")
         if explain:
             looked.append((device, read, verdict))
-    reading = _devices_reading(resource, seen, doubts, counted)
+    scope = resource.named(detector.scope.key) if detector.scope else ()
+    reading = _devices_reading(resource, " ".join((detector.name, *scope)), seen, doubts, counted)
     if not explain:
         return reading
     from capacityd.explain import explained
@@ -140,13 +147,13 @@ def _read_devices_once(resource: Resource, detector: DeviceDetector, host: Host,
 
 
 def _devices_reading(
-    resource: Resource, seen: int, doubts: Sequence[str], counted: Sequence[tuple[Evidence, int]]
+    resource: Resource, name: str, seen: int, doubts: Sequence[str], counted: Sequence[tuple[Evidence, int]]
 ) -> Reading:
+    """name: of what was looked for."""
     if doubts:
         return Unknown(doubts[0] + (f" (and {len(doubts) - 1} more)" if len(doubts) > 1 else ""))
     if counted:
         return _quantity(resource, counted)
-    name = resource.detector
     return Absent(f"none of {seen} {name} devices matches" if seen else f"the machine has no {name} device")
 
 
@@ -173,6 +180,9 @@ def _measure(
         try:
             measured = read(resource.measure)
             reason = f"has no {resource.measure}"
+            if isinstance(measured, str):  # an attribute or a property
+                reason = f'{resource.measure} is "{measured[:60]}", not a whole number' if measured else reason
+                measured = number_in(measured)
         except HostError as e:
             measured, reason = None, str(e)
         if not isinstance(measured, int):

@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from capacityd.kinds import said
+from capacityd.kinds import network, said
 
 _DURATION = re.compile(r"([0-9]{1,12})\s*(ms|s|min|m|h|d)")
 _SECONDS = {"ms": 0.001, "s": 1, "min": 60, "m": 60, "h": 3600, "d": 86400}
@@ -78,7 +78,53 @@ class Whole:
         return raw
 
 
-SettingKind: TypeAlias = "FilePath | Duration | Command | Whole"
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Addresses from the first to the last, as numbers of so many bits. text: as it was written."""
+
+    text: str
+    bits: int
+    first: int
+    last: int
+
+    def usable(self) -> Span:
+        """Of a network, those that a machine may have: not its own (of IPv6 that of its routers) nor the broadcast.
+
+        A network of two addresses or of one has neither (RFC 3021, RFC 6164).
+        """
+        if self.last - self.first < 2:
+            return self
+        return Span(self.text, self.bits, self.first + 1, self.last - (self.bits == 32))
+
+
+@dataclass(frozen=True, slots=True)
+class Spans:
+    """IP addresses: networks in CIDR notation and, unless only networks are wanted, single ones and ranges."""
+
+    networks: bool = False
+
+    def parse(self, raw: object) -> tuple[Span, ...]:
+        items = raw if isinstance(raw, list) else [raw]
+        if not items:
+            raise ValueError("is an empty list")
+        return tuple(self._span(item) for item in items)
+
+    def _span(self, raw: object) -> Span:
+        example = "192.0.2.0/24" if self.networks else "192.0.2.1-192.0.2.9"
+        if not isinstance(raw, str):
+            raise ValueError(f'must be text such as "{example}", or a list of them, not {said(raw)}')
+        if self.networks and "/" not in raw:
+            raise ValueError(f'"{raw}" is no network; write it like "{example}"')
+        first, dash, last = raw.partition("-")
+        begin, end = network(first.strip()), network(last.strip()) if dash else None
+        if end is None:
+            return Span(raw, *begin)
+        if begin[0] != end[0] or begin[1] > end[1] or "/" in raw:
+            raise ValueError(f'"{raw}" is no range; write it like "192.0.2.1-192.0.2.9", the lower address first')
+        return Span(raw, begin[0], begin[1], end[2])
+
+
+SettingKind: TypeAlias = "FilePath | Duration | Command | Whole | Spans"
 
 
 @dataclass(frozen=True, slots=True)

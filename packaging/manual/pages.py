@@ -28,9 +28,9 @@ from capacityd.config.keys import (
 )
 from capacityd.config.toml import toml_value
 from capacityd.detectors import load, names
-from capacityd.kinds import UNITS, Amount, Choice, Flag, HexId, Text
+from capacityd.kinds import UNITS, Amount, Choice, Flag, HexId, Network, Text
 from capacityd.model import Detector, DeviceDetector
-from capacityd.settings import Command, Duration, FilePath, Whole
+from capacityd.settings import Command, Duration, FilePath, Spans, Whole
 
 ROOT = Path(__file__).resolve().parents[2]
 _EITHER = {
@@ -166,7 +166,8 @@ def _detectors(level: int) -> Iterator[Part]:
     yield (
         "Devices can also be matched by `attributes` (files below the device in /sys) and `properties` (of udev), both "
         'tables of text by name: `attributes = { numa_node = "0" }`. Every key whose value is a size, a speed or a '
-        "number can be the `measure`; without one devices are counted."
+        "number can be the `measure`, and so can an attribute or a property that holds a whole number: "
+        '`measure = "attributes.NAME"`. Without one devices are counted.'
     )
     for name in names():
         detector = load(name)
@@ -179,7 +180,8 @@ def _keys(detector: Detector) -> Iterator[tuple[str, str, str, str]]:
     if isinstance(detector, DeviceDetector):
         for key, k in detector.keys.items():
             default = detector.defaults.get(key)
-            yield key, _type(k), "" if default is None else toml_value(default), k.about
+            needed = "; needed" if detector.scope and detector.scope.key == key else ""
+            yield key, _type(k), "" if default is None else toml_value(default), k.about + needed
     else:
         for key, s in detector.settings.items():
             default = f'"{s.default:g}s"' if isinstance(s.default, float) else toml_value(s.default)
@@ -204,6 +206,7 @@ def _type(of: object) -> str:
         case Command():
             return "path, or list of path and arguments"
     known = {Text: "text", Arch: "text", Flag: "true or false", YesNo: "true or false", Paths: "path", FilePath: "path"}
+    known |= {Network: "address or network", Spans: "addresses"}
     return (known | {Duration: "time", NodeName: "name"})[type(kind)]
 
 

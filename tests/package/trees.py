@@ -25,7 +25,6 @@ NODE = (
         "python3-jsonpatch",
         "python3-kubernetes",
         "python3-prometheus-client",
-        "python3-psutil",
         "python3-pyudev",
         "python3-rich",
         "python3-systemd",

@@ -10,6 +10,8 @@ import traceback
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+import capacityd
+
 Result = TypeVar("Result")
 
 
@@ -52,7 +54,7 @@ def can_be_alone() -> bool:
 def run_alone(mounting: str, program: str, *arguments: str) -> str:
     """What a Python program prints after the shell commands have prepared its namespaces."""
     script = f'set -e; {mounting}; exec "$PYTHON" -c "$PROGRAM" "$@"'
-    agent = os.path.dirname(os.path.dirname(sys.modules["capacityd"].__file__ or ""))
+    agent = os.path.dirname(os.path.dirname(capacityd.__file__ or ""))
     here = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     environment = {
         **os.environ,

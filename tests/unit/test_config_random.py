@@ -16,7 +16,7 @@ from capacityd.config.keys import RESOURCE, TABLES, WHEN
 from capacityd.config.toml import parse_toml, toml_key, toml_value
 from capacityd.detectors import load as load_detector
 from capacityd.detectors import names
-from capacityd.kinds import UNITS, Amount, Choice, Flag, HexId, Kind, Text
+from capacityd.kinds import UNITS, Amount, Choice, Flag, HexId, Kind, Network, Text
 from capacityd.model import Config, DeviceDetector
 from capacityd.quantity import name_problem
 
@@ -62,8 +62,10 @@ def values(kind: Kind) -> st.SearchStrategy[Any]:
         )
     if isinstance(kind, Amount):
         return one_or_more(amounts(kind.dimension, ("", "=", ">", ">=", "<", "<=")))
+    if isinstance(kind, Network):
+        return one_or_more(st.ip_addresses().map(str) | st.sampled_from(["192.0.2.0/24", "2001:db8::/32"]))
     assert isinstance(kind, Text)
-    return one_or_more(TEXT)
+    return one_or_more(st.sampled_from(["tty", "sound"]) if kind.whole else TEXT)
 
 
 GROUP = st.dictionaries(st.sampled_from(["a", "b-c", "d/e f", "enabled"]), one_or_more(TEXT), max_size=2)
@@ -86,7 +88,9 @@ COMMON = {"when": WHENS, "reserve": RESERVES, "reduce": st.sampled_from(["sum", 
 def device_resources(draw: st.DrawFn, detector: DeviceDetector) -> dict[str, Any]:
     keys = {key: values(k.kind) for key, k in detector.keys.items()}
     keys |= {"attributes": GROUP, "properties": PROPERTIES}
-    made: dict[str, Any] = {detector.name: draw(one_or_more(some_of(keys)))}
+    needed = {detector.scope.key: keys[detector.scope.key]} if detector.scope else {}
+    tables = st.fixed_dictionaries(needed, optional={k: v for k, v in keys.items() if k not in needed})
+    made: dict[str, Any] = {detector.name: draw(one_or_more(tables))}
     made |= draw(some_of(COMMON | {"slots": st.integers(1, 10**9), "enabled": st.just(True)}))
     if draw(BOOLEANS):
         made["except"] = draw(one_or_more(some_of({k: v for k, v in keys.items() if k in detector.keys}, least=1)))

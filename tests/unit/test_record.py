@@ -82,11 +82,13 @@ from capacityd.reading import value_of
 
 def readings(host):
     found = {}
-    for name in ("usb", "pci", "nic", "disk"):
+    for name in ("usb", "pci", "nic", "disk", "filesystem", "address"):
         detector = load(name)
         for device in detector.find(host):
             more = ("attributes.uevent", "attributes.dev", "properties.ID_TEST", "properties.DEVNAME")
             for key in (*detector.keys, *more):
+                if key == "size" and device.said.get("kind", "local") != "local":
+                    continue  # nobody is asked for those
                 try:
                     value = value_of(host, detector, device, key)
                 except HostError as e:

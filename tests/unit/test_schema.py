@@ -50,6 +50,10 @@ ONLY_THE_PARSER: dict[str, tuple[str, str]] = {
     "that 2.0 is no whole number": (r"must be a whole number.*, not the number -?[0-9.e+]+$", "usb = {}\nslots = 2.0"),
     "that a date is no text": (r"not the value \d{4}-\d\d-\d\d$", "usb = { serial = 2020-01-01 }"),
     "what can't be printed": (r"character that can't be printed", "usb = { serial = '\u200b' }"),
+    "what an address is": (
+        r"is no IP address or network|is an address inside of a network|is no range|is no network",
+        "pool = { cidr = '192.0.2.0/33' }",
+    ),
     "the same in a name": (r"\\[uUx][0-9A-Fa-f]+.*is no (file|name)", "usb = { attributes = { '\u200b' = 'a' } }"),
 }
 """What the schema takes although the parser does not: what the parser says of it, and an example."""

@@ -27,7 +27,8 @@ TOTAL = re.compile(r'^# (measure = ".*?")  # (\d+) ?(.*), instead of their numbe
 
 
 def suggested(host: Host) -> str:
-    return starter(host, [d for name in names() if isinstance(d := load_detector(name), DeviceDetector)])
+    known = [d for name in names() if isinstance(d := load_detector(name), DeviceDetector)]
+    return starter(host, [d for d in known if d.listed])
 
 
 def amounts(folder: Path, text: str, host: Host) -> dict[str, int]:

@@ -28,7 +28,8 @@ def devices(options: argparse.Namespace) -> int:
     if options.toml and options.json:
         raise UsageError("--toml is TOML already: leave out --json")
     asked = [options.detector] if options.detector else names()
-    detectors = [d for name in asked if isinstance(d := load(name), DeviceDetector)]
+    all_of_them = [d for name in asked if isinstance(d := load(name), DeviceDetector)]
+    detectors = [d for d in all_of_them if d.listed or options.detector]
     if not detectors:
         raise UsageError(f'the detector "{options.detector}" reads a number; it has no devices to list')
     host = host_of(options)

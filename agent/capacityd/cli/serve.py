@@ -78,7 +78,7 @@ def _watches(config: Config, options: argparse.Namespace) -> dict[str, Any]:
     from capacityd.node.credentials import PLACES
 
     subsystems: set[str] = set()
-    links = False
+    kernel: set[str] = set()
     chosen = options.kubeconfig or config.settings.kubeconfig
     files = dict.fromkeys([chosen] if chosen else PLACES, "credentials") | dict.fromkeys(
         [SOCKET, CHECKPOINT], "kubelet"
@@ -87,12 +87,14 @@ def _watches(config: Config, options: argparse.Namespace) -> dict[str, Any]:
         detector = load_detector(resource.detector)
         if isinstance(detector, DeviceDetector):
             subsystems |= set(detector.subsystems)
-            links = links or detector.links
+            subsystems |= set(resource.named(detector.scope.key) if detector.scope else ())
+            kernel |= {what for what in ("links", "addresses", "mounts") if getattr(detector, what)}
         elif detector.watched:
             files |= {str(table.settings[detector.watched]): "file" for table in resource.tables}
     recheck = config.settings.recheck
     allowed = sum(allowed_seconds(resource) for resource in config.resources)
-    return {"subsystems": sorted(subsystems), "links": links, "files": files, "allowed": allowed, "recheck": recheck}
+    heard = {"subsystems": sorted(subsystems), "kernel": sorted(kernel), "files": files}
+    return heard | {"allowed": allowed, "recheck": recheck}
 
 
 def _look(options: argparse.Namespace, reasons: frozenset[str]) -> int:

@@ -7,7 +7,7 @@ from typing import Any
 
 from capacityd.config.keys import RESOURCE, Entry
 from capacityd.config.problems import Place, did_you_mean
-from capacityd.config.tables import device_tables, setting_tables, when_tests
+from capacityd.config.tables import device_tables, group_problem, setting_tables, when_tests
 from capacityd.detectors import load, names
 from capacityd.kinds import UNITS, Amount, Unit, said
 from capacityd.model import Detector, DeviceDetector, Resource, ValueDetector
@@ -81,22 +81,34 @@ def _with_detector(raw: Mapping[str, object], detector: Detector, place: Place) 
     made: dict[str, object] = {}
     if "except" in raw:
         made["excepts"] = device_tables(raw["except"], detector, "except", place)
-    measures = {key: k.kind for key, k in detector.keys.items() if isinstance(k.kind, Amount)}
     measure = raw.get("measure", "count")
     if measure == "count":
         _check_count(raw, place)
-    elif not isinstance(measure, str):
+    elif kind := _measured(measure, detector, place):
+        made["measure"] = measure
+        made["unit"] = _unit(raw, str(measure), kind, place)
+        if "fallback" in raw:
+            made["fallback"] = place.take("fallback", kind.amount, raw["fallback"])
+    return made
+
+
+def _measured(measure: object, detector: DeviceDetector, place: Place) -> Amount | None:
+    """What a measure holds, which is one of the detector's keys, or the name of an attribute or a property."""
+    measures = {key: k.kind for key, k in detector.keys.items() if isinstance(k.kind, Amount)}
+    if not isinstance(measure, str):
         place.wrong("measure", f"must be text in quotes, not {said(measure)}")
-    elif measure not in measures:
+    elif measure in measures:
+        return measures[measure]
+    elif (wrong := group_problem(measure)) is None:
         known = ["count", *measures]
         what = f'"{measure}" is nothing that {detector.name} measures'
+        known += ["attributes.NAME", "properties.NAME"] if detector.scope else []
         place.wrong("measure", f"{what}; it has {', '.join(known)}{did_you_mean(measure, known)}")
+    elif wrong:
+        place.wrong("measure", f'"{measure}" {wrong}')
     else:
-        made["measure"] = measure
-        made["unit"] = _unit(raw, measure, measures[measure], place)
-        if "fallback" in raw:
-            made["fallback"] = place.take("fallback", measures[measure].amount, raw["fallback"])
-    return made
+        return Amount("number")
+    return None
 
 
 def _check_count(raw: Mapping[str, object], place: Place) -> None:

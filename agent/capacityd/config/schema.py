@@ -28,10 +28,10 @@ from capacityd.config.keys import (
 from capacityd.config.resource import OF_DEVICES
 from capacityd.config.tables import GROUPS, NOT_READ, PROPERTY
 from capacityd.detectors import load, names
-from capacityd.kinds import UNITS, Amount, Choice, Flag, HexId, Kind, Text
+from capacityd.kinds import UNITS, Amount, Choice, Flag, HexId, Kind, Network, Text
 from capacityd.model import Detector, DeviceDetector
 from capacityd.quantity import LARGEST
-from capacityd.settings import Command, Duration, FilePath, Whole
+from capacityd.settings import Command, Duration, FilePath, Spans, Whole
 
 Schema: TypeAlias = dict[str, Any]
 
@@ -40,6 +40,7 @@ _NAME: Schema = {  # as quantity.name_problem has it
     "pattern": rf"^{_LABEL}(\.{_LABEL})*/[A-Za-z0-9]([-A-Za-z0-9_.]{{0,61}}[A-Za-z0-9])?$",
     "not": {"pattern": r"kubernetes\.io/|^requests\.|^[^/]{245}"},
 }
+_NO_ATTRIBUTES = tuple(key for key in RESOURCE if key != "enabled")
 _NUMBER = r"[0-9]{1,20}(\.[0-9]{1,20})?"
 
 
@@ -59,7 +60,7 @@ def schema() -> Schema:
 
 def kind_schema(kind: Kind | PlainKind | Arch | Paths) -> Schema:
     """What a value of this kind may be."""
-    if isinstance(kind, Text | Choice | HexId | Flag | Amount | Arch | Paths):
+    if isinstance(kind, Text | Choice | HexId | Flag | Amount | Network | Spans | Arch | Paths):
         return _matched(kind)
     match kind:
         case YesNo():
@@ -82,15 +83,19 @@ def kind_schema(kind: Kind | PlainKind | Arch | Paths) -> Schema:
             return {"type": "integer", "minimum": least} | ({"maximum": most} if most < LARGEST else {})
 
 
-def _matched(kind: Kind | Arch | Paths) -> Schema:
-    """Of what devices or machines are matched by."""
+def _matched(kind: Kind | Spans | Arch | Paths) -> Schema:
+    """Of what devices or machines are matched by, and the like: one or several."""
     match kind:
         case Flag():
             return {"type": "boolean"}
         case Choice(words):
             return {"anyOf": [{"enum": [*words]}, {"type": "array", "items": {"enum": [*words]}, "minItems": 1}]}
-        case Text():
+        case Text(_, whole):
+            return _texts({"pattern": r"^[^*?\[/]+$"} if whole else {})
+        case Network():
             return _texts({})
+        case Spans(networks):
+            return _texts({"pattern": "/"} if networks else {})
         case HexId(digits, prefix):
             return _texts({"pattern": rf"^(0[xX])?([0-9a-fA-F]{{{'0,' if prefix else ''}{digits}}})?$|[*?\[]"})
         case Amount(dimension):
@@ -111,7 +116,7 @@ def _resource() -> Schema:
     some: dict[str, Schema] = {
         "except": {"properties": among | _groups(), "items": {"properties": among | _groups()}},
         "when": _closed({key: _fact(fact) for key, fact in WHEN.items()}) | {"minProperties": 1},
-        "measure": {"enum": list(dict.fromkeys(m for d in devices for m in ["count", *_measures(d)]))},
+        "measure": _measure(dict.fromkeys(m for d in devices for m in ["count", *_measures(d)])),
         "unit": {"enum": [unit for units in UNITS.values() for unit in units]},
         "fallback": {"type": ["string", "integer"]},
     }
@@ -133,6 +138,8 @@ def _table(detector: Detector, key: str) -> Schema:
         found = _closed(
             {name: _about(k.about, k.kind, defaults.get(name)) for name, k in detector.keys.items()} | _groups()
         )
+        if detector.scope and key != "except":
+            found |= {"required": [detector.scope.key]}
         nothing = _closed({group: {"maxProperties": 0} for group in GROUPS})
         return found if key != "except" else found | {"not": nothing}
     return _closed({name: _about(s.about, s.kind, _written(s.default)) for name, s in detector.settings.items()}) | {
@@ -150,25 +157,33 @@ def _with(detector: Detector) -> Schema:
     if not isinstance(detector, DeviceDetector):
         return {"properties": dict.fromkeys(OF_DEVICES, False)}
     measures = _measures(detector)
-    found: list[Schema] = [_when_measured(["count"], {"unit": False, "fallback": False})]
+    found: list[Schema] = [_when_measured({"enum": ["count"]}, {"unit": False, "fallback": False})]
     for dimension, units in UNITS.items():
         fallback: Schema = {"type": "string", "pattern": rf"^\s*{_amount(dimension)}\s*$"}
         then = {"unit": {"enum": [*units]} if units else False, "fallback": fallback if units else _or_whole(fallback)}
-        if these := [m for m, of in measures.items() if of == dimension]:
-            found.append(_when_measured(these, then, ["measure"], ["unit"] if units else []))
+        these: Schema = {"enum": [m for m, of in measures.items() if of == dimension]}
+        if not units:  # what any attribute or property holds is a plain number
+            these = {"anyOf": [these, {"pattern": rf"^({'|'.join(GROUPS)})\."}]}
+        found.append(_when_measured(these, then, ["measure"], ["unit"] if units else []))
     return {
-        "properties": {"except": _tables(_table(detector, "except")), "measure": {"enum": ["count", *measures]}},
+        "properties": {"except": _tables(_table(detector, "except")), "measure": _measure(["count", *measures])},
         "allOf": found,
     }
 
 
-def _when_measured(
-    measures: Iterable[str], then: Schema, given: Collection[str] = (), need: Collection[str] = ()
-) -> Schema:
+def _when_measured(these: Schema, then: Schema, given: Collection[str] = (), need: Collection[str] = ()) -> Schema:
+    """these: the measures for which it holds."""
     return {
-        "if": {"properties": {"measure": {"enum": [*measures]}}, "required": [*given]},
+        "if": {"properties": {"measure": these}, "required": [*given]},
         "then": {"properties": then, "required": [*need]},
     }
+
+
+def _measure(known: Iterable[str]) -> Schema:
+    """One of these, or what any attribute or property of a device holds."""
+    wrong = rf"^attributes\.(.*/)?(\.{{0,2}}(/|$)|({_not_read()})$)|^attributes\.({'|'.join(_NO_ATTRIBUTES)})$"
+    attribute = {"type": "string", "pattern": r"^attributes\.", "not": {"pattern": wrong}}
+    return {"anyOf": [{"enum": [*known]}, attribute, {"type": "string", "pattern": rf"^properties\.({PROPERTY})$"}]}
 
 
 def _measures(detector: DeviceDetector) -> dict[str, str]:
@@ -176,12 +191,15 @@ def _measures(detector: DeviceDetector) -> dict[str, str]:
     return {name: k.kind.dimension for name, k in detector.keys.items() if isinstance(k.kind, Amount)}
 
 
+def _not_read() -> str:
+    return "|".join(pattern.replace("*", "[^/]*") for pattern, _ in NOT_READ)
+
+
 def _groups() -> dict[str, Schema]:
     """The tables of text by name that every table of devices may have."""
-    not_read = "|".join(pattern.replace("*", "[^/]*") for pattern, _ in NOT_READ)
     wrong: list[Schema] = [
-        {"pattern": rf"(^|/)\.{{0,2}}(/|$)|(^|/)({not_read})$"},
-        {"enum": [key for key in RESOURCE if key != "enabled"]},
+        {"pattern": rf"(^|/)\.{{0,2}}(/|$)|(^|/)({_not_read()})$"},
+        {"enum": [*_NO_ATTRIBUTES]},
     ]
     return {
         "attributes": _by_name("files below the device in /sys, and what they hold", {"not": {"anyOf": wrong}}),

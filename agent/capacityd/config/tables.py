@@ -39,6 +39,9 @@ def device_tables(raw: object, detector: DeviceDetector, key: str, place: Place)
     found = []
     for where, table in _tables(raw, key, place, f"{{ {detector.identity[0]} = … }}"):
         tests = [t for name in table for t in _device_tests(name, table[name], detector, where)]
+        if key != "except" and detector.scope and detector.scope.key not in table:
+            needed = detector.scope.key
+            where.wrong(needed, f"is missing; it is needed: {detector.keys[needed].about}")
         if key != "except":
             defaults = {k: v for k, v in detector.defaults.items() if k not in table}
             tests += [t for k, v in defaults.items() for t in _device_tests(k, v, detector, where)]
@@ -124,6 +127,14 @@ def _settings(raw: Mapping[str, object], detector: ValueDetector, place: Place) 
         else:
             found[key] = setting.default
     return found
+
+
+def group_problem(path: str) -> str | None:
+    """What is wrong with attributes.NAME or properties.NAME, "" if nothing is; None: it is neither."""
+    group, dot, name = path.partition(".")
+    if not dot or group not in GROUPS:
+        return None
+    return _attribute_problem(name) if group == "attributes" else _property_problem(name)
 
 
 def _group(group: str, raw: object, place: Place, name_problem: Callable[[str], str]) -> list[Test | None]:

@@ -6,7 +6,7 @@ such as \\x1b. So what a user sees printed is also what a configuration matches.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -28,6 +28,19 @@ class Output:
     status: int
     out: str
     err: str
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """An IP address of an interface. family: ipv4 or ipv6. prefix: bits of its network. scope: global, site, link, host
+    or the kernel's number for another. temporary: one of IPv6's that change for privacy."""
+
+    interface: str
+    family: str
+    address: str
+    prefix: int
+    scope: str
+    temporary: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +84,12 @@ class Host(Protocol):
 
     def default_interfaces(self) -> Sequence[str]:
         """The names of the interfaces that default routes leave by."""
+
+    def addresses(self) -> Sequence[Address]:
+        """The addresses of all interfaces."""
+
+    def filesystem_size(self, point: str, mounts: Collection[str]) -> int:
+        """The size in bytes of the file system that is mounted there. mounts: the kernel's ids of its mounts."""
 
     def lines(self, path: str) -> Sequence[str]:
         """A text file's lines, or what stands between its NUL bytes, tabs as spaces; nothing if there is no such."""

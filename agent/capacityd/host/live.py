@@ -6,10 +6,10 @@ import errno
 import os
 import stat
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from capacityd.errors import HostError
-from capacityd.host import Content, Output, printable
+from capacityd.host import Address, Content, Output, printable
 
 _MOST = 65536
 _MOST_LINES = 16 * 1024 * 1024  # a router's table of routes
@@ -84,6 +84,16 @@ class LiveHost:
         from capacityd.host.routes import default_interfaces
 
         return default_interfaces()
+
+    def addresses(self) -> Sequence[Address]:
+        from capacityd.host.addresses import addresses
+
+        return addresses()
+
+    def filesystem_size(self, point: str, mounts: Collection[str]) -> int:
+        from capacityd.host.mounts import measure
+
+        return measure(point, mounts)
 
     def lines(self, path: str) -> Sequence[str]:
         try:

@@ -3,7 +3,8 @@
 A recording is JSON, which gzip may have compressed: {"files": {PATH: TEXT}, "links": {PATH: TARGET},
 "errors": {PATH: ERRNO-NAME}, "folders": [PATH], "properties": {PATH: {NAME: VALUE}},
 "hardware_names": {MODALIAS: {NAME: VALUE}}, "link_speeds": {INTERFACE: [BIT/S]}, "link_kinds": {INTERFACE: TEXT},
-"default_interfaces": [NAME], "ages": {PATH: SECONDS}, "programs": {COMMAND-AS-JSON: [STATUS, OUT, ERR]},
+"default_interfaces": [NAME], "addresses": [[INTERFACE, FAMILY, ADDRESS, PREFIX, SCOPE, TEMPORARY]],
+"filesystem_sizes": {MOUNT-POINT: BYTES}, "ages": {PATH: SECONDS}, "programs": {COMMAND-AS-JSON: [STATUS, OUT, ERR]},
 "arch": TEXT, "hostname": TEXT,
 "unknown": {QUESTION: [ERRNO-NAME or null, MESSAGE]}, "redacted": true}; every part may be missing.
 Bytes that are no UTF-8 stand as lone surrogates. folders: those that hold nothing recorded. errors: what can't be read
@@ -16,11 +17,11 @@ from __future__ import annotations
 import errno
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from capacityd.errors import HostError, UsageError
-from capacityd.host import Content, Output, printable
+from capacityd.host import Address, Content, Output, printable
 
 _MOST = 65536
 _GONE = (errno.ENOENT, errno.ENOTDIR, errno.ENODEV, errno.ENXIO)
@@ -75,6 +76,15 @@ def _is_error(value: object) -> bool:
     return isinstance(value, str) and isinstance(getattr(errno, value, None), int)
 
 
+def _address(one: Sequence[Any]) -> Address:
+    interface, family, address, prefix, scope, temporary = one
+    return Address(printable(interface), printable(family), printable(address), prefix, printable(scope), temporary)
+
+
+def _is_address(value: object) -> bool:
+    return isinstance(value, list) and [type(part) for part in value] == [str, str, str, int, str, bool]
+
+
 def _table(inner: Callable[[Any], bool]) -> Callable[[Any], bool]:
     return lambda value: isinstance(value, dict) and all(map(inner, value.values()))
 
@@ -89,6 +99,8 @@ _PARTS: Mapping[str, Callable[[Any], bool]] = {
     "link_speeds": _table(_are_numbers),
     "link_kinds": _table(_is_text),
     "default_interfaces": _are_texts,
+    "addresses": lambda value: isinstance(value, list) and all(map(_is_address, value)),
+    "filesystem_sizes": _table(lambda value: type(value) is int),
     "ages": _table(lambda value: type(value) in (int, float)),
     "programs": _table(lambda value: isinstance(value, list) and [type(v) for v in value] == [int, str, str]),
     "arch": _is_text,
@@ -161,6 +173,20 @@ class RecordedHost:
         found: Sequence[str] | None = self._recording.get("default_interfaces")
         if found is None:
             raise HostError("the recording does not tell the default routes")
+        return found
+
+    def addresses(self) -> Sequence[Address]:
+        self._require("addresses")
+        found: Sequence[Sequence[Any]] | None = self._recording.get("addresses")
+        if found is None:
+            raise HostError("the recording does not tell the addresses of interfaces")
+        return [_address(one) for one in found]
+
+    def filesystem_size(self, point: str, mounts: Collection[str]) -> int:
+        self._require(f"filesystem_sizes {point}")
+        found: int | None = self._recording.get("filesystem_sizes", {}).get(point)
+        if found is None:
+            raise HostError(f"the recording does not tell the size of {point}")
         return found
 
     def lines(self, path: str) -> Sequence[str]:

@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import astuple
 from functools import partial
 from typing import Any, TypeVar
 
 from capacityd.errors import HostError
 from capacityd.host import printable
+from capacityd.host.mounts import LOCAL, filesystems
 from capacityd.host.source import Source, may_be_read, may_be_walked
 from capacityd.host.system import unescaped
 
@@ -71,7 +74,11 @@ class Walk:
             if sort == "link":
                 self._ask(f"link_speeds {name}", speeds, name, partial(self.source.link_speeds, name))
                 self._ask(f"link_kinds {name}", kinds, name, partial(self.source.link_kind, name))
-        answers: dict[str, Any] = {}
+        answers: dict[str, Any] = {"filesystem_sizes": {}}
+        self._ask("addresses", answers, "addresses", lambda: [list(astuple(a)) for a in self.source.addresses()])
+        for point, ids in self._local():
+            sizes, ask = answers["filesystem_sizes"], partial(self.source.filesystem_size, point, ids)
+            self._ask(f"filesystem_sizes {point}", sizes, point, ask)
         self._ask("default_interfaces", answers, "default_interfaces", self.source.default_interfaces)
         return {
             "files": self.files,
@@ -86,6 +93,13 @@ class Walk:
             "arch": self.source.arch(),
             "hostname": self.source.hostname(),
         }
+
+    def _local(self) -> Iterator[tuple[str, frozenset[str]]]:
+        """Where file systems with a disk below them are mounted; others may not answer."""
+        with suppress(HostError):
+            for found in filesystems(self.source):
+                if not found.number.startswith("0:") or found.type in LOCAL:
+                    yield from ((point, found.ids) for point in found.points)
 
     def _folder(self, folder: str, deep: bool = True) -> None:
         """Records what is below a folder."""

@@ -108,7 +108,7 @@ def _learned(recording: Mapping[str, Any]) -> Secrets:
             _learn_addresses(secrets, text)
     for _, known in sorted(recording["properties"].items()):
         _learn_mapping(secrets, known)
-    for source in _servers(recording):
+    for source in (*_servers(recording), *(one[2] for one in recording.get("addresses", []))):
         _learn_addresses(secrets, source)
     for text in (recording["files"].get("/proc/self/mountinfo", ""), *recording["links"]):
         for uuid in re.findall(r"/by-(?:part)?uuid/([^ /\n]+)", text):

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from capacityd.errors import HostError
 from capacityd.host import Host, System, last_name
 
-_OURS = ("/", "/boot", "/boot/efi", "/efi", "/etc", "/usr", "/var")
+OURS = ("/", "/boot", "/boot/efi", "/efi", "/etc", "/usr", "/var")
 _NO_DISK = ("9p", "ceph", "cifs", "nfs", "nfs4", "ramfs", "rootfs", "smb3", "tmpfs", "virtiofs")
 _ELSEWHERE = ("ram", "zram", "nbd", "rbd", "etherd")  # block devices in memory or across the network
 _VIRTUAL = "/sys/devices/virtual/block/"
@@ -28,7 +28,7 @@ def system_disks(host: Host) -> System:
         mounts = [m for m in map(_mount, host.lines("/proc/self/mountinfo")) if m]
         if not any(point == "/" for point, *_ in mounts):
             doubts.append("/proc/self/mountinfo does not tell what / is on, so neither which disk is the system's")
-        wanted = [m for m in mounts if m[0] in _OURS]
+        wanted = [m for m in mounts if m[0] in OURS]
         wanted += _swaps(host, mounts)
         for point, number, kind, source in wanted:
             if kind in _NO_DISK:

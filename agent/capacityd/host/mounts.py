@@ -1,0 +1,127 @@
+"""The file systems that are mounted, each once, and how large one is.
+
+A file system shows up once for each place that it, or a folder of it, is mounted on: bind mounts, and those that a
+service's sandbox is made of. What it is mounted on as a whole tells what it is for; the rest is left out.
+"""
+
+from __future__ import annotations
+
+import _thread
+import os
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+
+from capacityd.errors import HostError
+from capacityd.host import Host
+from capacityd.host.system import unescaped
+
+TABLE = "/proc/self/mountinfo"
+LOCAL = ("bcachefs", "btrfs", "jffs2", "ubifs", "zfs")
+"""Types that stand on disks of this machine although they have no number of a device."""
+_PATIENCE = 5.0  # seconds; a server that is gone lets statvfs(2) hang for ever
+
+
+@dataclass(frozen=True, slots=True)
+class Filesystem:
+    """A mounted file system. number: major:minor, the kernel's name for it. points: where it is mounted, sorted.
+
+    source: as it was mounted, such as /dev/sda1. read_only: as a whole, whatever its mounts are. ids: of its mounts.
+    """
+
+    number: str
+    type: str
+    source: str
+    points: tuple[str, ...]
+    read_only: bool
+    ids: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Mount:
+    id: str
+    number: str
+    root: str
+    point: str
+    type: str
+    source: str
+    read_only: bool
+
+
+def filesystems(host: Host) -> list[Filesystem]:
+    """All of them, in the order in which they were mounted. Raises HostError."""
+    found: dict[str, list[_Mount]] = {}
+    for line in host.lines(TABLE):
+        mount = _mount(line)
+        found.setdefault(mount.number, []).append(mount)
+    if not found:
+        raise HostError(f"{TABLE} does not tell what is mounted")
+    return [_filesystem(mounts) for mounts in found.values()]
+
+
+def measure(point: str, ids: Collection[str]) -> int:
+    """The size in bytes of the file system below a mount point. ids: of its mounts (mountinfo's first field).
+
+    Raises HostError, also if something else is mounted over it, or if it does not answer.
+    """
+    answer: list[int | OSError | HostError] = []
+    done = _thread.allocate_lock()
+    done.acquire()
+
+    def ask() -> None:
+        try:
+            answer.append(_measure(point, ids))
+        except (OSError, HostError) as e:
+            answer.append(e)
+        done.release()
+
+    _thread.start_new_thread(ask, ())
+    if not done.acquire(timeout=_PATIENCE):
+        raise HostError(f"the file system on {point} did not answer within {_PATIENCE:g} s")
+    (found,) = answer
+    if isinstance(found, OSError):
+        raise HostError(
+            f"the size of {point} could not be read: {os.strerror(found.errno or 0)}", found.errno
+        ) from found
+    if isinstance(found, HostError):
+        raise found
+    return found
+
+
+def _measure(point: str, ids: Collection[str]) -> int:
+    fd = os.open(point, os.O_PATH | os.O_CLOEXEC)
+    try:
+        with open(f"/proc/self/fdinfo/{fd}") as f:
+            mount = next((line.split()[1] for line in f if line.startswith("mnt_id:")), "")
+        if mount not in ids:
+            raise HostError(f"{point} is hidden by another mount")
+        found = os.statvfs(fd)
+        return found.f_blocks * found.f_frsize
+    finally:
+        os.close(fd)
+
+
+def _mount(line: str) -> _Mount:
+    """A line of mountinfo, see proc_pid_mountinfo(5): the optional fields end with a lone hyphen."""
+    before, hyphen, after = line.partition(" - ")
+    fields, rest = before.split(" "), after.split(" ")
+    if not hyphen or len(fields) < 6 or len(rest) < 2:
+        raise HostError(f'{TABLE} has the line "{line[:60]}", which can\'t be understood')
+    options = rest[2].split(",") if len(rest) > 2 else []
+    root, point, source = (unescaped(text) for text in (fields[3], fields[4], rest[1]))
+    return _Mount(fields[0], fields[2], root, point, rest[0], source, "ro" in options)
+
+
+def _filesystem(mounts: Sequence[_Mount]) -> Filesystem:
+    first = mounts[0]
+    points = sorted({mount.point for mount in _whole(mounts)}, key=lambda point: (len(point), point))
+    ids = frozenset(mount.id for mount in mounts)
+    return Filesystem(first.number, first.type, first.source, tuple(points), first.read_only, ids)
+
+
+def _whole(mounts: Sequence[_Mount]) -> Iterator[_Mount]:
+    """Those that are not of a folder inside of what another one shows. Subvolumes of btrfs lie beside each other."""
+    roots = {mount.root for mount in mounts}
+    for mount in mounts:
+        root = mount.root
+        if not any(root != other and root.startswith(f"{other.rstrip('/')}/") for other in roots):
+            yield mount

@@ -1,0 +1,135 @@
+"""More of what makes the service look again, as wake.py: addresses that come and go, and file systems.
+
+On a node both happen all day for pods. What only they need is left out here, so that a pod that starts wakes nobody.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import select
+import socket
+import struct
+
+TYPE_CHECKING = False  # typing itself would stay in memory
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_BUFFER = 65536
+_IPV4, _IPV6 = 0x10, 0x100  # RTMGRP_IPV4_IFADDR, RTMGRP_IPV6_IFADDR
+_NEWADDR, _DELADDR = 20, 21
+_SCOPE_LINK = 253  # and above: host, nowhere
+_TABLE = "/proc/self/mountinfo"
+_OF_PODS = (b"/var/lib/kubelet/pods/", b"/var/lib/kubelet/plugins/", b"/run/containerd/", b"/var/lib/containers/")
+_TYPES = (b"bcachefs", b"btrfs", b"ceph", b"cifs", b"jffs2", b"nfs", b"nfs4", b"smb3", b"ubifs", b"zfs")
+
+
+class AddressEvents:
+    """Addresses of interfaces that are new or gone (rtnetlink). That of a pod's own link is no address to count, and
+    one that only lives longer, as each router's advertisement says, is none that is new."""
+
+    def __init__(self) -> None:
+        self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, socket.NETLINK_ROUTE)
+        self._socket.setblocking(False)
+        self._socket.bind((0, _IPV4 | _IPV6))
+        self._known: set[bytes] = set()
+
+    def fileno(self) -> int:
+        return self._socket.fileno()
+
+    def drain(self) -> set[str]:
+        """Takes all events there are and returns the reasons to look again."""
+        heard = False
+        while True:
+            try:
+                data = self._socket.recv(_BUFFER)
+            except BlockingIOError:
+                return {"hardware"} if heard else set()
+            except OSError as e:
+                if e.errno != errno.ENOBUFS:
+                    raise
+                heard = True  # what was lost is not known; reading has cleared the error
+                continue
+            for kind, message in _messages(data):
+                heard = self._counts(kind, message) or heard
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def _counts(self, kind: int, message: bytes) -> bool:
+        if kind not in (_NEWADDR, _DELADDR) or len(message) < 8 or message[3] >= _SCOPE_LINK:
+            return False
+        address = message[:2] + message[3:8] + _addresses(message[8:])
+        if kind == _DELADDR:
+            self._known.discard(address)
+            return True
+        new = address not in self._known
+        self._known.add(address)
+        return new
+
+
+class MountEvents:
+    """File systems that are mounted or no more: of all that the kernel lists, those that stand on something."""
+
+    def __init__(self) -> None:
+        self._file = os.open(_TABLE, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            # An exception is the event; readable the table is always (proc_pid_mountinfo(5)).
+            self._epoll = select.epoll()
+            self._epoll.register(self._file, select.EPOLLPRI | select.EPOLLERR)
+            self._known = _mounted(self._file)
+        except OSError:
+            os.close(self._file)
+            raise
+
+    def fileno(self) -> int:
+        return self._epoll.fileno()
+
+    def drain(self) -> set[str]:
+        """Takes all events there are and returns the reasons to look again."""
+        self._epoll.poll(0)
+        before, self._known = self._known, _mounted(self._file)
+        return {"hardware"} if self._known != before else set()
+
+    def close(self) -> None:
+        self._epoll.close()
+        os.close(self._file)
+
+
+def _messages(data: bytes) -> Iterator[tuple[int, bytes]]:
+    """Type and body of each netlink message."""
+    while len(data) >= 16:
+        length, kind = struct.unpack_from("IH", data)
+        if length < 16:
+            return
+        yield kind, data[16:length]
+        data = data[(length + 3) & ~3 :]
+
+
+def _addresses(data: bytes) -> bytes:
+    """The addresses themselves of a message's attributes, without how long they last."""
+    found = b""
+    while len(data) >= 4:
+        length, kind = struct.unpack_from("HH", data)
+        if length < 4:
+            break
+        found += data[:length] if kind in (1, 2) else b""  # IFA_ADDRESS, IFA_LOCAL
+        data = data[(length + 3) & ~3 :]
+    return found
+
+
+def _mounted(file: int) -> frozenset[tuple[bytes, bytes]]:
+    """Number and mount point of each file system that counts."""
+    os.lseek(file, 0, os.SEEK_SET)
+    table = b""
+    while piece := os.read(file, _BUFFER):
+        table += piece
+    found = []
+    for line in table.split(b"\n"):
+        before, _, after = line.partition(b" - ")
+        fields = before.split(b" ")
+        if len(fields) < 5 or fields[4].startswith(_OF_PODS):
+            continue
+        if not fields[2].startswith(b"0:") or after.partition(b" ")[0] in _TYPES:
+            found.append((fields[2], fields[4]))
+    return frozenset(found)

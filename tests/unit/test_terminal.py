@@ -145,6 +145,23 @@ def test_progress_is_for_terminals_only(capsys: pytest.CaptureFixture[str], monk
     assert capsys.readouterr() == ("", "")
 
 
+def test_without_rich_a_terminal_is_shown_what_a_pipe_is(
+    shown: Callable[..., str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def prints(screen: Screen) -> None:
+        screen.line(("a", "bad"), "b", indent=2)
+        screen.copyable(("c", "code"))
+        screen.table([("d", ("e", "good"), "f" * 100)], ("H", "I", "J"), right=[1])
+
+    piped = shown(prints)
+    monkeypatch.setitem(sys.modules, "rich.console", None)
+    assert shown(prints, 40) == piped
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    with progress("working") as say:
+        say("still working")
+    assert capsys.readouterr() == ("", "")
+
+
 def test_apply_shows_how_long_it_waits_for_the_kubelet() -> None:
     """The server is a double: it answers as an API server whose kubelet follows at the second time of asking."""
 

@@ -1,9 +1,9 @@
 """The terminal: tables and lines, coloured and wrapped where a person reads, plain and stable where a program does.
 
 In a pipe nothing is coloured, wrapped or cut. On a terminal rich does both; it is imported only then, because that
-takes as long as the rest of a command's start. What a text says is never interpreted: no markup, no emoji, and
-whatever isn't printable comes out as an escape. NO_COLOR (https://no-color.org) and TERM=dumb mean no colour;
-FORCE_COLOR (https://force-color.org) makes a pipe a terminal.
+takes as long as the rest of a command's start. Where it is not installed a terminal is shown what a pipe is. What a
+text says is never interpreted: no markup, no emoji, and whatever isn't printable comes out as an escape. NO_COLOR
+(https://no-color.org) and TERM=dumb mean no colour; FORCE_COLOR (https://force-color.org) makes a pipe a terminal.
 """
 
 from __future__ import annotations
@@ -97,10 +97,12 @@ class Screen:
 @contextmanager
 def progress(message: str) -> Iterator[Callable[[str], None]]:
     """Shows on standard error, if that is a terminal, that something takes long; yields what changes the message."""
-    if not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
+    seen = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+    console = _console(sys.stderr) if seen else None
+    if console is None:
         yield lambda text: None
         return
-    with _console(sys.stderr).status(_rich(message), spinner="line") as shown:
+    with console.status(_rich(message), spinner="line") as shown:
         yield lambda text: shown.update(_rich(text))
 
 
@@ -109,9 +111,12 @@ def is_terminal(stream: TextIO) -> bool:
     return stream.isatty() or bool(os.environ.get("FORCE_COLOR"))
 
 
-def _console(stream: TextIO) -> Console:
-    from rich.console import Console
-
+def _console(stream: TextIO) -> Console | None:
+    """None without rich, which only people's machines need have."""
+    try:
+        from rich.console import Console
+    except ModuleNotFoundError:
+        return None
     colourless = bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") in ("dumb", "unknown")
     return Console(
         file=stream,

@@ -29,7 +29,7 @@ help:
 	@echo "make demo   the same on a real local control plane with scheduler and kubelet"
 	@echo "make test   all tests        make check   lint, types and unit tests"
 	@echo "make bench  figures          make format  lay the code out"
-	@echo "make deb    the package, in dist/"
+	@echo "make deb    the packages, in dist/"
 	@echo "make docs   what the documentation shows, anew (docs-cluster: the pages that need a control plane)"
 
 run: packages-run

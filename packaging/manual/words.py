@@ -7,6 +7,8 @@ ABOUT = (
     "capacity of the machine's own Kubernetes Node: once, and again only when the hardware changes.",
     "The service does that by itself. It is off until `systemctl enable --now capacityd`, and reads its configuration "
     "anew after `systemctl reload capacityd`.",
+    "The commands `devices`, `record` and `config schema` are in the package capacityd-tools, with completions and "
+    "examples; nodes need not have it. With it, terminals are shown colours and tables that fit.",
 )
 
 FILES = (
@@ -14,9 +16,9 @@ FILES = (
     ("/usr/local/lib/capacityd/conf.d/*.toml", "the same; masks files of the same name in /usr/lib"),
     ("/etc/capacityd/capacityd.toml", "the administrator's configuration; read next"),
     ("/etc/capacityd/conf.d/*.toml", "read last; masks files of the same name in /usr. Where cloud-init writes"),
-    ("/usr/share/capacityd/schema.json", "the JSON Schema of these files, for editors"),
+    ("/usr/share/capacityd/schema.json", "the JSON Schema of these files, for editors (of capacityd-tools)"),
     ("/run/capacityd", "what the service needs while it runs; nothing to edit, nothing to keep"),
-    ("/usr/share/doc/capacityd/examples", "configurations, cloud-init, and what an identity of its own needs"),
+    ("/usr/share/doc/capacityd/examples", "configurations, cloud-init, an identity of its own (of capacityd-tools)"),
 )
 
 ENVIRONMENT = (

@@ -46,4 +46,4 @@ def twin(packages: Packages, tmp_path_factory: pytest.TempPathFactory) -> Path:
         command, capture_output=True, text=True, env={"PATH": "/usr/bin:/bin:/usr/sbin", **environment}
     )
     assert result.returncode == 0, result.stderr
-    return Path(result.stdout.strip())
+    return Path(result.stdout.splitlines()[0])

@@ -57,8 +57,8 @@ class Console(ABC):
         result = self.run("dpkg", *arguments, deadline=180)
         return result.stdout + result.stderr
 
-    def install(self, deb: Path) -> str:
-        return self.dpkg("--install", self.put(deb))
+    def install(self, *debs: Path) -> str:
+        return self.dpkg("--install", *map(self.put, debs))
 
     def exists(self, path: str) -> bool:
         return self.run("test", "-e", path, status=None).returncode == 0

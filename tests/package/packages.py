@@ -1,4 +1,4 @@
-"""The packages under test, built once from one copy of the sources."""
+"""The packages under test, built once from one copy of the sources: for each version capacityd, and capacityd-tools."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ _SOURCES = ("LICENSE", "README.md", "agent", "conf", "packaging")
 
 @dataclass(frozen=True, slots=True)
 class Packages:
-    """sources: what they are built from. folder: what the build of the current one left, also of the source package."""
+    """sources: what they are built from. folder: what the build of the current one left, also of the source package.
+
+    current, older: what a node has; tools_of() is what people have beside it.
+    """
 
     sources: Path
     folder: Path
@@ -37,9 +40,16 @@ def build_packages(top: Path) -> Packages:
 
 
 def build(sources: Path, folder: Path, *version: str, environment: Mapping[str, str] | None = None) -> Path:
-    """Builds it as `make deb` does; the path of the package."""
+    """Builds both as `make deb` does; the path of capacityd."""
     usual = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/nonexistent"}
     command: list[str | Path] = ["sh", sources / "packaging/deb/build", folder, *version]
     result = subprocess.run(command, capture_output=True, text=True, env={**usual, **(environment or {})}, timeout=120)
     assert result.returncode == 0, result.stderr
-    return Path(result.stdout.strip())
+    package, tools = map(Path, result.stdout.splitlines())
+    assert tools == tools_of(package)
+    return package
+
+
+def tools_of(package: Path) -> Path:
+    """The package capacityd-tools of the same build."""
+    return package.with_name(package.name.replace("capacityd_", "capacityd-tools_"))

@@ -6,17 +6,21 @@ import email
 import subprocess
 from pathlib import Path
 
-from tests.package.packages import Packages
+from tests.package.packages import Packages, tools_of
 
-MOST = 100_000
+MOST = 100_000  # what every node downloads and keeps
+MOST_TOOLS = 50_000
+_SHARE = "/usr/share/capacityd/"
 
 
 def test_two_builds_are_identical(packages: Packages, twin: Path) -> None:
     assert packages.current.read_bytes() == twin.read_bytes()
+    assert tools_of(packages.current).read_bytes() == tools_of(twin).read_bytes()
 
 
 def test_size(packages: Packages) -> None:
     assert packages.current.stat().st_size <= MOST
+    assert tools_of(packages.current).stat().st_size <= MOST_TOOLS
 
 
 def test_lintian(packages: Packages) -> None:
@@ -41,38 +45,91 @@ def test_dependencies(packages: Packages) -> None:
     """No version but Python's, as Ubuntu 22.04 and 24.04 have all of these too: 22.04 has Python 3.10 and tomli."""
     fields = email.message_from_string(out("--field", packages.current))
     depends = {d.strip() for d in fields["Depends"].split(",")}
-    libraries = {f"python3-{name}" for name in ("jsonpatch", "kubernetes", "pyudev", "rich", "systemd", "yaml")}
+    libraries = {f"python3-{name}" for name in ("jsonpatch", "kubernetes", "pyudev", "systemd", "yaml")}
     assert depends == {"python3:any", "python3 (>= 3.10)", "python3 (>= 3.11) | python3-tomli"} | libraries
     assert fields["Architecture"] == "all"
+    tools = email.message_from_string(out("--field", tools_of(packages.current)))
+    assert {d.strip() for d in tools["Depends"].split(",")} == {
+        f"capacityd (= {fields['Version']})",
+        "python3:any",
+        "python3-rich",
+    }
+    assert (fields["Suggests"], tools["Architecture"]) == ("capacityd-tools", "all")
+
+
+def test_every_module_is_in_one_package(packages: Packages) -> None:
+    agent = {f"{_SHARE}{path.relative_to(packages.sources / 'agent')}" for path in modules(packages)}
+    main, tools = (
+        {path for path in files(package) if path.startswith(_SHARE) and path.endswith(".py")}
+        for package in (packages.current, tools_of(packages.current))
+    )
+    assert main | tools == agent | {f"{_SHARE}farewell.py"}
+    assert main & tools == set()
 
 
 def test_files(packages: Packages) -> None:
-    rows = [line.split() for line in out("--contents", packages.current).splitlines()]
-    files = {row[-1].removeprefix("."): row[0] for row in rows if not row[0].startswith("d")}
-    assert all(row[1] == "root/root" for row in rows)
-    agent = {f"/usr/share/capacityd/{p.relative_to(packages.sources / 'agent')}" for p in modules(packages)}
-    assert agent <= set(files)
-    others = {path for path in set(files) - agent if not path.startswith("/usr/share/doc/")}
-    assert others == {
+    """What there is beside modules."""
+    assert others(packages.current) == {
         "/etc/capacityd/capacityd.toml",
         "/usr/bin/capacityd",
         "/usr/lib/systemd/catalog/capacityd.catalog",
         "/usr/lib/systemd/system-preset/50-capacityd.preset",
         "/usr/lib/systemd/system/capacityd.service",
-        "/usr/share/capacityd/farewell.py",
-        "/usr/share/capacityd/schema.json",
-        "/usr/share/bash-completion/completions/capacityd",
+        "/usr/share/doc/capacityd/changelog.Debian.gz",
+        "/usr/share/doc/capacityd/copyright",
+        "/usr/share/doc/capacityd/examples/kubernetes/own-identity.conf",
         "/usr/share/lintian/overrides/capacityd",
         "/usr/share/man/man5/capacityd.toml.5.gz",
         "/usr/share/man/man8/capacityd.8.gz",
         "/usr/share/python3/runtime.d/capacityd.rtupdate",
-        "/usr/share/zsh/vendor-completions/_capacityd",
     }
-    assert {path for path, mode in files.items() if "x" in mode} == {
+    assert {path for path, mode in files(packages.current).items() if "x" in mode} == {
         "/usr/bin/capacityd",
         "/usr/share/python3/runtime.d/capacityd.rtupdate",
     }
-    assert {"/etc/capacityd/conf.d/", "/usr/lib/capacityd/conf.d/"} <= {row[-1].removeprefix(".") for row in rows}
+    assert {"/etc/capacityd/conf.d/", "/usr/lib/capacityd/conf.d/"} <= {row[-1] for row in rows(packages.current)}
+
+
+def test_files_of_the_tools(packages: Packages) -> None:
+    """The examples are all there, but for the drop-in, which nodes have."""
+    found = others(tools_of(packages.current))
+    examples = {path.removesuffix(".gz") for path in found if "/examples/" in path}
+    conf = packages.sources / "conf"
+    assert examples == {
+        f"/usr/share/doc/capacityd/examples/{path}"
+        for path in (
+            *(path.name for path in conf.glob("examples/*")),
+            *(str(path.relative_to(conf)) for name in ("cloud-init", "prometheus") for path in conf.glob(f"{name}/*")),
+            "kubernetes/identity.yaml",
+            "kubernetes/policy.yaml",
+        )
+    }
+    assert {path for path in found if "/examples/" not in path} == {
+        "/usr/share/bash-completion/completions/capacityd",
+        "/usr/share/capacityd/schema.json",
+        "/usr/share/doc/capacityd-tools/changelog.Debian.gz",
+        "/usr/share/doc/capacityd-tools/copyright",
+        "/usr/share/lintian/overrides/capacityd-tools",
+        "/usr/share/python3/runtime.d/capacityd-tools.rtupdate",
+        "/usr/share/zsh/vendor-completions/_capacityd",
+    }
+
+
+def others(package: Path) -> set[str]:
+    """The files that are no modules."""
+    return {path for path in files(package) if not path.startswith(_SHARE) or not path.endswith(".py")}
+
+
+def files(package: Path) -> dict[str, str]:
+    """Each with its mode."""
+    assert all(row[1] == "root/root" for row in rows(package))
+    return {row[-1]: row[0] for row in rows(package) if not row[0].startswith("d")}
+
+
+def rows(package: Path) -> list[list[str]]:
+    """What dpkg-deb says of each file and folder; the path, last, from /."""
+    found = [line.split() for line in out("--contents", package).splitlines()]
+    return [[*row[:-1], row[-1].removeprefix(".")] for row in found]
 
 
 def modules(packages: Packages) -> list[Path]:

@@ -9,6 +9,7 @@ import pytest
 from tests.package.conftest import Packages
 from tests.package.console import UNIT
 from tests.package.machine import Machine, machine
+from tests.package.packages import tools_of
 from tests.unit.pages import ROOT, Block, blocks, pages
 
 DROP_INS = [block for page in pages() for block in blocks(page.read_text()) if block.kind == "ini"]
@@ -43,6 +44,7 @@ def test_the_readme_begins_with_what_works(fresh: Machine, packages: Packages) -
     assert [block.kind for block in (install, toml, enable)] == ["sh", "toml", "sh"]
     assert len(toml.text.splitlines()) == 6
     fresh.put(packages.current)
+    fresh.put(tools_of(packages.current))
     fresh.run("env", "-C", "/root", "sh", "-e", text=install.text, deadline=300)
     fresh.write("/etc/capacityd/conf.d/60-hardware.toml", toml.text)
     fresh.run("capacityd", "config", "check")

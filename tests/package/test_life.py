@@ -8,7 +8,7 @@ from pathlib import Path
 from tests.cluster.processes import wait_until
 from tests.package.console import UNIT
 from tests.package.machine import Machine
-from tests.package.packages import OLDER, Packages
+from tests.package.packages import OLDER, Packages, tools_of
 from tests.package.service import published, switch_on
 
 SEATS = '[resources."example.com/seats"]\nfile = { path = "/srv/seats" }\n'
@@ -30,7 +30,7 @@ def quiet(machine: Machine) -> None:
 
 
 def test_an_installation_is_off(fresh: Machine, packages: Packages) -> None:
-    fresh.install(packages.current)
+    fresh.install(packages.current, tools_of(packages.current))
     assert (fresh.active, fresh.enabled) == ("inactive", "disabled")
     fresh.run("systemctl", "preset-all")
     assert fresh.enabled == "disabled"
@@ -39,14 +39,46 @@ def test_an_installation_is_off(fresh: Machine, packages: Packages) -> None:
     fresh.run("sh", "-eu", fresh.put(test))
     assert "capacityd.toml" in fresh.out("dpkg-query", "--show", "--showformat=${Conffiles}", "capacityd")
     assert fresh.out("sh", "-c", "ls /usr/share/capacityd/capacityd/__pycache__").count(".pyc") > 10
+    assert fresh.out("sh", "-c", "ls /usr/share/capacityd/capacityd/inventory/__pycache__").count(".pyc") > 3
+
+
+def test_a_node_needs_the_first_package_only(fresh: Machine, packages: Packages) -> None:
+    """No rich, none of what only people need; what is asked of a node works, also on a terminal."""
+    fresh.dpkg("--purge", "python3-rich")
+    fresh.install(packages.current)
+    enable(fresh)
+    terminal = ("env", "FORCE_COLOR=1", "capacityd")
+    assert fresh.out(*terminal, "probe", "--explain").startswith("example.com/seats: 7")
+    assert "example.com/seats" in fresh.out(*terminal, "status")
+    fresh.run(*terminal, "config", "show")
+    for command in ("devices", "record -", "config schema"):
+        said = fresh.run(*terminal, *command.split(), status=2)
+        what = command.removesuffix(" -")
+        assert said.stderr == f"capacityd: {what} is in the package capacityd-tools: apt install capacityd-tools\n"
+    quiet(fresh)
+
+
+def test_the_tools_come_and_go_by_themselves(fresh: Machine, packages: Packages) -> None:
+    fresh.install(packages.current)
+    enable(fresh)
+    before = fresh.main_pid, everything(fresh)
+    tools = fresh.put(tools_of(packages.current))
+    fresh.dpkg("--install", tools)
+    fresh.run("capacityd", "devices")
+    fresh.dpkg("--purge", "capacityd-tools")
+    fresh.run("capacityd", "devices", status=2)
+    fresh.run("rm", tools)
+    assert (fresh.main_pid, everything(fresh)) == before
+    quiet(fresh)
 
 
 def test_an_upgrade_restarts_what_is_on(fresh: Machine, packages: Packages) -> None:
-    fresh.install(packages.older)
+    fresh.install(packages.older, tools_of(packages.older))
     enable(fresh)
     for package in (packages.current, packages.older):
         before = fresh.main_pid
-        fresh.install(package)
+        fresh.install(package, tools_of(package))
+        fresh.run("capacityd", "devices")
         assert (fresh.active, fresh.enabled) == ("active", "enabled")
         assert fresh.main_pid != before
         version = "0.0.9" if package == packages.older else packages.current.name.split("_")[1].partition("-")[0]
@@ -87,15 +119,15 @@ def test_a_removal_stops_it_and_says_how_to_withdraw(fresh: Machine, packages: P
 
 def test_a_purge_leaves_nothing(fresh: Machine, packages: Packages) -> None:
     before = everything(fresh)
-    deb = fresh.put(packages.current)
-    fresh.dpkg("--install", deb)
+    debs = [fresh.put(packages.current), fresh.put(tools_of(packages.current))]
+    fresh.dpkg("--install", *debs)
     fresh.write("/etc/capacityd/conf.d/60-seats.toml", SEATS)
     fresh.run("systemctl", "enable", "--now", UNIT)
     assert fresh.active == "active"
-    fresh.dpkg("--purge", "capacityd")
+    fresh.dpkg("--purge", "capacityd", "capacityd-tools")
     assert fresh.active == "inactive"
     assert fresh.run("systemctl", "cat", UNIT, status=None).returncode != 0
-    fresh.run("rm", deb)
+    fresh.run("rm", *debs)
     assert everything(fresh) - before == set()
     fresh.install(packages.older)
     assert (fresh.active, fresh.enabled) == ("inactive", "disabled"), "after a purge it is as new"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.package.packages import ROOT, Packages
+from tests.package.packages import ROOT, Packages, tools_of
 
 SLIM = ROOT / "packaging/deb/slim.py"
 # What a user meets: commands, the plan, what is written.
@@ -69,9 +69,10 @@ def told(text = "# ä", *more, last = None):
 
 @pytest.fixture(scope="module")
 def shipped(packages: Packages, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of modules that the package has."""
+    """The folder of modules that both packages make."""
     folder = tmp_path_factory.mktemp("shipped")
-    subprocess.run(["dpkg-deb", "--extract", packages.current, folder], check=True)
+    for package in (packages.current, tools_of(packages.current)):
+        subprocess.run(["dpkg-deb", "--extract", package, folder], check=True)
     return folder / "usr/share/capacityd"
 
 

@@ -14,10 +14,10 @@ from collections.abc import Sequence
 from importlib import import_module
 
 from capacityd import __version__
-from capacityd.errors import CapacitydError
+from capacityd.errors import CapacitydError, UsageError
 
 _COMMANDS = {
-    "devices": ("look", "what this machine has, each with the line of TOML that would match it"),
+    "devices": ("devices", "what this machine has, each with the line of TOML that would match it"),
     "probe": ("look", "what the configured resources amount to on this machine"),
     "plan": ("publish", "what apply would change on the Node, and why; writes nothing"),
     "apply": ("publish", "probe, plan, and write to the Node"),
@@ -28,6 +28,8 @@ _COMMANDS = {
     "config": ("configure", "check the configuration, show what it amounts to, or print its schema"),
 }
 _INTERNAL = {"child": ("serve", "")}
+_TOOLS = {"cli.devices": "devices", "cli.record": "record", "config.schema": "config schema"}
+"""What only people need is in a package of its own: the modules by which one meets it, and what it is to them."""
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -36,8 +38,7 @@ def run(arguments: Sequence[str]) -> int:
         sys.stdout.reconfigure(errors="backslashreplace")  # as standard error: not every locale has an arrow
     try:
         options = command_parser().parse_args(arguments)
-        module = import_module(f"{__name__}.{(_COMMANDS | _INTERNAL)[options.command][0]}")
-        status: int = getattr(module, options.command)(options)
+        status = _done(options)
         sys.stdout.flush()
         return status
     except CapacitydError as e:
@@ -51,6 +52,19 @@ def run(arguments: Sequence[str]) -> int:
         # Whoever read our output has seen enough; Python would complain once more when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
+
+
+def _done(options: argparse.Namespace) -> int:
+    """Runs the command. Raises UsageError if it is in the package that is not there."""
+    try:
+        module = import_module(f"{__name__}.{(_COMMANDS | _INTERNAL)[options.command][0]}")
+        status: int = getattr(module, options.command)(options)
+    except ModuleNotFoundError as e:
+        what = _TOOLS.get((e.name or "").removeprefix("capacityd."))
+        if what is None:
+            raise
+        raise UsageError(f"{what} is in the package capacityd-tools: apt install capacityd-tools") from e
+    return status
 
 
 def command_parser() -> argparse.ArgumentParser:

@@ -16,6 +16,7 @@ from capacityd.model import Absent, Quantity, Resource, Unknown
 from capacityd.reading import read_resource
 from tests.unit.docmachines import MACHINES
 from tests.unit.machines import Recording, bare, disk, merge, mounts, nvme, pci_function, routes, usb_device
+from tests.unit.trees import Tree
 
 PAGE = Path(__file__).parents[2] / "docs/needs.md"
 BLOCKS = re.findall(r"^```toml\n(.*?)^```$", PAGE.read_text(), re.M | re.S)
@@ -56,7 +57,20 @@ def cards() -> Recording:
     )
 
 
-ALL = {**MACHINES, "dongles": dongles, "cards": cards}
+def serial() -> Recording:
+    """A port on the mainboard, and three of USB adapters."""
+    properties: dict[str, dict[str, str]] = {}
+    tree = Tree()
+    for name, bus in (("ttyS0", "pci"), ("ttyUSB0", "usb"), ("ttyUSB1", "usb"), ("ttyACM0", "usb")):
+        path = f"/sys/devices/platform/{name}/tty/{name}"
+        tree.attributes(path, {"uevent": f"DEVNAME={name}\n"})
+        tree.link(f"{path}/subsystem", "/sys/class/tty")
+        tree.link(f"/sys/class/tty/{name}", path)
+        properties[path] = {"ID_BUS": bus}
+    return merge(bare(), tree.recording(properties))
+
+
+ALL = {**MACHINES, "dongles": dongles, "cards": cards, "serial": serial}
 
 # need -> machine -> the right answer; any other machine has none of it, and then nothing is published
 TRUTH: dict[str, dict[str, int]] = {
@@ -70,6 +84,8 @@ TRUTH: dict[str, dict[str, int]] = {
     "scratch-gib": {"storage": 6438, "cards": 900},
     "spinning-disk": {"storage": 2, "cards": 1},
     "vf": {"network": 2},
+    "address": {"virtual": 254 - 1 - 15},
+    "serial-port": {"serial": 3},
     "fpga": {"cards": 2},
     "seats": {"software": 12},
     "front-bay": {"gpus": 1},

@@ -72,6 +72,8 @@ ASKED = [
     resource("disk", {}),
     resource("disk", {"system": False, "size": ">=100GB"}, measure="size", unit=GIB),
     resource("disk", {"type": ["nvme", "ssd"], "transport": ["nvme", "sata"]}, {"removable": True}),
+    resource("udev", {"subsystem": ["net", "usb"]}, excepts=({"name": "lo"},)),
+    resource("udev", {"subsystem": "block", "devtype": "disk", "node": "/dev/sd*"}, measure="attributes.size"),
     resource("disk", {"wwn": ["0x2", "eui.1"]}, {"serial": "S2"}, excepts=({"model": "X*"},)),
 ]
 PLACES = sorted({p for path in [*WORLD["files"], *WORLD["links"]] for p in (path, path.rpartition("/")[0])} - {"/dev"})

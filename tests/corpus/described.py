@@ -1,10 +1,11 @@
 """The corpus as values: machines, what each is made of, its recording, and the truth about it.
 
 A machine is machines/NAME.toml: about, machine (QEMU's -machine), hardware (QEMU's arguments), early and inside (what
-is done in it before it is recorded), memory, kernel, release; [truth]: for every need of needs.toml the right answer;
-[devices]: detector -> every device that it must list, each with what it must say, as a configuration would match it
-("?" for what can't be known). All that is written by hand from how the machine is put together, never from what a
-detector said. The recording is machines/NAME.json.gz, made by python -m tests.corpus NAME.
+is done in it before it is recorded), memory, kernel, release; like: another machine, from which all else is taken;
+[truth]: for every need of needs.toml the right answer; [devices]: detector -> every device that it must list, each with
+what it must say, as a configuration would match it ("?" for what can't be known). All that is written by hand from how
+the machine is put together, never from what a detector said. The recording is machines/NAME.json.gz, made by
+python -m tests.corpus NAME.
 """
 
 from __future__ import annotations
@@ -145,6 +146,10 @@ def _fits(detector: DeviceDetector, key: str, wanted: object, value: Any) -> boo
 
 def _machine(path: Path) -> Machine:
     found = tomllib.loads(path.read_text())
+    if "like" in found:
+        like = tomllib.loads(path.with_name(f"{found.pop('like')}.toml").read_text())
+        tables = {name: {**like[name], **found.get(name, {})} for name in ("truth", "devices")}
+        found = {**like, **found, **tables}
     qemu = {key: value for key, value in found.items() if key not in ("about", "truth", "devices")}
     return Machine(path.stem, found["about"], qemu, found.get("truth", {}), found.get("devices", {}))
 

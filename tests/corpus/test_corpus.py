@@ -20,7 +20,8 @@ from capacityd.model import DeviceDetector
 from tests.corpus.described import cells, host, machines, needs, outcome, read, resources, unlike, why
 from tests.corpus.page import PAGE, Fact, facts, page
 
-DETECTORS = [name for name in names() if isinstance(load(name), DeviceDetector)]
+# Of udev, each machine has hundreds of devices that nobody counts: only needs name some.
+DETECTORS = [name for name in names() if isinstance(load(name), DeviceDetector) and name != "udev"]
 
 
 @pytest.fixture(scope="module")

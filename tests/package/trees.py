@@ -38,9 +38,10 @@ def tree(release: str) -> Path:
     return debian(f"debian-{release}", RELEASES[release], PACKAGES[release], _HOOK)
 
 
-def debian(name: str, suite: str, packages: Sequence[str], hook: str, options: Sequence[str] = ()) -> Path:
+def debian(name: str, suite: str, packages: Sequence[str], hook: str = "", options: Sequence[str] = ()) -> Path:
     """The folder of this suite with these packages, finished by the shell's hook, made now if need be."""
-    recipe = ["--variant=minbase", f"--include={','.join(packages)}", *options, f"--customize-hook={hook}", suite]
+    hooks = [f"--customize-hook={hook}"] if hook else []
+    recipe = ["--variant=minbase", f"--include={','.join(packages)}", *options, *hooks, suite]
     key = hashlib.sha256("\0".join(recipe).encode()).hexdigest()[:16]
     base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "capacityd", "trees")
     base.mkdir(parents=True, exist_ok=True)

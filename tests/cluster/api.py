@@ -7,7 +7,7 @@ import ssl
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -53,6 +53,14 @@ class Api:
 
     def delete(self, path: str) -> Any:
         return self.request("DELETE", path)
+
+    def watch(self, path: str, **query: str) -> Iterator[Any]:
+        """The watch events, as they come, until the API server ends it or is gone."""
+        headers = {"Authorization": f"Bearer {self._token}", "User-Agent": "tests"}
+        url = f"{self.url}{path}?{urllib.parse.urlencode({'watch': 'true', **query})}"
+        with self._opener.open(urllib.request.Request(url, headers=headers)) as response:
+            for line in response:
+                yield json.loads(line)
 
     def request(self, method: str, path: str, body: object = None, headers: Mapping[str, str] | None = None) -> Any:
         """The answer's JSON, or text where it is none; ApiError when it is refused."""

@@ -75,7 +75,8 @@ class VirtualMachine(Console):
             ended.update(self._agent.ask("guest-exec-status", pid=started["pid"]))
             return bool(ended["exited"])
 
-        wait_until(over, deadline, f"{' '.join(command)} ends")
+        # What takes a second on a machine may take a minute here.
+        wait_until(over, max(deadline, BOOT), f"{' '.join(command)} ends")
         out, err = (base64.b64decode(ended.get(name, "")).decode(errors="replace") for name in ("out-data", "err-data"))
         return subprocess.CompletedProcess(command, ended.get("exitcode", -ended.get("signal", 0)), out, err)
 

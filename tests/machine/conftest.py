@@ -1,0 +1,75 @@
+"""One Kubernetes node in a virtual machine for the whole story, and what the story took."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+import pytest
+
+from tests.cluster.controlplane import Cluster, control_plane
+from tests.machine.image import debian_12, image
+from tests.machine.node import CLOUD_INIT, node_files
+from tests.machine.qemu import BOOT, VirtualMachine, virtual_machine
+from tests.machine.story import HARDWARE, hardware
+from tests.machine.watch import NodeWatch
+from tests.package.packages import Packages, build_packages
+
+_TOOK = pytest.StashKey[dict[str, float]]()
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """packages: the older one is in its image. begun: when it was switched on. took: for the report, in seconds."""
+
+    name: str
+    vm: VirtualMachine
+    cluster: Cluster
+    watch: NodeWatch
+    packages: Packages
+    begun: float
+    took: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def user(self) -> str:
+        return f"system:node:{self.name}"
+
+    def published(self, expected: dict[str, str | None], since: float, what: str, deadline: float = BOOT) -> None:
+        """Waits until the capacity holds this (None: the name is not there), and notes how long it took."""
+
+        def fits(node: dict[str, dict[str, dict[str, str]]]) -> bool:
+            capacity = node["status"].get("capacity", {})
+            return {name: capacity.get(name) for name in expected} == expected
+
+        try:
+            self.took[what] = self.watch.wait(fits, deadline, f"{what}: {expected}", since) - since
+        except TimeoutError as e:
+            raise TimeoutError(f"{e}\n{self.vm.journal()[-6000:]}") from None
+
+
+@pytest.fixture(scope="session")
+def node(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Node]:
+    """Switched on, with the package in its image, not enabled; its first boot has just begun."""
+    folder = tmp_path_factory.mktemp("machine")
+    with ThreadPoolExecutor() as pool, control_plane() as cluster:
+        tree = pool.submit(debian_12)
+        packages = build_packages(folder)
+        name = cluster.node_name()
+        disk = image(folder / "system", tree.result(), [packages.older], node_files(cluster, name, HARDWARE))
+        begun = time.monotonic()
+        with virtual_machine(disk, tree.result(), hardware(folder), memory=1536, commandline=CLOUD_INIT) as vm:
+            found = Node(name, vm, cluster, NodeWatch(cluster, name), packages, begun)
+            request.config.stash[_TOOK] = found.took
+            yield found
+            found.took["all of it, from switching it on"] = time.monotonic() - begun
+    (folder / "system").unlink()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    took = terminalreporter.config.stash.get(_TOOK, {})
+    if took:
+        terminalreporter.section("from the command to the API server's watch event, in seconds")
+    for what, seconds in took.items():
+        terminalreporter.write_line(f"{seconds:6.1f}  {what}")

@@ -1,0 +1,135 @@
+"""A Kubernetes node as a virtual machine: cloud-init, a real kubelet on a runtime that runs nothing, and capacityd.
+
+kubeadm is a double: it leaves what the real one leaves, the kubelet enabled and its credentials, made beforehand.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.cluster.controlplane import IMAGE, Cluster
+from tests.cluster.credentials import node_user
+from tests.package.packages import ROOT
+
+EXAMPLE = ROOT / "conf/cloud-init/kubeadm.yaml"
+# The host's loopback as the guest reaches it; the API server's certificate has another name.
+_HOST = "10.0.2.2"
+_PEM = "/var/lib/kubelet/pki/kubelet-client-current.pem"
+_KUBEADM = f"""\
+#!/bin/sh
+# Stands in for kubeadm join --config FILE.
+set -eu
+[ "$1 $2" = "join --config" ]
+install -D -m 600 /etc/kubernetes/prepared.pem {_PEM}
+install -m 600 "$3" /etc/kubernetes/kubelet.conf
+systemctl enable --now --no-block kubelet.service
+"""
+_RUNTIME = f"""\
+[Service]
+ExecStart=/usr/bin/fakeruntime -socket=/run/runtime.sock -images={IMAGE}
+"""
+_KUBELET = """\
+[Unit]
+Requires=fakeruntime.service
+After=fakeruntime.service network-online.target
+[Service]
+# The fake runtime knows no log paths, so the kubelet removes every file of its working folder when a pod goes.
+RuntimeDirectory=kubelet-empty
+WorkingDirectory=/run/kubelet-empty
+ExecStart=/usr/bin/kubelet --config=/etc/kubernetes/kubelet.json --kubeconfig=/etc/kubernetes/kubelet.conf
+# It exits when the runtime does not listen yet.
+Restart=always
+RestartSec=1
+[Install]
+WantedBy=multi-user.target
+"""
+_KUBELET_CONFIGURATION = {
+    "apiVersion": "kubelet.config.k8s.io/v1beta1",
+    "kind": "KubeletConfiguration",
+    "containerRuntimeEndpoint": "unix:///run/runtime.sock",
+    "address": "127.0.0.1",
+    "authentication": {"anonymous": {"enabled": True}, "webhook": {"enabled": False}},
+    "authorization": {"mode": "AlwaysAllow"},
+    "cgroupDriver": "systemd",
+    "enforceNodeAllocatable": [],
+    "makeIPTablesUtilChains": False,
+    # What the runtime that runs nothing has no figures for.
+    "localStorageCapacityIsolation": False,
+    "evictionHard": {"memory.available": "0%", "nodefs.available": "0%", "nodefs.inodesFree": "0%"},
+    "imageGCHighThresholdPercent": 100,
+}
+# Where the machine is told what to become, and of what can be told only what the image has the programs for.
+_CLOUD = """\
+datasource_list: [NoCloud]
+network: {config: disabled}
+cloud_init_modules: [write-files, set_hostname]
+cloud_config_modules: [runcmd]
+cloud_final_modules: [scripts-user]
+"""
+
+
+def node_files(cluster: Cluster, name: str, hardware: str) -> dict[str, str | Path]:
+    """What an image needs beside Debian and the package to become this Node at its first boot.
+
+    hardware: the resources, which a user puts in the place of the example's. The kernel's command line must switch
+    cloud-init on (CLOUD_INIT).
+    """
+    seed = "/var/lib/cloud/seed/nocloud"
+    return {
+        "/usr/bin/kubelet": cluster.binaries["kubelet"],
+        "/usr/bin/fakeruntime": cluster.binaries["fakeruntime"],
+        "/usr/bin/kubeadm": _KUBEADM,
+        "/etc/systemd/system/fakeruntime.service": _RUNTIME,
+        "/etc/systemd/system/kubelet.service": _KUBELET,
+        "/etc/kubernetes/kubelet.json": json.dumps(_KUBELET_CONFIGURATION),
+        "/etc/kubernetes/prepared.pem": _certificate(cluster, name),
+        "/etc/cloud/cloud.cfg.d/90-image.cfg": _CLOUD,
+        f"{seed}/meta-data": json.dumps({"instance-id": name, "local-hostname": name}),
+        f"{seed}/user-data": user_data(cluster, hardware),
+    }
+
+
+CLOUD_INIT = "cloud-init=enabled ds=nocloud"
+
+
+def user_data(cluster: Cluster, hardware: str) -> str:
+    """The shipped example, with these resources and with what kubeadm joins."""
+    example: dict[str, Any] = yaml.safe_load(EXAMPLE.read_text())
+    (drop_in,) = (file for file in example["write_files"] if file["path"].startswith("/etc/capacityd/"))
+    drop_in["content"] = hardware
+    join = {"path": "/etc/kubernetes/join.yaml", "permissions": "0600", "content": json.dumps(_kubeconfig(cluster))}
+    example["write_files"].append(join)
+    return "#cloud-config\n" + yaml.safe_dump(example)
+
+
+def _kubeconfig(cluster: Cluster) -> Mapping[str, Any]:
+    """As kubeadm's, for a server whose certificate does not have the name that it is reached by."""
+    port = cluster.url.rpartition(":")[2]
+    return {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [
+            {
+                "name": "tests",
+                "cluster": {
+                    "server": f"https://{_HOST}:{port}",
+                    "tls-server-name": "localhost",
+                    "certificate-authority-data": base64.b64encode(cluster.ca_file.read_bytes()).decode(),
+                },
+            }
+        ],
+        "users": [{"name": "node", "user": {"client-certificate": _PEM, "client-key": _PEM}}],
+        "contexts": [{"name": "node", "context": {"cluster": "tests", "user": "node"}}],
+        "current-context": "node",
+    }
+
+
+def _certificate(cluster: Cluster, name: str) -> str:
+    path = cluster.folder / f"{name}-machine.pem"
+    return cluster.authority.client(node_user(name), ("system:nodes",), path).read_text()

@@ -1,0 +1,244 @@
+"""A node's life in a virtual machine, in steps that build on each other: each is a test, in this order.
+
+Each step's seconds, from the monitor's or the administrator's command to the API server's watch event, are told at the
+end. Emulation is ten to twenty times slower than a machine.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from typing import Any
+
+from tests.cluster.agent import RECORD, condition_of
+from tests.cluster.processes import wait_until
+from tests.machine.conftest import Node
+from tests.machine.qemu import BOOT
+from tests.machine.story import AT_FIRST, DONGLE, GIB, NAMES, NIC, PORT, SCRATCH
+from tests.package.console import UNIT
+
+CUT = 60.0
+LONG = 600  # seconds: emulation on a machine that is busy with something else
+NOW = {**AT_FIRST, SCRATCH: "6", PORT: "1k"}
+PLUGINS = "/var/lib/kubelet/device-plugins"
+# Shared memory: private memory has a limit for each process already.
+HUNGRY = "example.com/hungry"
+PROGRAM = """\
+#!/usr/bin/python3 -I
+import mmap
+memory = mmap.mmap(-1, 1 << 30)
+for megabyte in range(1 << 10):
+    memory.write(b"x" * (1 << 20))
+print(1)
+"""
+CONFIG = f"""\
+[resources."{HUNGRY}"]
+exec = {{ command = ["/usr/local/bin/hungry"], timeout = "5min" }}
+"""
+# What the journal may warn of: each can be acted on, and is about what the story has done.
+WARNINGS = ("the API server",)
+
+
+def asked(node: Node, since: int) -> list[str]:
+    """What capacityd has asked of the API server since a position of the audit log, and what was answered."""
+    return [
+        f"{r.verb} {r.resource}{'/' if r.subresource else ''}{r.subresource} {r.code}"
+        for r in node.cluster.audit.since(since)
+        if r.user == node.user and "capacityd" in r.user_agent
+    ]
+
+
+def written(node: Node, since: int) -> list[str]:
+    return [request for request in asked(node, since) if not request.startswith("get ") and "reviews" not in request]
+
+
+def patches(node: Node) -> list[list[str]]:
+    """What capacityd's patches have written."""
+    return [
+        [operation["path"] for operation in r.body if operation["op"] != "test"]
+        for r in node.cluster.audit.since(0)
+        if r.verb == "patch" and "capacityd" in r.user_agent
+    ]
+
+
+def seen(node: Node) -> dict[str, Any]:
+    """What the service has written down: under emulation capacityd status takes seconds."""
+    said = node.vm.run("cat", "/run/capacityd/status.json", status=None).stdout
+    found: dict[str, Any] = json.loads(said) if said else {}
+    return found
+
+
+def looked(node: Node) -> float:
+    """When the service looked last."""
+    return float(seen(node).get("looked", 0.0))
+
+
+def readings(node: Node) -> dict[str, Any]:
+    return {r["name"]: r["quantity"] if r["outcome"] == "quantity" else r["outcome"] for r in seen(node)["readings"]}
+
+
+def uptime(node: Node) -> float:
+    return float(node.vm.out("cat", "/proc/uptime").split()[0])
+
+
+def test_first_boot(node: Node) -> None:
+    """cloud-init enables it, before there are credentials; no request besides the designed ones."""
+    node.published(AT_FIRST, node.begun, "first boot, from switching it on", BOOT)
+    node.vm.up()
+    assert (node.vm.active, node.vm.enabled) == ("active", "enabled")
+    assert node.vm.out("cloud-init", "status") == "status: done"
+    assert node.vm.out("capacityd", "--version") == "capacityd 0.0.9"
+    expected = {name: value for name, value in AT_FIRST.items() if value is not None}
+    wait_until(lambda: expected.items() <= node.cluster.allocatable(node.name).items(), LONG, "allocatable follows")
+    assert PORT not in node.cluster.capacity(node.name)
+    requests = Counter(asked(node, 0))
+    assert set(requests) <= {
+        "create selfsubjectreviews 201",
+        "get nodes 404",  # the kubelet has not registered it yet
+        "get nodes 200",
+        "patch nodes/status 200",
+        "create events 201",
+    }, requests
+    assert requests["create selfsubjectreviews 201"] == 1, requests
+    # What takes long to read is written after the rest; each once.
+    keys = [path for patch in patches(node) for path in patch if path.startswith("/status/capacity/")]
+    assert sorted(keys) == [f"/status/capacity/{name.replace('/', '~1')}" for name in sorted(expected)]
+    assert requests["patch nodes/status 200"] == requests["create events 201"] <= 2, requests
+    named = {r.name for r in node.cluster.audit.since(0) if "capacityd" in r.user_agent and r.resource == "nodes"}
+    assert named == {node.name}
+
+
+def test_a_disk_grows(node: Node) -> None:
+    told = node.vm.resize("scratch", 4 * GIB)
+    node.published({SCRATCH: "6"}, told, "a disk grows")
+
+
+def test_a_nic_is_added(node: Node) -> None:
+    """Its link modes come by ioctl, from within the sandbox."""
+    told = node.vm.plug("e1000e", "nic3", bus="slot1", netdev="nic3-peer")
+    node.published({PORT: "1k"}, told, "a NIC is added")
+
+
+def test_a_kubelet_that_zeroes_is_undone(node: Node) -> None:
+    """As on a node that has lost its device-plugins folder and whose runtime is slower than its kubelet."""
+    node.vm.run("systemctl", "stop", "kubelet.service")
+    node.vm.run("sh", "-c", f"rm -rf {PLUGINS}/*")
+    node.vm.run("systemctl", "kill", "--signal=USR1", "fakeruntime.service")
+    told = time.monotonic()
+    node.vm.run("systemctl", "start", "kubelet.service")
+    zeroed = node.watch.wait(lambda found: found["status"]["capacity"].get(DONGLE) == "0", LONG, "it zeroes", told)
+    node.vm.run("systemctl", "kill", "--signal=USR2", "fakeruntime.service")
+    node.published(NOW, zeroed, "a kubelet that zeroes is undone, from its write")
+    wait_until(lambda: node.cluster.allocatable(node.name).get(PORT) == "1k", LONG, "allocatable follows")
+
+
+def test_an_upgrade(node: Node) -> None:
+    """Of the package, while it runs: it goes on, and nothing is written."""
+    mark, before, since = node.cluster.audit.mark(), node.vm.main_pid, looked(node)
+    node.vm.install(node.packages.current)
+    assert (node.vm.active, node.vm.enabled) == ("active", "enabled")
+    assert node.vm.out("capacityd", "--version") != "capacityd 0.0.9"
+    assert node.vm.main_pid != before
+    wait_until(lambda: looked(node) > since, LONG, "the new one has looked")
+    assert written(node, mark) == []
+
+
+def test_a_dongle_leaves_while_the_network_is_cut(node: Node) -> None:
+    cut = node.vm.set_link("system", up=False)
+    node.vm.unplug("dongle2")
+    # That the network is gone for a minute is the subject; meanwhile the service is up, and says what is the matter.
+    wait_until(lambda: seen(node).get("trouble"), LONG, "it can't reach the API server")
+    time.sleep(max(0.0, cut + CUT - time.monotonic()))
+    assert node.vm.active == "active"
+    told = node.vm.set_link("system", up=True)
+    node.published({**NOW, DONGLE: "1"}, told, "a network cut for a minute ends, and a dongle has left meanwhile")
+
+
+def test_the_dongle_comes_back(node: Node) -> None:
+    told = node.vm.plug("usb-serial", "dongle2", chardev="dongle2-end", **{"always-plugged": True})
+    node.published(NOW, told, "a dongle is plugged in")
+
+
+def test_a_link_goes_down_and_comes_up(node: Node) -> None:
+    told = node.vm.set_link("nic1", up=False)
+    node.published({**NOW, NIC: "1k"}, told, f"a link goes down, {uptime(node):.0f} s after the boot")
+    told = node.vm.set_link("nic1", up=True)
+    node.published(NOW, told, "a link comes up")
+
+
+def test_a_dongle_leaves(node: Node) -> None:
+    told = node.vm.unplug("dongle1")
+    node.published({**NOW, DONGLE: "1"}, told, f"a dongle is pulled, {uptime(node):.0f} s after the boot")
+    told = node.vm.plug("usb-serial", "dongle1", chardev="dongle1-end", **{"always-plugged": True})
+    node.published(NOW, told, "a dongle is plugged in again")
+
+
+def test_what_does_not_match_costs_no_request(node: Node) -> None:
+    mark, since = node.cluster.audit.mark(), looked(node)
+    node.vm.unplug("mouse")
+    wait_until(lambda: looked(node) > since, LONG, "it has looked")
+    assert asked(node, mark) == []
+
+
+def test_a_program_that_eats_memory_is_only_its_own_loss(node: Node) -> None:
+    """The unit's limit, under a real memory controller."""
+    before = node.vm.main_pid
+    node.vm.write("/usr/local/bin/hungry", PROGRAM, "755")
+    node.vm.write("/etc/capacityd/conf.d/70-hungry.toml", CONFIG)
+    node.vm.run("systemctl", "reload", UNIT)
+    wait_until(lambda: readings(node).get(HUNGRY) == "unknown", LONG, "it is unknown")
+    (reason,) = (r["reason"] for r in seen(node)["readings"] if r["name"] == HUNGRY)
+    assert "was killed by signal 9" in reason
+    assert (node.vm.main_pid, node.vm.shown("NRestarts")) == (before, "0")
+    node.vm.run("rm", "/etc/capacityd/conf.d/70-hungry.toml")
+    node.vm.run("systemctl", "reload", UNIT)
+    wait_until(lambda: HUNGRY not in readings(node), LONG, "it is forgotten")
+
+
+def test_a_reboot(node: Node) -> None:
+    """Nothing is lost, and nothing is written."""
+    wait_until(lambda: condition_of(node.cluster.node(node.name))["status"] == "True", LONG, "all is published")
+    mark, told = node.cluster.audit.mark(), time.monotonic()
+    node.vm.reboot()
+    node.vm.up()
+    began = float(node.vm.out("sh", "-c", "stat -c %Y /var/lib/kubelet/device-plugins/kubelet.sock"))
+    wait_until(lambda: seen(node).get("asked", 0.0) > began, LONG, "it has asked since the kubelet is back")
+    node.took["a reboot, until it has looked"] = time.monotonic() - told
+    assert readings(node)[DONGLE] == 2
+    assert written(node, mark) == []
+    names = {name: value for name, value in NOW.items() if value is not None}
+    for found in node.watch.since(told):
+        assert names.items() <= found["status"]["capacity"].items()
+
+
+def test_the_journal(node: Node) -> None:
+    """Of all of it: no traceback, and no warning that an operator could do nothing about."""
+    assert "Traceback" not in node.vm.journal(None)
+    command = ["journalctl", "--quiet", "--no-pager", "--output=cat", "--priority=warning", f"--unit={UNIT}"]
+    said = node.vm.out(*command).splitlines()
+    assert [line for line in said if not any(known in line for known in WARNINGS)] == []
+
+
+def test_withdraw_and_purge(node: Node) -> None:
+    """Neither the Node nor the machine has anything of ours."""
+    node.vm.run("systemctl", "disable", "--now", UNIT)
+    told = time.monotonic()
+    node.vm.run("capacityd", "withdraw")
+    node.published(dict.fromkeys(NAMES), told, "capacityd withdraw")
+    wait_until(lambda: not set(NAMES) & set(node.cluster.allocatable(node.name)), LONG, "allocatable follows")
+    found = node.cluster.node(node.name)
+    assert RECORD not in found["metadata"].get("annotations", {})
+    assert condition_of(found) is None
+    assert [entry for entry in found["metadata"]["managedFields"] if entry["manager"] == "capacityd"] == []
+    assert "capacityd" not in str(without_images(found))
+    node.vm.dpkg("--purge", "capacityd")
+    node.vm.run("rm", f"/root/{node.packages.current.name}", "/usr/local/bin/hungry")
+    assert node.vm.out("find", "/", "/run", "-xdev", "-name", "*capacityd*", "-not", "-path", "/var/log/*") == ""
+    assert "capacityd" not in node.vm.out("systemctl", "list-unit-files", "--all", "--no-legend")
+    assert "capacityd" not in node.vm.out("cat", "/etc/passwd", "/etc/group")
+    assert node.vm.out("systemctl", "--failed", "--no-legend") == ""
+
+
+def without_images(node: dict[str, Any]) -> dict[str, Any]:
+    return {**node, "status": {key: value for key, value in node["status"].items() if key != "images"}}

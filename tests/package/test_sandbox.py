@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -43,6 +44,18 @@ disk = {}
 disk = {}
 measure = "size"
 unit = "GiB"
+[resources."example.com/filesystems"]
+filesystem = { kind = ["local", "overlay"] }
+[resources."example.com/filesystem-mib"]
+filesystem = { kind = ["local", "overlay"] }
+measure = "size"
+unit = "MiB"
+[resources."example.com/addresses"]
+address = { scope = ["global", "host"] }
+[resources."example.com/pool"]
+pool = { cidr = "192.0.2.0/28" }
+[resources."example.com/terminals"]
+udev = { subsystem = "tty" }
 """
 RECORDED = """\
 [resources."example.com/dongle"]
@@ -96,6 +109,7 @@ DENIED = {
 def served(release: str, packages: Packages) -> Iterator[Machine]:
     """A machine with the service running on what this machine has."""
     with machine(release) as running:
+        running.run("mount", "--make-rshared", "/")  # as systemd has it where it does not take itself for contained
         running.install(packages.current)
         running.write("/srv/seats", "7\n")
         running.write("/root/.secret", "x")
@@ -273,9 +287,44 @@ def test_it_hears_udev_after_udevd_began_anew(served: Machine) -> None:
 def settled(machine: Machine) -> float:
     """When it looked last, with nothing left that it has heard."""
     machine.run("udevadm", "settle")
-    machine.write("/srv/seats", "12\n")
-    machine.wait_for_readings({"example.com/seats": 12})
+    seats = int(machine.out("cat", "/srv/seats")) + 1
+    machine.write("/srv/seats", f"{seats}\n")
+    machine.wait_for_readings({"example.com/seats": seats})
     return float(machine.status()["looked"])
+
+
+def test_it_hears_addresses(served: Machine) -> None:
+    before = by_hand(served)["example.com/addresses"]
+    served.run("ip", "address", "add", "192.0.2.9/32", "dev", "lo")
+    served.wait_for_readings({"example.com/addresses": before + 1})
+    served.run("ip", "address", "del", "192.0.2.9/32", "dev", "lo")
+    served.wait_for_readings({"example.com/addresses": before})
+    # Not to leave a look behind that is due later.
+    wait_until(lambda: published(served, "example.com/addresses") == str(before), 30, "it is lowered")
+
+
+def test_it_hears_mounts_and_counts_none_twice(served: Machine, tmp_path: Path) -> None:
+    """The unit's own mounts follow the machine's. A file system on a loop device is as good as one on a disk."""
+    image = tmp_path / "ext4"
+    with open(image, "wb") as f:
+        f.truncate(16 << 20)
+    subprocess.run(["mkfs.ext4", "-q", image], check=True)
+    path = served.put(image)
+    served.run("sh", "-ec", "cd /dev; test -e loop-control || mknod loop-control c 10 237")
+    before = by_hand(served)["example.com/filesystems"]
+    device = served.out("losetup", "--find").split()[0]  # it is said to be lost where it has no file
+    served.run("sh", "-ec", 'test -e "$0" || mknod "$0" b 7 "${0#/dev/loop}"', device)
+    served.run("mkdir", "-p", "/srv/data", "/home/data")
+    served.run("mount", "-o", f"loop={device}", path, "/srv/data")
+    try:
+        served.run("mount", "--bind", "/srv/data", "/home/data")
+        served.wait_for_readings({"example.com/filesystems": before + 1})
+        expected = by_hand(served)
+        served.wait_for_readings({name: expected[name] for name in ("example.com/filesystem-mib",)})
+        served.run("umount", "/home/data")
+    finally:
+        served.run("umount", "--all-targets", "/srv/data")
+    served.wait_for_readings({"example.com/filesystems": before})
 
 
 def test_it_stays_small(served: Machine) -> None:

@@ -15,12 +15,13 @@ from tests.cluster.agent import RECORD, condition_of
 from tests.cluster.processes import wait_until
 from tests.machine.conftest import Node
 from tests.machine.qemu import BOOT
-from tests.machine.story import AT_FIRST, DONGLE, GIB, NAMES, NIC, PORT, SCRATCH
+from tests.machine.story import AT_FIRST, DONGLE, GIB, NAMES, NIC, NVME, PORT, SCRATCH
 from tests.package.console import UNIT
 
 CUT = 60.0
 LONG = 600  # seconds: emulation on a machine that is busy with something else
 NOW = {**AT_FIRST, SCRATCH: "6", PORT: "1k"}
+AMOUNTS = {DONGLE: 2, NIC: 26000, PORT: 1000, SCRATCH: 6, NVME: 1}  # NOW, as numbers
 PLUGINS = "/var/lib/kubelet/device-plugins"
 # Shared memory: private memory has a limit for each process already.
 HUNGRY = "example.com/hungry"
@@ -76,6 +77,12 @@ def looked(node: Node) -> float:
 
 def readings(node: Node) -> dict[str, Any]:
     return {r["name"]: r["quantity"] if r["outcome"] == "quantity" else r["outcome"] for r in seen(node)["readings"]}
+
+
+def settled(node: Node) -> int:
+    """The position in the audit log once the service has written down what it published last: then its Event is out."""
+    wait_until(lambda: seen(node).get("published") == AMOUNTS, LONG, f"it has published {AMOUNTS}")
+    return node.cluster.audit.mark()
 
 
 def uptime(node: Node) -> float:
@@ -135,7 +142,7 @@ def test_a_kubelet_that_zeroes_is_undone(node: Node) -> None:
 
 def test_an_upgrade(node: Node) -> None:
     """Of the package, while it runs: it goes on, and nothing is written."""
-    mark, before, since = node.cluster.audit.mark(), node.vm.main_pid, looked(node)
+    mark, before, since = settled(node), node.vm.main_pid, looked(node)
     node.vm.install(node.packages.current)
     assert (node.vm.active, node.vm.enabled) == ("active", "enabled")
     assert node.vm.out("capacityd", "--version") != "capacityd 0.0.9"
@@ -175,7 +182,7 @@ def test_a_dongle_leaves(node: Node) -> None:
 
 
 def test_what_does_not_match_costs_no_request(node: Node) -> None:
-    mark, since = node.cluster.audit.mark(), looked(node)
+    mark, since = settled(node), looked(node)
     node.vm.unplug("mouse")
     wait_until(lambda: looked(node) > since, LONG, "it has looked")
     assert asked(node, mark) == []
@@ -199,7 +206,7 @@ def test_a_program_that_eats_memory_is_only_its_own_loss(node: Node) -> None:
 def test_a_reboot(node: Node) -> None:
     """Nothing is lost, and nothing is written."""
     wait_until(lambda: condition_of(node.cluster.node(node.name))["status"] == "True", LONG, "all is published")
-    mark, told = node.cluster.audit.mark(), time.monotonic()
+    mark, told = settled(node), time.monotonic()
     node.vm.reboot()
     node.vm.up()
     began = float(node.vm.out("sh", "-c", "stat -c %Y /var/lib/kubelet/device-plugins/kubelet.sock"))

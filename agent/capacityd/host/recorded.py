@@ -9,7 +9,7 @@ A recording is JSON, which gzip may have compressed: {"files": {PATH: TEXT}, "li
 "unknown": {QUESTION: [ERRNO-NAME or null, MESSAGE]}, "redacted": true}; every part may be missing.
 Bytes that are no UTF-8 stand as lone surrogates. folders: those that hold nothing recorded. errors: what can't be read
 at these paths, nor below them; ENODATA is what record leaves out. unknown: what the machine could not tell, such as
-"properties /sys/…" and "link_speeds eth0".
+"properties /sys/…", "link_speeds eth0" and "filesystem_sizes /mnt 29" (a mount's id).
 """
 
 from __future__ import annotations
@@ -183,7 +183,8 @@ class RecordedHost:
         return [_address(one) for one in found]
 
     def filesystem_size(self, point: str, mounts: Collection[str]) -> int:
-        self._require(f"filesystem_sizes {point}")
+        for question in (f"filesystem_sizes {point}", f"filesystem_sizes {point} {min(mounts, default='')}"):
+            self._require(question)
         found: int | None = self._recording.get("filesystem_sizes", {}).get(point)
         if found is None:
             raise HostError(f"the recording does not tell the size of {point}")

@@ -25,6 +25,7 @@ Answer = TypeVar("Answer")
 _MOST = 8192  # bytes; an attribute has at most a page
 _MOST_LINES = 16 * 1024 * 1024
 _GONE = (errno.ENOENT, errno.ENOTDIR, errno.ENXIO, errno.ESTALE)
+_IN_MEMORY = ("devtmpfs", "overlay", "ramfs", "rootfs", "tmpfs")
 _LEFT_OUT = "ENODATA"
 _NOTHING = (_LEFT_OUT, "EINVAL", "EOPNOTSUPP", "ENODEV")  # drivers' ways to say that there is none
 
@@ -77,8 +78,11 @@ class Walk:
         answers: dict[str, Any] = {"filesystem_sizes": {}}
         self._ask("addresses", answers, "addresses", lambda: [list(astuple(a)) for a in self.source.addresses()])
         for point, ids in self._local():
-            sizes, ask = answers["filesystem_sizes"], partial(self.source.filesystem_size, point, ids)
-            self._ask(f"filesystem_sizes {point}", sizes, point, ask)
+            # One that another is mounted over has its mount point, too, but can't be asked.
+            size: dict[str, int] = {}
+            question = f"filesystem_sizes {point} {min(ids)}"
+            self._ask(question, size, point, partial(self.source.filesystem_size, point, ids))
+            answers["filesystem_sizes"] |= size
         self._ask("default_interfaces", answers, "default_interfaces", self.source.default_interfaces)
         return {
             "files": self.files,
@@ -95,10 +99,10 @@ class Walk:
         }
 
     def _local(self) -> Iterator[tuple[str, frozenset[str]]]:
-        """Where file systems with a disk below them are mounted; others may not answer."""
+        """Where file systems are mounted that are on a disk or in memory; those of other machines may not answer."""
         with suppress(HostError):
             for found in filesystems(self.source):
-                if not found.number.startswith("0:") or found.type in LOCAL:
+                if not found.number.startswith("0:") or found.type in (*LOCAL, *_IN_MEMORY):
                     yield from ((point, found.ids) for point in found.points)
 
     def _folder(self, folder: str, deep: bool = True) -> None:

@@ -38,8 +38,10 @@ run: packages-run
 demo: .venv/ready
 	@$(BIN)/python -m tests.cluster.demo
 
-test: check cluster package
+test: lint types imports spelling unit cluster package machine
 
+# While developing: the unit tests with fewer of their random examples.
+check: export HYPOTHESIS_PROFILE := quick
 check: lint types imports spelling unit
 
 lint: .venv/ready

@@ -1,4 +1,5 @@
 """How hard hypothesis tries: the same examples each time, or a night of new ones with HYPOTHESIS_PROFILE=thorough.
+HYPOTHESIS_PROFILE=quick, as "make check" has it, tries a fifth of them.
 
 No test has a deadline. And one that root skips has failed: what root lacks is a tool, and "make test" installs those.
 """
@@ -14,6 +15,7 @@ from hypothesis import settings
 
 Report = TypeVar("Report", pytest.TestReport, pytest.CollectReport)
 
+settings.register_profile("quick", deadline=None, derandomize=True, max_examples=20)
 settings.register_profile("usual", deadline=None, derandomize=True)
 settings.register_profile("thorough", deadline=None, max_examples=20_000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "usual"))

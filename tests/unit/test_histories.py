@@ -228,7 +228,7 @@ class Histories(RuleBasedStateMachine):
 def test_histories(monkeypatch: pytest.MonkeyPatch) -> None:
     still = SimpleNamespace(monotonic=lambda: 0.0, sleep=lambda seconds: None)
     monkeypatch.setattr("capacityd.apply.time", still)
-    examples = max(2_000, settings().max_examples)
+    examples = min(20 * settings().max_examples, 20_000)
     how = settings(
         max_examples=examples, stateful_step_count=16, deadline=None, suppress_health_check=list(HealthCheck)
     )

@@ -64,15 +64,23 @@ def outcome_entries(found: Look, before: Mapping[str, Any]) -> Iterator[Entry]:
         yield Entry("untold", WARNING, warning, {"NODE": node})
 
 
-def reading_entries(readings: Mapping[str, Reading], found: Look, before: Mapping[str, Any]) -> Iterator[Entry]:
-    """What is unknown, known again or held back since the look before. before: what that one left for status."""
+def reading_entries(
+    readings: Mapping[str, Reading], found: Look, before: Mapping[str, Any], first: bool = False
+) -> Iterator[Entry]:
+    """What is unknown, known again or held back since the look before. before: what that one left for status.
+
+    first: it is the first look of the service. At boot much is only late (a default route, a driver), and nobody can do
+    anything about it: what is unknown then is a warning if the next look does not know it, either.
+    """
+    reasons = before.get("reasons")
+    late = isinstance(reasons, list) and "boot" in reasons
     outcomes = {r["name"]: r["outcome"] for r in listed(before, "readings", "name", "outcome")}
     for name, reading in readings.items():
         was = outcomes.get(name)
         if isinstance(reading, Unknown):
-            if was != "unknown":
+            if was != "unknown" or late:
                 fields = {"RESOURCE": name, "REASON": reading.reason}
-                yield Entry("unknown", WARNING, f"{name}: unknown: {reading.reason}", fields)
+                yield Entry("unknown", NOTICE if first else WARNING, f"{name}: unknown: {reading.reason}", fields)
         elif was == "unknown":
             yield Entry("known", NOTICE, f"{name}: known again: {digest(reading)}", {"RESOURCE": name})
     held = before.get("held")

@@ -61,7 +61,7 @@ class Demo:
         self.capacityd("devices", "usb")
         self.step("capacityd publishes them on its own Node, with the kubelet's credentials, and waits for the kubelet")
         said = self.capacityd("apply", "--wait", "30s")
-        self.expect("- → 4" in said, "four dongles are written")
+        self.expect("+  example.com/dongle  4" in said, "four dongles are written")
         self.node("4")
 
     def _a_pod_that_runs(self) -> str:
@@ -99,7 +99,7 @@ class Demo:
     def _take_back(self) -> None:
         self.step("All of it can be taken back. What happened stands in the Node's Events")
         said = self.capacityd("withdraw")
-        self.expect("3 → -" in said, "the key is removed")
+        self.expect("-  example.com/dongle  3" in said, "the key is removed")
         self.wait(lambda: DONGLE not in self._cluster.allocatable(self._node.name), "allocatable follows")
         selector = f"involvedObject.kind=Node,involvedObject.name={self._node.name},source=capacityd"
         events = self.kubectl("get", "events", "--field-selector", selector, "-o", _EVENTS)

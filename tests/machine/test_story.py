@@ -17,12 +17,19 @@ from tests.machine.conftest import Node
 from tests.machine.qemu import BOOT
 from tests.machine.story import AT_FIRST, DONGLE, GIB, NAMES, NIC, NVME, PORT, SCRATCH
 from tests.package.console import UNIT
+from tests.package.packages import tools_of
 
 CUT = 60.0
 LONG = 600  # seconds: emulation on a machine that is busy with something else
 NOW = {**AT_FIRST, SCRATCH: "6", PORT: "1k"}
 AMOUNTS = {DONGLE: 2, NIC: 26000, PORT: 1000, SCRATCH: 6, NVME: 1}  # NOW, as numbers
 PLUGINS = "/var/lib/kubelet/device-plugins"
+# The node's package with the tools beside it, which need a library for terminals that the image lacks.
+START = (
+    "import sys; sys.path.insert(0, '/run/tried/usr/share/capacityd'); "
+    "from capacityd.__main__ import main; sys.exit(main())"
+)
+TRIED = ("python3", "-I", "-c", START)
 # Shared memory: private memory has a limit for each process already.
 HUNGRY = "example.com/hungry"
 PROGRAM = """\
@@ -186,6 +193,19 @@ def test_what_does_not_match_costs_no_request(node: Node) -> None:
     node.vm.unplug("mouse")
     wait_until(lambda: looked(node) > since, LONG, "it has looked")
     assert asked(node, mark) == []
+
+
+def test_a_recording_reads_as_the_machine_does(node: Node) -> None:
+    script = 'dpkg-deb -x "$0" /run/tried; cp -r /usr/share/capacityd /run/tried/usr/share; rm "$0"'
+    node.vm.run("sh", "-ec", script, node.vm.put(tools_of(node.packages.current)))
+    node.vm.run(*TRIED, "record", "/run/tried/machine.json", deadline=LONG)
+    live, replayed = (
+        json.loads(node.vm.run("capacityd", "probe", "--json", *options, deadline=LONG).stdout)["resources"]
+        for options in ((), ("--machine", "/run/tried/machine.json"))
+    )
+    assert replayed == live
+    assert {found["outcome"] for found in live} == {"quantity"}
+    node.vm.run("rm", "-r", "/run/tried")
 
 
 def test_a_program_that_eats_memory_is_only_its_own_loss(node: Node) -> None:

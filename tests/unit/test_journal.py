@@ -103,6 +103,15 @@ def test_what_is_unknown_is_told_once_and_when_it_is_over(
     assert all(fields["RESOURCE"] == A for *_, fields in found)
 
 
+def test_what_is_unknown_at_boot_is_a_warning_only_if_it_stays_so() -> None:
+    look, reading = Look(Memory()), {A: Unknown("there is no default route")}
+    assert [level for _, level, *_ in told(journal.reading_entries(reading, look, {}, first=True))] == [5]
+    after_boot = {**status(A, "unknown"), "reasons": ["boot"]}
+    assert [level for _, level, *_ in told(journal.reading_entries(reading, look, after_boot))] == [4]
+    assert told(journal.reading_entries(reading, look, {**status(A, "unknown"), "reasons": ["due"]})) == []
+    assert [kind for kind, *_ in told(journal.reading_entries({A: Quantity(1)}, look, after_boot))] == ["known"]
+
+
 @pytest.mark.parametrize("damaged", DAMAGED)
 def test_a_damaged_file_is_as_none(damaged: Any) -> None:
     refused = outcome(Change(A, "refuse", "9", "9", "theirs"), newly=(A,))

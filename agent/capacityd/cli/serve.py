@@ -118,7 +118,7 @@ def _look(options: argparse.Namespace, reasons: frozenset[str]) -> int:
     # What the Node had to be asked for has been done early, unless it failed.
     rest = frozenset({"due"}) if said and not said[0].failed else reasons
     found = _bring(options, config, host, readings, rest)
-    journal.send(journal.reading_entries(readings, found, before))
+    journal.send(journal.reading_entries(readings, found, before, first="boot" in rest))
     _say(
         {
             "done": True,

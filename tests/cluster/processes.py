@@ -45,7 +45,7 @@ def workspace() -> Iterator[Path]:
 
 
 def free_port() -> int:
-    """Below those that the kernel gives to outgoing connections: another test's could take it before it is listened on."""
+    """Below those that the kernel gives to outgoing connections, which could take it before somebody listens."""
     while True:
         port = random.SystemRandom().randrange(15_000, 32_000)
         with socket.socket() as s:

@@ -33,7 +33,7 @@ _BOOT = "import sys; sys.path.insert(0, sys.argv[1]); from capacityd.daemon impo
 # As a machine with ten resources has it: every detector's events, and the files of file resources and of the kubelet.
 _WATCH = {
     "subsystems": ["block", "net", "pci", "usb"],
-    "links": True,
+    "kernel": ["addresses", "links", "mounts"],
     "allowed": 100.0,
 }
 

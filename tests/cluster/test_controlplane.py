@@ -191,8 +191,8 @@ def test_nothing_is_left(killed: bool) -> None:
         else:
             run.stdin.close()
     assert run.returncode == (-signal.SIGKILL if killed else 0)
-    wait_until(lambda: not any(alive(pid) for pid in started), 20, "all that was started is gone")
-    wait_until(lambda: not folder.exists(), 20, "its folder is gone")
+    wait_until(lambda: not any(alive(pid) for pid in started), 60, "all that was started is gone")
+    wait_until(lambda: not folder.exists(), 60, "its folder is gone")
 
 
 def descendants(pid: int) -> list[int]:

@@ -7,8 +7,9 @@ from typing import Any
 
 from capacityd.journal import MESSAGE_IDS
 from tests.cluster.processes import wait_until
-from tests.package.conftest import Packages
-from tests.package.machine import UNIT, Machine
+from tests.package.console import UNIT
+from tests.package.machine import Machine
+from tests.package.packages import Packages
 from tests.package.service import switch_on
 
 SEATS, PROGRAM, THEIRS = "example.com/seats", "example.com/program", "example.com/theirs"

@@ -6,8 +6,9 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from capacityd.journal import MESSAGE_IDS
 from tests.cluster.processes import wait_until
-from tests.package.conftest import Packages
-from tests.package.machine import UNIT, Machine
+from tests.package.console import UNIT
+from tests.package.machine import Machine
+from tests.package.packages import Packages
 from tests.package.service import drop_in, switch_on
 
 FOLDER = "/var/lib/prometheus/node-exporter"

@@ -13,10 +13,10 @@ TEST_PACKAGES += $(if $(shell command -v go),,golang-go)
 
 # What makes the .deb, and what tests it.
 DEB_PACKAGES := debhelper dh-python dpkg-dev python3
-PACKAGE_PACKAGES := $(DEB_PACKAGES) debian-archive-keyring mmdebstrap
+PACKAGE_PACKAGES := $(DEB_PACKAGES) debian-archive-keyring e2fsprogs mmdebstrap
 
 # Beside those, what makes a virtual machine (tests/machine) and runs it.
-MACHINE_PACKAGES := $(PACKAGE_PACKAGES) e2fsprogs qemu-system-x86
+MACHINE_PACKAGES := $(PACKAGE_PACKAGES) qemu-system-x86
 
 CAPACITYD := env PYTHONPATH=agent $(PYTHON) -m capacityd
 BIN := .venv/bin

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -73,12 +73,12 @@ def reading_entries(
     anything about it: what is unknown then is a warning if the next look does not know it, either.
     """
     reasons = before.get("reasons")
-    late = isinstance(reasons, list) and "boot" in reasons
+    after_boot = isinstance(reasons, list) and "boot" in reasons
     outcomes = {r["name"]: r["outcome"] for r in listed(before, "readings", "name", "outcome")}
     for name, reading in readings.items():
         was = outcomes.get(name)
         if isinstance(reading, Unknown):
-            if was != "unknown" or late:
+            if was != "unknown" or after_boot:
                 fields = {"RESOURCE": name, "REASON": reading.reason}
                 yield Entry("unknown", NOTICE if first else WARNING, f"{name}: unknown: {reading.reason}", fields)
         elif was == "unknown":
@@ -96,7 +96,7 @@ def reading_entries(
         yield Entry("held", NOTICE, message, fields)
 
 
-def send(entries: Collection[Entry] | Iterator[Entry]) -> None:
+def send(entries: Iterable[Entry]) -> None:
     """Tells the journal, or standard error where there is none."""
     for entry in entries:
         if _connected():

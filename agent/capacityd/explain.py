@@ -132,7 +132,7 @@ def _value(test: Test, value: Value, kind: Kind | None) -> str:
     if not unit or not factor:
         return said(value)
     near = round(Fraction(value, factor), 1)
-    if test.matches(int(near * factor)) is not test.matches(value):
+    if (value and not near) or test.matches(int(near * factor)) is not test.matches(value):
         return f"{value} {next(iter(UNITS[kind.dimension]))}"
     return f"{float(near):.12g} {unit[0]}"
 

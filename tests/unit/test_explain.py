@@ -53,6 +53,7 @@ def nearest(folder: Path, written: str, host: Host) -> str:
         ('usb = { vendor = "9999", product = "8888" }', ""),
         ('disk = { size = ">=500GB" }', "sda: size is 480 GB, you ask for >=500GB"),
         ('disk = { size = ">=480GB" }', "sda: size is 479999999488 B, you ask for >=480GB"),
+        ('disk = { size = ">=500PB" }', "sda: size is 479999999488 B, you ask for >=500PB"),
         ('disk = { size = "=480GB", type = "ssd" }', 'sda: type "ssd" yes; size is 479999999488 B, you ask for =480GB'),
         ('disk = { properties = { ID_BUS = "ata" } }', 'sda: properties.ID_BUS is missing, you ask for "ata"'),
     ],

@@ -68,6 +68,13 @@ def test_every_mistake_below_a_resource_has_the_line_of_its_key(tmp_path: Path) 
 
 def test_what_is_no_toml(tmp_path: Path) -> None:
     assert [p.line for p in loaded(tmp_path, "a = 1\nb = \n").problems] == [2]
+    assert [p.line for p in loaded(tmp_path, 'a = 1\nb = """\n\n').problems] == [2]
+    assert [p.line for p in loaded(tmp_path, '[kubernetes]\nnode_name = "(at line 99, column 1)"').problems] == [2]
+
+
+def test_a_name_that_reads_like_the_parsers_own_words(tmp_path: Path) -> None:
+    twice = '[resources]\n[a."(at line 9, column 1)"]\n[a."(at line 9, column 1)"]\n'
+    assert [p.line for p in loaded(tmp_path, twice).problems] == [3]
 
 
 def test_check_says_file_and_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -182,6 +182,9 @@ def test_what_is_safe_to_read() -> None:
         assert not may_be_read(f"{at}/{name}")
     for name in ("vendor", "class", "numa_node", "sriov_totalvfs", "uevent", "size", "speed"):
         assert may_be_read(f"{at}/{name}")
+    for name in ("password", "password_in", "dhchap_secret", "dhchap_ctrl_secret", "config_info", "key"):
+        assert not may_be_read(f"{at}/{name}")
+    assert may_be_read(f"{at}/input/input3/capabilities/key")
     assert may_be_read("/sys/class/net/bonding_masters")
     assert not may_be_read("/sys/class/zram-control/hot_add")
     assert not may_be_read("/sys/bus/pci/rescan")

@@ -226,6 +226,64 @@ def test_kinds_of_partitions_and_of_devices_are_no_secret() -> None:
     assert UUID not in found
 
 
+HOST0, PORT = (
+    "/sys/devices/pci0000:00/0000:00:1f.0/host0",
+    "/sys/devices/pci0000:00/0000:00:02.0/infiniband/mlx5_0/ports/1",
+)
+SCSI, VMBUS = f"{HOST0}/target0:0:0/0:0:0:0", "/sys/devices/LNXSYSTM:00/VMBUS:00/8c2b1f4e-93d7-4a06-b5c1-0e7f2d6a9b38"
+HIDDEN = [  # where the kernel tells an id that is no serial number by its name, or an address
+    (f"{PORT}/gids/0", "fe80:0000:0000:0000:e41d:2d03:007b:a2f1", "e41d:2d03:007b:a2f1"),
+    (f"{PORT}/gids/1", "0000:0000:0000:0000:0000:ffff:0a0b:0c0d", "0a0b:0c0d"),
+    ("/sys/devices/virtual/net/br0/bridge/root_id", "8000.3cfdfe9b31d4", BARE_MAC),
+    ("/sys/devices/virtual/net/br0/bonding/arp_ip_target", "10.11.12.13 10.11.12.14", IP4),
+    ("/sys/devices/virtual/net/tunl0/address", "0a:0b:0c:0d", "0a:0b:0c:0d"),
+    (
+        "/sys/devices/virtual/net/ip6tnl0/broadcast",
+        "20:01:04:70:1f:0b:00:09:00:00:00:00:00:00:00:02",
+        "04:70:1f:0b:00:09",
+    ),
+    (f"{HOST0}/scsi_host/host0/serialnum", "VM81234567", "VM81234567"),
+    (f"{HOST0}/scsi_host/host0/serial_num", "RFD1234K567", "RFD1234K567"),
+    (f"{HOST0}/scsi_host/host0/board_tracer", "SV81234567", "SV81234567"),
+    (f"{SCSI}/enclosure/0:0:0:0/id", "0x500304801e8a0c3f", "500304801e8a0c3f"),
+    (f"{SCSI}/sas_device/end_device-0:0/enclosure_identifier", "0x500304801e8a0c3f", "500304801e8a0c3f"),
+    (f"{HOST0}/iscsi_host/host0/ipaddress", IP4, IP4),
+    ("/sys/devices/virtual/rbd/0/client_addr", f"{IP4}:0/3041", IP4),
+    ("/sys/devices/virtual/block/dm-3/dm/name", "stratis-1-private-6f1e2d3c4b5a69788796a5b4c3d2e1f0-flex", MACHINE_ID),
+    ("/sys/devices/pci0000:00/0000:00:02.0/83b8f4f2-509f-382f-3c1e-e6bfe0fa1001/remove_id", "1", "83b8f4f2-509f"),
+    (f"{VMBUS}/device_id", "{8c2b1f4e-93d7-4a06-b5c1-0e7f2d6a9b38}", "8c2b1f4e-93d7-4a06-b5c1-0e7f2d6a9b38"),
+]
+
+
+@pytest.mark.parametrize(("path", "text", "secret"), HIDDEN)
+def test_what_is_called_otherwise_is_found_by_its_place_or_shape(path: str, text: str, secret: str) -> None:
+    found = recorded(merge(bare(), files({path: f"{text}\n"})))
+    assert plain(secret) not in plain(json.dumps(found))
+    assert len([name for name in found["files"] if name.rpartition("/")[2] == path.rpartition("/")[2]]) == 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "source", "after"),
+    [
+        ("nfs4", f"{SERVER}:/export", "host-1:/export"),
+        ("nfs4", f"[{IP6}]:/export", "[2001:db8::1]:/export"),
+        ("cifs", f"//{SERVER}/share", "//host-1/share"),
+        ("fuse.sshfs", f"backup@{SERVER}:/data", "backup@host-1:/data"),
+        ("fuse.curlftpfs", f"curlftpfs#ftp://joe:sesame@{SERVER}/", "curlftpfs#ftp://host-1/"),
+        ("fuse.mergerfs", "disk1:disk2", "disk1:disk2"),
+    ],
+)
+def test_file_servers_and_who_opens_them(kind: str, source: str, after: str) -> None:
+    found = recorded(merge(bare(), mounts(("/mnt", "0:44", kind, source))))
+    assert f" - {kind} {after} " in found["files"]["/proc/self/mountinfo"]
+
+
+def test_a_kind_of_hyper_vs_devices_is_no_secret() -> None:
+    kind = "f8615163-df3e-46c5-913f-f2d2f965ed0e"
+    told = {f"{VMBUS}/class_id": f"{{{kind}}}\n", f"{VMBUS}/modalias": f"vmbus:{kind.replace('-', '')}\n"}
+    assert {*told.values()} <= {*recorded(merge(bare(), files(told)))["files"].values()}
+
+
 def test_addresses_that_are_the_same_everywhere_stay() -> None:
     world = merge(bare(), nic("lo", attributes={"address": "00:00:00:00:00:00", "broadcast": "ff:ff:ff:ff:ff:ff"}))
     world = merge(

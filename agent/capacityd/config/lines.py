@@ -16,18 +16,23 @@ _HEADER = re.compile(rf"\s*(\[\[?)\s*({_PATH})\s*\]")
 _PAIR = re.compile(rf"\s*({_PATH})\s*=")
 _NUMBER = re.compile(r" #[0-9]+$")
 _PART = re.compile(rf"({_KEY})( #[0-9]+)?")
-_SAID = re.compile(r"\(at line ([0-9]+)|: line ([0-9]+) holds")
+_SAID = re.compile(
+    r"is not TOML: .*\(at (?:line ([0-9]+), column [0-9]+|end of document)\)|is not UTF-8: line ([0-9]+) holds"
+)
 
 
 def numbered(problems: Iterable[Problem], texts: Mapping[str, str]) -> list[Problem]:
     """The mistakes with their lines, as far as they can be found. texts: by file."""
     known = {file: dict(_lines(text)) for file, text in texts.items()}
-    return [replace(p, line=_said(p.message) or _line(p, known.get(p.file, {}))) for p in problems]
+    return [
+        replace(p, line=_said(p.message, texts.get(p.file, "")) or _line(p, known.get(p.file, {}))) for p in problems
+    ]
 
 
-def _said(message: str) -> int:
-    match = _SAID.search(message)
-    return int(match[1] or match[2]) if match and match.start() < 200 else 0
+def _said(message: str, text: str) -> int:
+    """What the parser says; 0 if it is none of its messages."""
+    match = _SAID.match(message)
+    return int(match[1] or match[2] or text.rstrip("\n").count("\n") + 1) if match else 0
 
 
 def _line(problem: Problem, known: Mapping[tuple[str, ...], int]) -> int:

@@ -15,7 +15,7 @@ else:
 
 _DEEPEST = 20  # tables in tables; what reads the document afterwards may recurse
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
-_LINE = re.compile(r"\(at line ([0-9]+)")
+_LINE = re.compile(r"\(at line ([0-9]+), column [0-9]+\)$")  # before that it may quote the file
 _UNQUOTED_NAME = re.compile(r"""\s*\[+\s*resources\s*\.\s*([^"'/\]\s]+/[^"'./\]\s]+)""")
 _HINTS = (  # a part of what the parser says -> what to do
     ("twice", "a table may stand only once"),

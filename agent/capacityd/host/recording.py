@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import astuple
@@ -225,13 +226,15 @@ class Stopped(Exception):
 
 
 def _short_mounts(text: str) -> str:
-    """The table of mounts without the file systems' own options: long, private, and no detector's concern."""
+    """The table of mounts without the file systems' own options, and who opens them for that of another machine: long,
+    private, and no detector's concern."""
     return "".join(f"{_short_mount(line)}\n" for line in text.split("\n") if line)
 
 
 def _short_mount(line: str) -> str:
     before, hyphen, after = line.partition(" - ")
     kind, source, options = [*after.split(" "), "", "", ""][:3]
+    source = re.sub("//[^/@]*@", "//", source)
     return f"{before}{hyphen}{kind} {source} {options.partition(',')[0]}" if hyphen else line
 
 

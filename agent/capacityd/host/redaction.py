@@ -8,16 +8,19 @@ that an administrator gave (interfaces, volumes, mount points) stay, but for the
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from capacityd.host.secrets import Secrets, addresses, plain
 
 _FILE = re.compile(
-    "(.*[_-])?(serial|serial[_-]?number|sn|uuid|guid|nguid|eui|wwid|wwn|unique_id|uniq|asset_tag|hostid|hostnqn|subsysnqn"
-    "|initiatorname|targetname|sas_address|port_name|node_name|fabric_name|phys_switch_id|phys_port_id|cid)"
+    "(.*[_-])?(serial([_-]?(no|num|number))?|sn|uuid|guid|nguid|eui|wwid|wwn|unique_id|uniq|asset_tag|hostid|hostnqn"
+    "|subsysnqn|initiatorname|targetname|sas_address|port_name|node_name|fabric_name|phys_switch_id|phys_port_id|cid"
+    "|board_tracer|enclosure_identifier)"
 )
-_ADDRESS = re.compile("(.*[_-])?(address|ipaddr|traddr)", re.I)
+_ENCLOSURE = re.compile("/enclosure/[^/]+/id$")
+_TUNNEL = re.compile("(?:[0-9a-f]{2}:){3}(?:(?:[0-9a-f]{2}:){12})?[0-9a-f]{2}")  # an end of it: an IP address's bytes
+_ADDRESS = re.compile("(.*[_-])?((ip|tr)?addr(ess)?|ip6?_target|gateway)", re.I)
 _KEY = re.compile(
     r"(.*_)?(SERIAL(_SHORT|_NUMBER)?|UUID(_SUB)?(_ENC)?|PARTUUID|N?GUID|EUI(64)?|NAA_.*|WWN(_.*)?|WWID|UNIQ|SN|MAC"
     r"|TARGETNAME|INITIATORNAME)"
@@ -29,11 +32,15 @@ _SHAPES = (
     _UUID,
     re.compile(r"(?<![0-9A-Za-z])[0-9A-Za-z]{6}(?:-[0-9A-Za-z]{4}){5}-[0-9A-Za-z]{6}(?![0-9A-Za-z])"),  # LVM
     re.compile(r"(?<=/w1_bus_master\d/)[0-9a-f]{2}-[0-9a-f]{12}"),
+    re.compile("(?<![0-9A-Fa-f:])[0-9a-f]{4}(?::[0-9a-f]{4}){7}(?![0-9A-Fa-f:])"),  # InfiniBand's GIDs
+    re.compile(r"(?<![0-9A-Za-z])[0-9a-f]{4}\.([0-9a-f]{12})(?![0-9A-Za-z])"),  # bridges, after their priority
+    re.compile("(?<![0-9A-Za-z])[0-9A-Fa-f]{32}(?![0-9A-Za-z])"),  # UUIDs without hyphens
 )
 _MULTICAST = re.compile("[0-9A-Fa-f][13579BDFbdf](:[0-9A-Fa-f]{2}){5}")
-_PUBLIC = re.compile("/(?:wmi|mei|tee|vmbus)/|/class_id$")  # there, UUIDs are those of a kind of device
+_PUBLIC = re.compile("/(?:wmi|mei|tee)/|/class_id$")  # there, UUIDs are those of a kind of device
 _NAMED = re.compile(r"/net/[^/]+|/sys/fs/btrfs/[^/]+|/(?:upper|lower|slave)_[^/]+|/brif/[^/]+|/w1_bus_master\d/[^/]+")
-_NETWORK = ("9p", "beegfs", "ceph", "cifs", "glusterfs", "lustre", "nfs", "nfs4", "smb3")
+_NETWORK = re.compile("(fuse[.])?(9p|beegfs|ceph|cifs|curlftpfs|davfs|glusterfs|lustre|nfs4?|smb3|sshfs)")
+_SERVER = re.compile(r"(?:[^/]*//)?(?:[^/]*@)?([^/:[]*)")  # after a scheme and a user
 
 
 def redact(recording: Mapping[str, Any], also: Iterable[str] = ()) -> tuple[dict[str, Any], list[str]]:
@@ -65,12 +72,19 @@ def _without(value: Any, secrets: Secrets) -> Any:
 
 
 def _file(secrets: Secrets, path: str, text: str) -> str:
-    name = path.rpartition("/")[2]
-    if name == "uevent":
+    if path.endswith("/uevent"):
         lines = [line.partition("=") for line in text.split("\n")]
         known = _mapping(secrets, {key: value for key, _, value in lines})
         return "\n".join(f"{secrets.within(key)}{sign}{known[secrets.within(key)]}" for key, sign, _ in lines)
-    return secrets.whole(text) if _FILE.fullmatch(name) else secrets.within(text)
+    return secrets.whole(text) if _holds_id(path, text) else secrets.within(text)
+
+
+def _holds_id(path: str, text: str) -> bool:
+    """Whether a file is a place for ids."""
+    name = path.rpartition("/")[2]
+    if name in ("address", "broadcast"):
+        return _TUNNEL.fullmatch(text.strip()) is not None
+    return _FILE.fullmatch(name) is not None or _ENCLOSURE.search(path) is not None
 
 
 def _mapping(secrets: Secrets, known: Mapping[str, str]) -> dict[str, str]:
@@ -96,13 +110,15 @@ def _is_secret(key: str, value: str, known: Mapping[str, str]) -> bool:
 def _learned(recording: Mapping[str, Any]) -> Secrets:
     """All that is secret in a recording, but for names. In the order of its text, so that it always counts alike."""
     paths = [*recording["files"], *recording["links"], *recording["folders"]]
-    secrets = Secrets(part for path in paths if path.startswith("/sys/") for part in _NAMED.sub("", path).split("/"))
-    _learn_shapes(secrets, recording, paths)
+    public = _public(recording, paths)
+    names = (part for path in paths if path.startswith("/sys/") for part in _NAMED.sub("", path).split("/"))
+    secrets = Secrets(name for name in names if plain(name) in public or not _UUID.fullmatch(name))
+    _learn_shapes(secrets, recording, public)
     for path, text in sorted(recording["files"].items()):
         name = path.rpartition("/")[2]
         if name == "uevent":
             _learn_mapping(secrets, dict(line.partition("=")[::2] for line in text.split("\n")))
-        elif _FILE.fullmatch(name):
+        elif _holds_id(path, text):
             _learn(secrets, text)
         elif _ADDRESS.fullmatch(name):
             _learn_addresses(secrets, text)
@@ -116,9 +132,13 @@ def _learned(recording: Mapping[str, Any]) -> Secrets:
     return secrets
 
 
-def _learn_shapes(secrets: Secrets, recording: Mapping[str, Any], paths: Iterable[str]) -> None:
+def _public(recording: Mapping[str, Any], paths: Iterable[str]) -> set[str]:
+    """The UUIDs that are those of a kind of device or partition."""
     public = {plain(uuid) for path in paths if _PUBLIC.search(path) for uuid in _UUID.findall(_told(recording, path))}
-    public |= {plain(known.get("ID_PART_ENTRY_TYPE", "")) for known in recording["properties"].values()}
+    return public | {plain(known.get("ID_PART_ENTRY_TYPE", "")) for known in recording["properties"].values()}
+
+
+def _learn_shapes(secrets: Secrets, recording: Mapping[str, Any], public: Collection[str]) -> None:
     for text in sorted({*_texts(recording)}):
         for shape in _SHAPES:
             for found in shape.findall(text):
@@ -179,7 +199,7 @@ def _hosts(recording: Mapping[str, Any]) -> Iterator[str]:
         home, colon, _ = known.get("MD_NAME", "").partition(":")
         if colon:
             yield home
-    servers = (source.removeprefix("//").partition("/")[0].partition(":")[0] for source in _servers(recording))
+    servers = (found[1] for source in _servers(recording) if (found := _SERVER.match(source)))
     yield from (host for host in dict.fromkeys((name, *servers)) if not addresses(host))
 
 
@@ -187,7 +207,7 @@ def _servers(recording: Mapping[str, Any]) -> list[str]:
     """The sources of network file systems, such as server:/export."""
     after = [line.partition(" - ")[2] for line in recording["files"].get("/proc/self/mountinfo", "").split("\n")]
     found = [fields for line in after if len(fields := line.split(" ")) > 1]
-    return [fields[1] for fields in found if fields[0] in _NETWORK and re.search("[:/]", fields[1])]
+    return [fields[1] for fields in found if _NETWORK.fullmatch(fields[0]) and re.search("[:/]", fields[1])]
 
 
 def _texts(value: Any) -> Iterator[str]:

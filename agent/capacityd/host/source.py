@@ -1,7 +1,7 @@
 """A machine as it can be recorded, and which of its files may be read for that.
 
-Left out are attributes that block, that make a driver talk to the hardware or change it, that hold no text, and those
-that change by themselves, so that two recordings of an unchanged machine are equal.
+Left out are attributes that block, that make a driver talk to the hardware or change it, that hold no text, that hold
+passwords, and those that change by themselves, so that two recordings of an unchanged machine are equal.
 """
 
 from __future__ import annotations
@@ -18,9 +18,12 @@ from capacityd.host.live import LiveHost
 
 _SLOW = "config rom vpd pcrs pubek temp"  # asks the device, firmware, or a chip on a slow bus
 _NO_TEXT = "bos_descriptors descriptors edid eeprom inquiry nvmem report_descriptor"
+_KEYS = (
+    "config_info dhchap_ctrl_secret dhchap_secret key password password_in username username_in"  # rbd, NVMe, iSCSI …
+)
 _COUNTS = """carrier_changes carrier_down_count carrier_up_count connected_duration date inflight iodone_cnt ioerr_cnt
     iorequest_cnt iotmo_cnt meminfo numastat pid since_epoch stat time timeleft urbnum vmstat wakealarm"""
-_FILES = frozenset(f"{_SLOW} {_NO_TEXT} {_COUNTS}".split())
+_FILES = frozenset(f"{_SLOW} {_NO_TEXT} {_KEYS} {_COUNTS}".split())
 _FILES_BEGIN = ("dump", "fw_log", "in_", "pcr-", "resource", "trace", "vpd_")
 _FILES_END = ("_average", "_dump", "_input", "_registers", "_regs", "_snapshot", "_trace")
 _FOLDERS_OF_CPUS = "access0 access1 cache cpufreq cpuidle hotplug hugepages microcode topology vulnerabilities"
@@ -105,10 +108,13 @@ def may_be_read(path: str) -> bool:
     """Whether a file of /sys is an attribute of a device that is safe to read.
 
     A bus and a class have switches of their own (to read zram-control's hot_add makes a device), but bonding_masters.
+    A "key" is Thunderbolt's secret, but among an input device's capabilities, where it is what can be pressed.
     """
     name = path.rpartition("/")[2]
     if path.startswith(("/sys/bus/", "/sys/class/")) and path.count("/") == 4:
         return name == "bonding_masters"
+    if path.endswith("/capabilities/key"):
+        return True
     return not (name in _FILES or name.startswith(_FILES_BEGIN) or name.endswith(_FILES_END))
 
 

@@ -18,8 +18,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from capacityd.detectors import load
-from capacityd.host import Host, printable
+from capacityd.host import Host
 from capacityd.model import Absent, Config, Evidence, Quantity, Reading, Resource, Unknown, ValueDetector
+from capacityd.printable import printable
 from capacityd.reading import read_resource
 
 DEADLINE = 10.0

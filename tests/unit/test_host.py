@@ -12,9 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from capacityd.errors import HostError, UsageError
-from capacityd.host import System, last_name, machine_id, printable, whole
+from capacityd.host import System, last_name, machine_id, whole
 from capacityd.host.live import LiveHost
 from capacityd.host.recorded import RecordedHost, load
+from capacityd.printable import printable
 from tests.unit.forked import forked
 from tests.unit.machines import (
     bare,

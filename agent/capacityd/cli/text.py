@@ -21,7 +21,7 @@ def clean(text: str) -> str:
     """A text as it may stand on a terminal: what isn't printable (a command to the terminal, say) is escaped."""
     if text.isprintable():
         return text
-    from capacityd.host import printable
+    from capacityd.printable import printable
 
     return printable(text)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from capacityd.config.toml import toml_key
-from capacityd.host import printable
+from capacityd.printable import printable
 
 _T = TypeVar("_T")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from capacityd.config.loaded import Loaded
 from capacityd.config.toml import toml_key, toml_value
-from capacityd.host import printable
+from capacityd.printable import printable
 
 
 def show(loaded: Loaded) -> str:

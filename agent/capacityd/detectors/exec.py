@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from typing import cast
 
 from capacityd.errors import HostError
-from capacityd.host import Host, printable
+from capacityd.host import Host
 from capacityd.model import Evidence, ValueDetector
+from capacityd.printable import printable
 from capacityd.quantity import whole_number
 from capacityd.settings import Command, Duration, Setting
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from capacityd.errors import HostError
-from capacityd.host import Host, printable
+from capacityd.host import Host
 from capacityd.host.mounts import LOCAL, TABLE, Filesystem, filesystems
 from capacityd.host.system import OURS
 from capacityd.kinds import Amount, Choice, Flag, Text
 from capacityd.model import Device, DeviceDetector, Key, Value
+from capacityd.printable import printable
 
 _OF_PODS = ("/var/lib/kubelet/pods/", "/var/lib/kubelet/plugins/", "/run/containerd/", "/var/lib/containers/")
 _KINDS = ("local", "image", "memory", "network", "overlay", "pseudo")

@@ -10,10 +10,11 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 
 from capacityd.errors import HostError
-from capacityd.host import Host, System, last_name, printable, whole
+from capacityd.host import Host, System, last_name, whole
 from capacityd.host.system import system_interfaces
 from capacityd.kinds import Amount, Choice, Flag, HexId, Text
 from capacityd.model import Device, DeviceDetector, Key, Value
+from capacityd.printable import printable
 
 _NETS = "/sys/class/net"
 _KINDS = ("physical", "vf", "representor", "wireless", "bond", "team", "bridge", "vlan", "other", "virtual")

@@ -1,8 +1,4 @@
-"""The one door to the machine. What comes through it is plain text and numbers, safe to print; errors are HostError.
-
-Text is decoded as UTF-8; a byte or character that could do harm on a terminal or in a log comes out as an escape
-such as \\x1b. So what a user sees printed is also what a configuration matches.
-"""
+"""The one door to the machine. What comes through it is plain text and numbers, safe to print; errors are HostError."""
 
 from __future__ import annotations
 
@@ -128,15 +124,3 @@ def last_name(path: str | None) -> str | None:
 def machine_id(host: Host) -> str:
     """The machine's id (machine-id(5)), "" if it has none."""
     return host.text("/etc/machine-id") or ""
-
-
-def printable(raw: bytes | str) -> str:
-    """Text as it may stand anywhere: what isn't printable becomes an escape."""
-    text = raw.decode("utf-8", "surrogateescape") if isinstance(raw, bytes) else raw
-    return text if text.isprintable() else "".join(c if c.isprintable() else _escape(c) for c in text)
-
-
-def _escape(char: str) -> str:
-    if "\udc80" <= char <= "\udcff":  # a byte that was no UTF-8; names of files come with such, too
-        return f"\\x{ord(char) - 0xDC00:02x}"
-    return char.encode("unicode_escape", "surrogatepass").decode("ascii")

@@ -7,8 +7,9 @@ import socket
 import struct
 
 from capacityd.errors import HostError
-from capacityd.host import Address, printable
+from capacityd.host import Address
 from capacityd.host.netlink import ask, attributes
+from capacityd.printable import printable
 
 _NEWADDR, _GETADDR = 20, 22
 _ADDRESS, _LOCAL, _FLAGS = 1, 2, 8

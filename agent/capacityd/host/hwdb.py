@@ -9,7 +9,7 @@ import ctypes
 from collections.abc import Mapping
 from functools import cache
 
-from capacityd.host import printable
+from capacityd.printable import printable
 
 
 @cache

@@ -12,7 +12,7 @@ import socket
 import struct
 
 from capacityd.errors import HostError
-from capacityd.host import printable
+from capacityd.printable import printable
 
 _SIOCETHTOOL = 0x8946
 _GLINKSETTINGS = 0x4C

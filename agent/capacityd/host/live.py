@@ -9,7 +9,8 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 
 from capacityd.errors import HostError
-from capacityd.host import Address, Content, Output, printable
+from capacityd.host import Address, Content, Output
+from capacityd.printable import printable
 
 _MOST = 65536
 _MOST_LINES = 16 * 1024 * 1024  # a router's table of routes

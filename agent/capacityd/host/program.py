@@ -9,8 +9,9 @@ import time
 from collections.abc import Sequence
 
 from capacityd.errors import HostError
-from capacityd.host import Output, printable
+from capacityd.host import Output
 from capacityd.orphans import adopt_orphans, end_children
+from capacityd.printable import printable
 
 _MOST = 65536
 _ENVIRONMENT = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8"}

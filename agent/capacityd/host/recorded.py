@@ -21,7 +21,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from capacityd.errors import HostError, UsageError
-from capacityd.host import Address, Content, Output, printable
+from capacityd.host import Address, Content, Output
+from capacityd.printable import printable
 
 _MOST = 65536
 _GONE = (errno.ENOENT, errno.ENOTDIR, errno.ENODEV, errno.ENXIO)

@@ -12,8 +12,8 @@ import struct
 from collections.abc import Iterator
 
 from capacityd.errors import HostError
-from capacityd.host import printable
 from capacityd.host.netlink import ask, attribute, attributes
+from capacityd.printable import printable
 
 _NEWLINK, _GETLINK, _NEWROUTE, _GETROUTE = 16, 18, 24, 26
 _IFNAME, _LINKINFO, _INFO_KIND = 3, 18, 1

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, TypeVar
 
 from capacityd.capacity import Event, NodeState
 from capacityd.errors import NodeDenied, NodeError, NodeUnreachable
-from capacityd.host import printable
 from capacityd.node.credentials import load
 from capacityd.node.state import node_state
+from capacityd.printable import printable
 
 if TYPE_CHECKING:
     from capacityd.node.client import Client

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from capacityd.errors import NodeConflict, NodeDenied, NodeError, NodeMissing, NodeRejected, NodeUnreachable
-from capacityd.host import printable
+from capacityd.printable import printable
 
 _LONGEST = 300
 _LONGEST_WAIT = 3600.0  # seconds; a server that asks for more is not taken at its word

@@ -13,8 +13,8 @@ from typing import Any
 
 from capacityd.capacity import Event, NodeState
 from capacityd.errors import NodeConflict, NodeError, NodeMissing, NodeRejected, UsageError
-from capacityd.host import printable
 from capacityd.node.state import node_state
+from capacityd.printable import printable
 
 _STANDARD_INPUT = "-"
 

@@ -14,10 +14,10 @@ from datetime import datetime, timezone
 from urllib.parse import urlsplit
 
 from capacityd.errors import NodeDenied
-from capacityd.host import printable
 from capacityd.node.certificate import not_after
 from capacityd.node.faults import clip
 from capacityd.node.plugin import Plugin
+from capacityd.printable import printable
 
 _MOST = 1 << 20  # bytes of a kubeconfig, or of a file that it names
 _UNSUPPORTED = {

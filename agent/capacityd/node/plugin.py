@@ -14,8 +14,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from capacityd.errors import NodeDenied, NodeUnreachable
-from capacityd.host import printable
 from capacityd.node.faults import clip
+from capacityd.printable import printable
 
 _VERSIONS = tuple(f"client.authentication.k8s.io/{version}" for version in ("v1", "v1beta1", "v1alpha1"))
 

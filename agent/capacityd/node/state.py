@@ -9,7 +9,7 @@ from typing import cast
 
 from capacityd.capacity import ANNOTATION, CONDITION, Condition, NodeState
 from capacityd.errors import NodeError
-from capacityd.host import printable
+from capacityd.printable import printable
 
 
 def node_state(document: object) -> NodeState:

@@ -14,7 +14,7 @@ PAGE = ROOT / "docs/new-detector.md"
 
 
 def test_the_page_makes_a_detector(tmp_path: Path) -> None:
-    for folder in ("agent", "tests/unit", "conf/examples"):
+    for folder in ("agent", "conf", "docs", "tests/corpus", "tests/unit"):
         shutil.copytree(ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__"))
     for file in ("pyproject.toml", "tests/__init__.py", "tests/conftest.py"):
         shutil.copy(ROOT / file, tmp_path / file)
@@ -38,6 +38,8 @@ def test_the_page_makes_a_detector(tmp_path: Path) -> None:
 
     tools = [str(Path(sys.executable).parent / tool) for tool in ("pytest", "mypy", "ruff")]
     assert " passed" in run(tools[0], "-q", "tests/unit/test_detector_tpm.py")
+    assert " passed" in run(tools[0], "-q", "tests/unit/test_starter.py", "-k", "empty_machine")
+    assert " passed" in run(tools[0], "-q", "tests/unit/test_schema.py", "-k", "shipped_files")
     run(tools[1], "--no-incremental", "agent/capacityd/detectors/tpm.py")
     run(tools[2], "check", *list(made)[:2])
     run(tools[2], "format", "--check", *list(made)[:2])

@@ -16,22 +16,16 @@ import time
 from capacityd.child import Child
 from capacityd.orphans import adopt_orphans
 from capacityd.schedule import BOOTING, RECHECK, Schedule
-from capacityd.wake import FileEvents, LinkEvents, Signals, UdevEvents
-from capacityd.wake_kernel import AddressEvents, MountEvents
+from capacityd.wake import UDEV, Signals, Sources
 
 TYPE_CHECKING = False  # typing itself would stay in memory
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any, TypeAlias
-
-    Source: TypeAlias = UdevEvents | LinkEvents | AddressEvents | MountEvents | FileEvents
+    from typing import Any
 
 _MARGIN = 180.0  # seconds that a child may take, beside what the configuration allows its programs
 _TICK = 60.0  # at most so long between two looks at the clocks and two signs of life to systemd
 _CHECK_PAUSE = 5.0  # seconds before a check that failed without a word is tried again
 _SUSPENDED = 5.0  # seconds by which the clock that counts suspend must have gained
-_UDEV = "/run/udev/control"
-_KERNEL: dict[str, Callable[[], Source]] = {"links": LinkEvents, "addresses": AddressEvents, "mounts": MountEvents}
 _LOCK_PAUSE = 0.02  # seconds between attempts to take the lock, which a command by hand holds while it looks at it
 
 
@@ -42,9 +36,8 @@ class Service:
         self._command = command
         self._folder = folder
         self._signals = Signals()
-        self._sources: list[Source] = []
+        self._sources = Sources({})
         self._watched: dict[str, Any] = {}
-        self._deaf: list[str] = []
         self._child: Child | None = None
         self._job = ""
         self._verdict: dict[str, Any] = {}
@@ -71,7 +64,7 @@ class Service:
                 return 0
             if "reload" in reasons:
                 self._reload = True
-            if "udev" in reasons and os.path.exists(_UDEV):
+            if "udev" in reasons and os.path.exists(UDEV):
                 self._open_sources()
                 reasons.add("hardware")
             self._schedule.hear(reasons - {"reload", "child", "udev"}, time.monotonic())
@@ -93,22 +86,19 @@ class Service:
     def _wait(self) -> set[str]:
         """Waits for anything at all; returns the reasons to look that came up."""
         poll = select.poll()
-        heard = {source.fileno(): source for source in (self._signals, *self._sources)}
         child = self._child
-        for fd in (*heard, *([child.fileno()] if child else [])):
+        for fd in (self._signals.fileno(), *self._sources.filenos(), *([child.fileno()] if child else [])):
             poll.register(fd, select.POLLIN)
         until = child.deadline if child else self._check_at if self._reload else self._schedule.wakes_at()
         pause = min(max(0.0, until - time.monotonic()), _TICK)
         ready = {fd for fd, _ in poll.poll(pause * 1000 + 1)}
         notify("WATCHDOG=1")
-        reasons = self._resumed()
-        for fd in ready & heard.keys():
-            try:
-                reasons |= heard[fd].drain()
-            except OSError as e:
-                report(4, f"an event source failed and is opened anew: {e}")
-                self._open_sources()
-                reasons.add("hardware")
+        heard, failures = self._sources.drain(ready)
+        reasons = self._signals.drain() | self._resumed() | heard
+        if failures:
+            report(4, f"an event source failed and is opened anew: {failures[0]}")
+            self._open_sources()
+            reasons.add("hardware")
         if child:
             if child.fileno() in ready:
                 self._listen(child)
@@ -169,25 +159,9 @@ class Service:
 
     def _open_sources(self) -> None:
         """Opens what there is to listen to. What can't be heard is said: a re-check still finds what changed."""
-        for source in self._sources:
-            source.close()
-        self._sources, self._deaf = [], []
-        openers: list[Callable[[], Source]] = []
-        files = dict(self._watched.get("files", {}))
-        if self._watched.get("subsystems"):
-            openers.append(lambda: UdevEvents(self._watched["subsystems"]))
-            if not os.path.exists(_UDEV):
-                # libudev decides when it begins to listen whether there is anything to hear.
-                self._deaf.append("udev does not run, so no device event is heard")
-                files[_UDEV] = "udev"
-        openers += [_KERNEL[what] for what in self._watched.get("kernel", ()) if what in _KERNEL]
-        openers.append(lambda: FileEvents(files))
-        for opener in openers:
-            try:
-                self._sources.append(opener())
-            except (OSError, ImportError) as e:
-                self._deaf.append(f"events can't be heard: {e}")
-        for problem in self._deaf:
+        self._sources.close()
+        self._sources = Sources(self._watched)
+        for problem in self._sources.deaf:
             report(4, f"{problem}; changes are found at the next look")
 
     def _tell(self, trouble: str) -> None:
@@ -202,7 +176,7 @@ class Service:
         """For status: when the next look is. Written aside and renamed, so that it is never seen half written."""
         path = os.path.join(self._folder, "service.json")
         left = max(0.0, self._schedule.wakes_at() - now)
-        found = {"pid": os.getpid(), "next": time.time() + left, "trouble": self._trouble, "deaf": self._deaf}
+        found = {"pid": os.getpid(), "next": time.time() + left, "trouble": self._trouble, "deaf": self._sources.deaf}
         try:
             with open(f"{path}.new", "w", encoding="utf-8") as f:
                 json.dump(found, f)

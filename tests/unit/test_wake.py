@@ -19,7 +19,10 @@ from pathlib import Path
 
 import pytest
 
-from capacityd.wake import FileEvents, LinkEvents, Signals, UdevEvents
+from capacityd.wake import Signals
+from capacityd.wake.files import FileEvents
+from capacityd.wake.kernel import LinkEvents
+from capacityd.wake.udev import UdevEvents
 from tests.cluster.netlink import UdevSender
 from tests.unit.forked import can_be_alone, forked, open_files
 

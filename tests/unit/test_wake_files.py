@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from capacityd.wake import FileEvents
+from capacityd.wake.files import FileEvents
 
 REASONS = {"file"}
 

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.skipif(not can_be_alone(), reason="needs namespaces")
 
 PROGRAM = """
 import json, select, subprocess, sys
-from capacityd.wake_kernel import AddressEvents, MountEvents
+from capacityd.wake.kernel import AddressEvents, MountEvents
 source = {"addresses": AddressEvents, "mounts": MountEvents}[sys.argv[1]]()
 poll = select.poll()
 poll.register(source.fileno(), select.POLLIN)

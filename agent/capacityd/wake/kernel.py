@@ -1,6 +1,7 @@
-"""More of what makes the service look again, as wake.py: addresses that come and go, and file systems.
+"""What the kernel itself tells: links that change, addresses that come and go, file systems that are mounted.
 
-On a node both happen all day for pods. What only they need is left out here, so that a pod that starts wakes nobody.
+On a node all of it happens all day for pods. What only they need is left out here, so that a pod that starts wakes
+nobody.
 """
 
 from __future__ import annotations
@@ -13,15 +14,36 @@ import struct
 
 TYPE_CHECKING = False  # typing itself would stay in memory
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 _BUFFER = 65536
-_IPV4, _IPV6 = 0x10, 0x100  # RTMGRP_IPV4_IFADDR, RTMGRP_IPV6_IFADDR
+_LINK, _IPV4, _IPV6 = 0x1, 0x10, 0x100  # RTMGRP_LINK, RTMGRP_IPV4_IFADDR, RTMGRP_IPV6_IFADDR
+_POD = b"veth"
+_AF_BRIDGE = b"\7"
 _NEWADDR, _DELADDR = 20, 21
 _SCOPE_LINK = 253  # and above: host, nowhere
 _TABLE = "/proc/self/mountinfo"
 _OF_PODS = (b"/var/lib/kubelet/pods/", b"/var/lib/kubelet/plugins/", b"/run/containerd/", b"/var/lib/containers/")
 _TYPES = (b"bcachefs", b"btrfs", b"ceph", b"cifs", b"jffs2", b"nfs", b"nfs4", b"smb3", b"ubifs", b"zfs")
+
+
+class LinkEvents:
+    """Changes of network interfaces (rtnetlink): the carrier and a new name send no udev event."""
+
+    def __init__(self) -> None:
+        self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, socket.NETLINK_ROUTE)
+        self._socket.setblocking(False)
+        self._socket.bind((0, _LINK))
+
+    def fileno(self) -> int:
+        return self._socket.fileno()
+
+    def drain(self) -> set[str]:
+        """Takes all events there are and returns the reasons to look again."""
+        return {"hardware"} if any_counts(self._socket, _is_of_a_link) else set()
+
+    def close(self) -> None:
+        self._socket.close()
 
 
 class AddressEvents:
@@ -39,22 +61,14 @@ class AddressEvents:
 
     def drain(self) -> set[str]:
         """Takes all events there are and returns the reasons to look again."""
-        heard = False
-        while True:
-            try:
-                data = self._socket.recv(_BUFFER)
-            except BlockingIOError:
-                return {"hardware"} if heard else set()
-            except OSError as e:
-                if e.errno != errno.ENOBUFS:
-                    raise
-                heard = True  # what was lost is not known; reading has cleared the error
-                continue
-            for kind, message in _messages(data):
-                heard = self._counts(kind, message) or heard
+        return {"hardware"} if any_counts(self._socket, self._any_counts) else set()
 
     def close(self) -> None:
         self._socket.close()
+
+    def _any_counts(self, data: bytes) -> bool:
+        counts = [self._counts(*message) for message in _messages(data)]  # all of them: each tells what is known
+        return any(counts)
 
     def _counts(self, kind: int, message: bytes) -> bool:
         if kind not in (_NEWADDR, _DELADDR) or len(message) < 8 or message[3] >= _SCOPE_LINK:
@@ -94,6 +108,43 @@ class MountEvents:
     def close(self) -> None:
         self._epoll.close()
         os.close(self._file)
+
+
+def any_counts(source: socket.socket, counts: Callable[[bytes], bool]) -> bool:
+    """Takes all messages there are; whether any of them counts. An overflow does: what was lost is not known."""
+    heard = False
+    while True:
+        try:
+            data = source.recv(_BUFFER, socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return heard
+        except OSError as e:
+            if e.errno != errno.ENOBUFS:
+                raise
+            heard = True  # reading has cleared the error; the next recv goes on
+            continue
+        heard = counts(data) or heard
+
+
+def _is_of_a_link(data: bytes) -> bool:
+    """Whether an rtnetlink message is about more than a pod: neither its interface, nor as what that is in a bridge."""
+    return data[16:17] != _AF_BRIDGE and _POD not in _link_kind(data)
+
+
+def _link_kind(data: bytes) -> bytes:
+    """The kind of a link in an RTM_NEWLINK or RTM_DELLINK (rtnetlink(7)): b"" if it has none."""
+    return _attribute(_attribute(data[32:], 18), 1)
+
+
+def _attribute(data: bytes, wanted: int) -> bytes:
+    while len(data) >= 4:
+        length, kind = struct.unpack_from("HH", data)
+        if length < 4:
+            break
+        if kind & 0x3FFF == wanted:
+            return data[4:length]
+        data = data[(length + 3) & ~3 :]
+    return b""
 
 
 def _messages(data: bytes) -> Iterator[tuple[int, bytes]]:

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from capacityd.capacity import Change
-from capacityd.look import Look, digest
+from capacityd.look import Look
+from capacityd.memory import digest
 from capacityd.model import Reading, Unknown
 from capacityd.quantity import plain
 from capacityd.state import listed

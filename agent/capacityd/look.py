@@ -8,15 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 
-from capacityd.apply import Outcome, Untold, WriteUnanswered, apply
-from capacityd.budget import not_before, spent, undo_not_before
-from capacityd.capacity import NodeState
-from capacityd.errors import NodeDenied, NodeError, NodeMissing, NodeUnreachable
-from capacityd.model import Absent, Config, Quantity, Reading, Unknown
+from capacityd.apply import Outcome, WriteUnanswered, apply
+from capacityd.budget import not_before, undo_not_before
+from capacityd.errors import NodeError, NodeUnreachable
+from capacityd.memory import Circumstances, Memory, digest, is_lower, remember, still_lower
+from capacityd.model import Config, Quantity, Reading, Unknown
 from capacityd.node import Node
-from capacityd.patch import unknown_before
 from capacityd.plan import REST, Terms, make_plan, read_record
-from capacityd.quantity import same_quantity
 from capacityd.schedule import BOOTING
 
 LOCAL = frozenset({"hardware", "file", "due"})
@@ -25,43 +23,6 @@ LOCAL = frozenset({"hardware", "file", "due"})
 _UNSETTLED = (1.0, 2.0, 4.0, 8.0)  # seconds between looks while a kubelet that began anew may still write
 _DOUBT, _DOUBT_MOST = 60.0, 3600.0  # seconds between looks while something is unknown: the first, and the longest
 _SOON = 0.1  # seconds between two looks, at least
-_UNSETTLED_MOST = 40  # looks at the last of these, about five minutes
-
-
-@dataclass(frozen=True, slots=True)
-class Memory:
-    """What the service remembers between two looks, while the machine is up. Times are seconds of uptime.
-
-    seen: the readings when the Node was last brought into line; None: it wasn't yet. published: our record then.
-    A name that is not in seen although it is read is not yet on the Node as it shall be. written, undone: as in
-    budget.py. kubelet: when the kubelet began, as the Node was last asked; unsettled: looks since then while it may
-    still zero what is on the Node, 0: it has had its chance. doubtful: looks in a row that left something unknown.
-    delayed: the condition or the record waits for its budget. untold: of the last write, if its answer was lost.
-    """
-
-    seen: Mapping[str, str] | None = None
-    published: Mapping[str, int] = field(default_factory=dict)
-    lower_since: Mapping[str, float] = field(default_factory=dict)
-    written: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
-    undone: Mapping[str, float] = field(default_factory=dict)
-    kubelet: float | None = None
-    unsettled: int = 0
-    doubtful: int = 0
-    delayed: bool = False
-    untold: Untold | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Circumstances:
-    """When and where a look happens. now: seconds since the epoch; uptime: seconds that the machine is up.
-
-    kubelet_began: seconds since the epoch at which the kubelet made its socket, None: it has none.
-    """
-
-    now: float
-    uptime: float
-    plugins: Collection[str] | None = ()
-    kubelet_began: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,10 +55,12 @@ def look(
 
     pending: names that are not read yet, so that there will be another look for them.
     """
-    doubtful = (
-        memory.doubtful + 1 if any(isinstance(r, Unknown) for n, r in readings.items() if n not in pending) else 0
+    doubt = any(isinstance(r, Unknown) for name, r in readings.items() if name not in pending)
+    memory = replace(
+        memory,
+        lower_since=still_lower(readings, memory, pending),
+        doubtful=memory.doubtful + 1 if doubt else 0,
     )
-    memory = replace(memory, lower_since=_still_lower(readings, memory, pending), doubtful=doubtful)
     terms = _terms(config, memory, here, pending)
     waiting = _waits(readings, memory, terms) if LOCAL.issuperset(reasons) else None
     if waiting is not None:
@@ -114,10 +77,10 @@ def look(
         if isinstance(e, WriteUnanswered):
             memory = replace(memory, untold=e.untold)
         return Look(memory, trouble=str(e), failed=True, retry_after=e.retry_after)
-    except (NodeDenied, NodeMissing, NodeError) as e:
+    except NodeError as e:
         return Look(memory, trouble=str(e), failed=True)
     tells = config.settings.condition and not config.settings.observe
-    after = _remember(memory, readings, outcome, here, pending, tells)
+    after = remember(memory, readings, outcome, here, pending, tells)
     held = {name: max(_SOON, until - here.uptime) for name, until in outcome.plan.held.items()}
     rest = [max(_SOON, terms.not_before[REST] - here.uptime)] if after.delayed else []
     unsettled = [_UNSETTLED[min(after.unsettled, len(_UNSETTLED)) - 1]] if after.unsettled else []
@@ -130,13 +93,6 @@ def _doubt(memory: Memory) -> list[float]:
     At boot, say, which interface is the system's can't be told before there is a default route.
     """
     return [min(_DOUBT * 2.0 ** min(memory.doubtful - 1, 10), _DOUBT_MOST)] if memory.doubtful else []
-
-
-def digest(reading: Reading) -> str:
-    """What a reading amounts to, as far as the Node is concerned."""
-    if isinstance(reading, Quantity):
-        return str(reading.value)
-    return "absent" if isinstance(reading, Absent) else "unknown"
 
 
 def _terms(config: Config, memory: Memory, here: Circumstances, pending: Collection[str]) -> Terms:
@@ -184,7 +140,7 @@ def _waits(
         until = terms.not_before.get(name, 0.0)
         if name not in memory.seen:
             until = max(until, terms.undo_not_before.get(name, 0.0))
-        if _lower(reading, memory.published.get(name)):
+        if is_lower(reading, memory.published.get(name)):
             since[name] = terms.lower_since.get(name, terms.uptime)
             until = max(until, since[name] + terms.lower_after)
         if until <= terms.uptime:
@@ -198,21 +154,6 @@ def _only_told(reading: Reading | None, published: int | None) -> bool:
     return isinstance(reading, Unknown) or (isinstance(reading, Quantity) and reading.value == published)
 
 
-def _still_lower(readings: Mapping[str, Reading], memory: Memory, pending: Collection[str]) -> dict[str, float]:
-    """Since when each name is lower, without those that came back: they begin anew, even if this look fails."""
-    return {
-        name: at
-        for name, at in memory.lower_since.items()
-        if name in pending or name not in memory.published or _lower(readings.get(name), memory.published[name])
-    }
-
-
-def _lower(reading: Reading | None, published: int | None) -> bool:
-    if published is None or isinstance(reading, Unknown):
-        return False
-    return not isinstance(reading, Quantity) or reading.value < published
-
-
 def _observe(node: Node, readings: Mapping[str, Reading], terms: Terms) -> Outcome:
     state = node.read()
     plan = make_plan(readings, state, terms)
@@ -220,57 +161,3 @@ def _observe(node: Node, readings: Mapping[str, Reading], terms: Terms) -> Outco
     undone = {c.name for c in plan.changes if c.action in ("set", "remove")}
     since = {name: at for name, at in terms.lower_since.items() if name in undone} | dict(plan.lower_since)
     return Outcome(replace(plan, published=read_record(state.annotation), lower_since=since), False, state)
-
-
-def _unsettled(memory: Memory, state: NodeState, here: Circumstances) -> int:
-    """How many looks there were while the kubelet, since it began anew, may still zero what is here; 0: none any more.
-
-    It decides to before its socket appears, but the write may come much later; the heartbeat of the Ready condition
-    comes after it. Heartbeats are in whole seconds. One that never comes (a kubelet that hangs, a clock that was set
-    back) is waited for once.
-    """
-    if here.kubelet_began is None or state.heartbeat is None or state.heartbeat >= int(here.kubelet_began):
-        return 0
-    if here.kubelet_began != memory.kubelet:
-        return 1
-    return 0 if memory.unsettled in (0, _UNSETTLED_MOST) else memory.unsettled + 1
-
-
-def _remember(
-    memory: Memory,
-    readings: Mapping[str, Reading],
-    outcome: Outcome,
-    here: Circumstances,
-    pending: Collection[str],
-    tells: bool,
-) -> Memory:
-    """tells: whether the Node's condition is kept."""
-    plan = outcome.plan
-    written, undone = spent(plan, outcome.applied, here.uptime, memory.written, memory.undone)
-    seen = {name: digest(reading) for name, reading in readings.items() if name not in pending}
-    node = {change.name: change.new for change in plan.changes}
-    silent = tells and outcome.state.condition is None  # its first word comes when all is read
-    for name in pending:  # if the Node is as the last reading said, there may be nothing to do for this one either
-        before = (memory.seen or {}).get(name)
-        told = not tells or name in unknown_before(outcome.state)
-        if before is not None and not silent and _is_so(before, plan.published.get(name), node.get(name), told):
-            seen[name] = before
-    for name in plan.held:  # the Node is not yet as the reading says, so the reading is not done with
-        published = plan.published.get(name)
-        if name in plan.undone:
-            seen.pop(name, None)
-        else:
-            seen[name] = "absent" if published is None else str(published)
-    since = {name: at for name, at in memory.lower_since.items() if name in pending} | dict(plan.lower_since)
-    unsettled = _unsettled(memory, outcome.state, here)
-    return Memory(
-        seen, plan.published, since, written, undone, here.kubelet_began, unsettled, memory.doubtful, plan.delayed
-    )
-
-
-def _is_so(seen: str, recorded: int | None, stored: str | None, told: bool) -> bool:
-    if seen == "unknown":
-        return told  # it has been left as it was, or restored, already
-    if recorded is None:
-        return seen == "absent" and stored is None
-    return seen == str(recorded) and stored is not None and same_quantity(stored, recorded)

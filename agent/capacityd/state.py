@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from capacityd.apply import Untold
     from capacityd.config import Loaded
-    from capacityd.look import Memory
+    from capacityd.memory import Memory
     from capacityd.model import Config
 
 _POLL = 0.05
@@ -105,7 +105,7 @@ def keep_memory(where: str, memory: Memory) -> None:
 
 def kept_memory(where: str) -> Memory:
     """What keep_memory left. A damaged file is as none: then the Node is asked."""
-    from capacityd.look import Memory
+    from capacityd.memory import Memory
 
     found = read(where, "memory.json")
     try:

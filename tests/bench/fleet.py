@@ -18,7 +18,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from capacityd.look import Circumstances, Memory, look
+from capacityd.look import look
+from capacityd.memory import Circumstances, Memory
 from capacityd.model import Config, Quantity, Resource
 from capacityd.node import open_node
 from tests.bench.measure import Figure

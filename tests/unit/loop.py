@@ -12,7 +12,8 @@ from typing import Any
 from capacityd.budget import BURST, OFTEN
 from capacityd.capacity import ANNOTATION, CONDITION, Event, NodeState
 from capacityd.errors import NodeDenied, NodeMissing, NodeUnreachable
-from capacityd.look import Circumstances, Look, Memory, look
+from capacityd.look import Look, look
+from capacityd.memory import Circumstances, Memory
 from capacityd.model import Quantity, Reading, Unknown
 from capacityd.node.file import patched
 from capacityd.node.state import node_state

@@ -12,7 +12,8 @@ import pytest
 from capacityd import journal
 from capacityd.apply import Outcome
 from capacityd.capacity import Change, Plan
-from capacityd.look import Look, Memory
+from capacityd.look import Look
+from capacityd.memory import Memory
 from capacityd.model import Absent, Quantity, Reading, Unknown
 from capacityd.node.state import node_state
 from tests.unit.nodes import node

@@ -11,7 +11,8 @@ import pytest
 from capacityd.budget import BURST, OFTEN
 from capacityd.capacity import CONDITION, Change, Event, NodeState
 from capacityd.errors import NodeDenied, NodeError, NodeMissing, NodeUnreachable
-from capacityd.look import Circumstances, Look, Memory, look
+from capacityd.look import Look, look
+from capacityd.memory import Circumstances, Memory
 from capacityd.model import Absent, Config, Quantity, Reading, Resource, Settings, Unknown
 from capacityd.node import Node
 from capacityd.node.state import node_state

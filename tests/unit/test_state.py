@@ -16,7 +16,7 @@ from capacityd.apply import Untold
 from capacityd.capacity import Event
 from capacityd.config import load
 from capacityd.errors import CapacitydError
-from capacityd.look import Memory
+from capacityd.memory import Memory
 from tests.unit.forked import forked, open_files
 
 names = st.text(max_size=8)

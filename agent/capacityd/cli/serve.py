@@ -17,7 +17,8 @@ from capacityd.detectors import load as load_detector
 from capacityd.errors import CapacitydError
 from capacityd.host import Host
 from capacityd.host.kubelet import CHECKPOINT, SOCKET, device_plugin_names, kubelet_began
-from capacityd.look import Circumstances, Look, look
+from capacityd.look import Look, look
+from capacityd.memory import Circumstances
 from capacityd.model import Config, DeviceDetector, Reading, Unknown
 from capacityd.probe import allowed_seconds
 from capacityd.probe import probe as read_all

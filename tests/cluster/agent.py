@@ -16,7 +16,7 @@ from typing import Any
 from tests.cluster.controlplane import Cluster
 from tests.cluster.credentials import Credentials, node_user
 from tests.cluster.kubelet import STATE, Kubelet
-from tests.cluster.processes import TIED_TO_US
+from tests.cluster.processes import PATIENCE, TIED_TO_US
 from tests.unit.machines import bare, merge, usb_device, write_tree
 from tests.unit.trees import Recording
 
@@ -104,7 +104,7 @@ class Agent:
             [*TIED_TO_US, *self.command(*arguments)],
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=PATIENCE,
             env=self._environment,
         )
         said = f"capacityd {' '.join(arguments)} ended with {result.returncode}:\n{result.stdout}{result.stderr}"

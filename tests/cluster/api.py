@@ -11,6 +11,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
+from tests.cluster.processes import PATIENCE
+
 PATCHES = {
     "json": "application/json-patch+json",
     "merge": "application/merge-patch+json",
@@ -76,7 +78,7 @@ class Api:
             method=method,
         )
         try:
-            with self._opener.open(request, timeout=30) as response:
+            with self._opener.open(request, timeout=PATIENCE) as response:
                 return _decoded(response.read())
         except urllib.error.HTTPError as error:
             with error:

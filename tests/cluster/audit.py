@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.cluster.api import Api, ApiError
-from tests.cluster.processes import wait_until
+from tests.cluster.processes import PATIENCE, wait_until
 
 # Everything, with the body of each request, when it has been answered.
 POLICY = {
@@ -99,7 +99,7 @@ class Audit:
                 log.seek(before)
                 return marker.encode() in log.read().rpartition(b"\n")[0]
 
-        wait_until(logged, 10, "the audit log is written")
+        wait_until(logged, PATIENCE, "the audit log is written")
 
 
 _MARKER = b"audit-marker-"

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 from tests.cluster.api import PATCHES
 from tests.cluster.controlplane import Cluster
 from tests.cluster.credentials import ADMIN, token_of
+from tests.cluster.processes import PATIENCE
 
 KEY = "example.com/busy"
 CONDITION = "Busy"
@@ -47,7 +48,9 @@ def _write(cluster: Cluster, node: str, rate: int, written: list[int], end: thre
     tls = ssl.create_default_context(cafile=cluster.ca_file)
     headers = {"Authorization": f"Bearer {token_of(ADMIN)}", "Content-Type": PATCHES["strategic"]}
     began = time.monotonic()
-    with closing(http.client.HTTPSConnection(str(server.hostname), server.port, timeout=30, context=tls)) as connection:
+    with closing(
+        http.client.HTTPSConnection(str(server.hostname), server.port, timeout=PATIENCE, context=tls)
+    ) as connection:
         # What an occupied server holds up is made up for afterwards.
         while not end.wait(max(0.0, began + len(written) / rate - time.monotonic())):
             number = len(written) + 1

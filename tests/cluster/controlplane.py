@@ -28,7 +28,7 @@ from tests.cluster.credentials import (
     token_file,
     token_of,
 )
-from tests.cluster.processes import Daemon, free_port, wait_until, workspace
+from tests.cluster.processes import PATIENCE, Daemon, free_port, wait_until, workspace
 
 IMAGE = "test.example/pause:1"
 BASE_CAPACITY = {"cpu": "4", "memory": "8Gi", "pods": "110"}
@@ -150,7 +150,7 @@ class Cluster:
                 return str(condition["message"])
         return ""
 
-    def delete_pod(self, name: str, deadline: float = 20) -> None:
+    def delete_pod(self, name: str, deadline: float = PATIENCE) -> None:
         """Until it is gone: once it is placed, that is for the kubelet to say."""
         self.admin.delete(f"{PODS}/{name}")
         wait_until(lambda: name not in self._pods(), deadline, f"{name} is gone")
@@ -175,10 +175,10 @@ def control_plane(nodes: Sequence[str] = NODES) -> Iterator[Cluster]:
         cluster = Cluster(f"https://127.0.0.1:{free_port()}", folder, binaries, authority)
         etcd = free_port()
         store = stack.enter_context(_etcd(cluster, etcd))
-        store.wait_for(lambda: _listening(etcd), 20, "etcd listens")
+        store.wait_for(lambda: _listening(etcd), PATIENCE, "etcd listens")
         api_server = stack.enter_context(_api_server(cluster, etcd, nodes))
         cluster.pids |= {"etcd": store.pid, "kube-apiserver": api_server.pid}
-        api_server.wait_for(lambda: _ready(cluster.admin), 60, "the API server is ready")
+        api_server.wait_for(lambda: _ready(cluster.admin), PATIENCE, "the API server is ready")
         stack.enter_context(_scheduler(cluster))
         yield cluster
 

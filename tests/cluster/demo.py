@@ -18,7 +18,7 @@ from tests.cluster.binaries import PACKAGES, BuildError, cache_folder, ready_mad
 from tests.cluster.controlplane import Cluster, control_plane
 from tests.cluster.credentials import ADMIN
 from tests.cluster.kubelet import Kubelet, kubelet
-from tests.cluster.processes import wait_until, workspace
+from tests.cluster.processes import PATIENCE, wait_until, workspace
 
 _KEY = DONGLE.replace(".", r"\.")
 _NODE = f"custom-columns=NODE:.metadata.name,CAPACITY:.status.capacity.{_KEY},ALLOCATABLE:.status.allocatable.{_KEY}"
@@ -124,7 +124,7 @@ class Demo:
             [*self._kubectl, *arguments],
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=PATIENCE,
             env=os.environ | {"HOME": str(self._folder)},
         )
         self.show(shlex.join(["kubectl", *arguments]), result.stdout + result.stderr)
@@ -138,7 +138,7 @@ class Demo:
 
     def wait(self, condition: Callable[[], object], what: str) -> None:
         try:
-            wait_until(condition, 30, what)
+            wait_until(condition, PATIENCE, what)
         except TimeoutError as error:
             raise Wrong(str(error)) from None
 

@@ -29,7 +29,7 @@ import yaml
 from tests.cluster.controlplane import BASE_CAPACITY, Cluster, control_plane
 from tests.cluster.credentials import ADMIN
 from tests.cluster.kubelet import Kubelet, kubelet
-from tests.cluster.processes import TIED_TO_US, Daemon, wait_until
+from tests.cluster.processes import PATIENCE, TIED_TO_US, Daemon, wait_until
 from tests.cluster.service import COMMAND, Service, service
 from tests.unit.machines import usb_device
 from tests.unit.pages import ROOT, on_cluster, pages, play, same
@@ -106,7 +106,7 @@ class ClusterWorld:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            timeout=120,
+            timeout=PATIENCE,
             check=False,
             cwd=self._folder / "home",
             env={

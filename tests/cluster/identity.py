@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from tests.cluster.api import PATCHES
 from tests.cluster.controlplane import Cluster
+from tests.cluster.processes import PATIENCE
 
 MACHINE_ID = Path("/etc/machine-id").read_text().strip()
 FOREIGN = "other.example/card"
@@ -26,7 +27,7 @@ def kubectl(cluster: Cluster, kubeconfig: Path, *arguments: str | Path) -> subpr
         [cluster.binaries["kubectl"], f"--kubeconfig={kubeconfig}", *arguments],
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=PATIENCE,
         env={"HOME": str(cluster.folder)},
     )
 
@@ -73,7 +74,7 @@ def request(cluster: Cluster, kubeconfig: Path, method: str, path: str, body: ob
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=tls))
     data = None if body is None else json.dumps(body).encode()
     try:
-        with opener.open(urllib.request.Request(cluster.url + path, data, headers, method=method), timeout=30):
+        with opener.open(urllib.request.Request(cluster.url + path, data, headers, method=method), timeout=PATIENCE):
             return ""
     except urllib.error.HTTPError as refused:
         with refused:

@@ -17,7 +17,7 @@ from typing import Any
 from tests.cluster.api import ApiError
 from tests.cluster.controlplane import IMAGE, Cluster
 from tests.cluster.credentials import node_user
-from tests.cluster.processes import TIED_TO_US, Daemon, free_port
+from tests.cluster.processes import PATIENCE, TIED_TO_US, Daemon, free_port
 
 PAUSE = "registry.k8s.io/pause:3.10"
 """What the documentation's pods run."""
@@ -70,11 +70,11 @@ class Kubelet:
         mounts: list[str | Path] = ["unshare", "--mount", "--propagation", "private", "sh", "-c"]
         mounts += [_NAMESPACE, "sh", folder / "mounts"]
         self._namespace = stack.enter_context(Daemon(mounts, folder / "namespace.log"))
-        self._namespace.wait_for_line("mounted", 10)
+        self._namespace.wait_for_line("mounted", PATIENCE)
         options = [f"-socket={folder}/runtime.sock", f"-images={IMAGE},{PAUSE}"]
         runtime = Daemon([cluster.binaries["fakeruntime"], *options], folder / "fakeruntime.log")
         self._runtime = stack.enter_context(runtime)
-        self._runtime.wait_for_line("listening", 10)
+        self._runtime.wait_for_line("listening", PATIENCE)
 
     def configure(self, settings: Mapping[str, object]) -> None:
         """More settings of a KubeletConfiguration, for the next start."""
@@ -123,7 +123,7 @@ class Kubelet:
         line = f"ready {str(ready).lower()}"
         before = self._runtime.output().splitlines().count(line)
         self._runtime.send(signal.SIGUSR2 if ready else signal.SIGUSR1)
-        self._runtime.wait_for_line(line, 10, before + 1)
+        self._runtime.wait_for_line(line, PATIENCE, before + 1)
 
     @property
     def device_plugins(self) -> Path:
@@ -150,9 +150,9 @@ class Kubelet:
         command = self.inside([self.cluster.binaries["deviceplugin"], f"-resource={resource}", f"-count={count}"])
         plugin = Daemon(command, self._folder / f"deviceplugin-{resource.replace('/', '_')}.log")
         try:
-            plugin.wait_for_line("registered", 20)
+            plugin.wait_for_line("registered", PATIENCE)
             # The kubelet asks for the devices only after it has answered.
-            plugin.wait_for(lambda: self._checkpointed(resource), 20, f"{resource} is in the checkpoint")
+            plugin.wait_for(lambda: self._checkpointed(resource), PATIENCE, f"{resource} is in the checkpoint")
             yield plugin
         finally:
             plugin.stop(signal.SIGTERM)
@@ -185,7 +185,7 @@ class Kubelet:
             return ready.get("status") == status and ready["lastHeartbeatTime"] > self._heartbeat
 
         assert self._kubelet is not None, "it does not run"
-        self._kubelet.wait_for(reported, 40, f"Ready of Node {self.name} is {status}")
+        self._kubelet.wait_for(reported, PATIENCE, f"Ready of Node {self.name} is {status}")
 
     def _ready_condition(self) -> dict[str, str]:
         try:

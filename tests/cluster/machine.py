@@ -15,7 +15,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from tests.cluster.netlink import UdevSender
-from tests.cluster.processes import TIED_TO_US, Daemon, wait_until
+from tests.cluster.processes import PATIENCE, TIED_TO_US, Daemon, wait_until
 from tests.cluster.relay import Relay
 from tests.unit.machines import Recording, bare, merge, usb_device, usb_path, write_tree
 
@@ -46,7 +46,7 @@ class Machine:
                 clock = ["--time", f"--boottime={int(uptime - float(f.read().split()[0]))}", "--fork", "--kill-child"]
         unshare = ["unshare", "--mount", "--propagation", "private", "--net", *clock]
         self._daemon = Daemon([*around, *unshare, "sh", "-c", _MOUNTS, "sh", self.tree], folder / "machine.log")
-        self._daemon.wait_for_line("mounted", 10)
+        self._daemon.wait_for_line("mounted", PATIENCE)
         self._pid = int(_child_of(self._daemon.pid)) if clock else self._daemon.pid
         self._enter = [f"--mount=/proc/{self._pid}/ns/mnt", f"--net=/proc/{self._pid}/ns/net"]
         self._enter += [f"--time=/proc/{self._pid}/ns/time"] if clock else []
@@ -64,7 +64,7 @@ class Machine:
 
     def run(self, *command: str | Path) -> str:
         """Runs it there to its end; what it says."""
-        done = subprocess.run([*TIED_TO_US, *self.inside(command)], capture_output=True, text=True, timeout=60)
+        done = subprocess.run([*TIED_TO_US, *self.inside(command)], capture_output=True, text=True, timeout=PATIENCE)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
@@ -120,7 +120,7 @@ class Machine:
                 os.kill(pid, signal.SIGKILL)
             except ProcessLookupError:
                 continue
-        wait_until(lambda: not self.processes(), 10, "nothing runs on the machine any more")
+        wait_until(lambda: not self.processes(), PATIENCE, "nothing runs on the machine any more")
         self._daemon.stop()
 
     def _tell(self, path: str, events: Sequence[tuple[str, str]]) -> None:

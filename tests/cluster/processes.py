@@ -16,6 +16,9 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
+PATIENCE = 120.0
+"""Seconds to wait for what takes a few on a quiet machine. It is no promise: only what hangs is to be noticed."""
+
 # The kernel kills what is started with this when the thread that started it ends, even by SIGKILL.
 TIED_TO_US = ("setpriv", "--pdeathsig", "KILL", "--")
 
@@ -118,7 +121,7 @@ class Daemon:
     def send(self, number: signal.Signals) -> None:
         self.process.send_signal(number)
 
-    def stop(self, number: signal.Signals = signal.SIGKILL, deadline: float = 20) -> None:
+    def stop(self, number: signal.Signals = signal.SIGKILL, deadline: float = PATIENCE) -> None:
         """By SIGKILL unless told otherwise: the state of a test's programs is thrown away."""
         self.process.send_signal(number)
         try:

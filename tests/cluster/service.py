@@ -18,7 +18,7 @@ from tests.cluster.audit import Request
 from tests.cluster.controlplane import Cluster
 from tests.cluster.credentials import node_user
 from tests.cluster.machine import Machine, machine
-from tests.cluster.processes import TIED_TO_US, Daemon
+from tests.cluster.processes import PATIENCE, TIED_TO_US, Daemon
 from tests.unit.machines import Recording
 
 DONGLE = "example.com/dongle"
@@ -82,11 +82,11 @@ class Service:
         self._told.clear()
         self.process = Daemon(command, self.folder / "service.log")
         if ready:
-            self.wait_told("READY=1", 10)
+            self.wait_told("READY=1", PATIENCE)
         if settled:
             self.wait_looks(1)
 
-    def stop(self, number: signal.Signals = signal.SIGTERM, deadline: float = 20) -> float:
+    def stop(self, number: signal.Signals = signal.SIGTERM, deadline: float = PATIENCE) -> float:
         """Ends it; seconds that it took."""
         assert self.process is not None
         began = time.monotonic()
@@ -96,7 +96,7 @@ class Service:
     def cli(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Runs a command by hand on the same machine."""
         command = [*TIED_TO_US, *self.by_hand(*arguments)]
-        return subprocess.run(command, capture_output=True, text=True, timeout=60)
+        return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
 
     def by_hand(self, *arguments: str) -> list[str | Path]:
         """The command that does that."""
@@ -138,7 +138,7 @@ class Service:
         """How many children have ended since it was started, the first check left out."""
         return max(0, len(self.told("STATUS=")) - 1)
 
-    def wait_looks(self, more: int, since: int = 0, deadline: float = 30) -> None:
+    def wait_looks(self, more: int, since: int = 0, deadline: float = PATIENCE) -> None:
         self.wait(lambda: self.looks() >= since + more, deadline, f"{more} looks after {since}")
 
     # What comes of it

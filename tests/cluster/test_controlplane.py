@@ -14,7 +14,7 @@ import pytest
 from tests.cluster.api import Api, ApiError
 from tests.cluster.controlplane import BASE_CAPACITY, Cluster
 from tests.cluster.credentials import ADMIN, Credentials, node_user, token_of
-from tests.cluster.processes import Daemon, wait_until
+from tests.cluster.processes import PATIENCE, Daemon, wait_until
 
 DONGLE = "example.com/dongle"
 ROOT = Path(__file__).resolve().parents[2]
@@ -28,7 +28,7 @@ def kubectl(
         input=json.dumps(body),
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=PATIENCE,
         check=False,
         # A home of its own, for what it caches.
         env={"HOME": str(cluster.folder)},
@@ -105,9 +105,9 @@ def test_the_admin_patches_in_each_way(cluster: Cluster, node: str) -> None:
 def test_the_scheduler_places_by_capacity(cluster: Cluster) -> None:
     node = cluster.create_node(capacity={DONGLE: "1"})
     first = cluster.create_pod(node, {DONGLE: "1"})
-    wait_until(lambda: cluster.pod(first)["spec"].get("nodeName") == node, 20, "the first pod is placed")
+    wait_until(lambda: cluster.pod(first)["spec"].get("nodeName") == node, PATIENCE, "the first pod is placed")
     second = cluster.create_pod(node, {DONGLE: "1"})
-    message = wait_until(lambda: cluster.unschedulable(second), 20, "the second pod is turned away")
+    message = wait_until(lambda: cluster.unschedulable(second), PATIENCE, "the second pod is turned away")
     assert f"Insufficient {DONGLE}" in message
     assert cluster.pod_phase(second) == "Pending"
     assert cluster.unschedulable(first) == ""
@@ -148,7 +148,7 @@ def test_audit_sees_every_request_once(cluster: Cluster, node: str) -> None:
 def test_a_daemon_that_ends_is_reported_with_its_words(tmp_path: Path) -> None:
     daemon = Daemon(["sh", "-c", "echo no >&2; exit 3"], tmp_path / "sh.log")
     with pytest.raises(RuntimeError, match=r"ended with 3:\nno"):
-        daemon.wait_for_line("yes", 20)
+        daemon.wait_for_line("yes", PATIENCE)
 
 
 def test_wait_until_says_what_did_not_happen() -> None:
@@ -191,8 +191,8 @@ def test_nothing_is_left(killed: bool) -> None:
         else:
             run.stdin.close()
     assert run.returncode == (-signal.SIGKILL if killed else 0)
-    wait_until(lambda: not any(alive(pid) for pid in started), 60, "all that was started is gone")
-    wait_until(lambda: not folder.exists(), 60, "its folder is gone")
+    wait_until(lambda: not any(alive(pid) for pid in started), PATIENCE, "all that was started is gone")
+    wait_until(lambda: not folder.exists(), PATIENCE, "its folder is gone")
 
 
 def descendants(pid: int) -> list[int]:

@@ -13,6 +13,7 @@ from tests.cluster.api import ApiError
 from tests.cluster.controlplane import Cluster
 from tests.cluster.credentials import ADMIN
 from tests.cluster.docs import cluster_world
+from tests.cluster.processes import PATIENCE
 from tests.unit.pages import ROOT, blocks, on_cluster, pages, play, same
 
 FOREIGN = {
@@ -76,7 +77,7 @@ def test_the_api_server_takes_a_manifest(cluster: Cluster, tmp_path: Path, manif
         ],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE,
         check=False,
         env={"HOME": str(tmp_path)},
     )

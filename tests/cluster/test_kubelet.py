@@ -11,7 +11,7 @@ from tests.cluster import faults
 from tests.cluster.controlplane import Cluster
 from tests.cluster.kubelet import STATE, Kubelet
 from tests.cluster.kubelet import kubelet as kubelet_of
-from tests.cluster.processes import wait_until
+from tests.cluster.processes import PATIENCE, wait_until
 from tests.cluster.proxy import Proxy
 
 DONGLE = "example.com/dongle"
@@ -22,17 +22,17 @@ def test_capacity_reaches_pods(cluster: Cluster, kubelet: Kubelet) -> None:
     kubelet.start()
     publish(cluster, kubelet, "1")
     first, second = run_pod(cluster, kubelet), cluster.create_pod(kubelet.name, {DONGLE: "1"})
-    message = wait_until(lambda: cluster.unschedulable(second), 20, "the second pod is turned away")
+    message = wait_until(lambda: cluster.unschedulable(second), PATIENCE, "the second pod is turned away")
     assert f"Insufficient {DONGLE}" in message
     cluster.delete_pod(first)
-    wait_until(lambda: cluster.pod_phase(second) == "Running", 30, "the second pod takes its place")
+    wait_until(lambda: cluster.pod_phase(second) == "Running", PATIENCE, "the second pod takes its place")
 
 
 def test_a_removed_key_leaves_allocatable(cluster: Cluster, kubelet: Kubelet) -> None:
     kubelet.start()
     publish(cluster, kubelet, "1")
     cluster.set_capacity(kubelet.name, {DONGLE: None})
-    wait_until(lambda: DONGLE not in cluster.allocatable(kubelet.name), 20, "allocatable follows")
+    wait_until(lambda: DONGLE not in cluster.allocatable(kubelet.name), PATIENCE, "allocatable follows")
 
 
 def test_a_plain_restart_changes_nothing(cluster: Cluster, kubelet: Kubelet) -> None:
@@ -53,7 +53,7 @@ def test_zeroing(cluster: Cluster, kubelet: Kubelet) -> None:
     kubelet.restart(zeroing=True)
     assert cluster.capacity(kubelet.name)[DONGLE] == cluster.allocatable(kubelet.name)[DONGLE] == "0"
     # The reason stands in an Event only: the phase is what the stopped containers make of it.
-    wait_until(lambda: cluster.pod_phase(pod) in ("Succeeded", "Failed"), 20, "the pod is stopped")
+    wait_until(lambda: cluster.pod_phase(pod) in ("Succeeded", "Failed"), PATIENCE, "the pod is stopped")
     assert f"OutOf{DONGLE}" in [event["reason"] for event in cluster.events_of(pod, "Pod")]
     publish(cluster, kubelet, "2")
     run_pod(cluster, kubelet)
@@ -70,13 +70,13 @@ def test_zeroing_that_lands_after_the_socket(cluster: Cluster, proxy: Proxy) -> 
         go = threading.Event()
         held = proxy.fault(faults.hold(go), "PATCH", f"/api/v1/nodes/{kubelet.name}/status")
         kubelet.start(wait=False)
-        wait_until(lambda: held.met, 30, "the kubelet writes its Node")
+        wait_until(lambda: held.met, PATIENCE, "the kubelet writes its Node")
         assert json.loads(held.met[0].body)["status"]["capacity"][DONGLE] == "0"
         kubelet.set_runtime_ready(True)
-        wait_until(kubelet.socket.exists, 30, "the socket is there")
+        wait_until(kubelet.socket.exists, PATIENCE, "the socket is there")
         assert cluster.capacity(kubelet.name)[DONGLE] == "2"
         go.set()
-        wait_until(lambda: cluster.capacity(kubelet.name)[DONGLE] == "0", 20, "the zero lands")
+        wait_until(lambda: cluster.capacity(kubelet.name)[DONGLE] == "0", PATIENCE, "the zero lands")
 
 
 def test_device_plugin(cluster: Cluster, kubelet: Kubelet) -> None:
@@ -86,13 +86,13 @@ def test_device_plugin(cluster: Cluster, kubelet: Kubelet) -> None:
         assert {name: sorted(ids) for name, ids in data["RegisteredDevices"].items()} == {
             CARD: ["device-0", "device-1", "device-2"]
         }
-        wait_until(lambda: cluster.allocatable(kubelet.name).get(CARD) == "3", 20, "its devices are allocatable")
+        wait_until(lambda: cluster.allocatable(kubelet.name).get(CARD) == "3", PATIENCE, "its devices are allocatable")
         pod = run_pod(cluster, kubelet, CARD)
         data = json.loads(kubelet.checkpoint.read_text())["Data"]
         assert [entry["ResourceName"] for entry in data["PodDeviceEntries"]] == [CARD]
         cluster.delete_pod(pod)
         kubelet.restart()
-        wait_until(lambda: cluster.allocatable(kubelet.name).get(CARD) == "3", 20, "it has registered again")
+        wait_until(lambda: cluster.allocatable(kubelet.name).get(CARD) == "3", PATIENCE, "it has registered again")
         assert not cluster.unschedulable(run_pod(cluster, kubelet, CARD))
     assert not list(kubelet.device_plugins.glob("example*")), "its socket goes with it"
 
@@ -124,10 +124,10 @@ def test_two_nodes_and_the_machine_know_nothing_of_each_other(cluster: Cluster) 
 def publish(cluster: Cluster, kubelet: Kubelet, quantity: str) -> None:
     """Write the capacity and wait for the kubelet to take it over."""
     cluster.set_capacity(kubelet.name, {DONGLE: quantity})
-    wait_until(lambda: cluster.allocatable(kubelet.name).get(DONGLE) == quantity, 20, "allocatable follows")
+    wait_until(lambda: cluster.allocatable(kubelet.name).get(DONGLE) == quantity, PATIENCE, "allocatable follows")
 
 
 def run_pod(cluster: Cluster, kubelet: Kubelet, resource: str = DONGLE) -> str:
     pod = cluster.create_pod(kubelet.name, {resource: "1"})
-    wait_until(lambda: cluster.pod_phase(pod) == "Running", 30, f"{pod} runs")
+    wait_until(lambda: cluster.pod_phase(pod) == "Running", PATIENCE, f"{pod} runs")
     return pod

@@ -21,7 +21,7 @@ from tests.cluster import faults
 from tests.cluster.controlplane import Cluster
 from tests.cluster.credentials import ADMIN, Authority, Credentials, node_user
 from tests.cluster.faults import Action
-from tests.cluster.processes import wait_until
+from tests.cluster.processes import PATIENCE, wait_until
 from tests.cluster.proxy import Proxy, fault_proxy
 
 KEY = "/status/capacity/example.com~1x"
@@ -295,7 +295,7 @@ def _soon(use: Callable[[], Any]) -> Any:
         except NodeDenied:
             return None
 
-    found = wait_until(granted, 10, "the right is granted")
+    found = wait_until(granted, PATIENCE, "the right is granted")
     assert found is not None
     return found[0]
 
@@ -411,7 +411,7 @@ def test_an_admission_policy_that_denies_is_no_conflict(cluster: Cluster, node: 
             return e
         return None
 
-    error = wait_until(refusal, 10, "the API server has noticed the policy")
+    error = wait_until(refusal, PATIENCE, "the API server has noticed the policy")
     assert isinstance(error, NodeRejected | NodeDenied)
     assert "not this one" in str(error)
 

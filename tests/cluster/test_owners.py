@@ -12,7 +12,7 @@ import pytest
 from tests.cluster.agent import DONGLE, DONGLES, RECORD, Agent, condition_of, told
 from tests.cluster.controlplane import BASE_CAPACITY, Cluster
 from tests.cluster.kubelet import Kubelet
-from tests.cluster.processes import wait_until
+from tests.cluster.processes import PATIENCE, wait_until
 
 CARD = "example.com/card"
 CARDS = f'[resources."{CARD}"]\nstatic = {{ quantity = 5 }}\n'
@@ -75,7 +75,7 @@ def test_the_name_of_a_running_device_plugin(cluster: Cluster, kubelet: Kubelet,
     kubelet.start()
     agent = Agent(cluster, kubelet.name, tmp_path / "agent", kubelet=kubelet)
     with kubelet.device_plugin(CARD, 3):
-        wait_until(lambda: cluster.allocatable(kubelet.name).get(CARD) == "3", 20, "its devices are allocatable")
+        wait_until(lambda: cluster.allocatable(kubelet.name).get(CARD) == "3", PATIENCE, "its devices are allocatable")
         for more in ("", ADOPT):
             agent.configure(CARDS + more)
             refused(cluster, agent, "3")
@@ -98,11 +98,11 @@ def test_a_device_plugin_that_is_gone_while_pods_hold_its_devices(
     kubelet.start()
     agent = Agent(cluster, kubelet.name, tmp_path / "agent", kubelet=kubelet)
     with kubelet.device_plugin(CARD, 3):
-        wait_until(lambda: cluster.allocatable(kubelet.name).get(CARD) == "3", 20, "its devices are allocatable")
+        wait_until(lambda: cluster.allocatable(kubelet.name).get(CARD) == "3", PATIENCE, "its devices are allocatable")
         pod = cluster.create_pod(kubelet.name, {CARD: "1"})
-        wait_until(lambda: cluster.pod_phase(pod) == "Running", 30, "a pod holds one of them")
+        wait_until(lambda: cluster.pod_phase(pod) == "Running", PATIENCE, "a pod holds one of them")
     kubelet.restart()
-    wait_until(lambda: cluster.capacity(kubelet.name)[CARD] == "0", 20, "the kubelet knows that it is gone")
+    wait_until(lambda: cluster.capacity(kubelet.name)[CARD] == "0", PATIENCE, "the kubelet knows that it is gone")
     for more in ("", ADOPT):
         agent.configure(CARDS + more)
         refused(cluster, agent, "0")
@@ -122,7 +122,7 @@ def test_a_device_plugin_that_takes_a_name_of_ours(cluster: Cluster, kubelet: Ku
     agent.configure(DONGLES + CARDS)
     agent.run("apply", "--wait", "30s")
     with kubelet.device_plugin(CARD, 3):
-        wait_until(lambda: cluster.allocatable(kubelet.name).get(CARD) == "3", 20, "the kubelet overwrites it")
+        wait_until(lambda: cluster.allocatable(kubelet.name).get(CARD) == "3", PATIENCE, "the kubelet overwrites it")
         agent.run("apply", status=4)
         found = cluster.node(kubelet.name)
         assert json.loads(found["metadata"]["annotations"][RECORD]) == {DONGLE: 4}

@@ -15,7 +15,7 @@ from tests.cluster.agent import CONDITION, DONGLE, RECORD, ROOT, Agent, conditio
 from tests.cluster.audit import Requests
 from tests.cluster.controlplane import Cluster
 from tests.cluster.identity import FOREIGN, Kind, create_node, event, identity, kubectl, request, write
-from tests.cluster.processes import wait_until
+from tests.cluster.processes import PATIENCE, wait_until
 
 MANIFESTS = ROOT / "packaging/kubernetes"
 
@@ -30,8 +30,10 @@ def admin(cluster: Cluster) -> Path:
     # What is registered counts from when the API server has noticed: until then a write to another Node passes.
     probe, other = create_node(cluster), create_node(cluster)
     canary = identity(cluster, probe, "certificate", cluster.folder / "canary")
-    wait_until(lambda: "own Node only" in write(cluster, canary, other, []), 20, "the policy is in force")
-    wait_until(lambda: "own about its own" in event(cluster, canary, other), 20, "the policy for Events is in force")
+    wait_until(lambda: "own Node only" in write(cluster, canary, other, []), PATIENCE, "the policy is in force")
+    wait_until(
+        lambda: "own about its own" in event(cluster, canary, other), PATIENCE, "the policy for Events is in force"
+    )
     return kubeconfig
 
 
@@ -192,10 +194,12 @@ def test_domains_that_would_be_all_name_nothing(cluster: Cluster, admin: Path, t
     own_key = [set_("/status/capacity/example.com~1dongle", "4")]
     try:
         cluster.admin.patch(path, {"data": {"domains": " / c "}})
-        wait_until(lambda: "domains only:  / c" in write(cluster, kubeconfig, node, own_key), 20, "it is in force")
+        wait_until(
+            lambda: "domains only:  / c" in write(cluster, kubeconfig, node, own_key), PATIENCE, "it is in force"
+        )
         assert "domains only" in write(cluster, kubeconfig, node, [set_("/status/capacity/cpu", "64")])
         cluster.admin.patch(path, {"data": {"domains": "other.example example.com"}})
-        wait_until(lambda: not write(cluster, kubeconfig, node, own_key), 20, "both domains are ours")
+        wait_until(lambda: not write(cluster, kubeconfig, node, own_key), PATIENCE, "both domains are ours")
         assert write(cluster, kubeconfig, node, [remove("/status/capacity/other.example~1card")]) == ""
     finally:
         cluster.admin.patch(path, {"data": {"domains": "example.com"}})

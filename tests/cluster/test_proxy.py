@@ -16,7 +16,7 @@ from tests.cluster import faults
 from tests.cluster.api import Api
 from tests.cluster.controlplane import Cluster
 from tests.cluster.credentials import ADMIN, Authority, token_of
-from tests.cluster.processes import wait_until, workspace
+from tests.cluster.processes import PATIENCE, wait_until, workspace
 from tests.cluster.proxy import Proxy, fault_proxy
 
 HEADERS = {"Authorization": f"Bearer {token_of(ADMIN)}", "Content-Type": "application/merge-patch+json"}
@@ -173,7 +173,7 @@ def test_hold(cluster: Cluster, proxy: Proxy, node: str, client: http.client.HTT
     fault = proxy.fault(faults.hold(go), "PATCH")
     thread = threading.Thread(target=_patch, args=(client, node, "1"))
     thread.start()
-    wait_until(lambda: fault.met, 10, "the request is held")
+    wait_until(lambda: fault.met, PATIENCE, "the request is held")
     assert _annotation(cluster, node) is None
     go.set()
     thread.join(10)

@@ -10,7 +10,7 @@ import pytest
 from tests.cluster.agent import DONGLE, DONGLES, Agent
 from tests.cluster.audit import Requests
 from tests.cluster.controlplane import Cluster
-from tests.cluster.processes import wait_until
+from tests.cluster.processes import PATIENCE, wait_until
 
 GET, PATCH = "get nodes", "patch nodes/status"
 WHO, EVENT = "create selfsubjectreviews", "create events"
@@ -97,4 +97,4 @@ def test_waiting_for_allocatable_asks_about_once_a_second(cluster: Cluster, agen
     asked = counted(requests)
     assert asked.pop(GET) <= 6
     assert asked == {WHO: 1, PATCH: 1, EVENT: 1}
-    wait_until(lambda: cluster.capacity(agent.node)[DONGLE] == "4", 5, "what was written stands")
+    wait_until(lambda: cluster.capacity(agent.node)[DONGLE] == "4", PATIENCE, "what was written stands")

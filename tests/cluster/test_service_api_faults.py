@@ -12,6 +12,7 @@ from tests.cluster import faults
 from tests.cluster.controlplane import Cluster
 from tests.cluster.credentials import Authority
 from tests.cluster.faults import Action
+from tests.cluster.processes import PATIENCE
 from tests.cluster.proxy import Proxy, fault_proxy
 from tests.cluster.service import SLACK, Service, service
 from tests.unit.machines import usb_device
@@ -81,7 +82,7 @@ def test_one_that_ends(behind: tuple[Service, Proxy], fault: str) -> None:
         s.wait_capacity("1", 25 if fault == "stalled" else 15, resource)
         assert len(met.met) == times
         s.wait(lambda: trouble in s.log()[said:], SLACK, "it says what is wrong")
-        s.wait(lambda: not trouble or "all is well again" in s.log()[said:], 10, "there is no trouble left")
+        s.wait(lambda: not trouble or "all is well again" in s.log()[said:], PATIENCE, "there is no trouble left")
         assert not trouble or s.log().count(trouble, said) == 1, "it is said once"
         told = [f"{resource}: none → 1 (found)"]
         s.wait(lambda: [event for event in s.events() if resource in event] == told, SLACK, "one Event tells of it")

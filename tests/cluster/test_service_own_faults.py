@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.cluster.controlplane import Cluster
-from tests.cluster.processes import TIED_TO_US
+from tests.cluster.processes import PATIENCE, TIED_TO_US
 from tests.cluster.service import AGENT, DONGLE, PUBLISHED, PYTHON, SLACK, Service, service
 from tests.unit.machines import bare, merge, nic, usb_device, usb_path
 
@@ -69,7 +69,9 @@ def test_a_killed_look_is_tried_again(cluster: Cluster) -> None:
         s.start()
         assert s.process is not None
         s.machine.plug("1-2")
-        child = s.wait(lambda: [p for p in s.machine.processes() if s.process and p != s.process.pid], 5, "it looks")[0]
+        child = s.wait(
+            lambda: [p for p in s.machine.processes() if s.process and p != s.process.pid], PATIENCE, "it looks"
+        )[0]
         os.kill(child, signal.SIGKILL)
         s.wait_capacity("2", 5 + SLACK)
         assert "the look ended without a word; it is tried again" in s.log()
@@ -80,11 +82,11 @@ def test_the_service_is_killed(cluster: Cluster) -> None:
         s.start()
         s.requests()
         s.machine.plug("1-2")
-        s.wait(lambda: len(s.machine.processes()) > 1, 5, "it looks")
+        s.wait(lambda: len(s.machine.processes()) > 1, PATIENCE, "it looks")
         s.stop(signal.SIGKILL)
         s.start()
         s.wait_capacity("2", 5 + SLACK)
-        s.wait(lambda: len(s.machine.processes()) == 1, 10, "the look that was left is over")
+        s.wait(lambda: len(s.machine.processes()) == 1, PATIENCE, "the look that was left is over")
         assert s.asked().count("patch nodes/status") == 1, "no double write"
         assert s.record() == {DONGLE: 2}
 
@@ -115,7 +117,7 @@ def test_a_hundred_thousand_events(cluster: Cluster) -> None:
         s.machine.plug("1-2")
         s.wait_capacity("2", 3 + SLACK)
         assert s.looks() - looks <= 5
-        s.wait(lambda: len(s.events()) > events, 10, "an Event tells of it")
+        s.wait(lambda: len(s.events()) > events, PATIENCE, "an Event tells of it")
         assert s.asked() == PUBLISHED
 
 

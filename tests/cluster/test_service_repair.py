@@ -12,7 +12,7 @@ from tests.cluster import faults
 from tests.cluster.controlplane import Cluster
 from tests.cluster.kubelet import Kubelet
 from tests.cluster.kubelet import kubelet as kubelet_of
-from tests.cluster.processes import wait_until
+from tests.cluster.processes import PATIENCE, wait_until
 from tests.cluster.proxy import Proxy
 from tests.cluster.service import DONGLE, PUBLISHED, SLACK, Service, service
 from tests.unit.machines import usb_device
@@ -28,8 +28,8 @@ def on_node(cluster: Cluster, kubelet: Kubelet) -> Iterator[Service]:
     with service(cluster, *parts, node=kubelet.name, around=kubelet.inside([])) as s:
         s.start()
         assert s.capacity() == "2"
-        wait_until(lambda: cluster.allocatable(kubelet.name).get(DONGLE) == "2", 20, "allocatable follows")
-        s.wait(lambda: "held" in s.seen() and s.seen().get("again_in") is None, 20, "it has settled")
+        wait_until(lambda: cluster.allocatable(kubelet.name).get(DONGLE) == "2", PATIENCE, "allocatable follows")
+        s.wait(lambda: "held" in s.seen() and s.seen().get("again_in") is None, PATIENCE, "it has settled")
         s.requests()
         yield s
 
@@ -38,12 +38,14 @@ def test_the_kubelet_restarts(cluster: Cluster, kubelet: Kubelet) -> None:
     """First it zeroes nothing, then it does."""
     with on_node(cluster, kubelet) as s:
         kubelet.restart()
-        s.wait(lambda: "kubelet" in s.seen()["reasons"] or "due" in s.seen()["reasons"], 10, "it has looked again")
+        s.wait(
+            lambda: "kubelet" in s.seen()["reasons"] or "due" in s.seen()["reasons"], PATIENCE, "it has looked again"
+        )
         settle(s)
         assert set(s.asked()) == {"get nodes"}
         kubelet.restart(zeroing=True)
         s.wait_capacity("2", 15)
-        wait_until(lambda: cluster.allocatable(kubelet.name).get(DONGLE) == "2", 20, "allocatable follows")
+        wait_until(lambda: cluster.allocatable(kubelet.name).get(DONGLE) == "2", PATIENCE, "allocatable follows")
         assert "restored" in s.events()[-1]
         assert s.asked().count("patch nodes/status") == 1
 
@@ -56,9 +58,9 @@ def test_the_kubelets_zeros_come_late(cluster: Cluster, proxy: Proxy) -> None:
         go = threading.Event()
         held = proxy.fault(faults.hold(go), "PATCH", f"/api/v1/nodes/{kubelet.name}/status")
         kubelet.start(wait=False)
-        wait_until(lambda: held.met, 30, "the kubelet writes its Node")
+        wait_until(lambda: held.met, PATIENCE, "the kubelet writes its Node")
         kubelet.set_runtime_ready(True)
-        wait_until(kubelet.socket.exists, 30, "the socket is there")
+        wait_until(kubelet.socket.exists, PATIENCE, "the socket is there")
         timer = threading.Timer(HELD, go.set)
         timer.start()
         try:
@@ -85,8 +87,8 @@ def test_the_node_is_deleted_and_registered_anew(cluster: Cluster, kubelet: Kube
 def test_a_device_plugin_takes_the_name_over(cluster: Cluster, kubelet: Kubelet) -> None:
     with on_node(cluster, kubelet) as s:
         with kubelet.device_plugin(DONGLE, 5):
-            s.wait(lambda: s.record() == {}, 20, "it steps back")
-            wait_until(lambda: s.capacity() == "5", 20, "the kubelet writes the plugin's devices")
+            s.wait(lambda: s.record() == {}, PATIENCE, "it steps back")
+            wait_until(lambda: s.capacity() == "5", PATIENCE, "the kubelet writes the plugin's devices")
             settle(s)
             s.requests()
             s.machine.plug("1-3")
@@ -122,7 +124,7 @@ def test_another_writer(cluster: Cluster) -> None:
         s.wait(lambda: s.seen()["held"], 5 + SLACK, "it is held back")
         (held,) = s.status()["resources"]
         assert held["capacity"] == "9"
-        s.wait(lambda: fought(s, began + 59), 70, "the minute is over")
+        s.wait(lambda: fought(s, began + 59), PATIENCE, "the minute is over")
         assert "patch nodes/status" not in s.asked()
         s.wait(lambda: s.capacity() == "2", 2 + SLACK, "it is put back")
         s.wait(lambda: len(s.events()) == 4, SLACK, "an Event tells of it")
@@ -166,4 +168,4 @@ def settle(s: Service) -> None:
     looks = s.looks()
     s.machine.event("change", "/sys/devices/nothing", "usb", "usb_device")
     s.wait_looks(1, looks)
-    s.wait(lambda: s.seen().get("again_in") is None, 30, "it wants no other look")
+    s.wait(lambda: s.seen().get("again_in") is None, PATIENCE, "it wants no other look")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 
 from tests.cluster.controlplane import Cluster
+from tests.cluster.processes import PATIENCE
 from tests.cluster.service import DONGLE, DONGLES, SLACK, Service, service
 from tests.unit.machines import usb_device
 
@@ -35,8 +36,8 @@ def test_sigterm_with_a_detector_that_hangs(cluster: Cluster) -> None:
     with service(cluster, usb_device("1-1")) as s:
         s.configure(DONGLES + hanging(s))
         s.start(ready=False, settled=False)
-        s.wait((s.folder / "runs").exists, 10, "the program runs")
-        s.wait(lambda: len(s.machine.processes()) >= 5, 5, "all that it starts runs")
+        s.wait((s.folder / "runs").exists, PATIENCE, "the program runs")
+        s.wait(lambda: len(s.machine.processes()) >= 5, PATIENCE, "all that it starts runs")
         assert s.stop() < 2
         assert s.machine.processes() == []
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from tests.cluster.agent import DONGLE, DONGLES, RECORD, Agent, Machine, condition_of, told
 from tests.cluster.controlplane import ADMIN, Cluster
 from tests.cluster.kubelet import Kubelet
-from tests.cluster.processes import wait_until
+from tests.cluster.processes import PATIENCE, wait_until
 from tests.unit.tour import recording
 
 NIC, SCRATCH = "example.com/nic-mbps", "example.com/scratch-gib"
@@ -46,7 +46,9 @@ def test_story(cluster: Cluster, kubelet: Kubelet, tmp_path: Path) -> None:
 
     three = running(cluster, kubelet, "3")
     two = cluster.create_pod(kubelet.name, {DONGLE: "2"})
-    assert f"Insufficient {DONGLE}" in wait_until(lambda: cluster.unschedulable(two), 20, "the second is turned away")
+    assert f"Insufficient {DONGLE}" in wait_until(
+        lambda: cluster.unschedulable(two), PATIENCE, "the second is turned away"
+    )
     one = running(cluster, kubelet, "1")
     assert cluster.pod_phase(two) == "Pending"
 
@@ -54,13 +56,13 @@ def test_story(cluster: Cluster, kubelet: Kubelet, tmp_path: Path) -> None:
     said = agent.run("apply")
     assert "4 → 3" in said.stdout
     assert cluster.capacity(kubelet.name)[DONGLE] == "3"
-    wait_until(lambda: cluster.allocatable(kubelet.name)[DONGLE] == "3", 20, "allocatable follows")
+    wait_until(lambda: cluster.allocatable(kubelet.name)[DONGLE] == "3", PATIENCE, "allocatable follows")
     late = cluster.create_pod(kubelet.name, {DONGLE: "1"})
-    assert f"Insufficient {DONGLE}" in wait_until(lambda: cluster.unschedulable(late), 20, "three are all taken")
+    assert f"Insufficient {DONGLE}" in wait_until(lambda: cluster.unschedulable(late), PATIENCE, "three are all taken")
     assert [cluster.pod_phase(pod) for pod in (three, one)] == ["Running", "Running"], "nothing is evicted"
 
     kubelet.restart()
-    stopped = wait_until(lambda: ended(cluster, three, one), 30, "a pod that no longer fits is stopped")
+    stopped = wait_until(lambda: ended(cluster, three, one), PATIENCE, "a pod that no longer fits is stopped")
     # The kubelet admits them by age in whole seconds; of two of the same second either may come first.
     assert stopped in ([three], [one])
     assert f"OutOf{DONGLE}" in [event["reason"] for event in cluster.events_of(stopped[0], "Pod")]
@@ -84,7 +86,7 @@ def test_withdraw_leaves_nothing_of_ours_and_all_else(cluster: Cluster, kubelet:
     kubelet.start()
     cluster.set_capacity(kubelet.name, {"example.com/theirs": "7"})
     cluster.admin.patch(f"/api/v1/nodes/{kubelet.name}", {"metadata": {"annotations": {"example.com/note": "theirs"}}})
-    wait_until(lambda: "example.com/theirs" in cluster.allocatable(kubelet.name), 20, "allocatable follows")
+    wait_until(lambda: "example.com/theirs" in cluster.allocatable(kubelet.name), PATIENCE, "allocatable follows")
     agent = Agent(cluster, kubelet.name, tmp_path / "agent", machine=tour(tmp_path), kubelet=kubelet)
     agent.configure(CONFIG)
     before = cluster.node(kubelet.name)
@@ -92,7 +94,7 @@ def test_withdraw_leaves_nothing_of_ours_and_all_else(cluster: Cluster, kubelet:
     assert condition_of(cluster.node(kubelet.name)) is not None
     agent.run("withdraw")
     names = {DONGLE, NIC, SCRATCH}
-    wait_until(lambda: not names & set(cluster.allocatable(kubelet.name)), 20, "allocatable follows")
+    wait_until(lambda: not names & set(cluster.allocatable(kubelet.name)), PATIENCE, "allocatable follows")
     after = cluster.node(kubelet.name)
     assert after["metadata"].pop("annotations") == before["metadata"].pop("annotations")
     for node in (before, after):
@@ -149,5 +151,5 @@ def ended(cluster: Cluster, *pods: str) -> list[str]:
 
 def running(cluster: Cluster, kubelet: Kubelet, dongles: str) -> str:
     pod = cluster.create_pod(kubelet.name, {DONGLE: dongles})
-    wait_until(lambda: cluster.pod_phase(pod) == "Running", 30, f"the pod with {dongles} runs")
+    wait_until(lambda: cluster.pod_phase(pod) == "Running", PATIENCE, f"the pod with {dongles} runs")
     return pod

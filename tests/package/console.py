@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any
 
-from tests.cluster.processes import wait_until
+from tests.cluster.processes import PATIENCE, wait_until
 
 UNIT = "capacityd.service"
 ENVIRONMENT = ("env", "-i", "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C.UTF-8", "DEBIAN_FRONTEND=noninteractive")
@@ -24,7 +24,7 @@ class Console(ABC):
         """Runs it to its end, at most deadline seconds. text: its standard input."""
 
     def run(
-        self, *command: str, status: int | None = 0, text: str | None = None, deadline: float = 60
+        self, *command: str, status: int | None = 0, text: str | None = None, deadline: float = PATIENCE
     ) -> subprocess.CompletedProcess[str]:
         """Runs it to its end. status: what it must exit with; None for any. text: its standard input."""
         result = self.execute([*ENVIRONMENT, *command], text or "", deadline)
@@ -54,7 +54,7 @@ class Console(ABC):
 
     def dpkg(self, *arguments: str) -> str:
         """What dpkg said, with the standard error."""
-        result = self.run("dpkg", *arguments, deadline=180)
+        result = self.run("dpkg", *arguments, deadline=600)
         return result.stdout + result.stderr
 
     def install(self, *debs: Path) -> str:
@@ -92,7 +92,7 @@ class Console(ABC):
         """What the service has read of each resource."""
         return {r["name"]: r["reading"] for r in self.status().get("resources", [])}
 
-    def wait_for_readings(self, expected: dict[str, Any], deadline: float = 20) -> None:
+    def wait_for_readings(self, expected: dict[str, Any], deadline: float = PATIENCE) -> None:
         """Until the service has read this, among other things."""
         found: dict[str, Any] = {}
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.cluster.processes import Daemon
+from tests.cluster.processes import PATIENCE, Daemon
 from tests.package.console import Console
 from tests.package.trees import tree
 
@@ -33,9 +33,9 @@ def machine(release: str) -> Iterator[Machine]:
     folder = Path(tempfile.mkdtemp(prefix="capacityd-machine-"))
     try:
         with Daemon([_BOOT, tree(release), folder], folder.with_suffix(".log")) as daemon:
-            init = daemon.wait_for(lambda: _child(daemon.pid), 10, "it has a PID 1")
+            init = daemon.wait_for(lambda: _child(daemon.pid), PATIENCE, "it has a PID 1")
             running = Machine(init)
-            daemon.wait_for(lambda: _up(running), 30, "it is up")
+            daemon.wait_for(lambda: _up(running), PATIENCE, "it is up")
             assert running.out("systemctl", "is-system-running") == "running", running.out("systemctl", "--failed")
             yield running
     finally:

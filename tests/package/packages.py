@@ -43,7 +43,7 @@ def build(sources: Path, folder: Path, *version: str, environment: Mapping[str, 
     """Builds both as `make deb` does; the path of capacityd."""
     usual = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/nonexistent"}
     command: list[str | Path] = ["sh", sources / "packaging/deb/build", folder, *version]
-    result = subprocess.run(command, capture_output=True, text=True, env={**usual, **(environment or {})}, timeout=120)
+    result = subprocess.run(command, capture_output=True, text=True, env={**usual, **(environment or {})}, timeout=600)
     assert result.returncode == 0, result.stderr
     package, tools = map(Path, result.stdout.splitlines())
     assert tools == tools_of(package)

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from capacityd.journal import MESSAGE_IDS
-from tests.cluster.processes import wait_until
+from tests.cluster.processes import PATIENCE, wait_until
 from tests.package.console import UNIT
 from tests.package.machine import Machine
 from tests.package.packages import Packages
@@ -40,7 +40,7 @@ def wait_for(machine: Machine, kind: str, resource: str, count: int) -> list[dic
         found = [e for e in entries(machine, kind) if e["RESOURCE"] == resource]
         return found if len(found) >= count else []
 
-    found: list[dict[str, Any]] = wait_until(there, 30, f"{count} entries of {kind} for {resource}")
+    found: list[dict[str, Any]] = wait_until(there, PATIENCE, f"{count} entries of {kind} for {resource}")
     assert len(found) == count
     return found
 
@@ -75,7 +75,7 @@ def test_entries(fresh: Machine, packages: Packages) -> None:
 
     fresh.write("/etc/capacityd/conf.d/70-wrong.toml", "[resources.x]\nusb = 4\n")
     fresh.run("systemctl", "reload", UNIT)
-    mistakes = wait_until(lambda: entries(fresh, "mistake"), 20, "the mistakes are told")
+    mistakes = wait_until(lambda: entries(fresh, "mistake"), PATIENCE, "the mistakes are told")
     assert mistakes[0]["CONFIG_FILE"] == "/etc/capacityd/conf.d/70-wrong.toml"
     assert mistakes[0]["PRIORITY"] == "3"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from pathlib import Path
 
-from tests.cluster.processes import wait_until
+from tests.cluster.processes import PATIENCE, wait_until
 from tests.package.console import UNIT
 from tests.package.machine import Machine
 from tests.package.packages import OLDER, Packages, tools_of
@@ -18,7 +18,7 @@ def enable(machine: Machine) -> None:
     """Configures it and switches it on, as one would; it has published when this returns."""
     machine.write("/srv/seats", "7\n")
     switch_on(machine, SEATS)
-    wait_until(lambda: published(machine, "example.com/seats") == "7", 20, "it has published")
+    wait_until(lambda: published(machine, "example.com/seats") == "7", PATIENCE, "it has published")
 
 
 def quiet(machine: Machine) -> None:
@@ -114,7 +114,7 @@ def test_a_removal_stops_it_and_says_how_to_withdraw(fresh: Machine, packages: P
     assert fresh.exists("/etc/capacityd/conf.d/60-test.toml"), "what was configured stays"
     fresh.install(packages.current)
     assert (fresh.active, fresh.enabled) == ("active", "enabled"), "it was on, and is again"
-    wait_until(lambda: published(fresh, "example.com/seats") == "7", 20, "it has published")
+    wait_until(lambda: published(fresh, "example.com/seats") == "7", PATIENCE, "it has published")
     quiet(fresh)
 
 

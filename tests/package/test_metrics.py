@@ -5,7 +5,7 @@ from __future__ import annotations
 from prometheus_client.parser import text_string_to_metric_families
 
 from capacityd.journal import MESSAGE_IDS
-from tests.cluster.processes import wait_until
+from tests.cluster.processes import PATIENCE, wait_until
 from tests.package.console import UNIT
 from tests.package.machine import Machine
 from tests.package.packages import Packages
@@ -39,28 +39,28 @@ def test_metrics(fresh: Machine, packages: Packages) -> None:
     fresh.write("/srv/seats", "7\n")
     path = f"{FOLDER}/capacityd.prom"
     switch_on(fresh, config(path))
-    wait_until(lambda: read(fresh, path) == {SEATS: 7.0}, 20, "the first look is in it")
+    wait_until(lambda: read(fresh, path) == {SEATS: 7.0}, PATIENCE, "the first look is in it")
     fresh.write("/srv/seats", "9\n")
-    wait_until(lambda: read(fresh, path) == {SEATS: 9.0}, 20, "the next one too")
+    wait_until(lambda: read(fresh, path) == {SEATS: 9.0}, PATIENCE, "the next one too")
     assert told(fresh) == []
 
     elsewhere = "/srv/metrics/capacityd.prom"
     fresh.run("mkdir", "/srv/metrics")
     fresh.write("/etc/capacityd/conf.d/60-test.toml", config(elsewhere))
     fresh.run("systemctl", "reload", UNIT)
-    said = wait_until(lambda: told(fresh), 20, "it says that it can't write there")
+    said = wait_until(lambda: told(fresh), PATIENCE, "it says that it can't write there")
     assert said[0].startswith(f"{elsewhere} could not be written: Read-only file system; the service's sandbox")
     assert not fresh.exists(path), "figures that nobody renews are gone"
     fresh.write("/srv/seats", "11\n")
     fresh.wait_for_readings({SEATS: 11})
     drop_in(fresh, "metrics", "[Service]\nReadWritePaths=/srv/metrics\n")
     fresh.run("systemctl", "restart", UNIT)
-    wait_until(lambda: read(fresh, elsewhere) == {SEATS: 11.0}, 20, "with the drop-in it can")
+    wait_until(lambda: read(fresh, elsewhere) == {SEATS: 11.0}, PATIENCE, "with the drop-in it can")
     assert said == told(fresh)[:1]
 
     fresh.write("/etc/capacityd/conf.d/60-test.toml", config(path))
     fresh.run("systemctl", "reload", UNIT)
-    wait_until(lambda: read(fresh, path) == {SEATS: 11.0}, 20, "it is back")
+    wait_until(lambda: read(fresh, path) == {SEATS: 11.0}, PATIENCE, "it is back")
     assert "Traceback" not in fresh.journal()
     fresh.dpkg("--remove", "capacityd")
     assert fresh.out("ls", "-A", FOLDER, "/srv/metrics").split() == ["/srv/metrics:", f"{FOLDER}:"]

@@ -14,7 +14,7 @@ import pytest
 
 from capacityd.config import load
 from capacityd.detectors import names
-from tests.cluster.processes import wait_until
+from tests.cluster.processes import PATIENCE, wait_until
 from tests.package.console import UNIT
 from tests.package.machine import Machine, machine
 from tests.package.packages import ROOT, Packages
@@ -176,7 +176,7 @@ def test_every_detector_reads_what_it_reads_outside(served: Machine) -> None:
         assert "unknown" not in expected.values(), expected
         assert as_service(served) == expected
         served.wait_for_readings(expected)
-        wait_until(lambda: published(served, "example.com/programs") == "5", 20, "it has published")
+        wait_until(lambda: published(served, "example.com/programs") == "5", PATIENCE, "it has published")
 
 
 def test_every_detector_on_a_recorded_machine(served: Machine, tmp_path: Path) -> None:
@@ -271,7 +271,7 @@ def test_it_hears_udev(served: Machine) -> None:
     device = served.out("sh", "-c", "for d in /sys/bus/pci/devices/* /sys/block/*; do echo $d; break; done")
     # The kernel's event goes through the machine's own udevd: only its word counts for the service.
     served.run("udevadm", "trigger", "--action=change", "--settle", device)
-    wait_until(lambda: served.status()["looked"] > looked, 20, f"it has looked after an event of {device}")
+    wait_until(lambda: served.status()["looked"] > looked, PATIENCE, f"it has looked after an event of {device}")
     assert served.status()["reasons"] == ["hardware"]
 
 
@@ -300,7 +300,7 @@ def test_it_hears_addresses(served: Machine) -> None:
     served.run("ip", "address", "del", "192.0.2.9/32", "dev", "lo")
     served.wait_for_readings({"example.com/addresses": before})
     # Not to leave a look behind that is due later.
-    wait_until(lambda: published(served, "example.com/addresses") == str(before), 30, "it is lowered")
+    wait_until(lambda: published(served, "example.com/addresses") == str(before), PATIENCE, "it is lowered")
 
 
 def test_it_hears_mounts_and_counts_none_twice(served: Machine, tmp_path: Path) -> None:
@@ -338,7 +338,7 @@ def test_a_watchdog_and_a_crash(served: Machine) -> None:
     assert served.shown("WatchdogUSec") == "3min"
     before = served.main_pid
     served.run("systemctl", "kill", "--kill-whom=main", "--signal=KILL", UNIT)
-    wait_until(lambda: served.active == "active" and served.main_pid not in (before, "0"), 30, "it is up again")
+    wait_until(lambda: served.active == "active" and served.main_pid not in (before, "0"), PATIENCE, "it is up again")
     assert published(served, "example.com/static") == "3"
     served.run("systemctl", "stop", UNIT)
     assert not served.exists("/run/capacityd")

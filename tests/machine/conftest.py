@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from tests.cluster.controlplane import Cluster, control_plane
+from tests.cluster.processes import workspace
 from tests.machine.image import debian_12, image
 from tests.machine.node import CLOUD_INIT, node_files
 from tests.machine.qemu import BOOT, VirtualMachine, virtual_machine
@@ -50,10 +51,9 @@ class Node:
 
 
 @pytest.fixture(scope="session")
-def node(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Node]:
+def node(request: pytest.FixtureRequest) -> Iterator[Node]:
     """Switched on, with the package in its image, not enabled; its first boot has just begun."""
-    folder = tmp_path_factory.mktemp("machine")
-    with ThreadPoolExecutor() as pool, control_plane() as cluster:
+    with workspace() as folder, ThreadPoolExecutor() as pool, control_plane() as cluster:
         tree = pool.submit(debian_12)
         packages = build_packages(folder)
         name = cluster.node_name()
@@ -64,7 +64,6 @@ def node(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureReques
             request.config.stash[_TOOK] = found.took
             yield found
             found.took["all of it, from switching it on"] = time.monotonic() - begun
-    (folder / "system").unlink()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

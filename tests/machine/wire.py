@@ -36,7 +36,7 @@ class Wire:
         self._thread.join()
         self._socket.close()
 
-    def ask(self, execute: str, deadline: float = 30, **arguments: Any) -> Any:
+    def ask(self, execute: str, deadline: float = 600, **arguments: Any) -> Any:
         """What the other end returns. Arguments: "_" stands for "-" in their names."""
         number = next(self._numbers)
         named = {name.replace("_", "-"): value for name, value in arguments.items()}

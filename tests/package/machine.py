@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.cluster.processes import PATIENCE, Daemon
+from tests.cluster.processes import PATIENCE, Daemon, wait_until, workspace
 from tests.package.console import Console
 from tests.package.trees import tree
 
@@ -30,17 +28,31 @@ class Machine(Console):
 @contextmanager
 def machine(release: str) -> Iterator[Machine]:
     """A machine of this release that has booted without a failed unit."""
-    folder = Path(tempfile.mkdtemp(prefix="capacityd-machine-"))
-    try:
-        with Daemon([_BOOT, tree(release), folder], folder.with_suffix(".log")) as daemon:
+    with workspace() as folder, _cgroup(folder.name) as cgroup:
+        top = folder / "machine"
+        top.mkdir()
+        with Daemon([_BOOT, tree(release), top, cgroup], folder / "machine.log") as daemon:
             init = daemon.wait_for(lambda: _child(daemon.pid), PATIENCE, "it has a PID 1")
             running = Machine(init)
             daemon.wait_for(lambda: _up(running), PATIENCE, "it is up")
             assert running.out("systemctl", "is-system-running") == "running", running.out("systemctl", "--failed")
             yield running
+
+
+@contextmanager
+def _cgroup(name: str) -> Iterator[Path]:
+    """A cgroup for a machine to have as its root, below ours: machines that share one end each other's services."""
+    mounted = (line.split() for line in Path("/proc/self/mounts").read_text().splitlines())
+    root = next(where for _, where, kind, *_ in mounted if kind == "cgroup2")
+    ours = next(line for line in Path("/proc/self/cgroup").read_text().splitlines() if line.startswith("0::"))
+    made = Path(root + ours.removeprefix("0::"), name)
+    made.mkdir()
+    try:
+        yield made
     finally:
-        folder.with_suffix(".log").unlink(missing_ok=True)
-        shutil.rmtree(folder)
+        wait_until(lambda: "populated 0" in (made / "cgroup.events").read_text(), PATIENCE, f"{made} is empty")
+        for folder in [*sorted((path for path in made.rglob("*") if path.is_dir()), reverse=True), made]:
+            folder.rmdir()
 
 
 def _child(pid: int) -> int:

@@ -6,6 +6,7 @@ import json
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import get_args
 
@@ -14,7 +15,7 @@ import pytest
 from tests.cluster.api import Api, ApiError
 from tests.cluster.controlplane import BASE_CAPACITY, Cluster
 from tests.cluster.credentials import ADMIN, Credentials, node_user, token_of
-from tests.cluster.processes import PATIENCE, Daemon, wait_until
+from tests.cluster.processes import PATIENCE, Daemon, starvation, wait_until
 
 DONGLE = "example.com/dongle"
 ROOT = Path(__file__).resolve().parents[2]
@@ -154,6 +155,18 @@ def test_a_daemon_that_ends_is_reported_with_its_words(tmp_path: Path) -> None:
 def test_wait_until_says_what_did_not_happen() -> None:
     with pytest.raises(TimeoutError, match=r"not within 0.1 s: the moon is green; last seen: 'grey'"):
         wait_until(lambda: "" or _falsy("grey"), 0.1, "the moon is green")
+
+
+@pytest.mark.parametrize(("busy", "least"), [(False, 0.1), (True, 0.5)])
+def test_a_deadline_is_longer_on_a_machine_that_is_busy(
+    monkeypatch: pytest.MonkeyPatch, busy: bool, least: float
+) -> None:
+    monkeypatch.setattr("tests.cluster.processes.starvation", time.monotonic if busy else lambda: 0.0)
+    began = time.monotonic()
+    with pytest.raises(TimeoutError):
+        wait_until(lambda: False, 0.1, "never")
+    assert time.monotonic() - began >= least
+    assert starvation() >= 0.0
 
 
 class _falsy(str):  # noqa: N801

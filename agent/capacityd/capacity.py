@@ -31,7 +31,8 @@ class NodeState:
     """What the Node said when it was read.
 
     capacity, allocatable: name -> quantity, to the letter; capacity None: it has no such map. annotation: ours, to
-    the letter, None if it has none. conditions: how many it has, None: it has no list.
+    the letter, None if it has none. conditions: how many it has, None: it has no list. condition: the first of ours;
+    surplus: further ones, which two of us that write at once can leave, because an append can't be guarded.
     """
 
     name: str
@@ -43,6 +44,7 @@ class NodeState:
     conditions: int | None
     condition: Condition | None
     machine_id: str = ""
+    surplus: tuple[Condition, ...] = ()
     heartbeat: float | None = None  # lastHeartbeatTime of the Ready condition, seconds since the epoch
 
 

@@ -10,7 +10,7 @@ import json
 import time
 from collections.abc import Mapping, Sequence
 
-from capacityd.capacity import ANNOTATION, CONDITION, Change, NodeState
+from capacityd.capacity import ANNOTATION, CONDITION, Change, Condition, NodeState
 
 _UNKNOWN, _REFUSED = "unknown: ", "refused: "
 
@@ -124,16 +124,24 @@ def _stored_record(annotation: str | None) -> Mapping[str, object]:
 
 
 def _condition(state: NodeState, condition: Mapping[str, object] | None, drop: bool) -> tuple[_Operations, _Operations]:
+    tests: _Operations = []
+    writes: _Operations = []
+    for one in reversed(state.surplus):  # the last first, so that the others keep their places
+        tests.append(_test(_place(one), dict(one.stored)))
+        writes.append(_remove(_place(one)))
     before = state.condition
     if before and (drop or condition):
-        path = f"/status/conditions/{before.index}"
-        write = _remove(path) if drop else {"op": "replace", "path": path, "value": condition}
-        return [_test(path, dict(before.stored))], [write]
-    if drop or not condition:
-        return [], []
+        write = _remove(_place(before)) if drop else {"op": "replace", "path": _place(before), "value": condition}
+        return [*tests, _test(_place(before), dict(before.stored))], [*writes, write]
+    if before or drop or not condition:
+        return tests, writes
     if state.conditions is None:
         return [_test("/status/conditions", None)], [_add("/status/conditions", [condition])]
     return [], [_add("/status/conditions/-", condition)]
+
+
+def _place(condition: Condition) -> str:
+    return f"/status/conditions/{condition.index}"
 
 
 def _key(name: str) -> str:

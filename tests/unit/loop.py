@@ -11,7 +11,7 @@ from typing import Any
 
 from capacityd.budget import BURST, OFTEN
 from capacityd.capacity import ANNOTATION, CONDITION, Event, NodeState
-from capacityd.errors import NodeDenied, NodeMissing, NodeUnreachable
+from capacityd.errors import NodeDenied, NodeMissing, NodeRejected, NodeUnreachable
 from capacityd.look import Look, look
 from capacityd.memory import Circumstances, Memory
 from capacityd.model import Quantity, Reading, Unknown
@@ -33,6 +33,7 @@ class Loop:
         self.world = world
         self.fault = ""
         self.lost = 0  # so many answers to writes are lost
+        self.unheard = 0  # so many writes never arrive
         self.kill = ""
         self.slow: frozenset[str] = frozenset()  # names whose detectors are slow, so that a look has two parts
         self.between: list[Callable[[], None]] = []  # what others do between our GET and our PATCH
@@ -43,6 +44,7 @@ class Loop:
         self._memory = Memory()
         self._remembered: dict[str, list[float]] = {}  # name -> when writes were that the service knows of
         self._unremembered: list[str] = []
+        self._at = 0.0  # when this look began
         self._undone: dict[str, float] = {}  # name -> when another's change was undone that the service knows of
         self._undoing: set[str] = set()  # the names of which this write does that
         self._lower: dict[str, float] = {}  # name -> since when every look has seen it lower
@@ -56,7 +58,12 @@ class Loop:
             self._memory = Memory()
             self._remembered, self._undone, self._lower = {}, {}, {}
         self._schedule = Schedule(self.world.monotonic(), self._uniform)
+        self.configure()
         self.world.hear = lambda reasons: self._schedule.hear(reasons, self.world.monotonic())
+
+    def configure(self) -> None:
+        """The service takes over how often it is to look."""
+        self._schedule.recheck_every(self.world.config.settings.recheck, self.world.monotonic())
 
     def run(self, seconds: float) -> None:
         """Time passes for the service, too."""
@@ -80,6 +87,7 @@ class Loop:
         readings, plugins = world.probe(), world.device_plugins()
         self.reasons = reasons
         self._seen = readings, plugins
+        self._at = world.uptime
         self._note_lower(readings)
         self._unremembered, self._undoing = [], set()
         asked = False
@@ -116,13 +124,13 @@ class Loop:
     def _remember(self, found: Look) -> None:
         """A write whose answer was lost is not known to the service; any other counts."""
         for name in [] if found.failed else self._unremembered:
-            recent = [at for at in self._remembered.get(name, []) if at > self.world.uptime - OFTEN]
-            self._remembered[name] = [*recent, self.world.uptime]
+            recent = [at for at in self._remembered.get(name, []) if at > self._at - OFTEN]
+            self._remembered[name] = [*recent, self._at]
             assert len(recent) < BURST, f"{name} was written more than {BURST} times within {OFTEN} s"
             if name in self._undoing:
-                pause = self.world.uptime - self._undone.get(name, -OFTEN)
+                pause = self._at - self._undone.get(name, -OFTEN)
                 assert pause >= OFTEN, f"another's change of {name} was undone again after {pause} s"
-                self._undone[name] = self.world.uptime
+                self._undone[name] = self._at
         self._unremembered, self._undoing = [], set()
 
     def _die(self, point: str) -> None:
@@ -207,6 +215,9 @@ class _ModelNode:
             loop.between.pop(0)()
         before = self._node()
         loop._die("unsent")
+        if loop.unheard:
+            loop.unheard -= 1
+            raise NodeUnreachable("it was lost")
         after = patched(before, patch)
         loop.check(before, after, patch)
         loop.world.node = after
@@ -228,6 +239,8 @@ class _ModelNode:
             raise NodeUnreachable("later", retry_after=20.0)
         if fault == "denied":
             raise NodeDenied("who are you?")
+        if fault == "rejected":
+            raise NodeRejected("nonsense")
         if self._loop.world.node is None:
             raise NodeMissing("no such Node")
         return self._loop.world.node

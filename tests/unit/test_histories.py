@@ -6,15 +6,18 @@ What must hold of each single write is in loop.py; here is what must hold in the
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Mapping
 from types import SimpleNamespace
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck
+from hypothesis import settings as how_hard
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
 from capacityd.capacity import CONDITION
-from capacityd.model import Absent, Quantity, Unknown
+from capacityd.model import Absent, Quantity, Reading, Settings, Unknown
+from capacityd.plan import Terms, make_plan, make_withdrawal
 from capacityd.quantity import whole_quantity
 from capacityd.schedule import RECHECK
 from tests.unit.loop import Loop
@@ -28,6 +31,14 @@ values = st.sampled_from([None, "0", "1", "2", "3", "4", "1500m", "1k"])
 records = st.one_of(
     st.sampled_from([None, "", "garbage", "[]", '{"cpu": 8}', '{"example.com/a": "2"}', '{"a/b/c": 1}']),
     st.dictionaries(st.sampled_from([*NAMES, *THEIRS]), st.integers(0, 4)).map(json.dumps),
+    st.just(json.dumps({f"example.com/x{number}": number for number in range(200)})),
+)
+settings = st.builds(
+    Settings,
+    observe=st.sampled_from([False, False, False, True]),
+    condition=st.sampled_from([True, True, False]),
+    lower_after=st.sampled_from([10.0, 10.0, 0.0, 6.0, 15.0, 70.0]),
+    recheck=st.sampled_from([RECHECK, RECHECK, 900.0]),
 )
 
 
@@ -60,7 +71,11 @@ class Histories(RuleBasedStateMachine):
         self.loop.slow = slow
         self.loop.run(pause)
 
-    @rule(name=names, flips=st.lists(readings, min_size=2, max_size=8), pause=st.sampled_from([0.1, 1.5, 12.0]))
+    @rule(
+        name=names,
+        flips=st.lists(readings, min_size=2, max_size=8),
+        pause=st.sampled_from([0.1, 1.5, 10.0, 12.0, 60.0]),
+    )
     def hardware_flaps(self, name: str, flips: list[Quantity | Absent | Unknown], pause: float) -> None:
         for reading in flips:
             self.hardware_changes(name, reading, "hardware", pause)
@@ -81,19 +96,39 @@ class Histories(RuleBasedStateMachine):
     def the_node_is_deleted(self, between: bool, pause: float) -> None:
         self._others(self.world.delete, between, pause)
 
-    @rule(zeroes=st.booleans(), delay=st.sampled_from([0.0, 0.4, 20.0]), pause=pauses)
-    def the_kubelet_restarts(self, zeroes: bool, delay: float, pause: float) -> None:
-        self.world.start_kubelet(zeroes, delay)
-        self.loop.run(pause)
+    @rule(between=st.booleans(), pause=pauses)
+    def the_node_is_registered_anew(self, between: bool, pause: float) -> None:
+        def anew() -> None:
+            self.world.delete()
+            self.world.start_kubelet(False, 0.0)
+
+        self._others(anew, between, pause)
+
+    @rule(read=st.dictionaries(names, readings), adopt=some_names, complete=st.booleans(), between=st.booleans())
+    def another_capacityd_applies(
+        self, read: Mapping[str, Reading], adopt: frozenset[str], complete: bool, between: bool
+    ) -> None:
+        terms = Terms(adopt, self.world.device_plugins(), complete=complete, now=self.world.now())
+        act = self.world.carry_out
+        self._others(lambda: act(lambda state: make_plan(read, state, terms)), between, 0.0)
+
+    @rule(between=st.booleans(), pause=pauses)
+    def all_is_withdrawn(self, between: bool, pause: float) -> None:
+        terms = Terms(plugins=self.world.device_plugins())
+        act = self.world.carry_out
+        self._others(lambda: act(lambda state: make_withdrawal(state, terms)), between, pause)
+
+    @rule(zeroes=st.booleans(), delay=st.sampled_from([0.0, 0.4, 20.0]), between=st.booleans(), pause=pauses)
+    def the_kubelet_restarts(self, zeroes: bool, delay: float, between: bool, pause: float) -> None:
+        self._others(lambda: self.world.start_kubelet(zeroes, delay), between, pause)
 
     @rule(name=names, count=st.integers(0, 4), between=st.booleans(), pause=pauses)
     def a_device_plugin_comes(self, name: str, count: int, between: bool, pause: float) -> None:
         self._others(lambda: self.world.plugin_comes(name, count), between, pause)
 
-    @rule(name=names, pause=pauses)
-    def a_device_plugin_leaves(self, name: str, pause: float) -> None:
-        self.world.plugin_leaves(name)
-        self.loop.run(pause)
+    @rule(name=names, between=st.booleans(), pause=pauses)
+    def a_device_plugin_leaves(self, name: str, between: bool, pause: float) -> None:
+        self._others(lambda: self.world.plugin_leaves(name), between, pause)
 
     @rule(readable=st.booleans(), pause=pauses)
     def the_checkpoint_changes(self, readable: bool, pause: float) -> None:
@@ -101,9 +136,14 @@ class Histories(RuleBasedStateMachine):
         self.world.hear({"kubelet"})
         self.loop.run(pause)
 
-    @rule(fault=st.sampled_from(["", "", "unreachable", "busy", "denied"]), lost=st.integers(0, 2), pause=pauses)
-    def the_api_server_fails(self, fault: str, lost: int, pause: float) -> None:
-        self.loop.fault, self.loop.lost = fault, lost
+    @rule(
+        fault=st.sampled_from(["", "", "unreachable", "busy", "denied", "rejected"]),
+        lost=st.integers(0, 2),
+        unheard=st.integers(0, 2),
+        pause=pauses,
+    )
+    def the_api_server_fails(self, fault: str, lost: int, unheard: int, pause: float) -> None:
+        self.loop.fault, self.loop.lost, self.loop.unheard = fault, lost, unheard
         self.loop.run(pause)
 
     @rule(point=st.sampled_from(["before", "unsent", "unanswered", "unkept"]), pause=pauses)
@@ -116,8 +156,7 @@ class Histories(RuleBasedStateMachine):
         adopt=some_names,
         broken=some_names,
         complete=st.booleans(),
-        observe=st.sampled_from([False, False, False, True]),
-        condition=st.sampled_from([True, True, False]),
+        settings=settings,
         pause=pauses,
     )
     def the_configuration_changes(
@@ -126,11 +165,11 @@ class Histories(RuleBasedStateMachine):
         adopt: frozenset[str],
         broken: frozenset[str],
         complete: bool,
-        observe: bool,
-        condition: bool,
+        settings: Settings,
         pause: float,
     ) -> None:
-        self.world.config = configuration(names, adopt, broken, complete, observe, condition)
+        self.world.config = configuration(names, adopt, broken, complete, settings)
+        self.loop.configure()
         self.world.hear({"config"})
         self.loop.run(pause)
 
@@ -148,7 +187,7 @@ class Histories(RuleBasedStateMachine):
     def the_machine_reboots(self, zeroes: bool, delay: float, pause: float) -> None:
         self.world.reboot()
         self.loop.start(memory_lost=True)
-        self.the_kubelet_restarts(zeroes, delay, pause)
+        self.the_kubelet_restarts(zeroes, delay, False, pause)
 
     @rule(seconds=st.sampled_from([30.0, 10_000.0]), pause=pauses)
     def the_machine_sleeps(self, seconds: float, pause: float) -> None:
@@ -157,11 +196,12 @@ class Histories(RuleBasedStateMachine):
         self.world.hear({"resume"})
         self.loop.run(pause)
 
-    def _others(self, act: object, between: bool, pause: float) -> None:
+    def _others(self, act: Callable[[], None], between: bool, pause: float) -> None:
+        """between: our GET and our PATCH, if there are any in the pause."""
         if between:
-            self.loop.between.append(act)  # type: ignore[arg-type]
+            self.loop.between.append(act)
         else:
-            act()  # type: ignore[operator]
+            act()
         self.loop.run(pause)
 
     def teardown(self) -> None:
@@ -173,7 +213,7 @@ class Histories(RuleBasedStateMachine):
     def _calm(self) -> None:
         """The last disturbance is over, and as much time passes as three of the slow looks take."""
         world, loop = self.world, self.loop
-        loop.fault, loop.lost, loop.kill, loop.between = "", 0, "", []
+        loop.fault, loop.lost, loop.unheard, loop.kill, loop.between = "", 0, 0, "", []
         world.checkpoint_readable = True
         if world.node is None or world.socket is None:
             world.start_kubelet(False, 0.4)
@@ -213,7 +253,7 @@ class Histories(RuleBasedStateMachine):
         """One GET for each re-check, at most two with a slow detector, and none for an event that changes nothing."""
         loop = self.loop
         loop.asked, loop.writes = [], 0
-        loop.run(2.4 * RECHECK)
+        loop.run(2.4 * self.world.config.settings.recheck)
         self.world.hear({"hardware", "file"})
         loop.run(30.0)
         assert loop.writes == 0
@@ -228,8 +268,8 @@ class Histories(RuleBasedStateMachine):
 def test_histories(monkeypatch: pytest.MonkeyPatch) -> None:
     still = SimpleNamespace(monotonic=lambda: 0.0, sleep=lambda seconds: None)
     monkeypatch.setattr("capacityd.apply.time", still)
-    examples = min(20 * settings().max_examples, 20_000)
-    how = settings(
+    examples = min(20 * how_hard().max_examples, 20_000)
+    how = how_hard(
         max_examples=examples, stateful_step_count=16, deadline=None, suppress_health_check=list(HealthCheck)
     )
     run_state_machine_as_test(Histories, settings=how)

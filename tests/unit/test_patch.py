@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from capacityd.capacity import ANNOTATION
+from capacityd.capacity import ANNOTATION, CONDITION
 from capacityd.errors import NodeConflict
 from capacityd.model import Absent, Quantity, Reading, Unknown
 from capacityd.node.state import node_state
@@ -67,6 +68,31 @@ def test_what_was_decided_on_another_node_is_not_written(
     if json.dumps(document) != before:
         with pytest.raises(NodeConflict):
             apply_patch(document, plan.patch)
+
+
+@pytest.mark.parametrize("condition", [True, False])
+def test_of_several_conditions_of_ours_one_stays_or_none(condition: bool) -> None:
+    """Two of us that write at once can each append one."""
+    document = node(condition="True")
+    ours, ready = document["status"]["conditions"]
+    document["status"]["conditions"] = [ours, ready, ours | {"status": "False"}, ours]
+    plan = make_plan({NAME: Absent("none")}, node_state(document), Terms(condition=condition))
+    written = apply_patch(document, plan.patch)
+    assert [c["type"] for c in written["status"]["conditions"]] == ([CONDITION, "Ready"] if condition else ["Ready"])
+    for index in (0, 2, 3):
+        changed = copy.deepcopy(document)
+        changed["status"]["conditions"][index]["message"] = "another's"
+        with pytest.raises(NodeConflict):
+            apply_patch(changed, plan.patch)
+
+
+def test_several_conditions_that_say_what_they_should_become_one() -> None:
+    document = apply_patch(node(), make_plan({NAME: Quantity(1)}, node_state(node()), Terms()).patch)
+    document["status"]["conditions"].append(document["status"]["conditions"][-1])
+    plan = make_plan({NAME: Quantity(1)}, node_state(document), Terms())
+    written = apply_patch(document, plan.patch)
+    assert [c["type"] for c in written["status"]["conditions"]] == ["Ready", CONDITION]
+    assert make_plan({NAME: Quantity(1)}, node_state(written), Terms()).patch == ()
 
 
 def test_a_record_that_only_looks_the_same_is_written_anew() -> None:

@@ -11,8 +11,10 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from capacityd.capacity import ANNOTATION, CONDITION
+from capacityd.capacity import ANNOTATION, CONDITION, NodeState, Plan
 from capacityd.model import Absent, Config, Reading, Resource, Settings
+from capacityd.node.file import patched
+from capacityd.node.state import node_state
 
 OURS = ("example.com/a", "example.com/b", "example.com/c")
 THEIRS = ("vendor.example/gpu", "cpu")
@@ -124,6 +126,11 @@ class World:
     def delete(self) -> None:
         self.node = None
 
+    def carry_out(self, decide: Callable[[NodeState], Plan]) -> None:
+        """Another capacityd, or a command by hand, with a plan of its own."""
+        if self.node is not None:
+            self.node = patched(self.node, decide(node_state(self.node)).patch)
+
     # The kubelet and its device plugins
 
     def start_kubelet(self, zeroes: bool, delay: float) -> None:
@@ -132,7 +139,10 @@ class World:
         start = self._starts
         self.move(self.uptime + 2.0)  # more than a second after its last heartbeat
         self.socket = self.now()
-        self.later(delay, lambda: self._register(start, zeroes))
+        if delay:
+            self.later(delay, lambda: self._register(start, zeroes))
+        else:
+            self._register(start, zeroes)
         self.hear({"kubelet"})
 
     def _register(self, start: int, zeroes: bool) -> None:
@@ -201,12 +211,16 @@ class World:
 
 
 def configuration(
-    names: frozenset[str], adopt: frozenset[str], broken: frozenset[str], complete: bool, observe: bool, condition: bool
+    names: frozenset[str],
+    adopt: frozenset[str],
+    broken: frozenset[str],
+    complete: bool,
+    settings: Settings,
 ) -> Config:
     """A configuration of these names; of the broken ones only the names can be read."""
     return Config(
         resources=tuple(Resource(name, "static", (), adopt=name in adopt) for name in sorted(names - broken)),
-        settings=Settings(observe=observe, condition=condition),
+        settings=settings,
         broken=dict.fromkeys(sorted(names & broken), "a mistake"),
         complete=complete,
     )

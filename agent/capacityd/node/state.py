@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import calendar
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import cast
 
 from capacityd.capacity import ANNOTATION, CONDITION, Condition, NodeState
@@ -34,6 +34,7 @@ def node_state(document: object) -> NodeState:
     if annotation is not None and not isinstance(annotation, str):
         raise NodeError(f"the Node's annotation {ANNOTATION} is not text")
     conditions = _conditions(status)
+    ours = [*_ours(conditions or [])]
     capacity = _mapping(status, "capacity", "status.capacity")
     return NodeState(
         name=name,
@@ -43,10 +44,11 @@ def node_state(document: object) -> NodeState:
         has_annotations=annotations is not None,
         annotation=annotation,
         conditions=None if conditions is None else len(conditions),
-        condition=_ours(conditions or []),
+        condition=ours[0] if ours else None,
         machine_id=_text(
             _mapping(status, "nodeInfo", "status.nodeInfo") or {}, "machineID", "status.nodeInfo.machineID"
         ),
+        surplus=tuple(ours[1:]),
         heartbeat=_heartbeat(conditions or []),
     )
 
@@ -84,13 +86,12 @@ def _conditions(status: Mapping[str, object]) -> list[dict[str, object]] | None:
     return cast("list[dict[str, object]]", found)
 
 
-def _ours(conditions: list[dict[str, object]]) -> Condition | None:
+def _ours(conditions: list[dict[str, object]]) -> Iterator[Condition]:
     for index, stored in enumerate(conditions):
         if stored.get("type") == CONDITION:
             path = f"condition {CONDITION}"
             status, reason, message = (_text(stored, key, path) for key in ("status", "reason", "message"))
-            return Condition(status, reason, message, index, stored)
-    return None
+            yield Condition(status, reason, message, index, stored)
 
 
 def _heartbeat(conditions: list[dict[str, object]]) -> float | None:

@@ -34,7 +34,8 @@ def test_counts_disks_and_neither_partitions_nor_what_stands_on_disks() -> None:
         "ublkb0",
     ]
     drives = [
-        disk(n, f"/sys/devices/platform/{n}", number=f"11:{i}") for i, n in enumerate(("sr0", "fd0", "mtdblock0"))
+        disk(n, f"/sys/devices/platform/{n}", number=f"11:{i}")
+        for i, n in enumerate(("sr0", "fd0", "mtdblock0", "rbd1", "ubiblock0_1"))
     ]
     host = machine(
         ata(partitions=["sda1", "sda2"]),
@@ -42,7 +43,11 @@ def test_counts_disks_and_neither_partitions_nor_what_stands_on_disks() -> None:
         *drives,
         *(stacked(name, number=f"7:{n}") for n, name in enumerate(others)),
     )
-    assert counted(host, "disk") == ["nvme0n1", "sda"]
+    assert values(host, "disk", "name") == {"nvme0n1": "nvme0n1", "sda": "sda"}
+
+
+def test_a_name_that_leads_nowhere_any_more_is_no_disk() -> None:
+    assert counted(machine(ata(), {"links": {"/sys/block/sdz": "../devices/gone"}}), "disk") == ["sda"]
 
 
 def test_size_is_in_sectors_of_512_bytes_whatever_the_logical_block_size() -> None:
@@ -102,6 +107,8 @@ def test_boot_areas_of_memory_cards_are_parts_of_the_card() -> None:
 def test_serial_and_wwn_are_often_missing_on_nvme_and_virtual_disks() -> None:
     virtual = disk("vda", VIRTIO, bus="virtio", number="252:0", of_device={"vendor": "0x1af4"}, of_disk={"serial": ""})
     host = machine(virtual, nvme(serial="", wwid=None))
+    told = disk("vdb", VIRTIO.replace("1", "2"), bus="virtio", number="252:16", of_disk={"serial": "VBLK0"})
+    assert values(machine(told), "disk", "serial") == {"vdb": "VBLK0"}
     for key in ("serial", "wwn"):
         assert counted(host, "disk", {key: ""}) == ["nvme0n1", "vda"]
     assert values(host, "disk", "vendor")["vda"] is None
@@ -132,6 +139,28 @@ def test_an_enclosure_that_gives_all_its_disks_one_name_does_not_hide_any() -> N
         *(disk(f"sd{x}", USB.format(1, n), number=f"8:{16 * n}", of_device=wwid) for n, x in enumerate("ab"))
     )
     assert counted(host, "disk") == ["sda", "sdb"]
+
+
+def test_a_sata_port_leads_to_a_disk_of_its_own_whatever_that_says() -> None:
+    """Cheap ones all have the same world-wide name."""
+    wwid = {"wwid": "naa.5000000000000000"}
+    assert counted(machine(ata(of_device=wwid), ata("sdb", 2, "8:16", of_device=wwid)), "disk") == ["sda", "sdb"]
+
+
+@pytest.mark.parametrize(("serials", "disks"), [(("A", "B"), ["nvme0n1", "nvme1n1"]), (("A", "A"), ["nvme0n1"])])
+def test_nvme_disks_of_one_name_are_one_if_their_serial_number_is(serials: tuple[str, str], disks: list[str]) -> None:
+    """Without native multipath two paths look alike; and so do disks whose maker gave all the same EUI."""
+    both = [
+        nvme(
+            f"nvme{n}n1",
+            s,
+            wwid="eui.0000000000000001",
+            at=f"/sys/devices/pci0000:0{n}/nvme/nvme{n}",
+            number=f"259:{n}",
+        )
+        for n, s in enumerate(serials)
+    ]
+    assert counted(machine(*both), "disk") == disks
 
 
 def test_a_scsi_disk_without_a_usable_name_has_none() -> None:
@@ -189,6 +218,16 @@ def test_type_and_transport(one: Recording, transport: str, kind: str) -> None:
     host = machine(one)
     assert list(values(host, "disk", "transport").values()) == [transport]
     assert list(values(host, "disk", "type").values()) == [kind]
+    assert len(counted(host, "disk", {"type": kind})) == 1
+
+
+def test_with_multipath_what_carries_nvme_is_told_by_its_controllers() -> None:
+    at, controller = "/sys/devices/virtual/nvme-subsystem/nvme-subsys6", "/sys/devices/virtual/nvme-fabrics/ctl/nvme6"
+    head = nvme("nvme6n1", at=at)
+    del head["files"][f"{at}/transport"]
+    assert values(machine(head), "disk", "transport") == {"nvme6n1": "nvme"}
+    path = merge({"links": {f"{at}/nvme6": controller}}, files({f"{controller}/transport": "rdma\n"}))
+    assert values(machine(head, path), "disk", "transport") == {"nvme6n1": "nvme-rdma"}
 
 
 def test_removable() -> None:

@@ -28,6 +28,7 @@ from tests.unit.machines import (
 )
 
 ATA = "/sys/devices/pci0000:00/0000:00:17.0/ata{0}/host{0}/target{0}:0:0/{0}:0:0:0"
+SAS = "/sys/devices/pci0000:3c/0000:3c:00.0/host0/port-0:{0}/end_device-0:{0}/target0:0:{0}/0:0:{0}:0"
 WORLD = merge(
     bare(),
     usb_hub("1-1"),
@@ -43,8 +44,8 @@ WORLD = merge(
     nic("bond0", bond=("802.3ad", ["eth0", "eth1"])),
     routes("bond0"),
     disk("sda", ATA.format(1), number="8:0", partitions=["sda1", "sda2"], of_device={"wwid": "naa.1"}),
-    disk("sdb", ATA.format(2), number="8:16", of_device={"wwid": "naa.2"}, properties={"ID_SERIAL_SHORT": "S2"}),
-    disk("sdc", ATA.format(3), number="8:32", of_device={"wwid": "naa.2"}, properties={"ID_SERIAL_SHORT": "S2"}),
+    disk("sdb", SAS.format(2), number="8:16", of_device={"wwid": "naa.2"}, properties={"ID_SERIAL_SHORT": "S2"}),
+    disk("sdc", SAS.format(3), number="8:32", of_device={"wwid": "naa.2"}, properties={"ID_SERIAL_SHORT": "S2"}),
     disk("sdd", "/sys/devices/pci0000:00/0000:00:14.0/usb2/2-1/2-1:1.0/host9", 0, number="8:48", removable=True),
     nvme("nvme0n1", at="/sys/devices/virtual/nvme-subsystem/nvme-subsys0", wwid="eui.1"),
     nvme("nvme0c0n1", at="/sys/devices/pci0000:5e/0000:5e:00.0/nvme/nvme0", wwid="eui.1", of_disk={"hidden": 1}),

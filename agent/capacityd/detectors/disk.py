@@ -14,15 +14,14 @@ from capacityd.model import Device, DeviceDetector, Key, Value
 
 _DISKS = "/sys/block"
 _SECTOR = 512  # bytes; /sys counts in these whatever the disk's own block size is
-_STANDS_ON_OTHERS = ("bcache", "dm-", "drbd", "loop", "md", "mtdblock", "nbd", "nullb", "ram", "rbd", "ubiblock", "zd")
-_NO_DISK = ("fd", "sr", "zram", *_STANDS_ON_OTHERS)
+_VIRTUAL = "/sys/devices/virtual/block/"  # loop, dm-, md, ram, zram, nbd and what else software makes
+_NO_DISK = ("fd", "mtdblock", "rbd", "sr", "ubiblock")  # that have a place of their own all the same
 _TRANSPORTS = (  # a part of the path in /sys -> the transport; the first that fits, so a SATA disk behind USB is "usb"
     ("/usb", "usb"),
     ("/session", "iscsi"),
     ("/rport-", "fc"),
     ("/end_device-", "sas"),
     ("/ata", "sata"),
-    ("/mmc_host/", "mmc"),
     ("/nvme", "nvme"),
 )
 
@@ -37,7 +36,7 @@ def find(host: Host) -> Iterator[Device]:
     stands_for: dict[str, str] = {}  # path -> its disk's first path
     for name in names:
         real = host.resolve(f"{_DISKS}/{name}")
-        if real is None or real.startswith("/sys/devices/virtual/block/") or _is_hidden(host, name):
+        if real is None or real.startswith(_VIRTUAL) or _is_hidden(host, name):
             continue
         same = _identities(host, name, real)
         stands_for[name] = next((first[i] for i in same if i in first), name)
@@ -60,14 +59,18 @@ def _is_no_disk(name: str) -> bool:
 
 def _is_hidden(host: Host, name: str) -> bool:
     """Whether it is one of several paths to an NVMe namespace, nvme6c6n1 beside nvme6n1, which is the disk."""
-    if name.startswith("nvme") and "c" in name[4:]:
-        return True
     return host.text(f"{_DISKS}/{name}/hidden") == "1"
 
 
 def _identities(host: Host, name: str, real: str) -> list[str]:
-    """What several paths to the same disk have in common. Enclosures on USB give all their disks the same."""
-    found = None if "/usb" in real else _wwid(host, f"{_DISKS}/{name}")
+    """What several paths to the same disk have in common.
+
+    Makers of cheap disks, and of enclosures on USB, give all the same name. So it counts only where there can be
+    several paths, and with NVMe, whose older drivers believe it, together with the serial number.
+    """
+    found = None if "/usb" in real or "/ata" in real else _wwid(host, f"{_DISKS}/{name}")
+    if found and name.startswith("nvme"):
+        found += f" {host.text(f'{_DISKS}/{name}/device/serial')}"
     above = [host.text(f"{_DISKS}/{name}/holders/{h}/dm/uuid") for h in host.names(f"{_DISKS}/{name}/holders")]
     return [i for i in (found, *above) if i and (i is found or i.startswith("mpath-"))]
 
@@ -158,7 +161,8 @@ def _fabric(host: Host, real: str) -> str | None:
 
 
 def _removable(host: Host, device: Device) -> Value:
-    return host.text(f"{device.path}/removable") == "1"
+    found = host.text(f"{device.path}/removable")
+    return None if found is None else found == "1"  # None: it went away
 
 
 def _is_system(_: Host, device: Device) -> Value:
@@ -182,7 +186,7 @@ DETECTOR = DeviceDetector(
         "serial": Key(Text(), _serial, "serial number; many virtual disks have none"),
         "wwn": Key(Text(fold=True), _wwn, "world-wide name, such as 0x5000c500a1b2c3d4 or eui.0025385b71b00c1d"),
         "type": Key(
-            Choice(("nvme", "ssd", "hdd")), _type, "nvme, ssd or hdd; virtual disks often say hdd whatever they are on"
+            Choice(("nvme", "ssd", "hdd")), _type, "nvme, ssd or hdd; virtual disks and USB sticks often say hdd"
         ),
         "transport": Key(
             Text(),

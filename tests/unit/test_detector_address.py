@@ -48,6 +48,7 @@ HOST = machine(*PARTS)
         ({"address": "2001:db8::/32"}, ["eth0 2001:db8::7/64"]),
         ({"address": "2001:db8::/32", "temporary": True}, ["eth0 2001:db8::abcd/64"]),
         ({"scope": "link"}, ["eth0 fe80::1/64"]),
+        ({"scope": "site"}, []),
         ({"scope": ["link", "host"]}, ["eth0 fe80::1/64", "lo 127.0.0.1/8"]),
         ({"system": False}, ["eth1 198.51.100.4/28", "eth1 198.51.100.5/28"]),
         ({"system": True, "family": "ipv6"}, ["eth0 2001:db8::7/64"]),
@@ -73,6 +74,14 @@ def test_a_machine_without_addresses_has_none_and_one_that_cannot_tell_is_unknow
     assert isinstance(look(machine(), "address"), Unknown)
     refused = merge(*PARTS, {"unknown": {"addresses": ["EPERM", "the addresses could not be read"]}})
     assert isinstance(look(RecordedHost(refused), "address"), Unknown)
+
+
+def test_the_routes_are_read_once_for_all_addresses() -> None:
+    host, asked = machine(*PARTS), []
+    found = host.default_interfaces()
+    host.default_interfaces = lambda: (asked.append(1), found)[1]  # type: ignore[method-assign,func-returns-value]
+    assert len(counted(host, "address", {"system": False})) == 2
+    assert asked == [1]
 
 
 def test_without_a_default_route_it_is_unknown_which_are_the_systems() -> None:

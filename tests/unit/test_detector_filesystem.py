@@ -43,6 +43,10 @@ WORLD = table(
     "30 8:33 / /mnt/windows fuseblk /dev/sdd1 ro",
     "31 0:11 / /mnt/what newfs what rw",
     "32 253:5 / /var/lib/kubelet/pods/x/volumes/y ext4 /dev/rbd0 rw",
+    "33 253:6 / /var/lib/k0s/kubelet/pods/x/volumes/y ext4 /dev/rbd1 rw",
+    "34 253:7 / /var/snap/microk8s/common/var/lib/kubelet/plugins/kubernetes.io/csi/x ext4 /dev/rbd2 rw",
+    "35 253:8 / /run/k3s/containerd/io.containerd.runtime.v2.task/k8s.io/x/rootfs ext4 /dev/dm-8 rw",
+    "36 253:9 / /var/lib/containers/storage/devicemapper/mnt/x xfs /dev/dm-9 rw",
     _=50,
     _srv_data=100,
     _pool=200,
@@ -73,6 +77,59 @@ HOST = machine(disk("sda", partitions=["sda1"]), WORLD)
 )
 def test_matches(asked: dict[str, object], found: list[str]) -> None:
     assert counted(HOST, "filesystem", asked) == found
+
+
+@pytest.mark.parametrize("point", ["/var/lib/kubelet", "/var/lib/containerd", "/var/lib/containers", "/data/pods/x"])
+def test_a_disk_of_its_own_for_pods_and_containers_counts(point: str) -> None:
+    assert counted(machine(table(f"1 8:1 / {point} xfs /dev/sda1 rw")), "filesystem") == [point]
+
+
+def test_one_that_the_machine_has_and_pods_too_is_the_machines() -> None:
+    both = table(
+        "1 8:1 / /var/lib/kubelet/pods/x/volumes/y xfs /dev/sda1 rw",
+        "2 8:1 / /a/very/long/path/to/where/the/machine/itself/has/it xfs /dev/sda1 rw",
+    )
+    name = "/a/very/long/path/to/where/the/machine/itself/has/it"
+    assert values(machine(both), "filesystem", "mount") == {name: name}
+
+
+@pytest.mark.parametrize(
+    ("kind", "types"),
+    [
+        ("local", "bcachefs btrfs jffs2 ubifs zfs"),
+        ("image", "cramfs erofs iso9660 romfs squashfs udf"),
+        ("memory", "ramfs rootfs tmpfs"),
+        (
+            "network",
+            "9p afs beegfs ceph cifs fuse fuse.sshfs gfs2 glusterfs lustre ncpfs nfs nfs4 ocfs2 smb3 smbfs virtiofs",
+        ),
+        ("overlay", "aufs ecryptfs overlay unionfs"),
+        ("pseudo", "proc sysfs cgroup2 new"),
+    ],
+)
+def test_kinds(kind: str, types: str) -> None:
+    made = machine(table(*(f"{n} 0:{n} / /{name} {name} x rw" for n, name in enumerate(types.split(), 1))))
+    assert counted(made, "filesystem", {"kind": kind}) == [f"/{name}" for name in types.split()]
+
+
+def test_a_type_that_nobody_knows_is_local_if_it_has_a_device() -> None:
+    made = machine(table("1 8:1 / /a ext5 /dev/sda1 rw", "2 8:2 / /b gfs2 /dev/sda2 rw", "3 7:0 / /c udf /dev/sr0 ro"))
+    assert counted(made, "filesystem") == ["/a"]
+
+
+def test_one_that_is_mounted_twice() -> None:
+    """It goes by the shorter name, is the system's by any, and read-only only as a whole."""
+    made = machine(table("1 8:1 / /mnt/x ext4 /dev/sda1 rw,ro", "2 8:1 / /usr ext4 /dev/sda1 rw"))
+    assert values(made, "filesystem", "mount") == {"/usr": ("/usr", "/mnt/x")}
+    assert values(made, "filesystem", "system") == {"/usr": True}
+    assert values(made, "filesystem", "read_only") == {"/usr": True}
+    assert "the size of /usr" in str(values(made, "filesystem", "size")["/usr"])
+
+
+def test_optional_fields_are_optional() -> None:
+    made = machine({"files": {"/proc/self/mountinfo": "1 2 8:1 / / rw - ext4 /dev/sda1\n"}})
+    assert values(made, "filesystem", "source") == {"/": "/dev/sda1"}
+    assert values(made, "filesystem", "read_only") == {"/": False}
 
 
 def test_sizes_add_up_and_none_counts_twice() -> None:
@@ -131,9 +188,13 @@ def test_spaces_and_hostile_names() -> None:
     assert list(values(machine(newline), "filesystem", "type")) == ["/mnt/a\\nb"]
 
 
-@pytest.mark.parametrize("text", ["", "nonsense\n", "1 2 3:4 / /x rw - ext4\n", "1 2 3:4 / /x\n"])
+@pytest.mark.parametrize(
+    "text", ["", "nonsense\n", "1 2 3:4 / /x rw - ext4\n", "1 2 3:4 / /x\n", "1 2 3:4 / /x - ext4 y rw\n"]
+)
 def test_a_table_that_cannot_be_understood_is_unknown(text: str) -> None:
-    assert isinstance(look(machine({"files": {"/proc/self/mountinfo": text}}), "filesystem"), Unknown)
+    reading = look(machine({"files": {"/proc/self/mountinfo": text}}), "filesystem")
+    assert isinstance(reading, Unknown)
+    assert ("can't be understood" if text else "does not tell") in reading.reason
 
 
 def test_what_cannot_be_read_is_unknown() -> None:

@@ -43,7 +43,11 @@ DETECTOR = DeviceDetector(
     about="IP addresses of the machine's interfaces that others can reach",
     find=find,
     keys={
-        "interface": Key(Text(), _said("interface"), "the interface that has it, such as eth0"),
+        "interface": Key(
+            Text(),
+            _said("interface"),
+            "the interface that has it, such as eth0; those of containers have some, too (docker0, kube-ipvs0)",
+        ),
         "family": Key(Choice(("ipv4", "ipv6")), _said("family"), "ipv4 or ipv6"),
         "address": Key(Network(), _said("address"), 'the address, or a network that it is in: "192.0.2.0/24"'),
         "scope": Key(

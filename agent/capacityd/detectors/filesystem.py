@@ -16,7 +16,8 @@ from capacityd.kinds import Amount, Choice, Flag, Text
 from capacityd.model import Device, DeviceDetector, Key, Value
 from capacityd.printable import printable
 
-_OF_PODS = ("/var/lib/kubelet/pods/", "/var/lib/kubelet/plugins/", "/run/containerd/", "/var/lib/containers/")
+# Below the root folder that a kubelet has (k0s and MicroK8s have their own), and what runs containers.
+_OF_PODS = ("/kubelet/pods/", "/kubelet/plugins/", "/containerd/io.containerd.", "/containers/storage/")
 _KINDS = ("local", "image", "memory", "network", "overlay", "pseudo")
 _BY_TYPE = {
     **dict.fromkeys(("cramfs", "erofs", "iso9660", "romfs", "squashfs", "udf"), "image"),
@@ -31,9 +32,9 @@ _BY_TYPE = {
 def find(host: Host) -> Iterator[Device]:
     """All mounted file systems, but those of pods: their volumes come and go, and are nothing that the machine has."""
     for found in filesystems(host):
-        points = tuple(point for point in found.points if not f"{point}/".startswith(_OF_PODS))
+        points = tuple(point for point in found.points if not any(part in point for part in _OF_PODS))
         if points:
-            number = host.resolve(f"/sys/dev/block/{found.number}") if not found.number.startswith("0:") else None
+            partition = host.resolve(f"/sys/dev/block/{found.number}")
             said: dict[str, Value] = {
                 "mount": points[0] if len(points) == 1 else points,
                 "type": found.type,
@@ -43,7 +44,7 @@ def find(host: Host) -> Iterator[Device]:
                 "system": any(point in OURS for point in points),
                 "ids": tuple(sorted(found.ids)),
             }
-            yield Device(number or TABLE, printable(points[0]), said=said)
+            yield Device(partition or TABLE, printable(points[0]), said=said)
 
 
 def _kind(found: Filesystem) -> str:
@@ -84,7 +85,11 @@ DETECTOR = DeviceDetector(
         "source": Key(Text(), _said("source"), "what was mounted, such as /dev/sda1 or /dev/mapper/data"),
         "read_only": Key(Flag(), _said("read_only"), "whether nothing can be written to it, wherever it is mounted"),
         "system": Key(Flag(), _said("system"), f"whether it is mounted on one of {', '.join(OURS)}"),
-        "size": Key(Amount("size"), _size, "its size, free or not, as df tells it"),
+        "size": Key(
+            Amount("size"),
+            _size,
+            "its size, free or not, as df tells it; each dataset of ZFS has what is free in its pool",
+        ),
     },
     identity=("mount", "source"),
     alike=("type",),

@@ -66,6 +66,13 @@ def test_a_count_that_passes_through_0_is_0_and_not_absent() -> None:
     assert reading.value == 0
 
 
+def test_of_a_card_that_is_gone_nothing_is_known() -> None:
+    world = pci_function(vfs=(8, 2))
+    world["files"] = {"/sys/devices/system/x": "", f"{pci_path('0000:3b:00.0')}/uevent": ""}
+    for key in ("vendor", "class", "vf", "sriov_totalvfs", "sriov_numvfs"):
+        assert values(machine(world), "pci", key) == {"0000:3b:00.0": None}
+
+
 @pytest.mark.parametrize("said", ["", "many", "-1", "1.5", "9" * 30])
 def test_what_is_no_number_is_unknown(said: str) -> None:
     host = machine(pci_function(attributes={"sriov_numvfs": f"{said}\n"}))

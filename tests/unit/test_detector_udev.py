@@ -80,6 +80,20 @@ def test_a_tag_is_one_of_the_last_event_not_an_old_one() -> None:
     assert counted(HOST, "udev", {**TTY, "tag": "old"}) == ["ttyUSB1"]
 
 
+def test_buses_have_devices_as_classes_have() -> None:
+    found = values(HOST, "udev", "subsystem")
+    assert (found["ttyS0"], found["dfl_dev.0"]) == ("tty", "dfl")
+    assert counted(HOST, "udev", {"subsystem": ["tty", "dfl"]})[:3] == ["dfl_dev.0", "dfl_dev.1", "ttyS0"]
+
+
+def test_what_there_is_none_of_is_missing_and_what_there_is_much_of_is_in_order() -> None:
+    several = {"CURRENT_TAGS": ":uaccess:a:systemd:seat:", "DEVLINKS": "/dev/b /dev/a"}
+    host = machine(on_bus("dfl_dev.0", "afu"), tty("ttyA", None, several))
+    assert values(host, "udev", "node") == {"dfl_dev.0": None, "ttyA": "/dev/ttyA"}
+    assert values(host, "udev", "tag") == {"dfl_dev.0": (), "ttyA": ("a", "seat", "systemd", "uaccess")}
+    assert values(host, "udev", "link") == {"dfl_dev.0": (), "ttyA": ("/dev/a", "/dev/b")}
+
+
 def test_an_attribute_of_the_class_is_no_device() -> None:
     assert "version" not in values(HOST, "udev", "name")
 

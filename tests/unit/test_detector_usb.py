@@ -62,6 +62,23 @@ def test_a_device_counts_whether_it_has_nodes_and_drivers_or_none() -> None:
     assert counted(host, "usb", {"driver": ""}) == ["1-1"]
 
 
+def test_a_driver_can_have_a_device_as_a_whole() -> None:
+    """As that has which hands a device on to another machine (USB/IP)."""
+    one = merge(
+        usb_device(interfaces=[]),
+        {"links": {f"{usb_path('1-1')}/driver": "/sys/bus/usb/drivers/usbip-host"}},
+        {"files": {"/sys/bus/usb/drivers/usbip-host/uevent": ""}},
+    )
+    assert values(machine(one), "usb", "driver") == {"1-1": ("usbip-host",)}
+
+
+@pytest.mark.parametrize("gone", ["/bDeviceProtocol", "/bDeviceClass", "/1-1:1.0/bInterfaceSubClass"])
+def test_half_a_class_is_none(gone: str) -> None:
+    one = usb_device(device_class="ef0201")
+    del one["files"][usb_path("1-1") + gone]
+    assert values(machine(one), "usb", "class") == {"1-1": ("ef0201",) if "Interface" in gone else ("ffffff",)}
+
+
 def test_a_device_counts_once_however_many_tables_match_it() -> None:
     assert counted(machine(usb_device()), "usb", {"vendor": "0403"}, {"product": "6001"}, {}) == ["1-1"]
 

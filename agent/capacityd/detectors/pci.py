@@ -23,7 +23,7 @@ def _id(name: str) -> Callable[[Host, Device], Value]:
 
     def read(host: Host, device: Device) -> Value:
         found = host.text(f"{device.path}/{name}")
-        return None if found is None else found.lower().removeprefix("0x")
+        return None if found is None else found.removeprefix("0x")
 
     return read
 
@@ -34,7 +34,9 @@ def _driver(host: Host, device: Device) -> Value:
 
 def _is_virtual(host: Host, device: Device) -> Value:
     """The kernel links a virtual function to the physical one. Inside a virtual machine nothing tells them apart."""
-    return host.resolve(f"{device.path}/physfn") is not None
+    if host.resolve(f"{device.path}/physfn") is not None:
+        return True
+    return None if host.text(f"{device.path}/class") is None else False  # None: it went away
 
 
 def _virtual_functions(name: str) -> Callable[[Host, Device], Value]:

@@ -46,7 +46,8 @@ def _drivers(host: Host, device: Device) -> Value:
 
 
 def _is_hub(host: Host, device: Device) -> Value:
-    return (host.text(f"{device.path}/bDeviceClass") or "").lower() == _HUB
+    found = host.text(f"{device.path}/bDeviceClass")
+    return None if found is None else found == _HUB  # None: it went away
 
 
 def _modalias(host: Host, device: Device) -> str | None:

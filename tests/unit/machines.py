@@ -159,7 +159,7 @@ def nic(
     """
     path = f"{hardware}/net/{name}" if hardware else f"/sys/devices/virtual/net/{name}"
     tree = Tree()
-    tree.attributes(path, {"operstate": f"{operstate}\n", "ifindex": f"{number}\n"})
+    tree.attributes(path, {"operstate": f"{operstate}\n", "ifindex": f"{number}\n", "type": "1\n"})
     tree.attributes(path, attributes or {})
     for attribute, text in (("speed", speed), ("carrier", carrier)):
         if text is None:

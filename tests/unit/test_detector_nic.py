@@ -20,7 +20,9 @@ from tests.unit.machines import (
     pci_nic,
     pci_path,
     routes,
+    usb_device,
     usb_nic,
+    usb_path,
     virtio_nic,
 )
 
@@ -44,6 +46,7 @@ def test_physical_is_the_default_and_software_is_left_out() -> None:
         nic("cilium_vxlan", devtype="vxlan"),
         nic("team0", lower=["eth0"], link_kind="team"),
         nic("ipvl0", lower=["eth0"], link_kind="ipvlan"),
+        nic("macvl0", devtype="macvlan", lower=["eth0"]),
         bond("802.3ad", "eth0", "eth1"),
     ]
     host = machine(E0, E1, *software)
@@ -57,14 +60,22 @@ def test_physical_is_the_default_and_software_is_left_out() -> None:
         "eth1": "physical",
         "ipvl0": "virtual",
         "lo": "virtual",
+        "macvl0": "virtual",
         "team0": "team",
         "veth1a2b": "virtual",
     }
     assert counted(host, "nic", {"kind": ["bond", "vlan"]}) == ["bond0", "eth0.10"]
+    for kind in ("representor", "bmc", "wireless", "other", "vf"):
+        assert counted(host, "nic", {"kind": kind}) == []
+    assert counted(host, "nic", {"kind": "bridge"}) == ["docker0"]
+    assert len(counted(host, "nic", {"kind": "virtual"})) == 5
+    for key in ("vendor", "device", "bus", "driver"):
+        assert values(host, "nic", key)["lo"] is None
 
 
 def test_bonding_masters_is_a_file_and_no_interface() -> None:
-    assert counted(machine(E0, files({"/sys/class/net/bonding_masters": "bond0\n"})), "nic") == ["eth0"]
+    host = machine(E0, files({"/sys/class/net/bonding_masters": "bond0\n"}))
+    assert values(host, "nic", "name") == {"eth0": "eth0"}
 
 
 def test_virtual_functions_have_a_device_too() -> None:
@@ -85,7 +96,7 @@ def test_sub_functions_are_as_virtual_functions() -> None:
 
 
 @pytest.mark.parametrize(
-    ("port", "kind"), [("p0", "physical"), ("pf0vf1", "representor"), ("c1pf0sf88", "representor"), ("", "physical")]
+    ("port", "kind"), [("p0", "physical"), ("pf0vf1", "representor"), ("c12pf0sf88", "representor"), ("", "physical")]
 )
 def test_representors_are_the_switch_ends_of_virtual_functions(port: str, kind: str) -> None:
     host = machine(pci_nic("eth0", attributes={"phys_port_name": f"{port}\n"}))
@@ -94,7 +105,8 @@ def test_representors_are_the_switch_ends_of_virtual_functions(port: str, kind: 
 
 def test_most_drivers_do_not_name_their_port() -> None:
     place = f"{pci_path('0000:01:00.0')}/net/eth0/phys_port_name"
-    assert values(machine(E0, errors({place: "EOPNOTSUPP"})), "nic", "kind") == {"eth0": "physical"}
+    for error in ("EOPNOTSUPP", "EINVAL"):
+        assert values(machine(E0, errors({place: error})), "nic", "kind") == {"eth0": "physical"}
     assert isinstance(look(machine(E0, errors({place: "EIO"})), "nic"), Unknown)
 
 
@@ -138,8 +150,27 @@ def test_ids_are_those_of_the_pci_or_usb_device_below() -> None:
     assert values(host, "nic", "driver") == {"enx0": "r8152", "eth0": "i40e"}
 
 
+@pytest.mark.parametrize(
+    "ids", [("413c", "a102"), ("03f0", "2927"), ("04b3", "4010"), ("046b", "ffb0"), ("0b1f", "03ee")]
+)
+def test_the_way_to_the_service_processor_is_no_network_port(ids: tuple[str, str]) -> None:
+    """It names no link modes either: among the physical ones it would leave their bandwidth unknown."""
+    adapter = usb_device("1-3", *ids, interfaces=[("020600", "cdc_ether"), ("0a0000", "cdc_ether")])
+    bmc = nic("usb0", f"{usb_path('1-3')}/1-3:1.0", speed="-1", link_speeds=[])
+    host = machine(E0, bmc, adapter, usb_nic("enx0", "1-2", link_speeds=[GBIT]), routes("eth0"))
+    assert values(host, "nic", "kind") == {"enx0": "physical", "eth0": "physical", "usb0": "bmc"}
+    assert counted(host, "nic", {"kind": "bmc"}) == ["usb0"]
+    reading = look(host, "nic", {"system": False}, measure="max_speed", unit=MBITS)
+    assert isinstance(reading, Quantity)
+    assert reading.value == 1000
+
+
 def test_wireless_interfaces_are_a_kind_of_their_own() -> None:
-    assert values(machine(pci_nic("wlan0", devtype="wlan")), "nic", "kind") == {"wlan0": "wireless"}
+    for devtype in ("wlan", "wwan"):
+        assert values(machine(pci_nic("w0", devtype=devtype)), "nic", "kind") == {"w0": "wireless"}
+    path = f"{pci_path('0000:01:00.0')}/net/w0/phy80211"
+    old_driver = merge(pci_nic("w0"), {"links": {path: "../.."}})
+    assert values(machine(old_driver), "nic", "kind") == {"w0": "wireless"}
 
 
 @pytest.mark.parametrize(("said", "kind"), [("1", "physical"), ("32", "physical"), ("280", "other"), ("24", "other")])
@@ -151,7 +182,7 @@ def test_a_can_bus_is_no_network_port(said: str, kind: str) -> None:
 
 def test_a_child_of_infiniband_is_not_physical() -> None:
     host = machine(pci_nic("ib0"), nic("ib0.8001", pci_path("0000:01:00.0"), attributes={"parent": "ib0\n"}))
-    assert counted(host, "nic") == ["ib0"]
+    assert values(host, "nic", "kind") == {"ib0": "physical", "ib0.8001": "virtual"}
 
 
 @pytest.mark.parametrize("said", ["-1", "0", "4294967295", None])
@@ -192,7 +223,7 @@ def test_speeds_compare() -> None:
 @pytest.mark.parametrize(
     ("mode", "speed"),
     [
-        ("802.3ad", 11),
+        ("802.3ad", 10),
         ("balance-rr", 11),
         ("balance-xor", 11),
         ("balance-alb", 11),
@@ -203,6 +234,16 @@ def test_speeds_compare() -> None:
 def test_the_maximum_of_a_bond_is_what_its_members_make_together(mode: str, speed: int) -> None:
     host = machine(E0, SLOW, bond(mode, "eth0", "eno1"))
     assert values(host, "nic", "max_speed")["bond0"] == speed * GBIT
+
+
+def test_of_the_groups_of_one_speed_in_an_lacp_bond_one_is_active() -> None:
+    """Documentation/networking/bonding.rst: members of other speeds are in other aggregators."""
+    assert values(machine(E0, E1, SLOW, bond("802.3ad", "eth0", "eth1", "eno1")), "nic", "max_speed") == {
+        "bond0": 20 * GBIT,
+        "eno1": GBIT,
+        "eth0": 10 * GBIT,
+        "eth1": 10 * GBIT,
+    }
 
 
 def test_the_maximum_of_a_team_is_unknown_unless_the_configuration_says_it() -> None:
@@ -244,6 +285,19 @@ def test_link(state: str, carrier: str | None, link: str) -> None:
     assert counted(machine(pci_nic(operstate=state, carrier=carrier)), "nic", {"link": link}) == ["eth0"]
 
 
+def test_a_link_of_which_nothing_can_be_read_is_neither_up_nor_down() -> None:
+    place = f"{pci_path('0000:01:00.0')}/net/eth0"
+    broken = machine(pci_nic(operstate="unknown"), errors({f"{place}/carrier": "EIO"}))
+    assert isinstance(look(broken, "nic", {"link": "down"}), Unknown)
+    silent = look(machine(pci_nic(), errors({f"{place}/speed": "EIO"})), "nic", measure="speed", unit=MBITS)
+    assert isinstance(silent, Unknown)
+    assert "could not be read" in silent.reason
+    for gone in ("operstate", "speed"):
+        world = pci_nic()
+        del world["files"][f"{place}/{gone}"]
+        assert values(machine(world), "nic", "link" if gone == "operstate" else "speed") == {"eth0": None}
+
+
 SYSTEMS = [
     (routes("eth0"), ["eth0"]),
     (routes("eth0", "eth1"), ["eth0", "eth1"]),
@@ -272,7 +326,8 @@ def test_the_systems_interfaces_carry_the_default_route(network: Recording, syst
     ("network", "why"),
     [
         (routes(), "no default route"),
-        (merge(nic("wg0"), routes("wg0")), "wg0"),
+        (merge(nic("wg0"), routes("wg0")), "through wg0; what is below that can't be told"),
+        (merge(nic("wg0"), routes("eth0", "wg0")), "through wg0; what is below that can't be told"),
         ({}, "does not tell the default routes"),
         (merge(routes("eth0"), errors({"/sys/class/net/eth0": "EIO"})), "could not be read"),
     ],
@@ -290,9 +345,28 @@ def test_what_cannot_be_read_is_unknown(place: str, error: str) -> None:
     assert isinstance(look(host, "nic", {"driver": "i40e"}, measure="speed", unit=MBITS), Unknown)
 
 
+def test_the_routes_are_read_once_for_all_interfaces() -> None:
+    asked: list[int] = []
+    host = machine(E0, E1, SLOW, routes("eth0"))
+    found = host.default_interfaces()
+    host.default_interfaces = lambda: (asked.append(1), found)[1]  # type: ignore[method-assign]
+    assert counted(host, "nic", {"system": False}) == ["eno1", "eth1"]
+    assert asked == [1]
+
+
+def test_a_bond_that_does_not_tell_its_mode_is_unknown() -> None:
+    host = machine(E0, bond("balance-rr", "eth0"), files({"/sys/devices/virtual/net/bond0/bonding/mode": "\n"}))
+    assert isinstance(look(host, "nic", {"kind": "bond"}, measure="max_speed", unit=MBITS), Unknown)
+
+
 def test_a_hostile_name_is_safe_to_print() -> None:
     host = machine(nic("\x1b[31m\udcff"), routes("eth0"))
     assert list(values(host, "nic", "name").values()) == [r"\x1b[31m\xff"]
+
+
+def test_one_with_a_hostile_name_is_the_systems_too() -> None:
+    host = machine(pci_nic("eth\udcff"), E1, routes("eth\udcff"))
+    assert counted(host, "nic", {"system": True}) == [r"eth\xff"]
 
 
 def test_no_interface_is_absent() -> None:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -17,7 +18,7 @@ from capacityd.model import Absent, DeviceDetector, Quantity, Reading, Resource,
 from capacityd.reading import read_resource
 from tests.unit.looking import resource
 from tests.unit.machines import errors, merge
-from tests.unit.test_unreadable import ASKED, PLACES, WORLD
+from tests.unit.test_unreadable import ASKED, MBITS, PLACES, WORLD
 
 ERRORS = ["EACCES", "EIO", "EINVAL", "ENODEV", "ENOENT", "ENXIO", "EOPNOTSUPP", "ETIMEDOUT", "ELOOP", "EAGAIN"]
 UNREADABLE = ["EACCES", "EIO", "ETIMEDOUT", "EAGAIN"]
@@ -90,6 +91,31 @@ def test_a_device_that_vanishes_while_it_is_read_counts_or_not_or_is_unknown(
     assert isinstance(reading, Unknown) or _outcome(reading) in truths
 
 
+@pytest.mark.parametrize(
+    ("asked", "gone"),
+    [
+        (resource("usb", {}), "/1-1"),
+        (resource("pci", {}), "/0000:3b:00.1"),
+        (resource("nic", {}), "/eth1"),
+        (resource("nic", {"kind": "virtual"}), "/eth1"),
+        (resource("nic", {"kind": "bond"}, measure="max_speed", unit=MBITS), "/bond0"),
+        (resource("nic", {"link": "down"}), "/eth1"),
+        (resource("disk", {"system": False}), "/sdb"),
+    ],
+    ids=range(7),
+)
+def test_at_whatever_moment_it_vanishes(asked: Resource, gone: str) -> None:
+    """A hub is not taken for a device, a virtual function not for a card: what was read too late says nothing."""
+    (device,) = (path for path in DEVICES if path.endswith(gone))
+    before, later = RecordedHost(WORLD), RecordedHost(_without(device))
+    truths = [_outcome(read_resource(asked, host, "node")) for host in (before, later)]
+    counting = _Vanishing(before, before, 0)
+    read_resource(asked, counting, "node")
+    for after in range(-counting.left):
+        reading = read_resource(asked, _Vanishing(before, later, after), "node")
+        assert isinstance(reading, Unknown) or _outcome(reading) in truths, after
+
+
 def test_a_link_to_nothing_that_stays_is_unknown() -> None:
     world = {**WORLD, "links": {**WORLD["links"], "/sys/bus/usb/devices/9-9": "../../../devices/gone"}}
     for asked in (resource("usb", {"vendor": "0403"}), resource("usb", {"serial": ""})):
@@ -101,11 +127,11 @@ class _Vanishing:
     """A host of which something is gone after so many answers. A double: real hardware does not vanish on cue."""
 
     def __init__(self, before: RecordedHost, later: RecordedHost, after: int) -> None:
-        self._before, self._later, self._left = before, later, after
+        self._before, self._later, self.left = before, later, after
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
-        self._left -= 1
-        found: Callable[..., Any] = getattr(self._before if self._left >= 0 else self._later, name)
+        self.left -= 1
+        found: Callable[..., Any] = getattr(self._before if self.left >= 0 else self._later, name)
         return found
 
 

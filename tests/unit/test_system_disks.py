@@ -98,6 +98,12 @@ def test_bcachefs_names_all_its_devices() -> None:
     assert names(mounts(("/", "0:25", "bcachefs", "/dev/sda2:/dev/sdb1"))) == {"sda", "sdb"}
 
 
+@pytest.mark.parametrize("name", ["ram1", "zram0", "nbd0", "rbd0", "etherd!e1.1"])
+def test_swap_in_memory_or_across_the_network_is_on_no_disk(name: str) -> None:
+    swap = stacked(name, number="43:0")
+    assert names(swap, mounts(ROOT, swaps=[(f"/dev/{name.replace('!', '/')}", "partition")])) == {"sda"}
+
+
 @pytest.mark.parametrize("kind", ["tmpfs", "nfs4", "virtiofs"])
 def test_a_root_in_memory_or_on_the_network_is_on_no_disk(kind: str) -> None:
     assert names(mounts(("/", "0:25", kind, "server:/root"))) == set()
@@ -135,7 +141,10 @@ def test_in_doubt_a_disk_is_the_systems_or_unknown_but_never_free() -> None:
 
 def test_a_disk_of_several_paths_is_the_systems_by_any_of_them() -> None:
     wwid = {"wwid": "naa.600508b1001c4d2e"}
-    paths = [disk(f"sd{x}", AT.format(n), number=f"8:{16 * n}", of_device=wwid) for n, x in enumerate("ab")]
+    paths = [
+        disk(f"sd{x}", f"/sys/devices/pci0000:3b/host{n}/target{n}:0:0", number=f"8:{16 * n}", of_device=wwid)
+        for n, x in enumerate("ab")
+    ]
     assert counted(machine(*paths, mounts(("/", "8:16", "ext4", "/dev/sdb"))), "disk", {"system": True}) == ["sda"]
 
 

@@ -17,8 +17,15 @@ from capacityd.model import Device, DeviceDetector, Key, Value
 from capacityd.printable import printable
 
 _NETS = "/sys/class/net"
-_KINDS = ("physical", "vf", "representor", "wireless", "bond", "team", "bridge", "vlan", "other", "virtual")
+_KINDS = ("physical", "vf", "representor", "bmc", "wireless", "bond", "team", "bridge", "vlan", "other", "virtual")
 _NETWORKS = ("1", "32")  # ARPHRD_ETHER, ARPHRD_INFINIBAND
+_BMCS = (  # vendor and product of what service processors show on USB: iDRAC, iLO, IMM and XCC, AMI's, Supermicro's
+    ("413c", "a102"),
+    ("03f0", "2927"),
+    ("04b3", "4010"),
+    ("046b", "ffb0"),
+    ("0b1f", "03ee"),
+)
 _MBIT = 10**6
 _NO_WORD = 2**32 - 1  # -1 as older kernels print it
 _NOT_SUPPORTED = (errno.EOPNOTSUPP, errno.EINVAL)
@@ -43,22 +50,31 @@ def _hardware(host: Host, device: Device) -> str | None:
 
 def _kind(host: Host, device: Device) -> Value:
     """Everything with hardware of its own is physical, but for what shares it with another interface."""
-    path = device.path
-    kind = _software_kind(host, path)
-    if kind or (hardware := _hardware(host, device)) is None:
-        return kind or "virtual"
+    kind = _software_kind(host, device.path) or _hardware_kind(host, device) or "virtual"
+    found = host.text(f"{device.path}/type")
+    if found is None:
+        return None  # it went away, and the rest may have been read too late
+    return "other" if kind == "physical" and found not in _NETWORKS else kind
+
+
+def _hardware_kind(host: Host, device: Device) -> str | None:
+    path, hardware = device.path, _hardware(host, device)
+    if hardware is None:
+        return None
     if _devtype(host, path) in ("wlan", "wwan") or host.resolve(f"{path}/phy80211"):
         return "wireless"
     if host.resolve(f"{path}/device/physfn") or ".sf." in (last_name(hardware) or ""):
         return "vf"
     # On Azure, and with a failover interface of virtio, a virtual function is the member of an interface that has
-    # hardware too and speaks for both.
-    master = host.resolve(f"{path}/master")
-    if master and not _software_kind(host, master) and host.resolve(f"{master}/device"):
+    # hardware too, as no bond or bridge has, and speaks for both.
+    if host.resolve(f"{path}/master/device"):
         return "vf"
     if _is_representor(host, path):
         return "representor"
-    return "physical" if (host.text(f"{path}/type") or "1") in _NETWORKS else "other"
+    if _bus(host, device) == "usb":
+        ids = tuple(_id(host, device, {"usb": name})[1] for name in ("idVendor", "idProduct"))
+        return "bmc" if ids in _BMCS else "physical"
+    return "physical"
 
 
 def _software_kind(host: Host, path: str) -> str | None:
@@ -112,7 +128,7 @@ def _id(host: Host, device: Device, names: Mapping[str, str]) -> tuple[str, str 
         bus = last_name(host.resolve(f"{path}/subsystem")) or ""
         found = host.text(f"{path}/{names[bus]}") if bus in names else None
         if found is not None:
-            return bus, found.lower().removeprefix("0x")
+            return bus, found.removeprefix("0x")
         path = path.rpartition("/")[0]
     return "", None
 
@@ -133,7 +149,8 @@ def _link(host: Host, device: Device) -> Value:
     if state != "unknown":
         return None if state is None else "up" if state == "up" else "down"
     try:
-        return "up" if host.text(f"{device.path}/carrier") == "1" else "down"
+        carrier = host.text(f"{device.path}/carrier")
+        return None if carrier is None else "up" if carrier == "1" else "down"
     except HostError as e:
         if e.errno != errno.EINVAL:
             raise
@@ -141,7 +158,7 @@ def _link(host: Host, device: Device) -> Value:
 
 
 def _is_system(_: Host, device: Device) -> Value:
-    return device.system().has(device.name) if device.system else None
+    return device.system().has(last_name(device.path) or "") if device.system else None
 
 
 def _speed(host: Host, device: Device) -> Value:
@@ -174,7 +191,11 @@ def _max_speed(host: Host, device: Device) -> Value:
     if not members:
         raise HostError("it is a bond without members, so it has no speed")
     mode = (host.text(f"{device.path}/bonding/mode") or "").partition(" ")[0]
-    if mode.startswith("balance-") or mode == "802.3ad":
+    if not mode:
+        raise HostError("it is a bond that does not tell its mode")
+    if mode == "802.3ad":  # members of one speed make a group, and of several groups one is active
+        return max(speed * members.count(speed) for speed in members)
+    if mode.startswith("balance-"):
         return sum(members)
     # One member is active at a time, and the administrator prefers the best; broadcast is as slow as its slowest.
     return min(members) if mode == "broadcast" else max(members)
@@ -201,7 +222,8 @@ DETECTOR = DeviceDetector(
             Choice(_KINDS),
             _kind,
             "physical (virtio included), vf (SR-IOV, or the lower half of an accelerated interface), representor, "
-            "wireless, bond, team, bridge, vlan, other (hardware that speaks neither Ethernet nor InfiniBand: CAN) "
+            "bmc (USB, to the machine's own service processor: iDRAC, iLO), wireless, bond, team, bridge, vlan, "
+            "other (hardware that speaks neither Ethernet nor InfiniBand: CAN) "
             "or virtual (all else)",
         ),
         "link": Key(Choice(("up", "down")), _link, "whether the link is up now; what depends on it may come and go"),

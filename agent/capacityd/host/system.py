@@ -124,7 +124,7 @@ def _go_down(host: Host, block: str, names: set[str], seen: set[str]) -> None:
             raise HostError(f"{block}/slaves/{name} leads nowhere")
         _go_down(host, lower, names, seen)
     name = block.rpartition("/")[2]
-    if below or name.rstrip("0123456789") in _ELSEWHERE:
+    if below or name.partition("!")[0].rstrip("0123456789") in _ELSEWHERE:
         return
     if block.startswith(_VIRTUAL):
         raise HostError(f"what is below {name} can't be told")  # loop, drbd, zd: it may be a file on any disk
@@ -135,21 +135,26 @@ def system_interfaces(host: Host) -> System:
     """The interfaces that carry a default route, and those below: members of bonds and bridges, parents of VLANs."""
     names: set[str] = set()
     try:
-        waiting = [*host.default_interfaces()]
-        if not waiting:
+        routes = host.default_interfaces()
+        if not routes:
             # At boot that may just be too early: a "no" would count the machine's own link for a moment.
             return System(frozenset(), "there is no default route, so it can't be told which interface is the system's")
-        hardware = False
-        while waiting:
-            name = waiting.pop()
-            if name in names:
-                continue
-            names.add(name)
-            hardware = hardware or host.resolve(f"{_NETS}/{name}/device") is not None
-            waiting += [n.removeprefix("lower_") for n in host.names(f"{_NETS}/{name}") if n.startswith("lower_")]
+        tunnels = sorted(name for name in routes if not _reaches_hardware(host, name, names))
     except HostError as e:
         return System(frozenset(names), f"can't tell which interfaces are the system's: {e}")
-    if not hardware:  # a tunnel: its packets leave through some other interface
-        carriers = ", ".join(sorted(names))
-        return System(frozenset(names), f"the default route is through {carriers}; what is below that can't be told")
+    if tunnels:  # its packets leave through some other interface
+        return System(frozenset(names), f"a default route is through {tunnels[0]}; what is below that can't be told")
     return System(frozenset(names))
+
+
+def _reaches_hardware(host: Host, name: str, names: set[str]) -> bool:
+    """Adds an interface and all below it. Whether any of them is hardware."""
+    found, seen, waiting = False, set(), [name]
+    while waiting:
+        name = waiting.pop()
+        if name not in seen:
+            seen.add(name)
+            found = found or host.resolve(f"{_NETS}/{name}/device") is not None
+            waiting += [n.removeprefix("lower_") for n in host.names(f"{_NETS}/{name}") if n.startswith("lower_")]
+    names |= seen
+    return found

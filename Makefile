@@ -65,7 +65,7 @@ spelling: .venv/ready
 	$(BIN)/codespell
 
 unit: .venv/ready
-	$(BIN)/pytest -q -n auto tests/unit tests/corpus
+	$(BIN)/pytest -q -n auto --dist worksteal tests/unit tests/corpus
 
 # More workers than cores, each with a control plane of its own: most of these tests wait for others most of the time.
 cluster: .venv/ready

@@ -2,6 +2,7 @@
 HYPOTHESIS_PROFILE=quick, as "make check" has it, tries a fifth of them.
 
 No test has a deadline. And one that root skips has failed: what root lacks is a tool, and "make test" installs those.
+What takes longest begins first, so that no worker is left with it at the end.
 """
 
 from __future__ import annotations
@@ -13,12 +14,17 @@ from typing import TypeVar
 import pytest
 from hypothesis import settings
 
+_LONGEST = ("test_histories",)
 Report = TypeVar("Report", pytest.TestReport, pytest.CollectReport)
 
 settings.register_profile("quick", deadline=None, derandomize=True, max_examples=20)
 settings.register_profile("usual", deadline=None, derandomize=True)
 settings.register_profile("thorough", deadline=None, max_examples=20_000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "usual"))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: item.name not in _LONGEST)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -179,6 +179,7 @@ class Service:
         found = {"pid": os.getpid(), "next": time.time() + left, "trouble": self._trouble, "deaf": self._sources.deaf}
         try:
             with open(f"{path}.new", "w", encoding="utf-8") as f:
+                os.fchmod(f.fileno(), 0o644)  # status needs no root
                 json.dump(found, f)
             os.replace(f"{path}.new", path)
         except OSError as e:
@@ -221,7 +222,7 @@ def main(arguments: list[str]) -> int:
 
 def _locked(path: str) -> bool:
     """Takes the lock that tells that the service runs, for as long as it does: a process id alone can be another's."""
-    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     for _ in range(10):
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)

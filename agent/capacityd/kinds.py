@@ -146,8 +146,10 @@ class HexId:
         what = "an id of hexadecimal digits"
         for item in raw if isinstance(raw, list) else [raw]:
             if isinstance(item, int) and not isinstance(item, bool):  # how it was written can't be told any more
-                other = f"{item:0{2 if self.prefix else self.digits}x}"
-                raise ValueError(f'must be {what} in quotes: "{item}", or "{other}" if it was written 0x{other}')
+                digits = 2 if self.prefix else self.digits
+                this, other = f"{item:0{digits}}", f"{item:0{digits}x}"
+                hint = "" if this == other else f', or "{other}" if it was written 0x{other}'
+                raise ValueError(f'must be {what} in quotes: "{this}"{hint}')
         return tuple(self._pattern(s) for s in _strings(raw, what))
 
     def _pattern(self, written: str) -> Pattern:

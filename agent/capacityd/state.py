@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from capacityd.model import Config
 
 _POLL = 0.05
-_FOR_ALL = ("check.json", "status.json")  # so that status needs no root; they hold no secret
+_FOR_ALL = ("check.json", "status.json")  # and service.json, so that status needs no root; they hold no secret
 
 
 def folder() -> str:
@@ -177,14 +177,33 @@ def locked(where: str, patience: float) -> Iterator[None]:
 
 def running(where: str) -> Mapping[str, Any] | None:
     """The resident process's own words, if it runs."""
+    path = os.path.join(where, "service.lock")
+    return {"pid": "?"} | read(where, "service.json") if _held(path) else None
+
+
+def _held(path: str) -> bool:
+    """Whether somebody has this lock. Only root may open it: who can could keep the service from starting."""
     try:
-        fd = os.open(os.path.join(where, "service.lock"), os.O_RDONLY | os.O_CLOEXEC)
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except PermissionError:
+        return _listed(path)
     except OSError:
-        return None
+        return False
     try:
         fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        return None
+        return False
     except BlockingIOError:
-        return {"pid": "?"} | read(where, "service.json")
+        return True
     finally:
         os.close(fd)
+
+
+def _listed(path: str) -> bool:
+    """Whether the kernel's list of locks, proc_locks(5), has one on this file."""
+    try:
+        found = os.stat(path)
+        with open("/proc/locks", encoding="ascii") as f:
+            locks = f.read()
+    except OSError:
+        return False
+    return f" {os.major(found.st_dev):02x}:{os.minor(found.st_dev):02x}:{found.st_ino} " in locks

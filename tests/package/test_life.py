@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from pathlib import Path
 
@@ -51,6 +52,9 @@ def test_a_node_needs_the_first_package_only(fresh: Machine, packages: Packages)
     assert fresh.out(*terminal, "probe", "--explain").startswith("example.com/seats: 7")
     assert "example.com/seats" in fresh.out(*terminal, "status")
     fresh.run(*terminal, "config", "show")
+    anybody = ("setpriv", "--reuid=nobody", "--clear-groups", "capacityd")
+    assert json.loads(fresh.out(*anybody, "status", "--json"))["service"]["pid"] == int(fresh.main_pid)
+    assert "the service runs already" in fresh.run(*anybody, "run", status=1).stderr
     for command in ("devices", "record -", "config schema"):
         said = fresh.run(*terminal, *command.split(), status=2)
         what = command.removesuffix(" -")

@@ -76,9 +76,22 @@ def test_a_bad_configuration_is_status_2_and_nothing_happens(
 
 
 def test_another_machine_never_writes_to_a_real_node(capsys: pytest.CaptureFixture[str]) -> None:
-    for command in ("apply", "withdraw"):
+    for command in ("apply", "withdraw", "run"):
         assert run([command, "--machine", str(MACHINE), "--config", TOUR]) == 2
         assert "--machine" in capsys.readouterr().err
+
+
+def test_a_configuration_that_observes_is_never_applied(
+    node_file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = tmp_path / "c.toml"
+    config.write_text(f"{Path(TOUR).read_text()}[kubernetes]\nobserve = true\n")
+    options = ["--machine", str(MACHINE), "--config", str(config), "--node-file", node_file]
+    before = Path(node_file).read_text()
+    assert run(["apply", *options]) == 2
+    assert "observe = true" in capsys.readouterr().err
+    assert Path(node_file).read_text() == before
+    assert run(["apply", "--dry-run", *options]) == 0
 
 
 @pytest.mark.parametrize(
@@ -152,3 +165,23 @@ def test_a_closed_pipe_is_no_error() -> None:
     )
     assert done.stderr == ""
     assert done.stdout.strip() in ("0", "141")
+
+
+@pytest.mark.parametrize("command", ["devices", "record -", "config schema"])
+def test_streams_that_can_not_be_written(command: str) -> None:
+    def done(where: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            ["sh", "-c", f"{sys.executable} -m capacityd {command} --machine {MACHINE} {where}"],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+            env={**os.environ, "PYTHONPATH": str(ROOT / "agent")},
+        )
+
+    full = done(">/dev/full")
+    message = "capacityd: standard output could not be written: No space left on device\n"
+    assert (full.returncode, full.stderr.endswith(message), full.stderr.count("\n")) == (1, True, 1)
+    closed = done("<&- >&-")
+    assert (closed.returncode, closed.stdout, closed.stderr) == (0, "", "")
+    assert done("2>&-").stdout == done("").stdout

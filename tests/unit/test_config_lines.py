@@ -33,6 +33,9 @@ path = "x"
 
 [kubernetes]
 observe = 1
+
+[resource."example.com/x"]
+usb = {}
 """
 
 
@@ -49,6 +52,7 @@ def test_each_kind_of_place(tmp_path: Path) -> None:
         (z, ""): 19,
         (f"{z}.when", "path"): 20,
         ("kubernetes", "observe"): 23,
+        ("", "resource"): 25,
     }
 
 

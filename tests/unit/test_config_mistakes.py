@@ -139,6 +139,7 @@ def test_a_size_of_thousands_of_digits(tmp_path: Path, amount: str) -> None:
         ("a = { b = 1,, }", "; a key must follow here; in braces no comma may stand after the last one"),
         ('a = "\\d"', "; in single quotes a backslash stands for itself"),
         ("example.com/x = 1", '; write key = value; a key with other characters than a-z, 0-9, "-" and "_" in quotes'),
+        ("[resources.“example.com/x”]", "; quotes must be straight ones"),
         ("a = [", ""),
         ("a = '\x00'", ""),
     ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import resource
 import signal
@@ -114,6 +115,24 @@ def test_half_a_file_is_as_none(folder: str, length: int) -> None:
     whole = path.read_bytes()
     path.write_bytes(whole[:length])
     assert state.kept_memory(folder) == (FULL if length >= len(whole) else Memory())
+
+
+@pytest.mark.parametrize("held", [True, False])
+def test_who_may_not_open_the_lock_sees_that_the_service_runs(
+    tmp_path: Path, held: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock = tmp_path / "service.lock"
+    lock.touch()
+    (tmp_path / "service.json").write_text('{"pid": 812}')
+    with open(lock) as f:
+        if held:
+            fcntl.flock(f, fcntl.LOCK_EX)
+
+        def refused(path: str, flags: int) -> int:
+            raise PermissionError(path)
+
+        monkeypatch.setattr(os, "open", refused)
+        assert state.running(str(tmp_path)) == ({"pid": 812} if held else None)
 
 
 def test_a_configuration_comes_back_as_it_was(tmp_path: Path) -> None:

@@ -34,6 +34,7 @@ _TOOLS = {"cli.devices": "devices", "cli.record": "record", "config.schema": "co
 
 def run(arguments: Sequence[str]) -> int:
     """Runs one command and returns its exit status."""
+    _open_standard_streams()
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # as standard error: not every locale has an arrow
     try:
@@ -48,10 +49,29 @@ def run(arguments: Sequence[str]) -> int:
         return e.exit_status
     except KeyboardInterrupt:
         return 130
-    except BrokenPipeError:
-        # Whoever read our output has seen enough; Python would complain once more when it flushes at exit.
+    except OSError as e:
+        return _unwritten(e)
+
+
+def _open_standard_streams() -> None:
+    """Whoever closed one (>&-) does not want it; left closed, the next file that is opened would be taken for it."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115  # for as long as the process lives
+
+
+def _unwritten(error: OSError) -> int:
+    """The exit status when standard output can't be written. Raises error if that is not what is wrong."""
+    try:
+        print(flush=True)  # it fails again, then
+    except OSError:
+        # Python would complain once more when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 141
+        if isinstance(error, BrokenPipeError):
+            return 141  # whoever read our output has seen enough
+        print(f"capacityd: standard output could not be written: {os.strerror(error.errno or 0)}", file=sys.stderr)
+        return 1
+    raise error
 
 
 def _done(options: argparse.Namespace) -> int:
@@ -107,6 +127,7 @@ def command_parser() -> argparse.ArgumentParser:
     )
     made["config"].add_argument(
         "what",
+        metavar="check|show|schema",
         choices=["check", "show", "schema"],
         help="check: all mistakes; show: the merged result; schema: the JSON Schema of the files, for editors",
     )
@@ -136,6 +157,7 @@ class _Parser(argparse.ArgumentParser):
             from difflib import get_close_matches
 
             near = get_close_matches(value, _COMMANDS, n=1)
+            near = ["--help"] if value == "help" else near
             hint = f'did you mean "{near[0]}"?' if near else f"there are {', '.join(_COMMANDS)}"
             raise argparse.ArgumentError(None, f'there is no command "{value}"; {hint}')
         super()._check_value(action, value)

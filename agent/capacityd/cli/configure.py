@@ -31,7 +31,8 @@ def config(options: argparse.Namespace) -> int:
             return 2 if problems else 0
         if loaded.problems:
             raise ConfigError("\n".join(p.located() for p in loaded.problems))
-        print(f"no mistakes: {len(loaded.config.resources)} resources from {len(loaded.files)} files")
+        resources, files = len(loaded.config.resources), len(loaded.files)
+        print(f"no mistakes: {resources} resource{'s'[: resources != 1]} from {files} file{'s'[: files != 1]}")
         return 0
     loaded.require()
     print(as_json(show_json(loaded)) if options.json else show(loaded).rstrip("\n"))

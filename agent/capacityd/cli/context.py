@@ -32,7 +32,8 @@ def config_of(options: argparse.Namespace) -> Config:
 
     config = load(options.config).require()
     if not config.resources:
-        warn("no resource is configured")
+        where = options.config or "/etc/capacityd"
+        warn(f'no resource is configured in {where}; "capacityd devices --toml" makes a configuration to begin with')
     return config
 
 
@@ -49,12 +50,7 @@ def node_of(
     reviews: MutableMapping[str, Sequence[str]] | None = None,
 ) -> Node:
     """The Node, in a file or on the API server. Raises UsageError for options that don't go together, NodeError."""
-    if options.machine is not None and options.node_file is None and not reads_only:
-        raise UsageError(
-            "--machine is another machine, so nothing is written to a real Node from it; give --node-file, or --dry-run"
-        )
-    if options.node_file is not None and (options.kubeconfig or options.node_name):
-        raise UsageError("--node-file takes the place of the API server: leave out --kubeconfig and --node-name")
+    require_together(options, reads_only)
     from capacityd.node import open_node
 
     return open_node(
@@ -65,6 +61,17 @@ def node_of(
         machine_id=None if options.machine is not None else machine_id(host),
         reviews=reviews,
     )
+
+
+def require_together(options: argparse.Namespace, reads_only: bool) -> None:
+    """Raises UsageError for options that don't go together."""
+    if options.machine is not None and options.node_file is None and not reads_only:
+        dry = ", or --dry-run" if options.command == "apply" else ""
+        raise UsageError(
+            f"--machine is another machine, so nothing is written to a real Node from it; give --node-file{dry}"
+        )
+    if options.node_file is not None and (options.kubeconfig or options.node_name):
+        raise UsageError("--node-file takes the place of the API server: leave out --kubeconfig and --node-name")
 
 
 def warn(message: str) -> None:

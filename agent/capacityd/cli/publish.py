@@ -73,6 +73,8 @@ def _prepare(options: argparse.Namespace, reads_only: bool) -> tuple[Node, Decid
     from capacityd.probe import probe
 
     host, config = host_of(options), config_of(options)
+    if config.settings.observe and not reads_only:
+        raise UsageError('observe = true in [kubernetes]: nothing is written; "capacityd plan" shows what would be')
     node = node_of(options, config, host, reads_only)
     readings = probe(config, host, node_name_of(options, config, host))
     _warn_of(readings)

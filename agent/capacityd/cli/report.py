@@ -175,7 +175,7 @@ def _wrong(found: Mapping[str, Any], service: Mapping[str, Any] | None, now: flo
     wrong = []
     if service is None:
         advice = 'start it: "systemctl enable --now capacityd"; why it ended: "journalctl -u capacityd"'
-        wrong.append(("nothing is published or kept up to date", advice))
+        wrong.append(("what is on the Node stays there, and nothing keeps it up to date", advice))
     elif found["trouble"]:
         again = f"it is tried again in {_span(found['next'] - now)}" if found["next"] else ""
         wrong.append((found["trouble"], again))

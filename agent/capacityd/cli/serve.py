@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from capacityd import journal, metrics, state
-from capacityd.cli.context import host_of, node_name_of, node_of
+from capacityd.cli.context import host_of, node_name_of, node_of, require_together
 from capacityd.detectors import load as load_detector
 from capacityd.errors import CapacitydError
 from capacityd.host import Host
@@ -31,6 +31,7 @@ _PASSED_ON = ("config", "machine", "node_file", "kubeconfig", "node_name")
 
 def run(options: argparse.Namespace) -> int:
     """Becomes the service: a process of its own, without what the command line has loaded. Returns only on failure."""
+    require_together(options, reads_only=False)  # its looks would fail for ever
     where = state.folder()
     try:
         os.makedirs(where, mode=0o755, exist_ok=True)
@@ -38,6 +39,8 @@ def run(options: argparse.Namespace) -> int:
         raise CapacitydError(f"{where} could not be made: {os.strerror(e.errno or 0)} (run as root?)") from e
     if found := state.running(where):
         raise CapacitydError(f"the service runs already, as process {found['pid']}")
+    if not os.access(where, os.W_OK):
+        raise CapacitydError(f"{where} may not be written (run as root?)")
     package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     python = [sys.executable, "-I", "-c"]
     passed = [f"--{name.replace('_', '-')}={v}" for name in _PASSED_ON if (v := getattr(options, name)) is not None]

@@ -67,7 +67,7 @@ def _lines(text: str) -> Iterator[tuple[tuple[str, ...], int]]:
             for end in range(1, len(parts) + 1):
                 found.setdefault((*table, *parts[:end]), number)
     for path, number in [*found.items()]:  # a table may begin with one that is in it; "resources" is no place
-        for end in range(2, len(path)):
+        for end in range(1 + (path[0] == "resources"), len(path)):
             found.setdefault(path[:end], number)
     yield from found.items()
 

@@ -17,6 +17,7 @@ _DEEPEST = 20  # tables in tables; what reads the document afterwards may recurs
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _LINE = re.compile(r"\(at line ([0-9]+), column [0-9]+\)$")  # before that it may quote the file
 _UNQUOTED_NAME = re.compile(r"""\s*\[+\s*resources\s*\.\s*([^"'/\]\s]+/[^"'./\]\s]+)""")
+_CURLY = frozenset("\u201c\u201d\u201e\u201f\u00ab\u00bb\u2018\u2019")
 _HINTS = (  # a part of what the parser says -> what to do
     ("twice", "a table may stand only once"),
     ("overwrite a value", "a key may stand only once"),
@@ -96,6 +97,8 @@ def _check(document: dict[str, Any]) -> None:
 def _hint(message: str, text: str) -> str:
     if at := _LINE.search(message):
         line = text.split("\n")[int(at[1]) - 1]
+        if not _CURLY.isdisjoint(line):
+            return "; quotes must be straight ones"
         if name := _UNQUOTED_NAME.match(line):
             return f'; put the name in quotes: [resources."{name[1]}"]'
     return next((f"; {hint}" for part, hint in _HINTS if part in message), "")

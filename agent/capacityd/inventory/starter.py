@@ -24,6 +24,8 @@ _NAMED = 8  # devices that a comment names
 _LONGEST = 48  # characters of a suggested name; Kubernetes allows 63
 _UNITS = {"size": ("GiB", 1024**3), "speed": ("Mbit/s", 10**6), "number": ("", 1)}
 _HEAD = """\
+#:schema file:///usr/share/capacityd/schema.json
+
 # A starter configuration made from {host}: delete what no pod shall ask for, name the rest as you like.
 # {domain} holds the place of a domain of yours. Look at what it amounts to, and why, before you use it:
 #   capacityd config check --config FILE

@@ -77,6 +77,13 @@ JSON = (
         "`evidence`: a list of `device`, `contributes` and `note`",
     ),
     (
+        "status --json",
+        "`service` (`pid`, `next`, …, or null if it does not run), `node`, `observe`, `reasons`; "
+        "`resources`: each with `name`, `reading`, `published`, `capacity`, `allocatable`, `held_until`, "
+        "`wrong` and `note`; `trouble`, `deaf`, `mistakes`; `looked`, `asked` and `wrote`. Times: seconds "
+        "since 1970",
+    ),
+    (
         "plan --json",
         "`node`, `changes`: a list of `name`, `action` (set, remove, keep, hold or refuse), `old`, `new` and "
         "`reason`; and `patch`, the JSON Patch",

@@ -40,6 +40,7 @@ def pool(cidr: object, *excepted: str) -> int:
         (["192.0.2.0/24", "192.0.2.0/24"], [], 254),
         (["192.0.2.0/24", "192.0.2.0/25"], [], 254),
         (["192.0.2.0/30", "2001:db8::/126"], [], 5),
+        (["192.0.2.0/30", "::/126"], [], 5),
         ("192.0.2.0/24", ["192.0.2.1"], 253),
         ("192.0.2.0/24", ["192.0.2.1", "192.0.2.1-192.0.2.3"], 251),
         ("192.0.2.0/24", ["192.0.2.0", "192.0.2.255"], 254),
@@ -89,15 +90,16 @@ def test_mistakes(tmp_path: Path, written: str, expected: str) -> None:
 
 
 def test_reserve_and_several_tables(tmp_path: Path) -> None:
-    text = 'pool = [{ cidr = "192.0.2.0/24", except = "192.0.2.1" }, { cidr = "198.51.100.0/28" }]\nreserve = 7\n'
+    text = 'pool = [{ cidr = "192.0.2.0/24", except = "192.0.2.1" }, { cidr = ["198.51.100.0/28", "10.0.0.0/30"] }]\n'
+    text += "reserve = 7\n"
     (tmp_path / "x.toml").write_text(f'[resources."example.com/x"]\n{text}')
     (resource,) = load_config(str(tmp_path / "x.toml")).require().resources
     reading = read_resource(resource, machine(), "node")
     assert isinstance(reading, Quantity)
-    assert reading.value == 253 + 14 - 7
+    assert reading.value == 253 + 16 - 7
     assert [(e.device, e.contributes, e.note) for e in reading.evidence] == [
         ("192.0.2.0/24", 253, "1 excepted"),
-        ("198.51.100.0/28", 14, ""),
+        ("198.51.100.0/28, 10.0.0.0/30", 16, ""),
     ]
 
 

@@ -18,6 +18,9 @@ PACKAGE_PACKAGES := $(DEB_PACKAGES) debian-archive-keyring e2fsprogs mmdebstrap
 # Beside those, what makes a virtual machine (tests/machine) and runs it.
 MACHINE_PACKAGES := $(PACKAGE_PACKAGES) qemu-system-x86
 
+# What makes the corpus' trees bootable, of other architectures too: nothing of theirs can be run for that.
+CORPUS_PACKAGES := $(PACKAGE_PACKAGES) cpio kmod xz-utils
+
 CAPACITYD := env PYTHONPATH=agent $(PYTHON) -m capacityd
 BIN := .venv/bin
 
@@ -25,7 +28,7 @@ BIN := .venv/bin
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help run demo test check unit cluster deb package cluster-and-package machine docs golden lint types imports spelling format bench clean docs-cluster \
-	corpus pictures packages-run packages-test packages-deb packages-package packages-machine
+	corpus pictures packages-run packages-test packages-deb packages-package packages-machine packages-corpus
 
 help:
 	@echo "make run    the main job with this machine's hardware, onto a Node kept in a file"
@@ -103,7 +106,7 @@ golden: .venv/ready
 	$(BIN)/python -m tests.unit.terminals
 
 # All of the recorded machines anew, or some: make corpus MACHINES="nics disks". About a minute for each.
-corpus: .venv/ready packages-package
+corpus: .venv/ready packages-corpus
 	$(BIN)/python -m tests.corpus $(MACHINES)
 
 format: .venv/ready
@@ -127,6 +130,9 @@ packages-package:
 
 packages-machine:
 	@sh packaging/install-packages $(MACHINE_PACKAGES)
+
+packages-corpus:
+	@sh packaging/install-packages $(CORPUS_PACKAGES)
 
 # The distribution's Python and libraries, so that what is tested is what the .deb runs on; the tools come from PyPI.
 .venv/ready: pyproject.toml | packages-test

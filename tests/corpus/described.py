@@ -2,7 +2,8 @@
 
 A machine is machines/NAME.toml: about, machine (QEMU's -machine), hardware (QEMU's arguments), early and inside (what
 is done in it before it is recorded), memory, kernel, release; like: another machine, from which all else is taken;
-[truth]: for every need of needs.toml the right answer; [devices]: detector -> every device that it must list, each with
+[truth]: for every need of needs.toml the right answer; [page]: for the needs of docs/needs.md, of which a machine has
+none unless it says so; [devices]: detector -> every device that it must list, each with
 what it must say, as a configuration would match it ("?" for what can't be known). All that is written by hand from how
 the machine is put together, never from what a detector said. The recording is machines/NAME.json.gz, made by
 python -m tests.corpus NAME.
@@ -10,6 +11,7 @@ python -m tests.corpus NAME.
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -33,6 +35,7 @@ else:
 
 HERE = Path(__file__).parent
 MACHINES = HERE / "machines"
+NEEDS = HERE.parents[1] / "docs/needs.md"
 UNKNOWN = "?"
 
 Values = Mapping[str, Any]
@@ -49,12 +52,13 @@ class Need:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """qemu: what record() of emulator.py takes. truth: need -> number, "absent" or "unknown"."""
+    """qemu: what record() of emulator.py takes. truth, page: need -> number, "absent" or "unknown"."""
 
     name: str
     about: str
     qemu: Values
     truth: Mapping[str, int | str]
+    page: Mapping[str, int | str]
     devices: Mapping[str, Sequence[Values]]
 
     @property
@@ -85,8 +89,18 @@ def host(name: str) -> RecordedHost:
 @cache
 def resources(folder: Path) -> dict[str, Resource]:
     """The needs, all in one configuration. folder: where its file is written."""
+    return _configured(folder, "\n".join(f'[resources."example.com/{need.name}"]\n{need.toml}' for need in needs()))
+
+
+@cache
+def resources_of_page(folder: Path) -> dict[str, Resource]:
+    """Those that the page of everyday needs shows, in one configuration as in one image."""
+    return _configured(folder, "\n".join(re.findall(r"^```toml\n(.*?)^```$", NEEDS.read_text(), re.M | re.S)))
+
+
+def _configured(folder: Path, toml: str) -> dict[str, Resource]:
     path = folder / "needs.toml"
-    path.write_text("\n".join(f'[resources."example.com/{need.name}"]\n{need.toml}' for need in needs()))
+    path.write_text(toml)
     return {resource.name.partition("/")[2]: resource for resource in configuration(str(path)).require().resources}
 
 
@@ -148,10 +162,11 @@ def _machine(path: Path) -> Machine:
     found = tomllib.loads(path.read_text())
     if "like" in found:
         like = tomllib.loads(path.with_name(f"{found.pop('like')}.toml").read_text())
-        tables = {name: {**like[name], **found.get(name, {})} for name in ("truth", "devices")}
+        tables = {name: {**like.get(name, {}), **found.get(name, {})} for name in ("truth", "page", "devices")}
         found = {**like, **found, **tables}
-    qemu = {key: value for key, value in found.items() if key not in ("about", "truth", "devices")}
-    return Machine(path.stem, found["about"], qemu, found.get("truth", {}), found.get("devices", {}))
+    qemu = {key: value for key, value in found.items() if key not in ("about", "truth", "page", "devices")}
+    told = (found.get(name, {}) for name in ("truth", "page", "devices"))
+    return Machine(path.stem, found["about"], qemu, *told)
 
 
 def cells() -> list[tuple[str, str]]:

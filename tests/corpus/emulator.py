@@ -7,24 +7,31 @@ Debian 12, because that has no NIC with virtual functions; the others hold what 
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from tests.package.trees import debian
 
 ROOT = Path(__file__).parents[2]
-DEADLINE = 900  # seconds for one machine: emulation on a busy computer
+DEADLINE = 1800  # seconds for one machine: emulation on a busy computer
 _UNREAD = tuple(f"--dpkgopt=path-exclude=/usr/share/{name}/*" for name in ("doc", "locale", "man"))
 _INSIDE = (
     *("btrfs-progs", "busybox-static", "cpio", "cryptsetup-bin", "dosfstools", "e2fsprogs", "ethtool", "fdisk"),
     *("iproute2", "kmod", "lvm2", "mdadm", "multipath-tools", "nvme-cli", "udev", "xz-utils"),
     *("python3-psutil", "python3-pyudev"),
 )
-_EMULATOR = ("qemu-system-x86", "seabios")
+# A tree of another architecture is only unpacked: nothing of it can be run here, so what is essential is named.
+_UNPACKED = (
+    *("base-files", "base-passwd", "coreutils", "dash", "findutils", "grep", "libc-bin", "mawk", "mount", "sed"),
+    *("util-linux", *_INSIDE),
+)
+_MERGED = "--hook-dir=/usr/share/mmdebstrap/hooks/merged-usr"
+_EMULATOR = ("qemu-system-x86", "qemu-system-arm", "seabios")
 _SUITES = {"12": "bookworm", "13": "trixie"}
 _ABOUT_SHARES = "local,security_model=none,path="
 
@@ -35,9 +42,9 @@ INSIDE = """
 /lib/systemd/systemd-udevd --daemon
 udevadm trigger --type=subsystems --action=add
 udevadm trigger --type=devices --action=add
-udevadm settle --timeout=300
+udevadm settle --timeout=1800
 record() {
-    udevadm settle --timeout=300
+    udevadm settle --timeout=1800
     "$@" env PYTHONPATH=/run/share/agent PYTHONDONTWRITEBYTECODE=1 \\
         /usr/bin/python3 -m capacityd record --keep-serials --force /run/share/recording.json.gz 2>&1 | cat
 }
@@ -54,23 +61,46 @@ IN=
 """
 
 
-def tree(release: str = "12") -> Path:
+@dataclass(frozen=True, slots=True)
+class Architecture:
+    """debian: Debian's name for it. processor: of aarch64 an old one, because a new one's signed pointers are slow.
+
+    kernel: for its command line. What tests whether the timer works is misled where emulation has little time itself.
+    """
+
+    debian: str
+    processor: str
+    kernel: str
+
+
+ARCHITECTURES = {
+    "x86_64": Architecture("amd64", "max", "console=ttyS0 no_timer_check"),
+    "aarch64": Architecture("arm64", "cortex-a57", "console=ttyAMA0"),
+}
+
+
+def tree(release: str, architecture: str) -> Path:
     """The tree of a bootable Debian with what the descriptions use. It must not be written to."""
     finish = Path(__file__).with_name("finish").read_text()
-    return debian(f"corpus-{release}", _SUITES[release], _INSIDE, finish, _UNREAD)
+    if architecture == "x86_64":
+        return debian(f"corpus-{release}", _SUITES[release], _INSIDE, finish, _UNREAD)
+    foreign = ("--variant=extract", f"--architectures={ARCHITECTURES[architecture].debian}", _MERGED)
+    options = (*_UNREAD, *foreign, f"--extract-hook={finish}")
+    return debian(f"corpus-{architecture}-{release}", _SUITES[release], _UNPACKED, options=options)
 
 
-def emulator() -> list[str]:
-    """The command that begins QEMU out of its tree."""
-    found = debian("emulator-13", "trixie", _EMULATOR, "true", _UNREAD)
-    libraries = f"{found}/usr/lib/x86_64-linux-gnu"
-    command = [
-        f"{found}/usr/lib64/ld-linux-x86-64.so.2",
-        "--library-path",
-        libraries,
-        f"{found}/usr/bin/qemu-system-x86_64",
-    ]
-    return [*command, "-L", f"{found}/usr/share/qemu", "-L", f"{found}/usr/share/seabios"]
+def emulator(architecture: str) -> list[str]:
+    """The command that begins QEMU out of its tree, in a network of its own: nobody else's are its TAPs and sockets."""
+    found = _emulators()
+    binary = f"{found}/usr/bin/qemu-system-{architecture}"
+    libraries = ("--library-path", f"{found}/usr/lib/x86_64-linux-gnu")
+    firmware = ("-L", f"{found}/usr/share/qemu", "-L", f"{found}/usr/share/seabios")
+    alone = ("unshare", "--net", "--map-root-user")
+    return [*alone, f"{found}/usr/lib64/ld-linux-x86-64.so.2", *libraries, binary, *firmware]
+
+
+def _emulators() -> Path:
+    return debian("emulator-13", "trixie", _EMULATOR, "true", _UNREAD)
 
 
 def record(
@@ -82,14 +112,15 @@ def record(
     release: str = "12",
     memory: int = 1024,
     kernel: str = "",
+    architecture: str = "x86_64",
 ) -> None:
     """Runs a machine and keeps its recording at target. Raises RuntimeError with what the console said.
 
     machine: QEMU's -machine. hardware: QEMU's arguments, DISKS in them stands for a folder; "DISKS/name:100M" makes a
-    file of that size. early, inside: commands of the shell, run as root before udev begins and once it has settled.
-    memory: in MiB. kernel: added to its command line.
+    file of that size, and \\xff is that byte. early, inside: commands of the shell, run as root before udev begins and
+    once it has settled. memory: in MiB. kernel: added to its command line.
     """
-    debian_tree = tree(release)
+    debian_tree, kind = tree(release, architecture), ARCHITECTURES[architecture]
     with tempfile.TemporaryDirectory(prefix="capacityd-corpus-") as scratch:
         share, disks = Path(scratch, "share"), Path(scratch, "disks")
         share.mkdir()
@@ -97,10 +128,11 @@ def record(
         shutil.copytree(ROOT / "agent", share / "agent", ignore=shutil.ignore_patterns("__pycache__"))
         (share / "inside").write_text(f"{BEFORE}\n{early}\n{INSIDE}\n{inside}\nrecord $IN\n")
         command = [
-            *(*emulator(), "-machine", machine, "-accel", "tcg,thread=multi", "-cpu", "max", "-display", "none"),
-            *("-no-user-config", "-nodefaults", "-no-reboot", "-serial", "stdio", "-m", str(memory)),
+            *(*emulator(architecture), "-machine", machine, "-accel", "tcg,thread=single", "-cpu", kind.processor),
+            *("-display", "none", "-no-user-config", "-nodefaults", "-no-reboot", "-serial", "stdio"),
+            *("-m", str(memory)),
             *("-kernel", f"{debian_tree}/boot/vmlinuz", "-initrd", f"{debian_tree}/boot/initrd"),
-            *("-append", f"console=ttyS0 quiet panic=-1 net.ifnames=1 {kernel}"),
+            *("-append", f"{kind.kernel} quiet panic=-1 net.ifnames=1 {kernel}"),
             *(
                 "-fsdev",
                 f"{_ABOUT_SHARES}{debian_tree},id=tree,readonly=on",
@@ -109,7 +141,7 @@ def record(
             ),
             *_words(hardware, disks),
         ]
-        environment = {**os.environ, "QEMU_MODULE_DIR": f"{_modules(command)}"}
+        environment = {**os.environ, "QEMU_MODULE_DIR": f"{_emulators()}/usr/lib/x86_64-linux-gnu/qemu"}
         done = subprocess.run(
             command, capture_output=True, text=True, errors="replace", timeout=DEADLINE, env=environment, check=False
         )
@@ -120,16 +152,12 @@ def record(
         shutil.copy(made, target)
 
 
-def _modules(command: Sequence[str]) -> str:
-    return str(Path(command[2], "qemu"))
-
-
 def _words(hardware: str, disks: Path) -> list[str]:
     """QEMU's arguments, one device a line, without comments; the files that they name are made."""
     found = []
-    for word in shlex.split(hardware, comments=True):
+    for word in shlex.split(hardware.replace("\\x", "\\\\x"), comments=True):
         parts = []
-        for part in word.split(","):
+        for part in re.sub(r"\\x(..)", _byte, word).split(","):
             name, _, size = part.partition(":")
             if name.startswith("file=DISKS/") and size:
                 path = disks / name.removeprefix("file=DISKS/")
@@ -139,3 +167,7 @@ def _words(hardware: str, disks: Path) -> list[str]:
             parts.append(part)
         found.append(",".join(parts))
     return found
+
+
+def _byte(found: re.Match[str]) -> str:
+    return os.fsdecode(bytes.fromhex(found[1]))

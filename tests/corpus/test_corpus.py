@@ -17,7 +17,18 @@ from capacityd.host.redaction import redact
 from capacityd.host.secrets import plain
 from capacityd.inventory import listing
 from capacityd.model import DeviceDetector
-from tests.corpus.described import cells, host, machines, needs, outcome, read, resources, unlike, why
+from tests.corpus.described import (
+    cells,
+    host,
+    machines,
+    needs,
+    outcome,
+    read,
+    resources,
+    resources_of_page,
+    unlike,
+    why,
+)
 from tests.corpus.page import PAGE, Fact, facts, page
 
 # Of udev, each machine has hundreds of devices that nobody counts: only needs name some.
@@ -33,6 +44,18 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_needs(machine: str, need: str, folder: Path) -> None:
     reading = read(machine, resources(folder)[need])
     assert outcome(reading) == machines()[machine].truth[need], why(reading)
+
+
+@pytest.mark.parametrize("machine", machines())
+def test_the_page_of_everyday_needs(machine: str, tmp_path: Path) -> None:
+    """One image for a fleet: on most machines most of it is absent."""
+    known, right = resources_of_page(tmp_path), machines()[machine].page
+    assert right.keys() <= known.keys()
+    readings = {name: read(machine, resource) for name, resource in known.items()}
+    wrong = [
+        f"{name}: {why(reading)}" for name, reading in readings.items() if outcome(reading) != right.get(name, "absent")
+    ]
+    assert not wrong, "\n".join(wrong)
 
 
 @pytest.mark.parametrize("detector", DETECTORS)

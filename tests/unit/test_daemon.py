@@ -22,6 +22,10 @@ import capacityd
 
 DEADLINE = 30.0
 _BOOT = "import sys; sys.path.insert(0, sys.argv[1]); from capacityd.daemon import main; sys.exit(main(sys.argv[2:]))"
+_SLEEPS = """import os, time
+clock = time.clock_gettime
+time.clock_gettime = lambda n: clock(n) + (60 if n == time.CLOCK_BOOTTIME and os.path.exists("{flag}") else 0)
+"""
 _GOOD = {
     "check": """echo '{"done": true, "watch": {"files": {"FOLDER/seats": "file"}}}'""",
     "look": """echo '{"probed": true}'; echo '{"done": true, "status": "1 of 1 resources published"}'""",
@@ -48,9 +52,10 @@ class Running:
             new.write_text(f'echo "$*" >> {self.folder}/ran\n{text}\n')
             new.rename(self.folder / f"{job}.sh")
 
-    def start(self) -> None:
+    def start(self, before: str = "") -> None:
+        """before: what its interpreter does first."""
         child = ["/bin/sh", "-c", f'. "{self.folder}/$1.sh"', "stub"]
-        command = [sys.executable, "-I", "-c", _BOOT, self._agent, str(self.folder), *child]
+        command = [sys.executable, "-I", "-c", f"{before}{_BOOT}", self._agent, str(self.folder), *child]
         environment = {**os.environ, "NOTIFY_SOCKET": str(self.folder / "notify")}
         environment.pop("JOURNAL_STREAM", None)
         self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
@@ -121,6 +126,14 @@ def test_a_watched_file_is_looked_at(running: Running) -> None:
     (running.folder / "other").touch()
     (running.folder / "seats").write_text("4")
     assert running.ran(3)[2:] == ["look file"]
+
+
+def test_after_a_suspend_it_looks_again(running: Running) -> None:
+    """It shows as a leap of the clock that counts it; the file, which is no reason by itself, is only what wakes it."""
+    running.start(_SLEEPS.format(flag=running.folder / "slept"))
+    running.heard("STATUS=1 of 1")
+    (running.folder / "slept").touch()
+    assert running.ran(3)[2:] == ["look resume"]
 
 
 def test_a_reload_checks_and_looks(running: Running) -> None:

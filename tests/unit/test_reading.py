@@ -177,12 +177,12 @@ def test_a_device_that_vanishes_while_it_is_looked_at_does_not_count(
     stays = merge(
         usb_device("1-1"),
         pci_nic("eth0", "0000:01:00.0"),
-        disk("sda", "/sys/devices/pci0000:00/0000:00:17.0/ata1"),
+        disk("sda", "/sys/devices/pci0000:00/0000:00:17.0/host1"),
     )
     goes = merge(
         usb_device("1-2"),
         pci_nic("eth1", "0000:02:00.0"),
-        disk("sdb", "/sys/devices/pci0000:00/0000:00:17.0/ata2", number="8:16"),
+        disk("sdb", "/sys/devices/pci0000:00/0000:00:17.0/host2", number="8:16"),
     )
     seen: list[str] = []
 

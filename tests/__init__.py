@@ -1,0 +1,6 @@
+"""The tests, a folder for what each needs: nothing, recorded machines, a control plane, the package, a virtual machine."""
+
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+"""The project's folder."""

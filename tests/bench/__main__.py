@@ -12,10 +12,11 @@ import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from tests import ROOT
 from tests.bench import fleet, idle, machines, plugging
 from tests.bench.measure import Figure, Run, capacityd, in_turn, ratio
 from tests.bench.writing import applying
-from tests.cluster.agent import PYTHON, ROOT
+from tests.cluster.agent import PYTHON
 from tests.unit.terminals import CASES, world
 
 _INSIDE = "CAPACITYD_BENCH_INSIDE"

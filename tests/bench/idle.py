@@ -16,8 +16,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests import ROOT
 from tests.bench.measure import Figure
-from tests.cluster.agent import PYTHON, ROOT
+from tests.cluster.agent import PYTHON
 
 QUIET = 120.0
 """Seconds for which wake-ups are counted."""
@@ -71,7 +72,18 @@ class Resident:
         files = {str(watched / f"{n}"): "file" for n in range(5)} | {f"{folder}/absent/{n}/x": "file" for n in range(5)}
         stub = _STUB.replace("WATCH", json.dumps(_WATCH | {"files": files}))
         stub = stub.replace("RUNS", str(self._runs)).replace("GO", str(self._go))
-        command = [PYTHON, "-I", "-c", _BOOT, str(ROOT / "agent"), str(folder), "/bin/sh", "-c", stub, "stub"]
+        command: list[str | Path] = [
+            PYTHON,
+            "-I",
+            "-c",
+            _BOOT,
+            str(ROOT / "agent"),
+            str(folder),
+            "/bin/sh",
+            "-c",
+            stub,
+            "stub",
+        ]
         self._process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
         self._wait_for(lambda: self._count() > 0)
 

@@ -10,7 +10,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.cluster.agent import PYTHON, ROOT
+from tests import ROOT
+from tests.cluster.agent import PYTHON
 
 _SPAWN = Path(__file__).with_name("spawn.py")
 # As the launcher of the package does it, from the sources.

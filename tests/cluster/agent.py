@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from tests import ROOT
 from tests.cluster.controlplane import Cluster
 from tests.cluster.credentials import Credentials, node_user
 from tests.cluster.kubelet import STATE, Kubelet
@@ -20,7 +21,6 @@ from tests.cluster.processes import PATIENCE, TIED_TO_US
 from tests.unit.machines import bare, merge, usb_device, write_tree
 from tests.unit.trees import Recording
 
-ROOT = Path(__file__).resolve().parents[2]
 PYTHON = Path("/usr/bin/python3")
 DONGLE = "example.com/dongle"
 RECORD = "capacityd/published"

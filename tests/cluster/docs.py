@@ -20,19 +20,20 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import yaml
 
+from tests import ROOT
 from tests.cluster.controlplane import BASE_CAPACITY, Cluster, control_plane
 from tests.cluster.credentials import ADMIN
 from tests.cluster.kubelet import Kubelet, kubelet
 from tests.cluster.processes import PATIENCE, TIED_TO_US, Daemon, wait_until
 from tests.cluster.service import COMMAND, Service, service
 from tests.unit.machines import usb_device
-from tests.unit.pages import ROOT, on_cluster, pages, play, same
+from tests.unit.pages import on_cluster, pages, play, same
 
 _PATIENCE = 40.0  # seconds until what is only looked at must be as shown
 _SETTLE = 6.0  # the same when nothing is shown yet
@@ -84,7 +85,12 @@ class ClusterWorld:
             recording = json.loads(self._machine.read_text())
             made = service(self._cluster, recording, node=node.name, around=node.inside([]))
             self._service = found = self._stack.enter_context(made)
-            options = ["--config", self._folder / "etc/capacityd/conf.d", "--kubeconfig", found.kubeconfig]
+            options: list[str | Path] = [
+                "--config",
+                self._folder / "etc/capacityd/conf.d",
+                "--kubeconfig",
+                found.kubeconfig,
+            ]
             found.command = [*COMMAND, *options, "run"]
             script = self._folder / "bin/capacityd"
             script.write_text(f'#!/bin/sh\nexec {shlex.join(map(str, found.inside([*COMMAND, *options])))} "$@"\n')
@@ -141,7 +147,8 @@ class ClusterWorld:
             self.service.process.send(signal.SIGHUP)
             self.service.wait_looks(1, since=looks)
         else:
-            {"start": self.service.start, "stop": self.service.stop}[what]()
+            act: dict[str, Callable[[], object]] = {"start": self.service.start, "stop": self.service.stop}
+            act[what]()
 
     def _do_kubelet(self, what: str) -> None:
         if what in ("restart", "zero"):
@@ -178,7 +185,7 @@ class ClusterWorld:
         settings["leaderElection"] = {"leaderElect": False}
         file = self._folder / "scheduler.json"
         file.write_text(json.dumps(settings))
-        command = [self._cluster.binaries["kube-scheduler"], f"--config={file}", "--secure-port=0"]
+        command: list[str | Path] = [self._cluster.binaries["kube-scheduler"], f"--config={file}", "--secure-port=0"]
         self._stack.enter_context(Daemon(command, self._folder / "second-scheduler.log"))
 
 

@@ -12,13 +12,13 @@ from typing import get_args
 
 import pytest
 
+from tests import ROOT
 from tests.cluster.api import Api, ApiError
 from tests.cluster.controlplane import BASE_CAPACITY, Cluster
 from tests.cluster.credentials import ADMIN, Credentials, node_user, token_of
 from tests.cluster.processes import PATIENCE, Daemon, starvation, wait_until
 
 DONGLE = "example.com/dongle"
-ROOT = Path(__file__).resolve().parents[2]
 
 
 def kubectl(

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from tests import ROOT
 from tests.cluster import demo
-from tests.cluster.agent import DONGLE, ROOT
+from tests.cluster.agent import DONGLE
 from tests.cluster.controlplane import Cluster
 
 

@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 import yaml
 
+from tests import ROOT
 from tests.cluster.api import ApiError
 from tests.cluster.controlplane import Cluster
 from tests.cluster.credentials import ADMIN
 from tests.cluster.docs import cluster_world
 from tests.cluster.processes import PATIENCE
-from tests.unit.pages import ROOT, blocks, on_cluster, pages, play, same
+from tests.unit.pages import blocks, on_cluster, pages, play, same
 
 FOREIGN = {
     "KubeSchedulerConfiguration": "using-from-pods.md runs a scheduler with it",

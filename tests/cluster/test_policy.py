@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.agent import CONDITION, DONGLE, RECORD, ROOT, Agent, condition_of, told
+from tests import ROOT
+from tests.cluster.agent import CONDITION, DONGLE, RECORD, Agent, condition_of, told
 from tests.cluster.audit import Requests
 from tests.cluster.controlplane import Cluster
 from tests.cluster.identity import FOREIGN, Kind, create_node, event, identity, kubectl, request, write

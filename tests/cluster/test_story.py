@@ -6,7 +6,8 @@ import subprocess
 from pathlib import Path
 
 from tests.cluster.agent import DONGLE, DONGLES, RECORD, Agent, Machine, condition_of, told
-from tests.cluster.controlplane import ADMIN, Cluster
+from tests.cluster.controlplane import Cluster
+from tests.cluster.credentials import ADMIN
 from tests.cluster.kubelet import Kubelet
 from tests.cluster.processes import PATIENCE, wait_until
 from tests.unit.tour import recording
@@ -129,7 +130,13 @@ def test_each_write_has_one_event_that_says_what_changed_and_why(cluster: Cluste
     agent.run("withdraw")
     expected.append(("CapacityChanged", f"{DONGLE}: 3 → none (withdrawn)"))
     assert told(cluster, node) == expected
-    command = [cluster.binaries["kubectl"], f"--kubeconfig={cluster.kubeconfig(ADMIN)}", "describe", "node", node]
+    command: list[str | Path] = [
+        cluster.binaries["kubectl"],
+        f"--kubeconfig={cluster.kubeconfig(ADMIN)}",
+        "describe",
+        "node",
+        node,
+    ]
     described = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     lines = [line.split(maxsplit=4) for line in described.partition("\nEvents:")[2].splitlines()]
     shown = [(line[1], line[-1]) for line in lines if "capacityd" in line]

@@ -67,10 +67,15 @@ class Machine:
         return MACHINES / f"{self.name}.json.gz"
 
 
+def parsed(path: Path) -> dict[str, Any]:
+    """A file of TOML."""
+    return tomllib.loads(path.read_text())
+
+
 @cache
 def needs() -> tuple[Need, ...]:
     """In the order of the file."""
-    found = tomllib.loads((HERE / "needs.toml").read_text())
+    found = parsed(HERE / "needs.toml")
     return tuple(Need(name, need["about"], need["toml"]) for name, need in found.items())
 
 
@@ -159,9 +164,9 @@ def _fits(detector: DeviceDetector, key: str, wanted: object, value: Any) -> boo
 
 
 def _machine(path: Path) -> Machine:
-    found = tomllib.loads(path.read_text())
+    found = parsed(path)
     if "like" in found:
-        like = tomllib.loads(path.with_name(f"{found.pop('like')}.toml").read_text())
+        like = parsed(path.with_name(f"{found.pop('like')}.toml"))
         tables = {name: {**like.get(name, {}), **found.get(name, {})} for name in ("truth", "page", "devices")}
         found = {**like, **found, **tables}
     qemu = {key: value for key, value in found.items() if key not in ("about", "truth", "page", "devices")}

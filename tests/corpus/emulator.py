@@ -15,9 +15,9 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests import ROOT
 from tests.package.trees import debian
 
-ROOT = Path(__file__).parents[2]
 DEADLINE = 1800  # seconds for one machine: emulation on a busy computer
 _UNREAD = tuple(f"--dpkgopt=path-exclude=/usr/share/{name}/*" for name in ("doc", "locale", "man"))
 _INSIDE = (

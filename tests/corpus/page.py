@@ -12,9 +12,9 @@ from functools import cache
 from pathlib import Path
 
 from capacityd.model import Resource
-from tests.corpus.described import HERE, machines, needs, outcome, read, resources, tomllib, unlike
+from tests import ROOT
+from tests.corpus.described import HERE, machines, needs, outcome, parsed, read, resources, unlike
 
-ROOT = HERE.parents[1]
 PAGE = ROOT / "docs/corpus.md"
 
 _INTRODUCTION = """# The corpus
@@ -46,7 +46,7 @@ class Fact:
 @cache
 def facts() -> tuple[Fact, ...]:
     """In the order of the file."""
-    groups = tomllib.loads((HERE / "facts.toml").read_text())
+    groups = parsed(HERE / "facts.toml")
     return tuple(
         Fact(group, fact["fact"], tuple(fact.get("shown", ())), fact.get("instead", ""))
         for group, found in groups.items()

@@ -6,6 +6,7 @@ A failure shows the device and the rule by which it counted or not.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -112,7 +113,7 @@ def test_redacted_it_reads_alike(machine: str) -> None:
         assert sorted(map(repr, was)) == sorted(map(repr, found))
 
 
-def _values(values: dict[str, object], kept: list[str]) -> dict[str, object]:
+def _values(values: Mapping[str, object], kept: list[str]) -> dict[str, object]:
     return {key: value for key, value in values.items() if key in kept}
 
 

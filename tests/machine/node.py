@@ -13,9 +13,9 @@ from typing import Any
 
 import yaml
 
+from tests import ROOT
 from tests.cluster.controlplane import IMAGE, Cluster
 from tests.cluster.credentials import node_user
-from tests.package.packages import ROOT
 
 EXAMPLE = ROOT / "conf/cloud-init/kubeadm.yaml"
 # The host's loopback as the guest reaches it; the API server's certificate has another name.
@@ -105,7 +105,7 @@ def user_data(cluster: Cluster, hardware: str) -> str:
     drop_in["content"] = hardware
     join = {"path": "/etc/kubernetes/join.yaml", "permissions": "0600", "content": json.dumps(_kubeconfig(cluster))}
     example["write_files"].append(join)
-    return "#cloud-config\n" + yaml.safe_dump(example)
+    return f"#cloud-config\n{yaml.safe_dump(example)}"
 
 
 def _kubeconfig(cluster: Cluster) -> Mapping[str, Any]:

@@ -22,6 +22,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from tests.cluster.processes import PATIENCE, Daemon, wait_until, workspace
 from tests.machine.wire import Wire, WireError
@@ -81,7 +82,7 @@ class VirtualMachine(Console):
         out, err = (base64.b64decode(ended.get(name, "")).decode(errors="replace") for name in ("out-data", "err-data"))
         return subprocess.CompletedProcess(command, ended.get("exitcode", -ended.get("signal", 0)), out, err)
 
-    def plug(self, driver: str, name: str, **settings: object) -> float:
+    def plug(self, driver: str, name: str, **settings: Any) -> float:
         """Adds a device, USB or (with bus="slot1") PCI; the moment at which the monitor was told."""
         told = time.monotonic()
         self.monitor.ask("device_add", driver=driver, id=name, **settings)

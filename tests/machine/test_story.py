@@ -224,7 +224,9 @@ def test_a_program_that_eats_memory_is_only_its_own_loss(node: Node) -> None:
 
 def test_a_reboot(node: Node) -> None:
     """Nothing is lost, and nothing is written."""
-    wait_until(lambda: condition_of(node.cluster.node(node.name))["status"] == "True", LONG, "all is published")
+    wait_until(
+        lambda: (condition_of(node.cluster.node(node.name)) or {}).get("status") == "True", LONG, "all is published"
+    )
     mark, told = settled(node), time.monotonic()
     node.vm.reboot()
     node.vm.up()

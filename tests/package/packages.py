@@ -8,7 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests import ROOT
+
 OLDER = "0.0.9"
 _SOURCES = ("LICENSE", "README.md", "agent", "conf", "packaging")
 

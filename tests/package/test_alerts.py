@@ -16,7 +16,7 @@ from capacityd import metrics
 from capacityd.capacity import CONDITION
 from capacityd.metrics import Figures, Tally
 from capacityd.model import Quantity
-from tests.package.packages import ROOT
+from tests import ROOT
 from tests.package.promtool import promtool
 
 RULES = ROOT / "conf/prometheus/capacityd-rules.yaml"

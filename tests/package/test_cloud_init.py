@@ -9,8 +9,8 @@ import pytest
 import yaml
 
 from capacityd.config import load
+from tests import ROOT
 from tests.package.machine import Machine, machine
-from tests.package.packages import ROOT
 
 EXAMPLES = sorted((ROOT / "conf/cloud-init").glob("*.yaml"))
 

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.package.conftest import Packages
+from tests import ROOT
 from tests.package.console import UNIT
 from tests.package.machine import Machine, machine
-from tests.package.packages import tools_of
-from tests.unit.pages import ROOT, Block, blocks, pages
+from tests.package.packages import Packages, tools_of
+from tests.unit.pages import Block, blocks, pages
 
 DROP_INS = [block for page in pages() for block in blocks(page.read_text()) if block.kind == "ini"]
 OPEN = "#!/bin/sh\nhead -c 0 /dev/ttyUSB0 2>/dev/null && echo 1 || echo 0\n"

@@ -14,10 +14,11 @@ import pytest
 
 from capacityd.config import load
 from capacityd.detectors import names
+from tests import ROOT
 from tests.cluster.processes import PATIENCE, wait_until
 from tests.package.console import UNIT
 from tests.package.machine import Machine, machine
-from tests.package.packages import ROOT, Packages
+from tests.package.packages import Packages
 from tests.package.service import drop_in, published, switch_on
 from tests.unit.trees import write_tree
 

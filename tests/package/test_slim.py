@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.package.packages import ROOT, Packages, tools_of
+from tests import ROOT
+from tests.package.packages import Packages, tools_of
 
 SLIM = ROOT / "packaging/deb/slim.py"
 # What a user meets: commands, the plan, what is written.
@@ -109,7 +110,17 @@ def test_they_pass_the_same_tests(shipped: Path, tmp_path: Path) -> None:
     origin.write_text(f"import capacityd\n\ndef test_origin():\n    assert {str(shipped)!r} in capacityd.__file__\n")
     pythonpath = f"--override-ini=pythonpath={shipped} {ROOT}"
     paths = [origin, *(ROOT / "tests/unit" / name for name in BEHAVIOUR)]
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", pythonpath, f"--rootdir={ROOT}", *paths]
+    command: list[str | Path] = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        pythonpath,
+        f"--rootdir={ROOT}",
+        *paths,
+    ]
     environment = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "PYTHONPATH": str(shipped), "PYTHONDONTWRITEBYTECODE": "1"}
     result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env=environment)
     assert result.returncode == 0, result.stdout[-3000:]

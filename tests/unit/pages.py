@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-ROOT = Path(__file__).parents[2]
+from tests import ROOT
+
 KINDS = ("console", "ini", "json", "python", "sh", "text", "toml", "yaml")
 """What a block may be. Nothing looks at text; python is for test_new_detector.py."""
 

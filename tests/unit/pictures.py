@@ -18,7 +18,7 @@ from rich.terminal_theme import MONOKAI
 from rich.text import Text
 
 from capacityd.cli import run
-from tests.unit.pages import ROOT
+from tests import ROOT
 
 FOLDER = ROOT / "docs/pictures"
 WIDTH = 104

@@ -20,8 +20,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests import ROOT
 from tests.unit.nodes import node
-from tests.unit.tour import ROOT
 
 GOLDEN = Path(__file__).with_name("golden")
 NOW = 1_800_000_000.0

@@ -96,7 +96,12 @@ def test_nothing_to_do_is_not_written_nor_told(clock: Clock) -> None:
 def test_a_conflict_is_planned_anew(clock: Clock) -> None:
     node = FaultyNode(None, NodeConflict("no"), None, NodeConflict("no"))
     planned: list[NodeState] = []
-    outcome = apply(node, lambda state: (planned.append(state), a_plan(state))[1], patience=0.0)
+
+    def decide(state: NodeState) -> Plan:
+        planned.append(state)
+        return a_plan(state)
+
+    outcome = apply(node, decide, patience=0.0)
     assert outcome.applied
     assert (node.reads, node.writes, len(planned), len(node.told)) == (3, 3, 3, 1)
     assert len(clock.slept) == 2

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from capacityd.cli import run
+from tests import ROOT
 from tests.unit.nodes import node
-from tests.unit.tour import MACHINE, ROOT
+from tests.unit.tour import MACHINE
 
 TOUR = str(ROOT / "docs/tour/dongles.toml")
 BROKEN = '[resources."example.com/dongle"]\nusb = { vndor = "0529" }\n'

@@ -17,12 +17,12 @@ from capacityd.detectors import load as load_detector
 from capacityd.detectors import names
 from capacityd.kinds import Bounds, Glob, Is, Test, Unit
 from capacityd.model import DeviceDetector, Reserve, Resource, Settings, Table, ValueDetector
+from tests import ROOT
 
 NAME = "example.com/x"
 HEADER = f'[resources."{NAME}"]\n'
 HUB = Test("hub", (Is(False),), "false")
 PHYSICAL = Test("kind", (Glob("physical"),), '"physical"')
-ROOT = Path(__file__).parents[2]
 
 
 def loaded(tmp_path: Path, text: str) -> Loaded:

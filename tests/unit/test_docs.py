@@ -16,7 +16,8 @@ import yaml
 from capacityd.cli import command_parser
 from capacityd.config import load
 from capacityd.config.keys import RESOURCE, TABLES
-from tests.unit.pages import ROOT, Block, blocks, commands, fences, on_cluster, pages, play, same
+from tests import ROOT
+from tests.unit.pages import Block, blocks, commands, fences, on_cluster, pages, play, same
 from tests.unit.tour import as_file, printed, recordings
 
 PAGES = pages()

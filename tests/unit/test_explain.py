@@ -16,8 +16,9 @@ from capacityd.host import Host
 from capacityd.host.recorded import RecordedHost
 from capacityd.model import Reading
 from capacityd.probe import probe
+from tests import ROOT
 from tests.unit.machines import bare, disk, errors, files, machine, merge, nic, pci_nic, usb_device, usb_hub, usb_path
-from tests.unit.tour import MACHINE, ROOT, recording
+from tests.unit.tour import MACHINE, recording
 
 FTDI = 'usb = { vendor = "0403", product = "6001" }'
 

@@ -20,14 +20,14 @@ from capacityd.cli import run
 from capacityd.config.keys import RESOURCE, TABLES, WHEN
 from capacityd.detectors import load, names
 from capacityd.model import DeviceDetector
+from tests import ROOT
 
-ROOT = Path(__file__).parents[2]
 PATIENCE = 60.0
 
 
 def made(name: str) -> str:
     """One of the files, made as the package's build does."""
-    command = [sys.executable, "-B", ROOT / "packaging/manual", name]
+    command: list[str | Path] = [sys.executable, "-B", ROOT / "packaging/manual", name]
     environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT / "agent"), "LC_ALL": "C"}
     return subprocess.run(command, capture_output=True, encoding="utf-8", check=True, env=environment).stdout
 

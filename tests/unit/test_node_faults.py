@@ -182,7 +182,7 @@ class CertificateError(ValueError):
             "refuses the connection; is it up, and is the address in /etc/k.conf right?",
         ),
         (urllib3.exceptions.ConnectTimeoutError("x"), NodeUnreachable, "does not answer the attempt to connect"),
-        (urllib3.exceptions.ReadTimeoutError(None, "u", "x"), NodeUnreachable, "took too long"),  # type: ignore[arg-type]
+        (urllib3.exceptions.ReadTimeoutError(None, "u", "x"), NodeUnreachable, "took too long"),
         (TimeoutError("timed out"), NodeUnreachable, "took too long"),
         (
             urllib3.exceptions.ProtocolError("a", ConnectionResetError(104, "x")),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.pages import ROOT
+from tests import ROOT
 from tests.unit.pictures import FOLDER, PICTURES, drawn, words
 
 

@@ -23,12 +23,13 @@ from capacityd.host.recorded import RecordedHost, load
 from capacityd.host.recording import Walk
 from capacityd.host.redaction import redact
 from capacityd.host.source import LiveSource, may_be_read, may_be_walked
+from tests import ROOT
 from tests.unit.forked import can_be_alone, run_alone
 from tests.unit.machines import bare, merge, usb_device, write_tree
 from tests.unit.nodes import node
 from tests.unit.test_live_host import MOUNTING
 from tests.unit.test_unreadable import WORLD
-from tests.unit.tour import MACHINE, ROOT
+from tests.unit.tour import MACHINE
 
 DETECTORS = ("address", "disk", "filesystem", "nic", "pci", "usb")
 ASKED = ("local", "memory", "overlay")

@@ -26,6 +26,7 @@ from capacityd.detectors import load as load_detector
 from capacityd.detectors import names
 from capacityd.errors import ConfigError
 from capacityd.model import DeviceDetector, Resource, Settings
+from tests import ROOT
 from tests.unit.test_config_mistakes import MISTAKES
 from tests.unit.test_config_random import (
     ANYTHING,
@@ -39,7 +40,6 @@ from tests.unit.test_config_random import (
     written,
 )
 
-ROOT = Path(__file__).parents[2]
 SCHEMA = schema()
 VALIDATOR = jsonschema_rs.Draft7Validator(SCHEMA)
 X = '[resources."example.com/x"]\n'

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests import ROOT
+
 _HOOKS = "from tests.conftest import pytest_make_collect_report, pytest_runtest_makereport\n"
 _AS = "import os\nos.geteuid = lambda: {}\n"
 SKIPPED = {

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from tests import ROOT
 from tests.unit.nodes import node
-from tests.unit.tour import MACHINE, ROOT
+from tests.unit.tour import MACHINE
 
 TOUR = str(ROOT / "docs/tour/dongles.toml")
 _LIST = ROOT / "packaging/deb/capacityd-tools.install"

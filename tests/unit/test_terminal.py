@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from capacityd.cli.terminal import ROLES, Screen, progress
 from capacityd.cli.text import as_json, clean
+from tests import ROOT
 from tests.unit.nodes import apply_patch, node
 from tests.unit.server import Request, answer, review, serve
 from tests.unit.terminals import Case, in_pipe, without_colour, written
-from tests.unit.tour import ROOT
 
 MARKUP = "[red]x[/red] [link=http://a]y[/link] :smile: [/] 'z' 127.0.0.1 None \\[b]"
 NASTY = "Mouse\x1b]0;owned\x07\x9b31m\u202e\r\b\t"

@@ -16,6 +16,7 @@ import struct
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from typing import TypeAlias
 
 import pytest
 
@@ -26,7 +27,7 @@ from capacityd.wake.udev import UdevEvents
 from tests.cluster.netlink import UdevSender
 from tests.unit.forked import can_be_alone, forked, open_files
 
-Source = FileEvents | LinkEvents | Signals | UdevEvents
+Source: TypeAlias = FileEvents | LinkEvents | Signals | UdevEvents
 
 DEADLINE_MS = 20_000
 MANY = 5_000
@@ -44,7 +45,12 @@ def heard(source: Source) -> set[str]:
 
 def in_namespaces(function: Callable[[], object]) -> None:
     """Runs it in a process with a network and a /run of its own, in which udev seems to run."""
-    forked(lambda: (_unshare(), function(), None)[-1])
+
+    def alone() -> None:
+        _unshare()
+        function()
+
+    forked(alone)
 
 
 def _unshare() -> None:

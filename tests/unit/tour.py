@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from capacityd.cli import run
+from tests import ROOT
 from tests.unit.machines import (
     Recording,
     bare,
@@ -27,7 +28,7 @@ from tests.unit.machines import (
     usb_hub,
     usb_root,
 )
-from tests.unit.pages import ROOT, on_cluster, pages, play
+from tests.unit.pages import on_cluster, pages, play
 
 MACHINE = ROOT / "docs/tour/machine.json"
 _OF_MACHINES = ("devices", "probe", "plan", "apply", "withdraw")

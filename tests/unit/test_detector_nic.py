@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -349,7 +350,12 @@ def test_the_routes_are_read_once_for_all_interfaces() -> None:
     asked: list[int] = []
     host = machine(E0, E1, SLOW, routes("eth0"))
     found = host.default_interfaces()
-    host.default_interfaces = lambda: (asked.append(1), found)[1]  # type: ignore[method-assign]
+
+    def ask() -> Sequence[str]:
+        asked.append(1)
+        return found
+
+    host.default_interfaces = ask  # type: ignore[method-assign]
     assert counted(host, "nic", {"system": False}) == ["eno1", "eth1"]
     assert asked == [1]
 

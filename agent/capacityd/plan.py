@@ -124,7 +124,7 @@ def make_plan(readings: Mapping[str, Reading], state: NodeState, terms: Terms) -
     newly = tuple(name for name in refused if name not in refused_before(state))
     condition = None
     # A first word on all of it waits until all is read.
-    if terms.condition and (state.condition or (changes and not terms.pending)):
+    if state.condition or (changes and not terms.pending):
         # A refusal to remove is over once it has been told: from then on the key is not ours.
         lasting = {name for name in refused if isinstance(readings.get(name), Quantity)}
         lasting |= refused_before(state).intersection(terms.pending)

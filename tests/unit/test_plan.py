@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import jsonpatch
@@ -205,6 +206,52 @@ def test_the_condition_names_what_is_unknown_and_refused_and_heals() -> None:
     assert condition["lastTransitionTime"] == "1970-01-01T00:01:00Z"
 
 
+def saying(document: dict[str, Any], status: str, reason: str, message: str) -> dict[str, Any]:
+    """The Node with our condition saying so."""
+    ours = {"type": CONDITION, "status": status, "reason": reason, "message": message}
+    document["status"]["conditions"] = [ours, {"type": "Ready", "status": "True"}]
+    return document
+
+
+@pytest.mark.parametrize(("reason", "message"), [("Unknown", f"unknown: {NAME}"), ("Refused", f"refused: {NAME}")])
+def test_of_a_name_that_is_not_read_yet_the_condition_says_what_it_said(reason: str, message: str) -> None:
+    before = saying(node(capacity={NAME: "9"}), "False", reason, message)
+    assert make_plan({NAME: UNKNOWN}, node_state(before), Terms(pending={NAME})).patch == ()
+    fine = saying(node(capacity={NAME: "9"}), "True", "Published", "all configured resources are published")
+    assert make_plan({NAME: UNKNOWN}, node_state(fine), Terms(pending={NAME})).patch == ()
+    document = fine | {"status": fine["status"] | {"capacity": {NAME: "9", OTHER: "5"}}}
+    plan = make_plan({NAME: UNKNOWN, OTHER: FOUR}, node_state(document), Terms(pending={NAME}))
+    condition = node_state(apply_patch(document, plan.patch)).condition
+    assert condition is not None
+    assert (condition.status, condition.message) == ("False", f"refused: {OTHER}")
+
+
+def test_the_condition_names_things_in_order() -> None:
+    names = [f"example.com/{letter}" for letter in "cbaihg"]
+    readings: dict[str, Reading] = {name: UNKNOWN if name < "example.com/d" else FOUR for name in names}
+    document = node(capacity=dict.fromkeys(names, "9"))
+    condition = node_state(apply_patch(document, make_plan(readings, node_state(document), Terms()).patch)).condition
+    assert condition is not None
+    assert re.findall("/([a-z])", condition.message) == ["a", "b", "c", "g", "h", "i"]
+
+
+def test_what_is_not_removed_is_told_once_and_no_trouble_that_lasts() -> None:
+    document = node(capacity={NAME: "7"}, record={NAME: 4})
+    plan = make_plan({NAME: ABSENT}, node_state(document), Terms())
+    assert (plan.refused, plan.newly_refused) == ((NAME,), (NAME,))
+    written = node_state(apply_patch(document, plan.patch))
+    assert written.condition is not None
+    assert (written.condition.status, written.condition.message) == ("True", "all configured resources are published")
+    assert make_plan({NAME: ABSENT}, written, Terms()).patch == ()
+
+
+def test_a_trouble_is_over_once_nothing_is_configured() -> None:
+    document = saying(node(), "False", "Unknown", f"unknown: {NAME}")
+    condition = node_state(apply_patch(document, make_plan({}, node_state(document), Terms()).patch)).condition
+    assert condition is not None
+    assert condition.status == "True"
+
+
 def test_the_condition_can_be_turned_off() -> None:
     document = node()
     assert not any(
@@ -225,9 +272,12 @@ def test_lower_late() -> None:
         {NAME: 100},
         "/status/conditions/-",
     )
-    for now, action in ((105, "hold"), (110, "set")):
+    for now, action, why in (
+        (105, "hold", "the hardware changed; held back for 5 s more, in case it comes back"),
+        (110, "set", "the hardware changed"),
+    ):
         plan = make_plan({NAME: Quantity(2)}, state, Terms(uptime=now, lower_after=10, lower_since=first.lower_since))
-        assert [c.action for c in plan.changes] == [action]
+        assert [(c.action, c.reason) for c in plan.changes] == [(action, why)]
     back = make_plan({NAME: Quantity(4)}, state, Terms(uptime=105, lower_after=10, lower_since=first.lower_since))
     assert ([c.action for c in back.changes], back.lower_since) == (["keep"], {})
 
@@ -264,6 +314,12 @@ def test_withdrawal_takes_all_that_is_ours_and_nothing_else() -> None:
     assert [c["type"] for c in written["status"]["conditions"]] == ["Ready"]
     assert plan.refused == (OTHER,)
     assert make_withdrawal(node_state(written), Terms()).patch == ()
+
+
+def test_a_withdrawal_tells_names_in_order() -> None:
+    record = f'{{"{OTHER}": 1, "example.com/a": 1, "{NAME}": 4}}'
+    plan = make_withdrawal(node_state(node(capacity={}, record=record)), Terms())
+    assert [c.name for c in plan.changes] == ["example.com/a", NAME, OTHER]
 
 
 names = st.sampled_from([NAME, OTHER, "example.com/a.b_c~d", "cpu", "kubernetes.io/x", "a.example/x-1"])

@@ -21,7 +21,7 @@ EAGER = 120.0
 """How long after trouble began it is tried again within EAGER_PAUSE: a machine that boots has its API server soon."""
 EAGER_PAUSE, PAUSE = 4.0, 60.0
 
-_HOPEFUL = frozenset({"kubelet", "credentials", "config", "resume", "boot"})
+_HOPEFUL = frozenset({"kubelet", "credentials", "config", "resume"})
 """Reasons that may end a trouble, so that they don't wait for its pause."""
 
 

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from capacityd.apply import TRIES, apply
+from capacityd.apply import TRIES, Untold, apply
 from capacityd.capacity import Change, Event, NodeState, Plan
 from capacityd.errors import NodeConflict, NodeDenied, NodeError, NodeRejected, NodeUnreachable
+from capacityd.model import Absent, Quantity, Reading
 from capacityd.node.state import node_state
+from capacityd.plan import Terms, make_plan
 from tests.unit.nodes import node
+from tests.unit.test_look import MemoryNode
+
+A, B, C, D = (f"example.com/{letter}" for letter in "abcd")
 
 STATE = node_state(node())
 PATCH: tuple[Mapping[str, object], ...] = ({"op": "add", "path": "/status/capacity/x", "value": "1"},)
@@ -68,8 +74,13 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     """The longest pauses that could be drawn."""
     found = Clock()
     monkeypatch.setattr("capacityd.apply.time", found)
-    monkeypatch.setattr("capacityd.apply.random", SimpleNamespace(uniform=lambda _, most: most))
+    monkeypatch.setattr("capacityd.apply.random", SimpleNamespace(uniform=_most))
     return found
+
+
+def _most(least: float, most: float) -> float:
+    assert least == 0
+    return most
 
 
 def plan(*changes: Change, newly: tuple[str, ...] = (), patch: Sequence[Mapping[str, object]] = PATCH) -> Plan:
@@ -112,7 +123,7 @@ def test_conflicts_come_to_an_end(clock: Clock) -> None:
     with pytest.raises(NodeConflict, match=f"not as it was; tried {TRIES} times"):
         apply(node, a_plan, patience=600.0)
     assert (node.reads, node.writes) == (TRIES, TRIES)
-    assert len(clock.slept) == TRIES - 1
+    assert clock.slept == [0.1 * 2**conflict for conflict in range(TRIES - 1)]
     assert sum(clock.slept) < 5
 
 
@@ -158,6 +169,8 @@ def test_a_wait_that_is_longer_than_the_patience_is_not_begun(clock: Clock) -> N
     with pytest.raises(NodeUnreachable) as raised:
         apply(node, a_plan, patience=60.0)
     assert (raised.value.retry_after, clock.slept) == (61.0, [])
+    assert apply(FaultyNode(NodeUnreachable("later", retry_after=60.0)), a_plan, patience=60.0).applied
+    assert clock.slept == [60.0]
 
 
 def test_an_event_that_fails_is_a_warning(clock: Clock) -> None:
@@ -166,3 +179,38 @@ def test_an_event_that_fails_is_a_warning(clock: Clock) -> None:
     assert outcome.applied
     assert outcome.warnings == ("the Event could not be written: events: forbidden",)
     assert (node.reads, node.writes) == (1, 1)
+
+
+UNTOLD = Untold(STATE.uid, {A: "4", B: None}, (C,), (Event("Normal", "CapacityChanged", "told", "Publish"),))
+DONE = node({A: "4", C: "9"}, condition="False")
+DONE["status"]["conditions"][0]["message"] = f"refused: {C}, {D}"
+
+
+@pytest.mark.parametrize(
+    ("document", "carried_out"),
+    [
+        (DONE, True),
+        (DONE | {"metadata": DONE["metadata"] | {"uid": "another"}}, False),
+        (DONE | {"status": DONE["status"] | {"capacity": {A: "3"}}}, False),
+        (DONE | {"status": DONE["status"] | {"capacity": {A: "4", B: "1"}}}, False),
+        (DONE | {"status": DONE["status"] | {"capacity": {}}}, False),
+        (DONE | {"status": DONE["status"] | {"capacity": None}}, False),
+        (DONE | {"status": DONE["status"] | {"conditions": []}}, False),
+    ],
+)
+def test_whether_a_write_whose_answer_was_lost_was_carried_out(document: dict[str, Any], carried_out: bool) -> None:
+    assert UNTOLD.carried_out(node_state(document)) is carried_out
+
+
+@pytest.mark.parametrize(("lose", "drop"), [(1, 0), (0, 1)])
+@pytest.mark.parametrize("reading", [Quantity(3), Absent("none")])
+def test_what_was_lost_is_told_of_once(clock: Clock, reading: Reading, lose: int, drop: int) -> None:
+    """Whether the answer was, or the write; beside it something is refused."""
+    memory = MemoryNode()
+    memory.document = node({A: "4", B: "9"}, {A: 4})
+    memory.lose, memory.drop = lose, drop
+    apply(memory, lambda state: make_plan({A: reading, B: Quantity(1)}, state, Terms()), patience=60.0)
+    assert memory.writes == 1
+    changed, refused = memory.told
+    assert changed.startswith(f"{A}: 4 → {'3' if isinstance(reading, Quantity) else 'none'} ")
+    assert refused.startswith(f"{B}: not published by capacityd")

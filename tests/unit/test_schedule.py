@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -25,6 +26,13 @@ def after_boot(uniform: object = middle) -> Schedule:
 
 def test_the_first_look_waits_for_nothing() -> None:
     assert Schedule(5.0, middle).wakes_at() <= 5.0
+
+
+def test_while_the_machine_boots_the_first_look_waits_for_quiet_too() -> None:
+    schedule = Schedule(5000.0, middle, settle=True)
+    assert schedule.wakes_at() == 5000.0 + QUIET
+    assert schedule.take(5001.0) == {"boot"}
+    assert schedule.wakes_at() == 5000.0 + RECHECK
 
 
 def test_nothing_heard_nothing_looked_at_but_the_slow_recheck() -> None:
@@ -112,14 +120,15 @@ def test_the_server_says_how_long_to_wait() -> None:
     assert 130.0 <= schedule.wakes_at() <= 131.0
 
 
-def test_events_wait_for_a_trouble_but_what_may_end_it_does_not() -> None:
+@pytest.mark.parametrize("hopeful", ["kubelet", "credentials", "config", "resume"])
+def test_events_wait_for_a_trouble_but_what_may_end_it_does_not(hopeful: str) -> None:
     schedule = after_boot(longest)
     schedule.failed(100.0, 30.0)
     schedule.hear({"hardware"}, 101.0)
     assert schedule.wakes_at() == 131.0
-    schedule.hear({"credentials"}, 102.0)
+    schedule.hear({hopeful}, 102.0)
     assert schedule.wakes_at() == 102.0 + QUIET
-    assert schedule.take(103.0) == {"hardware", "credentials", "retry"}
+    assert schedule.take(103.0) == {"hardware", hopeful, "retry"}
 
 
 def test_after_success_the_trouble_is_forgotten() -> None:

@@ -71,6 +71,7 @@ def test_a_recorded_machine_reads_as_a_real_one(tmp_path: Path) -> None:
         pci_function("0000:3b:00.1", physfn="0000:3b:00.0", driver=None),
         pci_nic("eth0", speed="-1"),
         virtio_nic("eth1", number=3),
+        virtio_nic("e\x1b\udcff", "0000:00:04.0", number=9, properties={"ID_TEST": "named"}),
         disk("sda", at, partitions=["sda1"], of_device={"model": "X" * 16, "vendor": "ATA"}, properties=udev),
         nvme(partitions=["nvme0n1p1"], properties={"ID_TEST": "nvme"}),
         stacked("dm-0", ["sda1"], dm=("root", "LVM-x")),
@@ -88,7 +89,8 @@ def test_a_recorded_machine_reads_as_a_real_one(tmp_path: Path) -> None:
     assert live["usb 1-1.2 properties.ID_TEST"] == r"caf\xe9 \x1b[31m \u202e"
     assert live["disk sda serial"] == "S3Z"
     assert live["nic enx0 vendor"] == "0bda"
-    assert len({name.split()[1] for name in live}) == 13
+    assert live[r"nic e\x1b\xff properties.ID_TEST"] == "named"
+    assert len({name.split()[1] for name in live}) == 15
 
 
 @pytest.mark.skipif(not can_be_alone(), reason="needs namespaces")

@@ -54,7 +54,8 @@ class LiveHost:
         except ImportError as e:
             raise HostError(f"udev's properties can't be read: {e}") from e
         try:
-            known = pyudev.Devices.from_sys_path(pyudev.Context(), os.path.realpath(device))
+            # As bytes: pyudev can't encode a path that is no UTF-8, and an interface may be named so.
+            known = pyudev.Devices.from_sys_path(pyudev.Context(), os.fsencode(os.path.realpath(device)))
             found = known.properties
             # Before its rules ran, and where no udevd runs, a property is not missing but unknown. Of a device without
             # a node and an interface number (PCI) udevd keeps no entry if it found nothing to say.

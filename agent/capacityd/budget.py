@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from capacityd.capacity import Plan
-from capacityd.plan import REST
+from capacityd.decision import REST
 
 OFTEN = 60.0
 """Seconds of uptime between two writes of a resource that keeps changing."""

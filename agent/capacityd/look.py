@@ -10,11 +10,12 @@ from dataclasses import dataclass, field, replace
 
 from capacityd.apply import Outcome, WriteUnanswered, apply
 from capacityd.budget import not_before, undo_not_before
+from capacityd.decision import REST, Terms
 from capacityd.errors import NodeError, NodeUnreachable
 from capacityd.memory import Circumstances, Memory, digest, is_lower, remember, still_lower
 from capacityd.model import Config, Quantity, Reading, Unknown
 from capacityd.node import Node
-from capacityd.plan import REST, Terms, make_plan, read_record
+from capacityd.plan import make_plan, read_record
 from capacityd.schedule import BOOTING
 
 LOCAL = frozenset({"hardware", "file", "due"})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from capacityd.budget import BURST, OFTEN, Moments, not_before, spent, undo_not_before
 from capacityd.capacity import Change, Plan
-from capacityd.plan import REST
+from capacityd.decision import REST
 
 A, B = "example.com/a", "example.com/b"
 

@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
 from capacityd.capacity import CONDITION
+from capacityd.decision import Terms
 from capacityd.model import Absent, Quantity, Reading, Settings, Unknown
-from capacityd.plan import Terms, make_plan, make_withdrawal
+from capacityd.plan import make_plan, make_withdrawal
 from capacityd.quantity import whole_quantity
 from capacityd.schedule import RECHECK
 from tests.unit.loop import Loop

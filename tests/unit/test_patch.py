@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from capacityd.capacity import ANNOTATION, CONDITION
+from capacityd.decision import Terms
 from capacityd.errors import NodeConflict
 from capacityd.model import Absent, Quantity, Reading, Unknown
 from capacityd.node.state import node_state
-from capacityd.plan import Terms, make_plan
+from capacityd.plan import make_plan
 from tests.unit.nodes import apply_patch, node
 
 NAME = "example.com/a"

@@ -12,9 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from capacityd.capacity import ANNOTATION, CONDITION, Plan
+from capacityd.decision import Terms
 from capacityd.model import Absent, Quantity, Reading, Unknown
 from capacityd.node.state import node_state
-from capacityd.plan import Terms, make_plan, make_withdrawal, read_record
+from capacityd.plan import make_plan, make_withdrawal, read_record
 from capacityd.quantity import name_problem, whole_quantity
 from tests.unit.nodes import apply_patch, node
 

@@ -15,11 +15,12 @@ from capacityd.cli.changes import show_patch, show_plan
 from capacityd.cli.context import config_of, host_of, node_name_of, node_of, warn
 from capacityd.cli.terminal import progress
 from capacityd.cli.text import as_json
+from capacityd.decision import Terms
 from capacityd.errors import CapacitydError, UsageError
 from capacityd.host.kubelet import device_plugin_names
 from capacityd.model import Config, Quantity, Reading
 from capacityd.node import Node
-from capacityd.plan import Terms, make_plan, make_withdrawal
+from capacityd.plan import make_plan, make_withdrawal
 from capacityd.quantity import whole_quantity
 from capacityd.report import plan_as_dict
 from capacityd.settings import Duration

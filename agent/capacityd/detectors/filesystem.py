@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator
 
 from capacityd.errors import HostError
 from capacityd.host import Host
-from capacityd.host.mounts import LOCAL, TABLE, Filesystem, filesystems
+from capacityd.host.mountinfo import TABLE
+from capacityd.host.mounts import LOCAL, Filesystem, filesystems
 from capacityd.host.system import OURS
 from capacityd.kinds import Amount, Choice, Flag, Text
 from capacityd.model import Device, DeviceDetector, Key, Value

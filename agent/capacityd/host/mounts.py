@@ -13,9 +13,8 @@ from dataclasses import dataclass
 
 from capacityd.errors import HostError
 from capacityd.host import Host
-from capacityd.host.system import unescaped
+from capacityd.host.mountinfo import TABLE, Mount, mount_of
 
-TABLE = "/proc/self/mountinfo"
 LOCAL = ("bcachefs", "btrfs", "jffs2", "ubifs", "zfs")
 """Types that stand on disks of this machine although they have no number of a device."""
 _PATIENCE = 5.0  # seconds; a server that is gone lets statvfs(2) hang for ever
@@ -36,22 +35,13 @@ class Filesystem:
     ids: frozenset[str]
 
 
-@dataclass(frozen=True, slots=True)
-class _Mount:
-    id: str
-    number: str
-    root: str
-    point: str
-    type: str
-    source: str
-    read_only: bool
-
-
 def filesystems(host: Host) -> list[Filesystem]:
     """All of them, in the order in which they were mounted. Raises HostError."""
-    found: dict[str, list[_Mount]] = {}
+    found: dict[str, list[Mount]] = {}
     for line in host.lines(TABLE):
-        mount = _mount(line)
+        mount = mount_of(line)
+        if mount is None:
+            raise HostError(f'{TABLE} has the line "{line[:60]}", which can\'t be understood')
         found.setdefault(mount.number, []).append(mount)
     if not found:
         raise HostError(f"{TABLE} does not tell what is mounted")
@@ -100,25 +90,14 @@ def _measure(point: str, ids: Collection[str]) -> int:
         os.close(fd)
 
 
-def _mount(line: str) -> _Mount:
-    """A line of mountinfo, see proc_pid_mountinfo(5): the optional fields end with a lone hyphen."""
-    before, hyphen, after = line.partition(" - ")
-    fields, rest = before.split(" "), after.split(" ")
-    if not hyphen or len(fields) < 6 or len(rest) < 2:
-        raise HostError(f'{TABLE} has the line "{line[:60]}", which can\'t be understood')
-    options = rest[2].split(",") if len(rest) > 2 else []
-    root, point, source = (unescaped(text) for text in (fields[3], fields[4], rest[1]))
-    return _Mount(fields[0], fields[2], root, point, rest[0], source, "ro" in options)
-
-
-def _filesystem(mounts: Sequence[_Mount]) -> Filesystem:
+def _filesystem(mounts: Sequence[Mount]) -> Filesystem:
     first = mounts[0]
     points = sorted({mount.point for mount in _whole(mounts)}, key=lambda point: (len(point), point))
     ids = frozenset(mount.id for mount in mounts)
     return Filesystem(first.number, first.type, first.source, tuple(points), first.read_only, ids)
 
 
-def _whole(mounts: Sequence[_Mount]) -> Iterator[_Mount]:
+def _whole(mounts: Sequence[Mount]) -> Iterator[Mount]:
     """Those that are not of a folder inside of what another one shows. Subvolumes of btrfs lie beside each other."""
     roots = {mount.root for mount in mounts}
     for mount in mounts:

@@ -15,9 +15,9 @@ from functools import partial
 from typing import Any, TypeVar
 
 from capacityd.errors import HostError
+from capacityd.host.mountinfo import unescaped
 from capacityd.host.mounts import LOCAL, filesystems
 from capacityd.host.source import Source, may_be_read, may_be_walked
-from capacityd.host.system import unescaped
 from capacityd.printable import printable
 
 Recording = dict[str, Any]

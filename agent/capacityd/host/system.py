@@ -6,18 +6,17 @@ calling such a disk free would hand out the one that the machine runs on.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 
 from capacityd.errors import HostError
 from capacityd.host import Host, System, last_name
+from capacityd.host.mountinfo import TABLE, Mount, mount_of, unescaped
 
 OURS = ("/", "/boot", "/boot/efi", "/efi", "/etc", "/usr", "/var")
 _NO_DISK = ("9p", "ceph", "cifs", "nfs", "nfs4", "ramfs", "rootfs", "smb3", "tmpfs", "virtiofs")
 _ELSEWHERE = ("ram", "zram", "nbd", "rbd", "etherd")  # block devices in memory or across the network
 _VIRTUAL = "/sys/devices/virtual/block/"
 _NETS = "/sys/class/net"
-_OCTAL = re.compile(r"\\([0-7]{3})")
 
 
 def system_disks(host: Host) -> System:
@@ -25,54 +24,37 @@ def system_disks(host: Host) -> System:
     names: set[str] = set()
     doubts: list[str] = []
     try:
-        mounts = [m for m in map(_mount, host.lines("/proc/self/mountinfo")) if m]
-        if not any(point == "/" for point, *_ in mounts):
-            doubts.append("/proc/self/mountinfo does not tell what / is on, so neither which disk is the system's")
-        wanted = [m for m in mounts if m[0] in OURS]
+        mounts = [m for m in map(mount_of, host.lines(TABLE)) if m]
+        if not any(m.point == "/" for m in mounts):
+            doubts.append(f"{TABLE} does not tell what / is on, so neither which disk is the system's")
+        wanted = [m for m in mounts if m.point in OURS]
         wanted += _swaps(host, mounts)
-        for point, number, kind, source in wanted:
-            if kind in _NO_DISK:
+        for mount in wanted:
+            if mount.type in _NO_DISK:
                 continue
             try:
-                for block in _blocks(host, number, source):
+                for block in _blocks(host, mount.number, mount.source):
                     _go_down(host, block, names, set())
             except HostError as e:
-                doubts.append(f"can't tell which disk {point} is on ({kind} from {source}): {e}")
+                doubts.append(f"can't tell which disk {mount.point} is on ({mount.type} from {mount.source}): {e}")
     except HostError as e:
         doubts.append(f"can't tell which disks are the system's: {e}")
     return System(frozenset(names), doubts[0] if doubts else "")
 
 
-_Mount = tuple[str, str, str, str]  # mount point, major:minor, type, source
-
-
-def _mount(line: str) -> _Mount | None:
-    """A line of mountinfo, see proc_pid_mountinfo(5): the optional fields end with a lone hyphen."""
-    before, _, after = line.partition(" - ")
-    fields, rest = before.split(" "), after.split(" ")
-    if len(fields) < 6 or len(rest) < 2:
-        return None
-    return unescaped(fields[4]), fields[2], rest[0], unescaped(rest[1])
-
-
-def unescaped(text: str) -> str:
-    """A path of mountinfo or swaps as it is: there, spaces and the like are octal escapes."""
-    return _OCTAL.sub(lambda m: chr(int(m[1], 8)), text)
-
-
-def _swaps(host: Host, mounts: Sequence[_Mount]) -> Iterator[_Mount]:
+def _swaps(host: Host, mounts: Sequence[Mount]) -> Iterator[Mount]:
     """Swap as if it were mounted; a swap file stands where the file system stands that holds it."""
     for line in host.lines("/proc/swaps")[1:]:
         name, kind = [*line.split(), "", ""][:2]
         name = unescaped(name)
         if kind == "file":
             # The last of the longest: a later mount hides the one below it.
-            holders = [m for m in mounts if m[0] == "/" or name.startswith(f"{m[0]}/")]
+            holders = [m for m in mounts if m.point == "/" or name.startswith(f"{m.point}/")]
             if holders:
-                longest = max(len(m[0]) for m in holders)
-                yield next(m for m in reversed(holders) if len(m[0]) == longest)
+                longest = max(len(m.point) for m in holders)
+                yield next(m for m in reversed(holders) if len(m.point) == longest)
                 continue
-        yield name, "0:0", "swap", name
+        yield Mount(id="", number="0:0", root="/", point=name, type="swap", source=name, read_only=False)
 
 
 def _blocks(host: Host, number: str, source: str) -> list[str]:

@@ -10,10 +10,11 @@ import pytest
 
 from capacityd.apply import TRIES, Untold, apply
 from capacityd.capacity import Change, Event, NodeState, Plan
+from capacityd.decision import Terms
 from capacityd.errors import NodeConflict, NodeDenied, NodeError, NodeRejected, NodeUnreachable
 from capacityd.model import Absent, Quantity, Reading
 from capacityd.node.state import node_state
-from capacityd.plan import Terms, make_plan
+from capacityd.plan import make_plan
 from tests.unit.nodes import node
 from tests.unit.test_look import MemoryNode
 

@@ -77,7 +77,7 @@ class Schedule:
             moments.append(self._again)
         if self._reasons:
             moments.append(min(self._last + QUIET, self._first + LONGEST))
-        if self._failures and not self._reasons and self._again is None and self._retry is not None:
+        elif self._retry is not None:
             moments.append(self._retry)
         return max(min(moments), self._retry or 0.0)
 

@@ -47,6 +47,17 @@ def test_the_recheck_is_jittered() -> None:
     assert after_boot(longest).wakes_at() == RECHECK * 1.2
 
 
+def test_how_often_it_looks_can_be_configured() -> None:
+    for uniform, factor in ((lambda low, _: low, 0.8), (longest, 1.2)):
+        schedule = after_boot(uniform)
+        schedule.recheck_every(600.0, 50.0)
+        assert schedule.wakes_at() == 50.0 + 600.0 * factor
+        schedule.hear({"hardware"}, 800.0)
+        assert schedule.take(801.0) == {"hardware", "recheck"}
+        schedule.succeeded(801.0, None)
+        assert schedule.wakes_at() == 801.0 + 600.0 * factor
+
+
 def test_looks_that_did_not_ask_the_node_put_no_recheck_off() -> None:
     schedule = after_boot()
     for at in range(100, int(RECHECK), 100):
@@ -88,6 +99,9 @@ def test_a_look_can_ask_for_the_next() -> None:
     schedule = after_boot()
     schedule.succeeded(50.0, 9.5)
     assert schedule.wakes_at() == 59.5
+    schedule.hear({"hardware"}, 51.0)
+    assert schedule.take(52.0) == {"hardware"}
+    schedule.succeeded(52.0, 7.5)
     assert schedule.take(59.5) == {"due"}
     schedule.succeeded(60.0, None)
     assert schedule.wakes_at() > 1000
@@ -114,6 +128,26 @@ def test_a_failure_is_tried_again_soon_and_later_slowly() -> None:
     assert schedule.wakes_at() == EAGER + 10 + PAUSE
 
 
+def test_the_pauses_grow_and_begin_anew_after_a_success() -> None:
+    def most(low: float, high: float) -> float:
+        drawn.append((low, high))
+        return high
+
+    drawn: list[tuple[float, float]] = []
+    schedule = after_boot(most)
+    for now in (1000.0, 5000.0):
+        drawn.clear()
+        for seconds in (0, 10, 20, 30, 119, 120, 200, 300, 400, 500):
+            schedule.failed(now + seconds, None)
+            schedule.take(schedule.wakes_at())
+        eager, later = [1.0, 2.0, 4.0, 4.0, 4.0], [32.0, 60.0, 60.0, 60.0, 60.0]
+        assert drawn == [(0.0, pause) for pause in eager + later]
+        schedule.succeeded(now + 600.0, None)
+    drawn.clear()
+    schedule.failed(9000.0, 5.0)
+    assert drawn[-1] == (0.0, 1.0)
+
+
 def test_the_server_says_how_long_to_wait() -> None:
     schedule = after_boot()
     schedule.failed(100.0, 30.0)
@@ -129,6 +163,13 @@ def test_events_wait_for_a_trouble_but_what_may_end_it_does_not(hopeful: str) ->
     schedule.hear({hopeful}, 102.0)
     assert schedule.wakes_at() == 102.0 + QUIET
     assert schedule.take(103.0) == {"hardware", hopeful, "retry"}
+
+
+def test_what_is_heard_just_before_it_is_tried_again_settles_first() -> None:
+    schedule = after_boot(longest)
+    schedule.failed(100.0, 30.0)
+    schedule.hear({"hardware"}, 130.5)
+    assert schedule.wakes_at() == 130.5 + QUIET
 
 
 def test_after_success_the_trouble_is_forgotten() -> None:

@@ -23,7 +23,7 @@ def events(plan: Plan) -> list[Event]:
     if changed:
         after = _LOWERED if any(map(_lowers, changed)) else ""
         found.append(Event("Normal", "CapacityChanged", _fitted(changed, _moved, after), "Publish"))
-    refused = [c for c in plan.changes if c.action == "refuse" and c.name in plan.newly_refused]
+    refused = [c for c in plan.changes if c.name in plan.newly_refused]
     if refused:
         found.append(Event("Warning", "CapacityRefused", _fitted(refused, _refused, ""), "Refuse"))
     return found

@@ -30,19 +30,26 @@ install -D -m 600 /etc/kubernetes/prepared.pem {_PEM}
 install -m 600 "$3" /etc/kubernetes/kubelet.conf
 systemctl enable --now --no-block kubelet.service
 """
+# The kubelet says hundreds of things that nobody asks for; the journal would be busy with them.
+_LOG = "StandardOutput=append:/var/log/%N.log\nStandardError=append:/var/log/%N.log"
 _RUNTIME = f"""\
 [Service]
+{_LOG}
 ExecStart=/usr/bin/fakeruntime -socket=/run/runtime.sock -images={IMAGE}
 """
-_KUBELET = """\
+_KUBELET = f"""\
 [Unit]
 Requires=fakeruntime.service
 After=fakeruntime.service network-online.target
 [Service]
+{_LOG}
+# Emulation has memory to spare, and little time: less often garbage is collected, and cgroups are looked at.
+Environment=GOGC=400
 # The fake runtime knows no log paths, so the kubelet removes every file of its working folder when a pod goes.
 RuntimeDirectory=kubelet-empty
 WorkingDirectory=/run/kubelet-empty
-ExecStart=/usr/bin/kubelet --config=/etc/kubernetes/kubelet.json --kubeconfig=/etc/kubernetes/kubelet.conf
+ExecStart=/usr/bin/kubelet --config=/etc/kubernetes/kubelet.json --kubeconfig=/etc/kubernetes/kubelet.conf \\
+    --housekeeping-interval=5m
 # It exits when the runtime does not listen yet.
 Restart=always
 RestartSec=1

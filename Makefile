@@ -27,8 +27,8 @@ BIN := .venv/bin
 # A machine that is made for programs to run once may forbid to keep what they are compiled to. Here hundreds run.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help run demo test check unit cluster deb package cluster-and-package machine docs golden lint types imports spelling format bench clean docs-cluster \
-	corpus pictures packages-run packages-test packages-deb packages-package packages-machine packages-corpus
+.PHONY: help run demo test check unit cluster deb package cluster-and-package machine docs golden lint types imports spelling \
+	format bench clean docs-cluster corpus pictures packages-run packages-test packages-deb packages-package packages-machine packages-corpus
 
 help:
 	@echo "make run    the main job with this machine's hardware, onto a Node kept in a file"

@@ -278,6 +278,14 @@ def test_file_servers_and_who_opens_them(kind: str, source: str, after: str) -> 
     assert f" - {kind} {after} " in found["files"]["/proc/self/mountinfo"]
 
 
+@pytest.mark.parametrize("serial", ["S64FNE0R500123", "2142308F1234", "214230801234"])
+def test_an_nvmes_serial_number_in_hexadecimal(serial: str) -> None:
+    coded = serial.encode().hex()
+    found = json.dumps(recorded(merge(bare(), nvme(serial=serial, wwid=f"nvme.c0a9-{coded}-4354-00000001"))))
+    assert serial not in found
+    assert coded not in found
+
+
 def test_a_kind_of_hyper_vs_devices_is_no_secret() -> None:
     kind = "f8615163-df3e-46c5-913f-f2d2f965ed0e"
     told = {f"{VMBUS}/class_id": f"{{{kind}}}\n", f"{VMBUS}/modalias": f"vmbus:{kind.replace('-', '')}\n"}

@@ -61,9 +61,9 @@ class Secrets:
         self._stands[key] = self._id(len(key)) if hexadecimal else self._next("serial")
         if hexadecimal or self._is_telling(key):
             self._find(key)
-            # NVMe without a WWN has one made of this; equal lengths are laid out alike, so those need no other
+            # NVMe without a WWN has one made of this.
             coded = secret.strip().encode("utf-8", "surrogateescape").hex()
-            if not hexadecimal and coded not in self._stands:
+            if not shape and coded not in self._stands:
                 self._stands[coded] = self._stands[key]
                 self._find(coded)
 

@@ -112,6 +112,22 @@ JSON = st.recursive(
 )
 
 
+@pytest.mark.parametrize("stamp", ["", "yesterday", "2026-01-02T03:04:05+01:00", None])
+def test_a_heartbeat_that_cannot_be_read_is_as_none(stamp: str | None) -> None:
+    conditions = [
+        {"type": "DiskPressure", "lastHeartbeatTime": "2026-01-02T03:04:05Z"},
+        {"type": "Ready", "lastHeartbeatTime": stamp},
+    ]
+    assert node_state(document(status={"conditions": conditions})).heartbeat is None
+
+
+def test_further_conditions_of_ours_are_told_apart() -> None:
+    found = node_state(document(status={"conditions": [OURS, {"type": "Ready"}, OURS | {"message": "later"}]}))
+    assert found.condition is not None
+    assert (found.condition.index, found.condition.message) == (0, "unknown: x")
+    assert [(c.index, c.message) for c in found.surplus] == [(2, "later")]
+
+
 @given(JSON, JSON)
 def test_whatever_comes_is_a_node_or_an_error(metadata: Any, status: Any) -> None:
     error, found = "", None

@@ -157,7 +157,7 @@ def _words(hardware: str, disks: Path) -> list[str]:
     found = []
     for word in shlex.split(hardware.replace("\\x", "\\\\x"), comments=True):
         parts = []
-        for part in re.sub(r"\\x(..)", _byte, word).split(","):
+        for part in unescaped(word).split(","):
             name, _, size = part.partition(":")
             if name.startswith("file=DISKS/") and size:
                 path = disks / name.removeprefix("file=DISKS/")
@@ -169,5 +169,6 @@ def _words(hardware: str, disks: Path) -> list[str]:
     return found
 
 
-def _byte(found: re.Match[str]) -> str:
-    return os.fsdecode(bytes.fromhex(found[1]))
+def unescaped(text: str) -> str:
+    """With the bytes that stand in it as \\xff; those that are no UTF-8 as Python has them in arguments."""
+    return re.sub(r"\\x(..)", lambda found: os.fsdecode(bytes.fromhex(found[1])), text)

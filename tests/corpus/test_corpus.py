@@ -30,6 +30,7 @@ from tests.corpus.described import (
     unlike,
     why,
 )
+from tests.corpus.emulator import unescaped
 from tests.corpus.page import PAGE, Fact, facts, page
 
 # Of udev, each machine has hundreds of devices that nobody counts: only needs name some.
@@ -119,7 +120,8 @@ def _values(values: Mapping[str, object], kept: list[str]) -> dict[str, object]:
 
 def _given(hardware: str) -> list[str]:
     """The serial numbers (long enough to be told from other text), WWNs and MAC addresses of QEMU's arguments."""
-    found = [part.split("=", 1) for line in hardware.split() for part in line.split(",") if "=" in part]
+    parts = [unescaped(part) for line in hardware.split() for part in line.split(",")]
+    found = [part.split("=", 1) for part in parts if "=" in part]
     return [value for name, value in found if name in ("mac", "wwn") or (name == "serial" and len(value) > 5)]
 
 

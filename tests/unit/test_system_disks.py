@@ -36,7 +36,7 @@ def test_other_mounts_make_no_system_disk() -> None:
     assert names(mounts(ROOT, data, ("/mnt/a\\040b", "8:32", "ext4", "/dev/sdc"))) == {"sda"}
 
 
-@pytest.mark.parametrize("point", ["/boot", "/boot/efi", "/efi", "/usr", "/var"])
+@pytest.mark.parametrize("point", ["/boot", "/boot/efi", "/efi", "/etc", "/usr", "/var"])
 def test_what_belongs_to_the_system_besides_the_root(point: str) -> None:
     assert names(mounts(ROOT, (point, "8:17", "vfat", "/dev/sdb1"))) == {"sda", "sdb"}
 
@@ -67,6 +67,17 @@ def test_a_swap_file_below_a_hidden_mount_is_on_the_mount_that_shows() -> None:
         "sda",
         "sdb",
     }
+
+
+def test_a_swap_file_is_on_the_innermost_file_system_however_the_mounts_are_ordered() -> None:
+    data = ("/data", "8:32", "xfs", "/dev/sdc")
+    assert names(mounts(data, ROOT, swaps=[("/swapfile", "file")])) == {"sda"}
+    assert names(mounts(data, ROOT, swaps=[("/data/swap", "file")])) == {"sda", "sdc"}
+
+
+def test_mounts_with_as_few_fields_as_can_be_and_lines_of_another_kind() -> None:
+    lines = "1 2 8:2 / / rw - ext4 /dev/sda2\n3 2 8:17 / /usr rw\n4 2 8:17 - xfs /dev/sdb1\n5 2 8:17 / /usr rw - xfs\n"
+    assert names(files({"/proc/self/mountinfo": lines, "/proc/swaps": "Filename\n"})) == {"sda"}
 
 
 def test_nvme_with_multipath() -> None:
@@ -104,7 +115,7 @@ def test_swap_in_memory_or_across_the_network_is_on_no_disk(name: str) -> None:
     assert names(swap, mounts(ROOT, swaps=[(f"/dev/{name.replace('!', '/')}", "partition")])) == {"sda"}
 
 
-@pytest.mark.parametrize("kind", ["tmpfs", "nfs4", "virtiofs"])
+@pytest.mark.parametrize("kind", ["9p", "ceph", "cifs", "nfs", "nfs4", "ramfs", "rootfs", "smb3", "tmpfs", "virtiofs"])
 def test_a_root_in_memory_or_on_the_network_is_on_no_disk(kind: str) -> None:
     assert names(mounts(("/", "0:25", kind, "server:/root"))) == set()
 

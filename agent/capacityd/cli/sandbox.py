@@ -8,9 +8,9 @@ from __future__ import annotations
 import argparse
 import os
 import subprocess
-import sys
 from collections.abc import Iterator
 
+from capacityd.cli.process import own_command
 from capacityd.errors import CapacitydError, UsageError
 
 _UNIT = "capacityd.service"
@@ -20,9 +20,6 @@ _OWN = (
     *("Type", "WatchdogSec"),
 )
 _TERMINAL = ("COLORTERM", "COLUMNS", "FORCE_COLOR", "NO_COLOR", "TERM")
-_START = (
-    "import sys; sys.path.insert(0, sys.argv[1]); from capacityd.__main__ import main; sys.exit(main(sys.argv[2:]))"
-)
 _NOT_STARTED = range(200, 244)  # systemd.exec(5): what systemd itself ends a process with, before it has begun
 
 
@@ -43,10 +40,9 @@ def again(options: argparse.Namespace) -> int:
         probe.append(f"--config={config}")
         # It may lie in a folder that the sandbox keeps out of sight.
         settings.append("BindReadOnlyPaths=-" + "".join(f"\\{c}" if c in ' :\\"' else c for c in config))
-    package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     command = ["systemd-run", "--quiet", "--pipe", "--wait", "--collect", *(f"--property={s}" for s in settings)]
     command += [f"--setenv={name}={os.environ[name]}" for name in _TERMINAL if name in os.environ]
-    status = _run([*command, "--", sys.executable, "-I", "-c", _START, package, *probe]).returncode
+    status = _run([*command, "--", *own_command("__main__", *probe)]).returncode
     if status in _NOT_STARTED:
         raise CapacitydError(
             f"the sandbox could not be set up: exit status {status} of systemd.exec(5), see journalctl"
@@ -71,15 +67,16 @@ def unit_settings(text: str) -> Iterator[str]:
 
 
 def _unit() -> str:
-    found = _run(["systemctl", "cat", "--no-pager", _UNIT], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    found = _run(["systemctl", "cat", "--no-pager", _UNIT], subprocess.PIPE)
     if found.returncode:
         raise CapacitydError(f"there is no {_UNIT}, in whose sandbox to probe: {found.stderr.strip()}")
-    return str(found.stdout)
+    return found.stdout
 
 
-def _run(command: list[str], **options: object) -> subprocess.CompletedProcess[str]:
+def _run(command: list[str], out: int | None = None) -> subprocess.CompletedProcess[str]:
+    """out: where what it says goes, None: where ours does."""
     try:
-        return subprocess.run(command, check=False, **options)  # type: ignore[call-overload,no-any-return]
+        return subprocess.run(command, check=False, stdout=out, stderr=out, text=True)
     except OSError as e:
         raise CapacitydError(
             f"{command[0]} could not be run: {os.strerror(e.errno or 0)}; --as-service needs systemd"

@@ -6,13 +6,13 @@ import argparse
 import json
 import os
 import random
-import sys
 import time
 from collections.abc import Mapping
 from typing import Any
 
 from capacityd import journal, metrics, state
 from capacityd.cli.context import host_of, node_name_of, node_of, require_together
+from capacityd.cli.process import own_command
 from capacityd.detectors import load as load_detector
 from capacityd.errors import CapacitydError
 from capacityd.host import Host
@@ -24,7 +24,6 @@ from capacityd.probe import allowed_seconds
 from capacityd.probe import probe as read_all
 from capacityd.report import plan_as_dict, reading_as_dict
 
-_BOOT = "import sys; sys.path.insert(0, sys.argv[1]); from capacityd.{} import main; sys.exit(main(sys.argv[2:]))"
 _PATIENCE = 30.0  # seconds that a look waits for a command by hand that writes
 _PASSED_ON = ("config", "machine", "node_file", "kubeconfig", "node_name")
 
@@ -41,11 +40,9 @@ def run(options: argparse.Namespace) -> int:
         raise CapacitydError(f"the service runs already, as process {found['pid']}")
     if not os.access(where, os.W_OK):
         raise CapacitydError(f"{where} may not be written (run as root?)")
-    package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-    python = [sys.executable, "-I", "-c"]
     passed = [f"--{name.replace('_', '-')}={v}" for name in _PASSED_ON if (v := getattr(options, name)) is not None]
-    child = [*python, _BOOT.format("__main__"), package, *passed, "child", where]
-    os.execv(sys.executable, [*python, _BOOT.format("daemon"), package, where, *child])  # noqa: S606
+    service = own_command("daemon", where, *own_command("__main__", *passed, "child", where))
+    os.execv(service[0], service)  # noqa: S606
 
 
 def child(options: argparse.Namespace) -> int:

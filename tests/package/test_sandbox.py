@@ -272,8 +272,13 @@ def test_it_hears_udev(served: Machine) -> None:
     device = served.out("sh", "-c", "for d in /sys/bus/pci/devices/* /sys/block/*; do echo $d; break; done")
     # The kernel's event goes through the machine's own udevd: only its word counts for the service.
     served.run("udevadm", "trigger", "--action=change", "--settle", device)
-    wait_until(lambda: served.status()["looked"] > looked, PATIENCE, f"it has looked after an event of {device}")
-    assert served.status()["reasons"] == ["hardware"]
+
+    def heard() -> bool:
+        status = served.status()
+        return status["looked"] > looked and "hardware" in status["reasons"]
+
+    # Not the next look, whatever it is for: one may be due that a test before has left behind.
+    wait_until(heard, PATIENCE, f"it has looked because of an event of {device}")
 
 
 def test_it_hears_udev_after_udevd_began_anew(served: Machine) -> None:

@@ -1,4 +1,4 @@
-"""Debian itself, as folders: made once by mmdebstrap and kept in the cache, keyed by what was asked for."""
+"""Debian and Ubuntu as folders: made once by mmdebstrap and kept in the cache, keyed by what was asked for."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ import shutil
 import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import Sequence
 from pathlib import Path
 
 RELEASES = {"12": "bookworm", "13": "trixie"}
+UBUNTU = {"22.04": "jammy", "24.04": "noble"}
 
 # Nothing in a test is to wait for what only a real machine has, or to know the one that it runs on.
 _HOOK = """cd "$1" && mkdir -p etc/cloud && : >etc/cloud/cloud-init.disabled && : >etc/machine-id &&
@@ -30,35 +32,67 @@ NODE = (
         "python3-systemd",
     ),
 )
-PACKAGES = {"12": (*NODE, "cloud-init"), "13": NODE}
+PACKAGES = {"12": (*NODE, "cloud-init"), "13": NODE, "22.04": (*NODE, "python3-tomli"), "24.04": NODE}
+
+_UBUNTU = "http://archive.ubuntu.com/ubuntu"
+# Debian has no package of these keys.
+_KEYS = f"{_UBUNTU}/pool/main/u/ubuntu-keyring/ubuntu-keyring_2021.03.26_all.deb"
+_KEYS_SHA256 = "0d0e7ed6b112f5d03eabf3c7eb01ebdacf9c57714b279e90495cfc58c8c4520f"
 
 
 def tree(release: str) -> Path:
     """The folder of a release without a kernel, made now if need be. Whoever uses it must not write to it."""
+    if release in UBUNTU:
+        options = ["--components=main,universe", f"--keyring={_ubuntu_keys()}"]
+        return debian(f"ubuntu-{release}", UBUNTU[release], PACKAGES[release], _HOOK, options, _UBUNTU)
     return debian(f"debian-{release}", RELEASES[release], PACKAGES[release], _HOOK)
 
 
-def debian(name: str, suite: str, packages: Sequence[str], hook: str = "", options: Sequence[str] = ()) -> Path:
+def debian(
+    name: str, suite: str, packages: Sequence[str], hook: str = "", options: Sequence[str] = (), mirror: str = ""
+) -> Path:
     """The folder of this suite with these packages, finished by the shell's hook, made now if need be."""
     hooks = [f"--customize-hook={hook}"] if hook else []
     recipe = ["--variant=minbase", f"--include={','.join(packages)}", *options, *hooks, suite]
     key = hashlib.sha256("\0".join(recipe).encode()).hexdigest()[:16]
-    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "capacityd", "trees")
-    base.mkdir(parents=True, exist_ok=True)
-    folder = base / f"{name}-{key}"
+    folder = _cache() / f"{name}-{key}"
     with open(folder.with_suffix(".lock"), "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not folder.exists():
-            _make(recipe, folder)
+            _make(recipe, folder, [mirror] if mirror else [])
     return folder
 
 
-def _make(recipe: list[str], folder: Path) -> None:
+def _cache() -> Path:
+    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "capacityd", "trees")
+    base.mkdir(parents=True, exist_ok=True)
+    return base
+
+
+def _ubuntu_keys() -> Path:
+    """The keys by which Ubuntu's archive is known, checked against the sum above; they don't change with a release."""
+    folder = _cache() / f"ubuntu-keys-{_KEYS_SHA256[:16]}"
+    keys = folder / "usr/share/keyrings/ubuntu-archive-keyring.gpg"
+    with open(folder.with_suffix(".lock"), "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not keys.exists():
+            with urllib.request.urlopen(_KEYS, timeout=60) as answer:
+                data = answer.read()
+            if hashlib.sha256(data).hexdigest() != _KEYS_SHA256:
+                raise RuntimeError(f"{_KEYS} is not what it was")
+            package = folder.with_suffix(".deb")
+            package.write_bytes(data)
+            subprocess.run(["dpkg-deb", "--extract", package, folder], check=True)
+            package.unlink()
+    return keys
+
+
+def _make(recipe: list[str], folder: Path, mirror: list[str]) -> None:
     print(f"making {folder}: once, one to two minutes", file=sys.stderr, flush=True)
     start = time.monotonic()
     unfinished = folder.with_suffix(".new")
     shutil.rmtree(unfinished, ignore_errors=True)
-    result = subprocess.run(["mmdebstrap", "--quiet", *recipe, unfinished], capture_output=True, text=True)
+    result = subprocess.run(["mmdebstrap", "--quiet", *recipe, unfinished, *mirror], capture_output=True, text=True)
     if result.returncode:
         raise RuntimeError(f"mmdebstrap {' '.join(recipe)} failed:\n{result.stderr[-3000:]}")
     unfinished.rename(folder)

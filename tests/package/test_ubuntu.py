@@ -1,0 +1,53 @@
+"""The package on Ubuntu, with Ubuntu's own Python, libraries and systemd: installed, on, looking, and gone again."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.cluster.processes import wait_until
+from tests.package.machine import machine
+from tests.package.packages import Packages, tools_of
+from tests.package.service import published, switch_on
+from tests.package.test_life import quiet
+from tests.package.trees import UBUNTU
+
+FIGURES = "/var/lib/prometheus/node-exporter/capacityd.prom"
+# Every detector that needs nothing of the machine, and what they are measured by.
+CONFIG = f"""\
+[resources."example.com/seats"]
+static = {{ quantity = 7 }}
+[resources."example.com/run-mib"]
+filesystem = {{ kind = "memory", mount = "/run" }}
+measure = "size"
+unit = "MiB"
+[resources."example.com/links"]
+nic = {{ kind = "virtual" }}
+[resources."example.com/printed"]
+exec = {{ command = ["/bin/echo", "3"] }}
+[resources."example.com/tty"]
+udev = {{ subsystem = "tty" }}
+[service]
+textfile = "{FIGURES}"
+"""
+
+
+@pytest.mark.parametrize("release", sorted(UBUNTU))
+def test_ubuntu(release: str, packages: Packages) -> None:
+    with machine(release) as node:
+        node.run("mkdir", "-p", "/var/lib/prometheus/node-exporter")
+        node.install(packages.current, tools_of(packages.current))
+        assert (node.active, node.enabled) == ("inactive", "disabled")
+        switch_on(node, CONFIG)
+        wait_until(lambda: published(node, "example.com/seats") == "7", 20, "it has published")
+        wait_until(lambda: node.exists(FIGURES), 20, "it has left its figures")
+        assert 'capacityd_resource_quantity{resource="example.com/seats"} 7.0' in node.out("cat", FIGURES)
+        readings = node.readings()
+        assert readings["example.com/printed"] == 3
+        assert all(isinstance(value, int) for value in readings.values()), readings
+        for command in ("devices", "devices --toml", "record -", "config check", "config schema", "probe --explain"):
+            node.run("capacityd", *command.split())
+        node.run("capacityd", "probe", "--as-service")
+        quiet(node)
+        node.run("systemctl", "disable", "--now", "capacityd")
+        node.dpkg("--purge", "capacityd-tools", "capacityd")
+        assert not node.exists("/usr/share/capacityd")

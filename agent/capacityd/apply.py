@@ -21,7 +21,7 @@ _LONGEST_PAUSE = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Untold:
-    """Events of a write whose answer was lost, and what the Node says if it was carried out: then they are still due.
+    """Events of a write that may be carried out and not told, and what the Node says if it was: then they are due.
 
     uid: of the Node. capacity: of the keys that it changed, None: absent. refused: what the condition newly refuses.
     """
@@ -59,17 +59,24 @@ class Outcome:
     warnings: tuple[str, ...] = ()
 
 
-def apply(node: Node, decide: Callable[[NodeState], Plan], patience: float, untold: Untold | None = None) -> Outcome:
+def apply(
+    node: Node,
+    decide: Callable[[NodeState], Plan],
+    patience: float,
+    untold: Untold | None = None,
+    intend: Callable[[Untold], None] = lambda _: None,
+) -> Outcome:
     """Makes and writes a plan. decide: from what the Node says to the plan.
 
     patience: seconds in which an API server that does not answer, or says "later", is tried again. untold: of the write
-    before, if its answer was lost. Raises NodeError, of them WriteUnanswered with what is then untold.
+    before, if its answer was lost. intend: is given what a write leaves untold if we are killed, before it.
+    Raises NodeError, of them WriteUnanswered with what is then untold.
     """
     deadline = time.monotonic() + patience
     conflicts = failures = 0
     while True:
         try:
-            return _once(node, decide, untold)
+            return _once(node, decide, untold, intend)
         except NodeConflict as e:
             conflicts += 1
             if conflicts == TRIES:
@@ -87,18 +94,24 @@ def apply(node: Node, decide: Callable[[NodeState], Plan], patience: float, unto
             time.sleep(pause)
 
 
-def _once(node: Node, decide: Callable[[NodeState], Plan], untold: Untold | None) -> Outcome:
+def _once(
+    node: Node, decide: Callable[[NodeState], Plan], untold: Untold | None, intend: Callable[[Untold], None]
+) -> Outcome:
     state = node.read()
     warnings = _report(node, untold.events, state) if untold and untold.carried_out(state) else []
     plan = decide(state)
     after = state
+    told = tuple(events(plan))
     if plan.patch:
+        changed = {c.name: c.new for c in plan.changes if c.action in ("set", "remove")}
+        writing = Untold(state.uid, changed, plan.newly_refused, told)
+        if told:
+            intend(writing)
         try:
             after = node.write(plan.patch)
         except NodeUnreachable as e:
-            changed = {c.name: c.new for c in plan.changes if c.action in ("set", "remove")}
-            raise WriteUnanswered(e, Untold(state.uid, changed, plan.newly_refused, tuple(events(plan)))) from e
-    warnings += _report(node, events(plan), after)
+            raise WriteUnanswered(e, writing) from e
+    warnings += _report(node, told, after)
     return Outcome(plan, bool(plan.patch), after, tuple(warnings))
 
 

@@ -29,6 +29,7 @@ class Child:
         finally:
             os.close(write)
         self._said = b""
+        self._over = False
 
     def fileno(self) -> int:
         return self._read
@@ -39,18 +40,21 @@ class Child:
             piece = os.read(self._read, 65536)
         except BlockingIOError:
             return [], False
+        self._over = not piece
         self._said += piece
         *lines, self._said = self._said.split(b"\n")
-        return [found for line in lines if (found := _message(line))], not piece or len(self._said) > _MOST_SAID
+        return [found for line in lines if (found := _message(line))], self._over or len(self._said) > _MOST_SAID
 
-    def end(self) -> None:
-        """Ends it, if it hasn't ended, and all that it started."""
+    def end(self) -> str:
+        """Ends it, if it hasn't ended, and all that it started; the signal that ended it, "" if none or ours."""
         os.close(self._read)
         try:
             os.killpg(self.pid, signal.SIGKILL)
         except ProcessLookupError:
             pass
-        end_children(time.monotonic() + 1.0)
+        killed = end_children(time.monotonic() + 1.0).get(self.pid, 0) & 0x7F
+        hint = " (out of memory?)" if killed == signal.SIGKILL else ""
+        return f"{signal.Signals(killed).name}{hint}" if killed and self._over else ""
 
 
 def _message(line: bytes) -> dict[str, Any] | None:

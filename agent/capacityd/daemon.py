@@ -10,12 +10,12 @@ import fcntl
 import json
 import os
 import select
-import sys
 import time
 
 from capacityd.child import Child
 from capacityd.orphans import adopt_orphans
 from capacityd.schedule import BOOTING, RECHECK, Schedule
+from capacityd.tell import DEAF, TROUBLE, WELL, notify, report
 from capacityd.wake import UDEV, Signals, Sources
 
 TYPE_CHECKING = False  # typing itself would stay in memory
@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 
 _MARGIN = 180.0  # seconds that a child may take, beside what the configuration allows its programs
 _TICK = 60.0  # at most so long between two looks at the clocks and two signs of life to systemd
-_CHECK_PAUSE = 5.0  # seconds before a check that failed without a word is tried again
+_CHECK_PAUSE, _CHECK_PAUSE_MOST = 5.0, 60.0  # seconds before a check that failed is tried again: the first, and at most
 _SUSPENDED = 5.0  # seconds by which the clock that counts suspend must have gained
+_LOCK = "service.lock"
 _LOCK_PAUSE = 0.02  # seconds between attempts to take the lock, which a command by hand holds while it looks at it
 
 
@@ -42,10 +43,10 @@ class Service:
         self._job = ""
         self._verdict: dict[str, Any] = {}
         self._reload = True
-        self._check_at = 0.0
+        self._check_at, self._check_pause = 0.0, _CHECK_PAUSE
         self._ready = False
         self._allowed = _MARGIN
-        self._trouble = ""
+        self._troubles: dict[str, str] = {}
         booting = time.clock_gettime(time.CLOCK_BOOTTIME) < BOOTING
         self._schedule = Schedule(time.monotonic(), _uniform, settle=booting)
         self._suspended = _suspended()
@@ -55,6 +56,9 @@ class Service:
         self._note(time.monotonic())
         while True:
             if self._child is None:
+                if not os.path.exists(os.path.join(self._folder, _LOCK)):  # only systemd can make the folder again
+                    report(3, f"{self._folder} is gone; the service ends, and begins anew with a new one", TROUBLE)
+                    return 1
                 self._begin(time.monotonic())
             reasons = self._wait()
             if "stop" in reasons:
@@ -81,7 +85,10 @@ class Service:
         else:
             return
         self._verdict = {}
-        self._child = Child([*self._command, *arguments], self._allowed)
+        try:
+            self._child = Child([*self._command, *arguments], self._allowed)
+        except OSError as e:  # no memory, no process, no file left
+            self._ended(f"could not be started: {e.strerror}")
 
     def _wait(self) -> set[str]:
         """Waits for anything at all; returns the reasons to look that came up."""
@@ -96,14 +103,15 @@ class Service:
         heard, failures = self._sources.drain(ready)
         reasons = self._signals.drain() | self._resumed() | heard
         if failures:
-            report(4, f"an event source failed and is opened anew: {failures[0]}")
+            report(4, f"an event source failed and is opened anew: {failures[0]}", DEAF)
             self._open_sources()
             reasons.add("hardware")
         if child:
             if child.fileno() in ready:
                 self._listen(child)
             elif child.deadline <= time.monotonic():
-                self._end(child, f"did not end within {self._allowed:.0f} s")
+                child.end()
+                self._ended(f"did not end within {self._allowed:.0f} s")
         return reasons
 
     def _resumed(self) -> set[str]:
@@ -118,16 +126,17 @@ class Service:
                 notify("READY=1")
             self._verdict |= message
         if over:
-            self._end(child, "ended without a word")
+            killed = child.end()
+            self._ended(f"was killed by {killed}" if killed else "ended without a word")
 
-    def _end(self, child: Child, otherwise: str) -> None:
-        child.end()
+    def _ended(self, otherwise: str) -> None:
+        """A child is over. otherwise: how, if it has not said that it is done."""
         self._child = None
         now = time.monotonic()
         if self._job == "check":
             self._configured(otherwise)
         elif self._verdict.get("done"):
-            self._tell(str(self._verdict.get("trouble", "")))
+            self._tell("look", str(self._verdict.get("trouble", "")))
             if self._verdict.get("failed"):
                 self._schedule.failed(now, self._verdict.get("retry_after"))
             else:
@@ -136,17 +145,22 @@ class Service:
                 if (start_in := self._verdict.get("start_in")) is not None:
                     self._schedule.start_in(float(start_in), now)
         else:
-            self._tell(f"the look {otherwise}; it is tried again")
+            self._tell("look", f"the look {otherwise}; it is tried again")
             self._schedule.failed(now, None)
-        status = self._verdict.get("status") or self._trouble or "waiting"
-        notify(f"STATUS={' '.join(status.split())}")
         self._note(now)
+        status = self._verdict.get("status") or "; ".join(self._troubles.values()) or "waiting"
+        notify(f"STATUS={' '.join(status.split())}")
 
     def _configured(self, otherwise: str) -> None:
         """A check has ended. watch: what to listen to from now on; without it what was good before stays."""
-        if not self._verdict.get("done"):
-            report(3, f"the check of the configuration {otherwise}; it is tried again")
-            self._reload, self._check_at = True, time.monotonic() + _CHECK_PAUSE
+        if self._verdict.get("done") and not self._verdict.get("failed"):
+            self._tell("check", "")
+            self._check_pause = _CHECK_PAUSE
+        else:
+            why = str(self._verdict.get("trouble") or otherwise)
+            self._tell("check", f"the check of the configuration failed and is tried again: {why}")
+            self._reload, self._check_at = True, time.monotonic() + self._check_pause
+            self._check_pause = min(2 * self._check_pause, _CHECK_PAUSE_MOST)
         watch = self._verdict.get("watch")
         if watch is not None and watch != self._watched:
             self._watched = watch
@@ -162,28 +176,41 @@ class Service:
         self._sources.close()
         self._sources = Sources(self._watched)
         for problem in self._sources.deaf:
-            report(4, f"{problem}; changes are found at the next look")
+            report(4, f"{problem}; changes are found at the next look", DEAF)
 
-    def _tell(self, trouble: str) -> None:
-        """Says once what is wrong, and once that it is over."""
-        if trouble and trouble != self._trouble:
-            report(4, trouble)
-        elif self._trouble and not trouble:
-            report(5, "all is well again")
-        self._trouble = trouble
+    def _tell(self, job: str, trouble: str) -> None:
+        """Says once what is wrong with a job, and once that all is over."""
+        before = self._troubles.pop(job, "")
+        if trouble:
+            if trouble != before:
+                report(4, trouble, TROUBLE)
+            self._troubles[job] = trouble
+        elif before and not self._troubles:
+            report(5, "all is well again", WELL)
 
     def _note(self, now: float) -> None:
-        """For status: when the next look is. Written aside and renamed, so that it is never seen half written."""
+        """For status: when the next look is. Written aside and renamed, so that it is never seen half written.
+
+        late: seconds of uptime at which it is written anew at the latest, unless this process is stuck.
+        """
         path = os.path.join(self._folder, "service.json")
         left = max(0.0, self._schedule.wakes_at() - now)
-        found = {"pid": os.getpid(), "next": time.time() + left, "trouble": self._trouble, "deaf": self._sources.deaf}
+        late = time.clock_gettime(time.CLOCK_BOOTTIME) + left + self._allowed + _TICK
+        trouble = "; ".join(self._troubles.values())
+        found = {
+            "pid": os.getpid(),
+            "next": time.time() + left,
+            "late": late,
+            "trouble": trouble,
+            "deaf": self._sources.deaf,
+        }
         try:
             with open(f"{path}.new", "w", encoding="utf-8") as f:
                 os.fchmod(f.fileno(), 0o644)  # status needs no root
                 json.dump(found, f)
             os.replace(f"{path}.new", path)
-        except OSError as e:
-            report(4, f"{path} could not be written: {e.strerror}")
+        except OSError:
+            pass  # the children, who write here too, tell what comes of it; and status, that this is from before
 
 
 def _uniform(low: float, high: float) -> float:
@@ -196,25 +223,16 @@ def _suspended() -> float:
     return time.clock_gettime(time.CLOCK_BOOTTIME) - time.clock_gettime(time.CLOCK_MONOTONIC)
 
 
-def notify(message: str) -> None:
-    """Tells systemd (sd_notify(3)), if it listens."""
-    if "NOTIFY_SOCKET" in os.environ:
-        from systemd.daemon import notify as tell
-
-        tell(message)
-
-
-def report(level: int, message: str) -> None:
-    """Writes to the journal by standard error, with the level that the journal reads off it (sd-daemon(3))."""
-    prefix = f"<{level}>" if "JOURNAL_STREAM" in os.environ else "capacityd: "
-    print(f"{prefix}{message}", file=sys.stderr, flush=True)
-
-
 def main(arguments: list[str]) -> int:
     """FOLDER COMMAND...: runs the service; COMMAND starts its children. Returns the exit status."""
     folder, *command = arguments
-    if not _locked(os.path.join(folder, "service.lock")):
-        report(3, f"the service runs already; see {folder}/service.json")
+    lock = os.path.join(folder, _LOCK)
+    try:
+        if not _locked(lock):
+            report(3, f"the service runs already; see {folder}/service.json", TROUBLE)
+            return 1
+    except OSError as e:
+        report(3, f"{lock} could not be opened: {e.strerror}", TROUBLE)
         return 1
     adopt_orphans()
     return Service(command, folder).run()

@@ -18,6 +18,7 @@ from capacityd.memory import digest
 from capacityd.model import Reading, Unknown
 from capacityd.quantity import plain
 from capacityd.state import listed
+from capacityd.tell import DEAF, TROUBLE, WELL, is_journal
 
 MESSAGE_IDS = {
     "changed": "eadd777d826542e2a4a621486ac5cb71",
@@ -28,8 +29,11 @@ MESSAGE_IDS = {
     "mistake": "af9faed3990f4995bae4e7b6d029c156",
     "untold": "58dc7ea2a9c74502a2c0ec9a374c10db",
     "metrics": "b81d6a162f624473a3fddfb896f13d6a",
+    "trouble": TROUBLE,
+    "well": WELL,
+    "deaf": DEAF,
 }
-"""Kind of entry -> its MESSAGE_ID, which stays the same for ever: others look for it."""
+"""Kind of entry -> its MESSAGE_ID, which stays the same for ever: others look for it. The last three are tell.py's."""
 
 WARNING, NOTICE, ERROR = 4, 5, 3  # syslog(3)
 
@@ -118,9 +122,8 @@ def _fields(node: str, change: Change) -> dict[str, str]:
 
 
 def _connected() -> bool:
-    """Whether standard error is the journal's, as systemd.exec(5) says to find out: the variable may be inherited."""
+    """Whether standard error is the journal's."""
     try:
-        found = os.fstat(2)
+        return is_journal(os.fstat(2))
     except OSError:
         return False
-    return os.environ.get("JOURNAL_STREAM") == f"{found.st_dev}:{found.st_ino}"

@@ -51,10 +51,12 @@ def look(
     here: Circumstances,
     open_node: Callable[[], Node],
     pending: Collection[str] = (),
+    intend: Callable[[Memory], None] = lambda _: None,
 ) -> Look:
     """Brings the Node into line with the readings, unless it is, or has to wait. Raises no NodeError: see trouble.
 
-    pending: names that are not read yet, so that there will be another look for them.
+    pending: names that are not read yet, so that there will be another look for them. intend: is given, before the Node
+    is written, what the next look must know if this one is killed on the way.
     """
     doubt = any(isinstance(r, Unknown) for name, r in readings.items() if name not in pending)
     memory = replace(
@@ -73,7 +75,13 @@ def look(
         if config.settings.observe:
             outcome = _observe(node, readings, terms)
         else:
-            outcome = apply(node, lambda state: make_plan(readings, state, terms), 0.0, memory.untold)
+            outcome = apply(
+                node,
+                lambda state: make_plan(readings, state, terms),
+                0.0,
+                memory.untold,
+                lambda untold: intend(replace(memory, untold=untold)),
+            )
     except NodeUnreachable as e:
         if isinstance(e, WriteUnanswered):
             memory = replace(memory, untold=e.untold)

@@ -89,8 +89,8 @@ def finish(where: str, config: Config, figures: Figures, succeeded: bool, wrote:
     except OSError as e:
         hint = f"; {_HINTS[e.errno]}" if e.errno in _HINTS else ""
         trouble = f"{path} could not be written: {os.strerror(e.errno or 0)}{hint}"
-    _keep(where, Tally(**{**asdict(tally), "path": before.path if trouble else path, "trouble": trouble}))
-    if trouble == before.trouble:
+    kept = _keep(where, Tally(**{**asdict(tally), "path": before.path if trouble else path, "trouble": trouble}))
+    if trouble == before.trouble or not kept:  # what can't be remembered would be told after each look
         return "", False
     return trouble or f"{path} is written again", bool(trouble)
 
@@ -178,13 +178,16 @@ def _gauges(figures: Figures, tally: Tally) -> Iterator[_Gauge]:
 def _replace(path: str, content: bytes) -> None:
     """Replaces a file as a whole, readable for everybody: node_exporter is another user. Raises OSError."""
     unfinished = f"{path}.new"  # not *.prom, so that nobody reads it
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+    # O_NONBLOCK: the folder may be another user's, who could put a pipe there for which it would wait.
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     with open(os.open(unfinished, flags, 0o644), "wb") as f:
         os.fchmod(f.fileno(), 0o644)
         f.write(content)
     os.replace(unfinished, path)
 
 
-def _keep(where: str, tally: Tally) -> None:
+def _keep(where: str, tally: Tally) -> bool:
     with suppress(CapacitydError):  # a full /run has been told of already
         state.write(where, _TALLY, asdict(tally))
+        return True
+    return False

@@ -16,11 +16,13 @@ def adopt_orphans() -> None:
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
-def end_children(deadline: float) -> None:
+def end_children(deadline: float) -> dict[int, int]:
     """Kills and reaps all children until none is left, or until the deadline (time.monotonic()).
 
-    One in an uninterruptible sleep ends when the kernel lets it; we don't wait for that.
+    One in an uninterruptible sleep ends when the kernel lets it; we don't wait for that. Returns how each ended, as
+    wait(2) tells it.
     """
+    ended = {}
     while True:
         for child in _children():
             try:
@@ -28,12 +30,12 @@ def end_children(deadline: float) -> None:
             except ProcessLookupError:
                 pass
         try:
-            while os.waitpid(-1, os.WNOHANG)[0]:
-                pass
+            while (found := os.waitpid(-1, os.WNOHANG))[0]:
+                ended[found[0]] = found[1]
         except ChildProcessError:
-            return
+            return ended
         if time.monotonic() >= deadline:
-            return
+            return ended
         select.select([], [], [], 0.005)
 
 

@@ -69,9 +69,7 @@ def probe(
         adopt_orphans()
     try:
         while waiting or running:
-            while waiting and len(running) < _AT_ONCE:
-                child = _start(waiting.pop(), host, node_name, explain)
-                running[child.pipe] = child
+            _fill(running, waiting, readings, lambda resource: _start(resource, host, node_name, explain))
             for child in _wait(running, early_at):
                 del running[child.pipe]
                 readings[child.resource.name] = _end(child)
@@ -101,10 +99,35 @@ def _spawns(resource: Resource) -> bool:
     return isinstance(detector, ValueDetector) and detector.spawns
 
 
-def _start(resource: Resource, host: Host, node_name: str, explain: bool) -> _Child:
+def _fill(
+    running: dict[int, _Child],
+    waiting: list[Resource],
+    readings: dict[str, Reading],
+    start: Callable[[Resource], _Child | Unknown],
+) -> None:
+    """Starts as many as may run at once."""
+    while waiting and len(running) < _AT_ONCE:
+        started = start(waiting[-1])
+        if isinstance(started, _Child):
+            running[started.pipe] = started
+        elif running:
+            return  # it can be started, perhaps, when one of them has ended
+        else:
+            readings[waiting[-1].name] = started
+        waiting.pop()
+
+
+def _start(resource: Resource, host: Host, node_name: str, explain: bool) -> _Child | Unknown:
+    """Unknown: there was no process, no memory or no file left for it."""
     allowed = allowed_seconds(resource)
-    ours, theirs = os.pipe()
-    pid = os.fork()
+    pipe: tuple[int, ...] = ()
+    try:
+        ours, theirs = pipe = os.pipe()
+        pid = os.fork()
+    except OSError as e:
+        for fd in pipe:
+            os.close(fd)
+        return Unknown(f"the detector {resource.detector} could not be started: {os.strerror(e.errno or 0)}")
     if pid == 0:
         os.close(ours)
         _be_child(resource, host, node_name, explain, theirs)
@@ -137,6 +160,8 @@ def _be_child(resource: Resource, host: Host, node_name: str, explain: bool, pip
 
 def _wait(running: Mapping[int, _Child], until: float) -> list[_Child]:
     """Those that have closed their pipe, or whose time is up. until: when to stop waiting for any."""
+    if not running:
+        return []
     poll = select.poll()
     for pipe in running:
         poll.register(pipe, select.POLLIN)

@@ -60,9 +60,9 @@ def number_in(text: str) -> int | None:
 
 
 def plain(text: str | None) -> str:
-    """A stored quantity as one reads it best: "10k" as 10000, what is no whole number as it is, None as none."""
+    """A stored quantity as one reads it best: "10k" as 10000, what is none or monstrous as it is, None as none."""
     number = None if text is None else whole_quantity(text)
-    return text or "none" if number is None else str(number)
+    return text or "none" if number is None or number.bit_length() > 64 else str(number)
 
 
 def whole_number(text: str) -> int:

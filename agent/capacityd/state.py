@@ -8,6 +8,7 @@ mistakes that the last check found. lock: held by whoever writes to the Node.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
@@ -27,7 +28,8 @@ if TYPE_CHECKING:
     from capacityd.model import Config
 
 _POLL = 0.05
-_FOR_ALL = ("check.json", "status.json")  # and service.json, so that status needs no root; they hold no secret
+# And service.json, so that status needs no root; they hold no secret.
+_FOR_ALL = ("check.json", "metrics.json", "status.json")
 
 
 def folder() -> str:
@@ -135,6 +137,18 @@ def _untold(found: Mapping[str, Any]) -> Untold:
         refused=tuple(str(name) for name in found["refused"]),
         events=tuple(Event(*(str(e[key]) for key in ("type", "reason", "message", "action"))) for e in found["events"]),
     )
+
+
+def unwritable(where: str) -> str:
+    """Why nothing can be left there, as far as it shows without trying: "" if it does not."""
+    try:
+        found = os.statvfs(where)
+    except OSError as e:
+        return e.strerror or ""
+    if found.f_flag & os.ST_RDONLY:
+        return os.strerror(errno.EROFS)
+    full = not found.f_bfree or (found.f_files and not found.f_ffree)  # some file systems count no files
+    return os.strerror(errno.ENOSPC) if full else ""
 
 
 def kept_reviews(where: str) -> dict[str, Sequence[str]]:

@@ -10,8 +10,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.cluster import faults
 from tests.cluster.controlplane import Cluster
 from tests.cluster.processes import PATIENCE, TIED_TO_US
+from tests.cluster.proxy import Proxy
 from tests.cluster.service import AGENT, DONGLE, PUBLISHED, PYTHON, SLACK, Service, service
 from tests.unit.machines import bare, merge, nic, usb_device, usb_path
 
@@ -74,7 +76,7 @@ def test_a_killed_look_is_tried_again(cluster: Cluster) -> None:
         )[0]
         os.kill(child, signal.SIGKILL)
         s.wait_capacity("2", 5 + SLACK)
-        assert "the look ended without a word; it is tried again" in s.log()
+        assert "the look was killed by SIGKILL (out of memory?); it is tried again" in s.log()
 
 
 def test_the_service_is_killed(cluster: Cluster) -> None:
@@ -89,6 +91,27 @@ def test_the_service_is_killed(cluster: Cluster) -> None:
         s.wait(lambda: len(s.machine.processes()) == 1, PATIENCE, "the look that was left is over")
         assert s.asked().count("patch nodes/status") == 1, "no double write"
         assert s.record() == {DONGLE: 2}
+
+
+def test_killed_between_the_write_and_its_event(cluster: Cluster, proxy: Proxy) -> None:
+    """The Event is told by the look after it, once."""
+    with service(cluster, usb_device("1-1")) as s:
+        s.reach(proxy.url)
+        s.join(proxy.url)
+        s.start()
+        assert s.process is not None
+        fault = proxy.fault(faults.stall(), "POST", "*/events")
+        s.machine.plug("1-2")
+        s.wait(lambda: fault.met, 30, "it tells of the write")
+        for child in s.machine.processes():
+            if child != s.process.pid:
+                s.machine.run("kill", "-KILL", str(child))
+        told = [f"{DONGLE}: none → 1 (found)", f"{DONGLE}: 1 → 2 (the hardware changed)"]
+        s.wait(lambda: s.events() == told, 30, "the next look tells of it")
+        s.machine.plug("1-3")
+        s.wait_capacity("3", 30)
+        s.wait(lambda: len(s.events()) > 2, 30, "it tells of that")
+        assert s.events() == [*told, f"{DONGLE}: 2 → 3 (the hardware changed)"]
 
 
 def test_the_event_socket_overflows(cluster: Cluster) -> None:

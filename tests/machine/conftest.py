@@ -23,7 +23,10 @@ _TOOK = pytest.StashKey[dict[str, float]]()
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """packages: the older one is in its image. begun: when it was switched on. took: for the report, in seconds."""
+    """packages: the older one is in its image. begun: when it was switched on. took: for the report, in seconds.
+
+    cut: when its network was cut and when it was whole again, by the machine's own clock.
+    """
 
     name: str
     vm: VirtualMachine
@@ -32,6 +35,7 @@ class Node:
     packages: Packages
     begun: float
     took: dict[str, float] = field(default_factory=dict)
+    cut: list[float] = field(default_factory=list)
 
     @property
     def user(self) -> str:

@@ -231,6 +231,10 @@ def _broken(folder: Path) -> None:
         '/etc/capacityd/capacityd.toml, [resources."example.com/x"]: "vndor" is no key of usb; did you mean "vendor"?'
     )
     (folder / "run/check.json").write_text(json.dumps({"mistakes": [mistake], "kept": True}))
+    metrics = (
+        "/srv/metrics/capacityd.prom could not be written: No such file or directory; make the folder, then restart"
+    )
+    (folder / "run/metrics.json").write_text(json.dumps({"trouble": metrics}))
 
 
 def _observed(folder: Path) -> None:
@@ -271,6 +275,7 @@ CASES = {
     "status-just-written": Case("status", _just_written),
     "status-observed": Case("status", _observed),
     "status-broken": Case("status", _broken, narrow=True),
+    "status-stuck": Case("status", lambda folder: _service(folder, _WELL, {"late": 0.0})),
     "status-json": Case("status --json", _broken),
     "config-check": Case("config check --config docs/tour/dongles.toml"),
     "config-check-mistakes": Case("config check --config c.toml", _file("c.toml", MISTAKES)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -53,6 +54,27 @@ class FaultyNode:
     def _fail(self) -> None:
         if self.errors and (error := self.errors.pop(0)):
             raise error
+
+
+def _always(plan: Plan, _: NodeState) -> Plan:
+    return plan
+
+
+def test_what_is_to_be_told_is_known_before_it_is_written() -> None:
+    """So that the look after one that is killed can tell it; and not for a write of which there is nothing to tell."""
+    told = [Change("x", "set", None, "1", "found")]
+    node, intended = FaultyNode(), []
+
+    def intend(untold: Untold) -> None:
+        assert (node.writes, node.told) == (0, [])
+        intended.append(untold)
+
+    for plan in (Plan("n1", tuple(told), PATCH, {}), Plan("n1", (), PATCH, {})):
+        node.writes, node.told = 0, []
+        apply(node, partial(_always, plan), 0.0, None, intend)
+    (untold,) = intended
+    assert (untold.uid, untold.capacity, untold.refused) == (STATE.uid, {"x": "1"}, ())
+    assert [event.message for event in untold.events] == ["x: none → 1 (found)"]
 
 
 class Clock:

@@ -41,6 +41,8 @@ class Running:
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._socket.bind(str(folder / "notify"))
         self._said: list[str] = []
+        self.program = folder / "sh"
+        self.program.symlink_to("/bin/sh")
         self._agent = str(Path(capacityd.__file__).parents[1])
         self.process: subprocess.Popen[str] | None = None
 
@@ -54,7 +56,7 @@ class Running:
 
     def start(self, before: str = "") -> None:
         """before: what its interpreter does first."""
-        child = ["/bin/sh", "-c", f'. "{self.folder}/$1.sh"', "stub"]
+        child = [str(self.program), "-c", f'. "{self.folder}/$1.sh"', "stub"]
         command = [sys.executable, "-I", "-c", f"{before}{_BOOT}", self._agent, str(self.folder), *child]
         environment = {**os.environ, "NOTIFY_SOCKET": str(self.folder / "notify")}
         environment.pop("JOURNAL_STREAM", None)
@@ -146,16 +148,17 @@ def test_a_reload_checks_and_looks(running: Running) -> None:
 
 
 @pytest.mark.parametrize(
-    "look",
+    ("look", "told"),
     [
-        "exit 1",
-        "kill -9 $$",
-        "echo garbage; echo '[]'; printf '{\"done\": tr'",
-        "head -c 3000000 /dev/zero",
-        "sleep 1000 > /dev/null & exit 1",
+        ("exit 1", "ended without a word"),
+        ("kill -9 $$", "was killed by SIGKILL (out of memory?)"),
+        ("kill -SEGV $$", "was killed by SIGSEGV"),
+        ("echo garbage; echo '[]'; printf '{\"done\": tr'", "ended without a word"),
+        ("head -c 3000000 /dev/zero", "ended without a word"),
+        ("sleep 1000 > /dev/null & exit 1", "ended without a word"),
     ],
 )
-def test_a_look_that_comes_to_nothing_is_told_and_tried_again(running: Running, look: str) -> None:
+def test_a_look_that_comes_to_nothing_is_told_and_tried_again(running: Running, look: str, told: str) -> None:
     running.stub(look=look)
     running.start()
     assert running.ran(3)[:3] == ["check boot", "look boot", "look retry"]
@@ -163,8 +166,87 @@ def test_a_look_that_comes_to_nothing_is_told_and_tried_again(running: Running, 
     running.heard("READY=1")
     status, errors = running.end()
     assert status == 0
-    assert errors.count("the look ended without a word; it is tried again") == 1
+    assert errors.count(f"the look {told}; it is tried again") == 1
     assert errors.count("all is well again") == 1
+
+
+def test_a_child_that_can_not_be_started_is_told_and_tried_again(running: Running) -> None:
+    """No process, no memory, no file is left; here, no program."""
+    running.program.unlink()
+    running.start()
+    told = "the check of the configuration failed and is tried again: could not be started: No such file or directory"
+    running.heard(f"STATUS={told}")
+    running.program.symlink_to("/bin/sh")
+    running.heard("READY=1")
+    running.heard("STATUS=1 of 1")
+    running.program.unlink()
+    (running.folder / "seats").write_text("4")
+    running.heard("STATUS=the look could not be started: No such file or directory; it is tried again")
+    running.program.symlink_to("/bin/sh")
+    running.heard("STATUS=1 of 1")
+    status, errors = running.end()
+    assert (status, errors.count(told), errors.count("all is well again")) == (0, 1, 2)
+    assert errors.count("the look could not be started") == 1
+    assert "Traceback" not in errors
+
+
+def test_a_check_that_fails_is_told_once_and_tried_again(running: Running) -> None:
+    running.stub(check="""echo '{"done": true, "failed": true, "trouble": "no room"}'""")
+    running.start()
+    told = "the check of the configuration failed and is tried again: no room"
+    running.heard(f"STATUS={told}")
+    running.heard(f"STATUS={told}")
+    running.stub()
+    running.heard("READY=1")
+    status, errors = running.end()
+    assert (status, errors) == (0, f"capacityd: {told}\ncapacityd: all is well again\n")
+
+
+def test_what_is_wrong_with_two_things_is_over_when_both_are(running: Running) -> None:
+    running.start()
+    running.heard("STATUS=1 of 1")
+    running.stub(
+        check="""echo '{"done": true, "failed": true, "trouble": "no room"}'""",
+        look="""echo '{"done": true, "failed": true, "trouble": "nobody there"}'""",
+    )
+    (running.folder / "seats").write_text("4")
+    running.heard("STATUS=nobody there")
+    running.signal(signal.SIGHUP)
+    running.heard("STATUS=nobody there; the check of the configuration failed")
+    noted = json.loads((running.folder / "service.json").read_text())
+    assert noted["trouble"] == "nobody there; the check of the configuration failed and is tried again: no room"
+    running.stub(check="""echo '{"done": true, "failed": true, "trouble": "no room"}'""")
+    running.heard("STATUS=1 of 1")
+    running.stub()
+    running.heard("READY=1")
+    assert running.end()[1].count("all is well again") == 1
+
+
+def test_many_signals_are_few_checks(running: Running) -> None:
+    running.start()
+    running.heard("STATUS=1 of 1")
+    for _ in range(2_000):
+        running.signal(signal.SIGHUP)
+    running.heard("READY=1")
+    running.heard("STATUS=1 of 1")
+    assert len([job for job in running.ran(4) if job == "check reload"]) <= 30
+    assert running.end() == (0, "")
+
+
+def test_nobody_listens_any_more(running: Running) -> None:
+    """Neither systemd nor the journal; it goes on."""
+    running.start()
+    running.heard("STATUS=1 of 1")
+    assert running.process
+    assert running.process.stderr
+    running.process.stderr.close()
+    (running.folder / "notify").unlink()
+    running.stub(look="""echo '{"done": true, "failed": true, "trouble": "nobody there"}'""")
+    (running.folder / "seats").write_text("4")
+    running.ran(4)
+    assert running.process.poll() is None
+    running.process.terminate()
+    running.process.wait(DEADLINE)  # with 120: Python can't close what nobody reads any more
 
 
 def test_trouble_is_told_once_and_what_it_asks_for_is_done(running: Running) -> None:

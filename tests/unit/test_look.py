@@ -8,6 +8,7 @@ from itertools import pairwise
 
 import pytest
 
+from capacityd import journal
 from capacityd.budget import BURST, OFTEN
 from capacityd.capacity import CONDITION, Change, Event, NodeState
 from capacityd.errors import NodeDenied, NodeError, NodeMissing, NodeUnreachable
@@ -27,7 +28,10 @@ ASKING = ({"boot"}, {"recheck"}, {"kubelet"}, {"retry"}, {"credentials"}, {"conf
 
 
 class MemoryNode:
-    """A Node in memory. lose: how many answers to writes get lost; drop: how many writes never arrive."""
+    """A Node in memory. lose: how many answers to writes get lost; drop: how many writes never arrive.
+
+    kill: whether we are killed when we tell of one.
+    """
 
     name = "n1"
 
@@ -35,6 +39,7 @@ class MemoryNode:
         self.document = node()
         self.writes = self.lose = self.drop = 0
         self.told: list[str] = []
+        self.kill = False
 
     def read(self) -> NodeState:
         return node_state(self.document)
@@ -51,6 +56,8 @@ class MemoryNode:
         return self.read()
 
     def report(self, event: Event, state: NodeState) -> None:
+        if self.kill:
+            raise KeyboardInterrupt
         self.told.append(event.message)
 
 
@@ -73,9 +80,12 @@ class Service:
         resources = tuple(Resource(name, "static", (), adopt=name in self.adopt) for name in read)
         config = Config(resources=resources, settings=self.settings)
         here = Circumstances(EPOCH + at, at, (), self.kubelet_began)
-        found = look(config, read, reasons, self.memory, here, self._open, self.pending)
+        found = look(config, read, reasons, self.memory, here, self._open, self.pending, self._intend)
         self.memory = found.memory
         return found
+
+    def _intend(self, memory: Memory) -> None:
+        self.memory = memory
 
     def _open(self) -> Node:
         self.opened += 1
@@ -305,6 +315,19 @@ def test_what_could_not_be_told_yet_comes_due(service: Service) -> None:
     assert (service.capacity, service.condition) == ({A: "5"}, "True"), "with a quantity it costs nothing more"
 
 
+WEIRD = ["1e3", "12.5Ki", "0.1", "-4", "-0.5", "1e-9999", "1e9999", "9" * 400, "abc", "", " 4"]
+
+
+@pytest.mark.parametrize("stored", WEIRD)
+def test_whatever_another_wrote_over_ours_is_undone_and_told(service: Service, stored: str) -> None:
+    service.capacity[A] = stored
+    found = service.look(1010.0, {"recheck"}, a=FOUR)
+    assert (found.trouble, service.capacity) == ("", {A: "4"})
+    (entry,) = journal.outcome_entries(found, {})
+    assert entry.fields["NEW"] == "4"
+    assert "→ 4 (" in service.node.told[-1]
+
+
 @pytest.mark.parametrize(
     "error",
     [NodeUnreachable("down", retry_after=7.0), NodeDenied("who?"), NodeMissing("no such Node"), NodeError("nonsense")],
@@ -333,6 +356,20 @@ def test_a_write_whose_answer_is_lost_is_found_and_not_repeated(service: Service
     assert service.node.told[told:] == [f"{A}: 4 → 5 (the hardware changed)"]
     service.look(1013.0, {"recheck"}, a=Quantity(5))
     assert len(service.node.told) == told + 1
+
+
+def test_a_look_that_is_killed_after_its_write_is_told_by_the_next(service: Service) -> None:
+    service.node.kill = True
+    with pytest.raises(KeyboardInterrupt):
+        service.look(1010.0, {"hardware"}, a=Quantity(5))
+    assert (service.capacity, service.memory.seen) == ({A: "5"}, {A: "4"})
+    writes, told = service.node.writes, len(service.node.told)
+    service.node.kill = False
+    for at in (1011.0, 1012.0):
+        service.look(at, {"retry"}, a=Quantity(5))
+        assert service.node.told[told:] == [f"{A}: 4 → 5 (the hardware changed)"]
+    assert service.node.writes == writes
+    assert service.memory.untold is None
 
 
 def test_a_refusal_whose_answer_is_lost_is_told() -> None:

@@ -201,13 +201,47 @@ def test_what_is_wrong_is_named_and_no_secret_is(tmp_path: Path, document: objec
     assert str(raised.value).isprintable()
 
 
+@pytest.mark.parametrize("written_to", [False, True])
+def test_a_pipe_is_not_waited_for(tmp_path: Path, written_to: bool) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = os.open(pipe, os.O_RDWR) if written_to else -1
+    for path in (str(pipe), written(tmp_path, config(user={"tokenFile": "pipe"}))):
+        with pytest.raises(NodeDenied, match=f"{pipe}, is a pipe; what is read anew each time must be a file"):
+            load(path)
+    if written_to:
+        os.close(writer)
+
+
+@pytest.mark.parametrize(("before", "after"), [("\ufeff", "\n"), ("", "\r\n"), ("\ufeff", "\r\n")])
+def test_as_other_systems_write_text(tmp_path: Path, before: str, after: str) -> None:
+    text = f"""current-context: c
+contexts: [{{name: c, context: {{cluster: k, user: u}}}}]
+clusters: [{{name: k, cluster: {{server: "{SERVER}"}}}}]
+users:
+- name: u
+  user: {{token: {SECRET}}}
+"""
+    path = tmp_path / "kubeconfig"
+    path.write_bytes((before + text.replace("\n", after)).encode())
+    assert (load(str(path)).server, load(str(path)).token) == (SERVER, SECRET)
+
+
+def test_a_gigabyte(tmp_path: Path) -> None:
+    path = tmp_path / "kubeconfig"
+    path.touch()
+    os.truncate(path, 1 << 30)
+    with pytest.raises(NodeDenied, match="is larger than 1048576 bytes"):
+        load(str(path))
+
+
 def test_no_such_kubeconfig(tmp_path: Path) -> None:
     with pytest.raises(NodeDenied, match=r"the kubeconfig, .*none, does not exist; has the kubelet joined"):
         load(str(tmp_path / "none"))
 
 
 def test_one_that_may_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(path: str, *_: object) -> None:
+    def refuse(path: str, *_: object, **__: object) -> None:
         raise PermissionError(13, "Permission denied", path)
 
     path = written(tmp_path, config())

@@ -142,6 +142,12 @@ def certificate_error(code: int) -> ssl.SSLCertVerificationError:
     return error
 
 
+def ended(kind: type[ssl.SSLError]) -> ssl.SSLError:
+    error = kind(8, "EOF occurred in violation of protocol")
+    error.reason = None  # type: ignore[assignment]  # as ssl itself does
+    return error
+
+
 def tls_error(reason: str) -> ssl.SSLError:
     error = ssl.SSLError(1, reason)
     error.reason = reason
@@ -171,6 +177,8 @@ class CertificateError(ValueError):
         (tls_error("TLSV13_ALERT_CERTIFICATE_REQUIRED"), NodeDenied, "refuses the client certificate"),
         (tls_error("TLSV1_ALERT_INTERNAL_ERROR"), NodeUnreachable, "no TLS connection (TLSV1_ALERT_INTERNAL_ERROR)"),
         (urllib3.exceptions.SSLError(tls_error("WRONG_VERSION_NUMBER")), NodeUnreachable, "WRONG_VERSION_NUMBER"),
+        (urllib3.exceptions.SSLError(ended(ssl.SSLEOFError)), NodeUnreachable, "before there was TLS; is it overl"),
+        (ended(ssl.SSLZeroReturnError), NodeUnreachable, "before there was TLS; is it overloaded, or is "),
         (
             caused(urllib3.exceptions.HTTPError("x"), socket.gaierror(-2, "Name or service not known")),
             NodeUnreachable,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import faulthandler
 import os
 import signal
@@ -252,6 +253,37 @@ def test_a_program_that_counts_on_much_address_space_runs(tmp_path: Path) -> Non
     reserves = "import mmap; mmap.mmap(-1, 1 << 33, prot=mmap.PROT_READ); print(5)"
     found = readings(runs(program(tmp_path, f"exec {sys.executable} -c '{reserves}'")), host=LiveHost())
     assert isinstance(found["example.com/program"], Quantity)
+
+
+@pytest.mark.parametrize("limit", [os.EX_OK, 1, 2])
+def test_without_a_process_for_it_a_detector_is_unknown(monkeypatch: pytest.MonkeyPatch, limit: int) -> None:
+    """limit: how many may run at once. What has one that has ended before it is read after all."""
+    fork, running = os.fork, set[int]()
+
+    def limited() -> int:
+        for pid in list(running):
+            try:
+                os.kill(pid, 0)
+            except ProcessLookupError:
+                running.discard(pid)
+        if len(running) >= limit:
+            raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
+        if pid := fork():
+            running.add(pid)
+        return pid
+
+    def look() -> dict[str, Reading]:
+        before = open_files()
+        monkeypatch.setattr("os.fork", limited)
+        found = probe(Config(tuple(GOOD)), HOST, "node")
+        assert open_files() == before
+        return found
+
+    why = "could not be started: Resource temporarily unavailable"
+    if limit:
+        assert forked(look) == READ
+    else:
+        assert forked(look) == {r.name: Unknown(f"the detector {r.detector} {why}") for r in GOOD}
 
 
 def test_an_interrupted_probe_leaves_nothing(

@@ -19,21 +19,35 @@ if TYPE_CHECKING:
     from capacityd.cli.terminal import Cell
 
 _COPIED = 15.0  # seconds within which a kubelet has copied capacity to allocatable, 10 s by default
+_OLD = 100.0  # seconds from which on it is said that what the Node told is from then
 _HEADER = ("RESOURCE", "READING", "CAPACITY", "ALLOCATABLE", "")
 
 
 def status(options: argparse.Namespace) -> int:
-    """Prints the service's state; exit status 1 if it is off, 4 if something is unknown, refused or wrong."""
+    """Prints the service's state; exit status 1 if it is off, 4 if something is wrong: unknown, refused, not heard."""
     where, now = state.folder(), time.time()
     seen, service = state.read(where, "status.json"), state.running(where)
     found = _collected(seen, service, state.read(where, "check.json"), now)
+    found["stale"] = _stale(where, service) if service else ""
+    found["metrics"] = str(state.read(where, "metrics.json").get("trouble", ""))
+    wrong = _wrong(found, service, now)
     if options.json:
         print(as_json(found | {"service": dict(service) if service else None}))
     else:
-        _show(found, service, bool(seen), now)
+        _show(found, service, bool(seen), wrong, now)
     if service is None:
         return 1
-    return 4 if found["trouble"] or found["mistakes"] or any(r["wrong"] for r in found["resources"]) else 0
+    return 4 if wrong else 0
+
+
+def _stale(where: str, service: Mapping[str, Any]) -> str:
+    """Why what stands in the files is not what the service knows; "" if it is."""
+    if why := state.unwritable(where):
+        return f"{where} can't be written: {why}; what stands here is from before"
+    late = service.get("late")
+    if late is not None and time.clock_gettime(time.CLOCK_BOOTTIME) > late:
+        return "it should have looked again by now, and has not said that it did"
+    return ""
 
 
 def _collected(
@@ -87,9 +101,14 @@ def _note(
     return str(reading["reason"]) if reading else ""
 
 
-def _show(found: Mapping[str, Any], service: Mapping[str, Any] | None, looked: bool, now: float) -> None:
+def _show(
+    found: Mapping[str, Any],
+    service: Mapping[str, Any] | None,
+    looked: bool,
+    wrong: Sequence[tuple[str, str]],
+    now: float,
+) -> None:
     screen = Screen()
-    wrong = _wrong(found, service, now)
     screen.line(*_verdict(found, service, looked, bool(wrong)))
     if looked:
         screen.line(_when(found, service, now))
@@ -98,7 +117,7 @@ def _show(found: Mapping[str, Any], service: Mapping[str, Any] | None, looked: b
         screen.table(rows, _HEADER, right=(1, 2, 3))
         if not rows:
             screen.line("no resource is configured: see capacityd devices --toml, and /etc/capacityd/capacityd.toml")
-        if lag := _lag(found):
+        if rows and (lag := _lag(found, now)):
             screen.line((lag, "dim"))
     if wrong:
         screen.line()
@@ -161,13 +180,19 @@ def _is(capacity: str, published: int) -> bool:
     return capacity != "-" and same_quantity(capacity, published)
 
 
-def _lag(found: Mapping[str, Any]) -> str:
-    """The kubelet copies capacity to allocatable later than our last answer, if that was to a write."""
-    if all(r["capacity"] == r["allocatable"] for r in found["resources"]) or not found["asked"]:
+def _lag(found: Mapping[str, Any], now: float) -> str:
+    """What the Node is by now may be something else: it is not asked while nothing changes.
+
+    And the kubelet copies capacity to allocatable later than our last answer, if that was to a write.
+    """
+    if not found["asked"]:
         return ""
+    if all(r["capacity"] == r["allocatable"] for r in found["resources"]):
+        old = now - found["asked"] > _OLD
+        return f"capacity and allocatable are as they were {_ago(found['asked'], now)}" if old else ""
     if found["wrote"] and found["asked"] - found["wrote"] < _COPIED:
         return "allocatable is as it was at the write; the kubelet copies capacity to it within about 10 s"
-    return "allocatable does not follow capacity: does the kubelet run?"
+    return f"allocatable did not follow capacity {_ago(found['asked'], now)}: does the kubelet run?"
 
 
 def _wrong(found: Mapping[str, Any], service: Mapping[str, Any] | None, now: float) -> list[tuple[str, str]]:
@@ -176,10 +201,15 @@ def _wrong(found: Mapping[str, Any], service: Mapping[str, Any] | None, now: flo
     if service is None:
         advice = 'start it: "systemctl enable --now capacityd"; why it ended: "journalctl -u capacityd"'
         wrong.append(("what is on the Node stays there, and nothing keeps it up to date", advice))
-    elif found["trouble"]:
+    if found["stale"]:
+        wrong.append((found["stale"], '"journalctl -u capacityd" tells what it has said since'))
+    elif service and found["trouble"]:
         again = f"it is tried again in {_span(found['next'] - now)}" if found["next"] else ""
         wrong.append((found["trouble"], again))
     wrong += [(problem, "changes are found at the next look") for problem in found["deaf"]]
+    if service and found["metrics"]:
+        what, _, advice = found["metrics"].partition("; ")
+        wrong.append((what, advice))
     kept = "; until then the configuration before it stays in force" if found["kept"] else ""
     for n, mistake in enumerate(found["mistakes"], 1):
         last = n == len(found["mistakes"])

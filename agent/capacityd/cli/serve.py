@@ -7,7 +7,9 @@ import json
 import os
 import random
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 from capacityd import journal, metrics, state
@@ -18,7 +20,7 @@ from capacityd.errors import CapacitydError
 from capacityd.host import Host
 from capacityd.host.kubelet import CHECKPOINT, SOCKET, device_plugin_names, kubelet_began
 from capacityd.look import Look, look
-from capacityd.memory import Circumstances
+from capacityd.memory import Circumstances, Memory
 from capacityd.model import Config, DeviceDetector, Reading, Unknown
 from capacityd.probe import allowed_seconds
 from capacityd.probe import probe as read_all
@@ -46,10 +48,12 @@ def run(options: argparse.Namespace) -> int:
 
 
 def child(options: argparse.Namespace) -> int:
-    """What the service starts: check, or look with its reasons."""
-    if options.job == "check":
-        return _check(options)
-    return _look(options, frozenset(options.reasons.split(",")))
+    """What the service starts: check, or look with its reasons. What goes wrong the service tells, but not twice."""
+    try:
+        return _check(options) if options.job == "check" else _look(options, frozenset(options.reasons.split(",")))
+    except CapacitydError as e:
+        _say({"done": True, "failed": True, "trouble": str(e)})
+        return e.exit_status
 
 
 def _check(options: argparse.Namespace) -> int:
@@ -108,18 +112,20 @@ def _look(options: argparse.Namespace, reasons: frozenset[str]) -> int:
     began = time.monotonic()
     metrics.begin(options.folder, config)
     said: list[Look] = []
+    lost: list[str] = []
     before = state.read(options.folder, "status.json")
 
     def early(readings: Mapping[str, Reading], pending: frozenset[str]) -> None:
         _say({"probed": True})
-        said.append(_bring(options, config, host, readings, reasons, pending))
+        said.append(_bring(options, config, host, readings, reasons, lost, pending))
 
     readings = read_all(config, host, node_name_of(options, config, host), early=early)
     _say({"probed": True})
     # What the Node had to be asked for has been done early, unless it failed.
     rest = frozenset({"due"}) if said and not said[0].failed else reasons
-    found = _bring(options, config, host, readings, rest)
-    journal.send(journal.reading_entries(readings, found, before, first="boot" in rest))
+    found = _bring(options, config, host, readings, rest, lost)
+    if not lost:  # else nothing tells the next look that it has been told
+        journal.send(journal.reading_entries(readings, found, before, first="boot" in rest))
     _say(
         {
             "done": True,
@@ -158,7 +164,8 @@ def _start_later(options: argparse.Namespace, config: Config, host: Host, reason
     start_in = random.uniform(0.0, config.settings.start_jitter)  # noqa: S311  # jitter is no secret
     where = options.folder
     found = Look(state.kept_memory(where), again_in=start_in)
-    state.write(where, "status.json", state.read(where, "status.json") | _status(readings, reasons, found, config))
+    with _goes_on([]):
+        state.write(where, "status.json", state.read(where, "status.json") | _status(readings, reasons, found, config))
     _say({"probed": True})
     _say({"done": True, "start_in": start_in, "asked": False, "status": f"asks the Node in {start_in:.0f} s"})
     return 0
@@ -170,12 +177,25 @@ def _bring(
     host: Host,
     readings: Mapping[str, Reading],
     reasons: frozenset[str],
+    lost: list[str],
     pending: frozenset[str] = frozenset(),
 ) -> Look:
-    """Brings the Node into line if it has to, and leaves what came of it."""
+    """Brings the Node into line if it has to, and leaves what came of it. lost: gets why that could not be left.
+
+    Where nothing can be left (a full /run), the Node still gets what it needs, but nothing that has to last is lowered:
+    that it came back meanwhile would not be remembered.
+    """
     where = options.folder
+
+    def intend(memory: Memory) -> None:
+        with _goes_on(lost):
+            state.keep_memory(where, memory)
+
     with state.locked(where, _PATIENCE):
         memory, reviews = state.kept_memory(where), state.kept_reviews(where)
+        intend(memory)
+        if lost:
+            memory = replace(memory, lower_since={})
         found = look(
             config,
             readings,
@@ -189,14 +209,29 @@ def _bring(
             ),
             lambda: node_of(options, config, host, config.settings.observe, reviews),
             pending,
+            intend,
         )
-        # Not trusted for ever: who is refused asks again who it is.
-        state.write(where, "reviews.json", {} if found.failed else reviews)
-        state.keep_memory(where, found.memory)
+        with _goes_on(lost):
+            # Not trusted for ever: who is refused asks again who it is.
+            state.write(where, "reviews.json", {} if found.failed else reviews)
+            state.keep_memory(where, found.memory)
     before = state.read(where, "status.json")
-    state.write(where, "status.json", before | _status(readings, reasons, found, config))
+    with _goes_on(lost):
+        state.write(where, "status.json", before | _status(readings, reasons, found, config))
     journal.send(journal.outcome_entries(found, before))
+    if lost:
+        told = f"{lost[0]}; until it can, nothing that has to last is lowered"
+        return replace(found, trouble="; ".join(filter(None, (told, found.trouble))), failed=True)
     return found
+
+
+@contextmanager
+def _goes_on(lost: list[str]) -> Iterator[None]:
+    """What can't be left for the next look is no reason to do nothing."""
+    try:
+        yield
+    except CapacitydError as e:
+        lost.append(str(e))
 
 
 def _status(readings: Mapping[str, Reading], reasons: frozenset[str], found: Look, config: Config) -> dict[str, object]:

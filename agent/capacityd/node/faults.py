@@ -168,6 +168,11 @@ def _trust(e: BaseException, call: Call) -> NodeError | None:
 
 
 def _tls(e: BaseException, call: Call) -> NodeError | None:
+    if isinstance(e, ssl.SSLEOFError | ssl.SSLZeroReturnError):  # a server with too much to do does it, too
+        return NodeUnreachable(
+            f"the API server {call.server} closed the connection before there was TLS; is it overloaded, or "
+            f"{_right_address(call)}"
+        )
     if isinstance(e, ssl.SSLError):
         reason = clip(str(e.reason or e))
         return NodeUnreachable(f"the API server {call.server}: no TLS connection ({reason}); {_right_address(call)}")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import os
+import stat
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
@@ -194,7 +195,12 @@ class _Kubeconfig:
         if path not in self._files:
             named = what if path == self._path else f"{what} that {self._where} names"
             try:
-                with open(path, "rb") as f:
+                # O_NONBLOCK, because opening a pipe waits for a writer.
+                with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as f:
+                    if stat.S_ISFIFO(os.fstat(f.fileno()).st_mode):
+                        raise NodeDenied(
+                            f"{named}, {printable(path)}, is a pipe; what is read anew each time must be a file"
+                        )
                     content = f.read(_MOST + 1)
             except FileNotFoundError as e:
                 raise NodeDenied(

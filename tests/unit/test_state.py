@@ -179,6 +179,28 @@ def test_a_full_file_system_is_told_and_leaves_what_was(tmp_path: Path) -> None:
     assert os.listdir(where) == ["memory.json"], "nothing half written stays, which would fill it more"
 
 
+def test_anybody_may_read_what_status_shows_and_nothing_else(tmp_path: Path) -> None:
+    umask = os.umask(0o077)
+    try:
+        for name in ("status.json", "check.json", "memory.json", "config.toml", "reviews.json"):
+            state.write(str(tmp_path), name, {})
+    finally:
+        os.umask(umask)
+    modes = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.iterdir()}
+    public, private = (
+        dict.fromkeys(("status.json", "check.json"), 0o644),
+        ("memory.json", "config.toml", "reviews.json"),
+    )
+    assert modes == public | dict.fromkeys(private, 0o600)
+
+
+def test_the_folder_is_the_first_that_systemd_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RUNTIME_DIRECTORY", "/run/x:/run/y")
+    assert state.folder() == "/run/x"
+    monkeypatch.delenv("RUNTIME_DIRECTORY")
+    assert state.folder() == "/run/capacityd"
+
+
 def test_a_folder_that_is_gone_is_told(tmp_path: Path) -> None:
     with pytest.raises(CapacitydError, match=r"memory\.json could not be written: No such file"):
         state.keep_memory(str(tmp_path / "absent"), Memory())

@@ -80,8 +80,8 @@ JSON = (
         "status --json",
         "`service` (`pid`, `next`, …, or null if it does not run), `node`, `observe`, `reasons`; "
         "`resources`: each with `name`, `reading`, `published`, `capacity`, `allocatable`, `held_until`, "
-        "`wrong` and `note`; `trouble`, `deaf`, `mistakes`; `looked`, `asked` and `wrote`. Times: seconds "
-        "since 1970",
+        "`wrong` and `note`; `trouble`, `stale`, `deaf`, `metrics`, `mistakes`; `looked`, `asked` and `wrote`. "
+        "Times: seconds since 1970",
     ),
     (
         "plan --json",

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from capacityd.apply import Outcome, WriteUnanswered, apply
 from capacityd.budget import not_before, undo_not_before
+from capacityd.capacity import NodeState, Plan
 from capacityd.decision import REST, Terms
 from capacityd.errors import NodeError, NodeUnreachable
 from capacityd.memory import Circumstances, Memory, digest, is_lower, remember, still_lower
@@ -50,13 +51,15 @@ def look(
     memory: Memory,
     here: Circumstances,
     open_node: Callable[[], Node],
+    plugins: Callable[[], Collection[str] | None],
     pending: Collection[str] = (),
     intend: Callable[[Memory], None] = lambda _: None,
 ) -> Look:
     """Brings the Node into line with the readings, unless it is, or has to wait. Raises no NodeError: see trouble.
 
-    pending: names that are not read yet, so that there will be another look for them. intend: is given, before the Node
-    is written, what the next look must know if this one is killed on the way.
+    plugins: asks for the names of device plugins, None: not to be known; anew for each plan, because a conflict may
+    come of one that registers. pending: names that are not read yet, so that there will be another look for them.
+    intend: is given, before the Node is written, what the next look must know if this one is killed on the way.
     """
     doubt = any(isinstance(r, Unknown) for name, r in readings.items() if name not in pending)
     memory = replace(
@@ -70,14 +73,18 @@ def look(
         since, held, rest = waiting
         again = min([*held.values(), *rest, *_doubt(memory)], default=None)
         return Look(replace(memory, lower_since=since), again_in=again, held=held)
+
+    def decide(state: NodeState) -> Plan:
+        return make_plan(readings, state, replace(terms, plugins=plugins()))
+
     try:
         node = open_node()
         if config.settings.observe:
-            outcome = _observe(node, readings, terms)
+            outcome = _observe(node, decide, terms.lower_since)
         else:
             outcome = apply(
                 node,
-                lambda state: make_plan(readings, state, terms),
+                decide,
                 0.0,
                 memory.untold,
                 lambda untold: intend(replace(memory, untold=untold)),
@@ -109,7 +116,6 @@ def _terms(config: Config, memory: Memory, here: Circumstances, pending: Collect
     booting = here.uptime < BOOTING
     return Terms(
         adopt=frozenset(r.name for r in config.resources if r.adopt),
-        plugins=here.plugins,
         pending=pending,
         complete=config.complete,
         now=here.now,
@@ -163,10 +169,10 @@ def _only_told(reading: Reading | None, published: int | None) -> bool:
     return isinstance(reading, Unknown) or (isinstance(reading, Quantity) and reading.value == published)
 
 
-def _observe(node: Node, readings: Mapping[str, Reading], terms: Terms) -> Outcome:
+def _observe(node: Node, decide: Callable[[NodeState], Plan], lower_since: Mapping[str, float]) -> Outcome:
     state = node.read()
-    plan = make_plan(readings, state, terms)
+    plan = decide(state)
     # Nothing is written, so our record stays as it is, and what is lower stays so since when it is.
     undone = {c.name for c in plan.changes if c.action in ("set", "remove")}
-    since = {name: at for name, at in terms.lower_since.items() if name in undone} | dict(plan.lower_since)
+    since = {name: at for name, at in lower_since.items() if name in undone} | dict(plan.lower_since)
     return Outcome(replace(plan, published=read_record(state.annotation), lower_since=since), False, state)

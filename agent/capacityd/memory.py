@@ -42,13 +42,11 @@ class Memory:
 class Circumstances:
     """When and where a look happens. now: seconds since the epoch; uptime: seconds that the machine is up.
 
-    plugins: names of device plugins, None: not to be known. kubelet_began: seconds since the epoch at which the kubelet
-    made its socket, None: it has none.
+    kubelet_began: seconds since the epoch at which the kubelet made its socket, None: it has none.
     """
 
     now: float
     uptime: float
-    plugins: Collection[str] | None = ()
     kubelet_began: float | None = None
 
 

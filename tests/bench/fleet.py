@@ -141,6 +141,7 @@ def _look(member: _Member, reasons: str, quantity: int = 4) -> _Member:
         member.memory,
         Circumstances(now=time.time(), uptime=_UPTIME),
         lambda: open_node(str(member.kubeconfig), None, None, member.name, None, reviews),
+        tuple,
     )
     warnings = "; ".join(found.outcome.warnings) if found.outcome else ""
     return _Member(member.name, member.kubeconfig, found.memory, reviews, found.trouble or warnings)

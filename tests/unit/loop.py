@@ -49,7 +49,8 @@ class Loop:
         self._undoing: set[str] = set()  # the names of which this write does that
         self._lower: dict[str, float] = {}  # name -> since when every look has seen it lower
         self._kubelet_anew = True
-        self._seen: tuple[Mapping[str, Reading], frozenset[str] | None] = ({}, None)
+        self._seen: Mapping[str, Reading] = {}
+        self._known_plugins: frozenset[str] | None = None
         self.start(memory_lost=True)
 
     def start(self, memory_lost: bool) -> None:
@@ -84,29 +85,29 @@ class Loop:
 
     def _look(self, reasons: set[str]) -> None:
         world = self.world
-        readings, plugins = world.probe(), world.device_plugins()
+        readings = world.probe()
         self.reasons = reasons
-        self._seen = readings, plugins
+        self._seen = readings
         self._at = world.uptime
         self._note_lower(readings)
         self._unremembered, self._undoing = [], set()
         asked = False
         self._kubelet_anew = bool(self._memory.unsettled) or self._memory.kubelet != world.socket
-        here = Circumstances(world.now(), world.uptime, plugins, world.socket)
+        here = Circumstances(world.now(), world.uptime, world.socket)
         try:
             self._die("before")
             if pending := self.slow & readings.keys():
                 early = {name: Unknown("slow") if name in pending else reading for name, reading in readings.items()}
-                self._seen = early, plugins
-                found = look(world.config, early, reasons, self._memory, here, lambda: _ModelNode(self), pending)
+                self._seen = early
+                found = look(world.config, early, reasons, self._memory, here, self._open, self._plugins, pending)
                 self._die("unkept")
                 self._memory = found.memory
                 self._remember(found)
                 asked = found.outcome is not None
-                self._seen = readings, plugins
+                self._seen = readings
                 reasons = reasons if found.failed else {"due"}
                 self.reasons = reasons
-            found = look(world.config, readings, reasons, self._memory, here, lambda: _ModelNode(self))
+            found = look(world.config, readings, reasons, self._memory, here, self._open, self._plugins)
             self._die("unkept")
         except KilledError:
             self._schedule.failed(world.monotonic(), None)
@@ -120,6 +121,13 @@ class Loop:
             self._schedule.failed(world.monotonic(), found.retry_after)
         else:
             self._schedule.succeeded(world.monotonic(), found.again_in, asked)
+
+    def _open(self) -> _ModelNode:
+        return _ModelNode(self)
+
+    def _plugins(self) -> frozenset[str] | None:
+        self._known_plugins = self.world.device_plugins()
+        return self._known_plugins
 
     def _remember(self, found: Look) -> None:
         """A write whose answer was lost is not known to the service; any other counts."""
@@ -157,7 +165,7 @@ class Loop:
         assert not self.world.config.settings.observe
         _check_guards(patch)
         _check_rest(before, after)
-        readings, plugins = self._seen
+        readings, plugins = self._seen, self._known_plugins
         old, new = before["status"]["capacity"], after["status"]["capacity"]
         record, record_after = record_of(before), record_of(after)
         adopted = {r.name for r in self.world.config.resources if r.adopt} if plugins is not None else set()

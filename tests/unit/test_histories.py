@@ -123,9 +123,14 @@ class Histories(RuleBasedStateMachine):
     def the_kubelet_restarts(self, zeroes: bool, delay: float, between: bool, pause: float) -> None:
         self._others(lambda: self.world.start_kubelet(zeroes, delay), between, pause)
 
-    @rule(name=names, count=st.integers(0, 4), between=st.booleans(), pause=pauses)
-    def a_device_plugin_comes(self, name: str, count: int, between: bool, pause: float) -> None:
-        self._others(lambda: self.world.plugin_comes(name, count), between, pause)
+    @rule(name=names, count=st.integers(0, 4), synced=st.booleans(), between=st.booleans(), pause=pauses)
+    def a_device_plugin_comes(self, name: str, count: int, synced: bool, between: bool, pause: float) -> None:
+        def come() -> None:
+            self.world.plugin_comes(name, count)
+            if synced:  # the kubelet was about to write
+                self.world.sync()
+
+        self._others(come, between, pause)
 
     @rule(name=names, between=st.booleans(), pause=pauses)
     def a_device_plugin_leaves(self, name: str, between: bool, pause: float) -> None:

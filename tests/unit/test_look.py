@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import pairwise
 
 import pytest
@@ -30,7 +30,7 @@ ASKING = ({"boot"}, {"recheck"}, {"kubelet"}, {"retry"}, {"credentials"}, {"conf
 class MemoryNode:
     """A Node in memory. lose: how many answers to writes get lost; drop: how many writes never arrive.
 
-    kill: whether we are killed when we tell of one.
+    kill: whether we are killed when we tell of one. between: what happens once between a read and a write.
     """
 
     name = "n1"
@@ -40,6 +40,7 @@ class MemoryNode:
         self.writes = self.lose = self.drop = 0
         self.told: list[str] = []
         self.kill = False
+        self.between: Callable[[], None] | None = None
 
     def read(self) -> NodeState:
         return node_state(self.document)
@@ -48,6 +49,9 @@ class MemoryNode:
         if self.drop:
             self.drop -= 1
             raise NodeUnreachable("it was lost")
+        if self.between:
+            self.between()
+            self.between = None
         self.document = apply_patch(self.document, patch)
         self.writes += 1
         if self.lose:
@@ -73,19 +77,23 @@ class Service:
         self.opened = 0
         self.pending: Collection[str] = ()
         self.adopt: Collection[str] = ()
+        self.plugins: Collection[str] = ()
 
     def look(self, at: float, reasons: Collection[str] = ("boot",), **readings: Reading) -> Look:
         """A look at that uptime; a and b are what was read."""
         read: Mapping[str, Reading] = {f"example.com/{name}": reading for name, reading in readings.items()}
         resources = tuple(Resource(name, "static", (), adopt=name in self.adopt) for name in read)
         config = Config(resources=resources, settings=self.settings)
-        here = Circumstances(EPOCH + at, at, (), self.kubelet_began)
-        found = look(config, read, reasons, self.memory, here, self._open, self.pending, self._intend)
+        here = Circumstances(EPOCH + at, at, self.kubelet_began)
+        found = look(config, read, reasons, self.memory, here, self._open, self._plugins, self.pending, self._intend)
         self.memory = found.memory
         return found
 
     def _intend(self, memory: Memory) -> None:
         self.memory = memory
+
+    def _plugins(self) -> Collection[str]:
+        return self.plugins
 
     def _open(self) -> Node:
         self.opened += 1
@@ -506,6 +514,16 @@ def test_what_is_observed_and_no_longer_configured_is_held_back_once(service: Se
     service.look(1010.0, {"due"}, b=UNKNOWN)
     service.look(1130.0, {"due"}, b=UNKNOWN)
     assert not any(c.action == "hold" for c in _changes(service.look(1140.0, {"recheck"}, b=UNKNOWN)))
+
+
+def test_a_device_plugin_that_registers_while_we_write_keeps_its_value(service: Service) -> None:
+    def register() -> None:
+        service.plugins = {A}
+        service.capacity[A] = "2"
+
+    service.node.between = register
+    found = service.look(1010.0, {"hardware"}, a=Quantity(7))
+    assert (service.capacity[A], found.outcome and found.outcome.plan.refused) == ("2", (A,))
 
 
 def test_what_is_refused_is_not_asked_about_again() -> None:

@@ -204,10 +204,10 @@ def _bring(
             Circumstances(
                 now=time.time(),
                 uptime=time.clock_gettime(time.CLOCK_BOOTTIME),
-                plugins=device_plugin_names(host),
                 kubelet_began=kubelet_began(host),
             ),
             lambda: node_of(options, config, host, config.settings.observe, reviews),
+            lambda: device_plugin_names(host),
             pending,
             intend,
         )

@@ -96,8 +96,10 @@ class Service:
         child = self._child
         for fd in (self._signals.fileno(), *self._sources.filenos(), *([child.fileno()] if child else [])):
             poll.register(fd, select.POLLIN)
-        until = child.deadline if child else self._check_at if self._reload else self._schedule.wakes_at()
-        pause = min(max(0.0, until - time.monotonic()), _TICK)
+        moments = [child.deadline] if child else [self._check_at] if self._reload else []
+        if not child and self._watched:  # a check that is tried again keeps no look waiting
+            moments.append(self._schedule.wakes_at())
+        pause = min(max(0.0, min(moments) - time.monotonic()), _TICK) if moments else _TICK
         ready = {fd for fd, _ in poll.poll(pause * 1000 + 1)}
         notify("WATCHDOG=1")
         heard, failures = self._sources.drain(ready)

@@ -21,7 +21,13 @@ import pytest
 import capacityd
 
 DEADLINE = 30.0
-_BOOT = "import sys; sys.path.insert(0, sys.argv[1]); from capacityd.daemon import main; sys.exit(main(sys.argv[2:]))"
+# Its pauses after a failed check begin with half a second, not with five, unless a test says something else before.
+_BOOT = """import sys
+sys.path.insert(0, sys.argv[1])
+from capacityd import daemon
+daemon._CHECK_PAUSE = globals().get("pause", 0.5)
+sys.exit(daemon.main(sys.argv[2:]))
+"""
 _SLEEPS = """import os, time
 clock = time.clock_gettime
 time.clock_gettime = lambda n: clock(n) + (60 if n == time.CLOCK_BOOTTIME and os.path.exists("{flag}") else 0)
@@ -220,6 +226,16 @@ def test_what_is_wrong_with_two_things_is_over_when_both_are(running: Running) -
     running.stub()
     running.heard("READY=1")
     assert running.end()[1].count("all is well again") == 1
+
+
+def test_a_check_that_is_tried_again_keeps_no_look_waiting(running: Running) -> None:
+    running.start(before="pause = 1000\n")
+    running.heard("STATUS=1 of 1")
+    running.stub(check="""echo '{"done": true, "failed": true, "trouble": "no room"}'""")
+    running.signal(signal.SIGHUP)
+    running.heard("STATUS=the check of the configuration failed")
+    (running.folder / "seats").write_text("4")
+    running.heard("STATUS=1 of 1")
 
 
 def test_many_signals_are_few_checks(running: Running) -> None:

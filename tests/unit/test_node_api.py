@@ -139,7 +139,7 @@ UNUSABLE = [
 
 @pytest.fixture(autouse=True)
 def no_collection() -> Iterator[None]:
-    """A finalizer that happens to run in the depths of a hostile answer fails for want of stack, and the test with it."""
+    """A finalizer that runs in the depths of a hostile answer fails for want of stack, and with it the test."""
     gc.disable()
     yield
     gc.enable()

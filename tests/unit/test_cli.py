@@ -154,16 +154,13 @@ print(sorted(m for m in sys.modules if m.split(".")[0] in ("kubernetes", "urllib
     assert done.stdout.splitlines()[-1] == "[]"
 
 
+def in_a_shell(script: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "agent")}
+    return subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=60, env=environment)
+
+
 def test_a_closed_pipe_is_no_error() -> None:
-    command = f"{sys.executable} -m capacityd devices --machine {MACHINE}"
-    done = subprocess.run(
-        ["bash", "-c", f"set -o pipefail; {command} | true; echo ${{PIPESTATUS[0]}}"],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT / "agent")},
-    )
+    done = in_a_shell(f"{sys.executable} -m capacityd devices --machine {MACHINE} | true; echo ${{PIPESTATUS[0]}}")
     assert done.stderr == ""
     assert done.stdout.strip() in ("0", "141")
 
@@ -171,14 +168,7 @@ def test_a_closed_pipe_is_no_error() -> None:
 @pytest.mark.parametrize("command", ["devices", "record -", "config schema"])
 def test_streams_that_can_not_be_written(command: str) -> None:
     def done(where: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            ["sh", "-c", f"{sys.executable} -m capacityd {command} --machine {MACHINE} {where}"],
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-            env={**os.environ, "PYTHONPATH": str(ROOT / "agent")},
-        )
+        return in_a_shell(f"{sys.executable} -m capacityd {command} --machine {MACHINE} {where}")
 
     full = done(">/dev/full")
     message = "capacityd: standard output could not be written: No space left on device\n"

@@ -22,7 +22,10 @@ CONDITION = "Busy"
 
 @contextmanager
 def busy(cluster: Cluster, node: str, rate: int) -> Iterator[list[int]]:
-    """Writes a key and a condition of the Node so often a second, counting up; the list is of what was written."""
+    """Writes a key and a condition of the Node so often a second, counting up; the list is of what was written.
+
+    By thousands: 1000 is stored as 1k, and a test that reads it otherwise shall fail always, not once in a thousand.
+    """
     written: list[int] = []
     problems: list[BaseException] = []
     end = threading.Event()
@@ -53,7 +56,7 @@ def _write(cluster: Cluster, node: str, rate: int, written: list[int], end: thre
     ) as connection:
         # What an occupied server holds up is made up for afterwards.
         while not end.wait(max(0.0, began + len(written) / rate - time.monotonic())):
-            number = len(written) + 1
+            number = 1000 * (len(written) + 1)
             condition = {"type": CONDITION, "status": "True", "reason": CONDITION, "message": str(number)}
             status = {"capacity": {KEY: str(number)}, "conditions": [condition]}
             connection.request("PATCH", f"/api/v1/nodes/{node}/status", json.dumps({"status": status}), headers)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from capacityd.apply import TRIES
+from capacityd.quantity import whole_quantity
 from tests.cluster import faults
 from tests.cluster.agent import CONDITION, DONGLE, DONGLES, RECORD, Agent, condition_of, told
 from tests.cluster.audit import Requests
@@ -207,17 +208,23 @@ def test_beside_fifty_foreign_writes_a_second_every_apply_succeeds(cluster: Clus
         for number in range(30):
             quantity = 3 + number % 2
             agent.configure(f'[resources."{DONGLE}"]\nstatic = {{ quantity = {quantity} }}\n')
-            before = len(written)
+            before = written[-1] if written else 0
             agent.run("apply")
             capacity = cluster.capacity(node)
             assert capacity[DONGLE] == str(quantity)
-            assert len(written) > before, "the other was writing"
-            assert int(capacity[BUSY]) >= before, "an earlier value of theirs has not come back"
+            assert written[-1] > before, "the other was writing"
+            assert number_of(capacity[BUSY]) >= before, "an earlier value of theirs has not come back"
     found = cluster.node(node)
-    assert int(found["status"]["capacity"][BUSY]) == written[-1], "nothing of theirs is lost"
+    assert number_of(found["status"]["capacity"][BUSY]) == written[-1], "nothing of theirs is lost"
     theirs = next(c for c in found["status"]["conditions"] if c["type"] == "Busy")
     assert theirs["message"] == str(written[-1])
     assert len(told(cluster, node)) == 30
+
+
+def number_of(quantity: str) -> int:
+    number = whole_quantity(quantity)
+    assert number is not None, quantity
+    return number
 
 
 def annotate(cluster: Cluster, node: str, name: str, value: str | None) -> None:

@@ -127,6 +127,24 @@ def test_multipath_counts_once_by_its_device_mapper_when_there_is_no_name() -> N
     assert counted(host, "disk") == ["sda"]
 
 
+def test_the_size_of_a_disk_of_several_paths_is_what_any_of_them_tells() -> None:
+    """The first path is on standby (ALUA): READ CAPACITY fails there, which the kernel takes for a size of 0."""
+    wwid = {"wwid": "naa.600508b1001c4d2e"}
+    paths = [
+        disk(f"sd{x}", SAS.format(n), min(n, 1) * 10**12, number=f"8:{16 * n}", of_device=wwid)
+        for n, x in enumerate("abc")
+    ]
+    assert values(machine(*paths), "disk", "size") == {"sda": 10**12}
+    broken = errors({f"{SAS.format(0)}/block/sda/size": "EIO"})
+    assert isinstance(look(machine(*paths, broken), "disk"), Unknown)
+
+
+def test_without_a_size_on_any_path_it_is_no_disk() -> None:
+    wwid = {"wwid": "naa.600508b1001c4d2e"}
+    paths = [disk(f"sd{x}", SAS.format(n), 0, number=f"8:{16 * n}", of_device=wwid) for n, x in enumerate("ab")]
+    assert counted(machine(*paths), "disk") == []
+
+
 def test_a_volume_group_is_no_multipath() -> None:
     members = [disk(f"sd{x}", SAS.format(n), number=f"8:{16 * n}", holders=["dm-0"]) for n, x in enumerate("ab")]
     host = machine(*members, stacked("dm-0", ["sda", "sdb"], dm=("vg-data", "LVM-abcdef")))

@@ -97,7 +97,16 @@ def test_sub_functions_are_as_virtual_functions() -> None:
 
 
 @pytest.mark.parametrize(
-    ("port", "kind"), [("p0", "physical"), ("pf0vf1", "representor"), ("c12pf0sf88", "representor"), ("", "physical")]
+    ("port", "kind"),
+    [
+        ("p0", "physical"),
+        ("p0s1", "physical"),
+        ("pf0vf1", "representor"),
+        ("pf0hpf", "representor"),
+        ("c12pf0sf88", "representor"),
+        ("p0pf0vf1", "representor"),  # sfc's
+        ("", "physical"),
+    ],
 )
 def test_representors_are_the_switch_ends_of_virtual_functions(port: str, kind: str) -> None:
     host = machine(pci_nic("eth0", attributes={"phys_port_name": f"{port}\n"}))
@@ -166,8 +175,44 @@ def test_the_way_to_the_service_processor_is_no_network_port(ids: tuple[str, str
     assert reading.value == 1000
 
 
+def test_the_way_to_a_service_processor_that_runs_openbmc() -> None:
+    """Its ids are those of any Linux that plays a USB device."""
+    for maker, kind in (("OpenBMC", "bmc"), ("Raspberry Pi", "physical")):
+        gadget = usb_device("1-3", "1d6b", "0103", None, maker, "usbnet", interfaces=[("020d00", "cdc_ncm")])
+        host = machine(gadget, nic("usb0", f"{usb_path('1-3')}/1-3:1.0", link_speeds=[]))
+        assert values(host, "nic", "kind") == {"usb0": kind}
+
+
+def test_of_a_switch_inside_the_machine_the_ports_count_and_not_the_way_to_it() -> None:
+    """Documentation/networking/dsa/dsa.rst: all that the ports carry goes through the conduit."""
+    soc = "/sys/devices/platform/soc/1b100000.ethernet"
+    ports = [
+        nic(f"lan{n}", f"{soc}/mdio_bus/mdio-bus/mdio-bus:1f", devtype="dsa", lower=["eth0"], link_speeds=[GBIT])
+        for n in range(4)
+    ]
+    conduit = nic("eth0", soc, link_speeds=[25 * GBIT // 10], attributes={"dsa/tagging": "mtk\n"})
+    host = machine(conduit, *ports, routes("lan0"))
+    assert counted(host, "nic") == ["lan0", "lan1", "lan2", "lan3"]
+    assert values(host, "nic", "kind")["eth0"] == "other"
+    assert counted(host, "nic", {"kind": ["physical", "other"], "system": True}) == ["eth0", "lan0"]
+
+
+def test_interfaces_on_other_buses_are_physical() -> None:
+    """A cable of Thunderbolt to the next machine, a paravirtual card of Xen: each has hardware of its own."""
+    for place in ("/sys/devices/pci0000:00/0000:00:0d.2/domain0/0-0/0-1/0-1.0", "/sys/devices/vif-0"):
+        assert counted(machine(nic("x0", place)), "nic") == ["x0"]
+
+
+def test_a_bond_of_vlans_is_as_fast_as_what_the_vlans_stand_on() -> None:
+    vlans = [nic(f"eth{n}.7", devtype="vlan", lower=[f"eth{n}"], link_speeds=[10 * GBIT]) for n in (0, 1)]
+    host = machine(E0, E1, *vlans, bond("802.3ad", "eth0.7", "eth1.7"), routes("bond0"))
+    assert counted(host, "nic") == ["eth0", "eth1"]
+    assert values(host, "nic", "max_speed")["bond0"] == 20 * GBIT
+    assert counted(host, "nic", {"system": True}) == ["eth0", "eth1"]
+
+
 def test_wireless_interfaces_are_a_kind_of_their_own() -> None:
-    for devtype in ("wlan", "wwan"):
+    for devtype in ("bluetooth", "wlan", "wwan"):
         assert values(machine(pci_nic("w0", devtype=devtype)), "nic", "kind") == {"w0": "wireless"}
     path = f"{pci_path('0000:01:00.0')}/net/w0/phy80211"
     old_driver = merge(pci_nic("w0"), {"links": {path: "../.."}})
@@ -293,10 +338,9 @@ def test_a_link_of_which_nothing_can_be_read_is_neither_up_nor_down() -> None:
     silent = look(machine(pci_nic(), errors({f"{place}/speed": "EIO"})), "nic", measure="speed", unit=MBITS)
     assert isinstance(silent, Unknown)
     assert "could not be read" in silent.reason
-    for gone in ("operstate", "speed"):
-        world = pci_nic()
-        del world["files"][f"{place}/{gone}"]
-        assert values(machine(world), "nic", "link" if gone == "operstate" else "speed") == {"eth0": None}
+    world = pci_nic()
+    del world["files"][f"{place}/operstate"]
+    assert values(machine(world), "nic", "link") == {"eth0": None}
 
 
 SYSTEMS = [

@@ -222,6 +222,12 @@ def test_devices_by_link_that_mounts_name(tmp_path: Path) -> None:
     assert RecordedHost(recording).resolve("/dev/disk/by-label/r t") == "/dev/sda2"
 
 
+def test_that_systemd_made_an_automount_by_itself_is_recorded() -> None:
+    made = {"files": {"/run/systemd/generator.late/efi.automount": "[Automount]\nWhere=/efi\n"}}
+    recorded = Walk(RecordedHost(merge(bare(), made))).run()
+    assert made["files"].items() <= recorded["files"].items()
+
+
 def test_a_file_system_below_another_at_the_same_place_has_no_size_that_is_known() -> None:
     class Covered(RecordedHost):
         """A double of a machine that tells as the kernel does."""

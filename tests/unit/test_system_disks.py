@@ -100,6 +100,22 @@ def test_btrfs_on_a_mapped_device() -> None:
     assert names(crypt, mounts(("/", "0:25", "btrfs", "/dev/mapper/my\\040root"))) == {"sda"}
 
 
+def test_an_automount_that_systemd_made_by_itself_is_on_the_roots_disk() -> None:
+    """systemd-gpt-auto-generator mounts the partitions that firmware boots from when somebody looks, on /boot or /efi.
+    It looks for them on the root's disk only."""
+    made = files({"/run/systemd/generator.late/efi.automount": "[Automount]\n"})
+    waiting = ("/efi", "0:37", "autofs", "systemd-1")
+    assert names(made, mounts(ROOT, waiting)) == {"sda"}
+    assert names(made, mounts(ROOT, waiting, ("/efi", "8:1", "vfat", "/dev/sda1"))) == {"sda"}
+    assert "/boot" in doubt(made, mounts(ROOT, ("/boot", "0:37", "autofs", "systemd-1")))
+
+
+def test_an_automount_of_fstab_may_be_on_any_disk_until_it_is_mounted() -> None:
+    waiting = ("/boot/efi", "0:37", "autofs", "systemd-1")
+    assert "can't tell which disk /boot/efi is on" in doubt(mounts(ROOT, waiting))
+    assert names(mounts(ROOT, waiting, ("/boot/efi", "8:17", "vfat", "/dev/sdb1"))) == {"sda", "sdb"}
+
+
 def test_a_source_that_is_a_link() -> None:
     node = {"links": {"/dev/disk/by-uuid/01": "../../sda2"}, "files": {"/dev/sda2": ""}}
     assert names(node, mounts(("/", "0:25", "btrfs", "/dev/disk/by-uuid/01"))) == {"sda"}

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import errno
 from collections.abc import Callable, Iterator
 from functools import cache
 
-from capacityd.errors import HostError
-from capacityd.host import Host, System, last_name, whole
+from capacityd.host import Host, System, driver_text, last_name, whole
 from capacityd.host.system import system_disks
 from capacityd.kinds import Amount, Choice, Flag, Text
 from capacityd.model import Device, DeviceDetector, Key, Value
@@ -33,23 +31,24 @@ def find(host: Host) -> Iterator[Device]:
     """
     names = [name for name in host.names(_DISKS) if not _is_no_disk(name)]
     first: dict[str, str] = {}  # what identifies a disk -> its first path
-    stands_for: dict[str, str] = {}  # path -> its disk's first path
+    paths: dict[str, str] = {}  # the first path to a disk -> all paths to it, with spaces between them
     for name in names:
         real = host.resolve(f"{_DISKS}/{name}")
         if real is None or real.startswith(_VIRTUAL) or _is_hidden(host, name):
             continue
         same = _identities(host, name, real)
-        stands_for[name] = next((first[i] for i in same if i in first), name)
+        known = next((first[i] for i in same if i in first), name)
+        paths[known] = f"{paths.get(known, '')} {name}"
         for identity in same:
-            first.setdefault(identity, stands_for[name])
+            first.setdefault(identity, known)
 
     @cache
     def system() -> System:
         found = system_disks(host)
-        return System(frozenset(stands_for.get(name, name) for name in found.names), found.doubt)
+        return System(frozenset(n for n in paths if not found.names.isdisjoint(paths[n].split())), found.doubt)
 
-    for name in dict.fromkeys(stands_for.values()):
-        yield Device(f"{_DISKS}/{name}", name.replace("!", "/"), system)
+    for name, same_disk in paths.items():
+        yield Device(f"{_DISKS}/{name}", name.replace("!", "/"), system, {"paths": same_disk})
 
 
 def _is_no_disk(name: str) -> bool:
@@ -76,15 +75,8 @@ def _identities(host: Host, name: str, real: str) -> list[str]:
 
 
 def _wwid(host: Host, path: str) -> str | None:
-    """NVMe has it at the namespace, SCSI at the device. EINVAL is the kernel's word for "has none"."""
-    for place in ("wwid", "device/wwid"):
-        try:
-            if found := host.text(f"{path}/{place}"):
-                return found
-        except HostError as e:
-            if e.errno != errno.EINVAL:
-                raise
-    return None
+    """NVMe has it at the namespace, SCSI at the device."""
+    return driver_text(host, f"{path}/wwid") or driver_text(host, f"{path}/device/wwid") or None
 
 
 def _wwn(host: Host, device: Device) -> Value:
@@ -170,9 +162,12 @@ def _is_system(_: Host, device: Device) -> Value:
 
 
 def _size(host: Host, device: Device) -> Value:
-    """An empty card reader is a disk of 0 sectors: it has no size, and so fits no comparison."""
-    sectors = whole(host, f"{device.path}/size")
-    return sectors * _SECTOR if sectors else None
+    """An empty card reader is a disk of 0 sectors: it has no size, and so fits no comparison. Of several paths one may
+    have none: the kernel can't ask through one that its storage keeps on standby (ALUA)."""
+    for path in str(device.said["paths"]).split():
+        if sectors := whole(host, f"{_DISKS}/{path}/size"):
+            return sectors * _SECTOR
+    return None
 
 
 DETECTOR = DeviceDetector(

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 
 from capacityd.errors import HostError
-from capacityd.host import Host, System, last_name, whole
+from capacityd.host import Host, System, driver_text, last_name, whole
 from capacityd.host.system import system_interfaces
 from capacityd.kinds import Amount, Choice, Flag, HexId, Text
 from capacityd.model import Device, DeviceDetector, Key, Value
@@ -28,7 +28,6 @@ _BMCS = (  # vendor and product of what service processors show on USB: iDRAC, i
 )
 _MBIT = 10**6
 _NO_WORD = 2**32 - 1  # -1 as older kernels print it
-_NOT_SUPPORTED = (errno.EOPNOTSUPP, errno.EINVAL)
 
 
 def find(host: Host) -> Iterator[Device]:
@@ -61,7 +60,7 @@ def _hardware_kind(host: Host, device: Device) -> str | None:
     path, hardware = device.path, _hardware(host, device)
     if hardware is None:
         return None
-    if _devtype(host, path) in ("wlan", "wwan") or host.resolve(f"{path}/phy80211"):
+    if _devtype(host, path) in ("bluetooth", "wlan", "wwan") or host.resolve(f"{path}/phy80211"):
         return "wireless"
     if host.resolve(f"{path}/device/physfn") or ".sf." in (last_name(hardware) or ""):
         return "vf"
@@ -71,9 +70,11 @@ def _hardware_kind(host: Host, device: Device) -> str | None:
         return "vf"
     if _is_representor(host, path):
         return "representor"
+    if host.names(f"{path}/dsa"):
+        return "other"  # its far end is a switch inside the machine, whose ports are interfaces themselves
     if _bus(host, device) == "usb":
         ids = tuple(_id(host, device, {"usb": name})[1] for name in ("idVendor", "idProduct"))
-        return "bmc" if ids in _BMCS else "physical"
+        return "bmc" if ids in _BMCS or _id(host, device, {"usb": "manufacturer"})[1] == "OpenBMC" else "physical"
     return "physical"
 
 
@@ -97,15 +98,7 @@ def _devtype(host: Host, path: str) -> str:
 
 def _is_representor(host: Host, path: str) -> bool:
     """Whether it is the switch's end of a virtual or sub-function: its port is called pf0vf1, a physical one p0."""
-    try:
-        port = host.text(f"{path}/phys_port_name") or ""
-    except HostError as e:
-        if e.errno not in _NOT_SUPPORTED:
-            raise
-        return False
-    if port.startswith("c"):
-        port = port[1:].lstrip("0123456789")
-    return port.startswith("pf")
+    return "pf" in (driver_text(host, f"{path}/phys_port_name") or "")
 
 
 def _driver(host: Host, device: Device) -> Value:
@@ -165,16 +158,10 @@ def _speed(host: Host, device: Device) -> Value:
     """The negotiated speed. -1 (prometheus/node_exporter#1967), 0 and EINVAL all mean that there is none to tell."""
     if _link(host, device) == "down":
         raise HostError("its link is down, so it has no speed")
-    try:
-        text = host.text(f"{device.path}/speed")
-        if text is None:
-            return None
-        speed = -1 if text.startswith("-") else whole(host, f"{device.path}/speed")
-    except HostError as e:
-        if e.errno != errno.EINVAL:
-            raise
-        speed = -1
-    if speed is None or speed in (-1, 0, _NO_WORD):
+    path = f"{device.path}/speed"
+    text = driver_text(host, path)
+    speed = None if not text or text.startswith("-") else whole(host, path)
+    if speed in (None, 0, _NO_WORD):
         raise HostError("its driver does not tell its speed")
     return speed * _MBIT
 
@@ -221,10 +208,9 @@ DETECTOR = DeviceDetector(
         "kind": Key(
             Choice(_KINDS),
             _kind,
-            "physical (virtio included), vf (SR-IOV, or the lower half of an accelerated interface), representor, "
-            "bmc (USB, to the machine's own service processor: iDRAC, iLO), wireless, bond, team, bridge, vlan, "
-            "other (hardware that speaks neither Ethernet nor InfiniBand: CAN) "
-            "or virtual (all else)",
+            "physical (virtio included), vf (SR-IOV, or the lower half of an accelerated pair), representor, bmc "
+            "(to the machine's own service processor: iDRAC, iLO), wireless, bond, team, bridge, vlan, other (CAN, or "
+            "to a switch inside the machine) or virtual (all else)",
         ),
         "link": Key(Choice(("up", "down")), _link, "whether the link is up now; what depends on it may come and go"),
         "system": Key(

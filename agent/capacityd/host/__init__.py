@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -114,6 +115,16 @@ def whole(host: Host, path: str) -> int | None:
     if not (text.isascii() and text.isdigit() and len(text) <= 20):
         raise HostError(f'{path} holds "{text[:60]}", not a whole number')
     return int(text)
+
+
+def driver_text(host: Host, path: str) -> str | None:
+    """As host.text, None also for what drivers say that have no such thing: EINVAL, EOPNOTSUPP."""
+    try:
+        return host.text(path)
+    except HostError as e:
+        if e.errno not in (errno.EINVAL, errno.EOPNOTSUPP):
+            raise
+        return None
 
 
 def last_name(path: str | None) -> str | None:

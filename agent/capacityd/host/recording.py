@@ -18,6 +18,7 @@ from capacityd.errors import HostError
 from capacityd.host.mountinfo import unescaped
 from capacityd.host.mounts import LOCAL, filesystems
 from capacityd.host.source import Source, may_be_read, may_be_walked
+from capacityd.host.system import OURS, generated
 from capacityd.printable import printable
 
 Recording = dict[str, Any]
@@ -64,6 +65,8 @@ class Walk:
             self._folder("/sys/firmware/devicetree/base", deep=False)
         self._file("/proc/self/mountinfo", _MOST_LINES, _short_mounts)
         self._file("/proc/swaps", _MOST_LINES)
+        for point in OURS:
+            self._file(generated(point), _MOST)
         self._nodes()
         for path in sorted(p for p in self.files if p.endswith("/uevent")):
             device = path.removesuffix("/uevent")

@@ -19,6 +19,12 @@ _VIRTUAL = "/sys/devices/virtual/block/"
 _NETS = "/sys/class/net"
 
 
+def generated(point: str) -> str:
+    """The unit by which systemd-gpt-auto-generator(8) has something mounted on /boot or /efi when somebody first looks.
+    It takes partitions of the root's disk only."""
+    return f"/run/systemd/generator.late{point}.automount"
+
+
 def system_disks(host: Host) -> System:
     """The whole disks below the machine's own file systems and its swap, through partitions, dm and md."""
     names: set[str] = set()
@@ -29,9 +35,12 @@ def system_disks(host: Host) -> System:
             doubts.append(f"{TABLE} does not tell what / is on, so neither which disk is the system's")
         wanted = [m for m in mounts if m.point in OURS]
         wanted += _swaps(host, mounts)
+        mounted = {m.point for m in wanted if m.type != "autofs"}
         for mount in wanted:
             if mount.type in _NO_DISK:
                 continue
+            if mount.type == "autofs" and (mount.point in mounted or host.resolve(generated(mount.point))):
+                continue  # told by a line of its own, or on the disk of the root; one of fstab may be of any disk
             try:
                 for block in _blocks(host, mount.number, mount.source):
                     _go_down(host, block, names, set())

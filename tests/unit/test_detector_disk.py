@@ -181,6 +181,16 @@ def test_nvme_disks_of_one_name_are_one_if_their_serial_number_is(serials: tuple
     assert counted(machine(*both), "disk") == disks
 
 
+def test_nvme_disks_without_a_name_are_not_one_for_what_the_kernel_calls_them_instead() -> None:
+    """As a cloud has them: every controller says the same serial number, and each has a first namespace."""
+    called = "nvme.1ae0-6e766d655f63617264-6e766d655f63617264-00000001"
+    both = [
+        nvme(f"nvme{n}n1", "nvme_card", "nvme_card", called, at=f"/sys/devices/pci0000:0{n}/nvme/nvme{n}")
+        for n in range(2)
+    ]
+    assert counted(machine(*both), "disk") == ["nvme0n1", "nvme1n1"]
+
+
 def test_a_scsi_disk_without_a_usable_name_has_none() -> None:
     at = ATA.format(1)
     host = machine(ata(properties={"ID_WWN": "0x5000c5"}), errors({f"{at}/wwid": "EINVAL"}))

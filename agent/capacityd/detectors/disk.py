@@ -65,11 +65,12 @@ def _identities(host: Host, name: str, real: str) -> list[str]:
     """What several paths to the same disk have in common.
 
     Makers of cheap disks, and of enclosures on USB, give all the same name. So it counts only where there can be
-    several paths, and with NVMe, whose older drivers believe it, together with the serial number.
+    several paths, and with NVMe, whose older drivers believe it, together with the serial number. One that begins with
+    "nvme." the kernel made up for a disk that has none, and clouds give all their controllers one serial number.
     """
     found = None if "/usb" in real or "/ata" in real else _wwid(host, f"{_DISKS}/{name}")
     if found and name.startswith("nvme"):
-        found += f" {host.text(f'{_DISKS}/{name}/device/serial')}"
+        found = None if found.startswith("nvme.") else f"{found} {host.text(f'{_DISKS}/{name}/device/serial')}"
     above = [host.text(f"{_DISKS}/{name}/holders/{h}/dm/uuid") for h in host.names(f"{_DISKS}/{name}/holders")]
     return [i for i in (found, *above) if i and (i is found or i.startswith("mpath-"))]
 

@@ -208,9 +208,8 @@ DETECTOR = DeviceDetector(
         "kind": Key(
             Choice(_KINDS),
             _kind,
-            "physical (virtio included), vf (SR-IOV, or the lower half of an accelerated pair), representor, bmc "
-            "(to the machine's own service processor: iDRAC, iLO), wireless, bond, team, bridge, vlan, other (CAN, or "
-            "to a switch inside the machine) or virtual (all else)",
+            "physical: virtio, too; vf: of SR-IOV, or the lower half of an accelerated pair; bmc: to the machine's own "
+            "service processor (iDRAC, iLO); other: CAN, or to a switch inside the machine; virtual: all else",
         ),
         "link": Key(Choice(("up", "down")), _link, "whether the link is up now; what depends on it may come and go"),
         "system": Key(

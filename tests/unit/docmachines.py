@@ -149,6 +149,43 @@ def storage() -> Recording:
     )
 
 
+def cloud() -> Recording:
+    """A machine of a cloud's: the system on a volume, another volume that a pod has, two local disks; two cards that do
+    not say how fast they are, one of them attached by what gives pods their addresses."""
+    kinds = {
+        "nvme0n1": ("vol0546d3c3b0af0bf6d", "Amazon Elastic Block Store", 100 * 2**30),
+        "nvme1n1": ("AWS24BBF51AF55097008", "Amazon EC2 NVMe Instance Storage", 937_500_000_000),
+        "nvme2n1": ("AWS2AC2B6B6D64E1A1C0", "Amazon EC2 NVMe Instance Storage", 937_500_000_000),
+        "nvme3n1": ("vol0b1e7c2d9f3a4c5e6", "Amazon Elastic Block Store", 200 * 2**30),
+    }
+    disks = [
+        nvme(
+            name,
+            serial,
+            model,
+            f"nvme.1d0f-{serial.encode().hex()}-{model.encode().hex()}-00000001",
+            at=f"/sys/devices/pci0000:00/0000:00:{0x1F - n:02x}.0/nvme/nvme{n}",
+            number=f"259:{3 * n}",
+            size=size,
+            partitions=["nvme0n1p1"] if n == 0 else [],
+        )
+        for n, (name, (serial, model, size)) in enumerate(kinds.items())
+    ]
+    cards = [
+        pci_nic(name, f"0000:00:0{n}.0", "1d0f", "ec20", "ena", [], speed=None, number=n - 3)
+        for n, name in ((5, "ens5"), (6, "ens6"))
+    ]
+    return merge(
+        bare(),
+        *disks,
+        *cards,
+        routes("ens5"),
+        mounts(("/", "259:1", "ext4", "/dev/nvme0n1p1")),
+        files({"/sys/class/dmi/id/product_name": "m6id.8xlarge\n", "/sys/class/dmi/id/sys_vendor": "Amazon EC2\n"}),
+        {"hostname": "n1"},
+    )
+
+
 def gpus() -> Recording:
     """A server of one model with four GPUs, and the console's own graphics beside them."""
     cards = [
@@ -206,6 +243,7 @@ def software() -> Recording:
 
 MACHINES: dict[str, Callable[[], Recording]] = {
     "adapters": adapters,
+    "cloud": cloud,
     "desk": desk,
     "gpus": gpus,
     "network": network,

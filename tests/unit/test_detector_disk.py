@@ -95,6 +95,27 @@ def test_nvme_namespaces_are_disks_and_not_controllers() -> None:
     assert counted(host, "disk", {"type": "nvme"}) == ["nvme0n1", "nvme0n2"]
 
 
+@pytest.mark.parametrize(
+    ("name", "place"),
+    [
+        ("pmem0", "/sys/devices/LNXSYSTM:00/LNXSYBUS:00/ACPI0012:00/ndbus0/region0/namespace0.0"),
+        ("xvda", "/sys/devices/vbd-768"),
+        ("dasda", "/sys/devices/css0/0.0.0003/0.0.0200"),
+    ],
+)
+def test_persistent_memory_and_the_disks_of_xen_and_mainframes_count(name: str, place: str) -> None:
+    assert counted(machine(disk(name, place, bus="xen")), "disk", {"transport": "xen", "type": "ssd"}) == [name]
+
+
+def test_zoned_and_read_only_disks_are_disks_and_can_be_left_out() -> None:
+    zoned = ata("sda", 1, of_disk={"queue/zoned": "host-managed", "ro": "0"})
+    read_only = ata("sdb", 2, "8:16", of_disk={"queue/zoned": "none", "ro": "1"})
+    host = machine(zoned, read_only)
+    assert counted(host, "disk") == ["sda", "sdb"]
+    assert counted(host, "disk", {"attributes.ro": "0"}) == ["sda"]
+    assert counted(host, "disk", {"attributes.queue/zoned": "none"}) == ["sdb"]
+
+
 def test_boot_areas_of_memory_cards_are_parts_of_the_card() -> None:
     card = "/sys/devices/platform/soc/mmc_host/mmc0/mmc0:0001"
     parts = [disk(f"mmcblk0{part}", card, bus="mmc", number=f"179:{n}") for n, part in enumerate(("boot0", "boot1"), 8)]

@@ -87,6 +87,31 @@ def test_a_driver_that_comes_late_is_seen_by_the_next_look() -> None:
     assert counted(machine(pci_function(driver="nvidia")), "pci", asked) == ["0000:3b:00.0"]
 
 
+def test_accelerators_are_of_several_classes() -> None:
+    """VGA, 3D and other display controllers, and what calls itself a processing accelerator: MI300X, Gaudi, FPGAs."""
+    cards = [
+        pci_function(f"0000:0{n}:00.0", "1002", "74a1", what, "amdgpu")
+        for n, what in enumerate(("030000", "030200", "038000", "120000"))
+    ]
+    assert len(counted(machine(*cards), "pci", {"class": "03"})) == 3
+    assert len(counted(machine(*cards), "pci", {"class": ["03", "12"], "vendor": "1002"})) == 4
+
+
+def test_a_card_is_one_by_its_first_function_and_domains_have_any_number_of_digits() -> None:
+    card = [pci_function(f"0000:17:00.{n}", "10de", "2204", what) for n, what in ((0, "030000"), (1, "040300"))]
+    behind_vmd = pci_function("10000:01:00.0", "8086", "0a54", "010802", "nvme")
+    host = machine(*card, behind_vmd)
+    assert counted(host, "pci", {"vendor": "10de"}) == ["0000:17:00.0", "0000:17:00.1"]
+    assert counted(host, "pci", {"address": "*.0"}) == ["0000:17:00.0", "10000:01:00.0"]
+    assert counted(host, "pci", {"address": "10000:*"}) == ["10000:01:00.0"]
+
+
+def test_a_card_that_a_virtual_machine_has_is_told_by_its_driver() -> None:
+    host = machine(pci_function("0000:17:00.0"), pci_function("0000:65:00.0", driver="vfio-pci"))
+    assert counted(host, "pci", {"class": "03"}) == ["0000:17:00.0", "0000:65:00.0"]
+    assert counted(host, "pci", {"class": "03"}, excepts=({"driver": "vfio-pci"},)) == ["0000:17:00.0"]
+
+
 @pytest.mark.parametrize("place", ["vendor", "class", "driver", "physfn"])
 def test_what_cannot_be_read_is_unknown(place: str) -> None:
     host = machine(pci_function(), errors({f"{pci_path('0000:3b:00.0')}/{place}": "EIO"}))

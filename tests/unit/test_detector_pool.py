@@ -103,6 +103,16 @@ def test_reserve_and_several_tables(tmp_path: Path) -> None:
     ]
 
 
+def test_tables_add_up_and_networks_of_one_table_do_not_count_twice(tmp_path: Path) -> None:
+    one, two = '{ cidr = ["10.0.0.0/24", "10.0.0.0/25"] }', '[{ cidr = "10.0.0.0/24" }, { cidr = "10.0.0.0/25" }]'
+    for written, size in ((one, 254), (two, 254 + 126)):
+        (tmp_path / "x.toml").write_text(f'[resources."example.com/x"]\npool = {written}\n')
+        (resource,) = load_config(str(tmp_path / "x.toml")).require().resources
+        reading = read_resource(resource, machine(), "node")
+        assert isinstance(reading, Quantity)
+        assert reading.value == size
+
+
 def test_more_than_kubernetes_can_count_is_unknown(tmp_path: Path) -> None:
     (tmp_path / "x.toml").write_text('[resources."example.com/x"]\npool = { cidr = "2001:db8::/64" }\n')
     (resource,) = load_config(str(tmp_path / "x.toml")).require().resources

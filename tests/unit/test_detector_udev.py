@@ -80,6 +80,14 @@ def test_a_tag_is_one_of_the_last_event_not_an_old_one() -> None:
     assert counted(HOST, "udev", {**TTY, "tag": "old"}) == ["ttyUSB1"]
 
 
+def test_serial_ports_that_the_kernel_only_keeps_room_for_have_no_type() -> None:
+    """8250.nr_uarts: 4 to 32 of them, with or without a chip; Documentation/ABI/testing/sysfs-tty."""
+    ports = [tty(f"ttyS{n}", "serial8250", attributes={"type": "4\n" if n == 0 else "0\n"}) for n in range(4)]
+    host = machine(*ports, tty("ttyAMA0", "uart-pl011", attributes={"type": "32\n"}))
+    chips = counted(host, "udev", {**TTY, "name": ["ttyS*", "ttyAMA*"]}, excepts=({"attributes.type": "0"},))
+    assert chips == ["ttyAMA0", "ttyS0"]
+
+
 def test_buses_have_devices_as_classes_have() -> None:
     found = values(HOST, "udev", "subsystem")
     assert (found["ttyS0"], found["dfl_dev.0"]) == ("tty", "dfl")

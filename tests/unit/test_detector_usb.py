@@ -6,7 +6,7 @@ import pytest
 
 from capacityd.model import Absent, Unknown
 from tests.unit.looking import counted, look, values
-from tests.unit.machines import errors, machine, merge, usb_device, usb_hub, usb_path, usb_root
+from tests.unit.machines import errors, files, machine, merge, usb_device, usb_hub, usb_path, usb_root
 
 
 def test_counts_devices_and_never_interfaces() -> None:
@@ -70,6 +70,22 @@ def test_a_driver_can_have_a_device_as_a_whole() -> None:
         {"files": {"/sys/bus/usb/drivers/usbip-host/uevent": ""}},
     )
     assert values(machine(one), "usb", "driver") == {"1-1": ("usbip-host",)}
+
+
+def test_a_device_that_is_not_let_in_is_told_by_an_attribute() -> None:
+    """Its configuration is not chosen, so it has no interfaces (Documentation/usb/authorization.rst)."""
+    shut_out = merge(usb_device("1-2", interfaces=()), files({f"{usb_path('1-2')}/authorized": "0\n"}))
+    host = machine(usb_device("1-1"), files({f"{usb_path('1-1')}/authorized": "1\n"}), shut_out)
+    assert counted(host, "usb", {"vendor": "0403"}) == ["1-1", "1-2"]
+    assert counted(host, "usb", {"vendor": "0403", "attributes.authorized": "1"}) == ["1-1"]
+    assert counted(host, "usb", {"class": "ff"}) == ["1-1"]
+
+
+def test_interfaces_are_those_of_whichever_configuration_was_chosen() -> None:
+    path = f"{usb_path('1-1')}/1-1:2.0"
+    second = {f"{path}/bInterface{part}": f"{n}\n" for part, n in (("Class", "02"), ("SubClass", "0d"))}
+    host = machine(usb_device("1-1", interfaces=()), files({**second, f"{path}/bInterfaceProtocol": "00\n"}))
+    assert counted(host, "usb", {"class": "020d"}) == ["1-1"]
 
 
 @pytest.mark.parametrize("gone", ["/bDeviceProtocol", "/bDeviceClass", "/1-1:1.0/bInterfaceSubClass"])

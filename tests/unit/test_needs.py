@@ -81,7 +81,8 @@ TRUTH: dict[str, dict[str, int]] = {
     "nic-mbps": {"network": 100_000},
     "bond-mbps": {"network": 50_000},  # 802.3ad of two times 25G
     # (3840755982336 + 3840755982336) / 2^30 * 0.9, and 1000 GiB * 0.9: the system's and the small one left out
-    "scratch-gib": {"storage": 6438, "cards": 900},
+    "scratch-gib": {"storage": 6438, "cards": 900, "cloud": 1571},  # of the cloud's the two local disks, less a tenth
+    "local-gib": {"cloud": 1746},  # 2 * 937500000000 / 2^30; neither the system's volume nor a pod's
     "spinning-disk": {"storage": 2, "cards": 1},
     "vf": {"network": 2},
     "address": {"virtual": 254 - 1 - 15},
@@ -91,8 +92,7 @@ TRUTH: dict[str, dict[str, int]] = {
     "front-bay": {"gpus": 1},
 }
 UNKNOWN = {  # what those machines can't tell, and why
-    ("port-10g", "virtual"): "names no link modes",
-    ("nic-mbps", "virtual"): "names no link modes",
+    **{(need, machine): "names no link modes" for need in ("port-10g", "nic-mbps") for machine in ("virtual", "cloud")},
 }
 
 

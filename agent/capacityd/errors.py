@@ -5,15 +5,11 @@ Every message is for the person who runs the agent: what is wrong, where, and wh
 
 from __future__ import annotations
 
-TYPE_CHECKING = False  # typing costs start-up time
-if TYPE_CHECKING:
-    from typing import ClassVar
-
 
 class CapacitydError(Exception):
     """Something that the user must hear of; str() of it is the whole message."""
 
-    exit_status: ClassVar[int] = 1
+    exit_status = 1
 
 
 class UsageError(CapacitydError):

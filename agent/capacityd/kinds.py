@@ -58,7 +58,7 @@ class Bounds:
     comparisons: tuple[tuple[str, int], ...]
 
     def matches(self, value: Value) -> bool:
-        if not isinstance(value, int) or isinstance(value, bool):
+        if type(value) is not int:
             return False
         return all(_holds(value, sign, bound) for sign, bound in self.comparisons)
 
@@ -145,7 +145,7 @@ class HexId:
     def parse(self, raw: object) -> tuple[Pattern, ...]:
         what = "an id of hexadecimal digits"
         for item in raw if isinstance(raw, list) else [raw]:
-            if isinstance(item, int) and not isinstance(item, bool):  # how it was written can't be told any more
+            if type(item) is int:  # how it was written can't be told any more
                 digits = 2 if self.prefix else self.digits
                 this, other = f"{item:0{digits}}", f"{item:0{digits}x}"
                 hint = "" if this == other else f', or "{other}" if it was written 0x{other}'
@@ -183,7 +183,7 @@ class Amount:
     dimension: str
 
     def parse(self, raw: object) -> tuple[Pattern, ...]:
-        if self.dimension == "number" and isinstance(raw, int) and not isinstance(raw, bool):
+        if self.dimension == "number" and type(raw) is int:
             raw = str(raw)
         return tuple(self._bounds(s) for s in _strings(raw, f'a comparison such as "{self.example}"'))
 
@@ -202,7 +202,7 @@ class Amount:
 
     def amount(self, raw: object) -> int:
         """A TOML value without a comparison (a fallback), in base units."""
-        if self.dimension == "number" and isinstance(raw, int) and not isinstance(raw, bool) and raw >= 0:
+        if self.dimension == "number" and type(raw) is int and raw >= 0:
             return raw
         if not isinstance(raw, str):
             raise ValueError(f'must be written like "{self.example.lstrip(">=")}", not {said(raw)}')
@@ -272,7 +272,7 @@ def _strings(raw: object, what: str) -> list[str]:
     if not items:
         raise ValueError("is an empty list, which nothing can match")
     for item in items:
-        if isinstance(item, int) and not isinstance(item, bool):
+        if type(item) is int:
             raise ValueError(f'must be {what} in quotes: "{item}", not the number {item}')
         if not isinstance(item, str):
             raise ValueError(f"must be {what} in quotes, or a list of them, not {said(item)}")

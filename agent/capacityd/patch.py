@@ -80,6 +80,15 @@ def _named(state: NodeState, prefix: str) -> frozenset[str]:
     return frozenset()
 
 
+def stored_record(annotation: str | None) -> Mapping[str, object]:
+    """The record as it stands, whatever somebody may have put there."""
+    try:
+        found = json.loads(annotation or "{}")
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
 _Operations = list[Mapping[str, object]]
 
 
@@ -102,7 +111,7 @@ def _record(
         if state.annotation is None:
             return [], []
         return [_test(path, state.annotation)], [_remove(path)]
-    before = _stored_record(state.annotation)
+    before = stored_record(state.annotation)
     if before == published and all(type(number) is int for number in before.values()):
         return [_test(path, state.annotation)] if writing else [], []
     # A key that is as it shall be is recorded without being written; it must be so still.
@@ -113,14 +122,6 @@ def _record(
     if not state.has_annotations:
         return [*tests, _test("/metadata/annotations", None)], [_add("/metadata/annotations", {ANNOTATION: text})]
     return [*tests, _test(path, state.annotation)], [_add(path, text)]
-
-
-def _stored_record(annotation: str | None) -> Mapping[str, object]:
-    try:
-        found = json.loads(annotation or "{}")
-    except (ValueError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}
 
 
 def _condition(state: NodeState, condition: Mapping[str, object] | None, drop: bool) -> tuple[_Operations, _Operations]:

@@ -5,25 +5,22 @@ The record is on the Node, so it is input like any other: of it only valid exten
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 
 from capacityd.capacity import Change, NodeState, Plan
 from capacityd.decision import REST, Decision, NodeKey, Terms, decide, forget, lowers, of_plugin, undoes, waits_for
 from capacityd.model import Quantity, Reading, Unknown
-from capacityd.patch import patch_for, refused_before, unknown_before, wanted_condition
+from capacityd.patch import patch_for, refused_before, stored_record, unknown_before, wanted_condition
 from capacityd.quantity import LARGEST, name_problem
 
 
 def read_record(annotation: str | None) -> dict[str, int]:
     """Our record: name -> quantity. Whatever of it can't be ours is left out."""
-    try:
-        found = json.loads(annotation or "{}")
-    except (ValueError, RecursionError):
-        return {}
-    if not isinstance(found, dict):
-        return {}
-    return {name: value for name, value in sorted(found.items()) if _could_be_ours(name, value)}
+    return {
+        name: value
+        for name, value in sorted(stored_record(annotation).items())
+        if type(value) is int and 0 <= value <= LARGEST and not name_problem(name)
+    }
 
 
 def make_plan(readings: Mapping[str, Reading], state: NodeState, terms: Terms) -> Plan:
@@ -103,9 +100,3 @@ def _change(key: NodeKey, decision: Decision) -> Change:
     stays = decision.action in ("keep", "refuse")
     new = key.stored if stays else None if decision.value is None else str(decision.value)
     return Change(key.name, decision.action, key.stored, new, decision.reason)
-
-
-def _could_be_ours(name: object, value: object) -> bool:
-    if not isinstance(name, str) or not isinstance(value, int) or isinstance(value, bool):
-        return False
-    return 0 <= value <= LARGEST and not name_problem(name)

@@ -71,7 +71,7 @@ class Whole:
     most: int
 
     def parse(self, raw: object) -> int:
-        if not isinstance(raw, int) or isinstance(raw, bool):
+        if type(raw) is not int:
             raise ValueError(f"must be a whole number, not {said(raw)}")
         if not self.least <= raw <= self.most:
             raise ValueError(f"{raw} must be between {self.least} and {self.most}")

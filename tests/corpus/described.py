@@ -22,8 +22,8 @@ from typing import Any
 from capacityd.config import load as configuration
 from capacityd.detectors import load as detector_of
 from capacityd.errors import HostError
-from capacityd.host.recorded import RecordedHost
-from capacityd.host.recorded import load as recording
+from capacityd.host.recorded import recording_in
+from capacityd.host.source import RecordedSource
 from capacityd.kinds import Text
 from capacityd.model import Absent, DeviceDetector, Quantity, Reading, Resource
 from capacityd.reading import read_resource, value_of
@@ -86,9 +86,9 @@ def machines() -> dict[str, Machine]:
 
 
 @cache
-def host(name: str) -> RecordedHost:
+def host(name: str) -> RecordedSource:
     """The recorded machine of this name."""
-    return recording(str(machines()[name].recording))
+    return RecordedSource(recording_in(str(machines()[name].recording)))
 
 
 @cache

@@ -16,6 +16,7 @@ from capacityd.host.recorded import RecordedHost
 from capacityd.host.recording import Walk
 from capacityd.host.redaction import redact
 from capacityd.host.secrets import plain
+from capacityd.host.source import RecordedSource
 from capacityd.inventory import listing
 from capacityd.model import DeviceDetector
 from tests.corpus.described import (
@@ -87,7 +88,7 @@ def test_a_real_machine_is_recorded_again_without_loss(machine: str) -> None:
     """What the recorder makes of a kernel's whole tree it makes again of the recording."""
     with_names = host(machine)
     again = Walk(with_names).run()
-    replayed = RecordedHost(again)
+    replayed = RecordedSource(again)
     assert Walk(replayed).run() == again
     for name in DETECTORS:
         detector = load(name)

@@ -24,12 +24,34 @@ MODULE = '''\
 # No comment.
 """
 
-VALUE = 1  # why
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    # What for.
+    from typing import ClassVar  # which
+
+VALUE: Mapping[str, Any] = {}  # why
 """What it is for."""
+CALLED = Callable[[], int]
 
 
 class Empty(Exception):
     """Says all."""
+
+
+class Full:
+    """Says more."""
+
+    what: ClassVar[Iterator[str]] = ""
+    """What it says."""
+
+    def __init__(self) -> None:
+        self.many: dict[str, int] = dict(
+            a=1,
+        )
 
 
 def told(text: str = "# ä", *more: dict[str, int], last: str | None = None) -> str:  # ä
@@ -38,7 +60,8 @@ def told(text: str = "# ä", *more: dict[str, int], last: str | None = None) -> 
     ended: bool = text.endswith(")")
     if ended:
         return """a
-# b   
+    b   
+# c   
 """
     return text
 '''  # noqa: W291  # white space in a text stays
@@ -48,23 +71,46 @@ SLIMMED = '''\
 
 
 
-VALUE = 1
+from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+
+
+
+
+
+
+VALUE = {}
+
+CALLED = Callable[[], int]
 
 
 class Empty(Exception):
-    pass
+ pass
+
+
+class Full:
+
+
+ what: ClassVar[Iterator[str]] = ""
+
+
+ def __init__(self):
+  self.many = dict(
+   a=1,
+  )
 
 
 def told(text = "# ä", *more, last = None):
 
 
-    ended: bool = text.endswith(")")
-    if ended:
-        return """a
-# b   
+ ended = text.endswith(")")
+ if ended:
+  return """a
+    b   
+# c   
 """
-    return text
+ return text
 '''  # noqa: W291
 
 

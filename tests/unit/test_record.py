@@ -22,7 +22,7 @@ from capacityd.host.live import LiveHost
 from capacityd.host.recorded import RecordedHost, load
 from capacityd.host.recording import Walk
 from capacityd.host.redaction import redact
-from capacityd.host.source import LiveSource, may_be_read, may_be_walked
+from capacityd.host.source import LiveSource, RecordedSource, may_be_read, may_be_walked
 from tests import ROOT
 from tests.unit.forked import can_be_alone, run_alone
 from tests.unit.machines import bare, merge, usb_device, write_tree
@@ -83,9 +83,8 @@ import json, sys
 from capacityd.detectors import load
 from capacityd.errors import HostError
 from capacityd.host.live import LiveHost
-from capacityd.host.recorded import RecordedHost
 from capacityd.host.recording import Walk
-from capacityd.host.source import LiveSource
+from capacityd.host.source import LiveSource, RecordedSource
 from capacityd.reading import value_of
 
 def readings(host):
@@ -105,7 +104,7 @@ def readings(host):
     return found
 
 recording = Walk(LiveSource()).run()
-replayed = RecordedHost(json.loads(json.dumps(recording)))
+replayed = RecordedSource(json.loads(json.dumps(recording)))
 again = Walk(replayed).run()
 print(json.dumps([readings(LiveHost()), readings(replayed), again == recording, len(recording["unknown"])]))
 """
@@ -137,7 +136,7 @@ HOSTILE = st.binary(max_size=60).map(lambda raw: raw.replace(b"\0", b"").decode(
 def test_whatever_a_device_says_is_replayed_as_it_is_read(serial: str, model: str, name: str) -> None:
     """A file's bytes, through the recorder, JSON and the loader; against the live host on the same bytes."""
     path = "/sys/bus/usb/devices/1-1"
-    before = RecordedHost(merge(bare(), usb_device(serial=serial, model=model, properties={"ID_X": name})))
+    before = RecordedSource(merge(bare(), usb_device(serial=serial, model=model, properties={"ID_X": name})))
     recording = json.loads(json.dumps(Walk(before).run(), sort_keys=True))
     after = RecordedHost(recording)
     for ask in (
@@ -148,7 +147,7 @@ def test_whatever_a_device_says_is_replayed_as_it_is_read(serial: str, model: st
     ):
         assert ask(after) == ask(before)
     redacted, _ = redact(recording)
-    assert Walk(RecordedHost(json.loads(json.dumps(redacted)))).run() == {
+    assert Walk(RecordedSource(json.loads(json.dumps(redacted)))).run() == {
         key: value for key, value in redacted.items() if key != "redacted"
     }
 
@@ -168,7 +167,7 @@ def test_the_bytes_of_a_file_are_recorded_as_they_are(content: bytes) -> None:
 def test_what_is_left_out_is_unknown_not_absent() -> None:
     at = "/sys/devices/pci0000:00/0000:00:1f.0"
     files = {f"{at}/{name}": "x" for name in ("vendor", "config", "rom", "vpd", "resource0", "power/control")}
-    replay = RecordedHost(Walk(RecordedHost({"files": files})).run())
+    replay = RecordedHost(Walk(RecordedSource({"files": files})).run())
     assert replay.text(f"{at}/vendor") == "x"
     assert replay.text(f"{at}/none") is None
     for name in ("config", "rom", "vpd", "resource0", "power/control"):
@@ -196,7 +195,7 @@ def test_what_is_safe_to_read() -> None:
 
 def test_errors_are_recorded_with_their_names(tmp_path: Path) -> None:
     errors = {"/sys/class/net/eth0/speed": "EINVAL", "/sys/devices/x/closed": "EACCES", "/sys/devices/y": "EIO"}
-    recording = Walk(RecordedHost({"files": {"/sys/devices/x/open": "1"}, "errors": errors})).run()
+    recording = Walk(RecordedSource({"files": {"/sys/devices/x/open": "1"}, "errors": errors})).run()
     assert errors.items() <= recording["errors"].items()
 
 
@@ -207,7 +206,7 @@ def test_a_link_to_what_is_not_recorded_leads_there_all_the_same() -> None:
         "/sys/devices/x/of": "../../firmware/node",
     }
     files = {"/sys/devices/x/uevent": "", "/sys/bus/pci/drivers/i40e/uevent": "", "/sys/firmware/node/name": "n"}
-    before = RecordedHost({"files": files, "links": links})
+    before = RecordedSource({"files": files, "links": links})
     after = RecordedHost(Walk(before).run())
     for name in ("driver", "dead", "of"):
         assert after.resolve(f"/sys/devices/x/{name}") == before.resolve(f"/sys/devices/x/{name}")
@@ -216,7 +215,7 @@ def test_a_link_to_what_is_not_recorded_leads_there_all_the_same() -> None:
 def test_devices_by_link_that_mounts_name(tmp_path: Path) -> None:
     mounts = "29 1 0:25 / / rw - btrfs /dev/disk/by-label/r\\040t rw,space_cache,subvol=/@secret\n"
     files = {"/proc/self/mountinfo": mounts, "/dev/sda2": "", "/sys/devices/x/uevent": ""}
-    recording = Walk(RecordedHost({"files": files, "links": {"/dev/disk/by-label/r t": "../../sda2"}})).run()
+    recording = Walk(RecordedSource({"files": files, "links": {"/dev/disk/by-label/r t": "../../sda2"}})).run()
     assert recording["links"]["/dev/disk/by-label/r t"] == "/dev/sda2"
     assert "secret" not in recording["files"]["/proc/self/mountinfo"]
     assert RecordedHost(recording).resolve("/dev/disk/by-label/r t") == "/dev/sda2"
@@ -229,7 +228,7 @@ def test_that_systemd_made_an_automount_by_itself_is_recorded() -> None:
 
 
 def test_a_file_system_below_another_at_the_same_place_has_no_size_that_is_known() -> None:
-    class Covered(RecordedHost):
+    class Covered(RecordedSource):
         """A double of a machine that tells as the kernel does."""
 
         def filesystem_size(self, point: str, mounts: Collection[str]) -> int:
@@ -245,7 +244,7 @@ def test_a_file_system_below_another_at_the_same_place_has_no_size_that_is_known
             replay.filesystem_size("/dev/shm", {hidden})
 
 
-class Hanging(RecordedHost):
+class Hanging(RecordedSource):
     """A double of a machine with an attribute that never answers."""
 
     def raw(self, path: str, most: int) -> str:

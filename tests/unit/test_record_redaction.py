@@ -16,6 +16,7 @@ from capacityd.host.recorded import RecordedHost
 from capacityd.host.recording import Walk
 from capacityd.host.redaction import redact
 from capacityd.host.secrets import Secrets, addresses, plain
+from capacityd.host.source import RecordedSource
 from tests.unit.machines import bare, disk, files, merge, mounts, nic, nvme, pci_nic, stacked, usb_device, usb_path
 from tests.unit.test_unreadable import WORLD
 
@@ -130,7 +131,7 @@ WORLD_OF_SECRETS = merge(
 
 
 def recorded(world: dict[str, Any], also: Iterable[str] = ()) -> dict[str, Any]:
-    found, _ = redact(Walk(RecordedHost(world)).run(), also)
+    found, _ = redact(Walk(RecordedSource(world)).run(), also)
     return dict(json.loads(json.dumps(found)))
 
 
@@ -138,7 +139,7 @@ def test_planted_secrets_stand_nowhere() -> None:
     """In no letter case, with or without separators, whole or inside other text, as a value or as a name."""
     text = json.dumps(recorded(WORLD_OF_SECRETS, [MACHINE_ID]))
     squeezed = plain(text)
-    before = plain(json.dumps(Walk(RecordedHost(WORLD_OF_SECRETS)).run()))
+    before = plain(json.dumps(Walk(RecordedSource(WORLD_OF_SECRETS)).run()))
     for secret in PLANTED:
         assert plain(secret) in before, f"{secret} was not planted"
         assert plain(secret) not in squeezed, secret
@@ -203,7 +204,7 @@ def test_a_device_without_serial_number_keeps_its_model() -> None:
 @pytest.mark.parametrize("host", ["node", "pci", "net", "master", "virtual", "x86_64", "serial"])
 def test_a_host_named_as_the_kernel_names_things_keeps_its_machine_whole(host: str) -> None:
     world = merge(WORLD, {"hostname": host, "arch": "x86_64"}, files({"/sys/devices/system/node/node0/cpulist": "0"}))
-    before = Walk(RecordedHost(world)).run()
+    before = Walk(RecordedSource(world)).run()
     after, notes = redact(before)
     assert after["links"].keys() == before["links"].keys()
     if host != "x86_64":
@@ -307,8 +308,8 @@ def test_addresses_that_are_the_same_everywhere_stay() -> None:
 
 def test_a_redacted_recording_is_left_as_it_is() -> None:
     once = recorded(WORLD_OF_SECRETS)
-    assert RecordedHost(once).redacted
-    again = Walk(RecordedHost(once)).run()
+    assert RecordedSource(once).redacted
+    again = Walk(RecordedSource(once)).run()
     assert again | {"redacted": True} == once
 
 

@@ -31,16 +31,13 @@ _SHOWN = 5  # paths that a message names
 def record(options: argparse.Namespace) -> int:
     """Writes the recording. Raises UsageError if the file is there already."""
     from capacityd.host import machine_id
+    from capacityd.host.recorded import recording_in
     from capacityd.host.redaction import redact
-    from capacityd.host.source import LiveSource
+    from capacityd.host.source import LiveSource, RecordedSource
 
     if not options.force and os.path.isfile(options.file):
         raise UsageError(f"{options.file} is there already; give another name, or --force to replace it")
-    source: Source = LiveSource()
-    if options.machine is not None:
-        from capacityd.host.recorded import load
-
-        source = load(options.machine)
+    source: Source = LiveSource() if options.machine is None else RecordedSource(recording_in(options.machine))
     found, missing = _walked(source)
     found["hardware_names"] = _hardware_names(source, found)
     if source.redacted:

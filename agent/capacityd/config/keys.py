@@ -59,7 +59,7 @@ class Kept:
     """What is kept back: a whole number, or a share of the total."""
 
     def parse(self, raw: object) -> Reserve:
-        if isinstance(raw, int) and not isinstance(raw, bool):
+        if type(raw) is int:
             return Reserve(units=Whole(0, LARGEST).parse(raw))
         match = _SHARE.fullmatch(raw) if isinstance(raw, str) else None
         if match is None:

@@ -30,15 +30,8 @@ class LiveHost:
             raise _unreadable(folder, e) from e  # without a sysfs at all, nothing can be known of it
 
     def text(self, path: str) -> str | None:
-        try:
-            raw = _read(path, _MOST)
-        except OSError as e:
-            if e.errno in _NO_TEXT:
-                return None
-            raise _unreadable(path, e) from e
-        if len(raw) > _MOST:
-            raise HostError(f"{path} holds more than {_MOST} bytes")
-        return printable(raw.strip(b" \t\n\0"))
+        raw = _read(path, _MOST)
+        return None if raw is None else printable(raw.strip(b" \t\n\0"))
 
     def resolve(self, path: str) -> str | None:
         try:
@@ -98,14 +91,7 @@ class LiveHost:
         return measure(point, mounts)
 
     def lines(self, path: str) -> Sequence[str]:
-        try:
-            raw = _read(path, _MOST_LINES)
-        except OSError as e:
-            if e.errno in _NO_TEXT:
-                return ()
-            raise _unreadable(path, e) from e
-        if len(raw) > _MOST_LINES:
-            raise HostError(f"{path} holds more than {_MOST_LINES} bytes")
+        raw = _read(path, _MOST_LINES) or b""
         return [printable(line) for line in raw.replace(b"\0", b"\n").replace(b"\t", b" ").split(b"\n") if line]
 
     def content(self, path: str, most: int) -> Content:
@@ -116,13 +102,11 @@ class LiveHost:
                 status = os.fstat(fd)
                 if not stat.S_ISREG(status.st_mode):
                     raise HostError(f"{path} is not a regular file")
-                raw = _take(fd, most)
+                raw = _take(fd, path, most)
             finally:
                 os.close(fd)
         except OSError as e:
             raise _unreadable(path, e) from e
-        if len(raw) > most:
-            raise HostError(f"{path} holds more than {most} bytes")
         return Content(printable(raw.strip()), time.time() - status.st_mtime)
 
     def run(self, command: Sequence[str], timeout: float) -> Output:
@@ -145,19 +129,26 @@ class LiveHost:
         return printable(os.uname().nodename)
 
 
-def _read(path: str, most: int) -> bytes:
-    """At most one byte more than most, so that the caller sees that there was more."""
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+def _read(path: str, most: int) -> bytes | None:
+    """What a file holds, None if there is no such file. Raises HostError if it can't be read, or holds more."""
     try:
-        return _take(fd, most)
-    finally:
-        os.close(fd)
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        try:
+            return _take(fd, path, most)
+        finally:
+            os.close(fd)
+    except OSError as e:
+        if e.errno in _NO_TEXT:
+            return None
+        raise _unreadable(path, e) from e
 
 
-def _take(fd: int, most: int) -> bytes:
+def _take(fd: int, path: str, most: int) -> bytes:
     found = os.read(fd, most + 1)
     while found and len(found) <= most and (more := os.read(fd, most + 1 - len(found))):
         found += more
+    if len(found) > most:
+        raise HostError(f"{path} holds more than {most} bytes")
     return found
 
 

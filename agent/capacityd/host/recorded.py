@@ -32,6 +32,11 @@ _GZIP = b"\x1f\x8b"
 
 def load(path: str) -> RecordedHost:
     """The machine that a file holds. Raises UsageError if it is no recording."""
+    return RecordedHost(recording_in(path))
+
+
+def recording_in(path: str) -> Mapping[str, Any]:
+    """What a file holds, checked. Raises UsageError if it is no recording."""
     try:
         with open(path, "rb") as f:
             raw = f.read(_MOST_JSON)
@@ -47,7 +52,7 @@ def load(path: str) -> RecordedHost:
     for part, value in found.items():
         if not _PARTS[part](value):
             raise UsageError(f'{path}: its part "{part}" is not what a recorded machine has there')
-    return RecordedHost(found)
+    return found
 
 
 def _unpacked(raw: bytes) -> bytes:
@@ -121,7 +126,6 @@ class RecordedHost:
         self._properties: Mapping[str, Mapping[str, str]] = recording.get("properties", {})
         self._unknown: Mapping[str, Sequence[str | None]] = recording.get("unknown", {})
         self._recording = recording
-        self.redacted = bool(recording.get("redacted", False))
         self._folders: dict[str, set[str]] = {path: set() for path in recording.get("folders", ())}
         for path in [*self._folders, *self._files, *self._links, *self._errors, *self._properties]:
             folder, _, name = path.rpartition("/")
@@ -217,31 +221,6 @@ class RecordedHost:
 
     def hostname(self) -> str:
         return str(self._recording.get("hostname", "recorded"))
-
-    def entries(self, folder: str) -> Sequence[tuple[str, str]]:
-        """For recording it again, see source.py; so are raw and target."""
-        real = self._known(folder)
-        if real not in self._folders:
-            raise HostError(f"{folder} does not exist", errno.ENOENT)
-        return sorted((name, self._sort(f"{real}/{name}")) for name in self._folders[real])
-
-    def raw(self, path: str, most: int) -> str:
-        found = self._files.get(self._known(path))
-        if found is None:
-            raise HostError(f"{path} does not exist", errno.ENOENT)
-        if len(found.encode("utf-8", "surrogateescape")) > most:
-            raise HostError(f"{path} holds more than {most} bytes", errno.EFBIG)
-        return found
-
-    def target(self, path: str) -> str:
-        return self._links[path]
-
-    def _sort(self, path: str) -> str:
-        if path in self._errors:
-            return ""
-        if path in self._links:
-            return "link"
-        return "folder" if path in self._folders else "file" if path in self._files else ""
 
     def _require(self, question: str, real: str = "", asked: str = "") -> None:
         """Raises HostError if the machine did not answer this when it was recorded; asked: another name for real."""

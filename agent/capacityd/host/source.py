@@ -9,12 +9,13 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
 
 from capacityd.errors import HostError
 from capacityd.host import Host
 from capacityd.host.live import LiveHost
+from capacityd.host.recorded import RecordedHost
 
 _SLOW = "config rom vpd pcrs pubek temp"  # asks the device, firmware, or a chip on a slow bus
 _NO_TEXT = "bos_descriptors descriptors edid eeprom inquiry nvmem report_descriptor"
@@ -89,6 +90,38 @@ class LiveSource(LiveHost):
             return os.readlink(path)
         except OSError as e:
             raise _told(e) from e
+
+
+class RecordedSource(RecordedHost):
+    """A recorded machine, to be recorded again."""
+
+    def __init__(self, recording: Mapping[str, Any]) -> None:
+        super().__init__(recording)
+        self.redacted = bool(recording.get("redacted", False))
+
+    def entries(self, folder: str) -> Sequence[tuple[str, str]]:
+        real = self._known(folder)
+        if real not in self._folders:
+            raise HostError(f"{folder} does not exist", errno.ENOENT)
+        return sorted((name, self._sort(f"{real}/{name}")) for name in self._folders[real])
+
+    def raw(self, path: str, most: int) -> str:
+        found = self._files.get(self._known(path))
+        if found is None:
+            raise HostError(f"{path} does not exist", errno.ENOENT)
+        if len(found.encode("utf-8", "surrogateescape")) > most:
+            raise HostError(f"{path} holds more than {most} bytes", errno.EFBIG)
+        return found
+
+    def target(self, path: str) -> str:
+        return self._links[path]
+
+    def _sort(self, path: str) -> str:
+        if path in self._errors:
+            return ""
+        if path in self._links:
+            return "link"
+        return "folder" if path in self._folders else "file" if path in self._files else ""
 
 
 def _sort(entry: os.DirEntry[str]) -> str:

@@ -223,7 +223,7 @@ def test_devices_by_link_that_mounts_name(tmp_path: Path) -> None:
 
 def test_that_systemd_made_an_automount_by_itself_is_recorded() -> None:
     made = {"files": {"/run/systemd/generator.late/efi.automount": "[Automount]\nWhere=/efi\n"}}
-    recorded = Walk(RecordedHost(merge(bare(), made))).run()
+    recorded = Walk(RecordedSource(merge(bare(), made))).run()
     assert made["files"].items() <= recorded["files"].items()
 
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from capacityd.capacity import ANNOTATION, CONDITION, Plan
-from capacityd.decision import Terms
+from capacityd.decision import REST, Terms
 from capacityd.model import Absent, Quantity, Reading, Unknown
 from capacityd.node.state import node_state
 from capacityd.plan import make_plan, make_withdrawal, read_record
@@ -114,6 +114,34 @@ def test_every_case(
     assert whole_quantity(new or "0") is not None
 
 
+@pytest.mark.parametrize(
+    ("reading", "stored", "recorded", "reason"),
+    [
+        (FOUR, None, None, "found"),
+        (FOUR, None, 3, "lost from the Node, where 3 was published"),
+        (FOUR, "4", 3, "as published"),
+        (FOUR, "3", 3, "the hardware changed"),
+        (FOUR, "0", 0, "the hardware changed"),
+        (FOUR, "0", 3, "restored: the Node's 0 is none of ours (a kubelet restart?)"),
+        (FOUR, "7", 3, "put back: somebody else wrote 7"),
+        (FOUR, "4", None, "the same value, but not published by capacityd; adopt = true takes it over"),
+        (FOUR, "7", None, "not published by capacityd; adopt = true takes it over"),
+        (UNKNOWN, None, None, "unknown: it is busy"),
+        (UNKNOWN, "0", 3, "restored as last published; unknown: it is busy"),
+        (UNKNOWN, "3", 3, "stays as it is; unknown: it is busy"),
+        (ABSENT, "3", 3, "none of 3 usb devices matches"),
+        (None, "3", 3, "no longer configured"),
+    ],
+)
+def test_why(reading: Reading | None, stored: str | None, recorded: int | None, reason: str) -> None:
+    document = node(
+        capacity={NAME: stored} if stored else {}, record={NAME: recorded} if recorded is not None else None
+    )
+    readings: dict[str, Reading] = {OTHER: Absent("")} | ({NAME: reading} if reading else {})
+    changes = make_plan(readings, node_state(document), Terms()).changes
+    assert {c.name: c.reason for c in changes}[NAME] == reason
+
+
 def test_nothing_of_a_damaged_configuration_is_removed() -> None:
     state = node_state(node(capacity={NAME: "4"}, record={NAME: 4}))
     plan = make_plan({OTHER: Quantity(1)}, state, Terms(complete=False))
@@ -151,7 +179,7 @@ def test_nothing_is_adopted_while_the_device_plugins_are_unknown() -> None:
         '{"kubernetes.io/x": 1, "Example.com/a": 1, "a/b/c": 1}',
         '{"example.com/foreign": "5"}',
         '{"example.com/foreign": 4}',
-        '{"example.com/foreign": true, "example.com/gone": -1, "example.com/big": 9223372036854775808}',
+        '{"example.com/one": true, "example.com/less": -1, "example.com/big": 9223372036854775808}',
         '{"example.com/foreign": 5.0}',
         "[" * 100000,
     ],
@@ -159,6 +187,7 @@ def test_nothing_is_adopted_while_the_device_plugins_are_unknown() -> None:
 def test_a_forged_record_removes_nothing(record: str) -> None:
     foreign = {"cpu": "8", "memory": "1", "pods": "110", "hugepages-2Mi": "0", "example.com/foreign": "5"}
     foreign |= {"kubernetes.io/x": "1", "Example.com/a": "1", "a/b/c": "1"}
+    foreign |= {"example.com/one": "1", "example.com/less": "-1", "example.com/big": "9223372036854775808"}
     document = node(capacity=foreign)
     document["metadata"]["annotations"] = {ANNOTATION: record, "theirs": "x"}
     for plan in (
@@ -302,6 +331,31 @@ def test_only_what_lowers_is_held_back(reading: Reading | None, stored: str, rec
     assert {c.name: c.action for c in plan.changes}[NAME] == action
 
 
+def test_only_what_lowers_is_remembered_as_lower() -> None:
+    """Else a raise that waits for its turn would let a later loss be written at once."""
+    state = node_state(node(capacity={NAME: "4", OTHER: "4"}, record={NAME: 4, OTHER: 4}))
+    terms = Terms(uptime=100, not_before={NAME: 130, OTHER: 130})
+    plan = make_plan({NAME: Quantity(5), OTHER: Quantity(3)}, state, terms)
+    assert (plan.held, plan.lower_since) == ({NAME: 130, OTHER: 130}, {OTHER: 100})
+
+
+def test_all_that_others_wrote_is_told_as_undone() -> None:
+    state = node_state(node(capacity={NAME: "7", OTHER: "7"}, record={NAME: 4, OTHER: 1}))
+    assert make_plan({NAME: FOUR, OTHER: Quantity(1)}, state, Terms()).undone == (NAME, OTHER)
+
+
+@pytest.mark.parametrize("reading", [Quantity(5), ABSENT])
+def test_what_has_to_wait_for_its_telling_keeps_no_quantity_waiting(reading: Reading) -> None:
+    document = node(capacity={NAME: "4", OTHER: "1"}, record={NAME: 4, OTHER: 1})
+    plan = make_plan({NAME: reading, OTHER: Quantity(1)}, node_state(document), Terms(not_before={REST: 60.0}))
+    assert not plan.delayed
+    written = apply_patch(document, plan.patch)
+    assert written["status"]["capacity"].get(NAME) == ("5" if isinstance(reading, Quantity) else None)
+    told = make_plan({NAME: UNKNOWN, OTHER: Quantity(1)}, node_state(written), Terms(not_before={REST: 60.0}))
+    assert (told.delayed, told.patch) == (True, ())
+    assert not make_plan({OTHER: Quantity(1)}, node_state(written), Terms(not_before={REST: 60.0})).delayed
+
+
 def test_withdrawal_takes_all_that_is_ours_and_nothing_else() -> None:
     document = node(
         capacity={"cpu": "8", NAME: "4", OTHER: "7", "example.com/zeroed": "0"},
@@ -315,6 +369,14 @@ def test_withdrawal_takes_all_that_is_ours_and_nothing_else() -> None:
     assert [c["type"] for c in written["status"]["conditions"]] == ["Ready"]
     assert plan.refused == (OTHER,)
     assert make_withdrawal(node_state(written), Terms()).patch == ()
+
+
+def test_a_withdrawal_leaves_what_a_device_plugin_has() -> None:
+    document = node(capacity={NAME: "4", OTHER: "0"}, record={NAME: 4, OTHER: 1})
+    plan = make_withdrawal(node_state(document), Terms(plugins={NAME, OTHER}))
+    written = apply_patch(document, plan.patch)
+    assert (written["status"]["capacity"], plan.refused) == ({NAME: "4", OTHER: "0"}, (NAME, OTHER))
+    assert ANNOTATION not in written["metadata"]["annotations"]
 
 
 def test_a_withdrawal_tells_names_in_order() -> None:

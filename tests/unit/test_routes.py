@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import struct
 
 import pytest
 
 from capacityd.errors import HostError
 from capacityd.host.live import LiveHost
+from capacityd.host.netlink import attribute
 from capacityd.host.routes import _default
 from tests.unit.forked import can_be_alone, run_alone
 
@@ -81,6 +83,7 @@ KINDS = """
 import json, subprocess
 from capacityd.errors import HostError
 from capacityd.host.live import LiveHost
+from capacityd.host.netlink import attribute
 
 for line in ["link add v0 type veth peer name v1", "link add m0 link v0 type macvlan", "link add b0 type bridge"]:
     subprocess.run(["ip", *line.split()], check=True)
@@ -102,6 +105,13 @@ def test_kinds_of_interfaces_of_a_real_kernel() -> None:
         "lo": "",
         "gone": "the kind of gone could not be read: No such device (19)",
     }
+
+
+@pytest.mark.parametrize(("table", "found"), [(254, [7]), (253, [7]), (255, []), (77, [])])
+def test_of_the_tables_that_are_for_every_packet(table: int, found: list[int]) -> None:
+    message = bytes([2, 0, 0, 0, table, 3, 0, 1, 0, 0, 0, 0]) + attribute(4, struct.pack("i", 7))
+    assert list(_default(message)) == found
+    assert list(_default(message + attribute(15, struct.pack("I", 1000)))) == []
 
 
 def test_a_default_route_without_an_interface_is_told() -> None:

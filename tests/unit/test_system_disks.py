@@ -53,8 +53,8 @@ def test_through_a_raid_and_its_partitions() -> None:
 
 
 def test_swap_partitions_and_swap_files() -> None:
-    data = ("/data", "8:32", "xfs", "/dev/sdc")
-    swaps = [("/dev/sdb1", "partition"), ("/data/swap\\040file", "file"), ("/dev/zram0", "partition")]
+    data = ("/my\\040data", "8:32", "xfs", "/dev/sdc")
+    swaps = [("/dev/sdb1", "partition"), ("/my\\040data/swap\\040file", "file"), ("/dev/zram0", "partition")]
     zram = stacked("zram0", number="251:0")
     assert names(zram, mounts(ROOT, data, swaps=swaps)) == {"sda", "sdb", "sdc"}
 
@@ -90,8 +90,9 @@ def test_nvme_with_multipath() -> None:
 def test_btrfs_makes_up_its_number_and_names_one_of_its_devices() -> None:
     pool = "/sys/fs/btrfs/0ac6b6b0/devices"
     members = {"links": {f"{pool}/{n}": f"../../../../class/block/{n}" for n in ("sda2", "sdb1")}}
+    another = {"links": {"/sys/fs/btrfs/01/devices/sdc": "../../../../class/block/sdc"}}
     root = ("/", "0:25", "btrfs", "/dev/sdb1")
-    assert names(members, mounts(root)) == {"sda", "sdb"}
+    assert names(members, another, mounts(root)) == {"sda", "sdb"}
     assert names(mounts(root)) == {"sdb"}
 
 
@@ -140,6 +141,7 @@ def test_a_root_in_memory_or_on_the_network_is_on_no_disk(kind: str) -> None:
     "root",
     [
         ("/", "0:25", "zfs", "rpool/ROOT/debian"),
+        ("/", "0:25", "zfs", "sdb"),
         ("/", "0:25", "overlay", "overlay"),
         ("/", "0:25", "btrfs", "/dev/root"),
         ("/", "8:99", "ext4", "/dev/gone"),

@@ -89,11 +89,11 @@ def _block(host: Host, source: str) -> str:
     """The path in /sys of a block device named as /dev/sda2 or /dev/mapper/root."""
     kernel = source.removeprefix("/dev/").replace("/", "!")
     found = host.resolve(f"/sys/class/block/{kernel}")
-    if found is None and source.startswith("/dev/mapper/"):
+    if source.startswith("/dev/mapper/"):
         wanted = source.removeprefix("/dev/mapper/")
         for name in host.names("/sys/class/block"):
             if name.startswith("dm-") and host.text(f"/sys/class/block/{name}/dm/name") == wanted:
-                return host.resolve(f"/sys/class/block/{name}") or f"/sys/class/block/{name}"
+                found = host.resolve(f"/sys/class/block/{name}")
     if found is None and (node := last_name(host.resolve(source))):  # /dev/disk/by-uuid/…
         found = host.resolve(f"/sys/class/block/{node}")
     if found is None:

@@ -60,10 +60,6 @@ class NodeKey:
         """Whether the Node has it with this quantity."""
         return self.stored is not None and same_quantity(self.stored, number)
 
-    def untouched(self) -> bool:
-        """Whether nobody but us and a zeroing kubelet has written it."""
-        return self.recorded is not None and (self.says(self.recorded) or self.says(0))
-
 
 @dataclass(frozen=True, slots=True)
 class Decision:
@@ -77,9 +73,7 @@ class Decision:
 
 def decide(key: NodeKey, reading: Reading | None, terms: Terms, configured: bool) -> Decision:
     """What is to happen to a name. reading: None if it is not configured. configured: whether anything is."""
-    owned = (
-        of_plugin(key, terms) if reading is None or isinstance(reading, Quantity) or key.recorded is not None else None
-    )
+    owned = of_plugin(key, terms) if isinstance(reading, Quantity) or key.recorded is not None else None
     if owned:
         return owned
     if isinstance(reading, Quantity):
@@ -144,17 +138,17 @@ def forget(key: NodeKey, reason: str) -> Decision:
     """What is to happen to a name that is to be gone, for this reason."""
     if key.stored is None or key.recorded is None:
         return Decision("keep", None, reason, None)
-    if not key.untouched():
+    if not (key.says(key.recorded) or key.says(0)):  # a zeroing kubelet's is as good as ours
         why = f"{reason}, but its value is not the {key.recorded} that was published: somebody else's, so it is left"
         return Decision("refuse", None, why, None)
     return Decision("remove", None, reason, None)
 
 
 def lowers(key: NodeKey, decision: Decision) -> bool:
-    """Whether the Node would say less than it does and than we did. Taking away a 0 lowers nothing."""
-    if decision.action == "remove":
+    """Whether setting or removing it makes the Node say less than it does and than we did. Taking away a 0 does not."""
+    if decision.value is None:
         return not key.says(0)
-    if decision.action != "set" or decision.value is None or key.stored is None:
+    if key.stored is None:
         return False
     stored = whole_quantity(key.stored)
     return (stored is None or decision.value < stored) and (key.recorded is None or decision.value < key.recorded)

@@ -131,6 +131,10 @@ def test_every_case(
         (UNKNOWN, "3", 3, "stays as it is; unknown: it is busy"),
         (ABSENT, "3", 3, "none of 3 usb devices matches"),
         (None, "3", 3, "no longer configured"),
+        (
+            *(None, "7", 3),
+            "no longer configured, but its value is not the 3 that was published: somebody else's, so it is left",
+        ),
     ],
 )
 def test_why(reading: Reading | None, stored: str | None, recorded: int | None, reason: str) -> None:
@@ -146,6 +150,7 @@ def test_nothing_of_a_damaged_configuration_is_removed() -> None:
     state = node_state(node(capacity={NAME: "4"}, record={NAME: 4}))
     plan = make_plan({OTHER: Quantity(1)}, state, Terms(complete=False))
     assert [(c.name, c.action) for c in plan.changes] == [(NAME, "keep"), (OTHER, "set")]
+    assert plan.changes[0].reason == "kept: a file of the configuration can't be read, and may name it"
     assert plan.published == {NAME: 4, OTHER: 1}
 
 
@@ -339,9 +344,31 @@ def test_only_what_lowers_is_remembered_as_lower() -> None:
     assert (plan.held, plan.lower_since) == ({NAME: 130, OTHER: 130}, {OTHER: 100})
 
 
-def test_all_that_others_wrote_is_told_as_undone() -> None:
-    state = node_state(node(capacity={NAME: "7", OTHER: "7"}, record={NAME: 4, OTHER: 1}))
-    assert make_plan({NAME: FOUR, OTHER: Quantity(1)}, state, Terms()).undone == (NAME, OTHER)
+@pytest.mark.parametrize(
+    ("stored", "recorded", "anew", "undone"),
+    [
+        ("7", 4, False, True),
+        ("7", 4, True, True),
+        ("0", 4, False, True),
+        ("0", 4, True, False),  # the kubelet's
+        ("4", 4, False, False),
+        (None, 4, True, True),
+        (None, None, False, True),  # the record is gone, too
+        (None, None, True, False),  # with all the Node
+        ("7", None, False, True),
+        ("4", None, False, False),
+    ],
+)
+def test_what_another_wrote_is_told_as_undone(
+    stored: str | None, recorded: int | None, anew: bool, undone: bool
+) -> None:
+    document = node(
+        capacity={OTHER: "7"} | ({NAME: stored} if stored else {}),
+        record={OTHER: 1} | ({NAME: recorded} if recorded is not None else {}),
+    )
+    terms = Terms(adopt={NAME}, published={NAME: 4, OTHER: 1}, kubelet_anew=anew)
+    plan = make_plan({NAME: Quantity(5), OTHER: Quantity(1)}, node_state(document), terms)
+    assert plan.undone == ((NAME, OTHER) if undone else (OTHER,))
 
 
 @pytest.mark.parametrize("reading", [Quantity(5), ABSENT])

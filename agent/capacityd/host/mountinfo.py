@@ -25,9 +25,9 @@ class Mount:
 
 def mount_of(line: str) -> Mount | None:
     """A line as a mount, None if it is none. The optional fields in its middle end with a lone hyphen."""
-    before, hyphen, after = line.partition(" - ")
+    before, _, after = line.partition(" - ")
     fields, rest = before.split(" "), after.split(" ")
-    if not hyphen or len(fields) < 6 or len(rest) < 2:
+    if len(fields) < 6 or len(rest) < 2:
         return None
     options = rest[2].split(",") if len(rest) > 2 else []
     root, point, source = (unescaped(text) for text in (fields[3], fields[4], rest[1]))

@@ -15,10 +15,9 @@ from capacityd.host.mounts import LOCAL, Filesystem, filesystems
 from capacityd.host.system import OURS
 from capacityd.kinds import Amount, Choice, Flag, Text
 from capacityd.model import Device, DeviceDetector, Key, Value
+from capacityd.pods import is_of_pods
 from capacityd.printable import printable
 
-# Below the root folder that a kubelet has (k0s and MicroK8s have their own), and what runs containers.
-_OF_PODS = ("/kubelet/pods/", "/kubelet/plugins/", "/containerd/io.containerd.", "/containers/storage/")
 _KINDS = ("local", "image", "memory", "network", "overlay", "pseudo")
 _BY_TYPE = {
     **dict.fromkeys(("cramfs", "erofs", "iso9660", "romfs", "squashfs", "udf"), "image"),
@@ -33,7 +32,7 @@ _BY_TYPE = {
 def find(host: Host) -> Iterator[Device]:
     """All mounted file systems, but those of pods: their volumes come and go, and are nothing that the machine has."""
     for found in filesystems(host):
-        points = tuple(point for point in found.points if not any(part in point for part in _OF_PODS))
+        points = tuple(point for point in found.points if not is_of_pods(point))
         if points:
             partition = host.resolve(f"/sys/dev/block/{found.number}")
             said: dict[str, Value] = {

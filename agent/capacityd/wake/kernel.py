@@ -12,6 +12,8 @@ import select
 import socket
 import struct
 
+from capacityd.pods import is_of_pods
+
 TYPE_CHECKING = False  # typing itself would stay in memory
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -21,19 +23,18 @@ _LINK, _IPV4, _IPV6 = 0x1, 0x10, 0x100  # RTMGRP_LINK, RTMGRP_IPV4_IFADDR, RTMGR
 _POD = b"veth"
 _AF_BRIDGE = b"\7"
 _NEWADDR, _DELADDR = 20, 21
+_IFA_ADDRESS, _IFA_LOCAL = 1, 2
+_IFLA_LINKINFO, _IFLA_INFO_KIND = 18, 1
 _SCOPE_LINK = 253  # and above: host, nowhere
 _TABLE = "/proc/self/mountinfo"
-_OF_PODS = (b"/var/lib/kubelet/pods/", b"/var/lib/kubelet/plugins/", b"/run/containerd/", b"/var/lib/containers/")
-_TYPES = (b"bcachefs", b"btrfs", b"ceph", b"cifs", b"jffs2", b"nfs", b"nfs4", b"smb3", b"ubifs", b"zfs")
+_TYPES = ("bcachefs", "btrfs", "ceph", "cifs", "jffs2", "nfs", "nfs4", "smb3", "ubifs", "zfs")
 
 
 class LinkEvents:
     """Changes of network interfaces (rtnetlink): the carrier and a new name send no udev event."""
 
     def __init__(self) -> None:
-        self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, socket.NETLINK_ROUTE)
-        self._socket.setblocking(False)
-        self._socket.bind((0, _LINK))
+        self._socket = _listen(_LINK)
 
     def fileno(self) -> int:
         return self._socket.fileno()
@@ -51,9 +52,7 @@ class AddressEvents:
     one that only lives longer, as each router's advertisement says, is none that is new."""
 
     def __init__(self) -> None:
-        self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, socket.NETLINK_ROUTE)
-        self._socket.setblocking(False)
-        self._socket.bind((0, _IPV4 | _IPV6))
+        self._socket = _listen(_IPV4 | _IPV6)
         self._known: set[bytes] = set()
 
     def fileno(self) -> int:
@@ -67,13 +66,14 @@ class AddressEvents:
         self._socket.close()
 
     def _any_counts(self, data: bytes) -> bool:
-        counts = [self._counts(*message) for message in _messages(data)]  # all of them: each tells what is known
+        counts = [self._counts(*message) for message in _parts(data, "IH", 16)]  # all of them: each tells what is known
         return any(counts)
 
     def _counts(self, kind: int, message: bytes) -> bool:
         if kind not in (_NEWADDR, _DELADDR) or len(message) < 8 or message[3] >= _SCOPE_LINK:
             return False
-        address = message[:2] + message[3:8] + _addresses(message[8:])
+        told = [bytes([what]) + value for what, value in _parts(message[8:]) if what in (_IFA_ADDRESS, _IFA_LOCAL)]
+        address = message[:2] + message[3:8] + b"".join(told)
         if kind == _DELADDR:
             self._known.discard(address)
             return True
@@ -110,6 +110,13 @@ class MountEvents:
         os.close(self._file)
 
 
+def _listen(groups: int) -> socket.socket:
+    heard = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, socket.NETLINK_ROUTE)
+    heard.setblocking(False)
+    heard.bind((0, groups))
+    return heard
+
+
 def any_counts(source: socket.socket, counts: Callable[[bytes], bool]) -> bool:
     """Takes all messages there are; whether any of them counts. An overflow does: what was lost is not known."""
     heard = False
@@ -132,55 +139,36 @@ def _is_of_a_link(data: bytes) -> bool:
 
 
 def _link_kind(data: bytes) -> bytes:
-    """The kind of a link in an RTM_NEWLINK or RTM_DELLINK (rtnetlink(7)): b"" if it has none."""
-    return _attribute(_attribute(data[32:], 18), 1)
+    """IFLA_INFO_KIND of an interface that software has made, such as veth; empty for hardware."""
+    return _attribute(_attribute(data[32:], _IFLA_LINKINFO), _IFLA_INFO_KIND)
 
 
 def _attribute(data: bytes, wanted: int) -> bytes:
-    while len(data) >= 4:
-        length, kind = struct.unpack_from("HH", data)
-        if length < 4:
-            break
-        if kind & 0x3FFF == wanted:
-            return data[4:length]
-        data = data[(length + 3) & ~3 :]
-    return b""
+    return next((value for kind, value in _parts(data) if kind == wanted), b"")
 
 
-def _messages(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """Type and body of each netlink message."""
-    while len(data) >= 16:
-        length, kind = struct.unpack_from("IH", data)
-        if length < 16:
+def _parts(data: bytes, header: str = "HH", size: int = 4) -> Iterator[tuple[int, bytes]]:
+    """Kind and content of each attribute; of each message, if the header, size bytes of it, is a message's."""
+    while len(data) >= size:
+        length, kind = struct.unpack_from(header, data)
+        if length < size:
             return
-        yield kind, data[16:length]
+        yield kind & 0x3FFF, data[size:length]
         data = data[(length + 3) & ~3 :]
 
 
-def _addresses(data: bytes) -> bytes:
-    """The addresses themselves of a message's attributes, without how long they last."""
-    found = b""
-    while len(data) >= 4:
-        length, kind = struct.unpack_from("HH", data)
-        if length < 4:
-            break
-        found += data[:length] if kind in (1, 2) else b""  # IFA_ADDRESS, IFA_LOCAL
-        data = data[(length + 3) & ~3 :]
-    return found
-
-
-def _mounted(file: int) -> frozenset[tuple[bytes, bytes]]:
+def _mounted(file: int) -> frozenset[tuple[str, str]]:
     """Number and mount point of each file system that counts."""
     os.lseek(file, 0, os.SEEK_SET)
     table = b""
     while piece := os.read(file, _BUFFER):
         table += piece
     found = []
-    for line in table.split(b"\n"):
-        before, _, after = line.partition(b" - ")
-        fields = before.split(b" ")
-        if len(fields) < 5 or fields[4].startswith(_OF_PODS):
+    for line in os.fsdecode(table).split("\n"):
+        before, _, after = line.partition(" - ")
+        fields = before.split(" ")
+        if len(fields) < 5 or is_of_pods(fields[4]):
             continue
-        if not fields[2].startswith(b"0:") or after.partition(b" ")[0] in _TYPES:
+        if not fields[2].startswith("0:") or after.partition(" ")[0] in _TYPES:
             found.append((fields[2], fields[4]))
     return frozenset(found)

@@ -39,6 +39,7 @@ MACHINE = "--machine docs/tour/machine.json"
 TOUR = f"{MACHINE} --config docs/tour/dongles.toml"
 NODE = "--node-file node.json"
 SEATS = '\n[resources."example.com/seats"]\nfile = { path = "/nowhere/seats" }\n'
+HDD = '[resources."example.com/hdd-gib"]\ndisk = { type = "hdd" }\nmeasure = "size"\nunit = "GiB"\n'
 MISTAKES = '[resources."example.com/dongle"]\nusb = { vndor = "0529" }\nslot = 2\n'
 
 
@@ -135,7 +136,7 @@ def _read(fd: int) -> Iterator[bytes]:
 
 def _mixed(folder: Path) -> None:
     """A Node on which there is something of everything to do."""
-    (folder / "c.toml").write_text((ROOT / "docs/tour/dongles.toml").read_text() + SEATS)
+    (folder / "c.toml").write_text((ROOT / "docs/tour/dongles.toml").read_text() + SEATS + HDD)
     record = {"example.com/dongle": 3, "example.com/nic-mbps": 10000, "example.com/old": 2, "example.com/seats": 12}
     capacity = {name: str(value) for name, value in record.items()} | {"example.com/scratch-gib": "9"}
     (folder / "node.json").write_text(json.dumps(node(capacity, record, "True")))

@@ -33,7 +33,8 @@ def _row(change: Change, made: Plan, unit: str) -> tuple[Cell, ...]:
     sign, role = _SIGNS.get(change.action) or (("+", "new") if change.old is None else ("~", "changed"))
     old, new = change.old, change.new
     unit = "" if change.action == "refuse" else unit  # what others mean by theirs is not known
-    value = f"{old if new is None else new}{unit}"
+    there = old if new is None else new
+    value = "none" if there is None else there + unit
     if old is not None and old != new and change.action != "remove":
         value = f"{old} → {'none' if new is None else new + unit}"
     reason = f"refused: {change.reason}" if change.action == "refuse" else change.reason

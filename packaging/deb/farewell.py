@@ -18,7 +18,7 @@ def farewell(status: str) -> str:
         found = json.loads(status)
         node, names = str(found["plan"]["node"]), sorted(found["published"])
     except (ValueError, KeyError, TypeError):
-        return f"capacityd: the Node keeps what was published; its annotation capacityd/published says what. {BEFORE}"
+        return f"capacityd: the Node keeps what its annotation capacityd/published names, if it has one. {BEFORE}"
     if not names:
         return f"capacityd: nothing of it is published on Node {node}."
     patch = {

@@ -100,9 +100,9 @@ def test_files(packages: Packages) -> None:
 
 
 def test_files_of_the_tools(packages: Packages) -> None:
-    """The examples are all there, but for the drop-in, which nodes have."""
+    """The examples are all there, as they are used; but for the drop-in, which nodes have."""
     found = others(tools_of(packages.current))
-    examples = {path.removesuffix(".gz") for path in found if "/examples/" in path}
+    examples = {path for path in found if "/examples/" in path}
     conf = packages.sources / "conf"
     assert examples == {
         f"/usr/share/doc/capacityd/examples/{path}"

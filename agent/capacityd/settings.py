@@ -44,7 +44,7 @@ class Duration:
             raise ValueError(f'must be a duration such as "30s", "5min" or "2h", not {said(raw)}')
         seconds = float(int(match[1]) * _SECONDS[match[2]])
         if not self.least <= seconds <= self.most:
-            raise ValueError(f'"{raw}" must be between {self.least:g}s and {self.most:g}s')
+            raise ValueError(f'"{raw}" must be between {_written(self.least)} and {_written(self.most)}')
         return seconds
 
 
@@ -55,7 +55,7 @@ class Command:
     def parse(self, raw: object) -> tuple[str, ...]:
         words = [raw] if isinstance(raw, str) else raw
         if not isinstance(words, list) or not words or not all(isinstance(w, str) for w in words):
-            raise ValueError(f'must be a list such as ["/usr/bin/program", "argument"], not {said(raw)}')
+            raise ValueError('must be a list of text such as ["/usr/bin/program", "argument"]')
         if not words[0].startswith("/"):
             raise ValueError(f'the program "{words[0]}" must be an absolute path: it begins with "/"')
         if any("\0" in w for w in words):
@@ -122,6 +122,12 @@ class Spans:
         if begin[0] != end[0] or begin[1] > end[1] or "/" in raw:
             raise ValueError(f'"{raw}" is no range; write it like "192.0.2.1-192.0.2.9", the lower address first')
         return Span(raw, begin[0], begin[1], end[2])
+
+
+def _written(seconds: float) -> str:
+    """The duration as one would write it."""
+    unit = next((u for u in ("d", "h", "min") if seconds and seconds % _SECONDS[u] == 0), "s")
+    return f"{seconds / _SECONDS[unit]:g}{unit}"
 
 
 SettingKind: TypeAlias = "FilePath | Duration | Command | Whole | Spans"

@@ -136,7 +136,10 @@ def test_a_size_of_thousands_of_digits(tmp_path: Path, amount: str) -> None:
         ("a = 0529\nb=1", '; text, ids, sizes and times stand in quotes, as in vendor = "0403"'),
         ("a = 10%\nb=1", '; text, ids, sizes and times stand in quotes, as in vendor = "0403"'),
         ("a = { b = 0529 }", "; a table in braces stands on one line, and text and ids in quotes"),
-        ("a = { b = 1,, }", "; a key must follow here; in braces no comma may stand after the last one"),
+        *[
+            (text, "; a key must follow here; a table in braces stands on one line, without a comma at its end")
+            for text in ("a = { b = 1,, }", 'a = {\n  b = "0529",\n}')
+        ],
         ('a = "\\d"', "; in single quotes a backslash stands for itself"),
         ("example.com/x = 1", '; write key = value; a key with other characters than a-z, 0-9, "-" and "_" in quotes'),
         ("[resources.“example.com/x”]", "; quotes must be straight ones"),

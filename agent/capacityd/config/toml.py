@@ -24,7 +24,10 @@ _HINTS = (  # a part of what the parser says -> what to do
     ("Duplicate inline table key", "a key may stand only once"),
     ("mutate immutable namespace", "a table in braces ends with its brace; nothing can be added to it below"),
     ("Unclosed inline table", "a table in braces stands on one line, and text and ids in quotes"),
-    ("Invalid initial character", "a key must follow here; in braces no comma may stand after the last one"),
+    (
+        "Invalid initial character",
+        "a key must follow here; a table in braces stands on one line, without a comma at its end",
+    ),
     (
         "Invalid value (at line",
         'text, ids, sizes and times stand in quotes, as in vendor = "0403"; true and false do not',

@@ -8,7 +8,8 @@ from collections.abc import Iterable
 from pages import commands, own
 
 from capacityd.cli import command_parser
-from capacityd.detectors import names
+from capacityd.detectors import load, names
+from capacityd.model import DeviceDetector
 
 _FILES = ("FILE", "PATH")
 
@@ -102,7 +103,9 @@ def _flags(actions: Iterable[argparse.Action]) -> list[str]:
 
 
 def _words(action: argparse.Action) -> list[str]:
-    return [*names()] if action.metavar == "DETECTOR" else [*map(str, action.choices or ())]
+    if action.metavar == "DETECTOR":
+        return [name for name in names() if isinstance(load(name), DeviceDetector)]
+    return [*map(str, action.choices or ())]
 
 
 def _argument(action: argparse.Action) -> str:

@@ -136,6 +136,7 @@ def test_completion(name: str, tmp_path: Path) -> None:
         for typed, words in {
             "dev\t": ["devices"],
             "devices us\t": ["devices", "usb"],
+            "devices file\t": ["devices", "filesystem"],
             "probe --exp\t": ["probe", "--explain"],
             "--js\t st\t": ["--json", "status"],
             "config sch\t": ["config", "schema"],

@@ -17,7 +17,8 @@ from capacityd.model import DeviceDetector
 def devices(options: argparse.Namespace) -> int:
     """Lists what each detector sees."""
     if options.detector is not None and options.detector not in names():
-        raise UsageError(f'there is no detector "{options.detector}"; there are {", ".join(names())}')
+        having = ", ".join(name for name in names() if isinstance(load(name), DeviceDetector))
+        raise UsageError(f'there is no detector "{options.detector}"; those that have devices are {having}')
     if options.toml and options.json:
         raise UsageError("--toml is TOML already: leave out --json")
     asked = [options.detector] if options.detector else names()

@@ -11,7 +11,7 @@ from parts import Code, Heading, Keys, Part, Terms, markdown, roff
 
 from capacityd import __version__
 from capacityd.cli import command_parser
-from capacityd.cli.help import EXAMPLES, STATUSES
+from capacityd.cli.help import EXAMPLES, NOTES, OWN_STATUSES, STATUSES
 from capacityd.config.keys import (
     RESOURCE,
     TABLES,
@@ -221,6 +221,10 @@ def _commands(level: int) -> Iterator[Part]:
         yield f"{about[0].upper()}{about[1:]}."
         if rows := _rows(own(command)):
             yield Terms(rows)
+        if name in NOTES:
+            yield f"Signs: {NOTES[name]}."
+        if name in OWN_STATUSES:
+            yield "Exit status: " + "; ".join(f"{n}, {meaning}" for n, meaning in OWN_STATUSES[name]) + "."
         if name in EXAMPLES:
             yield Code("text", "\n".join(f"# {why}\n$ {line}" for line, why in EXAMPLES[name]))
 

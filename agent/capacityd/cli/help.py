@@ -54,7 +54,8 @@ EXAMPLES = {
 
 _WIDTH = 80
 _SIGNS = "+ set, ~ changed, - removed, = as it is, … held back, ! refused"
-_NOTES = {"plan": _SIGNS, "apply": _SIGNS, "withdraw": _SIGNS}
+NOTES = {"plan": _SIGNS, "apply": _SIGNS, "withdraw": _SIGNS}
+"""What the signs in a command's output mean."""
 
 STATUSES = (
     (0, "done"),
@@ -64,14 +65,15 @@ STATUSES = (
     (4, "done, but something is unknown or refused"),
 )
 
-_STATUS_OF = {"status": ((1, "the service does not run"), (4, "something is unknown, refused or wrong"))}
+OWN_STATUSES = {"status": ((1, "the service does not run"), (4, "something is unknown, refused or wrong"))}
+"""What an exit status means of one command only."""
 
 
 def after_options(command: str) -> str:
     """Examples and exit statuses of a command ("": of all)."""
-    statuses = dict(STATUSES) | dict(_STATUS_OF.get(command, ()))
+    statuses = dict(STATUSES) | dict(OWN_STATUSES.get(command, ()))
     said = "".join(f"  {status}  {meaning}\n" for status, meaning in statuses.items())
-    note = f"signs:\n  {_NOTES[command]}\n\n" if command in _NOTES else ""
+    note = f"signs:\n  {NOTES[command]}\n\n" if command in NOTES else ""
     return f"\n{_examples(command)}{note}exit status:\n{said}"
 
 

@@ -1,27 +1,27 @@
-"""Versions of the `kubernetes` client, each with its dependencies in a virtual environment that is made once."""
+"""Versions of the `kubernetes` client, each with its dependencies in a virtual environment that is made once.
+
+All are pinned (clients.txt), so that a release of somebody else's is met when the pin is moved, not on some day.
+"""
 
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
-import time
 from pathlib import Path
 
 from tests.cluster.agent import PYTHON
 from tests.cluster.binaries import cache_folder, locked, say
 
-NEWEST = "newest"
-# The oldest that is supported, Debian 12's and 13's, and what comes next.
-VERSIONS = ("12.0.1", "22.6.0", "30.1.0", NEWEST)
+# The oldest that is supported, Debian 12's and 13's, and the newest.
+VERSIONS = ("12.0.1", "22.6.0", "30.1.0", "37.0.2")
+_PINS = Path(__file__).with_name("clients.txt")
 
 
 def client(version: str) -> Path:
-    """A Python that has this version of the client and nothing else; the newest is looked for again each week."""
+    """A Python that has this version of the client and nothing else."""
     home = cache_folder().parent.parent / "clients"
-    name = f"{version}-{time.strftime('%G-%V')}" if version == NEWEST else version
     # Debian's Python may be another one tomorrow, and its environments are of no use then.
-    folder = home / f"{os.path.basename(os.path.realpath(PYTHON))}-{name}".replace(".", "_")
+    folder = home / f"{os.path.basename(os.path.realpath(PYTHON))}-{version}".replace(".", "_")
     if not (folder / "whole").exists():
         with locked(folder):
             if not (folder / "whole").exists():
@@ -31,11 +31,9 @@ def client(version: str) -> Path:
 
 def _make(folder: Path, version: str) -> None:
     say(f"installing kubernetes {version} into {folder}: once")
-    for old in folder.parent.glob(f"*-{NEWEST}-*/") if version == NEWEST else ():
-        shutil.rmtree(old)
     _do(PYTHON, "-m", "venv", "--clear", folder)
-    wanted = "kubernetes" if version == NEWEST else f"kubernetes=={version}"
-    _do(folder / "bin" / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", wanted)
+    pip: list[str | Path] = [folder / "bin" / "python", "-m", "pip", "--quiet", "--disable-pip-version-check"]
+    _do(*pip, "--retries=10", "install", "--constraint", _PINS, f"kubernetes=={version}")
     (folder / "whole").touch()
 
 

@@ -170,6 +170,7 @@ def test_a_look_that_comes_to_nothing_is_told_and_tried_again(running: Running, 
     assert running.ran(3)[:3] == ["check boot", "look boot", "look retry"]
     running.stub()
     running.heard("READY=1")
+    running.heard("STATUS=1 of 1")
     status, errors = running.end()
     assert status == 0
     assert errors.count(f"the look {told}; it is tried again") == 1

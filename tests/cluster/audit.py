@@ -6,7 +6,7 @@ import json
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -63,29 +63,10 @@ class Requests:
 class Audit:
     log: Path
     _admin: Api
-    _markers: list[str] = field(default_factory=list)
 
     def mark(self) -> int:
-        """The position in the log after all that was answered so far."""
-        self._flush()
-        return self.log.stat().st_size
-
-    @contextmanager
-    def requests(self, user: str | None = None, user_agent: str | None = None) -> Iterator[Requests]:
-        """Those from here on by this user, and with this in the name of their program."""
-        yield Requests(self, self.mark(), user, user_agent)
-
-    def since(self, position: int) -> list[Request]:
-        """All that was answered since, in the order of the answers; watches that still run are not among it."""
-        self._flush()
-        with open(self.log, "rb") as log:
-            log.seek(position)
-            # What follows the last line end is still being written.
-            lines = log.read().rpartition(b"\n")[0].splitlines()
-        return [_request(json.loads(line)) for line in lines if _MARKER not in line]
-
-    def _flush(self) -> None:
-        """Wait until the log holds all that was answered: a request that nobody else makes must show up in it."""
+        """The position in the log after all that was answered so far: the end of a line."""
+        # A request that nobody else makes must show up in it.
         marker = f"{_MARKER.decode()}{uuid.uuid4()}"
         before = self.log.stat().st_size if self.log.exists() else 0
         try:
@@ -94,12 +75,30 @@ class Audit:
             # A path that does not exist is logged like any other.
             pass
 
-        def logged() -> bool:
+        def written() -> int:
             with open(self.log, "rb") as log:
                 log.seek(before)
-                return marker.encode() in log.read().rpartition(b"\n")[0]
+                # What follows the last line end is still being written.
+                lines, end, _ = log.read().rpartition(b"\n")
+            return before + len(lines + end) if marker.encode() in lines else 0
 
-        wait_until(logged, PATIENCE, "the audit log is written")
+        return wait_until(written, PATIENCE, "the audit log is written")
+
+    @contextmanager
+    def requests(self, user: str | None = None, user_agent: str | None = None) -> Iterator[Requests]:
+        """Those from here on by this user, and with this in the name of their program."""
+        yield Requests(self, self.mark(), user, user_agent)
+
+    def since(self, position: int) -> list[Request]:
+        """All that was answered since, in the order of the answers; watches that still run are not among it."""
+        return self.between(position, self.mark())
+
+    def between(self, position: int, end: int) -> list[Request]:
+        """The same up to a later position: what comes meanwhile is in one of two such calls, never in both."""
+        with open(self.log, "rb") as log:
+            log.seek(position)
+            lines = log.read(end - position).splitlines()
+        return [_request(json.loads(line)) for line in lines if _MARKER not in line]
 
 
 _MARKER = b"audit-marker-"

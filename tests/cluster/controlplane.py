@@ -244,8 +244,9 @@ def _api_server(cluster: Cluster, etcd: int, nodes: Sequence[str]) -> Daemon:
 
 
 def _ready(admin: Api) -> bool:
+    """The namespace is made by a controller that only begins by then."""
     try:
-        return bool(admin.get("/readyz") == "ok")
+        return bool(admin.get("/readyz") == "ok" and admin.get("/api/v1/namespaces/default"))
     except (ApiError, OSError):
         return False
 

@@ -14,12 +14,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+from capacityd.schedule import BOOTING
 from tests.cluster.netlink import UdevSender
 from tests.cluster.processes import PATIENCE, TIED_TO_US, Daemon, wait_until
 from tests.cluster.relay import Relay
 from tests.unit.machines import Recording, bare, merge, usb_device, usb_path, write_tree
 
 UDEV = "run/udev"
+_LONG_BOOTED = 3600.0
 
 # A /run of its own, so that udev's folder is not made on the machine itself.
 _MOUNTS = """
@@ -40,10 +42,13 @@ class Machine:
     def __init__(self, folder: Path, parts: Sequence[Recording], around: Sequence[str | Path], uptime: float | None):
         self.tree = folder / "tree"
         write_tree(merge(bare(), *parts), str(self.tree))
+        with open("/proc/uptime") as f:
+            ours = float(f.read().split()[0])
+        if uptime is None and ours < BOOTING:
+            uptime = _LONG_BOOTED
         clock: list[str] = []
         if uptime is not None:  # the clock that counts since boot differs in a time namespace; it can't stand still
-            with open("/proc/uptime") as f:
-                clock = ["--time", f"--boottime={int(uptime - float(f.read().split()[0]))}", "--fork", "--kill-child"]
+            clock = ["--time", f"--boottime={int(uptime - ours)}", "--fork", "--kill-child"]
         unshare = ["unshare", "--mount", "--propagation", "private", "--net", *clock]
         self._daemon = Daemon([*around, *unshare, "sh", "-c", _MOUNTS, "sh", self.tree], folder / "machine.log")
         self._daemon.wait_for_line("mounted", PATIENCE)
@@ -134,7 +139,8 @@ def machine(
 ) -> Iterator[Machine]:
     """A machine with these devices.
 
-    around: the command of namespaces that it is to share. uptime: seconds since it booted, if not as this machine.
+    around: the command of namespaces that it is to share. uptime: seconds since it booted; unless told otherwise it has
+    booted long ago, also where this machine has not.
     """
     with ExitStack() as stack:
         made = Machine(folder, parts, around, uptime)

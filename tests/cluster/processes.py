@@ -10,6 +10,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import TypeVar
@@ -23,15 +24,31 @@ PATIENCE = 120.0
 TIED_TO_US = ("setpriv", "--pdeathsig", "KILL", "--")
 
 
+@dataclass(frozen=True, order=True, slots=True)
+class Moment:
+    """at: time.monotonic(). starved: starvation() by then."""
+
+    at: float
+    starved: float
+
+    @classmethod
+    def now(cls) -> Moment:
+        return cls(time.monotonic(), starvation())
+
+    def since(self, before: Moment) -> float:
+        """Seconds that a promise is held to. One in which some program waited for a processor counts for a fifth."""
+        took = self.at - before.at
+        return took - 0.8 * min(took, self.starved - before.starved)
+
+
 def wait_until(condition: Callable[[], T], deadline: float, what: str) -> T:
     """The first true value of the condition, looked at often; TimeoutError after deadline seconds.
 
-    On a machine that is busy a second in which some program waited for a processor counts for a fifth of one.
+    They are seconds as a Moment has them, so that it waits longer on a machine that is busy.
     """
-    begun, starved = time.monotonic(), starvation()
+    begun = Moment.now()
     while not (value := condition()):
-        took = time.monotonic() - begun
-        if took > deadline and took - 0.8 * min(took, starvation() - starved) > deadline:
+        if time.monotonic() - begun.at > deadline and Moment.now().since(begun) > deadline:
             raise TimeoutError(f"not within {deadline:g} s: {what}; last seen: {value!r}")
         time.sleep(0.05)
     return value
@@ -64,15 +81,20 @@ def workspace() -> Iterator[Path]:
 
 
 def free_port() -> int:
-    """Below those that the kernel gives to outgoing connections, which could take it before somebody listens."""
+    """One that nobody else is given as long as this process runs, whoever of them listens first.
+
+    Below those that the kernel gives to outgoing connections, which could take it before somebody listens.
+    """
     while True:
         port = random.SystemRandom().randrange(15_000, 32_000)
-        with socket.socket() as s:
+        with socket.socket() as s, socket.socket(socket.AF_UNIX) as ours:
             try:
                 s.bind(("127.0.0.1", port))
-                return port
+                ours.bind(f"\0capacityd-tests-port-{port}")
             except OSError:
                 continue
+            ours.detach()  # open until this process ends
+            return port
 
 
 class Daemon:
@@ -141,8 +163,8 @@ class Daemon:
         """By SIGKILL unless told otherwise: the state of a test's programs is thrown away."""
         self.process.send_signal(number)
         try:
-            self.process.wait(deadline)
-        except subprocess.TimeoutExpired:
+            wait_until(lambda: self.process.poll() is not None, deadline, f"{self.name} ends")
+        except TimeoutError:
             self.process.kill()
             self.process.wait()
             raise

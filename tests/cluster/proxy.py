@@ -21,6 +21,7 @@ from urllib.parse import urlsplit
 from tests.cluster.controlplane import Cluster
 from tests.cluster.credentials import Authority
 from tests.cluster.faults import Action, Fault, Request
+from tests.cluster.processes import PATIENCE
 
 T = TypeVar("T")
 
@@ -72,7 +73,7 @@ class Proxy:
         self._reservation.close()
 
     def _do(self, work: Coroutine[Any, Any, T]) -> T:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(10)
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(PATIENCE)
 
     async def _listen(self) -> None:
         self._server = await asyncio.start_server(self._serve, sock=_bound(self._port), ssl=self._tls, limit=1 << 20)
@@ -92,6 +93,9 @@ class Proxy:
         await asyncio.gather(*tasks, *(writer.wait_closed() for writer in writers), return_exceptions=True)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self._server is None:  # its handshake was under way when connections began to be refused
+            writer.transport.abort()
+            return
         task = asyncio.current_task()
         assert task is not None
         self._tasks.add(task)

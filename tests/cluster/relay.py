@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.cluster.netlink import network_of
+from tests.cluster.processes import PATIENCE
 
 
 class Relay:
@@ -49,17 +50,15 @@ class Relay:
         self._loop.close()
 
     def _do(self, work: Coroutine[Any, Any, None]) -> None:
-        asyncio.run_coroutine_threadsafe(work, self._loop).result(10)
+        asyncio.run_coroutine_threadsafe(work, self._loop).result(PATIENCE)
 
     async def _listen(self, listener: socket.socket, port: int) -> None:
-        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            task = asyncio.current_task()
-            assert task is not None
+        # No coroutine: the task is known before anything else can happen.
+        def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            task = asyncio.create_task(_carry(reader, writer, port))
             self._tasks.add(task)
-            try:
-                await _carry(reader, writer, port)
-            finally:
-                self._tasks.discard(task)
+            task.add_done_callback(self._tasks.discard)
+            task.add_done_callback(lambda _: writer.transport.abort())  # also of one that never began
 
         self._servers[port] = await asyncio.start_server(serve, sock=listener)
 
@@ -77,8 +76,8 @@ async def _carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, por
         out_reader, out_writer = await asyncio.open_connection("127.0.0.1", port)
         writers.append(out_writer)
         await asyncio.gather(_pump(reader, out_writer), _pump(out_reader, writer))
-    except (OSError, asyncio.CancelledError):
-        pass  # asyncio.streams can't bear a server's task that ends so
+    except OSError:
+        pass
     finally:
         for each in writers:
             each.transport.abort()

@@ -18,7 +18,7 @@ from tests.cluster.audit import Request
 from tests.cluster.controlplane import Cluster
 from tests.cluster.credentials import node_user
 from tests.cluster.machine import Machine, machine
-from tests.cluster.processes import PATIENCE, TIED_TO_US, Daemon
+from tests.cluster.processes import PATIENCE, TIED_TO_US, Daemon, Moment, wait_until
 from tests.unit.machines import Recording
 
 DONGLE = "example.com/dongle"
@@ -33,6 +33,7 @@ _START = (
 )
 PYTHON = "/usr/bin/python3"
 COMMAND = [PYTHON, "-I", "-c", _START, AGENT]
+_FORGET = "FORGET=1"
 
 
 class Service:
@@ -48,7 +49,7 @@ class Service:
         self.state = folder / "state"
         self.command: Sequence[str | Path] = [*COMMAND, "--config", self.config, "run"]
         self.process: Daemon | None = None
-        self._told: list[tuple[float, str]] = []
+        self._told: list[tuple[Moment, str]] = []
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._listener.bind(str(folder / "notify"))
         self._thread = threading.Thread(target=self._listen, daemon=True)
@@ -79,7 +80,7 @@ class Service:
     def start(self, ready: bool = True, settled: bool = True) -> None:
         """Until it is ready and its first look is over, unless told not to wait."""
         command = self.machine.inside(["env", "-i", *self._environment(), *self.command])
-        self._told.clear()
+        self._forget()
         self.process = Daemon(command, self.folder / "service.log")
         if ready:
             self.wait_told("READY=1", PATIENCE)
@@ -87,11 +88,11 @@ class Service:
             self.wait_looks(1)
 
     def stop(self, number: signal.Signals = signal.SIGTERM, deadline: float = PATIENCE) -> float:
-        """Ends it; seconds that it took."""
+        """Ends it; seconds that it took, as a Moment has them."""
         assert self.process is not None
-        began = time.monotonic()
+        began = Moment.now()
         self.process.stop(number, deadline)
-        return time.monotonic() - began
+        return Moment.now().since(began)
 
     def cli(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Runs a command by hand on the same machine."""
@@ -125,14 +126,13 @@ class Service:
 
     # What it tells systemd
 
-    def told(self, line: str) -> list[float]:
+    def told(self, line: str) -> list[Moment]:
         """When it told this: a whole line, or its beginning with "=" at its end."""
         return [at for at, text in list(self._told) if text == line or (line.endswith("=") and text.startswith(line))]
 
-    def wait_told(self, line: str, deadline: float, times: int = 1) -> float:
-        """When it told this for that many times."""
-        (moment,) = self.wait(lambda: self.told(line)[times - 1 : times], deadline, f"it tells {line}")
-        return float(moment)
+    def wait_told(self, line: str, deadline: float, times: int = 1) -> None:
+        """Until it has told this so many times."""
+        self.wait(lambda: len(self.told(line)) >= times, deadline, f"it tells {line} ({times})")
 
     def looks(self) -> int:
         """How many children have ended since it was started, the first check left out."""
@@ -172,15 +172,19 @@ class Service:
         return [e["message"] for e in self.cluster.events_of(self.node) if e.get("reportingComponent") == "capacityd"]
 
     def requests(self) -> list[Request]:
-        """Those that it made since the last call, whatever became of them."""
-        end = self.cluster.audit.mark()
-        found = [r for r in self.cluster.audit.since(self._position) if r.user_agent.startswith("capacityd/")]
-        self._position = end
+        """Those that it made since the last call, whatever became of them; a look that is under way makes its own."""
+        wait_until(lambda: set(self.machine.processes()) <= {self._pid()}, PATIENCE, "no look is under way")
+        begin, self._position = self._position, self.cluster.audit.mark()
+        between = self.cluster.audit.between(begin, self._position)
+        found = [r for r in between if r.user_agent.startswith("capacityd/")]
         return [r for r in found if self.node in (r.name, r.user.removeprefix("system:node:"))]
 
     def asked(self) -> list[str]:
         """The same, such as "get nodes"."""
         return [f"{r.verb} {'/'.join(filter(None, (r.resource, r.subresource)))}" for r in self.requests()]
+
+    def _pid(self) -> int | None:
+        return self.process.pid if self.process else None
 
     def _environment(self) -> list[str]:
         return [
@@ -193,13 +197,22 @@ class Service:
 
     def _listen(self) -> None:
         while message := self._listener.recv(65536):
-            self._told += [(time.monotonic(), line) for line in message.decode().splitlines()]
+            self._told += [(Moment.now(), line) for line in message.decode().splitlines()]
+
+    def _forget(self) -> None:
+        """What was told before, also what is still to be heard of that."""
+        self._tell(_FORGET.encode())
+        wait_until(lambda: self.told(_FORGET), PATIENCE, "all that was told is heard")
+        self._told.clear()
+
+    def _tell(self, message: bytes) -> None:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as s:
+            s.sendto(message, str(self.folder / "notify"))
 
     def end(self) -> None:
         if self.process is not None and self.process.process.poll() is None:
             self.process.stop()
-        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as s:
-            s.sendto(b"", str(self.folder / "notify"))  # ends the thread
+        self._tell(b"")  # ends the thread
         self._thread.join()
         self._listener.close()
 

@@ -196,7 +196,7 @@ def test_nothing_is_left(killed: bool) -> None:
         assert run.stdout is not None
         folder = Path(run.stdout.readline().strip())
         started = descendants(run.pid)
-        names = {Path(f"/proc/{pid}/comm").read_text().strip() for pid in started}
+        names = {name_of(pid) for pid in started}
         assert {"etcd", "kube-apiserver", "kube-scheduler", "kubelet", "fakeruntime", "deviceplugin", "sleep"} <= names
         assert folder.is_dir()
         if killed:
@@ -209,13 +209,21 @@ def test_nothing_is_left(killed: bool) -> None:
 
 
 def descendants(pid: int) -> list[int]:
-    children = [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    children = [int(child) for child in _read(pid, f"task/{pid}/children").split()]
     return children + [further for child in children for further in descendants(child)]
 
 
-def alive(pid: int) -> bool:
+def name_of(pid: int) -> str:
+    return _read(pid, "comm").strip()
+
+
+def _read(pid: int, file: str) -> str:
     try:
-        # The state follows the name, which can hold anything; Z is a zombie that waits for init.
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+        return Path(f"/proc/{pid}/{file}").read_text()
     except (FileNotFoundError, ProcessLookupError):
-        return False
+        return ""  # it has ended
+
+
+def alive(pid: int) -> bool:
+    # The state follows the name, which can hold anything; Z is a zombie that waits for init.
+    return _read(pid, "stat").rpartition(")")[2].split()[:1] not in ([], ["Z"])

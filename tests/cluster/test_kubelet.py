@@ -11,6 +11,7 @@ from tests.cluster import faults
 from tests.cluster.controlplane import Cluster
 from tests.cluster.kubelet import STATE, Kubelet
 from tests.cluster.kubelet import kubelet as kubelet_of
+from tests.cluster.pods import out_of, run_pod
 from tests.cluster.processes import PATIENCE, wait_until
 from tests.cluster.proxy import Proxy
 
@@ -21,7 +22,7 @@ CARD = "example.com/card"
 def test_capacity_reaches_pods(cluster: Cluster, kubelet: Kubelet) -> None:
     kubelet.start()
     publish(cluster, kubelet, "1")
-    first, second = run_pod(cluster, kubelet), cluster.create_pod(kubelet.name, {DONGLE: "1"})
+    first, second = run_pod(cluster, kubelet.name, DONGLE), cluster.create_pod(kubelet.name, {DONGLE: "1"})
     message = wait_until(lambda: cluster.unschedulable(second), PATIENCE, "the second pod is turned away")
     assert f"Insufficient {DONGLE}" in message
     cluster.delete_pod(first)
@@ -38,7 +39,7 @@ def test_a_removed_key_leaves_allocatable(cluster: Cluster, kubelet: Kubelet) ->
 def test_a_plain_restart_changes_nothing(cluster: Cluster, kubelet: Kubelet) -> None:
     kubelet.start()
     publish(cluster, kubelet, "2")
-    pod = run_pod(cluster, kubelet)
+    pod = run_pod(cluster, kubelet.name, DONGLE)
     before = kubelet.socket.stat().st_ctime_ns
     kubelet.restart()
     assert kubelet.socket.stat().st_ctime_ns > before, "it is a new kubelet"
@@ -49,14 +50,14 @@ def test_a_plain_restart_changes_nothing(cluster: Cluster, kubelet: Kubelet) -> 
 def test_zeroing(cluster: Cluster, kubelet: Kubelet) -> None:
     kubelet.start()
     publish(cluster, kubelet, "2")
-    pod = run_pod(cluster, kubelet)
+    pod = run_pod(cluster, kubelet.name, DONGLE)
     kubelet.restart(zeroing=True)
     assert cluster.capacity(kubelet.name)[DONGLE] == cluster.allocatable(kubelet.name)[DONGLE] == "0"
     # The reason stands in an Event only: the phase is what the stopped containers make of it.
     wait_until(lambda: cluster.pod_phase(pod) in ("Succeeded", "Failed"), PATIENCE, "the pod is stopped")
-    assert f"OutOf{DONGLE}" in [event["reason"] for event in cluster.events_of(pod, "Pod")]
+    wait_until(lambda: out_of(cluster, pod, DONGLE), PATIENCE, "an Event tells why")
     publish(cluster, kubelet, "2")
-    run_pod(cluster, kubelet)
+    run_pod(cluster, kubelet.name, DONGLE)
 
 
 def test_zeroing_that_lands_after_the_socket(cluster: Cluster, proxy: Proxy) -> None:
@@ -87,13 +88,13 @@ def test_device_plugin(cluster: Cluster, kubelet: Kubelet) -> None:
             CARD: ["device-0", "device-1", "device-2"]
         }
         wait_until(lambda: cluster.allocatable(kubelet.name).get(CARD) == "3", PATIENCE, "its devices are allocatable")
-        pod = run_pod(cluster, kubelet, CARD)
+        pod = run_pod(cluster, kubelet.name, CARD)
         data = json.loads(kubelet.checkpoint.read_text())["Data"]
         assert [entry["ResourceName"] for entry in data["PodDeviceEntries"]] == [CARD]
         cluster.delete_pod(pod)
         kubelet.restart()
         wait_until(lambda: cluster.allocatable(kubelet.name).get(CARD) == "3", PATIENCE, "it has registered again")
-        assert not cluster.unschedulable(run_pod(cluster, kubelet, CARD))
+        assert not cluster.unschedulable(run_pod(cluster, kubelet.name, CARD))
     assert not list(kubelet.device_plugins.glob("example*")), "its socket goes with it"
 
 
@@ -103,7 +104,7 @@ def test_programs_on_the_node(kubelet: Kubelet) -> None:
     assert kubelet.run(["sh", "-c", "pwd"]).stdout.strip() == str(Path.cwd())
     assert kubelet.run(["sh", "-c", "exit 3"]).returncode == 3
     with kubelet.popen(["cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as cat:
-        assert cat.communicate("to and fro", timeout=10)[0] == "to and fro"
+        assert cat.communicate("to and fro", timeout=PATIENCE)[0] == "to and fro"
 
 
 def test_two_nodes_and_the_machine_know_nothing_of_each_other(cluster: Cluster) -> None:
@@ -125,9 +126,3 @@ def publish(cluster: Cluster, kubelet: Kubelet, quantity: str) -> None:
     """Write the capacity and wait for the kubelet to take it over."""
     cluster.set_capacity(kubelet.name, {DONGLE: quantity})
     wait_until(lambda: cluster.allocatable(kubelet.name).get(DONGLE) == quantity, PATIENCE, "allocatable follows")
-
-
-def run_pod(cluster: Cluster, kubelet: Kubelet, resource: str = DONGLE) -> str:
-    pod = cluster.create_pod(kubelet.name, {resource: "1"})
-    wait_until(lambda: cluster.pod_phase(pod) == "Running", PATIENCE, f"{pod} runs")
-    return pod

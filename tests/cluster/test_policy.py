@@ -204,6 +204,8 @@ def test_domains_that_would_be_all_name_nothing(cluster: Cluster, admin: Path, t
         assert write(cluster, kubeconfig, node, [remove("/status/capacity/other.example~1card")]) == ""
     finally:
         cluster.admin.patch(path, {"data": {"domains": "example.com"}})
+        theirs = [set_("/status/capacity/other.example~1card", "3")]
+        wait_until(lambda: OTHER_DOMAIN in write(cluster, kubeconfig, node, theirs), PATIENCE, "all is as before")
 
 
 def test_what_the_packages_removal_prints_withdraws(cluster: Cluster, own: str, agent: Agent, admin: Path) -> None:

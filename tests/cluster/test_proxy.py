@@ -32,7 +32,7 @@ def client(proxy: Proxy) -> Iterator[http.client.HTTPSConnection]:
 def _client(proxy: Proxy) -> http.client.HTTPSConnection:
     host, _, port = proxy.url.removeprefix("https://").rpartition(":")
     tls = ssl.create_default_context(cafile=proxy.ca_file)
-    return http.client.HTTPSConnection(host, int(port), timeout=10, context=tls)
+    return http.client.HTTPSConnection(host, int(port), timeout=PATIENCE, context=tls)
 
 
 def _patch(client: http.client.HTTPSConnection, node: str, value: str) -> Any:
@@ -176,7 +176,7 @@ def test_hold(cluster: Cluster, proxy: Proxy, node: str, client: http.client.HTT
     wait_until(lambda: fault.met, PATIENCE, "the request is held")
     assert _annotation(cluster, node) is None
     go.set()
-    thread.join(10)
+    thread.join(PATIENCE)
     assert _annotation(cluster, node) == "1"
 
 
@@ -187,7 +187,7 @@ def test_delay(proxy: Proxy, node: str, client: http.client.HTTPSConnection) -> 
         _patch(client, node, "1")
     client.close()
     proxy.fault(faults.delay(0.6), "PATCH")
-    client.timeout = 10
+    client.timeout = PATIENCE
     assert _patch(client, node, "2")["metadata"]["annotations"]["a"] == "2"
 
 

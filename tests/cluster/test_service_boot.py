@@ -44,7 +44,9 @@ def test_a_start_that_is_put_off(cluster: Cluster) -> None:
     with service(cluster, usb_device("1-1")) as s:
         s.configure(start_jitter="1h")
         s.start()
-        assert s.seen()["again_in"] > 1, "else the test begins anew"
+        while s.seen()["again_in"] < 60:  # too soon for what follows: once in sixty times
+            s.stop()
+            s.start()
         assert [r["reading"] for r in s.status()["resources"]] == [1]
         looks, woken = s.looks(), len(s.told("WATCHDOG=1"))
         s.machine.plug("1-2")

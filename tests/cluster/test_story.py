@@ -9,6 +9,7 @@ from tests.cluster.agent import DONGLE, DONGLES, RECORD, Agent, Machine, conditi
 from tests.cluster.controlplane import Cluster
 from tests.cluster.credentials import ADMIN
 from tests.cluster.kubelet import Kubelet
+from tests.cluster.pods import out_of, run_pod
 from tests.cluster.processes import PATIENCE, wait_until
 from tests.unit.tour import recording
 
@@ -45,12 +46,12 @@ def test_story(cluster: Cluster, kubelet: Kubelet, tmp_path: Path) -> None:
     assert {name: written[name] for name in published} == {DONGLE: "4", NIC: "10000", SCRATCH: "1609"}
     assert RECORD in written, "the record of what is ours goes with it"
 
-    three = running(cluster, kubelet, "3")
+    three = run_pod(cluster, kubelet.name, DONGLE, "3")
     two = cluster.create_pod(kubelet.name, {DONGLE: "2"})
     assert f"Insufficient {DONGLE}" in wait_until(
         lambda: cluster.unschedulable(two), PATIENCE, "the second is turned away"
     )
-    one = running(cluster, kubelet, "1")
+    one = run_pod(cluster, kubelet.name, DONGLE, "1")
     assert cluster.pod_phase(two) == "Pending"
 
     agent.machine.pull("1-1.4")
@@ -66,7 +67,7 @@ def test_story(cluster: Cluster, kubelet: Kubelet, tmp_path: Path) -> None:
     stopped = wait_until(lambda: ended(cluster, three, one), PATIENCE, "a pod that no longer fits is stopped")
     # The kubelet admits them by age in whole seconds; of two of the same second either may come first.
     assert stopped in ([three], [one])
-    assert f"OutOf{DONGLE}" in [event["reason"] for event in cluster.events_of(stopped[0], "Pod")]
+    wait_until(lambda: out_of(cluster, stopped[0], DONGLE), PATIENCE, "an Event tells why")
     [other] = {three, one} - set(stopped)
     assert cluster.pod_phase(other) == "Running"
     assert cluster.capacity(kubelet.name)[DONGLE] == "3"
@@ -80,7 +81,7 @@ def test_a_kubelet_that_zeroes_is_undone(cluster: Cluster, kubelet: Kubelet, tmp
     assert cluster.capacity(kubelet.name)[DONGLE] == "0"
     agent.run("apply", "--wait", "30s")
     assert cluster.capacity(kubelet.name)[DONGLE] == cluster.allocatable(kubelet.name)[DONGLE] == "4"
-    running(cluster, kubelet, "4")
+    run_pod(cluster, kubelet.name, DONGLE, "4")
 
 
 def test_withdraw_leaves_nothing_of_ours_and_all_else(cluster: Cluster, kubelet: Kubelet, tmp_path: Path) -> None:
@@ -154,9 +155,3 @@ def tour(folder: Path) -> Machine:
 def ended(cluster: Cluster, *pods: str) -> list[str]:
     """Those of them that have been stopped."""
     return [pod for pod in pods if cluster.pod_phase(pod) in ("Failed", "Succeeded")]
-
-
-def running(cluster: Cluster, kubelet: Kubelet, dongles: str) -> str:
-    pod = cluster.create_pod(kubelet.name, {DONGLE: dongles})
-    wait_until(lambda: cluster.pod_phase(pod) == "Running", PATIENCE, f"the pod with {dongles} runs")
-    return pod

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import threading
 import time
 from collections.abc import Callable
@@ -42,11 +43,12 @@ class NodeWatch:
 
     def _listen(self) -> None:
         try:
-            for event in self._cluster.admin.watch("/api/v1/nodes", fieldSelector=f"metadata.name={self._name}"):
-                with self._news:
-                    self._seen.append((time.monotonic(), event["object"]))
-                    self._news.notify_all()
-        except OSError:
+            while True:  # the API server ends each watch after half an hour or more
+                for event in self._cluster.admin.watch("/api/v1/nodes", fieldSelector=f"metadata.name={self._name}"):
+                    with self._news:
+                        self._seen.append((time.monotonic(), event["object"]))
+                        self._news.notify_all()
+        except (OSError, http.client.HTTPException, ValueError):
             pass  # the API server has ended
         finally:
             with self._news:

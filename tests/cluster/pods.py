@@ -1,0 +1,34 @@
+"""Pods that a kubelet has to take or refuse."""
+
+from __future__ import annotations
+
+from tests.cluster.controlplane import Cluster
+from tests.cluster.processes import PATIENCE, wait_until
+
+_TRIES = 3
+
+
+def run_pod(cluster: Cluster, node: str, resource: str, quantity: str = "1") -> str:
+    """A pod that asks for this and runs; its name.
+
+    A kubelet that learns of its own allocatable after the scheduler refuses the pod. Then another is made, as whoever
+    keeps pods running does.
+    """
+    for _ in range(_TRIES):
+        pod = cluster.create_pod(node, {resource: quantity})
+        phase = wait_until(lambda name=pod: ended_or_runs(cluster, name), PATIENCE, f"{pod} runs")  # type: ignore[misc]
+        if phase == "Running":
+            return pod
+        wait_until(lambda name=pod: out_of(cluster, name, resource), PATIENCE, f"{pod} is refused")  # type: ignore[misc]
+    raise AssertionError(f"node {node} refuses {quantity} {resource}, which its Node says it has")
+
+
+def ended_or_runs(cluster: Cluster, pod: str) -> str:
+    """Its phase, unless it is Pending."""
+    phase = cluster.pod_phase(pod)
+    return "" if phase == "Pending" else phase
+
+
+def out_of(cluster: Cluster, pod: str, resource: str) -> bool:
+    """Whether an Event says that the kubelet had not that much. It may come later than the pod's phase."""
+    return f"OutOf{resource}" in [event["reason"] for event in cluster.events_of(pod, "Pod")]

@@ -27,7 +27,7 @@ def patch_for(
     published: the record as it shall be. condition: as it shall be, None to leave it. drop: take the condition away.
     """
     tests, writes = _capacity(state, changes)
-    for part in (_record(state, changes, published, bool(writes)), _condition(state, condition, drop)):
+    for part in (_record(state, changes, published), _condition(state, condition, drop)):
         tests += part[0]
         writes += part[1]
     if not writes:
@@ -103,9 +103,9 @@ def _capacity(state: NodeState, changes: Sequence[Change]) -> tuple[_Operations,
 
 
 def _record(
-    state: NodeState, changes: Sequence[Change], published: Mapping[str, int], writing: bool
+    state: NodeState, changes: Sequence[Change], published: Mapping[str, int]
 ) -> tuple[_Operations, _Operations]:
-    """writing: whether keys are written, because the record says whose they are: it is guarded then as it stands."""
+    """The record says whose the keys are, so it is guarded also where it stays as it is."""
     path = "/metadata/annotations/" + _escape(ANNOTATION)
     if not published:
         if state.annotation is None:
@@ -113,7 +113,7 @@ def _record(
         return [_test(path, state.annotation)], [_remove(path)]
     before = stored_record(state.annotation)
     if before == published and all(type(number) is int for number in before.values()):
-        return [_test(path, state.annotation)] if writing else [], []
+        return [_test(path, state.annotation)], []
     # A key that is as it shall be is recorded without being written; it must be so still.
     newly = {name for name, number in published.items() if before.get(name) != number}
     kept = [c for c in changes if c.action == "keep" and c.name in newly]
@@ -134,7 +134,7 @@ def _condition(state: NodeState, condition: Mapping[str, object] | None, drop: b
     if before and (drop or condition):
         write = _remove(_place(before)) if drop else {"op": "replace", "path": _place(before), "value": condition}
         return [*tests, _test(_place(before), dict(before.stored))], [*writes, write]
-    if before or drop or not condition:
+    if drop or not condition:
         return tests, writes
     if state.conditions is None:
         return [_test("/status/conditions", None)], [_add("/status/conditions", [condition])]

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import struct
 from typing import Any
 
 import pytest
 
+from capacityd.host.addresses import addresses as kernel_addresses
+from capacityd.host.netlink import attribute
 from capacityd.host.recorded import RecordedHost
 from capacityd.model import Absent, Unknown
 from tests.unit.forked import can_be_alone, run_alone
@@ -92,6 +95,7 @@ def test_without_a_default_route_it_is_unknown_which_are_the_systems() -> None:
 
 LIVE = """
 import json
+import struct
 from capacityd.host.live import LiveHost
 print(json.dumps([[a.interface, a.family, a.address, a.prefix, a.scope, a.temporary] for a in LiveHost().addresses()]))
 """
@@ -120,3 +124,34 @@ def test_the_kernels_own() -> None:
         ["vb", "ipv6", "fec0::1", 64, "site", False],
     ]
     assert {one[2][:5] for one in found if one[4] == "link"} == {"fe80:"}
+
+
+@pytest.mark.parametrize(
+    ("family", "flags", "scope", "found"),
+    [
+        (2, 0x01, 0, ("192.0.2.7", "global", False)),  # a second one of its network
+        (2, 0x08, 0, ("192.0.2.7", "global", False)),
+        (10, 0x01, 0, ("2001:db8::7", "global", True)),
+        (10, 0x08, 0, None),  # another machine has it
+        (10, 0x80, 253, ("2001:db8::7", "link", False)),
+        (10, 0x80, 77, ("2001:db8::7", "77", False)),
+        (7, 0x80, 0, None),
+    ],
+)
+@pytest.mark.parametrize("wide", [False, True])
+def test_what_the_kernel_says_of_an_address(
+    family: int,
+    flags: int,
+    scope: int,
+    found: tuple[str, str, bool] | None,
+    wide: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """wide: the flags stand in an attribute, as there are more than eight by now."""
+    raw = bytes([192, 0, 2, 7]) if family == 2 else bytes.fromhex("20010db8000000000000000000000007")
+    said = struct.pack("BBBBi", family, 24, 0x100 - 1 - flags if wide else flags, scope, 1) + attribute(1, raw)
+    said += attribute(8, struct.pack("I", flags | 0x100)) if wide else b""
+    monkeypatch.setattr("capacityd.host.addresses.ask", lambda *_: [(20, said), (16, said)])
+    assert [(a.interface, a.address, a.scope, a.temporary) for a in kernel_addresses()] == (
+        [("lo", *found)] if found else []
+    )

@@ -77,13 +77,14 @@ class Service:
         self.opened = 0
         self.pending: Collection[str] = ()
         self.adopt: Collection[str] = ()
+        self.complete = True
         self.plugins: Collection[str] = ()
 
     def look(self, at: float, reasons: Collection[str] = ("boot",), **readings: Reading) -> Look:
         """A look at that uptime; a and b are what was read."""
         read: Mapping[str, Reading] = {f"example.com/{name}": reading for name, reading in readings.items()}
         resources = tuple(Resource(name, "static", (), adopt=name in self.adopt) for name in read)
-        config = Config(resources=resources, settings=self.settings)
+        config = Config(resources=resources, settings=self.settings, complete=self.complete)
         here = Circumstances(EPOCH + at, at, self.kubelet_began)
         found = look(config, read, reasons, self.memory, here, self._open, self._plugins, self.pending, self._intend)
         self.memory = found.memory
@@ -155,13 +156,13 @@ def test_more_and_unknown_are_told_at_once(service: Service, reading: Reading) -
 
 
 def test_what_is_unknown_is_tried_again_by_itself_ever_more_slowly_and_asks_nobody(service: Service) -> None:
-    pauses = [service.look(1010.0, {"hardware"}, a=UNKNOWN).again_in]
+    pauses = [service.look(1010.0, {"hardware"}, a=UNKNOWN, b=FOUR).again_in]
     opened = service.opened
-    pauses += [service.look(1100.0 + n, {"due"}, a=UNKNOWN).again_in for n in range(20)]
+    pauses += [service.look(1100.0 + n, {"due"}, a=UNKNOWN, b=FOUR).again_in for n in range(20)]
     assert pauses[:8] == [60.0, 120.0, 240.0, 480.0, 960.0, 1920.0, 3600.0, 3600.0]
     assert service.opened == opened
-    assert service.look(9000.0, {"due"}, a=FOUR).again_in is None
-    assert service.look(9100.0, {"hardware"}, a=UNKNOWN).again_in == 60.0
+    assert service.look(9000.0, {"due"}, a=FOUR, b=FOUR).again_in is None
+    assert service.look(9100.0, {"hardware"}, a=UNKNOWN, b=FOUR).again_in == 60.0
 
 
 def test_a_new_resource_is_published_at_once(service: Service) -> None:
@@ -323,6 +324,34 @@ def test_what_could_not_be_told_yet_comes_due(service: Service) -> None:
     assert (service.capacity, service.condition) == ({A: "5"}, "True"), "with a quantity it costs nothing more"
 
 
+def test_what_is_only_to_be_told_waits_and_asks_nobody(service: Service) -> None:
+    for second in range(BURST):
+        service.look(1300.0 + second, {"recheck"}, a=FOUR if second % 2 else UNKNOWN)
+    last, asked = 1300.0 + BURST - 1, service.opened
+    for at, reading, next_one in ((last, UNKNOWN, FOUR), (last + OFTEN, FOUR, UNKNOWN)):
+        assert service.look(at + 1, {"hardware"}, a=reading).again_in == OFTEN - 1
+        assert service.look(at + 2, {"hardware"}, a=next_one).outcome is None
+        assert service.opened == asked
+        service.look(at + OFTEN, {"due"}, a=reading)
+        asked += 1
+        assert service.condition == ("False" if reading is UNKNOWN else "True")
+
+
+def test_nothing_of_a_damaged_configuration_is_removed(service: Service) -> None:
+    service.complete = False
+    service.look(1010.0, {"config"}, b=FOUR)
+    service.look(1100.0, {"due"}, b=FOUR)
+    assert (service.capacity, service.condition) == ({A: "4", B: "4"}, "False")
+
+
+def test_the_condition_has_the_time_of_the_look_and_can_be_turned_off(service: Service) -> None:
+    ours = service.node.document["status"]["conditions"][-1]
+    assert (ours["type"], ours["lastHeartbeatTime"]) == (CONDITION, "2023-11-14T22:30:00Z")
+    service.settings = Settings(condition=False)
+    service.look(1010.0, {"config"}, a=FOUR)
+    assert CONDITION not in str(service.node.document["status"]["conditions"])
+
+
 WEIRD = ["1e3", "12.5Ki", "0.1", "-4", "-0.5", "1e-9999", "1e9999", "9" * 400, "abc", "", " 4"]
 
 
@@ -410,11 +439,26 @@ def test_a_slow_detector_is_not_waited_for_and_forgets_nothing(service: Service,
     service.look(1010.0, {"hardware"}, a=Quantity(3), b=ABSENT)
     service.pending = (A,)
     service.look(1020.0, reasons, a=UNKNOWN, b=Quantity(1))
-    assert service.capacity == {A: "4", B: "1"}
+    assert (service.capacity, service.memory.doubtful) == ({A: "4", B: "1"}, 0)
     assert [c["status"] for c in service.node.document["status"]["conditions"]] == ["True", "True"]
     service.pending = ()
     assert service.look(1020.5, {"due"}, a=Quantity(3), b=Quantity(1)).again_in is None
     assert service.capacity == {A: "3", B: "1"}
+
+
+@pytest.mark.parametrize("condition", [True, False])
+@pytest.mark.parametrize("reading", [FOUR, ABSENT, UNKNOWN])
+def test_a_slow_detector_that_says_what_it_said_before_costs_no_request(reading: Reading, condition: bool) -> None:
+    service = Service()
+    service.settings = Settings(condition=condition)
+    service.look(1000.0, a=reading, b=FOUR)
+    service.pending = (A,)
+    service.look(1010.0, {"hardware"}, a=UNKNOWN, b=FOUR)
+    assert service.opened == 1
+    service.look(1020.0, {"recheck"}, a=UNKNOWN, b=FOUR)
+    service.pending = ()
+    service.look(1020.5, {"due"}, a=reading, b=FOUR)
+    assert service.opened == 2
 
 
 @pytest.mark.parametrize("value", ["9", None])
@@ -461,6 +505,15 @@ def test_a_kubelet_that_began_anew_is_watched_until_its_heartbeat_is_newer(servi
     assert service.capacity == {A: "4"}
     service.look(at + 2, {"hardware"}, a=FOUR)
     assert service.opened == 8
+
+
+def test_what_a_kubelet_that_began_anew_zeroes_late_is_restored_each_time(service: Service) -> None:
+    service.beat(1000)
+    service.kubelet_began = EPOCH + 1010.7
+    for at, reason in ((1012.0, "kubelet"), (1013.0, "due"), (1015.0, "due")):
+        service.capacity[A] = "0"
+        service.look(at, {reason}, a=FOUR)
+        assert service.capacity == {A: "4"}
 
 
 def test_a_heartbeat_that_never_comes_is_given_up_once(service: Service) -> None:

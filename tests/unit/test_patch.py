@@ -96,8 +96,57 @@ def test_several_conditions_that_say_what_they_should_become_one() -> None:
     assert make_plan({NAME: Quantity(1)}, node_state(written), Terms()).patch == ()
 
 
-def test_a_record_that_only_looks_the_same_is_written_anew() -> None:
-    document = node({NAME: "1"}, f'{{"{NAME}": true}}')
-    plan = make_plan({NAME: Quantity(1)}, node_state(document), Terms(adopt={NAME}))
+@pytest.mark.parametrize("stored", [f'{{"{NAME}": true, "example.com/b": 2}}', f'{{"{NAME}":1,"example.com/b":2.0}}'])
+def test_a_record_that_only_looks_the_same_is_written_anew(stored: str) -> None:
+    document = node({NAME: "1", "example.com/b": "2"}, stored)
+    readings = {NAME: Quantity(1), "example.com/b": Quantity(2)}
+    plan = make_plan(readings, node_state(document), Terms(adopt={NAME, "example.com/b"}))
     written = apply_patch(document, plan.patch)
-    assert written["metadata"]["annotations"][ANNOTATION] == f'{{"{NAME}":1}}'
+    assert written["metadata"]["annotations"][ANNOTATION] == f'{{"{NAME}":1,"example.com/b":2}}'
+
+
+def test_a_key_that_stays_as_it_is_recorded_is_no_guard_of_others() -> None:
+    document = node({NAME: "1", "example.com/b": "2"}, {NAME: 1, "example.com/b": 1})
+    plan = make_plan({NAME: Quantity(1), "example.com/b": Quantity(2)}, node_state(document), Terms())
+    document["status"]["capacity"][NAME] = "7"
+    assert apply_patch(document, plan.patch)["status"]["capacity"] == {NAME: "7", "example.com/b": "2"}
+
+
+def test_a_node_that_lacks_what_a_patch_may_need_is_patched_only_for_a_reason() -> None:
+    document = node()
+    del document["metadata"]["uid"], document["status"]["capacity"]
+    assert make_plan({}, node_state(document), Terms()).patch == ()
+    patch = make_plan({NAME: Quantity(4)}, node_state(document), Terms()).patch
+    assert apply_patch(document, patch)["status"]["capacity"] == {NAME: "4"}
+
+
+def test_the_condition_tells_all_that_is_wrong() -> None:
+    document = node(capacity={"example.com/c": "7"})
+    readings: dict[str, Reading] = {NAME: Unknown("x"), "example.com/b": Unknown("y"), "example.com/c": Quantity(1)}
+    plan = make_plan(readings, node_state(document), Terms(complete=False, now=60.0))
+    assert apply_patch(document, plan.patch)["status"]["conditions"][-1] == {
+        "type": CONDITION,
+        "status": "False",
+        "lastHeartbeatTime": "1970-01-01T00:01:00Z",
+        "lastTransitionTime": "1970-01-01T00:01:00Z",
+        "reason": "ConfigurationInvalid",
+        "message": "the configuration has errors (capacityd config check); unknown: example.com/a, example.com/b; "
+        "refused: example.com/c",
+    }
+
+
+@pytest.mark.parametrize(
+    ("part", "name", "another"),
+    [
+        ("status", "capacity", {"cpu": "8"}),
+        ("metadata", "annotations", {"theirs": "x"}),
+        ("status", "conditions", [{"type": "Ready"}]),
+    ],
+)
+def test_what_was_missing_is_not_written_over(part: str, name: str, another: object) -> None:
+    document = node()
+    del document[part][name]
+    patch = make_plan({NAME: Quantity(4)}, node_state(document), Terms()).patch
+    document[part][name] = another
+    with pytest.raises(NodeConflict):
+        apply_patch(document, patch)

@@ -1,4 +1,4 @@
-"""Default routes, as the real kernel tells them in a network namespace of its own."""
+"""Default routes, as the real kernel tells them in a network namespace of its own; and what it seldom says."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from capacityd.errors import HostError
 from capacityd.host.live import LiveHost
-from capacityd.host.netlink import attribute
+from capacityd.host.netlink import ask, attribute, attributes
 from capacityd.host.routes import _default
 from tests.unit.forked import can_be_alone, run_alone
 
@@ -83,7 +83,7 @@ KINDS = """
 import json, subprocess
 from capacityd.errors import HostError
 from capacityd.host.live import LiveHost
-from capacityd.host.netlink import attribute
+from capacityd.host.netlink import ask, attribute, attributes
 
 for line in ["link add v0 type veth peer name v1", "link add m0 link v0 type macvlan", "link add b0 type bridge"]:
     subprocess.run(["ip", *line.split()], check=True)
@@ -109,12 +109,70 @@ def test_kinds_of_interfaces_of_a_real_kernel() -> None:
 
 @pytest.mark.parametrize(("table", "found"), [(254, [7]), (253, [7]), (255, []), (77, [])])
 def test_of_the_tables_that_are_for_every_packet(table: int, found: list[int]) -> None:
-    message = bytes([2, 0, 0, 0, table, 3, 0, 1, 0, 0, 0, 0]) + attribute(4, struct.pack("i", 7))
-    assert list(_default(message)) == found
-    assert list(_default(message + attribute(15, struct.pack("I", 1000)))) == []
+    said = bytes([2, 0, 0, 0, table, 3, 0, 1, 0, 0, 0, 0]) + attribute(4, struct.pack("i", 7))
+    assert list(_default(said)) == found
+    assert list(_default(said + attribute(15, struct.pack("I", 1000)))) == []
 
 
 def test_a_default_route_without_an_interface_is_told() -> None:
-    message = bytes([2, 0, 0, 0, 254, 3, 0, 1, 0, 0, 0, 0])
     with pytest.raises(HostError, match="does not tell its interface"):
-        list(_default(message))
+        list(_default(bytes([2, 0, 0, 0, 254, 3, 0, 1, 0, 0, 0, 0])))
+
+
+class Kernel:
+    """A socket whose other end says these, one after another."""
+
+    AF_NETLINK = SOCK_RAW = SOCK_CLOEXEC = 0
+
+    def __init__(self, *answers: bytes) -> None:
+        self.answers = list(answers)
+
+    def socket(self, *_: int) -> Kernel:
+        return self
+
+    def __enter__(self) -> Kernel:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def setsockopt(self, *_: int) -> None:
+        raise OSError  # an old one
+
+    def send(self, _: bytes) -> None:
+        pass
+
+    def recv(self, _: int) -> bytes:
+        return self.answers.pop(0)
+
+
+def message(kind: int, body: bytes = b"", flags: int = 0) -> bytes:
+    return struct.pack("IHHII", 16 + len(body), kind, flags, 1, 0) + body + bytes(-len(body) % 4)
+
+
+def test_an_answer_has_several_messages_in_several_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    kernel = Kernel(message(24, b"one") + message(25, b"and 2"), message(24, b"3"), message(3), message(24, b"late"))
+    monkeypatch.setattr("capacityd.host.netlink.socket", kernel)
+    assert list(ask(26, b"", "the routes")) == [(24, b"one"), (25, b"and 2"), (24, b"3")]
+    kernel.answers = [message(24, b"one")]
+    assert list(ask(26, b"", "the routes", dump=False)) == [(24, b"one")]
+
+
+@pytest.mark.parametrize(
+    ("answer", "error"),
+    [
+        (message(24, b"one", flags=0x10 | 0x2), "the routes changed while they were read"),
+        (message(2, struct.pack("i", -1)), "the routes could not be read: Operation not permitted"),
+    ],
+)
+def test_half_an_answer_is_none(answer: bytes, error: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("capacityd.host.netlink.socket", Kernel(message(24, b"half"), answer, message(3)))
+    with pytest.raises(HostError, match=f"^{error}$"):
+        list(ask(26, b"", "the routes"))
+
+
+def test_attributes() -> None:
+    said = attribute(3, b"eth0\0") + attribute(0x8000 | 18, b"nested")
+    assert attributes(said) == {3: b"eth0\0", 18: b"nested"}
+    assert attributes(said + bytes(8) + said) == {3: b"eth0\0", 18: b"nested"}
+    assert attributes(b"\0") == {}

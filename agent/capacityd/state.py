@@ -3,7 +3,8 @@
 config.toml and config.json: the configuration that every look works from, so that a bad reload cannot reach it.
 memory.json: what the next look must know. reviews.json: whose the credentials are. status.json: what the command
 status shows. service.json: the resident process's own part of that, service.lock: held while it runs. check.json: the
-mistakes that the last check found. lock: held by whoever writes to the Node.
+mistakes that the last check found. metrics.json: the counters, and what keeps the metrics from being written. lock:
+held by whoever writes to the Node.
 """
 
 from __future__ import annotations

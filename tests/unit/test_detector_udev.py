@@ -160,6 +160,9 @@ def test_hostile_words_come_out_printable() -> None:
         ('udev = { subsystem = "../bus/usb" }', "must be a whole name"),
         ('udev = { subsystem = "tty" }\nmeasure = "speed"', "it has count, attributes.NAME, properties.NAME"),
         ('udev = { subsystem = "tty" }\nmeasure = "attributes.vpd"', '"attributes.vpd" can\'t be asked for'),
+        ('udev = { subsystem = "tty" }\nmeasure = "attributes"', '"attributes" is nothing that udev measures'),
+        ('udev = { subsystem = "tty" }\nmeasure = "other.x"', '"other.x" is nothing that udev measures'),
+        ('udev = { subsystem = "tty" }\nmeasure = "properties.a=b"', '"properties.a=b" is no name of a property'),
         ('udev = { subsystem = "tty" }\nmeasure = "attributes.x"\nunit = "GiB"', "plain number"),
         ('udev = { subsystem = "tty" }\nmeasure = "attributes.x"\nfallback = "x"', "fallback"),
     ],
@@ -168,6 +171,18 @@ def test_mistakes(tmp_path: Path, written: str, expected: str) -> None:
     (tmp_path / "x.toml").write_text(f'[resources."example.com/x"]\n{written}\n')
     (problem,) = load_config(str(tmp_path / "x.toml")).problems
     assert expected in str(problem)
+
+
+HARMFUL = "vpd vpd_pg80 rom config resource resource0_wc eeprom remove delete rescan bus_rescan reset below/it/reset"
+
+
+@pytest.mark.parametrize("name", HARMFUL.split())
+def test_what_harms_is_not_asked_for(tmp_path: Path, name: str) -> None:
+    written = f'udev = {{ subsystem = "tty", attributes = {{ "{name}" = "x" }} }}'
+    (tmp_path / "x.toml").write_text(f'[resources."example.com/x"]\n{written}\n')
+    (problem,) = load_config(str(tmp_path / "x.toml")).problems
+    assert problem.key.strip('"') == name
+    assert problem.message.startswith("can't be asked for: reading it ")
 
 
 def test_what_is_excepted_need_not_name_a_subsystem(tmp_path: Path) -> None:

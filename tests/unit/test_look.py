@@ -461,6 +461,27 @@ def test_a_slow_detector_that_says_what_it_said_before_costs_no_request(reading:
     assert service.opened == 2
 
 
+def test_what_a_slow_detector_cannot_read_is_told(service: Service) -> None:
+    for at in (1010.0, 1020.0):
+        service.pending = (A,)
+        service.look(at, {"recheck"}, a=UNKNOWN)
+        service.pending = ()
+        service.look(at + 0.5, {"due"}, a=UNKNOWN)
+        assert (service.capacity, service.condition) == ({A: "4"}, "False")
+        (ours,) = (c for c in service.node.document["status"]["conditions"] if c["type"] == CONDITION)
+        ours |= {"status": "True", "message": "another's"}
+
+
+def test_a_node_made_anew_has_its_condition_also_where_a_slow_detector_finds_nothing(service: Service) -> None:
+    service.look(1010.0, {"config"}, b=ABSENT)
+    service.node.document = node()
+    service.pending = (B,)
+    service.look(1020.0, {"recheck"}, b=UNKNOWN)
+    service.pending = ()
+    service.look(1020.5, {"due"}, b=ABSENT)
+    assert service.condition == "True"
+
+
 @pytest.mark.parametrize("value", ["9", None])
 def test_what_others_wrote_is_put_back_for_a_slow_detector_too(service: Service, value: str | None) -> None:
     service.capacity[A] = value or "4"
@@ -530,8 +551,20 @@ def test_a_heartbeat_that_never_comes_is_given_up_once(service: Service) -> None
     assert service.opened == asked + 2
 
 
-def test_a_node_without_heartbeat_is_not_waited_for(service: Service) -> None:
-    service.kubelet_began = EPOCH + 1010.0
+@pytest.mark.parametrize(
+    ("began", "beat"),
+    [
+        (1010.0, None),
+        (None, 1010),
+        (1010.7, 1010),  # it is in whole seconds
+    ],
+)
+def test_a_kubelet_that_has_nothing_to_tell_is_not_waited_for(
+    service: Service, began: float | None, beat: int | None
+) -> None:
+    service.kubelet_began = None if began is None else EPOCH + began
+    if beat is not None:
+        service.beat(beat)
     assert service.look(1012.0, {"kubelet"}, a=FOUR).again_in is None
 
 

@@ -136,7 +136,8 @@ packages-corpus:
 	@sh packaging/install-packages $(CORPUS_PACKAGES)
 
 # The distribution's Python and libraries, so that what is tested is what the .deb runs on; the tools come from PyPI.
-.venv/ready: pyproject.toml | packages-test
+# The variable, unlike the option, counts for what the build of the installation fetches, too.
+.venv/ready: pyproject.toml tests/tools.txt | packages-test
 	$(PYTHON) -m venv --system-site-packages .venv
-	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	PIP_CONSTRAINT=tests/tools.txt $(BIN)/pip install --quiet --disable-pip-version-check --retries=10 --editable '.[dev]'
 	@touch $@

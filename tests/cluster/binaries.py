@@ -22,6 +22,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.network import persistently
+
 HERE = Path(__file__).resolve().parent
 
 PACKAGES = {
@@ -100,16 +102,21 @@ def build(names: list[str], folder: Path) -> None:
         say(f"{number}/{len(names)} {name} ...")
         start = time.monotonic()
         unfinished = folder / f".{name}"
-        result = subprocess.run(
-            [go, "build", "-trimpath", "-buildvcs=false", f"-ldflags={link_flags()}", "-o", unfinished, PACKAGES[name]],
-            cwd=HERE,
-            env=os.environ | {"CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOWORK": "off"},
-            stdout=sys.stderr,
-        )
-        if result.returncode:
-            raise BuildError(f"{name} could not be built; what go said is above")
+        # It fetches what it needs; what it has by then it keeps.
+        persistently(lambda program=name, target=unfinished: _build_one(go, program, target), BuildError)  # type: ignore[misc]
         unfinished.rename(folder / name)
         say(f"{number}/{len(names)} {name}: {time.monotonic() - start:.0f} s")
+
+
+def _build_one(go: Path, name: str, target: Path) -> None:
+    result = subprocess.run(
+        [go, "build", "-trimpath", "-buildvcs=false", f"-ldflags={link_flags()}", "-o", target, PACKAGES[name]],
+        cwd=HERE,
+        env=os.environ | {"CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOWORK": "off"},
+        stdout=sys.stderr,
+    )
+    if result.returncode:
+        raise BuildError(f"{name} could not be built; what go said is above")
 
 
 def link_flags() -> str:
@@ -143,7 +150,8 @@ def fetch_go(old: Path) -> Path:
     module = f"golang.org/toolchain@v0.0.1-{directive('toolchain')}.{system}-{machine}"
     say(f"{old} is too old for the control plane: fetching {module}")
     # Away from our go.mod, which an old go can't read.
-    folder = Path(json.loads(run_go(old, "mod", "download", "-json", module))["Dir"])
+    said = persistently(lambda: run_go(old, "mod", "download", "-json", module), BuildError)
+    folder = Path(json.loads(said)["Dir"])
     # Modules carry no permissions.
     for file in [*folder.glob("bin/*"), *folder.glob("pkg/tool/*/*")]:
         file.chmod(file.stat().st_mode | stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH)

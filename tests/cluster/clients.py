@@ -11,6 +11,7 @@ from pathlib import Path
 
 from tests.cluster.agent import PYTHON
 from tests.cluster.binaries import cache_folder, locked, say
+from tests.network import persistently
 
 # The oldest that is supported, Debian 12's and 13's, and the newest.
 VERSIONS = ("12.0.1", "22.6.0", "30.1.0", "37.0.2")
@@ -33,7 +34,8 @@ def _make(folder: Path, version: str) -> None:
     say(f"installing kubernetes {version} into {folder}: once")
     _do(PYTHON, "-m", "venv", "--clear", folder)
     pip: list[str | Path] = [folder / "bin" / "python", "-m", "pip", "--quiet", "--disable-pip-version-check"]
-    _do(*pip, "--retries=10", "install", "--constraint", _PINS, f"kubernetes=={version}")
+    install = [*pip, "install", "--constraint", _PINS, f"kubernetes=={version}"]
+    persistently(lambda: _do(*install), RuntimeError)
     (folder / "whole").touch()
 
 

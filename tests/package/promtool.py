@@ -9,6 +9,8 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+from tests.network import persistently
+
 
 def promtool() -> Path:
     """The program, fetched once into the cache (19 MB)."""
@@ -20,17 +22,19 @@ def promtool() -> Path:
     with open(folder / "promtool.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not program.exists():
-            _fetch(program)
+            persistently(lambda: _fetch(program), RuntimeError)
     return program
 
 
 def _fetch(program: Path) -> None:
     with tempfile.TemporaryDirectory(prefix="capacityd-promtool-") as top:
         os.chmod(top, 0o755)  # apt fetches as a user of its own
-        command = ["apt-get", "download", "--quiet", "prometheus"]
-        if subprocess.run(command, cwd=top, capture_output=True).returncode:
-            subprocess.run(["apt-get", "update", "--quiet"], check=True, capture_output=True)
-            subprocess.run(command, cwd=top, check=True, capture_output=True)
+        # The lists of a machine that was made for programs to run once may be old, or missing.
+        download = "apt-get download --quiet prometheus"
+        script = f"{download} || {{ apt-get update --quiet && {download}; }}"
+        result = subprocess.run(["sh", "-c", script], cwd=top, capture_output=True, text=True)
+        if result.returncode:
+            raise RuntimeError(f"apt-get could not fetch prometheus:\n{result.stdout}{result.stderr}")
         (package,) = Path(top).glob("*.deb")
         with subprocess.Popen(["dpkg-deb", "--fsys-tarfile", package], stdout=subprocess.PIPE) as tar:
             subprocess.run(["tar", "-x", "-C", top, "./usr/bin/promtool"], stdin=tar.stdout, check=True)

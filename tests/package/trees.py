@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
+import http.client
 import os
 import shutil
 import subprocess
@@ -12,6 +13,8 @@ import time
 import urllib.request
 from collections.abc import Sequence
 from pathlib import Path
+
+from tests.network import persistently
 
 RELEASES = {"12": "bookworm", "13": "trixie"}
 UBUNTU = {"22.04": "jammy", "24.04": "noble"}
@@ -76,8 +79,7 @@ def _ubuntu_keys() -> Path:
     with open(folder.with_suffix(".lock"), "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not keys.exists():
-            with urllib.request.urlopen(_KEYS, timeout=60) as answer:
-                data = answer.read()
+            data = persistently(_fetch_keys, (OSError, http.client.HTTPException))
             if hashlib.sha256(data).hexdigest() != _KEYS_SHA256:
                 raise RuntimeError(f"{_KEYS} is not what it was")
             package = folder.with_suffix(".deb")
@@ -87,13 +89,23 @@ def _ubuntu_keys() -> Path:
     return keys
 
 
+def _fetch_keys() -> bytes:
+    with urllib.request.urlopen(_KEYS, timeout=60) as answer:
+        data: bytes = answer.read()
+    return data
+
+
 def _make(recipe: list[str], folder: Path, mirror: list[str]) -> None:
     print(f"making {folder}: once, one to two minutes", file=sys.stderr, flush=True)
     start = time.monotonic()
     unfinished = folder.with_suffix(".new")
+    persistently(lambda: _bootstrap(recipe, unfinished, mirror), RuntimeError)
+    unfinished.rename(folder)
+    print(f"made it in {time.monotonic() - start:.0f} s", file=sys.stderr, flush=True)
+
+
+def _bootstrap(recipe: list[str], unfinished: Path, mirror: list[str]) -> None:
     shutil.rmtree(unfinished, ignore_errors=True)
     result = subprocess.run(["mmdebstrap", "--quiet", *recipe, unfinished, *mirror], capture_output=True, text=True)
     if result.returncode:
         raise RuntimeError(f"mmdebstrap {' '.join(recipe)} failed:\n{result.stderr[-3000:]}")
-    unfinished.rename(folder)
-    print(f"made it in {time.monotonic() - start:.0f} s", file=sys.stderr, flush=True)

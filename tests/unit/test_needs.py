@@ -34,11 +34,13 @@ def dongles() -> Recording:
 
 
 def cards() -> Recording:
-    """Two FPGA cards; one NVIDIA GPU that is the console's, too, one that is not; an NVMe system disk and another."""
+    """Two FPGA cards of two functions each, and another vendor's; one NVIDIA GPU that is the console's, too, one that is not; an NVMe system disk and another."""
     return merge(
         bare(),
-        pci_function("0000:21:00.0", "10ee", "500c", "120000", "xocl"),
-        pci_function("0000:22:00.0", "10ee", "500c", "120000", "xocl"),
+        pci_function("0000:21:00.0", "10ee", "500c", "120000", "xclmgmt"),
+        pci_function("0000:21:00.1", "10ee", "500d", "120000", "xocl"),
+        pci_function("0000:22:00.0", "10ee", "500c", "120000", "xclmgmt"),
+        pci_function("0000:22:00.1", "10ee", "500d", "120000", "xocl"),
         pci_function("0000:23:00.0", "8086", "0b30", "120000", "dfl-pci"),
         pci_function("0000:03:00.0", "10de", "1cb3", "030000", "nvidia", attributes={"boot_vga": "1\n"}),
         pci_function("0000:04:00.0", "10de", "2330", "030200", "nvidia"),
@@ -87,7 +89,7 @@ TRUTH: dict[str, dict[str, int]] = {
     "vf": {"network": 2},
     "address": {"virtual": 254 - 1 - 15},
     "serial-port": {"serial": 3},
-    "fpga": {"cards": 2},
+    "fpga": {"cards": 2},  # cards, not functions
     "seats": {"software": 12},
     "front-bay": {"gpus": 1},
 }

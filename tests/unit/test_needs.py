@@ -34,7 +34,10 @@ def dongles() -> Recording:
 
 
 def cards() -> Recording:
-    """Two FPGA cards of two functions each, and another vendor's; one NVIDIA GPU that is the console's, too, one that is not; an NVMe system disk and another."""
+    """Two FPGA cards of two functions each, and another vendor's.
+
+    One NVIDIA GPU that is the console's, too, and one that is not; an NVMe disk below the system, and another.
+    """
     return merge(
         bare(),
         pci_function("0000:21:00.0", "10ee", "500c", "120000", "xclmgmt"),

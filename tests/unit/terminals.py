@@ -238,6 +238,23 @@ def _broken(folder: Path) -> None:
     (folder / "run/metrics.json").write_text(json.dumps({"trouble": metrics}))
 
 
+def _mistaken(folder: Path) -> None:
+    """A mistake, for which a resource is unknown; and one that may be named in the file that can't be read."""
+    file = "/etc/capacityd/conf.d/60-hardware.toml"
+    said = f'{file}: [resources."example.com/gpu".pci] vndor: unknown key; did you mean "vendor"?'
+    why = f"configuration: {said}"
+    kept = "kept: a file of the configuration can't be read, and may name it"
+    readings = [_quantity("example.com/dongle", 4), {"name": "example.com/gpu", "outcome": "unknown", "reason": why}]
+    changes = [
+        _change("example.com/dongle", "keep", "4", "4", "as published"),
+        _change("example.com/gpu", "keep", None, None, f"unknown: {why}"),
+        _change("example.com/nic-mbps", "keep", "10000", "10000", kept),
+    ]
+    _service(folder, _WELL | {"readings": readings, "plan": {"node": "n1", "changes": changes}}, {})
+    mistakes = [said.replace(":", ":2:", 1), "/etc/capacityd/conf.d/70-nics.toml:5: is not TOML: Invalid statement"]
+    (folder / "run/check.json").write_text(json.dumps({"mistakes": mistakes, "kept": False}))
+
+
 def _observed(folder: Path) -> None:
     plan = {"node": "n1", "changes": [_change("example.com/dongle", "set", "4", "5", "the hardware changed")]}
     readings = [_quantity("example.com/dongle", 5)]
@@ -276,6 +293,7 @@ CASES = {
     "status-just-written": Case("status", _just_written),
     "status-observed": Case("status", _observed),
     "status-broken": Case("status", _broken, narrow=True),
+    "status-mistaken": Case("status", _mistaken),
     "status-stuck": Case("status", lambda folder: _service(folder, _WELL, {"late": 0.0})),
     "status-json": Case("status --json", _broken),
     "config-check": Case("config check --config docs/tour/dongles.toml"),

@@ -59,7 +59,8 @@ def _collected(
     resources = []
     for name in sorted({*readings, *changes}):
         reading, change = readings.get(name), changes.get(name, {})
-        outcome = reading["outcome"] if reading else "no longer configured"
+        # What stays without a reading may well be configured, in a file that can't be read.
+        outcome = reading["outcome"] if reading else None if change.get("action") == "keep" else "no longer configured"
         row = {
             "name": name,
             "reading": reading["quantity"] if outcome == "quantity" and reading else outcome,
@@ -98,7 +99,9 @@ def _note(
         return f"refused: {change['reason']}"
     if observe and change.get("action") in ("set", "remove"):
         return f"would be {change['new'] or 'removed'}: {change['reason']}"
-    return str(reading["reason"]) if reading else ""
+    if reading is None:
+        return str(change["reason"]) if change["action"] == "keep" else ""
+    return str(reading["reason"])
 
 
 def _show(
@@ -217,7 +220,10 @@ def _wrong(found: Mapping[str, Any], service: Mapping[str, Any] | None, now: flo
     for r in found["resources"]:
         if r["wrong"]:
             unknown = r["reading"] == "unknown"
-            advice = '"capacityd probe --explain" looks now and tells more' if unknown else ""
+            mistaken = unknown and r["note"].startswith("configuration: ")
+            if mistaken and found["mistakes"] and not found["kept"]:
+                continue  # told above
+            advice = '"capacityd probe --explain" looks now and tells more' if unknown and not mistaken else ""
             wrong.append((f"{r['name']}: {'unknown: ' if unknown else ''}{r['note']}", advice))
     return wrong
 

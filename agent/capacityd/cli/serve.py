@@ -62,10 +62,12 @@ def _check(options: argparse.Namespace) -> int:
 
     loaded = load(options.config)
     before = state.kept_config(options.folder) if options.reasons == "reload" else None
-    mistakes = [journal.Entry("mistake", journal.ERROR, str(p), {"CONFIG_FILE": p.file}) for p in loaded.problems]
-    state.write(
-        options.folder, "check.json", {"mistakes": [str(p) for p in loaded.problems], "kept": before is not None}
-    )
+    told = [p.located() for p in loaded.problems]
+    state.write(options.folder, "check.json", {"mistakes": told, "kept": before is not None})
+    mistakes = [
+        journal.Entry("mistake", journal.ERROR, text, {"CONFIG_FILE": p.file})
+        for p, text in zip(loaded.problems, told, strict=True)
+    ]
     if loaded.problems and before is not None:
         message = "the configuration has mistakes, so the one before it stays in force"
         mistakes.append(journal.Entry("mistake", journal.ERROR, message))

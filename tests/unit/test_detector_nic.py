@@ -226,6 +226,17 @@ def test_a_can_bus_is_no_network_port(said: str, kind: str) -> None:
     assert values(machine(one), "nic", "kind") == {"can0": kind}
 
 
+def test_infiniband_tells_its_speed_but_no_link_modes() -> None:
+    """Beside it Ethernet's ports are known by the type of the interface."""
+    ib = pci_nic("ib0", "0000:17:00.0", "15b3", "1021", "mlx5_core", [], speed="400000", attributes={"type": "32\n"})
+    host = machine(E0, ib)
+    reading = look(host, "nic", {"attributes.type": "32"}, measure="speed", unit=MBITS)
+    assert isinstance(reading, Quantity)
+    assert reading.value == 400_000
+    assert isinstance(look(host, "nic", {"max_speed": ">=10Gbit/s"}), Unknown)
+    assert counted(host, "nic", {"max_speed": ">=10Gbit/s", "attributes.type": "1"}) == ["eth0"]
+
+
 def test_a_child_of_infiniband_is_not_physical() -> None:
     host = machine(pci_nic("ib0"), nic("ib0.8001", pci_path("0000:01:00.0"), attributes={"parent": "ib0\n"}))
     assert values(host, "nic", "kind") == {"ib0": "physical", "ib0.8001": "virtual"}

@@ -80,7 +80,7 @@ def candidates(resource: Resource, detector: DeviceDetector, host: Host) -> Iter
 def value_of(host: Host, detector: DeviceDetector, device: Device, key: str) -> Value:
     """What a device says under a key, attributes.NAME and properties.NAME included. Raises HostError."""
     group, _, name = key.partition(".")
-    if group in ("attributes", "properties") and name:
+    if group in ("attributes", "properties"):
         if not device.path.startswith("/sys/"):
             return None  # nothing that udev knows, such as a file system in memory
         return host.text(f"{device.path}/{name}") if group == "attributes" else host.properties(device.path).get(name)

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from capacityd.errors import HostError
 from capacityd.host.recorded import RecordedHost
 from capacityd.kinds import UNITS, Glob, Test, Unit
 from capacityd.model import Absent, Evidence, Quantity, Reserve, Resource, Table, Unknown
@@ -105,6 +106,11 @@ def test_several_values_add_up() -> None:
     assert reading == Quantity(7, (Evidence("configuration", 4), Evidence("configuration", 5)))
 
 
+def test_a_0_that_was_read_as_such_is_no_warning() -> None:
+    reading = read_resource(Resource("example.com/x", "static", (Table(settings={"quantity": 0}),)), machine(), "node")
+    assert reading == Quantity(0, (Evidence("configuration", 0),))
+
+
 def test_fallback_is_for_what_cannot_be_measured_only() -> None:
     mbit = Unit("Mbit/s", 10**6)
     host = machine(pci_nic("eth0", "0000:01:00.0", speed="10000"), pci_nic("eth1", "0000:01:00.1", speed="-1"))
@@ -140,11 +146,25 @@ def test_unknown_names_the_first_device_and_how_many_more() -> None:
     assert reading.reason.endswith("(and 2 more)")
 
 
-class Vanishing:
-    """A machine on which a device is pulled out as soon as it was seen."""
+@pytest.mark.parametrize(
+    ("measure", "reason"),
+    [
+        ("properties.none", "has no properties.none"),
+        ("attributes.none", "has no attributes.none"),
+        ("attributes.class", 'attributes.class is "0x020000", not a whole number'),
+    ],
+)
+def test_what_has_no_measure_is_named(measure: str, reason: str) -> None:
+    asked = resource("udev", {"subsystem": "pci"}, measure=measure)
+    reading = read_resource(asked, machine(pci_nic("eth0", "0000:01:00.0")), "n1")
+    assert reading == Unknown(f"0000:01:00.0: {reason}; fallback says what it counts for then")
 
-    def __init__(self, host: RecordedHost, without: RecordedHost, after: Callable[[str], bool]) -> None:
-        self._host, self._without, self._after = host, without, after
+
+class Vanishing:
+    """A machine on which a device is pulled out as soon as it was seen; fails: while it was read."""
+
+    def __init__(self, host: RecordedHost, without: RecordedHost, after: Callable[[str], bool], fails: bool) -> None:
+        self._host, self._without, self._after, self._fails = host, without, after, fails
 
     def __getattr__(self, name: str) -> Any:
         method = getattr(self._host, name)
@@ -153,26 +173,31 @@ class Vanishing:
             found = method(path, *more)
             if self._after(f"{name} {path}"):
                 self._host = self._without
+                if self._fails:
+                    raise HostError("No such device")
             return found
 
         return ask
 
 
 @pytest.mark.parametrize(
-    ("detector", "asked", "more", "moment"),
+    ("detector", "asked", "more", "moment", "fails"),
     [
-        ("usb", {"vendor": "0403"}, {}, "names /sys/bus/usb/devices"),
-        ("usb", {"vendor": "0403", "serial": "A17"}, {}, "text /sys/bus/usb/devices/1-2/idVendor"),
-        ("pci", {"class": "02"}, {"measure": "sriov_numvfs"}, "names /sys/bus/pci/devices"),
-        ("pci", {"class": "02"}, {"measure": "sriov_numvfs"}, "text /sys/bus/pci/devices/0000:02:00.0/class"),
-        ("nic", {}, {"measure": "speed"}, "resolve /sys/class/net/eth1/device"),
-        ("nic", {}, {"measure": "speed", "fallback": 9}, "resolve /sys/class/net/eth1/phy80211"),
-        ("disk", {}, {"measure": "size"}, "names /sys/block"),
-        ("disk", {}, {"measure": "size", "fallback": 9}, "text /sys/block/sdb/device/wwid"),
+        ("usb", {"vendor": "0403"}, {}, "names /sys/bus/usb/devices", False),
+        ("usb", {"vendor": "0403", "serial": "A17"}, {}, "text /sys/bus/usb/devices/1-2/idVendor", False),
+        ("pci", {"class": "02"}, {"measure": "sriov_numvfs"}, "names /sys/bus/pci/devices", False),
+        ("pci", {"class": "02"}, {"measure": "sriov_numvfs"}, "text /sys/bus/pci/devices/0000:02:00.0/class", False),
+        ("nic", {}, {"measure": "speed"}, "resolve /sys/class/net/eth1/device", False),
+        ("nic", {}, {"measure": "speed", "fallback": 9}, "resolve /sys/class/net/eth1/phy80211", False),
+        ("disk", {}, {"measure": "size"}, "names /sys/block", False),
+        ("disk", {}, {"measure": "size", "fallback": 9}, "text /sys/block/sdb/device/wwid", False),
+        ("usb", {"vendor": "0403"}, {}, "text /sys/bus/usb/devices/1-2/idVendor", True),
+        ("pci", {"class": "02"}, {"measure": "sriov_numvfs"}, "text /sys/bus/pci/devices/0000:02:00.0/class", True),
+        ("disk", {}, {"measure": "size", "fallback": 9}, "text /sys/block/sdb/size", True),
     ],
 )
 def test_a_device_that_vanishes_while_it_is_looked_at_does_not_count(
-    detector: str, asked: dict[str, str], more: dict[str, Any], moment: str
+    detector: str, asked: dict[str, str], more: dict[str, Any], moment: str, fails: bool
 ) -> None:
     stays = merge(
         usb_device("1-1"),
@@ -190,7 +215,7 @@ def test_a_device_that_vanishes_while_it_is_looked_at_does_not_count(
         seen.append(call)
         return call == moment
 
-    host: Any = Vanishing(machine(stays, goes), machine(stays), after)
+    host: Any = Vanishing(machine(stays, goes), machine(stays), after, fails)
     reading = look(host, detector, asked, **more)
     assert moment in seen
     assert isinstance(reading, Quantity)
@@ -232,4 +257,6 @@ def test_when(when: dict[str, str], concerns: bool | None) -> None:
     assert isinstance(reading, expected)
     if concerns is False:
         assert isinstance(reading, Absent)
-        assert reading.reason.startswith("does not concern this machine: ")
+        assert reading.reason.startswith(f"does not concern this machine: {[*when][-1]} is ")
+    if isinstance(reading, Unknown):
+        assert reading.reason.startswith("when: dmi.product_serial: /sys/class/dmi/id/product_serial could not be read")

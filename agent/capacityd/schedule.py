@@ -115,4 +115,5 @@ class Schedule:
         self._failures += 1
         most = EAGER_PAUSE if now < self._eager_until else PAUSE
         pause = self._uniform(0.0, min(most, 0.5 * 2.0 ** min(self._failures, 10)))
-        self._retry = now + (pause if retry_after is None else retry_after + self._uniform(0.0, 1.0))
+        # An API server that has too much to do says "1" to all, again and again; so the pauses grow on top of it.
+        self._retry = now + pause + (retry_after or 0.0)

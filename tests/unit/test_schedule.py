@@ -144,14 +144,25 @@ def test_the_pauses_grow_and_begin_anew_after_a_success() -> None:
         assert drawn == [(0.0, pause) for pause in eager + later]
         schedule.succeeded(now + 600.0, None)
     drawn.clear()
-    schedule.failed(9000.0, 5.0)
-    assert drawn[-1] == (0.0, 1.0)
 
 
 def test_the_server_says_how_long_to_wait() -> None:
-    schedule = after_boot()
+    schedule = after_boot(longest)
     schedule.failed(100.0, 30.0)
-    assert 130.0 <= schedule.wakes_at() <= 131.0
+    assert schedule.wakes_at() == 131.0
+
+
+def test_a_server_that_says_the_same_to_all_for_ever_is_asked_less_and_less() -> None:
+    """So a fleet does not come each second to an API server that has too much to do."""
+    schedule, now, asked = after_boot(), 0.0, 0
+    while now < 3600.0:
+        schedule.failed(now, 1.0)
+        assert schedule.take(now + 0.9) == set()
+        now, asked = schedule.wakes_at(), asked + 1
+        assert "retry" in schedule.take(now)
+    schedule.failed(now, 1.0)
+    assert schedule.wakes_at() == now + 1.0 + PAUSE / 2
+    assert asked < 170
 
 
 @pytest.mark.parametrize("hopeful", ["kubelet", "credentials", "config", "resume"])

@@ -7,11 +7,13 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from capacityd.capacity import Event, NodeState, Plan
-from capacityd.errors import NodeConflict, NodeError, NodeUnreachable
+from capacityd.capacity import ANNOTATION, Event, NodeState, Plan
+from capacityd.errors import NodeConflict, NodeError, NodeRejected, NodeUnreachable
 from capacityd.events import events
 from capacityd.node import Node
 from capacityd.patch import refused_before
+from capacityd.plan import read_record
+from capacityd.quantity import plain
 
 TRIES = 6
 """How often a plan is made anew because a guard did not hold, before somebody has to look at who keeps writing."""
@@ -33,12 +35,13 @@ class Untold:
 
     def carried_out(self, state: NodeState) -> bool:
         """Whether the Node says so."""
+        return state.uid == self.uid and not self.altered(state) and refused_before(state).issuperset(self.refused)
+
+    def altered(self, state: NodeState) -> list[str]:
+        """What the Node says otherwise, in words. The same quantity may be spelt otherwise."""
         stored = state.capacity or {}
-        return (
-            state.uid == self.uid
-            and all(stored.get(name) == value for name, value in self.capacity.items())
-            and refused_before(state).issuperset(self.refused)
-        )
+        found = [(name, plain(stored.get(name)), plain(wanted)) for name, wanted in self.capacity.items()]
+        return [f"{name} is {says}, not {wanted}" for name, says, wanted in found if says != wanted]
 
 
 class WriteUnanswered(NodeUnreachable):
@@ -111,6 +114,15 @@ def _once(
             after = node.write(plan.patch)
         except NodeUnreachable as e:
             raise WriteUnanswered(e, writing) from e
+        altered = writing.altered(after)
+        altered += (
+            [f"the annotation {ANNOTATION} is another"] if read_record(after.annotation) != plan.published else []
+        )
+        if altered:
+            raise NodeRejected(
+                f"the API server has taken the write, but the Node then says otherwise: {'; '.join(altered)}. Does an "
+                "admission webhook or policy change it?"
+            )
     warnings += _report(node, told, after)
     return Outcome(plan, bool(plan.patch), after, tuple(warnings))
 

@@ -9,10 +9,10 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from capacityd.apply import Outcome, WriteUnanswered, apply
-from capacityd.budget import not_before, undo_not_before
+from capacityd.budget import OFTEN, not_before, undo_not_before
 from capacityd.capacity import NodeState, Plan
 from capacityd.decision import REST, Terms
-from capacityd.errors import NodeError, NodeUnreachable
+from capacityd.errors import NodeError, NodeRejected, NodeUnreachable
 from capacityd.memory import Circumstances, Memory, digest, is_lower, remember, still_lower
 from capacityd.model import Config, Quantity, Reading, Unknown
 from capacityd.node import Node
@@ -94,7 +94,8 @@ def look(
             memory = replace(memory, untold=e.untold)
         return Look(memory, trouble=str(e), failed=True, retry_after=e.retry_after)
     except NodeError as e:
-        return Look(memory, trouble=str(e), failed=True)
+        # What is not taken now will not be taken in a second, either.
+        return Look(memory, trouble=str(e), failed=True, retry_after=OFTEN if isinstance(e, NodeRejected) else None)
     tells = config.settings.condition and not config.settings.observe
     after = remember(memory, readings, outcome, here, pending, tells)
     held = {name: max(_SOON, until - here.uptime) for name, until in outcome.plan.held.items()}

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
@@ -23,15 +25,22 @@ A, B, C, D = (f"example.com/{letter}" for letter in "abcd")
 
 STATE = node_state(node())
 PATCH: tuple[Mapping[str, object], ...] = ({"op": "add", "path": "/status/capacity/x", "value": "1"},)
+WRITTEN = {"x": "1", A: "4"}
 
 
 class FaultyNode:
-    """A Node that fails as listed, one error for each request in turn, and then works. None: this one works."""
+    """A Node that fails as listed, one error for each request in turn, and then works. None: this one works.
+
+    stored: what it says of its capacity when it has been written.
+    """
 
     name = "n1"
 
-    def __init__(self, *errors: NodeError | None, telling: NodeError | None = None) -> None:
+    def __init__(
+        self, *errors: NodeError | None, telling: NodeError | None = None, stored: Mapping[str, str] = WRITTEN
+    ) -> None:
         self.errors = list(errors)
+        self.stored = stored
         self.telling = telling
         self.reads = self.writes = 0
         self.told: list[Event] = []
@@ -44,7 +53,7 @@ class FaultyNode:
     def write(self, patch: Sequence[Mapping[str, object]]) -> NodeState:
         self.writes += 1
         self._fail()
-        return STATE
+        return replace(STATE, capacity=self.stored)
 
     def report(self, event: Event, state: NodeState) -> None:
         self.told.append(event)
@@ -204,6 +213,33 @@ def test_an_event_that_fails_is_a_warning(clock: Clock) -> None:
     assert (node.reads, node.writes) == (1, 1)
 
 
+@pytest.mark.parametrize(
+    ("changes", "stored", "says"),
+    [
+        ({A: "4"}, {}, f"{A} is none, not 4."),
+        ({A: "4"}, {A: "4k"}, f"{A} is 4000, not 4."),
+        ({A: None}, {A: "4"}, f"{A} is 4, not none."),
+        ({A: "4", B: "5", C: "10000"}, {A: "3", C: "10k"}, f"{A} is 3, not 4; {B} is none, not 5."),
+    ],
+)
+def test_a_write_that_is_altered_on_its_way_is_no_success(
+    clock: Clock, changes: Mapping[str, str | None], stored: Mapping[str, str], says: str
+) -> None:
+    """What an admission webhook makes of it is what is stored, and what the API server answers."""
+    node = FaultyNode(stored=stored)
+    made = plan(*(Change(name, "remove" if new is None else "set", "1", new, "found") for name, new in changes.items()))
+    with pytest.raises(NodeRejected, match=re.escape(f"otherwise: {says} Does an admission webhook")):
+        apply(node, partial(_always, made), patience=600.0)
+    assert (node.writes, node.told, clock.slept) == (1, [], [])
+
+
+def test_a_record_that_is_altered_on_its_way_is_no_success(clock: Clock) -> None:
+    node = FaultyNode()
+    with pytest.raises(NodeRejected, match="otherwise: the annotation capacityd/published is another"):
+        apply(node, lambda state: replace(a_plan(state), published={A: 4}), patience=600.0)
+    assert (node.writes, node.told) == (1, [])
+
+
 UNTOLD = Untold(STATE.uid, {A: "4", B: None}, (C,), (Event("Normal", "CapacityChanged", "told", "Publish"),))
 DONE = node({A: "4", C: "9"}, condition="False")
 DONE["status"]["conditions"][0]["message"] = f"refused: {C}, {D}"
@@ -213,6 +249,7 @@ DONE["status"]["conditions"][0]["message"] = f"refused: {C}, {D}"
     ("document", "carried_out"),
     [
         (DONE, True),
+        (DONE | {"status": DONE["status"] | {"capacity": {A: "4000m"}}}, True),
         (DONE | {"metadata": DONE["metadata"] | {"uid": "another"}}, False),
         (DONE | {"status": DONE["status"] | {"capacity": {A: "3"}}}, False),
         (DONE | {"status": DONE["status"] | {"capacity": {A: "4", B: "1"}}}, False),

@@ -11,7 +11,7 @@ import pytest
 from capacityd import journal
 from capacityd.budget import BURST, OFTEN
 from capacityd.capacity import CONDITION, Change, Event, NodeState
-from capacityd.errors import NodeDenied, NodeError, NodeMissing, NodeUnreachable
+from capacityd.errors import NodeDenied, NodeError, NodeMissing, NodeRejected, NodeUnreachable
 from capacityd.look import Look, look
 from capacityd.memory import Circumstances, Memory
 from capacityd.model import Absent, Config, Quantity, Reading, Resource, Settings, Unknown
@@ -367,14 +367,20 @@ def test_whatever_another_wrote_over_ours_is_undone_and_told(service: Service, s
 
 @pytest.mark.parametrize(
     "error",
-    [NodeUnreachable("down", retry_after=7.0), NodeDenied("who?"), NodeMissing("no such Node"), NodeError("nonsense")],
+    [
+        NodeUnreachable("down", retry_after=7.0),
+        NodeDenied("who?"),
+        NodeMissing("no such Node"),
+        NodeRejected("nonsense"),
+    ],
 )
 def test_a_failure_is_told_and_keeps_the_memory(service: Service, error: NodeError) -> None:
+    """What is refused as such is not tried as often as what may heal at any moment."""
     before = service.memory
     service.error = error
     found = service.look(1010.0, {"recheck"}, a=Quantity(5))
     assert (found.failed, found.trouble, found.memory, found.outcome) == (True, str(error), before, None)
-    assert found.retry_after == getattr(error, "retry_after", None)
+    assert found.retry_after == (OFTEN if isinstance(error, NodeRejected) else getattr(error, "retry_after", None))
     service.error = None
     service.look(1011.0, {"retry"}, a=Quantity(5))
     assert service.capacity == {A: "5"}

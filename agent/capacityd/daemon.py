@@ -81,6 +81,8 @@ class Service:
                 notify(f"RELOADING=1\nMONOTONIC_USEC={time.monotonic_ns() // 1000}")
             self._job, arguments = "check", ["check", "reload" if self._ready else "boot"]
         elif self._watched and (reasons := self._schedule.take(now)):
+            if self._sources.deaf:  # it may be over, and what can't be heard until then is seen now
+                self._open_sources()
             self._job, arguments = "look", ["look", ",".join(sorted(reasons))]
         else:
             return
@@ -175,10 +177,12 @@ class Service:
 
     def _open_sources(self) -> None:
         """Opens what there is to listen to. What can't be heard is said: a re-check still finds what changed."""
+        before = self._sources.deaf
         self._sources.close()
         self._sources = Sources(self._watched)
         for problem in self._sources.deaf:
-            report(4, f"{problem}; changes are found at the next look", DEAF)
+            if problem not in before:
+                report(4, f"{problem}; changes are found at the next look", DEAF)
 
     def _tell(self, job: str, trouble: str) -> None:
         """Says once what is wrong with a job, and once that all is over."""

@@ -13,7 +13,9 @@ import resource as limits
 import select
 import signal
 import time
+from binascii import crc32
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -59,7 +61,13 @@ def probe(
     early: if it takes long, is given once what is read by then, and the names of the others, which are unknown for now.
     """
     readings: dict[str, Reading] = {name: Unknown(f"configuration: {why}") for name, why in config.broken.items()}
-    waiting = list(reversed(config.resources))
+    hanging = _hanging()
+    readings |= {
+        r.name: Unknown(f"the detector {r.detector} of an earlier look hangs in the kernel (process {process})")
+        for r in config.resources
+        if (process := hanging.get(_label(r)))
+    }
+    waiting = [r for r in reversed(config.resources) if r.name not in readings]
     running: dict[int, _Child] = {}
     early_at = time.monotonic() + EARLY if early is not None else math.inf
     spawns = any(_spawns(r) for r in config.resources)
@@ -136,10 +144,35 @@ def _start(resource: Resource, host: Host, node_name: str, explain: bool) -> _Ch
     return _Child(resource, pid, ours, time.monotonic() + allowed, allowed)
 
 
+def _label(resource: Resource) -> str:
+    """What the process that reads it is called (proc_pid_comm(5))."""
+    return f"{crc32(resource.name.encode()):x}"
+
+
+def _hanging() -> dict[str, str]:
+    """Label -> process of what earlier looks of the service could not end, so that it is the service's child by now.
+
+    Another one would hang as well, and look by look they would fill its memory.
+    """
+    found = {}
+    parent = os.getppid()
+    try:
+        with open(f"/proc/{parent}/task/{parent}/children") as f:
+            for pid in f.read().split():
+                with open(f"/proc/{pid}/comm", "rb") as name:
+                    found[name.read().strip().decode(errors="replace")] = pid
+    except OSError:
+        pass  # some kernels don't tell
+    return found
+
+
 def _be_child(resource: Resource, host: Host, node_name: str, explain: bool, pipe: int) -> None:
     """Never returns."""
     try:
         os.setpgid(0, 0)
+        os.dup2(2, 1)  # the service waits for the end of its child's output, not for that of one that can't be ended
+        with suppress(OSError), open("/proc/self/comm", "w") as f:
+            f.write(_label(resource))
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.SIG_DFL)
         _, hard = limits.getrlimit(limits.RLIMIT_DATA)

@@ -42,9 +42,9 @@ def is_journal(stream: os.stat_result) -> bool:
 
 def _send(address: str, text: str) -> bool:
     """Whether it was taken."""
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as s:
-        try:
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as s:
             s.sendto(text.encode(errors="backslashreplace"), address)
-        except OSError:
-            return False
+    except OSError:
+        return False
     return True

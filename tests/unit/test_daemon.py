@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import select
 import signal
 import socket
@@ -31,6 +32,16 @@ sys.exit(daemon.main(sys.argv[2:]))
 _SLEEPS = """import os, time
 clock = time.clock_gettime
 time.clock_gettime = lambda n: clock(n) + (60 if n == time.CLOCK_BOOTTIME and os.path.exists("{flag}") else 0)
+"""
+_NO_INOTIFY = """import os, sys
+sys.path.insert(0, sys.argv[1])
+from capacityd import wake
+FileEvents = wake.FileEvents
+def taken(paths):
+    if os.path.exists("{flag}"):
+        return FileEvents(paths)
+    raise OSError(24, "fs.inotify.max_user_instances")
+wake.FileEvents = taken
 """
 _GOOD = {
     "check": """echo '{"done": true, "watch": {"files": {"FOLDER/seats": "file"}}}'""",
@@ -195,6 +206,38 @@ def test_a_child_that_can_not_be_started_is_told_and_tried_again(running: Runnin
     assert (status, errors.count(told), errors.count("all is well again")) == (0, 1, 2)
     assert errors.count("the look could not be started") == 1
     assert "Traceback" not in errors
+
+
+def test_without_a_file_left_it_goes_on(running: Running) -> None:
+    running.start()
+    running.heard("STATUS=1 of 1")
+    assert running.process
+    pid, (soft, hard) = running.process.pid, resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (3, hard))
+    (running.folder / "seats").write_text("4")
+    assert running.process.stderr
+    told = "the look could not be started: Too many open files; it is tried again"
+    assert any(told in line for line in running.process.stderr)
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (soft, hard))
+    running.heard("STATUS=1 of 1")
+
+
+def test_what_can_not_be_heard_is_told_once_and_tried_at_each_look(running: Running) -> None:
+    """A machine whose inotify instances are all taken; hardware is heard meanwhile, here by a reload."""
+    running.start(_NO_INOTIFY.format(flag=running.folder / "freed"))
+    running.heard("STATUS=1 of 1")
+    (running.folder / "seats").write_text("4")
+    running.signal(signal.SIGHUP)
+    assert running.ran(4)[2:] == ["check reload", "look config"]
+    running.heard("STATUS=1 of 1")
+    (told,) = json.loads((running.folder / "service.json").read_text())["deaf"]
+    assert "fs.inotify.max_user_instances" in told
+    (running.folder / "freed").touch()
+    running.signal(signal.SIGHUP)
+    running.heard("STATUS=1 of 1")
+    (running.folder / "seats").write_text("5")
+    assert running.ran(7)[6:] == ["look file"]
+    assert running.end()[1] == f"capacityd: {told}; changes are found at the next look\n"
 
 
 def test_a_check_that_fails_is_told_once_and_tried_again(running: Running) -> None:

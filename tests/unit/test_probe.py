@@ -5,8 +5,11 @@ from __future__ import annotations
 import errno
 import faulthandler
 import os
+import pickle
+import select
 import signal
 import sys
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import ModuleType
@@ -30,6 +33,7 @@ from capacityd.model import (
     Unknown,
     ValueDetector,
 )
+from capacityd.orphans import adopt_orphans, end_children
 from capacityd.probe import _packed, _unpacked, allowed_seconds, probe
 from tests.unit.forked import alive, forked, has_children, open_files
 from tests.unit.looking import resource
@@ -148,6 +152,49 @@ def test_one_that_hangs_and_ignores_signals_is_ended(
 
     monkeypatch.setattr(probing, "DEADLINE", 0.3)
     assert isinstance(readings(double(ignore))["example.com/double"], Unknown)
+
+
+def test_one_that_can_not_be_ended_keeps_no_look_waiting_and_is_not_started_again(
+    double: Callable[[Callable[[], Any]], Resource], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """As one in an uninterruptible sleep; here nobody kills it. What a look leaves is the service's own child then."""
+    config = Config((GOOD[0], double(wait_for_ever), GOOD[1]))
+
+    def look() -> dict[str, Reading]:
+        """Not by forked(), which would wait for what is left."""
+        pid = os.fork()
+        if pid == 0:
+            (tmp_path / "found").write_bytes(pickle.dumps(probe(config, HOST, "node")))
+            os._exit(0)
+        os.waitpid(pid, 0)
+        found: dict[str, Reading] = pickle.loads((tmp_path / "found").read_bytes())
+        return found
+
+    def serve() -> tuple[list[dict[str, Reading]], str, bool]:
+        adopt_orphans()
+        heard, output = os.pipe()
+        os.dup2(output, 1)
+        os.close(output)
+        try:
+            with monkeypatch.context() as immortal:
+                immortal.setattr(os, "killpg", lambda *_: None)
+                first = look()
+            os.dup2(2, 1)
+            silent = bool(select.select([heard], [], [], 0)[0])
+            with open(f"/proc/self/task/{os.getpid()}/children") as f:
+                (left,) = f.read().split()
+            second = look()
+        finally:
+            end_children(time.monotonic() + 10)
+        return [first, second, look()], left, silent
+
+    monkeypatch.setattr(probing, "DEADLINE", 1.0)
+    found, left, silent = forked(serve)
+    late = Unknown("the detector double did not end within 1 s")
+    hangs = Unknown(f"the detector double of an earlier look hangs in the kernel (process {left})")
+    assert [f.pop("example.com/double") for f in found] == [late, hangs, late]
+    assert found == [READ] * 3
+    assert silent, "nobody holds what a look says its words through"
 
 
 def test_what_a_detector_forks_ends_with_it(

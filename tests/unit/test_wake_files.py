@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
+import resource
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from capacityd.wake.files import FileEvents
+from tests.unit.forked import forked
 
 REASONS = {"file"}
 
@@ -138,6 +140,36 @@ def test_links_in_a_circle_end(tmp_path: Path) -> None:
     assert source.drain() == REASONS
 
 
+@pytest.mark.parametrize("kind", ["nfs4", "cifs", "fuse.s3fs", "autofs"])
+@pytest.mark.parametrize("by_link", [False, True])
+def test_nothing_is_asked_of_a_file_system_that_may_be_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, by_link: bool
+) -> None:
+    """Whose server is gone hangs the service. Whether it is mounted at all is heard."""
+    point, link, table = tmp_path / "licences", tmp_path / "link", tmp_path / "mountinfo"
+    local = f"25 1 8:1 / {tmp_path} rw shared:1 - ext4 /dev/sda1 rw\n"
+    table.write_text(f"{local}30 25 0:50 / {point} rw - {kind} server:/export rw\n")
+    monkeypatch.setattr("capacityd.wake.files._TABLE", str(table))
+    folder_of(point / "deep" / "seats")
+    write(point / "deep" / "seats")
+    link.symlink_to(point / "deep")
+    asked: list[str] = []
+    readlink = os.readlink
+
+    def ask(path: str) -> str:
+        asked.append(path)
+        return readlink(path)
+
+    monkeypatch.setattr(os, "readlink", ask)
+    source = FileEvents({str((link if by_link else point / "deep") / "seats"): "file"})
+    write(point / "deep" / "seats")
+    assert source.drain() == set()
+    assert [path for path in asked if path.startswith(str(point))] == []
+    table.write_text(local)
+    point.rename(tmp_path / "elsewhere")
+    assert source.drain() == REASONS
+
+
 def test_each_file_has_its_reason(tmp_path: Path) -> None:
     seats, config = tmp_path / "seats", tmp_path / "kubeconfig"
     source = FileEvents({str(seats): "file", str(config): "credentials"})
@@ -159,6 +191,16 @@ def test_an_overflow_is_a_reason_and_the_source_goes_on(tmp_path: Path) -> None:
     assert source.drain() == set()
     write(path)
     assert source.drain() == REASONS
+
+
+def test_a_machine_with_no_inotify_left_is_told(tmp_path: Path) -> None:
+    def look() -> str:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (3, 3))  # the kernel says the same of a user's instances: EMFILE
+        with pytest.raises(OSError, match="max_user_instances") as raised:
+            FileEvents({str(tmp_path / "seats"): "file"})
+        return errno.errorcode[raised.value.errno or 0]
+
+    assert forked(look) == "EMFILE"
 
 
 def test_a_machine_with_no_watches_left_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,8 @@
-"""Changes of files, by inotify(7): of those that are there, those that are not there yet, and those behind links."""
+"""Changes of files, by inotify(7): of those that are there, those that are not there yet, and those behind links.
+
+Below a mount of a server or a program nothing is watched, or even looked at: when that is gone, whoever asks for a file
+hangs, and here that is the service.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,7 @@ import struct
 
 TYPE_CHECKING = False  # typing itself would stay in memory
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
 _BUFFER = 65536
 _IN_CREATE, _IN_MOVED, _IN_DELETE, _IN_CLOSE_WRITE, _IN_ATTRIB = 0x100, 0x80 | 0x40, 0x200, 0x8, 0x4
@@ -17,6 +21,8 @@ _IN_DELETE_SELF, _IN_MOVE_SELF, _IN_ONLYDIR, _IN_Q_OVERFLOW = 0x400, 0x800, 0x10
 _MASK = (
     _IN_CREATE | _IN_MOVED | _IN_DELETE | _IN_CLOSE_WRITE | _IN_ATTRIB | _IN_DELETE_SELF | _IN_MOVE_SELF | _IN_ONLYDIR
 )
+_TABLE = "/proc/self/mountinfo"
+_REMOTE = ("9p", "afs", "autofs", "beegfs", "ceph", "cifs", "fuse", "lustre", "nfs", "smb", "virtiofs")
 _APPEARING = 3  # attempts to watch a folder that appears meanwhile
 
 
@@ -30,7 +36,7 @@ class FileEvents:
         self._libc = ctypes.CDLL(None, use_errno=True)
         self._fd = self._libc.inotify_init1(os.O_CLOEXEC | os.O_NONBLOCK)
         if self._fd < 0:
-            raise OSError(ctypes.get_errno(), "inotify_init1")
+            raise OSError(ctypes.get_errno(), "no more files can be watched (fs.inotify.max_user_instances)")
         self._paths = paths
         self._places: dict[str, str] = {}  # what matters -> the folder that is watched for it
         self._watches: dict[int, str] = {}
@@ -47,8 +53,9 @@ class FileEvents:
         """Watches for each path what must be watched by now, and nothing else: some folders are busy."""
         places: dict[str, str] = {}
         watches: dict[int, str] = {}
+        self._remote = _remote()
         for path in self._paths:
-            for place in _ways(path):
+            for place in _ways(path, self._remote):
                 number, folder = self._nearest(place)
                 places[place] = folder
                 watches[number] = folder
@@ -90,7 +97,7 @@ class FileEvents:
         return {
             reason
             for path, reason in self._paths.items()
-            for place in _ways(path)
+            for place in _ways(path, self._remote)
             if before.get(place) != self._places.get(place) or any(_concerns(changed, place) for changed in touched)
         }
 
@@ -107,8 +114,17 @@ class FileEvents:
         os.close(self._fd)
 
 
-def _ways(path: str) -> list[str]:
-    """All on whose change it depends what the path is: itself, or the links on the way and what they lead to."""
+def _remote() -> set[str]:
+    """Where file systems of servers and of programs are mounted."""
+    with open(_TABLE, encoding="utf-8", errors="surrogateescape") as f:
+        return {line.split(" ")[4] for line in f if line.partition(" - ")[2].startswith(_REMOTE)}
+
+
+def _ways(path: str, remote: Collection[str]) -> list[str]:
+    """All on whose change it depends what the path is: itself, or the links on the way and what they lead to.
+
+    remote: where to go no further.
+    """
     found: list[str] = []
     here, left = "", path.split("/")
     while left:
@@ -119,6 +135,8 @@ def _ways(path: str) -> list[str]:
             here = os.path.dirname(here)
             continue
         here = f"{here}/{part}"
+        if here in remote:
+            break
         try:
             target = os.readlink(here)
         except OSError:

@@ -45,7 +45,10 @@ VALIDATOR = jsonschema_rs.Draft7Validator(SCHEMA)
 X = '[resources."example.com/x"]\n'
 
 ONLY_THE_PARSER: dict[str, tuple[str, str]] = {
-    "how long a time may be": (r"must be between \S+s and \S+s$", "file = { path = '/a', max_age = '400d' }"),
+    "how long a time may be": (
+        r"must be between [0-9.]+[a-z]+ and [0-9.]+(s|min|h|d)$",
+        "file = { path = '/a', max_age = '400d' }",
+    ),
     "whether an amount is a whole number": (r"is not a whole number of (bytes|units)$", "disk = { size = '1.5B' }"),
     "that 2.0 is no whole number": (r"must be a whole number.*, not the number -?[0-9.e+]+$", "usb = {}\nslots = 2.0"),
     "that a date is no text": (r"not the value \d{4}-\d\d-\d\d$", "usb = { serial = 2020-01-01 }"),

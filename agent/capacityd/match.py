@@ -43,7 +43,7 @@ YES = Verdict(True)
 def judge(tables: Sequence[Table], excepts: Sequence[Table], read: Callable[[str], Value]) -> Verdict:
     """Whether a device that reads like this counts: any of the tables matches it, and no except does."""
     wanted = _any(tables, read)
-    if wanted.counts is False or not excepts:
+    if wanted.counts is False:
         return wanted
     excepted = _any(excepts, read)
     if excepted.counts:

@@ -103,7 +103,9 @@ def test_a_no_is_explained() -> None:
     )
     yes = reader({"a": True, "b": True})
     assert judge([table("a")], [table("b")], yes).reason == "except: b is yes"
-    assert judge([table("a")], [], reader({"a": None})).reason == "a: can't be read"
+    unread = reader({"a": None, "b": None})
+    for tables in ([table("a")], [table("a", "b")], [table("a"), table("b")]):
+        assert judge(tables, [], unread).reason == "a: can't be read"
 
 
 @pytest.mark.parametrize(

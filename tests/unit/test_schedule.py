@@ -71,6 +71,7 @@ def test_events_settle_first() -> None:
     schedule = after_boot()
     schedule.hear({"hardware"}, 100.0)
     schedule.hear({"hardware"}, 100.7)
+    schedule.hear(set(), 101.0)  # woken for something that calls for no look
     assert schedule.wakes_at() == 100.7 + QUIET
     assert schedule.take(101.6) == set()
     assert schedule.take(101.7) == {"hardware"}

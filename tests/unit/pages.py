@@ -24,13 +24,13 @@ _PART = re.compile(
 )
 _VARIES = (
     (re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"), "TIME"),
-    (re.compile(r"\b(\d+[dhms]){1,2}\b( \(x\d+ over \d+[a-z]+\))?"), "AGE"),
+    (re.compile(r"\b((?:0|[1-9]\d*)[dhms]){1,2}\b( \(x\d+ over \d+[a-z]+\))?"), "AGE"),
     (re.compile(r"\b\d+(\.\d+)? (s|min|h|seconds?|minutes?|hours?)\b"), "AGE"),
     (re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"), "UID"),
     (re.compile(r"\bprocess \d+"), "process N"),
     (re.compile(r"127\.0\.0\.1:\d+"), "SERVER"),
-    (re.compile(r" {2,}"), " "),  # a column is as wide as what varies in it
 )
+_COMMAND = re.compile(r"^(?=\$ |```)", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,9 +95,16 @@ def play(text: str, world: World) -> str:
 
 def same(text: str) -> str:
     """The text without what differs from run to run."""
+    return "".join(map(_same, _COMMAND.split(text)))
+
+
+def _same(said: str) -> str:
+    """What a command says without that."""
+    steady = said
     for pattern, instead in _VARIES:
-        text = pattern.sub(instead, text)
-    return text
+        steady = pattern.sub(instead, steady)
+    # A column is as wide as what varies in it.
+    return said if steady == said else re.sub(" {2,}", " ", steady)
 
 
 def fences(text: str) -> int:

@@ -194,6 +194,9 @@ def test_what_a_recording_can_not_do_is_an_error(text: str, tmp_path: Path) -> N
 def test_what_differs_from_run_to_run_is_the_same() -> None:
     assert same("n1   Ready  3m12s 2026-11-21T11:23:45Z") == same("n1 Ready    4s  2025-01-01T00:00:00Z")
     assert same("n1 Ready") != same("n1 NotReady")
+    assert same('vendor is "046d"') != same('vendor is "045d"')
+    assert same("$ a\nn1  Ready\n") != same("$ a\nn1 Ready\n")
+    assert same("$ a\nn1  Ready\n$ b\nn1  4s\n") == same("$ a\nn1  Ready\n$ b\nn1 10s\n")
 
 
 def test_make_run_shows_the_main_job_and_no_kubeconfig_leads_it_astray(tmp_path: Path) -> None:

@@ -1,24 +1,28 @@
 """Every command as a person and as a program sees it: python -m tests.unit.terminals writes the golden files anew.
 
 A command runs as a process of its own, on a pseudo-terminal of 80 columns or into pipes, at a moment that stands still.
+How else it looks is asked of forks of one process that has loaded rich already: loading it takes longer than the rest.
 """
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import fcntl
 import json
 import os
 import pty
 import re
+import socket
 import struct
 import subprocess
 import tempfile
 import termios
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from tests import ROOT
 from tests.unit.nodes import node
@@ -33,6 +37,34 @@ sys.argv[0] = "capacityd"
 from capacityd.__main__ import main
 sys.exit(main())
 """
+_FORKS = f"""
+import json, os, socket, sys, time
+time.time = lambda: {NOW}
+import rich.console, rich.padding, rich.status, rich.table, rich.text
+from capacityd.__main__ import main
+
+def run(line, cwd, env):
+    os.chdir(cwd)
+    os.environ.clear()
+    os.environ.update(env)
+    sys.argv = ["capacityd", *line]
+    sys.stdin, sys.stdout, sys.stderr = (open(fd, mode) for fd, mode in enumerate("rww"))
+    try:
+        sys.exit(main())
+    except SystemExit as e:
+        sys.stdout.flush()
+        os._exit(e.code or 0)
+
+asked = socket.socket(fileno=os.dup(0))
+while (found := socket.recv_fds(asked, 1 << 16, 1))[0]:
+    pid = os.fork()
+    if not pid:
+        for number in range(3):
+            os.dup2(found[1][0], number)
+        run(**json.loads(found[0]))
+    os.close(found[1][0])
+    asked.send(bytes([os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) & 255]))
+"""
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _PROGRESS = re.compile(r"\x1b\[\?25l.*?\x1b\[\?25h(?:\r|\x1b\[1A|\x1b\[2K)*", re.DOTALL)
 MACHINE = "--machine docs/tour/machine.json"
@@ -41,6 +73,9 @@ NODE = "--node-file node.json"
 SEATS = '\n[resources."example.com/seats"]\nfile = { path = "/nowhere/seats" }\n'
 HDD = '[resources."example.com/hdd-gib"]\ndisk = { type = "hdd" }\nmeasure = "size"\nunit = "GiB"\n'
 MISTAKES = '[resources."example.com/dongle"]\nusb = { vndor = "0529" }\nslot = 2\n'
+
+
+Begin: TypeAlias = Callable[[Sequence[str], int, Path, Mapping[str, str]], Callable[[], int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,43 +103,67 @@ def world(case: Case) -> Iterator[Path]:
         yield folder
 
 
-def command(case: Case, folder: Path, **more: str) -> tuple[list[str], dict[str, Any]]:
-    """What subprocess needs to run it."""
-    environment = {
+def environment_of(folder: Path, **more: str) -> dict[str, str]:
+    usual = {
         "PATH": os.environ["PATH"],
         "PYTHONPATH": str(ROOT / "agent"),
         "LC_ALL": "C.UTF-8",
         "TERM": "xterm-256color",
         "RUNTIME_DIRECTORY": str(folder / "run"),
     }
-    return [_PYTHON, "-c", _DRIVER, *case.line.split()], {"cwd": folder, "env": environment | more}
+    return usual | more
 
 
-def written(case: Case, columns: int = 80, **environment: str) -> str:
+def started(line: Sequence[str], terminal: int, folder: Path, environment: Mapping[str, str]) -> Callable[[], int]:
+    """Starts a process; returns what waits for its exit status."""
+    command = [_PYTHON, "-c", _DRIVER, *line]
+    process = subprocess.Popen(command, stdin=terminal, stdout=terminal, stderr=terminal, cwd=folder, env=environment)
+    return process.wait
+
+
+def forked(line: Sequence[str], terminal: int, folder: Path, environment: Mapping[str, str]) -> Callable[[], int]:
+    """The same, of a process that runs already."""
+    told = {"line": line, "cwd": str(folder), "env": environment}
+    socket.send_fds(_forks(), [json.dumps(told).encode()], [terminal])
+    return lambda: _forks().recv(1)[0]
+
+
+@cache
+def _forks() -> socket.socket:
+    ours, its = socket.socketpair()
+    environment = {"PYTHONPATH": str(ROOT / "agent"), "LC_ALL": "C.UTF-8"}
+    process = subprocess.Popen([_PYTHON, "-c", _FORKS], stdin=its.fileno(), env=environment)
+    its.close()
+    atexit.register(process.wait)
+    atexit.register(ours.close)  # before that: the end of what it is asked is its end
+    return ours
+
+
+def written(case: Case, columns: int = 80, begin: Begin = started, **environment: str) -> str:
     """All that it writes to a terminal, and its exit status."""
     with world(case) as folder:
-        arguments, how = command(case, folder, **environment)
         ours, its = pty.openpty()
         try:
             fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
-            with subprocess.Popen(arguments, stdin=its, stdout=its, stderr=its, **how) as process:
-                os.close(its)
-                said = b"".join(_read(ours))
+            ended = begin(case.line.split(), its, folder, environment_of(folder, **environment))
+            os.close(its)
+            said = b"".join(_read(ours))
+            status = ended()
         finally:
             os.close(ours)
-    return said.decode().replace("\r\n", "\n") + f"[exit status {process.returncode}]\n"
+    return said.decode().replace("\r\n", "\n") + f"[exit status {status}]\n"
 
 
-def on_terminal(case: Case, columns: int = 80, **environment: str) -> str:
+def on_terminal(case: Case, columns: int = 80, begin: Begin = forked, **environment: str) -> str:
     """What it leaves on a terminal, and its exit status. What is shown while it works is gone by then."""
-    return _PROGRESS.sub("", written(case, columns, **environment))
+    return _PROGRESS.sub("", written(case, columns, begin, **environment))
 
 
 def in_pipe(case: Case, **environment: str) -> str:
     """What it writes to pipes, and its exit status."""
     with world(case) as folder:
-        arguments, how = command(case, folder, **environment)
-        done = subprocess.run(arguments, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, **how)
+        command, how = [_PYTHON, "-c", _DRIVER, *case.line.split()], environment_of(folder, **environment)
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, cwd=folder, env=how)
     apart = f"[standard error]\n{done.stderr}" if done.stderr else ""
     return f"{done.stdout}{apart}[exit status {done.returncode}]\n"
 
@@ -115,7 +174,7 @@ def without_colour(text: str) -> str:
 
 def golden(case: Case) -> str:
     """The whole of a golden file. Escape characters are shown as ␛."""
-    said = {"terminal of 80 columns": on_terminal(case)}
+    said = {"terminal of 80 columns": on_terminal(case, begin=started)}
     if case.narrow:
         said["terminal of 40 columns"] = on_terminal(case, 40)
     said["pipe"] = in_pipe(case)

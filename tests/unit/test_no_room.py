@@ -27,6 +27,21 @@ FULL = "could not be written: No space left on device"
 SPACE, INODES = "size=256k", "size=256k,nr_inodes=40"
 _AGENT = str(Path(capacityd.__file__).parents[1])
 _RUN = "import sys; sys.path.insert(0, sys.argv[1]); from capacityd.__main__ import main; sys.exit(main(sys.argv[2:]))"
+# The same with a resident process that tries again sooner.
+_RUN_SOONER = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from capacityd.__main__ import main
+from capacityd.cli import serve
+SOONER = "from capacityd import daemon, schedule; daemon._CHECK_PAUSE = 0.2; schedule.EAGER_PAUSE = 0.4; from capacityd"
+
+def own_command(module, *arguments, make=serve.own_command):
+    *python, program, root = make(module)
+    return [*python, program.replace("from capacityd", SOONER) if module == "daemon" else program, root, *arguments]
+
+serve.own_command = own_command
+sys.exit(main(sys.argv[2:]))
+"""
 _MOUNTED = 'set -e; mount -t tmpfs -o "$0" tmpfs "$1"; eval "$2"; shift 2; exec "$@"'
 _FILL = {
     SPACE: "dd if=/dev/zero of={0}/fill bs=4k status=none || :",
@@ -53,7 +68,7 @@ class Service:
 
     def start(self, options: str, before: str = ":") -> None:
         """options: of the file system. before: what the shell does there first."""
-        run = [sys.executable, "-I", "-c", _RUN, _AGENT, f"--config={self.folder}/capacityd.toml"]
+        run = [sys.executable, "-I", "-c", _RUN_SOONER, _AGENT, f"--config={self.folder}/capacityd.toml"]
         run += [f"--node-file={self.folder}/node.json", "run"]
         command = [*ALONE, "sh", "-c", _MOUNTED, options, str(self.run), before, *run]
         environment = {**os.environ, "RUNTIME_DIRECTORY": str(self.run), "NOTIFY_SOCKET": str(self.folder / "notify")}

@@ -22,9 +22,17 @@ def test_each_golden_file_has_its_case() -> None:
 
 def on_its_terminal(name: str) -> str:
     """What the golden file says of a terminal of 80 columns."""
-    return (GOLDEN / f"{name}.txt").read_text().split("==== ")[1].partition("\n")[2].rstrip("\n").replace(
-        "␛", "\x1b"
-    ) + "\n"
+    return shown(name, 1)
+
+
+def in_its_pipe(name: str) -> str:
+    """What the golden file says of a pipe."""
+    return shown(name, -1)
+
+
+def shown(name: str, part: int) -> str:
+    text = (GOLDEN / f"{name}.txt").read_text().split("==== ")[part].partition("\n")[2]
+    return text.rstrip("\n").replace("␛", "\x1b") + "\n"
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -41,7 +49,7 @@ def test_dumb_terminals_get_no_colour_and_an_empty_no_color_is_none() -> None:
 
 @pytest.mark.parametrize("name", ["probe-explain", "plan", "plan-mixed", "status-well", "status-broken"])
 def test_nothing_is_cut_or_too_wide(name: str) -> None:
-    whole = sorted("".join(in_pipe(CASES[name]).split()))
+    whole = sorted("".join(in_its_pipe(name).split()))
     for columns in (100, 60, 40):
         said = without_colour(on_terminal(CASES[name], columns))
         assert max(len(line) for line in said.splitlines()) <= columns
@@ -51,7 +59,7 @@ def test_nothing_is_cut_or_too_wide(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["plan-json", "status-json", "plan-patch"])
 def test_what_programs_read_is_the_same_everywhere(name: str) -> None:
-    said = in_pipe(CASES[name])
+    said = in_its_pipe(name)
     assert on_terminal(CASES[name], 40) == said
     assert in_pipe(CASES[name], FORCE_COLOR="1") == said
 

@@ -193,8 +193,8 @@ def test_good_resources_are_kept_beside_bad_ones(tmp_path: Path) -> None:
 
 
 def test_one_whose_name_is_wrong_is_broken_too(tmp_path: Path) -> None:
-    found = loaded(tmp_path, '[resources."a\\u001bb"]\nusb = {}')
-    assert found.config.broken == {"a\\x1bb": str(found.problems[0])}
+    found = loaded(tmp_path, '[resources.y]\n[resources."a\\u001bb"]\nusb = {}')
+    assert found.config.broken == {"y": str(found.problems[0]), "a\\x1bb": str(found.problems[1])}
 
 
 @pytest.mark.parametrize(
@@ -203,6 +203,7 @@ def test_one_whose_name_is_wrong_is_broken_too(tmp_path: Path) -> None:
         "observe = true",
         "[kubernets]\nobserve = true",
         "[[kubernetes]]\nobserve = true",
+        "[[kubernetes]]\nnode_name = 'n'\n[[kubernetes]]\nobserve = true",
         "[kubernetes]\nobserve = 'true'",
         "[kubernetes]\nobserv = true",
         "[kubernetes]\n  observe=true\nnode_name = 'n'\nnode_name = 'm'",
@@ -222,6 +223,7 @@ def test_who_asks_to_observe_with_a_mistake_is_still_not_written_to(tmp_path: Pa
         "# observe = true\na = ",
         "[kubernetes]\nobserve = false\na = ",
         "[kubernetes]\ncondition = 1",
+        "kubernetes = 5",
         "[observer]\na=1",
     ],
 )

@@ -6,7 +6,7 @@ import gc
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
@@ -278,6 +278,23 @@ def test_which_node_it_is(opened: Open, who: bytes, configured: str | None, name
             found.write(PATCH)
     assert [r.method for r in server.heard].count("POST") == 1, "one review is enough"
     assert any(r.method == "PATCH" for r in server.heard) is not checked
+
+
+def test_whose_credentials_are_is_asked_once_for_each(tmp_path: Path) -> None:
+    """Of the next process, too. What is not told is asked again."""
+    whose = {"a": ME, "b": review("system:node:n2"), "c": failure(404)}
+    reviews: dict[str, Sequence[str]] = {}
+    with serve(lambda request: whose[request.headers["authorization"].removeprefix("Bearer secret-")]) as server:
+
+        def name(token: str, kubeconfig: str = "1") -> str:
+            configure(tmp_path / kubeconfig, server.url, f"secret-{token}")
+            return open_node(str(tmp_path / kubeconfig), None, None, "host", None, reviews).name
+
+        assert [name("a"), name("b"), name("a"), name("b")] == ["n1", "n2", "n1", "n2"]
+        assert len(server.heard) == 2
+        assert [name("c"), name("c"), name("a", "2")] == ["host", "host", "n1"]
+        assert len(server.heard) == 5
+    assert "secret" not in str(reviews)
 
 
 @pytest.mark.parametrize(

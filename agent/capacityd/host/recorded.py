@@ -202,7 +202,7 @@ class RecordedHost:
     def content(self, path: str, most: int) -> Content:
         found = self._files.get(self._known(path))
         if found is None:
-            raise HostError(f"{path} does not exist", errno.ENOENT)
+            raise HostError(f"the recording does not tell what {path} holds", errno.ENOENT)
         if len(found.encode("utf-8", "surrogatepass")) > most:
             raise HostError(f"{path} holds more than {most} bytes")
         return Content(printable(found.strip()), float(self._recording.get("ages", {}).get(path, 0)))

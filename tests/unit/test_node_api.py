@@ -107,12 +107,6 @@ def test_the_requests(opened: Open) -> None:
     assert (event["reason"], event["message"], event["reportingComponent"]) == ("CapacityChanged", "x", "capacityd")
 
 
-def test_an_empty_patch_only_reads(opened: Open) -> None:
-    with opened(script()) as (server, found):
-        assert found.write([]).name == "n1"
-    assert [r.method for r in server.heard] == ["POST", "GET"]
-
-
 GARBAGE = b"\x16\x03 this is not HTTP \x00\r\n\r\n"
 HALF = NODE[: len(NODE) // 2]
 UNUSABLE = [
@@ -231,6 +225,19 @@ def test_credentials_that_were_renewed_are_tried_once_more(opened: Open, tmp_pat
     with opened(only_the_new) as (server, found):
         assert found.read().name == "n1"
     assert [r.method for r in server.heard] == ["POST", "POST", "GET"]
+
+
+def test_who_is_not_let_in_is_told_with_renewed_credentials_too(opened: Open, tmp_path: Path) -> None:
+    def follow(request: Request) -> bytes | None:
+        if request.method != "PATCH":
+            return script()(request)
+        if request.headers["authorization"] == "Bearer new":
+            return failure(403)
+        configure(tmp_path / "kubelet.conf", server.url, "new")
+        return failure(401, "Unauthorized")
+
+    with opened(follow) as (server, found), pytest.raises(NodeDenied, match="system:node:n1"):
+        found.write(PATCH)
 
 
 # What the review says -> the name, and whether the Node's machineID must be this machine's.

@@ -345,6 +345,14 @@ def test_a_serial_number_is_found_however_it_is_written(serial: str, places: lis
         assert plain(serial) not in plain(secrets.within(text))
 
 
+def test_of_serial_numbers_that_begin_alike_each_is_told_from_the_others_and_from_what_is_none() -> None:
+    secrets = Secrets([])
+    for serial in ("ABX12CD9900", "ABX12CD9900-K7"):
+        secrets.add(serial)
+    said = secrets.within("ABX12CD9900-K7 ABX12CD9900, ABX12CD9901 and ABX12C")
+    assert said == "serial-2 serial-1, ABX12CD9901 and ABX12C"
+
+
 @given(st.lists(st.text(max_size=12), max_size=6), st.text(max_size=60))
 def test_replacing_ends_and_does_so_alike(found: list[str], text: str) -> None:
     def once() -> str:

@@ -69,10 +69,8 @@ class ApiNode:
     def write(self, patch: Sequence[Mapping[str, object]]) -> NodeState:
         """One PATCH of the Node's status. Raises NodeError, NodeConflict if a guard in it does not hold."""
         name = self.name
-        if not self._checked or not patch:
-            state = self.read()
-            if not patch:
-                return state
+        if not self._checked:
+            self.read()
         return self._state(self._do(lambda client: client.patch_node_status(name, patch)))
 
     def report(self, event: Event, state: NodeState) -> None:

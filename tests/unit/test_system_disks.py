@@ -111,6 +111,14 @@ def test_an_automount_that_systemd_made_by_itself_is_on_the_roots_disk() -> None
     assert "/boot" in doubt(made, mounts(ROOT, ("/boot", "0:37", "autofs", "systemd-1")))
 
 
+def test_what_systemd_lays_over_the_system_as_extensions_is_on_the_disks_below() -> None:
+    usr, etc = ("/usr", "0:51", "overlay", "sysext"), ("/etc", "0:52", "overlay", "confext")
+    assert names(mounts(ROOT, usr, etc)) == {"sda"}
+    assert names(mounts(ROOT, ("/usr", "8:17", "squashfs", "/dev/sdb1"), usr)) == {"sda", "sdb"}
+    assert "/etc" in doubt(mounts(ROOT, ("/etc", "0:52", "overlay", "overlay")))
+    assert "/usr" in doubt(mounts(ROOT, ("/usr", "0:51", "fuse", "sysext")))
+
+
 def test_an_automount_of_fstab_may_be_on_any_disk_until_it_is_mounted() -> None:
     waiting = ("/boot/efi", "0:37", "autofs", "systemd-1")
     assert "can't tell which disk /boot/efi is on" in doubt(mounts(ROOT, waiting))

@@ -14,6 +14,7 @@ from capacityd.host.mountinfo import TABLE, Mount, mount_of, unescaped
 
 OURS = ("/", "/boot", "/boot/efi", "/efi", "/etc", "/usr", "/var")
 _NO_DISK = ("9p", "ceph", "cifs", "nfs", "nfs4", "ramfs", "rootfs", "smb3", "tmpfs", "virtiofs")
+_EXTENSIONS = ("confext", "sysext")  # what systemd-sysext(8) lays over /etc and /usr, made of files on / and /var
 _ELSEWHERE = ("ram", "zram", "nbd", "rbd", "etherd")  # block devices in memory or across the network
 _VIRTUAL = "/sys/devices/virtual/block/"
 _NETS = "/sys/class/net"
@@ -37,7 +38,7 @@ def system_disks(host: Host) -> System:
         wanted += _swaps(host, mounts)
         mounted = {m.point for m in wanted if m.type != "autofs"}
         for mount in wanted:
-            if mount.type in _NO_DISK:
+            if mount.type in _NO_DISK or (mount.type == "overlay" and mount.source in _EXTENSIONS):
                 continue
             if mount.type == "autofs" and (mount.point in mounted or host.resolve(generated(mount.point))):
                 continue  # told by a line of its own, or on the disk of the root; one of fstab may be of any disk

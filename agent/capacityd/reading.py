@@ -206,7 +206,8 @@ def _quantity(resource: Resource, counted: Sequence[tuple[Evidence, int]]) -> Re
     value = (total * (whole - part) - resource.reserve.units * factor * whole) // (factor * whole)
     evidence = tuple(e for e, _ in counted)
     if value > LARGEST or not storable(max(0, value)):
-        return Unknown(f"{value} is more than Kubernetes can count; take a larger unit")
+        larger = "; take a larger unit" if resource.unit else ""
+        return Unknown(f"{value} is more than Kubernetes can count{larger}")
     warning = ""
     if value <= 0:
         unit = f" {resource.unit.name}" if resource.unit else ""

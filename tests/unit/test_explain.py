@@ -14,7 +14,7 @@ from capacityd.cli import run
 from capacityd.config import load
 from capacityd.host import Host
 from capacityd.host.recorded import RecordedHost
-from capacityd.model import Reading
+from capacityd.model import Reading, Unknown
 from capacityd.probe import probe
 from tests import ROOT
 from tests.unit.machines import bare, disk, errors, files, machine, merge, nic, pci_nic, usb_device, usb_hub, usb_path
@@ -192,6 +192,38 @@ def test_a_detector_that_hangs_has_its_advice(tmp_path: Path, capsys: pytest.Cap
     assert run(["probe", "--explain", "--config", str(tmp_path / "c.toml")]) == 4
     out = capsys.readouterr().out
     assert "to do  run the program by hand" in out
+
+
+@pytest.mark.parametrize(
+    ("reason", "advised"),
+    [
+        ("the detector usb did not end within 30 s", True),
+        ("the detector usb has not ended yet", True),
+        ("the detector usb of an earlier look hangs in the kernel (process 7)", True),
+        ("the detector usb needed more than 512 MiB of memory", False),
+        ("the detector usb was killed by signal 9 (SIGKILL)", False),
+    ],
+)
+def test_only_of_what_hangs_it_is_said_that_it_may(tmp_path: Path, reason: str, advised: bool) -> None:
+    from capacityd.cli.why import _told
+
+    (tmp_path / "c.toml").write_text(f'[resources."example.com/x"]\n{FTDI}\n')
+    (resource,) = load(str(tmp_path / "c.toml")).require().resources
+    assert [what for what, _ in _told(resource, Unknown(reason))] == ["to do"] * advised
+
+
+def test_what_is_too_many_hangs_nowhere(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = said(tmp_path, '[resources."example.com/x"]\npool = { cidr = "2001:db8::/32" }\n', recording(), capsys)
+    value = 2**96 - 1  # but for the routers' address
+    assert out == f"example.com/x: unknown ({value} is more than Kubernetes can count)\n"
+    out = said(
+        tmp_path,
+        '[resources."example.com/x"]\ndisk = {}\nmeasure = "size"\nunit = "B"\nslots = 1000000000\n',
+        recording(),
+        capsys,
+    )
+    assert "can count; take a larger unit)\n" in out
+    assert "to do" not in out
 
 
 def test_a_plain_probe_loads_none_of_it() -> None:

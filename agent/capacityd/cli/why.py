@@ -36,7 +36,8 @@ def _told(resource: Resource, reading: Reading) -> Iterator[tuple[str, str]]:
     """What is told before the devices: what it is, text."""
     why = reading.explanation
     if why is None:
-        if isinstance(reading, Unknown):
+        # Without an explanation the reason says all, but for what hangs.
+        if isinstance(reading, Unknown) and ("not end" in reading.reason or "hangs" in reading.reason):
             by_hand = resource.detector == "exec"
             yield "to do", "run the program by hand; timeout gives it more time" if by_hand else _HANGS
         return

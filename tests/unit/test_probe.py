@@ -188,7 +188,7 @@ def test_one_that_can_not_be_ended_keeps_no_look_waiting_and_is_not_started_agai
             end_children(time.monotonic() + 10)
         return [first, second, look()], left, silent
 
-    monkeypatch.setattr(probing, "DEADLINE", 1.0)
+    only_the_double_has(monkeypatch, 1.0)
     found, left, silent = forked(serve)
     late = Unknown("the detector double did not end within 1 s")
     hangs = Unknown(f"the detector double of an earlier look hangs in the kernel (process {left})")

@@ -353,6 +353,44 @@ def test_of_serial_numbers_that_begin_alike_each_is_told_from_the_others_and_fro
     assert said == "serial-2 serial-1, ABX12CD9901 and ABX12C"
 
 
+@pytest.mark.parametrize("serial", ["1234567", "MICROSOFT", "000X-000X", "P129S0F0"])
+def test_a_serial_number_that_may_be_something_else_is_replaced_as_a_whole_only(serial: str) -> None:
+    secrets = Secrets(["enp129s0f0", "sys"])
+    secrets.add("Q7K2M4X8")
+    secrets.add(serial)
+    assert secrets.within(f"Q7K2M4X8 {serial}") == f"serial-1 {serial}"
+    assert secrets.whole(f"{serial}\n") == "serial-2\n"
+
+
+@pytest.mark.parametrize(
+    ("secret", "text", "said"),
+    [
+        ("20481234", "120481234 204812345 20481234", "120481234 204812345 serial-1"),
+        ("ABX12CD9", "ABX1/2CD9 ABX1\n2CD9 ABX1-2CD9", "ABX1/2CD9 ABX1\n2CD9 serial-1"),
+        (
+            "5000c500a1b2c3d4",
+            "50:00:c5:00:a1:b2:c3:d4 5000-C500-A1B2-C3D4",
+            "00:00:00:00:00:00:00:01 0000-0000-0000-0001",
+        ),
+    ],
+)
+def test_where_a_serial_number_stands(secret: str, text: str, said: str) -> None:
+    secrets = Secrets(["sys"])
+    secrets.add(secret)
+    assert secrets.within(text) == said
+
+
+def test_hosts_and_addresses_that_are_told_twice_and_otherwise() -> None:
+    secrets = Secrets(["sys", "eth0"])
+    for name in ("Rack7-N3.example.com", "rack7-n3", "other"):
+        assert secrets.add_host(name)
+    assert not secrets.add_host("ETH0")
+    for address in ("192.0.2.7", "192.0.2.8", "192.0.2.7"):
+        secrets.add_address(address)
+    said = secrets.within("RACK7-n3 rack7--n3 rack7-n3.EXAMPLE.com other eth0 192.0.2.7 192.0.2.8 192.0.2.9")
+    assert said == "host-1 host-1 host-1 host-2 eth0 198.18.0.1 198.18.0.2 192.0.2.9"
+
+
 @given(st.lists(st.text(max_size=12), max_size=6), st.text(max_size=60))
 def test_replacing_ends_and_does_so_alike(found: list[str], text: str) -> None:
     def once() -> str:

@@ -175,4 +175,6 @@ def test_attributes() -> None:
     said = attribute(3, b"eth0\0") + attribute(0x8000 | 18, b"nested")
     assert attributes(said) == {3: b"eth0\0", 18: b"nested"}
     assert attributes(said + bytes(8) + said) == {3: b"eth0\0", 18: b"nested"}
+    assert attributes(attribute(7, b"") + said) == {7: b"", 3: b"eth0\0", 18: b"nested"}
+    assert attributes(said + attribute(7, b"")) == {3: b"eth0\0", 18: b"nested", 7: b""}
     assert attributes(b"\0") == {}

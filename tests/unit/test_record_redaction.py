@@ -365,6 +365,7 @@ def test_a_serial_number_that_may_be_something_else_is_replaced_as_a_whole_only(
 @pytest.mark.parametrize(
     ("secret", "text", "said"),
     [
+        ("aabbccddeeff", "AA:BB:cc:dd:ee:ff", "02:00:00:00:00:01"),
         ("20481234", "120481234 204812345 20481234", "120481234 204812345 serial-1"),
         ("ABX12CD9", "ABX1/2CD9 ABX1\n2CD9 ABX1-2CD9", "ABX1/2CD9 ABX1\n2CD9 serial-1"),
         (
@@ -376,19 +377,21 @@ def test_a_serial_number_that_may_be_something_else_is_replaced_as_a_whole_only(
 )
 def test_where_a_serial_number_stands(secret: str, text: str, said: str) -> None:
     secrets = Secrets(["sys"])
-    secrets.add(secret)
+    secrets.add("")
+    secrets.add(secret, shape=len(secret) == 12)
     assert secrets.within(text) == said
 
 
 def test_hosts_and_addresses_that_are_told_twice_and_otherwise() -> None:
     secrets = Secrets(["sys", "eth0"])
-    for name in ("Rack7-N3.example.com", "rack7-n3", "other"):
+    for name in ("Rack7-N3.example.com", "rack7-n3", "rack7-n3.example.org", "", "7.example.com", "other"):
         assert secrets.add_host(name)
     assert not secrets.add_host("ETH0")
     for address in ("192.0.2.7", "192.0.2.8", "192.0.2.7"):
         secrets.add_address(address)
-    said = secrets.within("RACK7-n3 rack7--n3 rack7-n3.EXAMPLE.com other eth0 192.0.2.7 192.0.2.8 192.0.2.9")
-    assert said == "host-1 host-1 host-1 host-2 eth0 198.18.0.1 198.18.0.2 192.0.2.9"
+    said = secrets.within("RACK7-n3 rack7--n3 rack7-n3.EXAMPLE.com rack7-n3.example.org other 7 eth0")
+    assert said == "host-1 host-1 host-1 host-1 host-2 7 eth0"
+    assert secrets.within("192.0.2.7 192.0.2.8 192.0.2.9") == "198.18.0.1 198.18.0.2 192.0.2.9"
 
 
 @given(st.lists(st.text(max_size=12), max_size=6), st.text(max_size=60))

@@ -55,7 +55,7 @@ class Secrets:
     def add(self, secret: str, shape: bool = False) -> None:
         """A serial number or an id. shape: it can be nothing else, whatever else is called like it."""
         key = plain(secret) or secret.strip()
-        if not key or key in self._stands or len(set(key)) < 2 or secret in self._names:
+        if key in self._stands or len(set(key)) < 2 or secret in self._names:
             return
         hexadecimal = shape or (_HEX.fullmatch(key) is not None and len(set(key)) > 2)
         self._stands[key] = self._id(len(key)) if hexadecimal else self._next("serial")
@@ -85,7 +85,7 @@ class Secrets:
         """
         name = name.lower()
         short = name.partition(".")[0]
-        if not name or name in _WORDS or short.isdigit() or name in self._hosts:
+        if not name or name in _WORDS or short.isdigit():
             return True
         if short in self._words:
             return False

@@ -51,9 +51,10 @@ test: lint types imports spelling unit packages-machine
 	@echo "cluster, then package, and machine beside them: what they say comes at their ends, in some minutes"
 	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target cluster-and-package machine
 
-# While developing: the unit tests with fewer of their random examples.
+# While developing: the unit tests with fewer of their random examples, and the others in the time that those wait.
 check: export HYPOTHESIS_PROFILE := quick
-check: lint types imports spelling unit
+check: .venv/ready
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target unit lint types imports spelling
 
 lint: .venv/ready
 	$(BIN)/ruff check --quiet

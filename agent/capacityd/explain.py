@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 from capacityd.errors import HostError
 from capacityd.explanation import Compared, Doubt, Explanation, Nearest, Rejection
 from capacityd.kinds import UNITS, Amount, Kind, Test
-from capacityd.match import Verdict, except_text, said
+from capacityd.match import Verdict, except_text, shown
 from capacityd.model import (
     Absent,
     Device,
@@ -126,11 +126,11 @@ def _difference(detector: DeviceDetector | None, test: Test, value: Value) -> Co
 def _value(test: Test, value: Value, kind: Kind | None) -> str:
     """In the unit that was asked for, as exactly as it takes to see the difference."""
     if not isinstance(kind, Amount) or not isinstance(value, int):
-        return said(value)
+        return shown(value)
     unit = _UNIT.search(test.text)
     factor = UNITS[kind.dimension].get(unit[0], 0) if unit else 0
     if not unit or not factor:
-        return said(value)
+        return shown(value)
     near = round(Fraction(value, factor), 1)
     if (value and not near) or test.matches(int(near * factor)) is not test.matches(value):
         return f"{value} {next(iter(UNITS[kind.dimension]))}"

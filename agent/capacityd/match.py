@@ -34,7 +34,7 @@ class Verdict:
             return f"{self.unread}: {self.error}" if self.unread else str(self.error)
         if self.excepted is not None:
             return except_text(self.excepted)
-        return "; ".join(f"{test.key} is {said(value)}, wanted {test.text}" for test, value in self.differs)
+        return "; ".join(f"{test.key} is {shown(value)}, wanted {test.text}" for test, value in self.differs)
 
 
 YES = Verdict(True)
@@ -84,7 +84,7 @@ def except_text(tests: Sequence[Test]) -> str:
     return "except: " + " and ".join(f"{t.key} is {t.text}" for t in tests)
 
 
-def said(value: Value) -> str:
+def shown(value: Value) -> str:
     """What a device says under a key, as a reason names it."""
     if value is None or value == "" or value == ():
         return "missing"

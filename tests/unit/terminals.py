@@ -1,7 +1,7 @@
 """Every command as a person and as a program sees it: python -m tests.unit.terminals writes the golden files anew.
 
-A command runs as a process of its own, on a pseudo-terminal of 80 columns or into pipes, at a moment that stands still.
-How else it looks is asked of forks of one process that has loaded rich already: loading it takes longer than the rest.
+A command runs into pipes as a process of its own, at a moment that stands still. On pseudo-terminals it runs in forks
+of one process that has loaded rich already, which takes longer than all else; some run there as their own, too.
 """
 
 from __future__ import annotations
@@ -174,7 +174,7 @@ def without_colour(text: str) -> str:
 
 def golden(case: Case) -> str:
     """The whole of a golden file. Escape characters are shown as ␛."""
-    said = {"terminal of 80 columns": on_terminal(case, begin=started)}
+    said = {"terminal of 80 columns": on_terminal(case)}
     if case.narrow:
         said["terminal of 40 columns"] = on_terminal(case, 40)
     said["pipe"] = in_pipe(case)

@@ -8,12 +8,17 @@ import pytest
 
 from capacityd.cli import _COMMANDS, command_parser
 from capacityd.cli.help import EXAMPLES, GROUPS
-from tests.unit.terminals import CASES, GOLDEN, golden, in_pipe, on_terminal, without_colour
+from tests.unit.terminals import CASES, GOLDEN, golden, in_pipe, on_terminal, started, without_colour
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_golden(name: str) -> None:
     assert golden(CASES[name]) == (GOLDEN / f"{name}.txt").read_text(), "make golden writes it anew"
+
+
+@pytest.mark.parametrize("name", ["devices", "plan-mixed", "status-broken", "error-option"])
+def test_a_process_of_its_own_says_what_a_fork_says(name: str) -> None:
+    assert on_terminal(CASES[name], begin=started) == on_its_terminal(name)
 
 
 def test_each_golden_file_has_its_case() -> None:

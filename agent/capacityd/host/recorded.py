@@ -240,9 +240,12 @@ class RecordedHost:
 
     def _known(self, path: str) -> str:
         """The path with every link in it followed. Raises HostError where the recording has an error."""
-        parts, real, hops = [p for p in path.split("/") if p], "", 0
+        parts, real, hops = path.split("/")[::-1], "", 0
         while parts:
-            real = os.path.normpath(f"{real}/{parts.pop(0)}")
+            part = parts.pop()
+            if part in ("", "."):
+                continue
+            real = real.rpartition("/")[0] if part == ".." else f"{real}/{part}"
             if real in self._errors:
                 code: int = getattr(errno, self._errors[real])
                 raise HostError(f"{path} could not be read: {os.strerror(code)}", code)
@@ -251,6 +254,6 @@ class RecordedHost:
                 hops += 1
                 if hops > 40:
                     raise HostError(f"{path} could not be read: {os.strerror(errno.ELOOP)}", errno.ELOOP)
-                full = os.path.normpath(target if target.startswith("/") else f"{real.rpartition('/')[0]}/{target}")
-                parts, real = [p for p in full.split("/") if p] + parts, ""
+                parts += target.split("/")[::-1]
+                real = "" if target.startswith("/") else real.rpartition("/")[0]
         return real

@@ -167,6 +167,8 @@ class Service:
             self._check_pause = min(2 * self._check_pause, _CHECK_PAUSE_MOST)
         watch = self._verdict.get("watch")
         if watch is not None and watch != self._watched:
+            if not self._watched:  # what comes up while the machine boots is heard from now on only, so quiet is, too
+                self._schedule.hear({"boot"}, time.monotonic())
             self._watched = watch
             self._open_sources()
             self._schedule.recheck_every(float(watch.get("recheck", RECHECK)), time.monotonic())

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
+import time
 
+from capacityd.schedule import QUIET
 from tests.cluster.controlplane import Cluster
+from tests.cluster.processes import PATIENCE, wait_until
 from tests.cluster.service import DONGLE, PUBLISHED, SLACK, service
 from tests.unit.machines import usb_device
 
@@ -61,18 +64,30 @@ def test_a_start_that_is_put_off(cluster: Cluster) -> None:
 
 
 def test_devices_that_come_up_while_the_machine_boots_make_one_write(cluster: Cluster) -> None:
+    """If each comes soon after the one before it; on a machine that is too busy for that the test begins anew."""
+    wait_until(lambda: four_come_up(cluster), PATIENCE, "four devices come up in quick succession")
+
+
+def four_come_up(cluster: Cluster) -> bool:
+    """Whether they did so in time to be told of by one write, which is checked then."""
     with service(cluster, uptime=5) as s:
         s.configure(lower_after="10s")
         s.start(ready=False, settled=False)
-        for port in ("1-1", "1-2", "1-3", "1-4"):
-            looks = len(s.told("WATCHDOG=1"))
+        s.machine.plug("1-1")
+        s.wait_told("STATUS=waiting", LATE)  # from now on it listens
+        before, slow = time.monotonic(), False
+        for port in ("1-2", "1-3", "1-4"):
+            looks, now = len(s.told("WATCHDOG=1")), time.monotonic()
             s.machine.plug(port)
+            slow, before = slow or time.monotonic() - before > QUIET / 2, now
             s.wait(lambda before=looks: len(s.told("WATCHDOG=1")) > before, LATE, "it runs")  # type: ignore[misc]
         s.wait_told("READY=1", LATE)
         s.wait_capacity("4", LATE)
         s.wait_looks(1)
-        assert s.asked() == ["create selfsubjectreviews", *PUBLISHED]
-        assert s.events() == [f"{DONGLE}: none → 4 (found)"]
+        if not slow:
+            assert s.asked() == ["create selfsubjectreviews", *PUBLISHED]
+            assert s.events() == [f"{DONGLE}: none → 4 (found)"]
+        return not slow
 
 
 def test_one_that_comes_late_at_boot_lowers_nothing(cluster: Cluster) -> None:

@@ -33,6 +33,11 @@ _SLEEPS = """import os, time
 clock = time.clock_gettime
 time.clock_gettime = lambda n: clock(n) + (60 if n == time.CLOCK_BOOTTIME and os.path.exists("{flag}") else 0)
 """
+_BOOTING = """import time
+clock = time.clock_gettime
+began = clock(time.CLOCK_BOOTTIME) - 5
+time.clock_gettime = lambda n: clock(n) - (began if n == time.CLOCK_BOOTTIME else 0)
+"""
 _NO_INOTIFY = """import os, sys
 sys.path.insert(0, sys.argv[1])
 from capacityd import wake
@@ -137,6 +142,15 @@ def test_it_checks_then_looks_then_is_ready(running: Running) -> None:
     assert (noted["pid"], noted["trouble"], noted["deaf"]) == (running.process.pid, "", [])
     assert running.end() == (0, "")
     running.heard("STOPPING=1")
+
+
+def test_while_the_machine_boots_the_first_look_waits_for_quiet_since_it_listens(running: Running) -> None:
+    """However long the check took, on a machine whose disk has much else to do."""
+    running.stub(check=f"sleep 1.2; {_GOOD['check']}")
+    running.start(_BOOTING)
+    running.heard("STATUS=waiting")
+    (running.folder / "seats").write_text("4")
+    assert running.ran(2)[1:] == ["look boot,file"]
 
 
 def test_a_watched_file_is_looked_at(running: Running) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from capacityd.errors import HostError
 from capacityd.host.addresses import addresses as kernel_addresses
 from capacityd.host.netlink import attribute
 from capacityd.host.recorded import RecordedHost
@@ -155,3 +156,12 @@ def test_what_the_kernel_says_of_an_address(
     assert [(a.interface, a.address, a.scope, a.temporary) for a in kernel_addresses()] == (
         [("lo", *found)] if found else []
     )
+
+
+def test_an_address_of_an_interface_that_went_away_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = struct.pack("BBBBi", 2, 24, 0x80, 0, 2**30)
+    monkeypatch.setattr("capacityd.host.addresses.ask", lambda *_: [(20, said)])
+    assert kernel_addresses() == [], "it has none"
+    monkeypatch.setattr("capacityd.host.addresses.ask", lambda *_: [(20, said + attribute(1, bytes(4)))])
+    with pytest.raises(HostError, match="an interface went away while addresses were read: No such device"):
+        kernel_addresses()

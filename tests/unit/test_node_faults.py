@@ -51,6 +51,7 @@ def refusal(code: int, body: bytes = b"", headers: Mapping[str, str] | None = No
         (409, status("exists"), call("events", verb="create"), NodeRejected, "refuses to create events (409): exists"),
         (422, b"<html>", CALL, NodeUnreachable, "not an API server"),
         (400, status("bad"), CALL, NodeRejected, "refuses to patch nodes/status (400): bad"),
+        (400, status("bad", {"kind": "nodes"}), CALL, NodeRejected, "refuses to patch nodes/status (400): bad"),
         (413, status("too large"), CALL, NodeRejected, "(413): too large"),
         (415, status(), CALL, NodeRejected, "refuses to patch nodes/status (415)"),
         (400, b"bad request", CALL, NodeUnreachable, "not an API server"),
@@ -64,11 +65,14 @@ def refusal(code: int, body: bytes = b"", headers: Mapping[str, str] | None = No
             "what answers at https://192.0.2.1:6443 is not an API server",
         ),
         (302, b"", CALL, NodeUnreachable, "not an API server"),
+        (302, status("elsewhere"), CALL, NodeUnreachable, "not an API server"),
         (101, b"", CALL, NodeUnreachable, "not an API server"),
         (429, status("slow down"), CALL, NodeUnreachable, "not now (429): slow down"),
         (500, b"", CALL, NodeUnreachable, "not now (500)"),
+        (500, status("etcd", {"kind": "nodes"}), CALL, NodeUnreachable, "not now (500): etcd"),
         (503, b"<html>", CALL, NodeUnreachable, "not now (503)"),
         (401, status("Unauthorized"), CALL, NodeDenied, "the credentials in /etc/k.conf were not accepted by"),
+        (401, b"", CALL, NodeDenied, "(401): expired or revoked, or of another cluster?"),
         (401, b"", call(expired="2026-01-01 00:00 UTC"), NodeDenied, "certificate expired on 2026-01-01 00:00 UTC"),
         (403, status("no"), call(identity=""), NodeDenied, "the identity in /etc/k.conf may not patch nodes/status of"),
         (403, status('User "bob" cannot'), call(identity=""), NodeDenied, 'the identity "bob" may not'),
@@ -96,6 +100,8 @@ def test_a_refusal(code: int, body: bytes, of: Call, kind: type[NodeError], says
     error = refusal(code, body, of=of)
     assert type(error) is kind
     assert says in str(error)
+    places = (of.server, of.kubeconfig, f'Node "{of.node}"', f'the identity "{of.identity}"')
+    assert any(place in str(error) for place in places)
 
 
 @pytest.mark.parametrize(
@@ -176,6 +182,7 @@ class CertificateError(ValueError):
         (urllib3.exceptions.SSLError(CertificateError("not x")), NodeDenied, "certificate for other names (not x)"),
         (tls_error("TLSV13_ALERT_CERTIFICATE_REQUIRED"), NodeDenied, "refuses the client certificate"),
         (tls_error("TLSV1_ALERT_INTERNAL_ERROR"), NodeUnreachable, "no TLS connection (TLSV1_ALERT_INTERNAL_ERROR)"),
+        (tls_error("NO_CERTIFICATE_ASSIGNED"), NodeUnreachable, "no TLS connection (NO_CERTIFICATE_ASSIGNED)"),
         (urllib3.exceptions.SSLError(tls_error("WRONG_VERSION_NUMBER")), NodeUnreachable, "WRONG_VERSION_NUMBER"),
         (urllib3.exceptions.SSLError(ended(ssl.SSLEOFError)), NodeUnreachable, "before there was TLS; is it overl"),
         (ended(ssl.SSLZeroReturnError), NodeUnreachable, "before there was TLS; is it overloaded, or is "),
@@ -207,6 +214,7 @@ def test_no_answer(error: Exception, kind: type[NodeError], says: str) -> None:
     found = no_answer(error, CALL)
     assert type(found) is kind
     assert says in str(found)
+    assert CALL.server in str(found) or f"the proxy-url in {CALL.kubeconfig}" in str(found)
     assert str(found).isprintable()
 
 

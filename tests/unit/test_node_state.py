@@ -74,7 +74,7 @@ def test_text_is_safe_to_print() -> None:
         ([], "not a JSON object"),
         ("Node", "not a JSON object"),
         ({}, "its kind is missing"),
-        ({"kind": "Pod"}, 'its kind is "Pod"'),
+        ({"kind": "Pod\x1b"}, 'its kind is "Pod\\x1b"'),
         ({"kind": 3}, "its kind is not text"),
         ({"kind": "List", "items": [document()]}, "kubectl get node NAME -o json"),
         ({"kind": "Node"}, "metadata.name is missing"),

@@ -79,7 +79,7 @@ def test_whatever_the_files_hold_the_devices_can_be_listed(detector: DeviceDetec
     assert all(text.isprintable() for text in said)
 
 
-@settings(max_examples=4 * settings().max_examples)
+@settings(max_examples=min(4 * settings().max_examples, 20_000))
 @given(st.sampled_from([*ASKED, *BY_WHAT_IS_MISSING]), st.integers(0, 600), st.sampled_from(DEVICES))
 def test_a_device_that_vanishes_while_it_is_read_counts_or_not_or_is_unknown(
     asked: Resource, after: int, gone: str

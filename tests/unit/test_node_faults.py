@@ -50,6 +50,8 @@ def refusal(code: int, body: bytes = b"", headers: Mapping[str, str] | None = No
         ),
         (409, status("exists"), call("events", verb="create"), NodeRejected, "refuses to create events (409): exists"),
         (422, b"<html>", CALL, NodeUnreachable, "not an API server"),
+        (422, b'{"message": "invalid"}', CALL, NodeUnreachable, "not an API server"),
+        (422, b"[" * 100_000, CALL, NodeUnreachable, "not an API server"),
         (400, status("bad"), CALL, NodeRejected, "refuses to patch nodes/status (400): bad"),
         (400, status("bad", {"kind": "nodes"}), CALL, NodeRejected, "refuses to patch nodes/status (400): bad"),
         (413, status("too large"), CALL, NodeRejected, "(413): too large"),

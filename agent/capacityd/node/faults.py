@@ -252,7 +252,7 @@ def _said(body: bytes) -> _Said:
 
 
 def _cause(cause: Mapping[str, object]) -> str:
-    return clip(": ".join(str(cause[key]) for key in ("field", "message") if cause.get(key)))
+    return ": ".join(str(cause[key]) for key in ("field", "message") if cause.get(key))
 
 
 def _retry_after(headers: Mapping[str, str]) -> float | None:

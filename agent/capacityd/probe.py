@@ -145,8 +145,8 @@ def _start(resource: Resource, host: Host, node_name: str, explain: bool) -> _Ch
 
 
 def _label(resource: Resource) -> str:
-    """What the process that reads it is called (proc_pid_comm(5))."""
-    return f"{crc32(resource.name.encode()):x}"
+    """What the process that reads it is called, in the kernel's words too: 15 characters (proc_pid_comm(5))."""
+    return f"capacityd{crc32(resource.name.encode()):08x}"[:15]
 
 
 def _hanging() -> dict[str, str]:

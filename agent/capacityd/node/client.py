@@ -22,7 +22,8 @@ from capacityd.errors import NodeDenied
 from capacityd.node.faults import Call, Refusal, garbage, no_answer, refused
 from capacityd.node.kubeconfig import Access
 
-_TIMEOUT = (5.0, 10.0)  # seconds to connect, and between two pieces of an answer
+# Seconds to connect, and between two pieces of an answer; after 10 the API server says which admission webhook hangs.
+_TIMEOUT = (5.0, 12.0)
 _MOST = 4 << 20  # bytes of an answer; a Node of the greatest size that etcd takes has 1.5 MiB
 _MANAGER = "capacityd"
 _REVIEW = "/apis/authentication.k8s.io/v1/selfsubjectreviews"

@@ -79,7 +79,7 @@ def test_one_that_ends(behind: tuple[Service, Proxy], fault: str) -> None:
     met = proxy.fault(action, method, "/api/v1/nodes/*", times=times)
     resource = plug(s)
     try:
-        s.wait_capacity("1", 25 if fault == "stalled" else 15, resource)
+        s.wait_capacity("1", 28 if fault == "stalled" else 15, resource)
         assert len(met.met) == times
         s.wait(lambda: trouble in s.log()[said:], SLACK, "it says what is wrong")
         s.wait(lambda: not trouble or "all is well again" in s.log()[said:], PATIENCE, "there is no trouble left")

@@ -222,7 +222,8 @@ def _end(child: _Child) -> Reading:
         return Unknown(f"the detector {name} did not end within {child.allowed:g} s")
     if status is not None and os.WIFSIGNALED(status):
         number = os.WTERMSIG(status)
-        return Unknown(f"the detector {name} was killed by signal {number} ({signal.Signals(number).name})")
+        hint = ", out of memory?" if number == signal.SIGKILL else ""
+        return Unknown(f"the detector {name} was killed by signal {number} ({signal.Signals(number).name}{hint})")
     return Unknown(f"the detector {name} ended without a reading")
 
 

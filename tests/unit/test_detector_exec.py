@@ -87,6 +87,7 @@ def test_it_has_a_small_environment_and_no_input(tmp_path: Path) -> None:
         ("echo ٣", "not a whole number"),
         ("echo 5; exit 3", "ended with status 3 and said nothing"),
         ("echo 5; echo 'no such licence' >&2; exit 3", 'ended with status 3: "no such licence"'),
+        ("kill -KILL $$", "was killed by signal 9 (out of memory?)"),
         ("kill -SEGV $$", "was killed by signal 11"),
         ("exec head -c 1073741824 /dev/zero", "said more than 65536 bytes"),
         ("exec head -c 1073741824 /dev/zero >&2", "said more than 65536 bytes"),

@@ -112,7 +112,7 @@ def leak_memory() -> None:
 @pytest.mark.parametrize(
     ("action", "reason"),
     [
-        (lambda: die_of(signal.SIGKILL), "was killed by signal 9 (SIGKILL)"),
+        (lambda: die_of(signal.SIGKILL), "was killed by signal 9 (SIGKILL, out of memory?)"),
         (lambda: die_of(signal.SIGSEGV), "was killed by signal 11 (SIGSEGV)"),
         (lambda: die_of(signal.SIGABRT), "was killed by signal 6 (SIGABRT)"),
         (lambda: os._exit(7), "ended without a reading"),

@@ -39,6 +39,7 @@ def _read(host: Host, settings: Mapping[str, object]) -> Evidence:
     name, said = command[0], output.err[:_SAID]
     if output.status:
         how = f"ended with status {output.status}" if output.status > 0 else f"was killed by signal {-output.status}"
+        how += " (out of memory?)" if output.status == -9 else ""
         raise HostError(f"{name} {how}" + (f': "{said}"' if said else " and said nothing on standard error"))
     try:
         return Evidence(printable(" ".join(command)), whole_number(output.out), said)

@@ -86,31 +86,31 @@ CALLED = Callable[[], int]
 
 
 class Empty(Exception):
- pass
+    pass
 
 
 class Full:
 
 
- what: ClassVar[Iterator[str]] = ""
+    what: ClassVar[Iterator[str]] = ""
 
 
- def __init__(self):
-  self.many = dict(
-   a=1,
-  )
+    def __init__(self):
+        self.many = dict(
+            a=1,
+        )
 
 
 def told(text = "# ä", *more, last = None):
 
 
- ended = text.endswith(")")
- if ended:
-  return """a
+    ended = text.endswith(")")
+    if ended:
+        return """a
     b   
 # c   
 """
- return text
+    return text
 '''  # noqa: W291
 
 

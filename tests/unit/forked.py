@@ -6,6 +6,7 @@ import os
 import pickle
 import subprocess
 import sys
+import time
 import traceback
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -13,6 +14,8 @@ from typing import Any, TypeVar
 import capacityd
 
 Result = TypeVar("Result")
+
+_ENDED = 20.0  # seconds within which what has been killed must have ended
 
 
 def forked(function: Callable[[], Result]) -> Result:
@@ -83,8 +86,18 @@ def has_children() -> bool:
     return True
 
 
-def alive(marker: str) -> list[str]:
-    """The command lines of all processes that hold this text, but for this one and its parents."""
+def still_alive(marker: str) -> list[str]:
+    """The command lines that hold this text of processes that don't end, though they have been killed or are to be.
+
+    What is killed is there for a moment more. This process and its parent don't count.
+    """
+    deadline = time.monotonic() + _ENDED
+    while (found := _alive(marker)) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return found
+
+
+def _alive(marker: str) -> list[str]:
     found = []
     for entry in os.listdir("/proc"):
         if entry.isdigit() and int(entry) not in (os.getpid(), os.getppid()):

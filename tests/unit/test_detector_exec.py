@@ -13,7 +13,7 @@ from capacityd.errors import HostError
 from capacityd.host.live import LiveHost
 from capacityd.host.recorded import RecordedHost
 from capacityd.model import Evidence, ValueDetector
-from tests.unit.forked import alive, forked, has_children, open_files
+from tests.unit.forked import forked, has_children, open_files, still_alive
 
 DETECTOR = load("exec")
 assert isinstance(DETECTOR, ValueDetector)
@@ -127,13 +127,13 @@ def sleeper(folder: Path) -> tuple[str, str]:
 def test_one_that_hangs_is_ended(tmp_path: Path) -> None:
     sleep, marker = sleeper(tmp_path)
     assert "did not end within 0.2 s" in why(script(tmp_path, f"{sleep}; echo 1"), timeout=0.2)
-    assert alive(marker) == []
+    assert still_alive(marker) == []
 
 
 def test_one_that_hangs_and_ignores_signals_is_ended(tmp_path: Path) -> None:
     sleep, marker = sleeper(tmp_path)
     assert "did not end" in why(script(tmp_path, f"trap '' TERM HUP INT; while :; do {sleep}; done"), timeout=0.2)
-    assert alive(marker) == []
+    assert still_alive(marker) == []
 
 
 def test_one_that_never_ends_talking_is_ended(tmp_path: Path) -> None:
@@ -147,14 +147,14 @@ def test_what_it_leaves_behind_is_ended_and_does_not_hold_it_up(tmp_path: Path, 
     """Children that hold its pipe open, and daemons that left its session and its process group."""
     sleep, marker = sleeper(tmp_path)
     assert read(script(tmp_path, f"{leave.format(sleep)}\necho 6")).contributes == 6
-    assert alive(marker) == []
+    assert still_alive(marker) == []
 
 
 def test_its_last_words_are_heard_though_a_child_holds_the_pipe(tmp_path: Path) -> None:
     sleep, marker = sleeper(tmp_path)
     said = read(script(tmp_path, f"{sleep} & head -c 30000 /dev/zero | tr '\\0' x >&2; echo 12"))
     assert (said.contributes, len(said.note)) == (12, 500)
-    assert alive(marker) == []
+    assert still_alive(marker) == []
 
 
 def test_a_recorded_program() -> None:

@@ -35,7 +35,7 @@ from capacityd.model import (
 )
 from capacityd.orphans import adopt_orphans, end_children
 from capacityd.probe import _packed, _unpacked, allowed_seconds, probe
-from tests.unit.forked import alive, forked, has_children, open_files
+from tests.unit.forked import forked, has_children, open_files, still_alive
 from tests.unit.looking import resource
 from tests.unit.machines import machine, usb_device
 
@@ -210,7 +210,7 @@ def test_what_a_detector_forks_ends_with_it(
 
     monkeypatch.setattr(probing, "DEADLINE", 0.3)
     assert isinstance(readings(double(fork))["example.com/double"], Unknown)
-    assert alive(marker.name) == []
+    assert still_alive(marker.name) == []
 
 
 def test_more_hang_than_run_at_once(
@@ -291,7 +291,7 @@ def test_a_detector_that_is_killed_leaves_its_program_to_be_ended(tmp_path: Path
     assert isinstance(reading := found["example.com/program"], Unknown)
     assert found["example.com/first"] == READ["example.com/first"]
     assert "was killed by signal 9" in reading.reason
-    assert alive(marker.name) == []
+    assert still_alive(marker.name) == []
 
 
 def test_a_program_may_not_eat_all_memory(tmp_path: Path) -> None:

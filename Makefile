@@ -69,10 +69,11 @@ imports: .venv/ready
 spelling: .venv/ready
 	$(BIN)/codespell
 
+# More workers than cores: some of these tests wait for processes and clocks.
 unit: .venv/ready
-	$(BIN)/pytest -q -n auto --dist worksteal tests/unit tests/corpus
+	$(BIN)/pytest -q -n $(shell expr $$(nproc) + 2) --dist worksteal tests/unit tests/corpus
 
-# More workers than cores, each with a control plane of its own: most of these tests wait for others most of the time.
+# Here, too, and each worker has a control plane of its own: most of the time most of these tests wait.
 cluster: .venv/ready
 	$(BIN)/pytest -q -n 3 --dist loadscope tests/cluster
 

@@ -81,7 +81,7 @@ class Service:
                 notify(f"RELOADING=1\nMONOTONIC_USEC={time.monotonic_ns() // 1000}")
             self._job, arguments = "check", ["check", "reload" if self._ready else "boot"]
         elif self._watched and (reasons := self._schedule.take(now)):
-            if self._sources.deaf:  # it may be over, and what can't be heard until then is seen now
+            if self._sources.failed:  # it may be over, and what can't be heard until then is seen now
                 self._open_sources()
             self._job, arguments = "look", ["look", ",".join(sorted(reasons))]
         else:

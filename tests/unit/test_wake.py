@@ -20,7 +20,8 @@ from typing import TypeAlias
 
 import pytest
 
-from capacityd.wake import Signals
+from capacityd import wake
+from capacityd.wake import Signals, Sources
 from capacityd.wake.files import FileEvents
 from capacityd.wake.kernel import LinkEvents
 from capacityd.wake.udev import UdevEvents
@@ -194,3 +195,33 @@ def test_signals_are_reasons() -> None:
         assert signals.drain() == set()
 
     forked(test)
+
+
+@pytest.mark.parametrize("folder", ["udev", "."])
+def test_without_udev_there_is_nothing_to_try_again(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, folder: str
+) -> None:
+    """Its coming is heard by itself; what could not be opened is not."""
+    monkeypatch.setattr(wake, "UDEV", str(tmp_path / folder / "control"))
+
+    def test() -> None:
+        sources = Sources({"subsystems": ["usb"]})
+        assert (sources.deaf, sources.failed) == (["udev does not run, so no device event is heard"], False)
+        (tmp_path / "udev").mkdir(exist_ok=True)
+        (tmp_path / folder / "control").touch()
+        poll = select.poll()
+        for fd in sources.filenos():
+            poll.register(fd, select.POLLIN)
+        assert sources.drain({fd for fd, _ in poll.poll(DEADLINE_MS)}) == ({"udev"}, [])
+        sources.close()
+
+    forked(test)
+
+
+def test_what_can_not_be_opened_may_be_tried_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def taken(_: object) -> FileEvents:
+        raise OSError(24, "no more")
+
+    monkeypatch.setattr(wake, "FileEvents", taken)
+    sources = Sources({"files": {str(tmp_path / "seats"): "file"}})
+    assert (sources.deaf, sources.failed) == (["events can't be heard: [Errno 24] no more"], True)

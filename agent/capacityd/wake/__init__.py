@@ -29,14 +29,16 @@ _SIGNALS = {signal.SIGHUP: "reload", signal.SIGTERM: "stop", signal.SIGINT: "sto
 
 
 class Sources:
-    """All that there is to hear for a configuration, opened. deaf: what can't be heard, in words.
+    """All that there is to hear for a configuration, opened.
 
+    deaf: what can't be heard, in words. failed: whether some of that could not be opened: another attempt may do it.
     watch: as the check of the configuration says it: subsystems of udev's, of the kernel links, addresses and mounts,
     files: path -> the reason that its change is.
     """
 
     def __init__(self, watch: Mapping[str, Any]) -> None:
         self.deaf: list[str] = []
+        self.failed = False
         self._open: dict[int, Source] = {}
         openers: list[Callable[[], Source]] = []
         files = dict(watch.get("files", {}))
@@ -53,6 +55,7 @@ class Sources:
                 source = opener()
             except (OSError, ImportError) as e:
                 self.deaf.append(f"events can't be heard: {e}")
+                self.failed = True
             else:
                 self._open[source.fileno()] = source
 

@@ -115,9 +115,8 @@ def _once(
         except NodeUnreachable as e:
             raise WriteUnanswered(e, writing) from e
         altered = writing.altered(after)
-        altered += (
-            [f"the annotation {ANNOTATION} is another"] if read_record(after.annotation) != plan.published else []
-        )
+        if read_record(after.annotation) != plan.published:
+            altered.append(f"the annotation {ANNOTATION} is another")
         if altered:
             raise NodeRejected(
                 f"the API server has taken the write, but the Node then says otherwise: {'; '.join(altered)}. Does an "

@@ -5,16 +5,16 @@ PYTHON := /usr/bin/python3
 DEMO_NODE := build/node.json
 
 # What the agent itself needs, from the distribution, as the .deb does; and what its tests and tools need beside that.
-RUN_PACKAGES := python3 python3-jsonpatch python3-kubernetes python3-pyudev python3-rich python3-systemd python3-tomli python3-yaml
+RUN_PACKAGES := python3 python3-jsonpatch python3-kubernetes python3-psutil python3-pyudev python3-systemd python3-tabulate python3-tomli python3-yaml
 # systemd gives the machine an id, by which capacityd tells its own Node.
-TEST_PACKAGES := ca-certificates ethtool groff-base iproute2 linux-libc-dev man-db openssl procps python3-prometheus-client python3-venv systemd udev util-linux zsh
+TEST_PACKAGES := ca-certificates ethtool go-md2man groff-base iproute2 linux-libc-dev man-db openssl procps python3-prometheus-client python3-shtab python3-venv python3-wcwidth systemd udev util-linux zsh
 
 # Go only builds the control plane that the tests run on; Debian's is enough to fetch the one that go.mod names.
 TEST_PACKAGES += $(if $(shell command -v go),,golang-go)
 
 # What makes the .deb, and what tests it.
-DEB_PACKAGES := debhelper dh-python dpkg-dev python3
-PACKAGE_PACKAGES := $(DEB_PACKAGES) debian-archive-keyring e2fsprogs mmdebstrap
+DEB_PACKAGES := debhelper dh-python dpkg-dev go-md2man python3 python3-shtab
+PACKAGE_PACKAGES := $(DEB_PACKAGES) debian-archive-keyring e2fsprogs gnupg mmdebstrap reprepro
 
 # Beside those, what makes a virtual machine (tests/machine) and runs it.
 MACHINE_PACKAGES := $(PACKAGE_PACKAGES) qemu-system-x86
@@ -29,15 +29,16 @@ BIN := .venv/bin
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help run demo test check unit cluster deb package cluster-and-package machine docs golden lint types imports spelling \
-	format bench clean docs-cluster corpus pictures packages-run packages-test packages-deb packages-package packages-machine packages-corpus
+	format bench clean docs-cluster docs-dashboard corpus packages-run packages-test packages-deb packages-package packages-machine packages-corpus
 
 help:
 	@echo "make run    the main job with this machine's hardware, onto a Node kept in a file"
-	@echo "make demo   the same on a real local control plane with scheduler and kubelet"
+	@echo "make demo   the service on a real local control plane with scheduler and kubelet"
 	@echo "make test   all tests        make check   lint, types and unit tests"
 	@echo "make bench  figures          make format  lay the code out"
-	@echo "make deb    the packages, in dist/"
-	@echo "make docs   what the documentation shows, anew (docs-cluster: the pages that need a control plane)"
+	@echo "make deb    the package, in dist/"
+	@echo "make docs   what the documentation shows, anew (docs-cluster: the pages that need a control plane;"
+	@echo "            docs-dashboard: the picture of the dashboard)"
 
 run: packages-run
 	@CAPACITYD="$(CAPACITYD)" NODE_FILE=$(DEMO_NODE) sh docs/tour/run.sh
@@ -81,7 +82,7 @@ deb: packages-deb
 	@sh packaging/deb/build
 
 package: .venv/ready packages-package
-	$(BIN)/pytest -q tests/package
+	$(BIN)/pytest -q -n 2 --dist loadscope tests/package
 
 cluster-and-package:
 	@$(MAKE) --no-print-directory cluster
@@ -96,17 +97,22 @@ bench: .venv/ready
 docs: .venv/ready
 	@mkdir -p build
 	PYTHONPATH=agent $(BIN)/python packaging/manual reference.md >build/reference.md && mv build/reference.md docs/reference.md
-	$(BIN)/python -m tests.unit.tour
+	$(BIN)/python -m tests.support.tour
 	$(BIN)/python -m tests.corpus.page
-
-pictures: .venv/ready
-	$(BIN)/python -m tests.unit.pictures
 
 docs-cluster: .venv/ready
 	$(BIN)/python -m tests.cluster.docs
 
+# The picture of the dashboard. What draws it is needed for nothing else, so it is kept apart.
+docs-dashboard: .venv/ready build/picture/ready
+	PYTHONPATH=build/picture $(BIN)/python -m tests.support.dashboard_picture
+
+build/picture/ready: tests/picture.txt | .venv/ready
+	$(BIN)/pip install --quiet --disable-pip-version-check --retries=10 --no-deps --upgrade --target build/picture --requirement tests/picture.txt
+	@touch $@
+
 golden: .venv/ready
-	$(BIN)/python -m tests.unit.terminals
+	$(BIN)/python -m tests.support.terminals
 
 # All of the recorded machines anew, or some: make corpus MACHINES="nics disks". About a minute for each.
 corpus: .venv/ready packages-corpus

@@ -1,6 +1,6 @@
-"""python3 packaging/manual NAME: prints one of the files that are made from the program itself.
+"""python3 packaging/manual NAME: prints a file that is generated from the program.
 
-The package is built with them, docs/reference.md is one of them; the program does not carry what makes them.
+The package build and `make docs` call it. Its code is not part of the package.
 """
 
 from __future__ import annotations
@@ -9,16 +9,16 @@ import json
 import sys
 from collections.abc import Callable
 
-import completions
 import pages
+from completions import completion
 
-from capacityd.config.schema import schema
+from capacityd.config.json_schema import schema
 
 MADE: dict[str, Callable[[], str]] = {
     "capacityd.8": pages.manual,
     "capacityd.toml.5": pages.manual_of_files,
-    "capacityd.bash": completions.bash,
-    "_capacityd": completions.zsh,
+    "capacityd.bash": lambda: completion("bash"),
+    "_capacityd": lambda: completion("zsh"),
     "reference.md": pages.reference,
     "schema.json": lambda: json.dumps(schema(), separators=(",", ":"), ensure_ascii=False) + "\n",
 }

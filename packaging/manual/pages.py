@@ -1,36 +1,40 @@
-"""The pages: capacityd(8), capacityd.toml(5) and the reference, from the command line's parser and the declarations."""
+"""The reference and the manual pages, from the command-line parser and the declarations of keys and detectors.
+
+The pages are Markdown; go-md2man converts it to manual pages.
+"""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+import re
+import subprocess
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import words
-from parts import Code, Heading, Keys, Part, Terms, markdown, roff
 
 from capacityd import __version__
 from capacityd.cli import command_parser
-from capacityd.cli.help import EXAMPLES, NOTES, OWN_STATUSES, STATUSES
+from capacityd.cli.help import COMMAND_STATUSES, EXAMPLES, NOTES, STATUSES
 from capacityd.config.keys import (
     RESOURCE,
     TABLES,
     WHEN,
     Arch,
-    Dependent,
+    Boolean,
+    DetectorDependentKey,
     Entry,
-    Facts,
-    Kept,
+    FactTable,
     NodeName,
     Paths,
+    ReserveValue,
     Word,
-    YesNo,
 )
 from capacityd.config.toml import toml_value
 from capacityd.detectors import load, names
-from capacityd.kinds import UNITS, Amount, Choice, Flag, HexId, Network, Text
-from capacityd.model import Detector, DeviceDetector
-from capacityd.settings import Command, Duration, FilePath, Spans, Whole
+from capacityd.model.device import Detector, DeviceDetector
+from capacityd.model.setting_types import AddressRanges, Command, Duration, FilePath, Integer
+from capacityd.model.value_types import UNITS, Amount, Choice, Flag, HexId, Network, Text
 
 ROOT = Path(__file__).resolve().parents[2]
 _EITHER = {
@@ -40,143 +44,168 @@ _EITHER = {
     "unit": "a unit",
     "fallback": "an amount",
 }
-_SEE = {"capacityd": "capacityd(8)", "capacityd.toml": "capacityd.toml(5)"}
+_DETECTORS = (
+    "Devices can also be matched by `attributes` (files below the device in /sys) and `properties` (of udev), both "
+    'tables of text by name: `attributes = { numa_node = "0" }`. Every key whose value is a size, a speed, a '
+    "frequency or a number can be the `measure`, and so can an attribute or a property that holds a whole number: "
+    '`measure = "attributes.NAME"`. Without one devices are counted.'
+)
+
+
+def reference() -> str:
+    """docs/reference.md."""
+    return _page(
+        "# Reference",
+        "Generated from the program by `make docs`: do not edit. The manual pages capacityd(8) and capacityd.toml(5) "
+        "have the same content.",
+        "## Configuration",
+        _terms(words.FILES[:4]),
+        *map(_text, words.MERGING),
+        "### Resources",
+        *_resources(),
+        "### Settings",
+        *_settings(),
+        "### Values",
+        *_values(),
+        "## Detectors",
+        *_detectors(),
+        "## Commands",
+        *_commands(),
+        "### Options",
+        *_options(),
+        "## Exit status",
+        _statuses(STATUSES),
+        "## JSON",
+        "With `--json` these commands print one object each:",
+        _terms(words.JSON),
+        "## Files and environment",
+        _terms([*words.FILES[4:], *words.ENVIRONMENT]),
+    )
 
 
 def manual() -> str:
     """capacityd(8)."""
-    return roff(
-        "capacityd",
-        8,
-        __version__,
-        [
-            Heading("Name"),
-            "capacityd - publish a machine's static hardware as Kubernetes extended resources",
-            Heading("Synopsis"),
-            "`capacityd` [OPTION]... COMMAND [OPTION]...",
-            Heading("Description"),
-            *words.ABOUT,
-            Heading("Commands"),
-            *_commands(2),
-            Heading("Options"),
-            "Before or after the command:",
-            Terms(_rows(_options(command_parser()))),
-            Heading("Exit status"),
-            Terms(_statuses()),
-            Heading("Output"),
-            "Results go to standard output, all else to standard error. With `--json`:",
-            Terms(words.JSON),
-            Heading("Files"),
-            Terms(words.FILES),
-            Heading("Environment"),
-            Terms(words.ENVIRONMENT),
-            Heading("See also"),
-            "capacityd.toml(5), systemctl(1), journalctl(1)",
-        ],
+    return _for_man(
+        f'# capacityd 8 "" "capacityd {__version__}"',
+        "## NAME",
+        "capacityd - publish a machine's static hardware as Kubernetes extended resources",
+        "## SYNOPSIS",
+        "`capacityd` [OPTION]... COMMAND [OPTION]...",
+        "## DESCRIPTION",
+        *map(_text, words.ABOUT),
+        "## COMMANDS",
+        *_commands(),
+        "## OPTIONS",
+        *_options(),
+        "## EXIT STATUS",
+        _statuses(STATUSES),
+        "## OUTPUT",
+        "Results go to standard output, everything else to standard error. In a table `-` stands for an empty cell, so "
+        "that awk finds the columns. With `--json`:",
+        _terms(words.JSON),
+        "## FILES",
+        _terms(words.FILES),
+        "## ENVIRONMENT",
+        _terms(words.ENVIRONMENT),
+        "## SEE ALSO",
+        "capacityd.toml(5), systemctl(1), journalctl(1)",
     )
 
 
 def manual_of_files() -> str:
     """capacityd.toml(5)."""
-    examples = [
-        Code("toml", path.read_text().partition("\n")[2]) for path in sorted((ROOT / "conf/examples").glob("*.toml"))
-    ]
-    return roff(
-        "capacityd.toml",
-        5,
-        __version__,
-        [
-            Heading("Name"),
-            "capacityd.toml - what a machine has that pods can ask for",
-            Heading("Synopsis"),
-            *(f"`{path}`" for path, _ in words.FILES[:4]),
-            Heading("Description"),
-            *words.MERGING,
-            Heading("Resources"),
-            *_resources(),
-            Heading("Detectors"),
-            *_detectors(2),
-            Heading("Values"),
-            *_values(),
-            Heading("Settings"),
-            *_settings(2),
-            Heading("Examples"),
-            *examples,
-            Heading("See also"),
-            "capacityd(8)",
-        ],
+    examples = (path.read_text().partition("\n")[2] for path in sorted((ROOT / "conf/examples").glob("*.toml")))
+    return _for_man(
+        f'# capacityd.toml 5 "" "capacityd {__version__}"',
+        "## NAME",
+        "capacityd.toml - configuration of the resources that capacityd publishes",
+        "## SYNOPSIS",
+        *(f"`{path}`" for path, _ in words.FILES[:4]),
+        "## DESCRIPTION",
+        *map(_text, words.MERGING),
+        "## RESOURCES",
+        *_resources(),
+        "## SETTINGS",
+        *_settings(),
+        "## DETECTORS",
+        *_detectors(),
+        "## VALUES",
+        *_values(),
+        "## EXAMPLES",
+        *(_code("toml", example) for example in examples),
+        "## SEE ALSO",
+        "capacityd(8)",
     )
 
 
-def reference() -> str:
-    """docs/reference.md."""
-    return markdown(
-        "Reference",
-        [
-            "Made from the program itself by `make docs`: do not edit. The same is in the manual pages capacityd(8) "
-            "and capacityd.toml(5).",
-            Heading("Configuration"),
-            Terms(words.FILES[:4]),
-            *words.MERGING,
-            Heading("Resources", 2),
-            *_resources(),
-            Heading("Settings", 2),
-            *_settings(3),
-            Heading("Values", 2),
-            *_values(),
-            Heading("Detectors"),
-            *_detectors(2),
-            Heading("Commands"),
-            *_commands(2),
-            Heading("Options", 2),
-            "Before or after the command:",
-            Terms(_rows(_options(command_parser()))),
-            Heading("Exit status"),
-            Terms(_statuses()),
-            Heading("JSON"),
-            "With `--json` these commands print one object each:",
-            Terms(words.JSON),
-            Heading("Files and environment"),
-            Terms([*words.FILES[4:], *words.ENVIRONMENT]),
-        ],
-    )
+def _page(*parts: str) -> str:
+    return "\n\n".join(parts) + "\n"
 
 
-def _resources() -> Iterator[Part]:
-    yield from words.RESOURCES
-    yield Keys(
-        [(key, _type(e) if isinstance(e, Entry) else _EITHER[key], _default(e), e.about) for key, e in RESOURCE.items()]
-    )
+def _for_man(*parts: str) -> str:
+    """Returns roff. Lists of terms and tables, which would be too wide, become definition lists."""
+    page = re.sub(r"^\| key \|.*\n\|---.*\n", "", _page(*parts), flags=re.MULTILINE)
+    page = re.sub(r"^\| `.*\|$", _row_for_man, page, flags=re.MULTILINE)
+    page = re.sub(r"^- (`.*?`): (.*)$", r"\1\n: \2\n", page, flags=re.MULTILINE)
+    roff = subprocess.run(["/usr/bin/go-md2man"], input=page, capture_output=True, encoding="utf-8", check=True).stdout
+    return roff.replace(r"\fC", "")  # Debian 12's go-md2man selects this font, which Debian 13's groff does not have
+
+
+def _row_for_man(row: re.Match[str]) -> str:
+    key, of, default, text = (cell.strip().replace(r"\|", "|") for cell in re.split(r"(?<!\\)\|", row[0])[1:-1])
+    return f"{key} = *{of.replace('`', '')}*\n: {text}{default and f' (default: {default})'}\n"
+
+
+def _text(text: str) -> str:
+    """Escapes stars and brackets outside of `code`."""
+    pieces = text.split("`")
+    return "`".join(re.sub(r"([*<\[\]])", r"\\\1", p) if n % 2 == 0 else p for n, p in enumerate(pieces))
+
+
+def _terms(rows: Iterable[tuple[str, str]]) -> str:
+    return "\n".join(f"- `{term}`: {_text(text)}" for term, text in rows)
+
+
+def _keys(rows: Iterable[Sequence[str]]) -> str:
+    """Returns a table. rows: key, type, default ("" for none), meaning."""
+    cells = ([f"`{key}`", _text(of), default and f"`{default}`", _text(text)] for key, of, default, text in rows)
+    lines = [" | ".join(cell.replace("|", r"\|") for cell in row) for row in cells]
+    return "\n".join(["| key | value | default | |", "|---|---|---|---|", *(f"| {line} |" for line in lines)])
+
+
+def _code(kind: str, text: str) -> str:
+    return f"```{kind}\n{text.rstrip()}\n```"
+
+
+def _resources() -> Iterator[str]:
+    yield from map(_text, words.RESOURCES)
+    kinds = {key: _type(entry) if isinstance(entry, Entry) else _EITHER[key] for key, entry in RESOURCE.items()}
+    yield _keys((key, kinds[key], _default(entry), entry.about) for key, entry in RESOURCE.items())
     yield "The keys of `when`; several values mean any of, several keys all of:"
-    yield Keys([(key, _type(fact), "", fact.about) for key, fact in WHEN.items()])
+    yield _keys((key, _type(fact), "", fact.about) for key, fact in WHEN.items())
 
 
-def _settings(level: int) -> Iterator[Part]:
+def _settings() -> Iterator[str]:
     for table, keys in TABLES.items():
-        yield Heading(f"`[{table}]`", level)
-        yield Keys([(key, _type(entry), _default(entry), entry.about) for key, entry in keys.items()])
+        yield f"#### `[{table}]`"
+        yield _keys((key, _type(entry), _default(entry), entry.about) for key, entry in keys.items())
 
 
-def _values() -> Iterator[Part]:
-    yield Terms(words.VALUES)
+def _values() -> Iterator[str]:
+    yield _terms(words.VALUES)
     yield "Units: " + "; ".join(f"of {of} {', '.join(units)}" for of, units in UNITS.items() if units) + "."
 
 
-def _detectors(level: int) -> Iterator[Part]:
-    yield (
-        "Devices can also be matched by `attributes` (files below the device in /sys) and `properties` (of udev), both "
-        'tables of text by name: `attributes = { numa_node = "0" }`. Every key whose value is a size, a speed or a '
-        "number can be the `measure`, and so can an attribute or a property that holds a whole number: "
-        '`measure = "attributes.NAME"`. Without one devices are counted.'
-    )
+def _detectors() -> Iterator[str]:
+    yield _text(_DETECTORS)
     for name in names():
         detector = load(name)
-        yield Heading(name, level)
-        yield f"{detector.about[0].upper()}{detector.about[1:]}."
-        yield Keys(list(_keys(detector)))
+        yield f"### {name}"
+        yield _text(f"{detector.about[0].upper()}{detector.about[1:]}.")
+        yield _keys(_keys_of(detector))
 
 
-def _keys(detector: Detector) -> Iterator[tuple[str, str, str, str]]:
+def _keys_of(detector: Detector) -> Iterator[tuple[str, str, str, str]]:
     if isinstance(detector, DeviceDetector):
         for key, k in detector.keys.items():
             default = detector.defaults.get(key)
@@ -189,7 +218,7 @@ def _keys(detector: Detector) -> Iterator[tuple[str, str, str, str]]:
 
 
 def _type(of: object) -> str:
-    """What may stand at a key, in a word or two."""
+    """Returns the type of a key in a few words."""
     match kind := getattr(of, "kind", of):
         case Choice(several) | Word(several):
             return " or ".join(f"`{toml_value(word)}`" for word in several)
@@ -197,67 +226,63 @@ def _type(of: object) -> str:
             return f"id, {'up to ' if prefix else ''}{digits} digits"
         case Amount(dimension):
             return dimension
-        case Whole():
+        case Integer():
             return "whole number"
-        case Facts():
+        case FactTable():
             return "table of text by name"
-        case Kept():
+        case ReserveValue():
             return "whole number or share"
         case Command():
             return "path, or list of path and arguments"
-    known = {Text: "text", Arch: "text", Flag: "true or false", YesNo: "true or false", Paths: "path", FilePath: "path"}
-    known |= {Network: "address or network", Spans: "addresses"}
+    known = {
+        Text: "text",
+        Arch: "text",
+        Flag: "true or false",
+        Boolean: "true or false",
+        Paths: "path",
+        FilePath: "path",
+    }
+    known |= {Network: "address or network", AddressRanges: "addresses"}
     return (known | {Duration: "time", NodeName: "name"})[type(kind)]
 
 
-def _default(of: Entry | Dependent) -> str:
+def _default(of: Entry | DetectorDependentKey) -> str:
     return "" if of.default is None else toml_value(of.default)
 
 
-def _commands(level: int) -> Iterator[Part]:
-    for name, about, command in commands():
-        yield Heading(name, level)
-        yield f"`{' '.join(['capacityd', name, *(_usage(a) for a in own(command))])}`"
-        yield f"{about[0].upper()}{about[1:]}."
-        if rows := _rows(own(command)):
-            yield Terms(rows)
-        if name in NOTES:
-            yield f"Signs: {NOTES[name]}."
-        if name in OWN_STATUSES:
-            yield "Exit status: " + "; ".join(f"{n}, {meaning}" for n, meaning in OWN_STATUSES[name]) + "."
-        if name in EXAMPLES:
-            yield Code("text", "\n".join(f"# {why}\n$ {line}" for line, why in EXAMPLES[name]))
-
-
-def commands() -> Iterator[tuple[str, str, argparse.ArgumentParser]]:
-    """Name, what it does, parser of each command that --help lists."""
-    sub = next(a for a in command_parser()._actions if isinstance(a, argparse._SubParsersAction))
+def _commands() -> Iterator[str]:
+    parser = command_parser()
+    common = {action.dest for action in parser._actions}
+    sub = next(action for action in parser._actions if isinstance(action, argparse._SubParsersAction))
     for listed in sub._choices_actions:
-        yield listed.dest, listed.help or "", sub.choices[listed.dest]
+        name, about = listed.dest, listed.help or ""
+        own = [action for action in sub.choices[name]._actions if action.dest not in common]
+        yield f"### {name}"
+        yield f"`{' '.join(['capacityd', name, *map(_usage, own)])}`"
+        yield _text(f"{about[0].upper()}{about[1:]}.")
+        if own:
+            yield _terms((_written(action), action.help or "") for action in own)
+        if name in NOTES:
+            yield _text(f"Signs: {NOTES[name]}.")
+        if name in COMMAND_STATUSES:
+            yield "Exit status:"
+            yield _statuses(COMMAND_STATUSES[name])
+        yield _code("text", "\n".join(f"# {why}\n$ {line}" for line, why in EXAMPLES[name]))
 
 
-def own(command: argparse.ArgumentParser) -> list[argparse.Action]:
-    """What only this command takes."""
-    common = {action.dest for action in _options(command_parser())}
-    return [action for action in command._actions if action.dest not in common]
-
-
-def _options(parser: argparse.ArgumentParser) -> list[argparse.Action]:
-    return [action for action in parser._actions if action.option_strings]
-
-
-def _rows(actions: list[argparse.Action]) -> list[tuple[str, str]]:
-    return [(_written(action), action.help or "") for action in actions]
+def _options() -> Iterator[str]:
+    yield "Before or after the command:"
+    yield _terms((_written(a), a.help or "") for a in command_parser()._actions if a.option_strings)
 
 
 def _written(action: argparse.Action) -> str:
-    value = action.metavar if isinstance(action.metavar, str) else "|".join(action.choices or ())
-    return ", ".join(f"{o} {value}".rstrip() for o in action.option_strings) or value
+    value = action.metavar if isinstance(action.metavar, str) else ""
+    return ", ".join(f"{option} {value}".rstrip() for option in action.option_strings) or value
 
 
 def _usage(action: argparse.Action) -> str:
     return _written(action) if action.required else f"[{_written(action)}]"
 
 
-def _statuses() -> list[tuple[str, str]]:
-    return [(str(status), meaning) for status, meaning in STATUSES]
+def _statuses(statuses: dict[int, str]) -> str:
+    return _terms((str(status), meaning) for status, meaning in statuses.items())

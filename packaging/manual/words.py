@@ -1,64 +1,71 @@
-"""What the pages say beside what the program knows of itself."""
+"""The text of the manual that is not part of the program."""
 
 from __future__ import annotations
 
+from capacityd.cli.fleet.assess import Reason
+from capacityd.model.errors import Cause
+
 ABOUT = (
-    "Counts and measures what the machine has, as its TOML says, and writes the result as extended resources into the "
-    "capacity of the machine's own Kubernetes Node: once, and again only when the hardware changes.",
-    "The service does that by itself. It is off until `systemctl enable --now capacityd`, and reads its configuration "
-    "anew after `systemctl reload capacityd`.",
-    "The commands `devices`, `record` and `config schema` are in the package capacityd-tools, with completions and "
-    "examples; nodes need not have it. With it, terminals are shown colours and tables that fit.",
+    "Counts and measures the machine's hardware as configured in TOML, and writes the result as extended resources "
+    "into the capacity of the machine's own Kubernetes Node: once, and again only when the hardware changes.",
+    "The service does that automatically. It is disabled until `systemctl enable --now capacityd`; `systemctl reload "
+    "capacityd` makes it read its configuration again.",
 )
 
 FILES = (
-    ("/usr/lib/capacityd/conf.d/*.toml", "configuration that comes with an image; read first"),
+    ("/usr/lib/capacityd/conf.d/*.toml", "configuration from an image; read first"),
     ("/usr/local/lib/capacityd/conf.d/*.toml", "the same; masks files of the same name in /usr/lib"),
-    ("/etc/capacityd/capacityd.toml", "the administrator's configuration; read next"),
-    ("/etc/capacityd/conf.d/*.toml", "read last; masks files of the same name in /usr. Where cloud-init writes"),
-    ("/usr/share/capacityd/schema.json", "the JSON Schema of these files, for editors (of capacityd-tools)"),
-    ("/run/capacityd", "what the service needs while it runs; nothing to edit, nothing to keep"),
-    ("/usr/share/doc/capacityd/examples", "configurations, cloud-init, an identity of its own (of capacityd-tools)"),
+    ("/etc/capacityd/capacityd.toml", "the administrator's configuration; optional, read next"),
+    ("/etc/capacityd/conf.d/*.toml", "read last; masks files of the same name in /usr. cloud-init writes here"),
+    ("/usr/share/capacityd/schema.json", "the JSON Schema of these files, for editors"),
+    ("/run/capacityd", "state of the running service; it can be recreated"),
+    ("/usr/share/doc/capacityd/examples", "examples: configurations, cloud-init, alerts, a separate identity"),
 )
 
 ENVIRONMENT = (
-    ("NO_COLOR", "if it is set: no colour on a terminal"),
-    ("FORCE_COLOR", "if it is set: tables and colour also in a pipe"),
-    ("TERM", "`dumb` means no colour"),
+    ("NO_COLOR", "if set and not empty: no colour on a terminal"),
+    ("TERM", "`dumb` means neither colour nor progress on a terminal"),
     ("RUNTIME_DIRECTORY", "instead of /run/capacityd; systemd sets it"),
-    ("KUBECONFIG", "is not read: say `--kubeconfig`, or `kubeconfig` in the configuration"),
+    ("STATE_DIRECTORY", "instead of /var/lib/capacityd; systemd sets it"),
+    (
+        "KUBECONFIG",
+        "read by `fleet` only, which uses ~/.kube/config without it. Other commands take `--kubeconfig`, or "
+        "`kubeconfig` in the configuration",
+    ),
 )
 
 MERGING = (
     "Files are read in the order above, those in a folder sorted by name. A later file replaces a resource as a whole, "
     "and single settings of the other tables; `enabled = false` drops a resource. An empty file, or a link to "
     "/dev/null, masks another of its name.",
-    "Everything is checked: an unknown key, a wrong type or a unit that does not fit is an error. `capacityd config "
-    "check` tells all of them at once. Commands refuse a configuration with errors; the service publishes what is "
-    "good, leaves what is broken as it is on the Node, and keeps the good configuration when it is reloaded.",
+    "An unknown key, a wrong type or a unit that does not fit is an error. `capacityd config check` lists all errors. "
+    "Commands refuse a configuration with errors. The service publishes the resources without errors and leaves the "
+    "others unchanged on the Node; if a reload finds errors, the previous configuration stays active.",
     "The first line `#:schema file:///usr/share/capacityd/schema.json` lets editors complete and check a file (Even "
-    "Better TOML, taplo). `capacityd config schema` prints the schema of the version that is installed.",
+    "Better TOML, taplo). `capacityd config schema` prints the schema of the installed version.",
 )
 
 RESOURCES = (
-    'A resource has the name that pods ask for: a domain of yours, a slash, a name, in quotes: `[resources."example.'
-    'com/dongle"]`. Exactly one detector must stand in it; its value is a table or a list of tables, of which any may '
-    "match. In a table all keys must match; `{}` means all devices but those that the defaults leave out.",
-    "The quantity is the sum (or `reduce`) of what the devices have, times `slots`, less `reserve`, rounded down, at "
-    "least 0. A device counts once, however many tables match it.",
+    "The name of a resource is the one that pods request: a domain of yours, a slash, a name, in quotes: `[resources."
+    '"example.com/dongle"]`. It needs exactly one detector, whose value is a table or a list of tables; a device '
+    "matches if any table matches. All keys of a table must match; `{}` matches all devices that the defaults do not "
+    "exclude.",
+    "The quantity is the sum (or `reduce`) over the devices, times `slots`, minus `reserve`, rounded down, at least 0. "
+    "A device counts once, even if several tables match it.",
 )
 
 VALUES = (
     (
         "text",
-        'matches exactly, or as a glob with `*`, `?` and `[…]`; `""` matches what is missing. A list means any of',
+        'matches exactly, or as a glob with `*`, `?` and `[…]`; `""` matches a missing value. A list means any of',
     ),
-    ("id", 'hexadecimal digits in quotes, such as "0403", whatever their case; else like text'),
+    ("id", 'hexadecimal digits in quotes, such as "0403", case-insensitive; otherwise like text'),
     (
         "size",
-        "a comparison with a unit: `>=500GB`, or several joined by commas that all must hold. A list means any of",
+        "a comparison with a unit: `>=500GB`, or several, joined by commas, that must all hold. A list means any of",
     ),
     ("speed", "the same, such as `>=10Gbit/s`"),
+    ("frequency", "the same, such as `>=3GHz`"),
     ("number", "the same without a unit, such as `>=1`, or a whole number"),
     ("time", "such as `30s`, `5min` or `2h`; `ms`, `s`, `min` (or `m`), `h` and `d`"),
     ("path", "an absolute path"),
@@ -67,21 +74,28 @@ VALUES = (
 JSON = (
     (
         "devices --json",
-        "`devices`: each with `detector`, `device`, `path`, `maker`, `model`, `values` (key to value), "
-        "`unread` (key to why), `line` (the TOML that matches it alone, or null and `why`), `kind` (that of all alike) "
-        "and `alike` (how many these are)",
+        "`devices`: each with `detector`, `device`, `path`, `vendor`, `model`, `values` (key to value), "
+        "`unreadable` (key to reason), `toml` (a table that matches it alone, or null and `toml_reason`), `kind_toml` "
+        "(a table that matches all devices of its kind) and `kind_count` (how many devices that matches)",
     ),
     (
         "probe --json",
-        "`resources`: each with `name`, `outcome` (quantity, absent or unknown), `quantity`, `reason` and "
-        "`evidence`: a list of `device`, `contributes` and `note`",
+        "`resources`: each with `name`, `outcome` (quantity, absent or unknown), `quantity`, `cause` (of an "
+        f"unknown reading: {', '.join(c.value for c in Cause)}; else null), `reason` (for people: the text may change) "
+        "and `contributions`: a list of `device`, `amount` and `note`",
     ),
     (
         "status --json",
-        "`service` (`pid`, `next`, …, or null if it does not run), `node`, `observe`, `reasons`; "
-        "`resources`: each with `name`, `reading`, `published`, `capacity`, `allocatable`, `held_until`, "
-        "`wrong` and `note`; `trouble`, `stale`, `deaf`, `metrics`, `mistakes`; `looked`, `asked` and `wrote`. "
-        "Times: seconds since 1970",
+        "`service` (`pid`, `memory_bytes`, `cpu_seconds` with that of its ended workers, …, or null if it is not "
+        "running), `node`, `observe`; `reasons` of the last reconcile pass; "
+        "`last_reconcile`, `next_reconcile`, `last_read` and `last_write` of the Node (seconds since 1970, or null); "
+        "`resources`: each with `name`, `reading`, `expect` (or null), `published`, `cause` (as in `probe`), "
+        "`capacity`, `allocatable`, `held_until`, `refused`, `denied`, `below_expect`, `not_allocatable`, `degraded` "
+        "(it is one of these or unknown) and `note`; `error`, `stale_reason` and `metrics_error` with `metrics_advice` "
+        "(empty if there is none); "
+        "`event_source_errors` and "
+        "`configuration_errors` (lists); `previous_configuration_active`: whether these errors are from a reload, so "
+        "that the previous configuration is still used",
     ),
     (
         "plan --json",
@@ -90,11 +104,19 @@ JSON = (
     ),
     ("apply --json", "the same, and `applied`: whether it was written"),
     (
+        "fleet --json",
+        "`nodes`: how many were read; `resources`: each with `name`, `nodes` (how many publish it), `capacity` and "
+        "`allocatable` (their totals), and `usual` (the quantity that most of these Nodes have); `attention`: each "
+        "with `node` (null for the cluster), `reasons` (a list; those of a condition that is not True, or "
+        f"{', '.join(r.value for r in Reason)}) and `message` (for people)",
+    ),
+    (
         "config check --json",
-        "`files` that were read; `problems`: a list of `file`, `line` (or null), `table`, `key` and `message`",
+        "`files` that were read; `errors`: a list of `file`, `line` (or null), `table`, `key` and `message`",
     ),
     (
         "config show --json",
-        "`files`; the tables, as in TOML; `origins`: table and key to the file that each is from; `problems`",
+        "`files`; `hash`, as in the annotation capacityd/configuration; the tables, as in TOML; `origins`: table and "
+        "key to the file that each is from; `errors`",
     ),
 )

@@ -13,11 +13,11 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from tests import ROOT
-from tests.bench import fleet, idle, machines, plugging
-from tests.bench.measure import Figure, Run, capacityd, in_turn, ratio
+from tests.bench import fleet, idle, listing, machines, plugging, unjoined
+from tests.bench.measure import Command, Figure, Run, capacityd, in_turn, ratio
 from tests.bench.writing import applying
 from tests.cluster.agent import PYTHON
-from tests.unit.terminals import CASES, world
+from tests.support.terminals import CASES, world
 
 _INSIDE = "CAPACITYD_BENCH_INSIDE"
 _MIB = 1 << 20
@@ -34,11 +34,11 @@ def probing(folder: Path) -> list[Figure]:
             [PYTHON, "-X", "importtime", *probe[1:]], cwd=ROOT, capture_output=True, text=True, check=True
         )
         probes, nothings = in_turn([probe, [PYTHON, "-I", "-c", "pass"]], ROUNDS)
-    assert imported.stdout.count("\n") == 6, imported.stdout
+    assert imported.stdout.count("\n") == 7, imported.stdout
     loaded = [line.rpartition("|")[2].strip() for line in imported.stderr.splitlines()]
-    assert "capacityd.probe" in loaded, imported.stderr
+    assert "capacityd.discovery.runner" in loaded, imported.stderr
     return [
-        Figure("probe of 6 resources, time over that of python3 -I -c pass", _ratio(probes, nothings), "{:.2f}", 6),
+        Figure("probe of 6 resources, time over that of python3 -I -c pass", _ratio(probes, nothings), "{:.2f}", 9),
         Figure(
             "  modules of the Kubernetes client that it imports",
             sum(name.split(".")[0] == "kubernetes" for name in loaded),
@@ -51,7 +51,7 @@ def probing(folder: Path) -> list[Figure]:
 
 
 def starting(folder: Path) -> list[Figure]:
-    """The start of what a person types, beside a Python that does nothing; on a terminal rich wraps and colours it."""
+    """The start of what a person types, beside a Python that does nothing; in a pipe and on a terminal."""
     config = folder / "started.toml"
     config.write_text(machines.SIX)
     typed = {
@@ -60,7 +60,7 @@ def starting(folder: Path) -> list[Figure]:
         "probe of 6 resources": (capacityd("probe", "--config", config), None),
     }
     commands = [command for command, _ in typed.values()]
-    with world(CASES["status-well"]) as there, machines.bound(machines.tour(folder / "started")):
+    with world(CASES["status-healthy"]) as there, machines.bound(machines.tour(folder / "started")):
         environment = {"RUNTIME_DIRECTORY": str(there / "run"), "TERM": "xterm-256color"}
         *runs, nothings = in_turn(
             [*commands, *commands, [PYTHON, "-I", "-c", "pass"]], ROUNDS, environment, terminals=range(3, 6)
@@ -83,11 +83,32 @@ def enumerating(folder: Path) -> list[Figure]:
         with machines.bound(machines.many(folder / str(number), number)):
             [runs] = in_turn([probe], 9)
             said = subprocess.run(probe, cwd=ROOT, capture_output=True, text=True, check=True).stdout
-        assert said.split() == ["example.com/dongle", str(number // 2)], said
+        assert said.split()[3:] == ["example.com/dongle", str(number // 2), "-"], said
         times.append(statistics.median(run.seconds for run in runs))
         found.append(Figure(f"probe of {number} USB devices, time", times[-1], "{:.2f} s", seconds))
         found.append(Figure("  peak memory", max(run.peak for run in runs) / _MIB, "{:.1f} MiB", peak))
     found.append(Figure("  10000 devices over 1000, time", times[2] / times[1], "{:.1f}", 10))
+    return found
+
+
+def properties(folder: Path) -> list[Figure]:
+    """Many devices of which udev is asked, and all that is known of them. A recording has their interfaces, too."""
+    config = folder / "property.toml"
+    config.write_text(machines.BY_PROPERTY)
+    environment = {"SYSTEMD_DEVICE_VERIFY_SYSFS": "0"}  # else libudev wants a real sysfs and finds nothing
+    asked: list[tuple[str, Command, int, float | None, float]] = [
+        ("probe of 10000 devices by properties", capacityd("probe", "--config", config), 10_000, 1.5, 60),
+        ("devices usb of 10000", capacityd("devices", "usb"), 10_000, None, 150),
+        ("record of 10000 devices", capacityd("record", "/dev/null"), 5_000, None, 150),
+    ]
+    found = []
+    for what, command, number, seconds, peak in asked:
+        there = folder / f"by-property-{number}"
+        with machines.bound(there / "sys" if there.exists() else machines.many(there, number)):
+            [runs] = in_turn([command], 3, environment, warm=False)
+        cpu = statistics.median(run.cpu for run in runs)
+        found.append(Figure(f"{what}, processor time", cpu, "{:.2f} s", seconds))
+        found.append(Figure("  peak memory", max(run.peak for run in runs) / _MIB, "{:.1f} MiB", peak))
     return found
 
 
@@ -119,16 +140,21 @@ PARTS: dict[str, Callable[[Path], Iterable[Figure]]] = {
     "probing": probing,
     "starting": starting,
     "enumerating": enumerating,
+    "properties": properties,
     "writing": writing,
     "idle": lambda _: idle.figures(),
+    "unjoined": lambda _: unjoined.figures(),
     "plugging": lambda _: plugging.figures(),
     "fleet": lambda _: fleet.figures(),
+    "listing": lambda _: listing.figures(),
 }
 
 
 def main() -> None:
     """All of it, or the parts that are named."""
     parts = sys.argv[1:] or [*PARTS]
+    if unknown := [part for part in parts if part not in PARTS]:
+        sys.exit(f'make bench: unknown part "{unknown[0]}"; must be one of {", ".join(PARTS)}')
     if _INSIDE not in os.environ:
         again = ["unshare", "--mount", "--propagation", "private", sys.executable, "-m", "tests.bench", *parts]
         os.execvpe(again[0], again, os.environ | {_INSIDE: "1"})

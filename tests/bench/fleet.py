@@ -12,16 +12,17 @@ import random
 import statistics
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from capacityd.look import look
-from capacityd.memory import Circumstances, Memory
-from capacityd.model import Config, Quantity, Resource
-from capacityd.node import open_node
+from capacityd.model.config import Config, Resource
+from capacityd.model.reading import Quantity
+from capacityd.node import Review, open_node
+from capacityd.reconcile.reconcile import reconcile
+from capacityd.reconcile.state import PassContext, ReconcileState
 from tests.bench.measure import Figure
 from tests.cluster.audit import Request
 from tests.cluster.controlplane import Cluster, control_plane
@@ -45,8 +46,8 @@ class _Member:
 
     name: str
     kubeconfig: Path
-    memory: Memory = field(default_factory=Memory)
-    reviews: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    memory: ReconcileState = field(default_factory=ReconcileState)
+    reviews: Mapping[str, Review] = field(default_factory=dict)
     trouble: str = ""
 
 
@@ -62,19 +63,19 @@ class _Load:
 
 
 def figures() -> Iterator[Figure]:
-    """A boot that publishes, one with nothing to change, a re-check; and a crowd, without and with jitter."""
+    """A boot that publishes, one with nothing to change, a resync; and a crowd, without and with jitter."""
     names = [f"f{number:04}" for number in range(NODES)]
     with control_plane(names) as cluster:
         with ThreadPoolExecutor(WORKERS) as pool:
             list(pool.map(partial(_create, cluster), names))
         fleet = [_Member(name, _kubeconfig(cluster, name)) for name in names]
         idle = _idle(cluster)
-        for what, reasons, forget, target in (
+        for what, reasons, unpublish, target in (
             ("boot, publishes", "boot", False, 4),
             ("boot, nothing to change", "boot", True, 2),
-            ("re-check, nothing to change", "recheck", False, 1),
+            ("resync, nothing to change", "resync", False, 1),
         ):
-            fleet = [_Member(m.name, m.kubeconfig) for m in fleet] if forget else fleet
+            fleet = [_Member(m.name, m.kubeconfig) for m in fleet] if unpublish else fleet
             fleet, load = _turn(cluster, fleet, reasons, idle)
             yield from _costs(f"{len(fleet)} Nodes, {what}", load, target)
         for quantity, jitter in ((6, 0.0), (8, JITTER)):
@@ -134,17 +135,17 @@ def _kubeconfig(cluster: Cluster, name: str) -> Path:
 def _look(member: _Member, reasons: str, quantity: int = 4) -> _Member:
     """What the child of the service does with its readings."""
     reviews = dict(member.reviews)
-    found = look(
+    found = reconcile(
         _CONFIG,
         dict.fromkeys(_RESOURCES, Quantity(quantity)),
         {reasons},
         member.memory,
-        Circumstances(now=time.time(), uptime=_UPTIME),
+        PassContext(now=time.time(), uptime=_UPTIME),
         lambda: open_node(str(member.kubeconfig), None, None, member.name, None, reviews),
         tuple,
     )
     warnings = "; ".join(found.outcome.warnings) if found.outcome else ""
-    return _Member(member.name, member.kubeconfig, found.memory, reviews, found.trouble or warnings)
+    return _Member(member.name, member.kubeconfig, found.memory, reviews, found.error or warnings)
 
 
 def _turn(cluster: Cluster, fleet: list[_Member], reasons: str, idle: float) -> tuple[list[_Member], _Load]:

@@ -29,7 +29,9 @@ NO_GROWTH = 0.25
 
 PATIENCE = 300.0
 
-_BOOT = "import sys; sys.path.insert(0, sys.argv[1]); from capacityd.daemon import main; sys.exit(main(sys.argv[2:]))"
+_BOOT = (
+    "import sys; sys.path.insert(0, sys.argv[1]); from capacityd.service.main import main; sys.exit(main(sys.argv[2:]))"
+)
 
 # As a machine with ten resources has it: every detector's events, and the files of file resources and of the kubelet.
 _WATCH = {
@@ -42,12 +44,12 @@ _WATCH = {
 _STUB = """
 case "$1" in
 check) echo '{"done": true, "watch": WATCH}' ;;
-look)
+reconcile)
     echo '{"probed": true}'
     echo x >> RUNS
     again=null
     [ -e GO ] && again=0
-    echo '{"done": true, "failed": false, "again_in": '$again'}'
+    echo '{"done": true, "failed": false, "requeue_after": '$again'}'
     ;;
 esac
 """
@@ -153,7 +155,7 @@ def figures() -> list[Figure]:
         last = service.sizes()
     grown = (last.rss - first.rss) / 1024
     return [
-        Figure("resident, memory (RSS)", first.rss / 1024, "{:.1f} MiB", 14),
+        Figure("resident, memory (RSS)", first.rss / 1024, "{:.1f} MiB", 18),
         Figure("  of that its own (RssAnon)", first.anonymous / 1024, "{:.1f} MiB"),
         Figure("resident, idle, wake-ups a minute", wakeups, "{:.1f}", 2),
         Figure(f"after {CHILDREN} looks, memory more than before", grown, "{:.2f} MiB", NO_GROWTH),

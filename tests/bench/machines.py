@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.unit.machines import merge, pci_function, usb_device, usb_root, write_tree
-from tests.unit.tour import recording
+from tests.support.machines import merge, pci_function, usb_device, usb_root, write_tree
+from tests.support.tour import recording
 
 SIX = """\
 [resources."example.com/dongle"]
@@ -35,6 +36,11 @@ USB = """\
 usb = { vendor = "0529", product = "0001" }
 """
 
+BY_PROPERTY = """\
+[resources."example.com/dongle"]
+usb = { properties = { ID_TEST = "yes" } }
+"""
+
 
 def tour(folder: Path) -> Path:
     """The documentation's machine, with a GPU."""
@@ -43,12 +49,12 @@ def tour(folder: Path) -> Path:
 
 
 def many(folder: Path, number: int) -> Path:
-    """A machine with so many USB devices, every second of which is a dongle."""
+    """A machine with so many USB devices, every second of which is a dongle, also by what udev says of it."""
     write_tree(usb_root(1), str(folder))
     for n in range(1, number + 1):
-        product = "0001" if n % 2 else "0002"
-        # Not merged first: a dictionary of all the files would be copied for each device.
-        write_tree(usb_device(f"1-{n}", "0529", product, f"S{n:05}", number=n), str(folder))
+        product, property_ = ("0001", "yes") if n % 2 else ("0002", "no")
+        device = usb_device(f"1-{n}", "0529", product, f"S{n:05}", number=n, properties={"ID_TEST": property_})
+        write_tree(device, str(folder))  # not merged first: all the files would be copied for each device
     return folder / "sys"
 
 
@@ -65,9 +71,16 @@ def in_memory() -> Iterator[Path]:
 
 @contextmanager
 def bound(sys: Path) -> Iterator[None]:
-    """This folder as /sys, in the mount namespace that we are in."""
-    subprocess.run(["mount", "--bind", sys, "/sys"], check=True)
+    """This folder as /sys, and udev's database beside it as udev's, in our mount namespace, which must be our own."""
+    if os.readlink("/proc/self/ns/mnt") == os.readlink("/proc/1/ns/mnt"):
+        raise RuntimeError("this would hide the machine's own /sys: run it by unshare --mount")
+    udev = sys.parent / "run/udev"
+    places = [(sys, "/sys"), *([(udev, "/run/udev")] if udev.exists() else [])]
+    for folder, place in places:
+        os.makedirs(place, exist_ok=True)
+        subprocess.run(["mount", "--bind", folder, place], check=True)
     try:
         yield
     finally:
-        subprocess.run(["umount", "/sys"], check=True)
+        for _, place in reversed(places):
+            subprocess.run(["umount", place], check=True)

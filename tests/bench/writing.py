@@ -44,6 +44,8 @@ def _pair(cluster: Cluster, node: str, folder: Path, quantity: int) -> tuple[lis
     config.write_text(_RESOURCE.format(quantity))
     apply = capacityd("apply", "--config", config, "--kubeconfig", kubeconfig)
     script: list[str | Path] = [PYTHON, "-I", "-c", _SCRIPT, kubeconfig, node]
-    [first, second] = in_turn([apply, script], 1, {"RUNTIME_DIRECTORY": str(folder)}, warm=False)
+    [first, second] = in_turn(
+        [apply, script], 1, {"RUNTIME_DIRECTORY": str(folder), "STATE_DIRECTORY": str(folder)}, warm=False
+    )
     assert cluster.capacity(node)["example.com/seats"] == str(quantity), "it has written"
     return first, second

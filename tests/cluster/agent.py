@@ -18,8 +18,8 @@ from tests.cluster.controlplane import Cluster
 from tests.cluster.credentials import Credentials, node_user
 from tests.cluster.kubelet import STATE, Kubelet
 from tests.cluster.processes import PATIENCE, TIED_TO_US
-from tests.unit.machines import bare, merge, usb_device, write_tree
-from tests.unit.trees import Recording
+from tests.support.machines import bare, merge, usb_device, write_tree
+from tests.support.trees import Recording
 
 PYTHON = Path("/usr/bin/python3")
 DONGLE = "example.com/dongle"
@@ -84,7 +84,12 @@ class Agent:
         self.kubeconfig = cluster.kubeconfig(self.user, folder / "kubeconfig", credentials=credentials, server=server)
         self._kubelet = kubelet
         self._python = python
-        self._environment = {"PATH": os.environ["PATH"], "RUNTIME_DIRECTORY": str(folder / "run")}
+        self.kept = folder / "kept"  # what outlives a reboot
+        self._environment = {
+            "PATH": os.environ["PATH"],
+            "RUNTIME_DIRECTORY": str(folder / "run"),
+            "STATE_DIRECTORY": str(self.kept),
+        }
         self.configure(DONGLES)
 
     def configure(self, text: str) -> None:

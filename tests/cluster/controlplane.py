@@ -118,7 +118,7 @@ class Cluster:
         """As another writer would; None removes."""
         self.admin.patch(f"/api/v1/nodes/{name}/status", {"status": {"capacity": dict(changes)}})
 
-    def create_pod(self, node: str, requests: Mapping[str, str] | None = None) -> str:
+    def create_pod(self, node: str, requests: Mapping[str, str] | None = None, name: str | None = None) -> str:
         """A pod that may only run on this Node and asks for this; its name."""
         container = {
             "name": "main",
@@ -133,7 +133,7 @@ class Cluster:
             "automountServiceAccountToken": False,
             "terminationGracePeriodSeconds": 1,
         }
-        name = f"pod-{next(self._numbers)}"
+        name = name or f"pod-{next(self._numbers)}"
         self.admin.create(PODS, {"metadata": {"name": name}, "spec": spec})
         return name
 

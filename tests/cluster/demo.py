@@ -1,6 +1,7 @@
-"""make demo: the proof for a person, on a real control plane with a scheduler and a kubelet, all on this machine.
+"""make demo: capacityd on a real control plane with a scheduler and a kubelet, step by step.
 
-Each step says what is done, with which command, and what came out; what is not as said ends it with exit status 1.
+Each step prints a sentence, the command and its output. A result other than the one described ends the demo with exit
+status 1.
 """
 
 from __future__ import annotations
@@ -10,174 +11,203 @@ import shlex
 import subprocess
 import sys
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from tests.cluster.agent import DONGLE, DONGLES, Agent, Machine, with_dongles
+from tests.cluster.agent import DONGLE, DONGLES, dongle
 from tests.cluster.binaries import PACKAGES, BuildError, cache_folder, ready_made
 from tests.cluster.controlplane import Cluster, control_plane
 from tests.cluster.credentials import ADMIN
-from tests.cluster.kubelet import Kubelet, kubelet
-from tests.cluster.processes import PATIENCE, wait_until, workspace
+from tests.cluster.kubelet import kubelet
+from tests.cluster.processes import PATIENCE, TIED_TO_US, wait_until, workspace
+from tests.cluster.service import COMMAND, Service, service
 
+_CONFIG = f"{DONGLES}expect = 4\n"
 _KEY = DONGLE.replace(".", r"\.")
-_NODE = f"custom-columns=NODE:.metadata.name,CAPACITY:.status.capacity.{_KEY},ALLOCATABLE:.status.allocatable.{_KEY}"
-_PODS = f"custom-columns=POD:.metadata.name,DONGLES:.spec.containers[0].resources.limits.{_KEY},STATUS:.status.phase"
-_EVENTS = "custom-columns=TYPE:.type,REASON:.reason,MESSAGE:.message"
+_NODE = f"custom-columns=CAPACITY:.status.capacity.{_KEY},ALLOCATABLE:.status.allocatable.{_KEY}"
+_EVENTS = "custom-columns=TIME:.lastTimestamp,REASON:.reason,MESSAGE:.message"
+_THREE, _TWO = "three-dongles", "two-dongles"
+_WIDTH = 100
 
 
-class Wrong(Exception):
-    """Something is not as the demo says."""
+class UnexpectedResult(Exception):
+    """A step had another result than the one described."""
 
 
 class Demo:
-    """The story, told as it happens."""
+    """The steps, on a machine whose service has not been started."""
 
-    def __init__(self, cluster: Cluster, node: Kubelet, folder: Path, dongles: int) -> None:
+    def __init__(self, cluster: Cluster, service: Service, folder: Path) -> None:
         self._cluster = cluster
-        self._node = node
-        self._kubectl: list[str | Path] = [cluster.binaries["kubectl"], "--kubeconfig", cluster.kubeconfig(ADMIN)]
+        self._service = service
         self._folder = folder
-        self._agent = Agent(
-            cluster,
-            node.name,
-            folder / "agent",
-            machine=Machine(folder / "machine", with_dongles(dongles)),
-            kubelet=node,
-        )
+        self._admin = cluster.kubeconfig(ADMIN, folder / "admin.conf")
         self._steps = 0
+        self._log_shown = 0
 
-    def tell(self) -> None:
-        self._publish()
-        three = self._a_pod_that_runs()
-        two = self._a_pod_that_waits()
-        self._a_dongle_less(three)
-        self._room_again(three, two)
-        self._take_back()
+    def run(self) -> None:
+        self._probe()
+        self._start()
+        self._pods()
+        self._pull()
+        self._replace()
+        self._events()
+        self._fleet()
 
-    def _publish(self) -> None:
-        self.step("A machine with four dongles, and a configuration that is to publish them:")
-        print(f"\n{textwrap.indent(DONGLES.rstrip(), '   ')}", flush=True)
-        self.capacityd("devices", "usb")
-        self.step("capacityd publishes them on its own Node, with the kubelet's credentials, and waits for the kubelet")
-        said = self.capacityd("apply", "--wait", "30s")
-        self.expect("+  example.com/dongle  4" in said, "four dongles are written")
-        self.node("4")
-
-    def _a_pod_that_runs(self) -> str:
-        self.step("A pod that asks for three of them runs")
-        pod = self._cluster.create_pod(self._node.name, {DONGLE: "3"})
-        self.wait(lambda: self._cluster.pod_phase(pod) == "Running", "the pod runs")
-        self.kubectl("get", "pods", "-o", _PODS)
-        return pod
-
-    def _a_pod_that_waits(self) -> str:
-        self.step("A second one that asks for two has to wait; the scheduler says why")
-        pod = self._cluster.create_pod(self._node.name, {DONGLE: "2"})
-        self.wait(lambda: self._cluster.unschedulable(pod), "the scheduler turns it away")
-        self.kubectl("get", "pods", "-o", _PODS)
-        said = self.kubectl("get", "pod", pod, "-o", "jsonpath={.status.conditions[0].message}")
-        self.expect(f"Insufficient {DONGLE}" in said, "it is the dongles that are missing")
-        return pod
-
-    def _a_dongle_less(self, running: str) -> None:
-        self.step(
-            "One dongle is pulled. capacityd lowers the capacity, the kubelet follows, and the pod goes on running"
+    def _probe(self) -> None:
+        self._step(
+            "A machine has four USB dongles. The configuration names them as a resource and expects four. "
+            "capacityd finds them:"
         )
-        self._agent.machine.pull("1-4")
-        said = self.capacityd("apply", "--wait", "30s")
-        self.expect("4 → 3" in said, "one dongle less is written")
-        self.node("3")
-        self.expect(self._cluster.pod_phase(running) == "Running", "the pod that runs is left alone")
+        _print_indented(_CONFIG)
+        self._show("capacityd probe", self._service.cli("probe"))
 
-    def _room_again(self, running: str, waiting: str) -> None:
-        self.step("The first pod ends, and the one that waited takes its place: two of three dongles")
-        self._cluster.delete_pod(running)
-        self.wait(lambda: self._cluster.pod_phase(waiting) == "Running", "the second pod runs")
-        self.kubectl("get", "pods", "-o", _PODS)
+    def _start(self) -> None:
+        self._step(
+            "The service publishes them as the capacity of its own Node, with the kubelet's credentials. "
+            "The kubelet makes them allocatable."
+        )
+        self._service.start()
+        self._show_log("$ capacityd run &\n")
+        self._expect(self._service.capacity() == "4", "four dongles are published")
+        self._show_node("4")
 
-    def _take_back(self) -> None:
-        self.step("All of it can be taken back. What happened stands in the Node's Events")
-        said = self.capacityd("withdraw")
-        self.expect("-  example.com/dongle  3" in said, "the key is removed")
-        self.wait(lambda: DONGLE not in self._cluster.allocatable(self._node.name), "allocatable follows")
-        selector = f"involvedObject.kind=Node,involvedObject.name={self._node.name},source=capacityd"
-        events = self.kubectl("get", "events", "--field-selector", selector, "-o", _EVENTS)
-        self.expect(events.count("CapacityChanged") == 3, "one Event for each of the three writes")
+    def _pods(self) -> None:
+        self._step(
+            "A pod that requests three dongles runs. "
+            "Another one requests two: it stays Pending, and the scheduler reports the reason."
+        )
+        self._cluster.create_pod(self._service.node, {DONGLE: "3"}, name=_THREE)
+        self._wait(lambda: self._cluster.pod_phase(_THREE) == "Running", "the first pod runs")
+        self._cluster.create_pod(self._service.node, {DONGLE: "2"}, name=_TWO)
+        self._wait(lambda: self._cluster.unschedulable(_TWO), "the scheduler rejects the second pod")
+        self._kubectl("get", "pods")
+        message = self._kubectl("get", "pod", _TWO, "-o", "jsonpath={.status.conditions[0].message}")
+        self._expect(f"Insufficient {DONGLE}" in message, "the second pod waits for dongles")
 
-    def step(self, what: str) -> None:
+    def _pull(self) -> None:
+        self._step(
+            "Somebody pulls a dongle. Nobody runs a command: the service receives the event from udev, waits 10 s in "
+            "case the dongle comes back (lower_after), and lowers the capacity. The first pod keeps running."
+        )
+        self._service.machine.unplug("1-4")
+        # Without the event, a pass for another reason might find the dongle gone, too.
+        self._wait(lambda: "hardware" in self._service.seen()["reasons"], "an event from udev starts a pass")
+        self._wait(lambda: f"{DONGLE}: 3, expected 4\n" in self._service.log(), "the service lowers the capacity")
+        self._show_log()
+        self._show_node("3")
+        self._expect(self._cluster.pod_phase(_THREE) == "Running", "the first pod keeps running")
+
+    def _replace(self) -> None:
+        self._step("The first pod is deleted. The second one now runs: it has two of the three dongles.")
+        self._kubectl("delete", "pod", _THREE)
+        self._wait(lambda: self._cluster.pod_phase(_TWO) == "Running", "the second pod runs")
+        self._kubectl("get", "pods")
+
+    def _events(self) -> None:
+        self._step("The Node's Events show what capacityd changed, oldest first.")
+        self._wait(lambda: len(self._service.events()) >= 3, "capacityd has created three Events")
+        selector = f"source=capacityd,involvedObject.name={self._service.node}"
+        command = ("get", "events", "--sort-by=.lastTimestamp", f"--field-selector={selector}", "-o", _EVENTS)
+        reasons = [line.split()[1] for line in self._kubectl(*command).splitlines()[1:]]
+        # The last two are created in the same second, and Events have no finer time.
+        found = [*reasons[:1], *sorted(reasons[1:])]
+        self._expect(found == ["CapacityChanged", "CapacityBelowExpected", "CapacityChanged"], "three Events in order")
+
+    def _fleet(self) -> None:
+        self._step(
+            "With the kubeconfig that kubectl uses, an administrator lists all Nodes that need attention. "
+            "If there are any, the exit status is 4."
+        )
+        shown = self._show("capacityd fleet", self._run([*COMMAND, "fleet"]), status=4)
+        self._expect("1 needs attention" in shown and "BelowExpected" in shown, "the Node needs attention")
+
+    def _step(self, sentence: str) -> None:
         self._steps += 1
-        print(f"\n{self._steps}. {what}", flush=True)
+        lead = f"{self._steps}. "
+        print(f"\n{textwrap.fill(sentence, _WIDTH, initial_indent=lead, subsequent_indent='   ')}", flush=True)
 
-    def show(self, command: str, said: str) -> None:
-        print(f"\n   $ {command}\n{textwrap.indent(said.rstrip(), '   ')}", flush=True)
+    def _show(self, command: str, done: subprocess.CompletedProcess[str], status: int = 0) -> str:
+        """Prints a command and its output, which it returns. The exit status must be this one."""
+        output = done.stdout + done.stderr
+        _print_indented(f"$ {command}\n{output}")
+        self._expect(done.returncode == status, f'exit status {status} of "{command}"')
+        return output
 
-    def capacityd(self, *arguments: str) -> str:
-        result = self._agent.run(*arguments, status=None)
-        self.show(f"capacityd {' '.join(arguments)}", result.stdout + result.stderr)
-        self.expect(result.returncode == 0, f"capacityd {arguments[0]} succeeds")
-        return result.stdout
+    def _show_log(self, command: str = "") -> None:
+        """Prints what the service has logged since the last call."""
+        log = self._service.log()
+        _print_indented(command + log[self._log_shown :])
+        self._log_shown = len(log)
 
-    def kubectl(self, *arguments: str) -> str:
-        # A home of its own, because it keeps a cache there.
-        result: subprocess.CompletedProcess[str] = subprocess.run(
-            [*self._kubectl, *arguments],
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE,
-            env=os.environ | {"HOME": str(self._folder)},
+    def _show_node(self, dongles: str) -> None:
+        """Waits until the kubelet has made so many dongles allocatable, and prints the Node."""
+        node = self._service.node
+        self._wait(lambda: self._cluster.allocatable(node).get(DONGLE) == dongles, f"{dongles} are allocatable")
+        shown = self._kubectl("get", "node", node, "-o", _NODE)
+        self._expect(shown.splitlines()[-1].split() == [dongles, dongles], f"the Node has {dongles}")
+
+    def _kubectl(self, *arguments: str) -> str:
+        done = self._run([self._cluster.binaries["kubectl"], *arguments])
+        return self._show(shlex.join(["kubectl", *arguments]), done)
+
+    def _run(self, command: Sequence[str | Path]) -> subprocess.CompletedProcess[str]:
+        """Runs a command as the administrator would."""
+        # kubectl writes a cache to the home folder.
+        environment = os.environ | {"HOME": str(self._folder), "KUBECONFIG": str(self._admin)}
+        return subprocess.run(
+            [*TIED_TO_US, *command], capture_output=True, text=True, timeout=PATIENCE, env=environment
         )
-        self.show(shlex.join(["kubectl", *arguments]), result.stdout + result.stderr)
-        self.expect(result.returncode == 0, f"kubectl {arguments[0]} succeeds")
-        return result.stdout
 
-    def node(self, dongles: str) -> None:
-        """The Node's own words on how many dongles it has."""
-        said = self.kubectl("get", "node", self._node.name, "-o", _NODE)
-        self.expect(said.splitlines()[-1].split() == [self._node.name, dongles, dongles], f"the Node has {dongles}")
-
-    def wait(self, condition: Callable[[], object], what: str) -> None:
+    def _wait(self, condition: Callable[[], object], what: str) -> None:
         try:
             wait_until(condition, PATIENCE, what)
         except TimeoutError as error:
-            raise Wrong(str(error)) from None
+            raise UnexpectedResult(str(error)) from None
 
-    def expect(self, holds: bool, what: str) -> None:
+    def _expect(self, holds: bool, what: str) -> None:
         if not holds:
-            raise Wrong(f"expected, but not so: {what}")
+            raise UnexpectedResult(f"expected: {what}")
 
 
-def story(cluster: Cluster, dongles: int = 4) -> None:
-    """Tells it on a new Node. Raises Wrong if anything is not as said."""
+def _print_indented(text: str) -> None:
+    print(f"\n{textwrap.indent(text.rstrip(), '   ')}", flush=True)
+
+
+def run_demo(cluster: Cluster, dongles: int = 4) -> None:
+    """Runs the demo on a new Node. Raises UnexpectedResult."""
+    parts = [dongle(f"1-{number}") for number in range(1, dongles + 1)]
     with workspace() as folder, kubelet(cluster) as node:
         node.start()
-        Demo(cluster, node, folder, dongles).tell()
+        with service(cluster, *parts, node=node.name, around=node.inside([])) as made:
+            made.configure(_CONFIG, lower_after="")  # the default
+            Demo(cluster, made, folder).run()
 
 
 def missing() -> list[str]:
-    """The programs that are still to be built."""
+    """The programs that have to be built first."""
     found = ready_made(os.environ)
     return [name for name in PACKAGES if name not in found and not (cache_folder() / name).exists()]
 
 
 def main() -> int:
     if os.geteuid() != 0:
-        print("the demo runs a kubelet, which only root may: sudo make demo", file=sys.stderr)
+        print("the demo runs a kubelet, which needs root: sudo make demo", file=sys.stderr)
         return 1
-    print("capacityd on etcd, kube-apiserver, kube-scheduler and a kubelet (on a runtime that runs nothing), all on")
-    print("this machine and gone afterwards. The dongles are made up: files, bound over /sys for capacityd alone.")
+    print("A real etcd, kube-apiserver, kube-scheduler and kubelet run on this machine until the demo ends.")
+    print("Two things are simulated: the dongles, and the container runtime, which starts no containers.")
     if missing():
-        print("They have to be built first, once: about 6 minutes on 2 cores. Starting them takes some 15 seconds.")
+        print("The programs have to be built first, once: about 6 minutes on 2 cores.")
     sys.stdout.flush()
     try:
         with control_plane() as cluster:
-            story(cluster)
-    except (Wrong, BuildError, TimeoutError, RuntimeError, subprocess.SubprocessError) as error:
+            run_demo(cluster)
+    except (UnexpectedResult, BuildError, TimeoutError, RuntimeError, subprocess.SubprocessError) as error:
         print(f"\nThe demo failed: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         return 130
-    print("\nAll was as said.")
+    print("\nEvery step had the result described.")
     return 0
 
 

@@ -32,8 +32,8 @@ from tests.cluster.credentials import ADMIN
 from tests.cluster.kubelet import Kubelet, kubelet
 from tests.cluster.processes import PATIENCE, TIED_TO_US, Daemon, wait_until
 from tests.cluster.service import COMMAND, Service, service
-from tests.unit.machines import usb_device
-from tests.unit.pages import on_cluster, pages, play, same
+from tests.support.machines import usb_device
+from tests.support.pages import on_cluster, pages, play, same
 
 _PATIENCE = 40.0  # seconds until what is only looked at must be as shown
 _SETTLE = 6.0  # the same when nothing is shown yet
@@ -56,10 +56,10 @@ class ClusterWorld:
         (folder / "bin/kubectl").symlink_to(cluster.binaries["kubectl"])
         self._admin = cluster.kubeconfig(ADMIN)
 
-    def tell(self, *words: str) -> None:
+    def directive(self, *words: str) -> None:
         do = getattr(self, f"_do_{words[0]}", None)
         if do is None:
-            raise ValueError(f"<!-- docs: {' '.join(words)} --> means nothing here")
+            raise ValueError(f"<!-- docs: {' '.join(words)} --> is unknown here")
         do(*words[1:])
 
     def file(self, name: str, text: str) -> None:

@@ -2,7 +2,7 @@
 seconds that the machine was suspended for. The real ones can't be had: setting the clock or suspending would concern
 the whole machine.
 
-    python3 -I doubles.py CLOCK AGENT daemon FOLDER KUBECONFIG...   the resident process, whose children are:
+    python3 -I doubles.py CLOCK AGENT service.main FOLDER KUBECONFIG...   the resident process, whose children are:
     python3 -I doubles.py CLOCK AGENT __main__ ARGUMENTS...
 """
 

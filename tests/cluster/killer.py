@@ -17,9 +17,6 @@ def main(agent: str, arguments: list[str]) -> None:
     sys.path.insert(0, agent)
     import kubernetes.client  # noqa: F401
 
-    import capacityd.cli.serve
-    import capacityd.node.api
-    import capacityd.node.client  # noqa: F401
     from capacityd.cli import run
 
     for line in sys.stdin:

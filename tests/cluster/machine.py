@@ -14,11 +14,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from capacityd.schedule import BOOTING
+from capacityd.linux.clock import BOOTING
 from tests.cluster.netlink import UdevSender
 from tests.cluster.processes import PATIENCE, TIED_TO_US, Daemon, wait_until
 from tests.cluster.relay import Relay
-from tests.unit.machines import Recording, bare, merge, usb_device, usb_path, write_tree
+from tests.support.machines import Recording, bare, merge, usb_device, usb_path, write_tree
 
 UDEV = "run/udev"
 _LONG_BOOTED = 3600.0

@@ -38,7 +38,7 @@ class Proxy:
         self._upstream = urlsplit(cluster.url)
         self._upstream_tls = ssl.create_default_context(cafile=cluster.ca_file)
         self._tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-        self._tls.load_cert_chain(*authority.server())
+        self.present(authority)
         # Never listens: it keeps the port ours while connections are refused.
         self._reservation = _bound(0)
         self._port: int = self._reservation.getsockname()[1]
@@ -55,6 +55,10 @@ class Proxy:
         """From now on; of several faults that match a request the first acts."""
         self.faults.append(fault := Fault(action, method, path, times))
         return fault
+
+    def present(self, authority: Authority) -> None:
+        """From the next connection on its certificate is one of this authority."""
+        self._tls.load_cert_chain(*authority.server())
 
     @contextmanager
     def refusing(self) -> Iterator[None]:

@@ -19,7 +19,7 @@ from tests.cluster.controlplane import Cluster
 from tests.cluster.credentials import node_user
 from tests.cluster.machine import Machine, machine
 from tests.cluster.processes import PATIENCE, TIED_TO_US, Daemon, Moment, wait_until
-from tests.unit.machines import Recording
+from tests.support.machines import Recording
 
 DONGLE = "example.com/dongle"
 DONGLES = f'[resources."{DONGLE}"]\nusb = {{ vendor = "0403" }}\n'
@@ -47,6 +47,7 @@ class Service:
         self.kubeconfig = folder / "kubeconfig"
         self.config = folder / "capacityd.toml"
         self.state = folder / "state"
+        self.kept = folder / "kept"  # what outlives a reboot
         self.command: Sequence[str | Path] = [*COMMAND, "--config", self.config, "run"]
         self.process: Daemon | None = None
         self._told: list[tuple[Moment, str]] = []
@@ -86,6 +87,14 @@ class Service:
             self.wait_told("READY=1", PATIENCE)
         if settled:
             self.wait_looks(1)
+
+    def reload(self) -> None:
+        """Until it has taken the configuration as it is now, and has asked its Node."""
+        assert self.process is not None
+        ready, passes = len(self.told("READY=1")), self.looks()
+        self.process.send(signal.SIGHUP)
+        self.wait_told("READY=1", 5 + SLACK, ready + 1)
+        self.wait_looks(2, passes)  # the check counts as one
 
     def stop(self, number: signal.Signals = signal.SIGTERM, deadline: float = PATIENCE) -> float:
         """Ends it; seconds that it took, as a Moment has them."""
@@ -192,6 +201,7 @@ class Service:
             "LANG=C.UTF-8",
             "SYSTEMD_DEVICE_VERIFY_SYSFS=0",
             f"RUNTIME_DIRECTORY={self.state}",
+            f"STATE_DIRECTORY={self.kept}",
             f"NOTIFY_SOCKET={self.folder}/notify",
         ]
 
@@ -232,12 +242,16 @@ def service(
     cluster: Cluster,
     *parts: Recording,
     node: str | None = None,
+    name: str = "service",
     around: Sequence[str | Path] = (),
     uptime: float | None = None,
 ) -> Iterator[Service]:
-    """A machine with these devices, whose Node exists unless it is named, that can reach the API server."""
+    """A machine with these devices, whose Node exists unless it is named, that can reach the API server.
+
+    name: another one's for a second machine with the same Node.
+    """
     node = node or cluster.create_node()
-    folder = cluster.folder / f"service-{node}"
+    folder = cluster.folder / f"{name}-{node}"
     folder.mkdir()
     with machine(folder, *parts, around=around, uptime=uptime) as made:
         running = Service(cluster, node, folder, made)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from pathlib import Path
 
@@ -12,9 +13,14 @@ from tests.cluster import faults
 from tests.cluster.agent import DONGLE, RECORD, Agent, told
 from tests.cluster.clients import VERSIONS, client
 from tests.cluster.controlplane import BASE_CAPACITY, Cluster
-from tests.cluster.credentials import Credentials
+from tests.cluster.credentials import ADMIN, Authority, Credentials, kubeconfig
 from tests.cluster.proxy import Proxy
+from tests.cluster.service import AGENT
+from tests.cluster.test_fleet import fleet
 from tests.cluster.test_requests import EVENT, GET, PATCH, WHO, counted
+from tests.support.server import serve
+from tests.support.tls import answers, certificate, closes_after_client_hello, plain_http, serve_tls
+from tests.unit.node.test_tls import script
 
 
 @pytest.fixture(scope="module", params=VERSIONS)
@@ -28,6 +34,16 @@ def test_it_is_this_version_and_on_its_own(version: str) -> None:
     found, place = subprocess.check_output([client(version), "-I", "-c", program], text=True).split()
     assert Path(place).is_relative_to(client(version).parents[1])
     assert found == version
+
+
+def test_fleet(cluster: Cluster, node: str, tmp_path: Path, python: Path) -> None:
+    Agent(cluster, node, tmp_path / "agent").run("apply")
+    selector = f"kubernetes.io/hostname={node}"
+    with cluster.audit.requests(ADMIN) as requests:
+        done = fleet(cluster.kubeconfig(ADMIN), "-l", selector, "--json", status=0, python=python)
+    assert json.loads(done.stdout)["nodes"] == 1
+    made = {(r.verb, r.resource) for r in requests.all() if r.user_agent.startswith("capacityd/")}
+    assert made == {("list", "nodes"), ("list", "deviceclasses")}
 
 
 @pytest.mark.parametrize("credentials", ["token", "certificate", "exec"])
@@ -72,6 +88,61 @@ def test_every_version_tells_a_guard_that_does_not_hold_from_a_refusal(
     assert [request.code for request in requests.all() if request.verb == "patch"] == [422, 200]
     assert cluster.capacity(node)[DONGLE] == "9"
     cluster.admin.delete(f"/api/v1/nodes/{node}")
-    assert f'there is no Node "{node}"' in agent.run("apply", status=1).stderr
+    assert f'has no Node "{node}"' in agent.run("apply", status=1).stderr
     agent.kubeconfig.write_text(agent.kubeconfig.read_text().replace("secret-of", "not-the-secret-of"))
-    assert "were not accepted" in agent.run("apply", status=3).stderr
+    assert "rejected the credentials" in agent.run("apply", status=3).stderr
+
+
+_ASK = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from capacityd.model.errors import NodeError
+from capacityd.node.client import Client
+from capacityd.node.kubeconfig import load
+client = Client(load(sys.argv[2]))
+for ask in (client.review_self, lambda: client.read_node("n1"), lambda: client.patch_node_status("n1", [])):
+    try:
+        ask()
+    except NodeError as e:
+        print(e)
+"""
+
+
+def test_every_version_explains_what_tls_does_not_take(tmp_path: Path, python: Path) -> None:
+    """From some version on a client makes exceptions of its own of urllib3's; urllib3 has changed its own, too."""
+    authority, other = Authority.create(tmp_path / "authority"), Authority.create(tmp_path / "other")
+    expired = certificate(authority, "expired", begins=-2, ends=-1)
+    named = certificate(authority, "named", names="DNS:elsewhere.example")
+    faults = {
+        "that the certificate authority in": answers(script, other.server()),
+        "an expired certificate": answers(script, expired),
+        "presented a certificate for other names": answers(script, named),
+        "rejected the client certificate": answers(script, authority.server(), other.ca_file),
+        "closed the connection during": closes_after_client_hello,
+        "TLS failed (WRONG_VERSION_NUMBER)": plain_http,
+    }
+    path = tmp_path / "kubelet.conf"
+    for says, behave in faults.items():
+        with serve_tls(behave) as server:
+            path.write_text(kubeconfig(server.url, authority.ca_file, {"token": "secret"}))
+            command: list[str | Path] = [python, "-I", "-c", _ASK, AGENT, path]
+            found = subprocess.run(command, capture_output=True, text=True)
+        assert found.returncode == 0, found.stderr
+        assert [says in line for line in found.stdout.splitlines()] == [True] * 3, (says, found.stdout)
+
+
+def test_every_version_takes_the_proxy_of_the_kubeconfig_only(tmp_path: Path, python: Path) -> None:
+    """Newer versions take HTTPS_PROXY and NO_PROXY of the environment, too."""
+    path = tmp_path / "kubelet.conf"
+    command: list[str | Path] = [python, "-I", "-c", _ASK, AGENT, path]
+    with serve(script) as server:
+        for proxy in (None, server.url):
+            # Nobody is at this address; with a proxy that plays the server it need not be reached.
+            document = json.loads(kubeconfig("http://192.0.2.1:1" if proxy else server.url, Path("/dev/null"), {}))
+            document["clusters"][0]["cluster"]["certificate-authority"] = ""
+            document["clusters"][0]["cluster"]["proxy-url"] = proxy
+            path.write_text(json.dumps(document))
+            environment = {"NO_PROXY": "192.0.2.1"} if proxy else {"HTTP_PROXY": "http://127.0.0.1:1"}
+            found = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **environment})
+            assert (found.stdout, found.stderr) == ("", "")
+    assert len(server.heard) == 6

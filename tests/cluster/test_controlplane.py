@@ -195,8 +195,9 @@ def test_nothing_is_left(killed: bool) -> None:
         assert run.stdin is not None
         assert run.stdout is not None
         folder = Path(run.stdout.readline().strip())
-        started = descendants(run.pid)
-        names = {name_of(pid) for pid in started}
+        # With the time of its start: a machine that is busy gives a process id to another within a minute.
+        started = {(pid, start_time(pid), name_of(pid)) for pid in descendants(run.pid)}
+        names = {name for _, _, name in started}
         assert {"etcd", "kube-apiserver", "kube-scheduler", "kubelet", "fakeruntime", "deviceplugin", "sleep"} <= names
         assert folder.is_dir()
         if killed:
@@ -204,7 +205,11 @@ def test_nothing_is_left(killed: bool) -> None:
         else:
             run.stdin.close()
     assert run.returncode == (-signal.SIGKILL if killed else 0)
-    wait_until(lambda: not any(alive(pid) for pid in started), PATIENCE, "all that was started is gone")
+    wait_until(
+        lambda: not [name for pid, start, name in started if start_time(pid) == start],
+        PATIENCE,
+        f"the end of {started}",
+    )
     wait_until(lambda: not folder.exists(), PATIENCE, "its folder is gone")
 
 
@@ -224,6 +229,8 @@ def _read(pid: int, file: str) -> str:
         return ""  # it has ended
 
 
-def alive(pid: int) -> bool:
-    # The state follows the name, which can hold anything; Z is a zombie that waits for init.
-    return _read(pid, "stat").rpartition(")")[2].split()[:1] not in ([], ["Z"])
+def start_time(pid: int) -> str:
+    """In clock ticks after boot; "" if there is no such process, or a zombie that waits for init. Source: proc(5)."""
+    # The state follows the name, which can hold anything.
+    state, *fields = _read(pid, "stat").rpartition(")")[2].split() or ["Z"]
+    return "" if state == "Z" else fields[18]

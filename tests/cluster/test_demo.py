@@ -1,4 +1,4 @@
-"""The demo shows what it promises, and notices when it doesn't."""
+"""The demo has the results that it describes, and fails if one is different."""
 
 from __future__ import annotations
 
@@ -14,30 +14,45 @@ from tests.cluster.agent import DONGLE
 from tests.cluster.controlplane import Cluster
 
 
-def test_the_demo(tmp_path: Path) -> None:
-    said = subprocess.run(
+def test_the_demo() -> None:
+    done = subprocess.run(
         [sys.executable, "-m", "tests.cluster.demo"], cwd=ROOT, capture_output=True, text=True, timeout=600
     )
-    assert said.returncode == 0, said.stdout + said.stderr
-    words = [line.split() for line in said.stdout.splitlines()]
-    assert [line for line in words if line[:1] == ["n1"]] == [["n1", "4", "4"], ["n1", "3", "3"]]
-    assert f"Insufficient {DONGLE}" in said.stdout
-    assert [line[1:] for line in words if line[:1] and line[0].startswith("pod-")] == [
-        ["3", "Running"],
-        ["3", "Running"],
-        ["2", "Pending"],
-        ["2", "Running"],
+    assert done.returncode == 0, done.stdout + done.stderr
+    lines = [line.strip() for line in done.stdout.splitlines()]
+    assert [line.split()[2] for line in lines if line.startswith("$ capacityd")] == ["probe", "run", "fleet"]
+    assert [line for line in lines if line.startswith("capacityd:")] == [
+        f"capacityd: {DONGLE}: none → 4 (found)",
+        f"capacityd: {DONGLE}: 4 → 3 is held back: lower_after: 10 s left",
+        f"capacityd: {DONGLE}: 4 → 3 (the hardware changed)",
+        f"capacityd: {DONGLE}: 3, expected 4",
     ]
-    assert said.stdout.endswith("All was as said.\n")
+    words = [line.split() for line in lines]
+    assert [line for line in words if line in (["4", "4"], ["3", "3"])] == [["4", "4"], ["3", "3"]]
+    assert f"Insufficient {DONGLE}" in done.stdout
+    assert [(line[0], line[2]) for line in words if line and line[0] in ("three-dongles", "two-dongles")] == [
+        ("three-dongles", "Running"),
+        ("two-dongles", "Pending"),
+        ("two-dongles", "Running"),
+    ]
+    events = [line for line in words if line[1:2] in (["CapacityChanged"], ["CapacityBelowExpected"])]
+    assert len(events) == 3
+    assert [line[0] for line in events] == sorted(line[0] for line in events)
+    assert [line[3:6] for line in events if line[1] == "CapacityChanged"] == [["none", "→", "4"], ["4", "→", "3"]]
+    assert lines[-3:] == [
+        f"n1    BelowExpected  below expected: {DONGLE} is 3 of 4",
+        "",
+        "Every step had the result described.",
+    ]
 
 
-def test_a_demo_that_goes_wrong_fails(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(demo.Wrong, match="four dongles are written"):
-        demo.story(cluster, dongles=3)
-    assert "+  example.com/dongle  3" in capsys.readouterr().out
+def test_another_result_ends_it(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(demo.UnexpectedResult, match="four dongles are published"):
+        demo.run_demo(cluster, dongles=3)
+    assert f"{DONGLE}: none → 3 (found)" in capsys.readouterr().out
 
 
-def test_it_tells_of_the_build_when_something_is_missing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_missing_programs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("KUBEBUILDER_ASSETS", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert "kube-apiserver" in demo.missing()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -15,9 +16,10 @@ from tests.cluster.controlplane import Cluster
 from tests.cluster.credentials import ADMIN
 from tests.cluster.docs import cluster_world
 from tests.cluster.processes import PATIENCE
-from tests.unit.pages import blocks, on_cluster, pages, play, same
+from tests.support.pages import blocks, manifests, on_cluster, pages, play, same
 
 FOREIGN = {
+    **dict.fromkeys(("ClusterQueue", "LocalQueue", "ResourceFlavor"), "Kueue's"),
     "KubeSchedulerConfiguration": "using-from-pods.md runs a scheduler with it",
     "KubeletConfiguration": "autoscaling.md runs a kubelet with it",
     "NodeOverlay": "Karpenter's",
@@ -30,15 +32,15 @@ def name_of(page: object) -> str:
     return str(page.relative_to(ROOT)) if isinstance(page, Path) else ""
 
 
-def manifests() -> list[Any]:
+def tried() -> list[Any]:
     """Every Kubernetes object of the documentation and of packaging, and whether the API server is to take it."""
     found = []
     for page in pages():
         for number, block in enumerate(blocks(page.read_text()), 1):
             if block.kind == "yaml":
-                for document in yaml.safe_load_all(block.text):
+                for document in manifests(block):
                     if "kind" in document and document["kind"] not in FOREIGN:
-                        found.append(pytest.param(document, block.mistake, id=f"{name_of(page)}-{number}"))
+                        found.append(pytest.param(document, block.invalid, id=f"{name_of(page)}-{number}"))
                     elif "resources" in document:
                         found.append(
                             pytest.param(_pod_with(document["resources"]), False, id=f"{name_of(page)}-{number}")
@@ -64,8 +66,8 @@ def test_a_page_happens_as_it_says(page: Path) -> None:
     assert same(played) == same(text), "make docs-cluster writes it anew"
 
 
-@pytest.mark.parametrize(("manifest", "mistake"), manifests())
-def test_the_api_server_takes_a_manifest(cluster: Cluster, tmp_path: Path, manifest: Any, mistake: bool) -> None:
+@pytest.mark.parametrize(("manifest", "invalid"), tried())
+def test_the_api_server_takes_a_manifest(cluster: Cluster, tmp_path: Path, manifest: Any, invalid: bool) -> None:
     """Strictly: no field that it does not know, no value that it does not allow."""
     if namespace := manifest["metadata"].get("namespace"):
         _ensure_namespace(cluster, namespace)
@@ -82,7 +84,50 @@ def test_the_api_server_takes_a_manifest(cluster: Cluster, tmp_path: Path, manif
         check=False,
         env={"HOME": str(tmp_path)},
     )
-    assert (done.returncode != 0) == mistake, done.stderr
+    assert (done.returncode != 0) == invalid, done.stderr
+
+
+def queries() -> list[Any]:
+    """The commands of sh blocks that only read from the cluster, and print."""
+    return [
+        pytest.param(line, id=f"{name_of(page)}-{number}")
+        for page in pages()
+        for block in blocks(page.read_text())
+        if block.kind == "sh"
+        for number, line in enumerate(block.text.replace("\\\n", "").splitlines(), 1)
+        if line.startswith("kubectl get ") and " >" not in line
+    ]
+
+
+@pytest.fixture(scope="module")
+def described(cluster: Cluster) -> str:
+    """A Node with all that the queries are about, and a DeviceClass."""
+    condition = {"type": "CapacityPublished", "status": "False", "reason": "BelowExpected", "message": "too few"}
+    stamps = dict.fromkeys(("lastHeartbeatTime", "lastTransitionTime"), "2026-01-02T03:04:05Z")
+    device_class = {"metadata": {"name": "gpu.example.com"}, "spec": {"extendedResourceName": "example.com/gpu"}}
+    cluster.admin.create("/apis/resource.k8s.io/v1/deviceclasses", device_class)
+    return cluster.create_node(
+        annotations={"capacityd/configuration": "c0ffee"},
+        status={"allocatable": {"example.com/dongle": "4000000"}, "conditions": [condition | stamps]},
+    )
+
+
+@pytest.mark.parametrize("query", queries())
+def test_a_query_prints_what_it_is_for(cluster: Cluster, described: str, tmp_path: Path, query: str) -> None:
+    """A path with an error finds nothing: kubectl then prints an empty line, or <none>."""
+    (tmp_path / "kubectl").symlink_to(cluster.binaries["kubectl"])
+    environment = {"PATH": f"{tmp_path}:/usr/bin:/bin", "HOME": str(tmp_path)}
+    done = subprocess.run(
+        ["sh", "-e"],
+        input=re.sub(r"\bn1\b", described, query),
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+        env=environment | {"KUBECONFIG": str(cluster.kubeconfig(ADMIN))},
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert re.search(r"c0ffee|BelowExpected|2026-01-02T03:04:05Z|\bFalse\b|example\.com/gpu|\b4\d{6}\b", done.stdout)
 
 
 def test_every_kind_that_is_not_tried_is_one_that_is_used() -> None:
@@ -91,7 +136,7 @@ def test_every_kind_that_is_not_tried_is_one_that_is_used() -> None:
         for page in pages()
         for block in blocks(page.read_text())
         if block.kind == "yaml"
-        for document in yaml.safe_load_all(block.text)
+        for document in manifests(block)
     }
     assert FOREIGN.keys() <= used
 

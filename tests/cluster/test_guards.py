@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from capacityd.apply import TRIES
-from capacityd.quantity import whole_quantity
+from capacityd.model.quantity import whole_quantity
+from capacityd.reconcile.apply import TRIES
 from tests.cluster import faults
 from tests.cluster.agent import CONDITION, DONGLE, DONGLES, RECORD, Agent, condition_of, told
 from tests.cluster.audit import Requests
@@ -96,7 +96,8 @@ def test_our_annotation(cluster: Cluster, proxy: Proxy, published: Agent) -> Non
         published.run("apply", status=4)
     found = cluster.node(published.node)
     assert (found["status"]["capacity"][DONGLE], found["status"]["capacity"][OTHER]) == ("3", "5")
-    assert json.loads(found["metadata"]["annotations"][RECORD]) == {DONGLE: 3}
+    kept = json.loads(found["metadata"]["annotations"][RECORD])
+    assert kept == {DONGLE: 3, OTHER: 6}, "it stays until it is withdrawn"
 
 
 def test_our_annotation_is_removed(cluster: Cluster, proxy: Proxy, published: Agent) -> None:

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from capacityd.quantity import LARGEST, storable
+from capacityd.model.node import CONFIGURATION_ANNOTATION
+from capacityd.model.quantity import LARGEST, storable
 from tests.cluster.agent import DONGLE, DONGLES, RECORD, Agent, condition_of
 from tests.cluster.api import ApiError
 from tests.cluster.controlplane import BASE_CAPACITY, Cluster
@@ -146,6 +147,7 @@ def test_a_node_that_lacks_what_we_write_below(cluster: Cluster, tmp_path: Path,
     found = cluster.node(node)
     assert found["status"]["capacity"] == {**before["status"].get("capacity", {}), DONGLE: "4"}
     annotations = before["metadata"].get("annotations", {})
+    assert found["metadata"]["annotations"].pop(CONFIGURATION_ANNOTATION)
     assert found["metadata"]["annotations"] == {**annotations, RECORD: json.dumps({DONGLE: 4}, separators=(",", ":"))}
     theirs = [c["type"] for c in before["status"].get("conditions", [])]
     assert [c["type"] for c in found["status"]["conditions"]] == [*theirs, "CapacityPublished"]

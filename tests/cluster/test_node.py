@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from capacityd.capacity import ANNOTATION, CONDITION, Event
-from capacityd.errors import NodeConflict, NodeDenied, NodeError, NodeMissing, NodeRejected, NodeUnreachable
-from capacityd.node import Node, client, open_node
-from capacityd.node.api import ApiNode
+from capacityd.model.errors import NodeConflict, NodeDenied, NodeError, NodeMissing, NodeRejected, NodeUnreachable
+from capacityd.model.node import ANNOTATION, CONDITION, Event, Node
+from capacityd.node import client, open_node
+from capacityd.node.api_node import ApiNode
 from capacityd.node.client import Client
-from capacityd.node.credentials import load
+from capacityd.node.kubeconfig import load
 from tests.cluster import faults
 from tests.cluster.controlplane import Cluster
 from tests.cluster.credentials import ADMIN, Authority, Credentials, node_user
@@ -110,9 +110,9 @@ def test_a_failed_guard_and_a_bad_value_are_told_apart(cluster: Cluster, node: s
     for value in ("-1", "1.5", "abc", {"a": "b"}):
         with pytest.raises(NodeRejected):
             found.write([add(KEY, value)])
-    with pytest.raises(NodeRejected, match=r"\(422\)"):
+    with pytest.raises(NodeRejected, match=r"\(HTTP 422\)"):
         found.write([add("/metadata/annotations", {ANNOTATION: "x" * 300_000})])
-    with pytest.raises(NodeRejected, match=r"\(413\)"):
+    with pytest.raises(NodeRejected, match=r"\(HTTP 413\)"):
         found.write([check("/metadata/name", node)] * 10_001)
     assert "example.com/x" not in cluster.capacity(node)
 
@@ -152,11 +152,15 @@ def test_another_nodes_node(cluster: Cluster, node: str) -> None:
     asked = Client(load(str(cluster.kubeconfig(node_user(mine)))))
     asked.identity = node_user(mine)
     denied = f'the identity "system:node:{mine}" may not '
-    with pytest.raises(NodeDenied, match=f'{denied}get Node "{node}" .403.: a kubelet\'s identity reaches its own'):
+    with pytest.raises(
+        NodeDenied, match=f'{denied}get Node "{node}" .HTTP 403.: a kubelet\'s identity has access to its own'
+    ):
         asked.read_node(node)
-    with pytest.raises(NodeDenied, match=f'{denied}patch nodes/status of Node "{node}" .403.: a kubelet\'s identity'):
+    with pytest.raises(
+        NodeDenied, match=f'{denied}patch nodes/status of Node "{node}" .HTTP 403.: a kubelet\'s identity'
+    ):
         asked.patch_node_status(node, [add(KEY, "1")])
-    with pytest.raises(NodeDenied, match=f'node_name is "{node}", but the credentials are those of Node "{mine}"'):
+    with pytest.raises(NodeDenied, match=f'node_name is "{node}", but the credentials belong to Node "{mine}"'):
         opened(cluster.kubeconfig(node_user(mine)), node).read()
 
 
@@ -164,7 +168,9 @@ def test_no_such_node(cluster: Cluster) -> None:
     name = cluster.node_name()
     found = opened(cluster.kubeconfig(node_user(name)))
     for use in (found.read, lambda: found.write([add(KEY, "1")])):
-        with pytest.raises(NodeMissing, match=f'there is no Node "{name}" on {cluster.url} .404.: has the kubelet'):
+        with pytest.raises(
+            NodeMissing, match=f'API server {cluster.url} has no Node "{name}" .HTTP 404.. Has the kubelet'
+        ):
             use()
     assert isinstance(found, ApiNode)
     cluster.create_node(name)
@@ -210,7 +216,7 @@ def test_another_identity_needs_the_machines_own_id(cluster: Cluster) -> None:
     config = cluster.kubeconfig(ADMIN)
     assert opened(config, name, "abc").write([add(KEY, "1")]).machine_id == "abc"
     with pytest.raises(
-        NodeDenied, match=f"Node \"{name}\" is another machine's: its machineID is abc, this machine's is x"
+        NodeDenied, match=f'Node "{name}" belongs to another machine: its machineID is abc, this machine\'s is x'
     ):
         opened(config, name, "x").write([add(KEY, "2")])
     assert cluster.capacity(name)["example.com/x"] == "1"
@@ -269,9 +275,9 @@ def test_a_token_that_is_bound_to_a_node_tells_its_name(cluster: Cluster) -> Non
     found = opened(config, None, "abc")
     assert found.name == name
     assert _soon(found.read).name == name
-    with pytest.raises(NodeDenied, match="is another machine's"):
+    with pytest.raises(NodeDenied, match="belongs to another machine"):
         opened(config, None, "x").read()
-    with pytest.raises(NodeDenied, match=f'but the credentials are those of Node "{name}"'):
+    with pytest.raises(NodeDenied, match=f'but the credentials belong to Node "{name}"'):
         opened(config, "other").read()
 
 
@@ -280,7 +286,7 @@ def test_without_the_review_it_is_as_for_another_identity(cluster: Cluster, prox
     config = cluster.kubeconfig(node_user(name), server=proxy.url, ca_file=proxy.ca_file)
     proxy.fault(faults.status(404), path="*/selfsubjectreviews", times=None)
     assert opened(config, name, "abc").read().name == name
-    with pytest.raises(NodeDenied, match="is another machine's"):
+    with pytest.raises(NodeDenied, match="belongs to another machine"):
         opened(config, name, "x").read()
     with pytest.raises(NodeDenied, match=r'"system:node:.*" may not get Node "no-such-host" .*own Node only'):
         opened(config, None, "abc").read()
@@ -307,13 +313,13 @@ def test_credentials_that_are_not_known(cluster: Cluster) -> None:
     config = cluster.kubeconfig(ADMIN, token="secret-of-nobody")
     with pytest.raises(NodeDenied) as raised:
         opened(config).read()
-    assert f"the credentials in {config} were not accepted by {cluster.url} (401)" in str(raised.value)
+    assert f"API server {cluster.url} rejected the credentials in {config} (HTTP 401)" in str(raised.value)
     assert "secret-of-nobody" not in str(raised.value)
 
 
 def test_no_credentials_at_all(cluster: Cluster, node: str) -> None:
     config = changed(cluster.kubeconfig(ADMIN), lambda document: document["users"][0].update(user={}))
-    with pytest.raises(NodeDenied, match="takes us for system:anonymous"):
+    with pytest.raises(NodeDenied, match="as system:anonymous"):
         opened(config, node).read()
 
 
@@ -322,7 +328,8 @@ def test_an_expired_client_certificate(cluster: Cluster, node: str, tmp_path: Pa
     pem = tmp_path / "kubeconfig.pem"
     _make_expired(cluster.authority, pem, node)
     with pytest.raises(
-        NodeDenied, match=r"not accepted by .* \(401\): its client certificate expired on 20..-..-.. .* UTC"
+        NodeDenied,
+        match=r"rejected the credentials .* \(HTTP 401\): the client certificate expired on 20..-..-.. .* UTC",
     ):
         opened(config).read()
 
@@ -330,7 +337,7 @@ def test_an_expired_client_certificate(cluster: Cluster, node: str, tmp_path: Pa
 def test_a_client_certificate_of_another_authority(cluster: Cluster, node: str, tmp_path: Path) -> None:
     config = cluster.kubeconfig(node_user(node), tmp_path / "kubeconfig", credentials="certificate")
     Authority.create(tmp_path / "other").client(node_user(node), ["system:nodes"], tmp_path / "kubeconfig.pem")
-    with pytest.raises(NodeDenied, match=r"\(401\)|refuses the client certificate"):
+    with pytest.raises(NodeDenied, match=r"\(HTTP 401\)|rejected the client certificate"):
         opened(config).read()
 
 
@@ -350,7 +357,7 @@ def test_a_server_of_another_authority(cluster: Cluster, tmp_path: Path) -> None
     other = Authority.create(tmp_path / "other")
     config = cluster.kubeconfig(ADMIN, ca_file=other.ca_file)
     with pytest.raises(
-        NodeDenied, match=rf"another authority than the one in {config} \(.*\); is it the right cluster"
+        NodeDenied, match=rf"the certificate authority in {config} did not sign \(.*\). Is it the right cluster"
     ):
         opened(config).read()
 
@@ -423,7 +430,7 @@ def test_nobody_listens(cluster: Cluster, proxy: Proxy, node: str) -> None:
     found = opened(cluster.kubeconfig(node_user(node), server=proxy.url, ca_file=proxy.ca_file))
     with (
         proxy.refusing(),
-        pytest.raises(NodeUnreachable, match="refuses the connection; is it up, and is the address in"),
+        pytest.raises(NodeUnreachable, match=r"refused the connection. Is it running\? Is the address in"),
     ):
         found.read()
     assert found.read().name == node
@@ -437,12 +444,12 @@ def test_nobody_listens(cluster: Cluster, proxy: Proxy, node: str) -> None:
         (faults.reset(), False, "closed the connection"),
         (faults.reset(carried_out=True), True, "closed the connection"),
         (faults.half_answer(), True, ""),
-        (faults.garbage(), False, "no whole answer"),
+        (faults.garbage(), False, "response is incomplete"),
         (faults.status(200), False, "it is not JSON"),
         (faults.status(302, headers={"Location": "/"}), False, "not an API server"),
-        (faults.status(500), False, "not now (500)"),
-        (faults.status(503, headers={"Retry-After": "7"}), False, "not now (503)"),
-        (faults.status(429, headers={"Retry-After": "7"}, carried_out=True), True, "not now (429)"),
+        (faults.status(500), False, "is unavailable (HTTP 500)"),
+        (faults.status(503, headers={"Retry-After": "7"}), False, "is unavailable (HTTP 503)"),
+        (faults.status(429, headers={"Retry-After": "7"}, carried_out=True), True, "is unavailable (HTTP 429)"),
     ],
 )
 def test_a_write_whose_answer_is_lost(
@@ -467,7 +474,7 @@ def test_a_server_that_does_not_answer(
     monkeypatch.setattr(client, "_TIMEOUT", (5.0, 0.2))
     proxy.fault(faults.stall(), method="GET")
     found = opened(cluster.kubeconfig(node_user(node), server=proxy.url, ca_file=proxy.ca_file))
-    with pytest.raises(NodeUnreachable, match="took too long to answer"):
+    with pytest.raises(NodeUnreachable, match="did not respond in time"):
         found.read()
 
 
@@ -476,7 +483,7 @@ def test_no_tls_where_it_is_expected_and_the_other_way_round(cluster: Cluster, t
         opened(cluster.kubeconfig(ADMIN, server=cluster.url.replace("https", "http"))).read()
     with fault_proxy(cluster, Authority.create(tmp_path / "other")) as other:
         config = cluster.kubeconfig(ADMIN, server=other.url)
-        with pytest.raises(NodeDenied, match="another authority"):
+        with pytest.raises(NodeDenied, match="did not sign"):
             opened(config).read()
 
 

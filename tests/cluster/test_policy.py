@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +14,7 @@ from tests.cluster.audit import Requests
 from tests.cluster.controlplane import Cluster
 from tests.cluster.identity import FOREIGN, Kind, create_node, event, identity, kubectl, request, write
 from tests.cluster.processes import PATIENCE, wait_until
+from tests.support.pages import blocks, commands
 
 MANIFESTS = ROOT / "packaging/kubernetes"
 
@@ -121,9 +119,9 @@ DENIED = {
         set_("/metadata/ownerReferences", [{"apiVersion": "v1", "kind": "Pod", "name": "x", "uid": "x"}]),
         METADATA,
     ),
-    "a foreign annotation": (set_("/metadata/annotations/other.example~1note", "2"), "capacityd/published only"),
-    "a new annotation": (set_("/metadata/annotations/capacityd~1more", "2"), "capacityd/published only"),
-    "annotations removed": (remove("/metadata/annotations"), "capacityd/published only"),
+    "a foreign annotation": (set_("/metadata/annotations/other.example~1note", "2"), "capacityd/configuration only"),
+    "a new annotation": (set_("/metadata/annotations/capacityd~1more", "2"), "capacityd/configuration only"),
+    "annotations removed": (remove("/metadata/annotations"), "capacityd/configuration only"),
     "another condition": (set_("/status/conditions/0/status", "False"), f"{CONDITION} only"),
     "another condition removed": (remove("/status/conditions/0"), f"{CONDITION} only"),
     "a new condition": (set_("/status/conditions/-", {"type": "DiskPressure", "status": "True"}), f"{CONDITION} only"),
@@ -208,16 +206,14 @@ def test_domains_that_would_be_all_name_nothing(cluster: Cluster, admin: Path, t
         wait_until(lambda: OTHER_DOMAIN in write(cluster, kubeconfig, node, theirs), PATIENCE, "all is as before")
 
 
-def test_what_the_packages_removal_prints_withdraws(cluster: Cluster, own: str, agent: Agent, admin: Path) -> None:
+def test_an_administrator_can_withdraw_by_hand(cluster: Cluster, own: str, agent: Agent, admin: Path) -> None:
+    """With the command of the page on operations."""
     before = cluster.node(own)["status"]
     agent.run("apply", "--node-name", own)
-    status = agent.config.with_name("status.json")
-    status.write_text(json.dumps({"plan": {"node": own}, "published": {DONGLE: 4}}))
-    farewell = ROOT / "packaging/deb/farewell.py"
-    said = subprocess.run([sys.executable, "-I", farewell, status], capture_output=True, text=True, check=True).stdout
-    command = shlex.split(said.splitlines()[-1])
-    assert command[0] == "kubectl"
-    done = kubectl(cluster, admin, *command[1:])
+    page = (ROOT / "docs/operations.md").read_text()
+    shown = [words for block in blocks(page) if block.kind == "sh" for words in commands(block)]
+    (command,) = (words for words in shown if words[:3] == ["kubectl", "patch", "node"])
+    done = kubectl(cluster, admin, "patch", "node", own, *command[4:])
     assert done.returncode == 0, done.stderr
     after = cluster.node(own)
     assert after["status"] == before

@@ -93,7 +93,7 @@ def test_waiting_for_allocatable_asks_about_once_a_second(cluster: Cluster, agen
     """Without a kubelet it never follows: the wait ends with an error, and has not hammered the API server."""
     with cluster.audit.requests(agent.user) as requests:
         said = agent.run("apply", "--wait", "3s", status=1)
-    assert f"has not followed within 3 s for {DONGLE}" in said.stderr
+    assert f"did not update allocatable within 3 s: {DONGLE}" in said.stderr
     asked = counted(requests)
     assert asked.pop(GET) <= 6
     assert asked == {WHO: 1, PATCH: 1, EVENT: 1}

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import re
 import time
+from pathlib import Path
 
-from capacityd.schedule import QUIET
+from capacityd.service.schedule import DEBOUNCE
 from tests.cluster.controlplane import Cluster
+from tests.cluster.credentials import node_user
 from tests.cluster.processes import PATIENCE, wait_until
 from tests.cluster.service import DONGLE, PUBLISHED, SLACK, service
-from tests.unit.machines import usb_device
+from tests.support.machines import usb_device
 
 LATE = 5.0 + SLACK
 
@@ -20,16 +23,43 @@ def test_kubeconfig_server_and_node_may_come_later(cluster: Cluster) -> None:
         s.kubeconfig.unlink()
         s.unreach()
         s.start()  # it is ready after its first probe
-        assert str(s.kubeconfig) in s.seen()["trouble"]
+        assert str(s.kubeconfig) in s.seen()["error"]
         s.join()
-        s.wait(lambda: "refuses the connection" in s.seen()["trouble"], LATE, "it tries to connect")
+        s.wait(lambda: "refused the connection" in s.seen()["error"], LATE, "it tries to connect")
         s.reach()
-        s.wait(lambda: "has the kubelet registered?" in s.seen()["trouble"], LATE, "it asks for the Node")
+        s.wait(lambda: "Has the kubelet registered?" in s.seen()["error"], LATE, "it asks for the Node")
         assert "patch nodes/status" not in s.asked()
         cluster.create_node(name)
         s.wait_capacity("1", LATE)
-        s.wait(lambda: "all is well again" in s.log(), SLACK, "there is no trouble left")
-        assert s.log().count("has the kubelet registered?") == 1, "each trouble is told once"
+        s.wait(lambda: "recovered" in s.log(), SLACK, "there is no trouble left")
+        assert s.log().count("Has the kubelet registered?") == 1, "each trouble is told once"
+
+
+def test_the_machine_joins(cluster: Cluster) -> None:
+    """Its kubeconfig comes first, the certificate in it later, as a link, as the kubelet makes it. Both are heard."""
+    with service(cluster, usb_device("1-1")) as s:
+        s.kubeconfig.unlink()
+        s.start()
+        told = f"the kubeconfig, {s.kubeconfig}, does not exist. Has the kubelet joined the cluster?"
+        assert s.told(f"STATUS=waiting for a kubeconfig: {told}")
+        assert 600 - PATIENCE < s.status()["next_reconcile"] - time.time() <= 900, "there is nothing to be tried"
+        pair = s.folder / "pki" / "kubelet-client-current.pem"
+        made = cluster.kubeconfig(node_user(s.node), s.folder / "joined", credentials="certificate")
+        document = json.loads(made.read_text())
+        (user,) = (entry["user"] for entry in document["users"])
+        now = Path(user["client-certificate"])
+        user |= {"client-certificate": str(pair), "client-key": str(pair)}
+        looks = s.looks()
+        new = s.folder / "new"
+        new.write_text(json.dumps(document))
+        new.rename(s.kubeconfig)
+        s.wait(lambda: str(pair) in s.seen()["error"], LATE, "it has read the kubeconfig")
+        s.wait_looks(2, looks)  # the second sees what may have come before it listened for the certificate
+        pair.parent.mkdir()
+        pair.symlink_to(now)
+        s.wait_capacity("1", LATE)
+        s.wait(lambda: "recovered" in s.log(), SLACK, "there is no trouble left")
+        assert s.asked() == ["create selfsubjectreviews", *PUBLISHED]
 
 
 def test_nothing_to_change(cluster: Cluster) -> None:
@@ -47,7 +77,7 @@ def test_a_start_that_is_put_off(cluster: Cluster) -> None:
     with service(cluster, usb_device("1-1")) as s:
         s.configure(start_jitter="1h")
         s.start()
-        while s.seen()["again_in"] < 60:  # too soon for what follows: once in sixty times
+        while s.seen()["requeue_after"] < 60:  # too soon for what follows: once in sixty times
             s.stop()
             s.start()
         assert [r["reading"] for r in s.status()["resources"]] == [1]
@@ -79,7 +109,7 @@ def four_come_up(cluster: Cluster) -> bool:
         for port in ("1-2", "1-3", "1-4"):
             looks, now = len(s.told("WATCHDOG=1")), time.monotonic()
             s.machine.plug(port)
-            slow, before = slow or time.monotonic() - before > QUIET / 2, now
+            slow, before = slow or time.monotonic() - before > DEBOUNCE / 2, now
             s.wait(lambda before=looks: len(s.told("WATCHDOG=1")) > before, LATE, "it runs")  # type: ignore[misc]
         s.wait_told("READY=1", LATE)
         s.wait_capacity("4", LATE)
@@ -102,8 +132,8 @@ def test_one_that_comes_late_at_boot_lowers_nothing(cluster: Cluster) -> None:
         (held,) = s.status()["resources"]
         assert held["reading"] == 1
         # 60 s while the machine boots, not the 1 s that is configured.
-        assert re.fullmatch("lowered to 1 in ([2-5].|60) s, unless it comes back", held["note"])
+        assert re.fullmatch("lowered to 1 in ([2-5].|60) s unless it recovers", held["note"])
         s.machine.plug("1-2")
-        s.wait(lambda: not s.seen()["held"], LATE, "nothing is held back any more")
+        s.wait(lambda: not s.seen()["held_until"], LATE, "nothing is held back any more")
         assert s.asked() == ["create selfsubjectreviews", "get nodes"]
         assert s.capacity() == "2"

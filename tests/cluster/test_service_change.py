@@ -6,7 +6,7 @@ import time
 
 from tests.cluster.controlplane import Cluster
 from tests.cluster.service import PUBLISHED, SLACK, Service, service
-from tests.unit.machines import usb_device
+from tests.support.machines import usb_device
 
 
 def test_plug_and_unplug(cluster: Cluster) -> None:
@@ -33,9 +33,9 @@ def test_a_device_that_resets_causes_no_request(cluster: Cluster) -> None:
         s.start()
         s.requests()
         s.machine.unplug("1-2")
-        s.wait(lambda: s.seen()["held"], 3 + SLACK, "what is lower is held back")
+        s.wait(lambda: s.seen()["held_until"], 3 + SLACK, "what is lower is held back")
         s.machine.plug("1-2")
-        s.wait(lambda: not s.seen()["held"], 3 + SLACK, "nothing is held back any more")
+        s.wait(lambda: not s.seen()["held_until"], 3 + SLACK, "nothing is held back any more")
         assert s.asked() == []
         assert s.capacity() == "2"
         s.machine.unplug("1-2")

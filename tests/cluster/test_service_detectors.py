@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
 
 from tests.cluster.controlplane import Cluster
 from tests.cluster.service import DONGLE, DONGLES, SLACK, Service, service
-from tests.unit.machines import usb_device
+from tests.support.machines import files, usb_device
 
 SEATS = "example.com/seats"
 
@@ -14,7 +16,7 @@ BROKEN = {
     "hangs": ("sleep 1000", "did not end within 4 s"),
     "dies": ("kill -SEGV $$", "killed by signal 11"),
     "eats": ("exec /usr/bin/python3 -c 'x = bytearray(1 << 30); print(len(x))'", "MemoryError"),
-    "leaves-children": ("setsid sleep 1000 & setsid sleep 1000 & exit 1", "ended with status 1"),
+    "leaves-children": ("setsid sleep 1000 & setsid sleep 1000 & exit 1", "exited with status 1"),
 }
 
 
@@ -54,23 +56,32 @@ def program(s: Service, script: str) -> None:
     new.rename(s.folder / "seats")
 
 
-def test_one_that_is_slow_delays_no_other(cluster: Cluster) -> None:
-    """Not even when the service starts; and each is written once."""
-    with service(cluster, usb_device("1-1")) as s:
-        done = s.folder / "done"
-        program(s, f"until [ -e {done} ]; do sleep 0.1; done; echo 7")
-        s.configure(DONGLES + f'[resources."{SEATS}"]\nexec = {{ command = ["{s.folder}/seats"], timeout = "5min" }}\n')
-        s.start(settled=False)
-        s.wait_capacity("1", 3 + SLACK)
-        assert s.condition() == {}, "its first word comes when all is read"
-        done.touch()
-        s.wait_capacity("7", 1 + SLACK, SEATS)
-        s.wait_looks(1)
-        assert s.condition()["status"] == "True"
-        s.requests()
-        done.unlink()
-        s.machine.plug("1-2")
-        s.wait_capacity("2", 4 + SLACK)
-        done.touch()
-        s.wait_looks(2)
-        assert s.asked() == ["get nodes", "patch nodes/status", "create events"]
+def test_a_processor_goes_offline_and_comes_back(cluster: Cluster) -> None:
+    """Heard from udev, whose events a real kernel sends likewise; counted by psutil."""
+    core, folder = "example.com/core", "/sys/devices/system/cpu"
+    first, second = (
+        files({f"{folder}/cpu{n}/topology/{name}": f"{n}\n" for name in ("core_cpus_list", "physical_package_id")})
+        for n in range(2)
+    )
+    with service(cluster, first, second) as s:
+        s.configure(f'[resources."{core}"]\ncpu = {{}}\nmeasure = "cores"\n')
+        s.start()
+        assert s.capacity(core) == "2"
+        shutil.rmtree(f"{s.machine.tree}{folder}/cpu1/topology")
+        s.machine.event("offline", f"{folder}/cpu1", "cpu")
+        s.wait_capacity("1", 4 + SLACK, core)
+        s.machine.add(second)
+        s.machine.event("online", f"{folder}/cpu1", "cpu")
+        s.wait_capacity("2", 3 + SLACK, core)
+
+
+def test_a_part_of_the_memory_goes_offline(cluster: Cluster) -> None:
+    """It is looked at again; the machine's own memory stays as it is."""
+    with service(cluster) as s:
+        s.configure('[resources."example.com/memory-mib"]\nmemory = {}\nmeasure = "size"\nunit = "MiB"\n')
+        s.start()
+        assert int(s.capacity("example.com/memory-mib") or 0) > 256
+        looks = s.looks()
+        s.machine.event("offline", "/sys/devices/system/memory/memory32", "memory")
+        s.wait_looks(1, looks)
+        assert s.seen()["reasons"] == ["hardware"]

@@ -6,8 +6,9 @@ import time
 from itertools import pairwise
 
 from tests.cluster.controlplane import Cluster
+from tests.cluster.processes import PATIENCE
 from tests.cluster.service import DONGLES, SLACK, service
-from tests.unit.machines import usb_device
+from tests.support.machines import usb_device
 
 
 def test_what_does_not_concern_us_causes_no_request(cluster: Cluster) -> None:
@@ -30,9 +31,9 @@ def test_what_does_not_concern_us_causes_no_request(cluster: Cluster) -> None:
         assert s.asked() == []
 
 
-def test_the_recheck_is_one_get_at_a_jittered_interval(cluster: Cluster) -> None:
+def test_the_resync_is_one_get_at_a_jittered_interval(cluster: Cluster) -> None:
     with service(cluster, usb_device("1-1")) as s:
-        s.configure(recheck="1s")
+        s.configure(resync="1s")
         s.start()
         s.requests()
         looks = s.looks()
@@ -47,8 +48,12 @@ def test_the_recheck_is_one_get_at_a_jittered_interval(cluster: Cluster) -> None
         assert len({round(pause, 3) for pause in pauses}) > 1
 
 
-def test_the_default_recheck_is_far_away(cluster: Cluster) -> None:
+def test_the_default_resync_is_far_away(cluster: Cluster) -> None:
     with service(cluster, usb_device("1-1")) as s:
         s.start()
-        left = s.status()["next"] - time.time()
-        assert 0.8 * 3600 - 60 < left <= 1.2 * 3600
+
+        def left() -> float:
+            return float(s.status()["next_reconcile"]) - time.time()
+
+        s.wait(lambda: left() > 60, 15 + PATIENCE, "it has compared allocatable")
+        assert 0.8 * 3600 - 60 < left() <= 1.2 * 3600

@@ -8,17 +8,45 @@ import signal
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 
+from capacityd.service.schedule import BACKOFFS
 from tests.cluster import faults
 from tests.cluster.controlplane import Cluster
 from tests.cluster.processes import PATIENCE, TIED_TO_US
 from tests.cluster.proxy import Proxy
 from tests.cluster.service import AGENT, DONGLE, PUBLISHED, PYTHON, SLACK, Service, service
-from tests.unit.machines import bare, merge, nic, usb_device, usb_path
+from tests.support.machines import bare, merge, nic, usb_device, usb_path
 
 KILLS = 200
 _DOUBLES = Path(__file__).with_name("doubles.py")
+
+
+_FULL = """import os, sys
+reads, writes = os.pipe()
+os.set_blocking(writes, False)
+try:
+    while True:
+        os.write(writes, b"x" * 4096)
+except BlockingIOError:
+    os.set_blocking(writes, True)
+os.set_inheritable(reads, True)
+os.dup2(writes, 2)
+os.execv(sys.argv[1], sys.argv[1:])
+"""
+
+
+def test_standard_error_that_nobody_reads(cluster: Cluster) -> None:
+    """A pipe that is full. Each write to the Node is told there, so a look that waited would be stuck with it."""
+    with service(cluster, usb_device("1-1")) as s:
+        s.configure()
+        s.command = [PYTHON, "-I", "-c", _FULL, *s.command]
+        s.start()
+        assert s.capacity() == "1"
+        s.machine.plug("1-2")
+        s.wait_capacity("2", 5 + SLACK)
+        assert s.stop() < SLACK
 
 
 def test_looks_are_killed(cluster: Cluster) -> None:
@@ -44,12 +72,14 @@ def test_looks_are_killed(cluster: Cluster) -> None:
         assert late > 0, "some were killed when they had written"
         s.start()
         s.wait_capacity("2" if plugged else "1", 5 + SLACK)
+        left = [path.name for path in s.state.iterdir() if path.suffix != ".json" and ".json." in path.name]
+        assert left == [], "what they left half written is gone"
 
 
 @contextmanager
 def killer(s: Service) -> Iterator[Callable[[float], bool]]:
     """Runs a look and kills it after so many seconds; whether it still ran then."""
-    arguments: list[str | Path] = ["--config", s.config, "child", s.state, "look", "recheck"]
+    arguments: list[str | Path] = ["--config", s.config, "child", s.state, "reconcile", "resync"]
     command = s.inside([PYTHON, "-I", Path(__file__).with_name("killer.py"), AGENT, *arguments])
     process = subprocess.Popen([*TIED_TO_US, *command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     with process:
@@ -78,7 +108,7 @@ def test_a_killed_look_is_tried_again(cluster: Cluster, proxy: Proxy) -> None:
         (child,) = set(s.machine.processes()) - {s.process.pid}
         os.kill(child, signal.SIGKILL)
         s.wait_capacity("2", 5 + SLACK)
-        assert "the look was killed by SIGKILL (out of memory?); it is tried again" in s.log()
+        assert "the reconcile worker was killed by SIGKILL (out of memory?); retrying" in s.log()
 
 
 def test_the_service_is_killed(cluster: Cluster) -> None:
@@ -96,7 +126,7 @@ def test_the_service_is_killed(cluster: Cluster) -> None:
 
 
 def test_killed_between_the_write_and_its_event(cluster: Cluster, proxy: Proxy) -> None:
-    """The Event is told by the look after it, once."""
+    """Events are best effort: that of a worker that is killed is lost, and no later pass repeats one."""
     with service(cluster, usb_device("1-1")) as s:
         s.reach(proxy.url)
         s.join(proxy.url)
@@ -104,16 +134,14 @@ def test_killed_between_the_write_and_its_event(cluster: Cluster, proxy: Proxy) 
         assert s.process is not None
         fault = proxy.fault(faults.stall(), "POST", "*/events")
         s.machine.plug("1-2")
-        s.wait(lambda: fault.met, 30, "it tells of the write")
+        s.wait(lambda: fault.met, 30, "it creates the Event")
         for child in s.machine.processes():
             if child != s.process.pid:
                 s.machine.run("kill", "-KILL", str(child))
-        told = [f"{DONGLE}: none → 1 (found)", f"{DONGLE}: 1 → 2 (the hardware changed)"]
-        s.wait(lambda: s.events() == told, 30, "the next look tells of it")
         s.machine.plug("1-3")
         s.wait_capacity("3", 30)
-        s.wait(lambda: len(s.events()) > 2, 30, "it tells of that")
-        assert s.events() == [*told, f"{DONGLE}: 2 → 3 (the hardware changed)"]
+        told = [f"{DONGLE}: none → 1 (found)", f"{DONGLE}: 2 → 3 (the hardware changed)"]
+        s.wait(lambda: s.events() == told, 30, "the next write is reported")
 
 
 def test_the_event_socket_overflows(cluster: Cluster) -> None:
@@ -151,13 +179,13 @@ def test_udevd_begins_after_the_service(cluster: Cluster) -> None:
         control = s.machine.tree / "run/udev/control"
         control.unlink()
         s.start()
-        assert s.status()["deaf"] == ["udev does not run, so no device event is heard"]
+        assert s.status()["event_source_errors"] == ["udev is not running: there are no device events"]
         looks = s.looks()
         s.machine.plug("1-2", events=False)
         control.touch()
         s.wait_capacity("2", 3 + SLACK)
         s.wait_looks(1, looks)
-        assert s.status()["deaf"] == []
+        assert s.status()["event_source_errors"] == []
         s.machine.plug("1-3")
         s.wait_capacity("3", 3 + SLACK)
 
@@ -172,6 +200,35 @@ def test_an_interface_is_renamed(cluster: Cluster) -> None:
         s.machine.add(merge(bare(), nic("data0")))
         s.machine.run("ip", "link", "set", "eth7", "name", "data0")
         s.wait_capacity("1", 3 + SLACK, "example.com/uplink")
+
+
+def test_a_full_state_folder(cluster: Cluster) -> None:
+    """What can't be remembered is asked for again, but ever more rarely: one GET each time, and one word of it."""
+    with service(cluster, usb_device("1-1"), usb_device("1-2")) as s:
+        s.state.mkdir()
+        s.machine.run("mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", s.state)
+        s.start(settled=False)
+        s.wait_capacity("2", 5 + SLACK)
+        s.wait_looks(1)
+        s.machine.run("sh", "-c", f"dd if=/dev/zero of={s.state}/fill bs=4k status=none || :")
+        s.requests()
+        looks = s.looks()
+        s.machine.unplug("1-2")
+        s.wait_looks(3, looks)
+        asked = s.asked()
+        assert set(asked) == {"get nodes", "patch nodes/status"}
+        assert asked.count("patch nodes/status") == 1
+        assert len(asked) <= 4, "one GET for each look, and one PATCH"
+        assert s.condition()["reason"] == "StateNotWritable"
+        moments = s.told("STATUS=")[-3:]
+        pauses = [later.at - earlier.at for earlier, later in pairwise(moments)]
+        _, first, _ = BACKOFFS["state"]
+        assert all(pause >= first * factor * 2 / 3 for pause, factor in zip(pauses, (1, 2), strict=True))
+        assert s.capacity() == "2", "nothing is lowered meanwhile"
+        s.machine.run("rm", f"{s.state}/fill")
+        assert s.process is not None
+        s.process.send(signal.SIGHUP)  # else it takes up to a minute and a half
+        s.wait_capacity("1", 5 + SLACK)
 
 
 def test_clocks(cluster: Cluster) -> None:
@@ -189,7 +246,7 @@ def test_clocks(cluster: Cluster) -> None:
         set_to(clock, f"{86400 * 365} 0")
         s.machine.unplug("1-3")
         s.wait_capacity("2", 2 + 3 + SLACK)
-        assert s.seen()["trouble"] == ""
+        assert s.seen()["error"] == ""
         s.requests()
         s.machine.unplug("1-2", events=False)
         set_to(clock, "0 3600")
@@ -199,7 +256,9 @@ def test_clocks(cluster: Cluster) -> None:
         )  # nothing wakes it while poll() counts no suspend; a timer would, within a minute
         s.wait(lambda: "resume" in s.seen()["reasons"], 3 + SLACK, "it looks because of that")
         s.wait_capacity("1", 2 + 3 + SLACK)
-        assert s.asked() == ["get nodes", *PUBLISHED]
+        asked = s.asked()
+        heartbeat = ["patch nodes/status"]  # its time was off by a year
+        assert asked in (["get nodes", *PUBLISHED], ["get nodes", *heartbeat, *PUBLISHED])
 
 
 def set_to(clock: Path, text: str) -> None:
@@ -212,4 +271,4 @@ def set_to(clock: Path, text: str) -> None:
 def pretending(s: Service, clock: Path) -> Sequence[str | Path]:
     s.state.mkdir()
     start: list[str | Path] = [PYTHON, "-I", _DOUBLES, clock, AGENT]
-    return [*start, "daemon", s.state, *start, "__main__", "--config", s.config, "child", s.state]
+    return [*start, "service.main", s.state, *start, "__main__", "--config", s.config, "child", s.state]

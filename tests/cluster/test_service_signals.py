@@ -7,7 +7,7 @@ import signal
 from tests.cluster.controlplane import Cluster
 from tests.cluster.processes import PATIENCE
 from tests.cluster.service import DONGLE, DONGLES, SLACK, Service, service
-from tests.unit.machines import usb_device
+from tests.support.machines import usb_device
 
 SEATS = "example.com/seats"
 
@@ -68,10 +68,11 @@ def test_commands_by_hand_beside_it(cluster: Cluster) -> None:
         assert [r.code for r in s.requests() if r.verb == "patch"] == [200, 200], "one of the two found it done"
         refused = s.cli("withdraw")
         assert refused.returncode == 2
-        assert f"process {s.process.pid}" in refused.stderr if s.process else False
+        assert s.process is not None
+        assert f"PID {s.process.pid}" in refused.stderr
         second = s.cli("run")
         assert second.returncode == 1
-        assert "runs already" in second.stderr
+        assert "already running" in second.stderr
         assert s.record() == {DONGLE: 2}
         s.stop()
         assert s.cli("withdraw").returncode == 0

@@ -21,12 +21,14 @@ from typing import Any
 
 from capacityd.config import load as configuration
 from capacityd.detectors import load as detector_of
-from capacityd.errors import HostError
-from capacityd.host.recorded import recording_in
-from capacityd.host.source import RecordedSource
-from capacityd.kinds import Text
-from capacityd.model import Absent, DeviceDetector, Quantity, Reading, Resource
-from capacityd.reading import read_resource, value_of
+from capacityd.discovery.reader import read_resource, value_of
+from capacityd.host.recording.format import read_recording
+from capacityd.host.recording.source import RecordedSource
+from capacityd.model.config import Resource
+from capacityd.model.device import DeviceDetector
+from capacityd.model.errors import HostError
+from capacityd.model.reading import Absent, Quantity, Reading
+from capacityd.model.value_types import Text
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -88,7 +90,7 @@ def machines() -> dict[str, Machine]:
 @cache
 def host(name: str) -> RecordedSource:
     """The recorded machine of this name."""
-    return RecordedSource(recording_in(str(machines()[name].recording)))
+    return RecordedSource(read_recording(str(machines()[name].recording)))
 
 
 @cache
@@ -125,7 +127,7 @@ def why(reading: Reading) -> str:
     """Each device and the rule by which it counted or not."""
     lines = [f"{outcome(reading)} {getattr(reading, 'reason', '')}"]
     if isinstance(reading, Quantity):
-        lines += [f"+ {e.device}: {e.contributes} {e.note}" for e in reading.evidence]
+        lines += [f"+ {e.device}: {e.amount} {e.note}" for e in reading.contributions]
     return "\n".join([*lines, *(f"- {r.device}: {r.reason}" for r in reading.rejections)])
 
 
@@ -134,9 +136,11 @@ def unlike(machine: str, detector: str, expected: Sequence[Values]) -> list[str]
     known = detector_of(detector)
     assert isinstance(known, DeviceDetector)
     keys = {key for values in expected for key in values}
-    left = [
-        (device.name, {key: _said(machine, known, device, key) for key in keys}) for device in known.find(host(machine))
-    ]
+    try:
+        found = [*known.find(host(machine))]
+    except HostError as e:
+        return [f"{detector} can't be listed: {e}"]
+    left = [(device.name, {key: _said(machine, known, device, key) for key in keys}) for device in found]
     missing = []
     for values in expected:
         fitting = next(

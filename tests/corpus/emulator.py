@@ -23,7 +23,7 @@ _UNREAD = tuple(f"--dpkgopt=path-exclude=/usr/share/{name}/*" for name in ("doc"
 _INSIDE = (
     *("btrfs-progs", "busybox-static", "cpio", "cryptsetup-bin", "dosfstools", "e2fsprogs", "ethtool", "fdisk"),
     *("iproute2", "kmod", "lvm2", "mdadm", "multipath-tools", "nvme-cli", "udev", "xz-utils"),
-    *("python3-psutil", "python3-pyudev"),
+    *("python3-psutil", "python3-pyudev", "python3-tabulate"),
 )
 # A tree of another architecture is only unpacked: nothing of it can be run here, so what is essential is named.
 _UNPACKED = (

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from capacityd.model import Resource
+from capacityd.model.config import Resource
 from tests import ROOT
 from tests.corpus.described import HERE, machines, needs, outcome, parsed, read, resources, unlike
 

@@ -1,7 +1,7 @@
 """A virtual machine under plain emulation, with whatever hardware QEMU has; a command in it, and the monitor beside it.
 
     tree = debian_12()
-    disk = image(folder / "disk", tree, debs=[deb, tools], files={"/etc/capacityd/conf.d/60-test.toml": "…"})
+    disk = image(folder / "disk", tree, debs=[deb], files={"/etc/capacityd/conf.d/60-test.toml": "…"})
     with virtual_machine(disk, tree, [*nic("nic1", speed=25000, duplex="full"), "-device", "usb-mouse,id=mouse"]) as vm:
         vm.up()
         print(vm.out("capacityd", "devices"))

@@ -1,4 +1,4 @@
-"""The packages under test, and machines to put them on."""
+"""The package under test, and machines to put it on."""
 
 from __future__ import annotations
 
@@ -46,4 +46,4 @@ def twin(packages: Packages, tmp_path_factory: pytest.TempPathFactory) -> Path:
         command, capture_output=True, text=True, env={"PATH": "/usr/bin:/bin:/usr/sbin", **environment}
     )
     assert result.returncode == 0, result.stderr
-    return Path(result.stdout.splitlines()[0])
+    return Path(result.stdout.strip())

@@ -1,4 +1,4 @@
-"""The packages under test, built once from one copy of the sources: for each version capacityd, and capacityd-tools."""
+"""The package under test, built once from one copy of the sources, in two versions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SOURCES = ("LICENSE", "README.md", "agent", "conf", "packaging")
 class Packages:
     """sources: what they are built from. folder: what the build of the current one left, also of the source package.
 
-    current, older: what a node has; tools_of() is what people have beside it.
+    older: a version before current, with another text of the annotated example.
     """
 
     sources: Path
@@ -28,29 +28,27 @@ class Packages:
 
 
 def build_packages(top: Path) -> Packages:
-    """Builds the current version, and the same under an older number, into a folder."""
+    """Builds the current version, and an older one, into a folder."""
     sources = top / "sources"
     sources.mkdir()
     # A copy: what is edited meanwhile is not to make two builds differ.
     for name in _SOURCES:
         subprocess.run(["cp", "-R", ROOT / name, sources], check=True)
+    before = top / "before"
+    subprocess.run(["cp", "-R", sources, before], check=True)
+    with open(before / "conf/capacityd.toml", "a") as example:
+        example.write("# As an older version had it.\n")
     with ThreadPoolExecutor() as pool:
         current = pool.submit(build, sources, top / "current", environment={"SOURCE": "1"})
-        older = pool.submit(build, sources, top / "older", OLDER)
+        older = pool.submit(build, before, top / "older", OLDER)
         return Packages(sources, top / "current", current.result(), older.result())
 
 
 def build(sources: Path, folder: Path, *version: str, environment: Mapping[str, str] | None = None) -> Path:
-    """Builds both as `make deb` does; the path of capacityd."""
+    """Builds it as `make deb` does; its path."""
     usual = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/nonexistent"}
     command: list[str | Path] = ["sh", sources / "packaging/deb/build", folder, *version]
     result = subprocess.run(command, capture_output=True, text=True, env={**usual, **(environment or {})}, timeout=600)
     assert result.returncode == 0, result.stderr
-    package, tools = map(Path, result.stdout.splitlines())
-    assert tools == tools_of(package)
+    (package,) = map(Path, result.stdout.splitlines())
     return package
-
-
-def tools_of(package: Path) -> Path:
-    """The package capacityd-tools of the same build."""
-    return package.with_name(package.name.replace("capacityd_", "capacityd-tools_"))

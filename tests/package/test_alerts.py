@@ -1,75 +1,153 @@
-"""The example alerts, by Prometheus itself: they fire when they should, and only then."""
+"""The example alerts, by Prometheus itself: for each fault exactly those fire that should, with their texts."""
 
 from __future__ import annotations
 
+import json
 import re
-import subprocess
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from prometheus_client.parser import text_string_to_metric_families
 
-from capacityd import metrics
-from capacityd.capacity import CONDITION
-from capacityd.metrics import Figures, Tally
-from capacityd.model import Quantity
+from capacityd.model.node import CONDITION, ConditionReason
 from tests import ROOT
-from tests.package.promtool import promtool
+from tests.support.prometheus import promtool
+from tests.support.scrapes import DONGLE, GPU, RESYNC, SEATS, NodeAt, Scrape, kube_state, scrape, series, text_of
 
 RULES = ROOT / "conf/prometheus/capacityd-rules.yaml"
-OURS = 'instance="n1"'
-DONGLE = f'{OURS},resource="example.com/dongle"'
-CONDITION_OF = f'kube_node_status_condition{{node="n1",condition="{CONDITION}",status="false"}}'
+BEGIN, END = 60, 200
+"""The minutes between which there is a fault; the alerts are those at the end."""
 
-# Alert -> series with their values, one a minute, that make it fire; and that do not.
-CASES: Mapping[str, tuple[Mapping[str, str], Mapping[str, str]]] = {
-    "CapacityNotPublished": ({CONDITION_OF: "1x200"}, {CONDITION_OF: "0x200"}),
-    "CapacityUnknown": (
-        {f'capacityd_resource_outcome{{{DONGLE},outcome="unknown"}}': "1x200"},
-        {
-            f'capacityd_resource_outcome{{{DONGLE},outcome="unknown"}}': "0x100 1x10 0x90",
-            f'capacityd_resource_outcome{{{DONGLE},outcome="absent"}}': "1x200",
-        },
+MACHINE = {"instance": "n1", "job": "node"}
+KUBE = {"node": "n1", "condition": CONDITION}
+
+
+def healthy(minute: int) -> NodeAt:
+    """A node that reconciles once in a resync period."""
+    last = minute * 60 // RESYNC * RESYNC
+    return NodeAt(last_reconcile=last, last_success=last + 0.5)
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Something that goes wrong, and the alerts that fire for it."""
+
+    node: Callable[[NodeAt], NodeAt | None] = lambda node: node
+    """The node with the fault; None: its file of metrics is gone."""
+    alerts: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """Alert -> its labels, besides those of the rule."""
+    value: str = ""
+    """The alerts' value, as their texts have it."""
+    condition: str | None = "true"
+    """The condition's status in kube-state-metrics; None: the Node has no such condition."""
+    gone: bool = False
+    """The machine is down, and its Node is deleted."""
+    begin: int = BEGIN
+    fixed: int | None = None
+    """The minute at which it is over."""
+    end: int = END
+    """The minute at which the alerts are compared."""
+
+    def scrapes(self) -> list[Scrape]:
+        """The scrapes of each minute."""
+        found: list[Scrape] = []
+        seen: list[tuple[NodeAt | None, Scrape]] = []  # few are different, and each takes milliseconds
+        for minute in range(self.end + 1):
+            faulty = self.begin <= minute and (self.fixed is None or minute < self.fixed)
+            if faulty and self.gone:
+                found.append({series("up", **MACHINE): 0.0})
+                continue
+            node = self.node(healthy(minute)) if faulty else healthy(minute)
+            if not seen or seen[-1][0] != node:
+                seen.append((node, scrape("n1", node)))
+            found.append({**seen[-1][1], **kube_state("n1", self.condition if faulty else "true")})
+        return found
+
+
+def condition(reason: ConditionReason) -> dict[str, str]:
+    return MACHINE | {"reason": reason.value, "status": "False"}
+
+
+def with_condition(reason: ConditionReason, **changes: Any) -> Callable[[NodeAt], NodeAt]:
+    return lambda node: replace(node, condition=(reason.value, "False"), **changes)
+
+
+def publishing(published: Mapping[str, int]) -> Callable[[NodeAt], NodeAt]:
+    return lambda node: replace(node, published=published)
+
+
+def of(resource: str, **more: str) -> dict[str, str]:
+    return MACHINE | {"resource": resource} | more
+
+
+FAULTS: Mapping[str, Fault] = {
+    "none": Fault(),
+    "configuration": Fault(
+        with_condition(ConditionReason.CONFIGURATION_REJECTED, errors=2),
+        {"CapacityConfigurationRejected": MACHINE},
+        "2",
     ),
-    "CapacityRefused": (
-        {f"capacityd_resource_refused{{{DONGLE}}}": "1x200"},
-        {f"capacityd_resource_refused{{{DONGLE}}}": "0x200"},
+    "state": Fault(
+        with_condition(ConditionReason.STATE_NOT_WRITABLE),
+        {"CapacityStateNotWritable": condition(ConditionReason.STATE_NOT_WRITABLE)},
     ),
-    "CapacityLowered": (
-        {f"capacityd_resource_published{{{DONGLE}}}": "4x170 3x30"},
-        {f"capacityd_resource_published{{{DONGLE}}}": "3x170 4x30"},
+    "rejected": Fault(
+        with_condition(ConditionReason.REJECTED), {"CapacityRejected": condition(ConditionReason.REJECTED)}
     ),
-    "CapacityWithdrawn": (
-        {f"capacityd_resource_published{{{DONGLE}}}": "4x170 _x30"},
-        {f"capacityd_resource_published{{{DONGLE}}}": "4x50 _x150"},
+    "denied": Fault(with_condition(ConditionReason.DENIED, denied=(GPU,)), {"CapacityDenied": of(GPU)}),
+    "refused": Fault(
+        with_condition(ConditionReason.REFUSED, refused=(SEATS,)),
+        {"CapacityRefused": of(SEATS), "CapacityNotPublished": KUBE | {"status": "false"}},
+        condition="false",
     ),
-    "CapacityLooksFail": (
-        {
-            f"capacityd_last_success_timestamp_seconds{{{OURS}}}": "0x200",
-            f"capacityd_last_look_timestamp_seconds{{{OURS}}}": "0+60x200",
-        },
-        {
-            f"capacityd_last_success_timestamp_seconds{{{OURS}}}": "60.5x200",
-            f"capacityd_last_look_timestamp_seconds{{{OURS}}}": "60x200",
-        },
+    "unknown": Fault(
+        with_condition(ConditionReason.UNKNOWN, readings={DONGLE: "timeout", SEATS: 10}),
+        {"CapacityUnknown": of(DONGLE, outcome="unknown")},
     ),
-    "CapacityNotLookedAt": (
-        {
-            f"capacityd_last_look_timestamp_seconds{{{OURS}}}": "0x200",
-            f"capacityd_recheck_interval_seconds{{{OURS}}}": "3600x200",
-        },
-        {
-            f"capacityd_last_look_timestamp_seconds{{{OURS}}}": "0x80 7200x120",
-            f"capacityd_recheck_interval_seconds{{{OURS}}}": "3600x200",
-        },
+    "unknown, but not for long": Fault(
+        with_condition(ConditionReason.UNKNOWN, readings={DONGLE: "timeout"}), fixed=BEGIN + 10
     ),
-    "CapacityMisconfigured": (
-        {f"capacityd_configuration_mistakes{{{OURS}}}": "2x200"},
-        {f"capacityd_configuration_mistakes{{{OURS}}}": "0x200"},
+    "below expected": Fault(
+        with_condition(
+            ConditionReason.BELOW_EXPECTED, readings={DONGLE: 3, SEATS: 10}, published={DONGLE: 3, SEATS: 10}
+        ),
+        {"CapacityBelowExpected": of(DONGLE)},
+        "3",
     ),
+    "expected, not published": Fault(
+        with_condition(ConditionReason.BELOW_EXPECTED, readings={DONGLE: None, SEATS: 10}, published={SEATS: 10}),
+        {"CapacityBelowExpected": of(DONGLE)},
+        "0",
+    ),
+    "not allocatable": Fault(
+        with_condition(ConditionReason.NOT_ALLOCATABLE),
+        {"CapacityNotAllocatable": condition(ConditionReason.NOT_ALLOCATABLE)},
+    ),
+    "errors": Fault(lambda node: replace(node, last_success=0.0), {"CapacityReconcileErrors": MACHINE}),
+    "no pass": Fault(
+        lambda node: replace(node, last_reconcile=0.0, last_success=0.5),
+        {"CapacityReconcileOverdue": MACHINE},
+        "3h 20m 0s",
+    ),
+    "no file": Fault(lambda _: None, {"CapacityMetricsMissing": MACHINE}, begin=END - 30),
+    "no machine": Fault(gone=True, begin=END - 30),
+    "observe mode": Fault(lambda node: replace(node, observe=True, published={}, last_success=0.0)),
+    "observe mode, for long": Fault(
+        lambda node: replace(node, observe=True, published={}, last_success=0.0),
+        {"CapacityObserveMode": MACHINE},
+        end=BEGIN + 25 * 60,
+    ),
+    "false": Fault(alerts={"CapacityNotPublished": KUBE | {"status": "false"}}, condition="false"),
+    "stopped": Fault(alerts={"CapacityNotPublished": KUBE | {"status": "unknown"}}, condition="unknown"),
+    "lowered": Fault(publishing({DONGLE: 4, SEATS: 9}), {"CapacityLowered": of(SEATS)}, "9", begin=END - 30),
+    "raised": Fault(publishing({DONGLE: 4, SEATS: 11}), begin=END - 30),
+    "removed": Fault(publishing({DONGLE: 4}), {"CapacityWithdrawn": of(SEATS)}, "10", begin=END - 30),
+    "lowered long ago": Fault(publishing({DONGLE: 4, SEATS: 9})),
+    "removed long ago": Fault(publishing({DONGLE: 4})),
+    "no condition": Fault(alerts={"CapacityConditionMissing": {"node": "n1"}}, condition=None),
 }
 
 
@@ -78,65 +156,66 @@ def rules() -> dict[str, Any]:
     return {rule["alert"]: rule for rule in group["rules"]}
 
 
-def test_each_alert_has_a_case() -> None:
-    assert set(rules()) == set(CASES)
+def test_each_alert_has_a_fault_that_it_fires_for() -> None:
+    assert set(rules()) == {alert for fault in FAULTS.values() for alert in fault.alerts}
 
 
-def test_they_ask_for_series_that_there_are() -> None:
-    figures = Figures({"example.com/dongle": Quantity(4)}, {"published": {"example.com/dongle": 4}}, 0.1, 3600.0, 0)
-    said = metrics.text(figures, Tally()).decode()
-    ours = {sample.name for family in text_string_to_metric_families(said) for sample in family.samples}
-    ours |= {family.name for family in text_string_to_metric_families(said)}  # also those that have no series just now
-    for rule in rules().values():
-        asked = set(re.findall(r"\bcapacityd_\w+", rule["expr"]))
-        assert asked <= ours, rule
-        assert asked or CONDITION in rule["expr"]
+def test_each_reason_of_the_condition_has_an_alert() -> None:
+    reasons = [
+        found[0]
+        for rule in rules().values()
+        if (found := re.findall(r'reason="(\w+)"', rule["expr"]) or [rule["labels"].get("reason")])[0]
+    ]
+    assert sorted(reasons) == sorted(r.value for r in ConditionReason if r is not ConditionReason.PUBLISHED)
 
 
-@pytest.mark.parametrize("alert", CASES)
-def test_it_fires_when_it_should(alert: str, tmp_path: Path) -> None:
-    """After 190 minutes; Prometheus compares the whole list of what fires, texts included."""
-    rule = rules()[alert]
-    tests = []
-    for fires, series in zip((True, False), CASES[alert], strict=True):
-        resource = "example.com/dongle"
-        labels = {"node": "n1"} if "kube_" in rule["expr"] else {"instance": "n1"}
-        if "capacityd_resource" in rule["expr"]:
-            labels["resource"] = resource
-        if "outcome=" in rule["expr"]:
-            labels["outcome"] = "unknown"
-        if "kube_" in rule["expr"]:
-            labels |= {"condition": CONDITION, "status": "false"}
-        wanted = {"exp_labels": labels | rule["labels"], "exp_annotations": _texts(alert, rule)}
-        tests.append(
-            {
-                "interval": "1m",
-                "input_series": [{"series": name, "values": values} for name, values in series.items()],
-                "alert_rule_test": [
-                    {"eval_time": "190m", "alertname": alert, "exp_alerts": [wanted] if fires else []},
-                ],
-            }
-        )
-    file = tmp_path / "test.yaml"
-    file.write_text(yaml.safe_dump({"rule_files": [str(RULES)], "tests": tests}))
-    result = subprocess.run([promtool(), "test", "rules", file], capture_output=True, text=True)
-    assert result.returncode == 0, result.stdout + result.stderr
+def test_each_alert_has_its_texts() -> None:
+    texts = [text for rule in rules().values() for text in rule["annotations"].values()]
+    assert len(texts) == len(set(texts))
+    assert all(set(rule["annotations"]) == {"summary", "description", "action"} for rule in rules().values())
 
 
-def _texts(alert: str, rule: Mapping[str, Any]) -> dict[str, str]:
-    """The annotations of the case that fires, filled in by hand."""
-    values = {"CapacityLowered": "3", "CapacityWithdrawn": "4", "CapacityMisconfigured": "2"}
-    filled = {
-        "{{ $labels.node }}": "n1",
-        "{{ $labels.instance }}": "n1",
-        "{{ $labels.resource }}": "example.com/dongle",
-        "{{ $value }}": values.get(alert, ""),
-        "{{ $value | humanizeDuration }}": "3h 10m 0s",
-    }
-    found = {}
+def test_the_rules_are_valid() -> None:
+    assert f"{len(rules())} rules found" in promtool("check", "rules", RULES)
+
+
+def test_the_metrics_are_named_as_prometheus_wants_them() -> None:
+    promtool("check", "metrics", text=text_of(healthy(0)))
+
+
+@pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
+def test_exactly_these_fire(fault: Fault, tmp_path: Path) -> None:
+    scrapes = fault.scrapes()
+    inputs = [
+        {"series": name, "values": " ".join(_value(found.get(name)) for found in scrapes)}
+        for name in sorted(set().union(*scrapes))
+    ]
+    expected = [
+        {
+            "eval_time": f"{fault.end}m",
+            "alertname": alert,
+            "exp_alerts": [_alert(rule, fault.alerts[alert], fault.value)] if alert in fault.alerts else [],
+        }
+        for alert, rule in rules().items()
+    ]
+    file = tmp_path / "test.json"
+    tests = [{"interval": "1m", "input_series": inputs, "alert_rule_test": expected}]
+    file.write_text(json.dumps({"rule_files": [str(RULES)], "evaluation_interval": "5m", "tests": tests}))
+    promtool("test", "rules", file)
+
+
+def _value(value: float | None) -> str:
+    return "_" if value is None else repr(value)
+
+
+def _alert(rule: Mapping[str, Any], labels: Mapping[str, str], value: str) -> dict[str, Any]:
+    """The alert as Prometheus sends it, with its texts filled in."""
+    values = {f"{{{{ $labels.{name} }}}}": text for name, text in labels.items()}
+    values |= {"{{ $value }}": value, "{{ $value | humanizeDuration }}": value}
+    texts = {}
     for name, text in rule["annotations"].items():
-        for template, value in filled.items():
-            text = text.replace(template, value)
+        for template, filled in values.items():
+            text = text.replace(template, filled)
         assert "{{" not in text
-        found[name] = text
-    return found
+        texts[name] = text
+    return {"exp_labels": {**labels, **rule["labels"]}, "exp_annotations": texts}

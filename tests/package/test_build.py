@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import email
+import re
 import subprocess
 from pathlib import Path
 
-from tests.package.packages import Packages, tools_of
+from tests import ROOT
+from tests.package.packages import Packages
 from tests.package.trees import RELEASES, debian
 
-MOST = 100_000  # what every node downloads and keeps
-MOST_TOOLS = 50_000
-_SHARE = "/usr/share/capacityd/"
+MOST = 250_000  # bytes
+_SHARE = "usr/share/capacityd"
 # Not in the overrides, because the other release's lintian would call that unused, or does not know the tag: a node of
 # Kubernetes has systemd; one source is for both, and Debian 12 does not know a newer standard.
 ACCEPTED = {"12": "package-supports-alternative-init-but-no-init.d-script", "13": "out-of-date-standards-version"}
+_NAMED = re.compile(r"\b(?:apt(?:-get)? (?:install|purge) |(?=python3-))(\w[a-z0-9-]+)")
 # In a chroot of the release, whose tree stays as it is.
 _LINTIAN = """
 mount -t tmpfs tmpfs "$1/tmp"
@@ -26,12 +28,10 @@ exec chroot "$1" env -C /tmp sh -c 'lintian --pedantic --display-info --allow-ro
 
 def test_two_builds_are_identical(packages: Packages, twin: Path) -> None:
     assert packages.current.read_bytes() == twin.read_bytes()
-    assert tools_of(packages.current).read_bytes() == tools_of(twin).read_bytes()
 
 
 def test_size(packages: Packages) -> None:
     assert packages.current.stat().st_size <= MOST
-    assert tools_of(packages.current).stat().st_size <= MOST_TOOLS
 
 
 def test_lintian(packages: Packages, release: str) -> None:
@@ -54,43 +54,55 @@ def test_dependencies(packages: Packages) -> None:
     """No version but Python's, as Ubuntu 22.04 and 24.04 have all of these too: 22.04 has Python 3.10 and tomli."""
     fields = email.message_from_string(out("--field", packages.current))
     depends = {d.strip() for d in fields["Depends"].split(",")}
-    libraries = {f"python3-{name}" for name in ("jsonpatch", "kubernetes", "pyudev", "systemd", "yaml")}
+    libraries = {
+        f"python3-{name}" for name in ("jsonpatch", "kubernetes", "psutil", "pyudev", "systemd", "tabulate", "yaml")
+    }
     assert depends == {"python3:any", "python3 (>= 3.10)", "python3 (>= 3.11) | python3-tomli"} | libraries
     assert fields["Architecture"] == "all"
-    tools = email.message_from_string(out("--field", tools_of(packages.current)))
-    assert {d.strip() for d in tools["Depends"].split(",")} == {
-        f"capacityd (= {fields['Version']})",
-        "python3:any",
-        "python3-rich",
+    assert fields["Recommends"] == "systemd, udev", "what every node has; no more"
+    assert not {"Breaks", "Conflicts", "Replaces"} & {*fields}
+
+
+def test_what_messages_and_pages_say_to_install_is_there(packages: Packages) -> None:
+    """Each package that is named by the program or the docs is one that this package depends on or suggests."""
+    fields = email.message_from_string(out("--field", packages.current))
+    related = {
+        *re.findall(r"[a-z][a-z0-9-]+", " ".join(fields[name] for name in ("Depends", "Recommends", "Suggests")))
     }
-    assert (fields["Suggests"], tools["Architecture"]) == ("capacityd-tools", "all")
+    texts = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(packages.sources / "agent").rglob("*.py")]
+    named = {name for path in texts for name in re.findall(_NAMED, path.read_text())}
+    assert "python3-prometheus-client" in named
+    assert named - related - {"capacityd", "make"} == set()
 
 
-def test_every_module_is_in_one_package(packages: Packages) -> None:
-    agent = {f"{_SHARE}{path.relative_to(packages.sources / 'agent')}" for path in modules(packages)}
-    main, tools = (
-        {path for path in files(package) if path.startswith(_SHARE) and path.endswith(".py")}
-        for package in (packages.current, tools_of(packages.current))
-    )
-    assert main | tools == agent | {f"{_SHARE}farewell.py"}
-    assert main & tools == set()
+def test_the_modules_are_the_sources(packages: Packages, tmp_path: Path) -> None:
+    subprocess.run(["dpkg-deb", "--extract", packages.current, tmp_path], check=True)
+    command: list[str | Path] = ["diff", "-r", packages.sources / "agent/capacityd", tmp_path / _SHARE / "capacityd"]
+    result = subprocess.run([*command, "--exclude=__pycache__"], capture_output=True, text=True)
+    assert (result.stdout, result.returncode) == ("", 0), result.stderr
+
+
+def test_nothing_in_etc_can_stop_an_upgrade(packages: Packages) -> None:
+    """A file there would be a conffile, about which dpkg asks when it was edited and a new version has another text."""
+    assert [path for path in files(packages.current) if path.startswith("/etc/")] == []
 
 
 def test_files(packages: Packages) -> None:
-    """What there is beside modules."""
-    assert others(packages.current) == {
-        "/etc/capacityd/capacityd.toml",
+    """What there is beside modules and examples."""
+    found = {path for path in files(packages.current) if not path.endswith(".py")}
+    assert {path for path in found if "/examples/" not in path} == {
         "/usr/bin/capacityd",
-        "/usr/lib/systemd/catalog/capacityd.catalog",
+        "/usr/share/bash-completion/completions/capacityd",
+        "/usr/share/capacityd/schema.json",
         "/usr/lib/systemd/system-preset/50-capacityd.preset",
         "/usr/lib/systemd/system/capacityd.service",
         "/usr/share/doc/capacityd/changelog.Debian.gz",
         "/usr/share/doc/capacityd/copyright",
-        "/usr/share/doc/capacityd/examples/kubernetes/own-identity.conf",
         "/usr/share/lintian/overrides/capacityd",
         "/usr/share/man/man5/capacityd.toml.5.gz",
         "/usr/share/man/man8/capacityd.8.gz",
         "/usr/share/python3/runtime.d/capacityd.rtupdate",
+        "/usr/share/zsh/vendor-completions/_capacityd",
     }
     assert {path for path, mode in files(packages.current).items() if "x" in mode} == {
         "/usr/bin/capacityd",
@@ -99,34 +111,22 @@ def test_files(packages: Packages) -> None:
     assert {"/etc/capacityd/conf.d/", "/usr/lib/capacityd/conf.d/"} <= {row[-1] for row in rows(packages.current)}
 
 
-def test_files_of_the_tools(packages: Packages) -> None:
-    """The examples are all there, as they are used; but for the drop-in, which nodes have."""
-    found = others(tools_of(packages.current))
-    examples = {path for path in found if "/examples/" in path}
+def test_examples(packages: Packages) -> None:
+    """All are there, as they are used."""
     conf = packages.sources / "conf"
-    assert examples == {
+    assert {path for path in files(packages.current) if "/examples/" in path} == {
         f"/usr/share/doc/capacityd/examples/{path}"
         for path in (
+            "capacityd.toml",
             *(path.name for path in conf.glob("examples/*")),
-            *(str(path.relative_to(conf)) for name in ("cloud-init", "prometheus") for path in conf.glob(f"{name}/*")),
-            "kubernetes/identity.yaml",
-            "kubernetes/policy.yaml",
+            *(
+                str(path.relative_to(conf))
+                for name in ("cloud-init", "grafana", "prometheus")
+                for path in conf.glob(f"{name}/*")
+            ),
+            *(f"kubernetes/{name}" for name in ("identity.yaml", "own-identity.conf", "policy.yaml")),
         )
     }
-    assert {path for path in found if "/examples/" not in path} == {
-        "/usr/share/bash-completion/completions/capacityd",
-        "/usr/share/capacityd/schema.json",
-        "/usr/share/doc/capacityd-tools/changelog.Debian.gz",
-        "/usr/share/doc/capacityd-tools/copyright",
-        "/usr/share/lintian/overrides/capacityd-tools",
-        "/usr/share/python3/runtime.d/capacityd-tools.rtupdate",
-        "/usr/share/zsh/vendor-completions/_capacityd",
-    }
-
-
-def others(package: Path) -> set[str]:
-    """The files that are no modules."""
-    return {path for path in files(package) if not path.startswith(_SHARE) or not path.endswith(".py")}
 
 
 def files(package: Path) -> dict[str, str]:
@@ -139,12 +139,6 @@ def rows(package: Path) -> list[list[str]]:
     """What dpkg-deb says of each file and folder; the path, last, from /."""
     found = [line.split() for line in out("--contents", package).splitlines()]
     return [[*row[:-1], row[-1].removeprefix(".")] for row in found]
-
-
-def modules(packages: Packages) -> list[Path]:
-    found = sorted((packages.sources / "agent/capacityd").rglob("*.py"))
-    assert found
-    return found
 
 
 def out(*arguments: str | Path) -> str:

@@ -9,8 +9,10 @@ import pytest
 from tests import ROOT
 from tests.package.console import UNIT
 from tests.package.machine import Machine, machine
-from tests.package.packages import Packages, tools_of
-from tests.unit.pages import Block, blocks, pages
+from tests.package.packages import Packages
+from tests.package.service import published
+from tests.package.test_life import enable, quiet
+from tests.support.pages import Block, blocks, pages
 
 DROP_INS = [block for page in pages() for block in blocks(page.read_text()) if block.kind == "ini"]
 OPEN = "#!/bin/sh\nhead -c 0 /dev/ttyUSB0 2>/dev/null && echo 1 || echo 0\n"
@@ -29,13 +31,44 @@ def installed(release: str, packages: Packages) -> Iterator[Machine]:
 def test_the_image_is_built_as_shown(fresh: Machine, packages: Packages) -> None:
     """Its commands, as they stand on the page, in a folder with the package and a configuration."""
     page = (ROOT / "docs/how-to/images.md").read_text()
-    (commands,) = (block.text for block in blocks(page) if block.kind == "sh")
+    commands, preset = (block.text for block in blocks(page) if block.kind == "sh")
     fresh.run("mkdir", "/build")
     fresh.run("mv", fresh.put(packages.current), f"/build/{packages.current.name}")
     fresh.write("/build/60-hardware.toml", (ROOT / "conf/examples/dongle.toml").read_text())
     fresh.run("env", "-C", "/build", "sh", "-e", text=commands, deadline=300)
-    assert fresh.out("systemctl", "is-enabled", UNIT) == "enabled"
-    assert fresh.run("systemctl", "is-active", UNIT, status=3).stdout == "inactive\n", "nothing is started"
+    assert (fresh.active, fresh.enabled) == ("inactive", "enabled"), "nothing is started"
+    fresh.run("systemctl", "preset-all")
+    assert fresh.enabled == "disabled", "by the package's own preset"
+    fresh.run("sh", "-e", text=preset)
+    assert fresh.enabled == "enabled"
+
+
+def test_an_upgrade_as_shown_asks_nothing(fresh: Machine, packages: Packages) -> None:
+    """Whatever was edited; it restarts what is on, and so does the way back."""
+    install, *_ = [
+        block.text
+        for block in blocks((ROOT / "docs/operations.md").read_text())
+        if block.text.startswith("apt install")
+    ]
+    fresh.install(packages.older)
+    edited = '[resources."example.com/spare"]\nstatic = { quantity = 2 }\n'
+    fresh.write("/etc/capacityd/capacityd.toml", edited)
+    enable(fresh)
+    back = install.replace("apt install", "apt install --yes --allow-downgrades")
+    for package, command in ((packages.current, install), (packages.older, back)):
+        before = fresh.main_pid
+        folder = f"/build/{package.parent.name}"
+        fresh.run("mkdir", "-p", folder)
+        fresh.run("mv", fresh.put(package), folder)
+        fresh.run("env", "-C", folder, "sh", "-e", text=command, deadline=300)
+        version = package.name.split("_")[1].partition("-")[0]
+        assert fresh.out("capacityd", "--version") == f"capacityd {version}"
+        assert (fresh.active, fresh.enabled) == ("active", "enabled")
+        assert fresh.main_pid != before
+        fresh.run("capacityd", "devices")
+    assert fresh.out("cat", "/etc/capacityd/capacityd.toml") == edited.strip()
+    assert published(fresh, "example.com/seats") == "7"
+    quiet(fresh)
 
 
 def test_the_readme_begins_with_what_works(fresh: Machine, packages: Packages) -> None:
@@ -44,7 +77,6 @@ def test_the_readme_begins_with_what_works(fresh: Machine, packages: Packages) -
     assert [block.kind for block in (install, toml, enable)] == ["sh", "toml", "sh"]
     assert len(toml.text.splitlines()) == 6
     fresh.put(packages.current)
-    fresh.put(tools_of(packages.current))
     fresh.run("env", "-C", "/root", "sh", "-e", text=install.text, deadline=300)
     fresh.write("/etc/capacityd/conf.d/60-hardware.toml", toml.text)
     fresh.run("capacityd", "config", "check")
@@ -74,4 +106,4 @@ def test_a_device_can_be_opened_with_the_drop_in_only(installed: Machine) -> Non
 
 def opened(machine: Machine) -> str:
     """What the program finds in the service's sandbox."""
-    return machine.out("capacityd", "probe", "--as-service").split()[1]
+    return machine.out("capacityd", "probe", "--as-service").splitlines()[-1].split()[1]

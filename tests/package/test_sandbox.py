@@ -20,7 +20,7 @@ from tests.package.console import UNIT
 from tests.package.machine import Machine, machine
 from tests.package.packages import Packages
 from tests.package.service import drop_in, published, switch_on
-from tests.unit.trees import write_tree
+from tests.support.trees import write_tree
 
 CONFIG = """\
 [resources."example.com/seats"]
@@ -57,6 +57,20 @@ address = { scope = ["global", "host"] }
 pool = { cidr = "192.0.2.0/28" }
 [resources."example.com/terminals"]
 udev = { subsystem = "tty" }
+[resources."example.com/cores"]
+cpu = {}
+measure = "cores"
+[resources."example.com/sockets"]
+cpu = {}
+measure = "sockets"
+[resources."example.com/memory-kib"]
+memory = {}
+measure = "size"
+unit = "KiB"
+[resources."example.com/swap-kib"]
+memory = {}
+measure = "swap"
+unit = "KiB"
 """
 RECORDED = """\
 [resources."example.com/dongle"]
@@ -78,7 +92,7 @@ tun = open("/dev/net/tun", "r+b", 0)
 fcntl.ioctl(tun, 0x400454CA, struct.pack("16sH22x", sys.argv[1].encode(), 0x1002))
 signal.pause()
 """
-MOST_RESIDENT = 20 * 1024  # KiB; it was 15 MiB
+MOST_RESIDENT = 20 * 1024  # KiB; 18 MiB on Debian 12 (make bench), and a little more with newer libraries
 
 # Each must fail in the sandbox, and does no harm if it does not.
 DENIED = {
@@ -86,8 +100,8 @@ DENIED = {
     "a device of sys": ": >>/sys/kernel/uevent_seqnum",
     "a sysctl": ": >>/proc/sys/kernel/hostname",
     "cgroups": "mkdir /sys/fs/cgroup/capacityd-was-here",
-    "etc": ": >>/etc/capacityd/capacityd.toml",
-    "usr": ": >>/usr/share/capacityd/farewell.py",
+    "etc": ": >>/etc/capacityd/conf.d/60-test.toml",
+    "usr": ": >>/usr/share/capacityd/schema.json",
     "var": ": >/var/lib/x",
     "home": "test -w /home",
     "root's home": "test -e /root/.secret",
@@ -223,7 +237,7 @@ def test_a_program_that_needs_more_says_so(served: Machine) -> None:
     served.run("systemctl", "reload", UNIT)
     served.wait_for_readings({"example.com/programs": "unknown"})
     (note,) = (r["note"] for r in served.status()["resources"] if r["name"] == "example.com/programs")
-    assert "ended with status 2" in note
+    assert "exited with status 2" in note
     assert "/var/lib/count: Read-only file system" in note
     assert "capacityd probe --as-service" in note
     assert "systemctl edit capacityd" in note
@@ -264,7 +278,7 @@ def test_it_hears_links(served: Machine) -> None:
             {"example.com/taps": 1, "example.com/tap-mbps": by_hand(served)["example.com/tap-mbps"]}
         )
     served.wait_for_readings({"example.com/taps": "absent"})
-    assert served.status()["deaf"] == []
+    assert served.status()["event_source_errors"] == []
 
 
 def test_it_hears_udev(served: Machine) -> None:
@@ -275,7 +289,7 @@ def test_it_hears_udev(served: Machine) -> None:
 
     def heard() -> bool:
         status = served.status()
-        return status["looked"] > looked and "hardware" in status["reasons"]
+        return status["last_reconcile"] > looked and "hardware" in status["reasons"]
 
     # Not the next look, whatever it is for: one may be due that a test before has left behind.
     wait_until(heard, PATIENCE, f"it has looked because of an event of {device}")
@@ -287,7 +301,7 @@ def test_it_hears_udev_after_udevd_began_anew(served: Machine) -> None:
     served.run("systemctl", "restart", "systemd-udevd")
     assert served.shown("MainPID", "systemd-udevd") != before
     test_it_hears_udev(served)
-    assert served.status()["deaf"] == []
+    assert served.status()["event_source_errors"] == []
 
 
 def settled(machine: Machine) -> float:
@@ -296,7 +310,7 @@ def settled(machine: Machine) -> float:
     seats = int(machine.out("cat", "/srv/seats")) + 1
     machine.write("/srv/seats", f"{seats}\n")
     machine.wait_for_readings({"example.com/seats": seats})
-    return float(machine.status()["looked"])
+    return float(machine.status()["last_reconcile"])
 
 
 def test_it_hears_addresses(served: Machine) -> None:

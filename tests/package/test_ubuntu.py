@@ -6,7 +6,7 @@ import pytest
 
 from tests.cluster.processes import wait_until
 from tests.package.machine import machine
-from tests.package.packages import Packages, tools_of
+from tests.package.packages import Packages
 from tests.package.service import published, switch_on
 from tests.package.test_life import quiet
 from tests.package.trees import UBUNTU
@@ -35,7 +35,7 @@ textfile = "{FIGURES}"
 def test_ubuntu(release: str, packages: Packages) -> None:
     with machine(release) as node:
         node.run("mkdir", "-p", "/var/lib/prometheus/node-exporter")
-        node.install(packages.current, tools_of(packages.current))
+        node.install(packages.current)
         assert (node.active, node.enabled) == ("inactive", "disabled")
         switch_on(node, CONFIG)
         wait_until(lambda: published(node, "example.com/seats") == "7", 20, "it has published")
@@ -49,5 +49,5 @@ def test_ubuntu(release: str, packages: Packages) -> None:
         node.run("capacityd", "probe", "--as-service")
         quiet(node)
         node.run("systemctl", "disable", "--now", "capacityd")
-        node.dpkg("--purge", "capacityd-tools", "capacityd")
+        node.dpkg("--purge", "capacityd")
         assert not node.exists("/usr/share/capacityd")

@@ -30,9 +30,10 @@ NODE = (
         "python3-jsonpatch",
         "python3-kubernetes",
         "python3-prometheus-client",
+        "python3-psutil",
         "python3-pyudev",
-        "python3-rich",
         "python3-systemd",
+        "python3-tabulate",
     ),
 )
 PACKAGES = {"12": (*NODE, "cloud-init"), "13": NODE, "22.04": (*NODE, "python3-tomli"), "24.04": NODE}

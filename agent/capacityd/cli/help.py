@@ -1,108 +1,76 @@
-"""What --help says beside the options: the commands in groups, examples, exit statuses. Loaded for that only."""
+"""The text below the options of --help: examples, signs and exit statuses."""
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Mapping
-
-GROUPS = {
-    "look at this machine (no root, no cluster)": ("devices", "probe", "record"),
-    "publish on the Node": ("plan", "apply", "withdraw"),
-    "the service": ("run", "status"),
-    "the configuration": ("config",),
-}
-
 EXAMPLES = {
     "": (
-        ("capacityd devices usb", "USB devices, and the TOML for each"),
-        ("capacityd probe --explain", "what is made of this machine, and why"),
+        ("capacityd devices usb", "USB devices, each with its TOML"),
+        ("capacityd probe --explain", "each resource's quantity, and why"),
         ("capacityd plan", "what apply would change"),
-        ("capacityd status", "whether the service is well"),
+        ("capacityd status", "is the service healthy?"),
     ),
     "devices": (
-        ("capacityd devices", "all that the detectors see"),
-        ("capacityd devices usb", "USB devices only, but each of them"),
-        ("capacityd devices --toml", "a configuration to begin with"),
+        ("capacityd devices", "the devices of all detectors"),
+        ("capacityd devices usb", "all USB devices, even if many are alike"),
+        ("capacityd devices --toml", "a starter configuration"),
     ),
     "probe": (
         ("capacityd probe", "each resource and its quantity"),
-        ("capacityd probe --explain --config new.toml", "try a file before it is installed"),
+        ("capacityd probe --explain --config new.toml", "try a new file"),
     ),
-    "record": (("capacityd record machine.json", "this machine's hardware, to be looked at anywhere"),),
+    "record": (("capacityd record machine.json", "a file for --machine on any machine"),),
     "plan": (
         ("capacityd plan", "what apply would change"),
         ("capacityd plan --patch", "the exact JSON Patch"),
-        ("kubectl get node n1 -o json | capacityd plan --node-file -", "without credentials"),
+        ("capacityd plan --node-file n1.json", "a Node from kubectl get node -o json"),
     ),
     "apply": (
         ("capacityd apply --dry-run", "the same as plan"),
-        ("capacityd apply --wait 30s", "until pods can be placed by it"),
+        ("capacityd apply --wait 30s", "until pods can be scheduled by it"),
     ),
-    "withdraw": (("capacityd withdraw", "what others have written stays"),),
-    "run": (("capacityd run", "as the systemd unit does it"),),
+    "withdraw": (("capacityd withdraw", "keeps values written by others"),),
+    "run": (("capacityd run", "what the systemd unit runs"),),
     "status": (
-        ("capacityd status", "on one screen"),
-        ("capacityd status --json", "for monitoring; see the exit status, too"),
+        ("capacityd status", "for people"),
+        ("capacityd status --json", "for monitoring; check the exit status too"),
+    ),
+    "fleet": (
+        ("capacityd fleet", "all Nodes"),
+        ("capacityd fleet -l pool=a --by pool", "of one pool, compared with each other"),
+        ("capacityd fleet --json", "for programs; see the exit status, too"),
     ),
     "config": (
-        ("capacityd config check", "all mistakes at once"),
-        ("capacityd config show --config new.toml", "what a file amounts to"),
+        ("capacityd config check", "all errors at once"),
+        ("capacityd config show --config new.toml", "the merged result"),
         ("capacityd config schema", "the JSON Schema, for editors"),
     ),
 }
-"""Command line and what it is for, by command; "": of all."""
+"""By command, pairs of command line and purpose; "": those of the program itself."""
 
-_WIDTH = 80
-_SIGNS = "+ set, ~ changed, - removed, = as it is, … held back, ! refused"
+_SIGNS = "+ set, ~ changed, - removed, = unchanged, … held back, ! refused"
 NOTES = {"plan": _SIGNS, "apply": _SIGNS, "withdraw": _SIGNS}
-"""What the signs in a command's output mean."""
+"""The meaning of the signs in a command's output."""
 
-STATUSES = (
-    (0, "done"),
-    (1, "failed"),
-    (2, "usage or configuration"),
-    (3, "the API server can't be reached or does not let us in"),
-    (4, "done, but something is unknown or refused"),
-)
+STATUSES = {
+    0: "done",
+    1: "failed",
+    2: "usage or configuration",
+    3: "the API server is unreachable or denies access",
+    4: "done, but something is unknown or refused",
+}
 
-OWN_STATUSES = {"status": ((1, "the service does not run"), (4, "something is unknown, refused or wrong"))}
-"""What an exit status means of one command only."""
-
-
-def after_options(command: str) -> str:
-    """Examples and exit statuses of a command ("": of all)."""
-    statuses = dict(STATUSES) | dict(OWN_STATUSES.get(command, ()))
-    said = "".join(f"  {status}  {meaning}\n" for status, meaning in statuses.items())
-    note = f"signs:\n  {NOTES[command]}\n\n" if command in NOTES else ""
-    return f"\n{_examples(command)}{note}exit status:\n{said}"
+COMMAND_STATUSES = {
+    "fleet": {4: "a Node needs attention"},
+    "status": {1: "the service is not running", 4: "degraded: something is unknown or refused, or an error is listed"},
+}
+"""Exit statuses whose meaning differs for one command."""
 
 
-def overview(parser: argparse.ArgumentParser, commands: Mapping[str, str]) -> str:
-    """The help of the program itself. commands: name -> what it does."""
-    formatter = parser.formatter_class(prog=parser.prog)
-    formatter.add_usage(f"{parser.prog} [OPTION]... COMMAND [OPTION]...", [], [], None)
-    formatter.add_text(parser.description)
-    known = [name for names in GROUPS.values() for name in names]
-    groups = {**GROUPS, "others": tuple(name for name in commands if name not in known)}
-    for title, names in groups.items():
-        formatter.start_section(title)
-        formatter.add_arguments([argparse.Action([], name, help=commands[name]) for name in names if name in commands])
-        formatter.end_section()
-    formatter.start_section("options, before or after the command")
-    formatter.add_arguments(
-        [action for action in parser._actions if action.option_strings]  # argparse has no other way to get at them
-    )
-    formatter.end_section()
-    return f"{formatter.format_help()}{after_options('')}\ncapacityd COMMAND --help tells more of each.\n"
-
-
-def _examples(command: str) -> str:
-    lines = EXAMPLES.get(command, ())
-    if not lines:
-        return ""
-    width = max(len(line) for line, _ in lines)
-    if any(width + len(meaning) > _WIDTH - 6 for _, meaning in lines):
-        said = "".join(f"  # {meaning}\n  {line}\n" for line, meaning in lines)
-    else:
-        said = "".join(f"  {line:<{width}}  # {meaning}\n" for line, meaning in lines)
-    return f"examples:\n{said}\n"
+def epilog(command: str) -> str:
+    """Returns examples, signs and exit statuses of a command ("": of the program itself)."""
+    width = max(len(line) for line, _ in EXAMPLES[command])
+    examples = [f"  {line:<{width}}  # {meaning}" for line, meaning in EXAMPLES[command]]
+    signs = ["signs:", f"  {NOTES[command]}", ""] if command in NOTES else []
+    statuses = STATUSES | COMMAND_STATUSES.get(command, {})
+    exits = [f"  {status}  {meaning}" for status, meaning in statuses.items()]
+    return "\n".join(["examples:", *examples, "", *signs, "exit status:", *exits])

@@ -1,6 +1,6 @@
-"""probe --as-service: the same command again, in a sandbox with the settings of the service's unit.
+"""probe --as-service: runs the probe again by systemd-run, with the sandbox settings of the service's unit.
 
-So a probe by hand reads what the service reads: programs, files and folders may look different from inside.
+Programs, files and folders may differ inside the sandbox, so this shows what the service reads.
 """
 
 from __future__ import annotations
@@ -10,27 +10,28 @@ import os
 import subprocess
 from collections.abc import Iterator
 
-from capacityd.cli.process import own_command
-from capacityd.errors import CapacitydError, UsageError
+from capacityd.cli.self_exec import command_for
+from capacityd.model.errors import CapacitydError, UsageError
 
 _UNIT = "capacityd.service"
-# How the service starts, ends and is watched; the rest is what it may do and see.
-_OWN = (
+# Settings for starting, stopping and watching the service. All others make up the sandbox.
+_LIFECYCLE_SETTINGS = (
     *("Exec", "FileDescriptorStore", "Notify", "Restart", "RuntimeDirectory", "Standard", "StartLimit", "Timeout"),
     *("Type", "WatchdogSec"),
 )
-_TERMINAL = ("COLORTERM", "COLUMNS", "FORCE_COLOR", "NO_COLOR", "TERM")
-_NOT_STARTED = range(200, 244)  # systemd.exec(5): what systemd itself ends a process with, before it has begun
+_PASSED_VARIABLES = ("NO_COLOR", "TERM")
+_SETUP_STATUSES = range(200, 244)  # systemd.exec(5): exit statuses of systemd itself, before it runs the program
 
 
-def again(options: argparse.Namespace) -> int:
-    """Runs this probe in the sandbox; its exit status. Raises UsageError; CapacitydError where there is no sandbox."""
+def run_in_sandbox(options: argparse.Namespace) -> int:
+    """Runs this probe in the sandbox and returns its exit status.
+
+    Raises UsageError for --machine, CapacitydError if there is no sandbox.
+    """
     if options.machine is not None:
-        raise UsageError(
-            "--machine is another machine, to which this one's service means nothing: leave out --as-service"
-        )
+        raise UsageError("--as-service reads this machine: it cannot be combined with --machine")
     if os.geteuid() != 0:
-        raise CapacitydError("only root can have a probe run as the service does (sudo?)")
+        raise CapacitydError("--as-service needs root (use sudo)")
     settings = [*unit_settings(_unit()), "ReadWritePaths=-/run/capacityd"]
     probe = ["probe", *(f"--{name}" for name in ("explain", "json") if getattr(options, name))]
     if options.node_name is not None:
@@ -38,46 +39,43 @@ def again(options: argparse.Namespace) -> int:
     if options.config is not None:
         config = os.path.abspath(options.config)
         probe.append(f"--config={config}")
-        # It may lie in a folder that the sandbox keeps out of sight.
+        # The sandbox may hide its folder.
         settings.append("BindReadOnlyPaths=-" + "".join(f"\\{c}" if c in ' :\\"' else c for c in config))
     command = ["systemd-run", "--quiet", "--pipe", "--wait", "--collect", *(f"--property={s}" for s in settings)]
-    command += [f"--setenv={name}={os.environ[name]}" for name in _TERMINAL if name in os.environ]
-    status = _run([*command, "--", *own_command("__main__", *probe)]).returncode
-    if status in _NOT_STARTED:
-        raise CapacitydError(
-            f"the sandbox could not be set up: exit status {status} of systemd.exec(5), see journalctl"
-        )
+    command += [f"--setenv={name}={os.environ[name]}" for name in _PASSED_VARIABLES if name in os.environ]
+    status = _run([*command, "--", *command_for("__main__", *probe)]).returncode
+    if status in _SETUP_STATUSES:
+        raise CapacitydError(f"could not set up the sandbox: exit status {status} (systemd.exec(5)); see journalctl")
     return status
 
 
 def unit_settings(text: str) -> Iterator[str]:
-    """What a unit with its drop-ins (as systemctl cat prints them) says of what the service may do, as KEY=VALUE."""
-    service, begun = False, ""
+    """Yields the sandbox settings, as KEY=VALUE, of a unit with its drop-ins. text: from systemctl cat."""
+    in_service, continued = False, ""
     for line in text.splitlines():
         if line.startswith(("#", ";")):
             continue
-        whole, begun = begun + line.strip(), ""
+        whole, continued = continued + line.strip(), ""
         if whole.endswith("\\"):
-            begun = whole[:-1] + " "
+            continued = whole[:-1] + " "
         elif whole.startswith("["):
-            service = whole == "[Service]"
-        elif service and "=" in whole and not whole.startswith(_OWN):
+            in_service = whole == "[Service]"
+        elif in_service and "=" in whole and not whole.startswith(_LIFECYCLE_SETTINGS):
             key, _, value = whole.partition("=")
             yield f"{key.rstrip()}={value.lstrip()}"
 
 
 def _unit() -> str:
-    found = _run(["systemctl", "cat", "--no-pager", _UNIT], subprocess.PIPE)
-    if found.returncode:
-        raise CapacitydError(f"there is no {_UNIT}, in whose sandbox to probe: {found.stderr.strip()}")
-    return found.stdout
+    done = _run(["systemctl", "cat", "--no-pager", _UNIT], subprocess.PIPE)
+    if done.returncode:
+        raise CapacitydError(f"could not read the unit {_UNIT}: {done.stderr.strip()}")
+    return done.stdout
 
 
-def _run(command: list[str], out: int | None = None) -> subprocess.CompletedProcess[str]:
-    """out: where what it says goes, None: where ours does."""
+def _run(command: list[str], output: int | None = None) -> subprocess.CompletedProcess[str]:
+    """output: for standard output and standard error; None: those of this process."""
     try:
-        return subprocess.run(command, check=False, stdout=out, stderr=out, text=True)
+        return subprocess.run(command, check=False, stdout=output, stderr=output, text=True)
     except OSError as e:
-        raise CapacitydError(
-            f"{command[0]} could not be run: {os.strerror(e.errno or 0)}; --as-service needs systemd"
-        ) from e
+        error = os.strerror(e.errno or 0)
+        raise CapacitydError(f"could not run {command[0]}: {error}; --as-service needs systemd") from e

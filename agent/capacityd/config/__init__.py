@@ -1,20 +1,24 @@
-"""The configuration: TOML files -> model.Config, strictly and with all mistakes at once. Reads files, nothing else."""
+"""The configuration: TOML files -> model.config.Config, strictly and with all problems at once. Only reads files."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from capacityd.config.dump import show, show_json
 from capacityd.config.files import files_at, read, usual_files
-from capacityd.config.loaded import Loaded
-from capacityd.config.parse import parse
-from capacityd.config.problems import Problem, clean, problem
-from capacityd.config.shown import show, show_json
-from capacityd.config.toml import parse_toml
-from capacityd.errors import ConfigError
+from capacityd.config.line_numbers import numbered
+from capacityd.config.merge import parse
+from capacityd.config.problems import Loaded, Place, Problem, clean
+from capacityd.config.toml import parse_toml, too_large_integers
+from capacityd.model.config import Config
+from capacityd.model.errors import ConfigError
 
-__all__ = ["Loaded", "Problem", "load", "show", "show_json"]
+__all__ = ["Loaded", "Problem", "load", "restore", "show", "show_json"]
 
 _OBSERVE = re.compile(r"^\s*observe\s*=\s*true", re.MULTILINE)
 
@@ -22,29 +26,51 @@ _OBSERVE = re.compile(r"^\s*observe\s*=\s*true", re.MULTILINE)
 def load(path: str | None = None, root: str = "/") -> Loaded:
     """Reads the files in the usual places below root, or the file or folder at path instead. Raises nothing.
 
-    What can't be read or is wrong is in the result's problems: Loaded.require() raises them, a service goes on.
+    Problems are in the result: commands raise them with Loaded.require(), the service works with what is valid.
     """
     failures: dict[str, str] = {}
     files = usual_files(root, failures) if path is None else files_at(path, failures)
-    found = [problem(file, why) for file, why in failures.items()]
+    found = [Problem(clean(file), clean(why)) for file, why in failures.items()]
     documents: list[tuple[str, dict[str, Any]]] = []
     texts: dict[str, str] = {}
     observe = ""
     for file in files:
         text = ""
+        before = len(found)
         try:
             text = texts[clean(file)] = read(file)
-            if text:
-                documents.append((file, parse_toml(text)))
+            document = parse_toml(text)
         except ConfigError as e:
-            found.append(problem(file, str(e)))
-            if _OBSERVE.search(text):  # the wish not to be written to needs no parser
-                observe = file
+            found.append(Problem(clean(file), clean(str(e)), line=e.line))
+        else:
+            for path_of_key in too_large_integers(document):
+                place = Place(file, found, tuple((name, 0) for name in path_of_key[:-1]))
+                place.report(path_of_key[-1], "must be an integer of at most 64 bits")
+        if len(found) == before:
+            documents += [(file, document)] if text else []
+        elif _OBSERVE.search(text):  # fail safe: the Node must not be written to
+            observe = file
     readable = not found
     parsed = parse(documents, found, observe)
-    config = replace(parsed.config, complete=parsed.config.complete and readable)
-    if found:
-        from capacityd.config.lines import numbered
+    complete = parsed.config.complete and readable
+    config = replace(parsed.config, complete=complete, digest=digest(parsed.values))
+    files_read = tuple(file for file, _ in documents)
+    return Loaded(config, tuple(numbered(found, texts)), files_read, parsed.values, parsed.origins)
 
-        found = numbered(found, texts)
-    return Loaded(config, tuple(found), tuple(file for file, _ in documents), parsed.values, parsed.origins)
+
+def restore(values: Mapping[str, Any], broken: Mapping[str, str], complete: bool) -> Config:
+    """The configuration of a snapshot. values: Loaded.values; broken and complete: those of Loaded.config.
+
+    A value that this version rejects makes its resource broken, and the configuration incomplete.
+    """
+    found: list[Problem] = []
+    parsed = parse([("the snapshot of the configuration", values)], found, "")
+    config = parsed.config
+    complete = complete and config.complete and not found
+    return replace(config, broken={**broken, **config.broken}, complete=complete, digest=digest(parsed.values))
+
+
+def digest(values: Mapping[str, Mapping[str, Any]]) -> str:
+    """A short hash of the merged values of all files: table -> key -> value."""
+    canonical = json.dumps(values, sort_keys=True, separators=(",", ":"), default=str)
+    return hashlib.sha256(canonical.encode("utf-8", "surrogatepass")).hexdigest()[:12]

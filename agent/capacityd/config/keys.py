@@ -1,7 +1,7 @@
-"""The keys that a configuration may hold outside the detectors' own tables: what each takes and is for.
+"""The keys of a configuration outside the detectors' tables: the type of each and what it is for.
 
-One declaration serves the parser, the schema and the documentation. As in kinds.py, parse raises ValueError with a
-sentence that says what is wrong and what is right.
+A key is declared once, for the parser, the schema and the documentation. parse raises ValueError with the error and its
+remedy.
 """
 
 from __future__ import annotations
@@ -11,25 +11,30 @@ import re
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from capacityd.kinds import Pattern, Text, said
-from capacityd.model import Reserve
-from capacityd.quantity import LARGEST
-from capacityd.settings import Duration, FilePath, SettingKind, Whole
+from capacityd.model.config import Reserve
+from capacityd.model.matchers import GLOB_CHARACTERS, GlobMatcher, Matcher
+from capacityd.model.quantity import LARGEST
+from capacityd.model.setting_types import Duration, FilePath, Integer, SettingKind
+from capacityd.model.value_types import Text, describe_toml_value, parse_boolean
 
-_SHARE = re.compile(r"([0-9]{1,3})(?:\.([0-9]{1,6}))?\s*%")
 LABEL = "[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
-_GLOB = frozenset("*?[")
+"""A label of a DNS name (RFC 1123), as a regular expression."""
+UNAME_MACHINES = {
+    **dict.fromkeys(("amd64", "x86-64", "x64"), "x86_64"),
+    **dict.fromkeys(("arm64", "armv8"), "aarch64"),
+    **dict.fromkeys(("arm", "armhf"), "armv7l"),
+    **dict.fromkeys(("386", "i386", "x86"), "i686"),
+}
+"""Other names of an architecture, such as Kubernetes' -> the name that uname -m prints."""
+_SHARE = re.compile(r"([0-9]{1,3})(?:\.([0-9]{1,6}))?\s*%")
 _DAY = 86400.0
-AS_KUBERNETES_SAYS = {"amd64": "x86_64", "arm64": "aarch64", "386": "i686", "arm": "armv7l"}
 
 
-class YesNo:
+class Boolean:
     """true or false."""
 
     def parse(self, raw: object) -> bool:
-        if not isinstance(raw, bool):
-            raise ValueError(f"must be true or false, not {said(raw)}")
-        return raw
+        return parse_boolean(raw)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,115 +45,131 @@ class Word:
 
     def parse(self, raw: object) -> str:
         if not isinstance(raw, str) or raw not in self.words:
-            raise ValueError(f"must be one of {', '.join(self.words)} in quotes, not {said(raw)}")
+            raise ValueError(f"must be one of {', '.join(self.words)} in quotes; got {describe_toml_value(raw)}")
         return raw
 
 
 class NodeName:
-    """The name of a Node: a DNS subdomain of RFC 1123."""
+    """The name of a Node: an RFC 1123 subdomain."""
 
     def parse(self, raw: object) -> str:
         if not isinstance(raw, str):
-            raise ValueError(f"must be a name in quotes, not {said(raw)}")
+            raise ValueError(f"must be a name in quotes; got {describe_toml_value(raw)}")
         if len(raw) > 253 or not all(re.fullmatch(LABEL, label) for label in raw.split(".")):
-            raise ValueError(f'"{raw}" is no Node\'s name: those have only a-z, 0-9, "-" and "."')
+            hint = f'; did you mean "{raw.lower()}"?' if raw != raw.lower() else ""
+            raise ValueError(f'"{raw}" is not a valid Node name (RFC 1123 subdomain: a-z, 0-9, "-" and "."){hint}')
         return raw
 
 
-class Kept:
-    """What is kept back: a whole number, or a share of the total."""
+class ReserveValue:
+    """What is kept back: a whole number of units, or a share of the total."""
 
     def parse(self, raw: object) -> Reserve:
         if type(raw) is int:
-            return Reserve(units=Whole(0, LARGEST).parse(raw))
+            return Reserve(units=Integer(0, LARGEST).parse(raw))
         match = _SHARE.fullmatch(raw) if isinstance(raw, str) else None
         if match is None:
             raise ValueError(
-                f'must be a whole number of the resource\'s units, or a share such as "10%", not {said(raw)}'
+                'must be a whole number in units of the quantity, or a share in quotes such as "10%"; '
+                f"got {describe_toml_value(raw)}"
             )
         fraction = match[2] or ""
         part, whole = int(match[1] + fraction), 100 * 10 ** len(fraction)
         if part >= whole:
-            raise ValueError(f'"{raw}" leaves nothing; it must be less than 100%')
+            raise ValueError(f'must be less than 100%; got "{raw}"')
         divisor = math.gcd(part, whole)
         return Reserve(share=(part // divisor, whole // divisor))
 
 
 class Arch:
-    """Architectures, as text or globs."""
+    """Architectures, exactly or as globs."""
 
-    def parse(self, raw: object) -> tuple[Pattern, ...]:
+    def parse(self, raw: object) -> tuple[Matcher, ...]:
         for word in raw if isinstance(raw, list) else [raw]:
-            if isinstance(word, str) and word in AS_KUBERNETES_SAYS:
-                raise ValueError(f'"{word}" must be as uname -m says it; did you mean "{AS_KUBERNETES_SAYS[word]}"?')
+            if isinstance(word, str) and word in UNAME_MACHINES:
+                raise ValueError(f'must be an architecture of uname -m; got "{word}", write "{UNAME_MACHINES[word]}"')
         return Text().parse(raw)
 
 
 class Paths:
-    """Absolute paths, to the letter."""
+    """Absolute paths, without globs."""
 
-    def parse(self, raw: object) -> tuple[Pattern, ...]:
-        for path in raw if isinstance(raw, list) else [raw]:
-            FilePath().parse(path)
-            if not _GLOB.isdisjoint(str(path)):
-                raise ValueError(f'"{path}" is taken to the letter: *, ? and [ do not work here')
-        return Text().parse(raw)
+    def parse(self, raw: object) -> tuple[Matcher, ...]:
+        paths = [FilePath().parse(path) for path in (raw if isinstance(raw, list) else [raw])]
+        if not paths:
+            raise ValueError("must not be an empty list")
+        for path in paths:
+            if not GLOB_CHARACTERS.isdisjoint(path):
+                raise ValueError(f'"{path}" must be an exact path, without the wildcards *, ? and [')
+        return tuple(GlobMatcher(path) for path in paths)
 
 
-PlainKind: TypeAlias = "SettingKind | YesNo | Word | NodeName | Kept"
+PlainKind: TypeAlias = "SettingKind | Boolean | Word | NodeName | ReserveValue"
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A key whose value says all by itself. default: what holds without it, as TOML has it; None if nothing does."""
+    """A key whose value is parsed without knowledge of other keys."""
 
     kind: PlainKind
     about: str
+    """For the documentation, in lower case and without a full stop."""
     default: object = None
+    """The TOML value that an absent key is equal to; None if there is none."""
 
 
 @dataclass(frozen=True, slots=True)
-class Dependent:
-    """A key of a resource whose value depends on its detector, or is a table of its own. default: as an Entry's."""
+class DetectorDependentKey:
+    """A key of a resource whose value depends on the resource's detector, or is a table."""
 
     about: str
+    """As in Entry."""
     default: object = None
+    """As in Entry."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """A key of "when" that holds what to match one thing by."""
+    """A key of "when" that matches a single property of the machine."""
 
     kind: Text | Arch | Paths
     about: str
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
-    """A key of "when" that holds a table of text by name. known: the names that there are, else pattern."""
+class FactTable:
+    """A key of "when" that is a table: the name of a property -> text."""
 
     about: str
     known: tuple[str, ...] = ()
+    """The names that exist; empty if pattern decides."""
     pattern: str = ""
+    """A regular expression for the names."""
 
 
-RESOURCE: dict[str, Entry | Dependent] = {
-    "except": Dependent("devices that don't count although they match"),
-    "when": Dependent("the machines that the resource concerns; elsewhere it is absent"),
-    "slots": Entry(Whole(1, 10**9), "pods that can share one device", 1),
-    "measure": Dependent('what is added up: "count", or what the detector measures', "count"),
-    "unit": Dependent("unit of the quantity, for sizes and speeds"),
-    "reserve": Entry(Kept(), 'what is kept back, in units of the quantity or as a share such as "10%"', 0),
+RESOURCE: dict[str, Entry | DetectorDependentKey] = {
+    "except": DetectorDependentKey("devices that do not count although they match"),
+    "when": DetectorDependentKey("the machines that the resource applies to; on others it is absent"),
+    "slots": Entry(Integer(1, 10**9), "pods that can share one device", 1),
+    "measure": DetectorDependentKey('what is added up: "count", or what the detector measures', "count"),
+    "unit": DetectorDependentKey("unit of the quantity, for sizes and speeds"),
+    "reserve": Entry(ReserveValue(), 'what is kept back, in units of the quantity, or as a share such as "10%"', 0),
     "reduce": Entry(Word(("sum", "min", "max")), "how the devices' shares become one number", "sum"),
-    "fallback": Dependent("what a device counts for whose measure can't be had"),
-    "adopt": Entry(YesNo(), "take over a key of the Node that is not ours", False),
-    "enabled": Entry(YesNo(), "false drops the resource, also one of an earlier file", True),
+    "fallback": DetectorDependentKey(
+        "the measure of a device that does not report it; without it such a device makes the resource unknown"
+    ),
+    "expect": Entry(
+        Integer(1, LARGEST),
+        "a smaller quantity, or an absent resource, makes the Node condition False (BelowExpected)",
+    ),
+    "adopt": Entry(Boolean(), "take over a key of the Node that something else wrote", False),
+    "enabled": Entry(Boolean(), "false drops the resource, also one of an earlier file", True),
 }
-"""The keys of a resource, beside the one that names its detector."""
+"""The keys of a resource, except its detector's name."""
 
-WHEN: dict[str, Fact | Facts] = {
-    "dmi": Facts(
-        "what /sys/class/dmi/id says",
+WHEN: dict[str, Fact | FactTable] = {
+    "dmi": FactTable(
+        "text of files in /sys/class/dmi/id",
         known=(
             *("bios_date", "bios_release", "bios_vendor", "bios_version"),
             *("board_asset_tag", "board_name", "board_serial", "board_vendor", "board_version"),
@@ -157,29 +178,31 @@ WHEN: dict[str, Fact | Facts] = {
             *("product_sku", "product_uuid", "product_version", "sys_vendor"),
         ),
     ),
-    "devicetree": Facts(
-        "what /proc/device-tree says, such as model",
+    "devicetree": FactTable(
+        "text of properties in /proc/device-tree, such as model",
         pattern=r"[A-Za-z0-9,._+#?@-]+(/[A-Za-z0-9,._+#?@-]+)*",
     ),
-    "arch": Fact(Arch(), "the architecture, as uname -m says it"),
+    "arch": Fact(Arch(), "the architecture as uname -m prints it"),
     "node_name": Fact(Text(), "the Node's name"),
-    "path": Fact(Paths(), "a file or folder that must be there"),
+    "path": Fact(Paths(), "a file or folder that must exist"),
 }
-"""The keys of a resource's "when"; several values mean any of, several keys all of."""
+"""The keys of a resource's "when". Of several values any must match, of several keys all."""
 
 TABLES: dict[str, dict[str, Entry]] = {
     "kubernetes": {
         "kubeconfig": Entry(FilePath(), "instead of the kubelet's own"),
-        "node_name": Entry(NodeName(), "the Node's name, if it can't be found out"),
-        "observe": Entry(YesNo(), "true: look and report, never write", False),
-        "condition": Entry(YesNo(), "whether to keep the condition CapacityPublished on the Node", True),
+        "node_name": Entry(NodeName(), "the Node's name, if the credentials and the host name do not give it"),
+        "observe": Entry(Boolean(), "true: read and report, never write to the Node", False),
+        "condition": Entry(Boolean(), "whether to keep the condition CapacityPublished on the Node", True),
     },
     "service": {
         "lower_after": Entry(Duration(0, _DAY), "how long a lower quantity must hold before it is written", "10s"),
         "lower_after_boot": Entry(Duration(0, _DAY), "the same in the first three minutes after boot", "60s"),
-        "recheck": Entry(Duration(1, _DAY), "how often it looks although nothing was heard; jittered by a fifth", "1h"),
+        "resync": Entry(
+            Duration(1, _DAY), "how often the Node is read although no event came; jittered by a fifth", "1h"
+        ),
         "start_jitter": Entry(Duration(0, 3600), "a random time up to this before it first asks the API server", "0s"),
         "textfile": Entry(FilePath(".prom"), "a file of metrics for node_exporter's textfile collector"),
     },
 }
-"""The top-level tables beside "resources". Each key is the field of model.Settings that has its name."""
+"""The top-level tables except "resources". Each key is a field of model.config.Settings."""

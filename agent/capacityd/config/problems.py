@@ -1,99 +1,138 @@
-"""What is wrong in a configuration and where: collected while it is read, so that all of it is told at once."""
+"""Errors in a configuration and their places: collected while it is read, so that all are reported at once."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import TypeVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from typing import Any, TypeAlias, TypeVar
 
 from capacityd.config.toml import toml_key
-from capacityd.printable import printable
+from capacityd.model.config import Config
+from capacityd.model.errors import ConfigError
+from capacityd.model.text import printable
 
 _T = TypeVar("_T")
 
-_LONGEST = 600  # characters of a message: what it quotes from the file may be of any length
+Step: TypeAlias = tuple[str, int]
+"""A part of a path in a file: a name without quotes, and which table of a list it is, 0 if it is the only one."""
+
+MAX_MESSAGE_LENGTH = 600
+"""Characters of a message, which may quote text of any length from the file."""
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One mistake. table, key: where in the file, as TOML writes them; "" where it has none. All is safe to print.
-
-    line: in the file, 0 if it is not known.
-    """
+    """An error in a file. All texts are safe to print, except the names in path."""
 
     file: str
-    table: str
-    key: str
     message: str
+    path: tuple[Step, ...] = ()
+    """Of the table and the key."""
+    table: str = ""
+    """As in TOML."""
+    key: str = ""
+    """In the table, as in TOML; "" if the error concerns the whole table."""
     line: int = 0
+    """In the file; 0 if unknown."""
 
     def __str__(self) -> str:
-        table = f"[{self.table}] " if self.table else ""
-        key = f"{self.key}: " if self.key else ""
-        return f"{self.file}: {table}{key}{self.message}"
+        """Without the line, so that an edit elsewhere in the file does not change the reason of a reading."""
+        return self._text(self.file)
 
     def located(self) -> str:
-        """The same with the line, as compilers say it and editors jump to it."""
-        where = f"{self.file}:{self.line}" if self.line else self.file
-        return f"{where}{str(self)[len(self.file) :]}"
+        """With the line, in the format of compilers, which editors can jump to."""
+        return self._text(f"{self.file}:{self.line}" if self.line else self.file)
+
+    def _text(self, file: str) -> str:
+        table = f"[{self.table}] " if self.table else ""
+        key = f"{self.key}: " if self.key else ""
+        return f"{file}: {table}{key}{self.message}"
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """The result of loading the files."""
+
+    config: Config
+    """All that is valid. The service works with it even if there are problems."""
+    problems: tuple[Problem, ...]
+    files: tuple[str, ...]
+    """Those that were read, in order."""
+    values: Mapping[str, Mapping[str, Any]]
+    """What config was made of: table -> key -> TOML value. Only what is valid."""
+    origins: Mapping[str, str]
+    """table.key -> file. Only what is valid."""
+
+    def require(self) -> Config:
+        """The configuration, which must be valid. Raises ConfigError with a line for each problem."""
+        if self.problems:
+            raise ConfigError("\n".join(p.located() for p in self.problems))
+        return self.config
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A table of a file, and where its mistakes go. table: as TOML writes it; resource: that of the resource in it."""
+    """A table of a file, and the list that collects its problems."""
 
     file: str
-    found: list[Problem]
-    table: str = ""
+    problems: list[Problem]
+    path: tuple[Step, ...] = ()
     resource: str = ""
+    """The header of the resource that this table belongs to, as in TOML; "" outside of resources."""
+
+    @property
+    def table(self) -> str:
+        """The path as in TOML, with " #N" for the tables of a list."""
+        return ".".join(toml_key(name) + (f" #{number}" if number else "") for name, number in self.path)
 
     def below(self, name: str, number: int = 0) -> Place:
-        """A table in this one. number: which one, if it is one of a list of tables."""
-        table = f"{self.table}.{toml_key(name)}" if self.table else toml_key(name)
-        return Place(self.file, self.found, f"{table} #{number}" if number else table, self.resource)
+        """A table in this one. number: which one of a list of tables, 0 if it is the only one."""
+        return replace(self, path=(*self.path, (name, number)))
 
     def of_resource(self, name: str) -> Place:
-        """The table of a resource, with this one for "resources"."""
+        """The table of a resource. This place must be the table "resources"."""
         place = self.below(name)
-        return Place(self.file, self.found, place.table, place.table)
+        return replace(place, resource=place.table)
 
-    def wrong(self, key: str, message: str) -> None:
-        """Notes a mistake at a key, or with "" of the whole table."""
-        self.found.append(problem(self.file, message, self.table, toml_key(key) if key else ""))
+    def report(self, key: str, message: str) -> None:
+        """Adds a problem at a key, or with "" at the whole table."""
+        self.problems.append(
+            Problem(
+                file=clean(self.file),
+                message=clean(message),
+                path=(*self.path, (key, 0)) if key else self.path,
+                table=clean(self.table),
+                key=clean(toml_key(key)) if key else "",
+            )
+        )
 
-    def take(self, key: str, parse: Callable[[object], _T], raw: object) -> _T | None:
-        """What parse makes of a value; None, and noted, if it raises ValueError."""
+    def parse(self, key: str, parser: Callable[[object], _T], raw: object) -> _T | None:
+        """The parsed value of a key; None, with a problem, if parser raises ValueError."""
         try:
-            value = parse(raw)
+            value = parser(raw)
         except ValueError as e:
-            self.wrong(key, str(e))
+            self.report(key, str(e))
             return None
         if isinstance(value, str) and not value.isprintable():
-            self.wrong(key, f'"{value}" holds a character that can\'t be printed')
+            self.report(key, f'"{value}" holds an unprintable character')
             return None
         return value
 
 
-def problem(file: str, message: str, table: str = "", key: str = "") -> Problem:
-    """A mistake whose every part may come straight from the file."""
-    return Problem(clean(file), clean(table), clean(key), clean(message))
-
-
 def clean(text: str) -> str:
-    """Text from a file as it may stand in one line on a terminal."""
-    return printable(text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…")
+    """Text from a file as one printable line of limited length."""
+    return printable(text if len(text) <= MAX_MESSAGE_LENGTH else f"{text[:MAX_MESSAGE_LENGTH]}…")
 
 
-def did_you_mean(word: str, words: Iterable[str], closeness: float = 0.6) -> str:
-    """A question to end a message with, "" if nothing is near."""
+def expected(word: str, words: Sequence[str], closeness: float = 0.6) -> str:
+    """The end of a message about an unknown word: the one that was probably meant, else all."""
     near = nearest(word, words, closeness)
-    return f'; did you mean "{near}"?' if near else ""
+    return f'did you mean "{near}"?' if near else f"must be one of {', '.join(words)}"
 
 
 def nearest(word: str, words: Iterable[str], closeness: float = 0.6) -> str | None:
-    """The word that was probably meant, whatever its case."""
-    from difflib import get_close_matches  # only where there is a mistake
-
+    """The word that was probably meant, whatever its case. closeness: from 0 (any) to 1 (the same word)."""
     known = {w.lower(): w for w in words}
     found = get_close_matches(word[:80].lower(), known, 1, closeness)
     return known[found[0]] if found else None

@@ -5,25 +5,48 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from capacityd.config.keys import RESOURCE, Entry
-from capacityd.config.problems import Place, did_you_mean
+from capacityd.config.keys import RESOURCE, TABLES, Entry
+from capacityd.config.problems import Place, expected
 from capacityd.config.tables import device_tables, group_problem, setting_tables, when_tests
 from capacityd.detectors import load, names
-from capacityd.kinds import UNITS, Amount, Unit, said
-from capacityd.model import Detector, DeviceDetector, Resource, ValueDetector
+from capacityd.model.config import Resource
+from capacityd.model.device import Detector, DeviceDetector, ValueDetector
+from capacityd.model.value_types import UNITS, Amount, Unit, describe_toml_value
 
-OF_DEVICES = ("except", "slots", "measure", "unit", "fallback")  # these mean nothing for a number that is read
+DEVICE_KEYS = ("except", "slots", "measure", "unit", "fallback")
+"""The keys of a resource that only a DeviceDetector takes."""
+
+_OTHER_NAMES = {
+    **dict.fromkeys(("gpu", "accelerator", "npu", "tpu"), 'pci = { class = "03" }'),
+    **dict.fromkeys(("fpga", "card"), 'pci = { vendor = "…", device = "…" }'),
+    **dict.fromkeys(("net", "network", "ethernet", "interface", "eth"), "nic = {}"),
+    **dict.fromkeys(("nvme", "ssd", "hdd"), "disk = { type = … }"),
+    **dict.fromkeys(("block", "drive", "storage"), "disk = {}"),
+    **dict.fromkeys(("fs", "mount"), "filesystem = { mount = … }"),
+    **dict.fromkeys(("tty", "serial_port"), 'udev = { subsystem = "tty" }'),
+    **dict.fromkeys(("ram", "mem"), "memory = {}"),
+    **dict.fromkeys(("core", "cores", "processor"), "cpu = {}"),
+    **dict.fromkeys(("count", "number", "value", "capacity"), "static = { quantity = … }"),
+    **dict.fromkeys(("script", "program", "run", "cmd"), "exec = { command = … }"),
+    **dict.fromkeys(("dongle", "usb_device"), 'usb = { vendor = "…", product = "…" }'),
+}
+"""A key that someone may use for a detector -> the line that was meant."""
 
 
 def resource_of(name: str, raw: object, place: Place) -> Resource | None:
-    """The resource, None if it is dropped or has a mistake. place: its table; it gets all mistakes."""
+    """The resource; None if it is disabled or has a problem. place: its table; receives all problems."""
     if not isinstance(raw, dict):
         single = isinstance(raw, list) and bool(raw) and all(isinstance(item, dict) for item in raw)
-        place.wrong("", f"must be a table, not {said(raw)}" + ("; write it in single brackets" if single else ""))
+        place.report(
+            "",
+            "must be one table: write the header in single brackets"
+            if single
+            else f"must be a table; got {describe_toml_value(raw)}",
+        )
         return None
     if raw.get("enabled") is False:
         return None
-    before = len(place.found)
+    before = len(place.problems)
     made: dict[str, Any] = {}
     detectors = [load(key) for key in raw if key in names()]
     _check_detectors(raw, detectors, place)
@@ -33,30 +56,34 @@ def resource_of(name: str, raw: object, place: Place) -> Resource | None:
         elif key == "when":
             made["when"] = when_tests(value, place)
         elif isinstance(entry := RESOURCE.get(key), Entry):
-            made[key] = place.take(key, entry.kind.parse, value)
+            made[key] = place.parse(key, entry.kind.parse, value)
     if len(detectors) == 1:
         made |= _with_detector(raw, detectors[0], place)
     made.pop("enabled", None)
-    if len(place.found) > before:
+    if len(place.problems) > before:
         return None
     return Resource(name=name, detector=detectors[0].name, source=place.file, **made)
 
 
 def _check_detectors(raw: Mapping[str, object], detectors: Sequence[Detector], place: Place) -> None:
-    """Exactly one detector, and no key that is none."""
+    """Reports unknown keys, and any number of detectors but one."""
     unknown = [key for key in raw if key not in RESOURCE and key not in names()]
     for key in unknown:
         owner = next((d.name for d in detectors if key in _keys(d)), None)
+        table = next((table for table, keys in TABLES.items() if key in keys), None)
         if owner:
-            place.wrong(key, f"belongs to {owner}: {owner} = {{ {key} = … }}")
+            place.report(key, f"belongs to {owner}: {owner} = {{ {key} = … }}")
+        elif table:
+            place.report(key, f"belongs in [{table}]")
+        elif line := _OTHER_NAMES.get(key.lower()):
+            place.report(key, f"is not a detector; write {line}")
         else:
-            hint = did_you_mean(key, [*names(), *RESOURCE])
-            place.wrong(key, f"no detector ({', '.join(names())}) and no other key ({', '.join(RESOURCE)}){hint}")
+            place.report(key, f"unknown key; {expected(key, [*names(), *RESOURCE])}")
     if len(detectors) > 1:
         several = " and ".join(d.name for d in detectors)
-        place.wrong("", f"has {len(detectors)} detectors, {several}; make a resource for each")
-    elif not detectors and not any(isinstance(raw[key], dict | list) for key in unknown):
-        place.wrong("", f"has no detector; one of {', '.join(names())} must say what is counted")
+        place.report("", f"must have one detector; got {several}; write a resource for each")
+    elif not detectors and not any(isinstance(raw[key], dict | list) or key in _OTHER_NAMES for key in unknown):
+        place.report("", f"must have a detector, which is one of {', '.join(names())}")
 
 
 def _keys(detector: Detector) -> Mapping[str, object]:
@@ -70,13 +97,11 @@ def _tables(raw: object, detector: Detector, place: Place) -> object:
 
 
 def _with_detector(raw: Mapping[str, object], detector: Detector, place: Place) -> dict[str, object]:
-    """What only the detector gives a meaning."""
+    """The values of the keys that depend on the detector."""
     if isinstance(detector, ValueDetector):
-        for key in OF_DEVICES:
+        for key in DEVICE_KEYS:
             if key in raw:
-                place.wrong(
-                    key, f"is for devices; {detector.name} reads a number, which is taken as it is: leave it out"
-                )
+                place.report(key, f"applies to devices only, and {detector.name} reads a number; leave it out")
         return {}
     made: dict[str, object] = {}
     if "except" in raw:
@@ -88,24 +113,23 @@ def _with_detector(raw: Mapping[str, object], detector: Detector, place: Place) 
         made["measure"] = measure
         made["unit"] = _unit(raw, str(measure), kind, place)
         if "fallback" in raw:
-            made["fallback"] = place.take("fallback", kind.amount, raw["fallback"])
+            made["fallback"] = place.parse("fallback", kind.amount, raw["fallback"])
     return made
 
 
 def _measured(measure: object, detector: DeviceDetector, place: Place) -> Amount | None:
-    """What a measure holds, which is one of the detector's keys, or the name of an attribute or a property."""
+    """The type of a measure: one of the detector's keys, or the name of an attribute or a property."""
     measures = {key: k.kind for key, k in detector.keys.items() if isinstance(k.kind, Amount)}
     if not isinstance(measure, str):
-        place.wrong("measure", f"must be text in quotes, not {said(measure)}")
+        place.report("measure", f"must be text in quotes; got {describe_toml_value(measure)}")
     elif measure in measures:
         return measures[measure]
-    elif (wrong := group_problem(measure)) is None:
+    elif (error := group_problem(measure)) is None:
         known = ["count", *measures]
-        what = f'"{measure}" is nothing that {detector.name} measures'
         known += ["attributes.NAME", "properties.NAME"] if detector.scope else []
-        place.wrong("measure", f"{what}; it has {', '.join(known)}{did_you_mean(measure, known)}")
-    elif wrong:
-        place.wrong("measure", f'"{measure}" {wrong}')
+        place.report("measure", f'unknown measure "{measure}"; {expected(measure, known)}')
+    elif error:
+        place.report("measure", f'"{measure}" {error}')
     else:
         return Amount("number")
     return None
@@ -113,25 +137,24 @@ def _measured(measure: object, detector: DeviceDetector, place: Place) -> Amount
 
 def _check_count(raw: Mapping[str, object], place: Place) -> None:
     if "unit" in raw:
-        place.wrong("unit", "devices are counted, which has no unit; leave it out, or say what to measure")
+        place.report("unit", "a count has no unit; leave it out, or set measure")
     if "fallback" in raw:
-        place.wrong("fallback", "devices are counted, which never fails; leave it out, or say what to measure")
+        place.report("fallback", "a count needs no fallback; leave it out, or set measure")
 
 
 def _unit(raw: Mapping[str, object], measure: str, kind: Amount, place: Place) -> Unit | None:
     units = UNITS[kind.dimension]
     if not units:
         if "unit" in raw:
-            place.wrong("unit", f"{measure} is a plain number, which has no unit; leave it out")
+            place.report("unit", f"{measure} is a plain number without a unit; leave it out")
         return None
     unit = raw.get("unit")
     if unit is None:
-        place.wrong("unit", f"is missing; {measure} is a {kind.dimension}: one of {', '.join(units)}")
+        place.report("unit", f"is required; {measure} is in one of {', '.join(units)}")
     elif not isinstance(unit, str):
-        place.wrong("unit", f"must be text in quotes, not {said(unit)}")
+        place.report("unit", f"must be text in quotes; got {describe_toml_value(unit)}")
     elif unit not in units:
-        hint = did_you_mean(unit, units, 0.5)
-        place.wrong("unit", f'"{unit}" is no unit of {kind.dimension}; there are {", ".join(units)}{hint}')
+        place.report("unit", f'unknown unit "{unit}"; {expected(unit, [*units], 0.5)}')
     else:
         return Unit(unit, units[unit])
     return None

@@ -1,65 +1,59 @@
-"""TOML as text: reading it, with hints at its traps, and writing a value. Knows nothing of what a key means."""
+"""TOML as text: parses a document, and writes a value. Does not know what the keys mean."""
 
 from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Iterator
 from typing import Any
 
-from capacityd.errors import ConfigError
+from capacityd.config.syntax import opening_line, remedy
+from capacityd.model.errors import ConfigError
 
 if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib
 
-_DEEPEST = 20  # tables in tables; what reads the document afterwards may recurse
+MAX_DEPTH = 20
+"""Tables in tables. What reads the document later may recurse."""
+
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
-_LINE = re.compile(r"\(at line ([0-9]+), column [0-9]+\)$")  # before that it may quote the file
-_UNQUOTED_NAME = re.compile(r"""\s*\[+\s*resources\s*\.\s*([^"'/\]\s]+/[^"'./\]\s]+)""")
-_CURLY = frozenset("\u201c\u201d\u201e\u201f\u00ab\u00bb\u2018\u2019")
-_HINTS = (  # a part of what the parser says -> what to do
-    ("twice", "a table may stand only once"),
-    ("overwrite a value", "a key may stand only once"),
-    ("Duplicate inline table key", "a key may stand only once"),
-    ("mutate immutable namespace", "a table in braces ends with its brace; nothing can be added to it below"),
-    ("Unclosed inline table", "a table in braces stands on one line, and text and ids in quotes"),
-    (
-        "Invalid initial character",
-        "a key must follow here; a table in braces stands on one line, without a comma at its end",
-    ),
-    (
-        "Invalid value (at line",
-        'text, ids, sizes and times stand in quotes, as in vendor = "0403"; true and false do not',
-    ),
-    ("Expected newline", 'text, ids, sizes and times stand in quotes, as in vendor = "0403"'),
-    ("Unescaped", "in single quotes a backslash stands for itself"),
-    (
-        "after a key in a key/value pair",
-        'write key = value; a key with other characters than a-z, 0-9, "-" and "_" in quotes',
-    ),
-)
+_AT = re.compile(r"\s*\(at (?:line ([0-9]+), column [0-9]+|end of document)\)$")  # before it, the file may be quoted
 
 
 def parse_toml(text: str) -> dict[str, Any]:
-    """The document. Raises ConfigError that says where and what it is that isn't TOML."""
+    """The document. Raises ConfigError with the line, the error and its remedy."""
     try:
         document = tomllib.loads(text)
     except RecursionError as e:
-        raise ConfigError("is not TOML that can be read: it nests too deeply") from e
-    except ValueError as e:  # also a number of thousands of digits, which is no TOMLDecodeError
-        raise ConfigError(f"is not TOML: {e}{_hint(str(e), text)}") from e
-    _check(document)
+        raise _too_deep(text) from e
+    except ValueError as e:  # also for an integer of thousands of digits, which is not a TOMLDecodeError
+        raise _syntax_error(str(e), text) from e
+    if _depth(document) > MAX_DEPTH:
+        raise _too_deep(text)
     return document
 
 
+def too_large_integers(value: object, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """The paths of keys whose value has more than 64 bits. TOML does not allow them, and Python cannot print all."""
+    if isinstance(value, dict):
+        for key, item in value.items():
+            yield from too_large_integers(item, (*path, key))
+    elif isinstance(value, list):
+        for item in value:
+            yield from too_large_integers(item, path)
+    elif isinstance(value, int) and not -(2**63) <= value < 2**63:
+        yield path
+
+
 def toml_key(name: str) -> str:
-    """A key as TOML writes it."""
+    """A key, in quotes if it needs them."""
     return name if _BARE.fullmatch(name) else toml_value(name)
 
 
 def toml_value(value: object) -> str:
-    """Text, a whole number, true, false, a list or a table, in one line of TOML."""
+    """Text, an integer, a boolean, a list or a table in one line of TOML."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int):
@@ -80,28 +74,31 @@ def _character(char: str) -> str:
     return f"\\u{ord(char):04X}" if ord(char) <= 0xFFFF else f"\\U{ord(char):08X}"
 
 
-def _check(document: dict[str, Any]) -> None:
-    """No number beyond 64 bits (as in TOML; Python refuses to print a long one), no depth that exhausts the stack."""
+def _syntax_error(message: str, text: str) -> ConfigError:
+    """message: of TOML's parser. Before Python 3.14 its exception has no field for the line."""
+    if at := _AT.search(message):
+        message = message[: at.start()]
+        line = int(at[1]) if at[1] else opening_line(message, text)
+        return ConfigError(f"is not valid TOML: {remedy(message, text, line)}", line)
+    digits = [max(map(len, re.findall("[0-9_]+", row)), default=0) for row in text.split("\n")]
+    return ConfigError("is not valid TOML: an integer has more than 64 bits", digits.index(max(digits)) + 1)
+
+
+def _too_deep(text: str) -> ConfigError:
+    rows = [sum(map(row.count, "[{.")) for row in text.split("\n")]
+    return ConfigError(f"has more than {MAX_DEPTH} tables or lists in each other", rows.index(max(rows)) + 1)
+
+
+def _depth(document: dict[str, Any]) -> int:
+    """How many levels of tables and lists there are; at most MAX_DEPTH + 1 are counted."""
     level: list[object] = [document]
-    for _ in range(_DEEPEST):
-        below: list[object] = []
-        for value in level:
-            if isinstance(value, dict):
-                below += value.values()
-            elif isinstance(value, list):
-                below += value
-            elif isinstance(value, int) and not -(2**63) <= value < 2**63:
-                raise ConfigError("is not TOML that can be read: it holds a number of more than 64 bits")
-        level = below
-    if level:
-        raise ConfigError(f"is not TOML that can be read: it nests more than {_DEEPEST} deep")
-
-
-def _hint(message: str, text: str) -> str:
-    if at := _LINE.search(message):
-        line = text.split("\n")[int(at[1]) - 1]
-        if not _CURLY.isdisjoint(line):
-            return "; quotes must be straight ones"
-        if name := _UNQUOTED_NAME.match(line):
-            return f'; put the name in quotes: [resources."{name[1]}"]'
-    return next((f"; {hint}" for part, hint in _HINTS if part in message), "")
+    for depth in range(MAX_DEPTH + 1):
+        if not level:
+            return depth
+        level = [
+            item
+            for value in level
+            if isinstance(value, dict | list)
+            for item in (value.values() if isinstance(value, dict) else value)
+        ]
+    return MAX_DEPTH + 1

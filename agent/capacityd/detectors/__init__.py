@@ -1,4 +1,4 @@
-"""The detectors: a file for each, found by its name. A detector is a constant DETECTOR in a module of this package."""
+"""The detectors, one file each: the constant DETECTOR of the module of its name."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pkgutil
 from functools import cache
 from importlib import import_module
 
-from capacityd.model import Detector, DeviceDetector, ValueDetector
+from capacityd.model.device import Detector, DeviceDetector, ValueDetector
 
 
 @cache
@@ -16,7 +16,7 @@ def names() -> tuple[str, ...]:
 
 
 def load(name: str) -> Detector:
-    """The detector of this name (one of names()); only its own module is imported."""
+    """The detector of this name (one of names()). Imports only its module."""
     found = import_module(f"{__name__}.{name}").DETECTOR
     if not isinstance(found, DeviceDetector | ValueDetector):
         raise TypeError(f"{name}.DETECTOR is not a detector")

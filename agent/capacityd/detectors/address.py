@@ -1,25 +1,26 @@
-"""address: the IP addresses that interfaces have. How many a range has, whoever uses them, is the detector pool's."""
+"""address: the IP addresses that interfaces have. The detector pool counts the addresses of a range instead."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import cache
 
-from capacityd.host import Host, System
-from capacityd.host.system import system_interfaces
-from capacityd.kinds import Choice, Flag, Network, Text
-from capacityd.model import Device, DeviceDetector, Key, Value
+from capacityd.host.system_devices import system_interfaces
+from capacityd.model.device import Device, DeviceDetector, Key, cached
+from capacityd.model.host import Host, SystemDevices
+from capacityd.model.matchers import Value
+from capacityd.model.value_types import Choice, Flag, Network, Text
 
 
 def find(host: Host) -> Iterator[Device]:
-    """All addresses, each as a device at the place of its interface."""
+    """Every address, as a device with the path of its interface."""
 
     @cache
-    def system() -> System:
+    def system() -> SystemDevices:
         return system_interfaces(host)
 
     for found in host.addresses():
-        said: dict[str, Value] = {
+        cached_values: dict[str, Value] = {
             "interface": found.interface,
             "family": found.family,
             "address": found.address,
@@ -27,15 +28,11 @@ def find(host: Host) -> Iterator[Device]:
             "temporary": found.temporary,
         }
         name = f"{found.interface} {found.address}/{found.prefix}"
-        yield Device(f"/sys/class/net/{found.interface}", name, system, said)
-
-
-def _said(key: str) -> Callable[[Host, Device], Value]:
-    return lambda _, device: device.said[key]
+        yield Device(f"/sys/class/net/{found.interface}", name, system, cached_values)
 
 
 def _is_system(_: Host, device: Device) -> Value:
-    return device.system().has(str(device.said["interface"])) if device.system else None
+    return device.system().has(str(device.cached_values["interface"])) if device.system else None
 
 
 DETECTOR = DeviceDetector(
@@ -45,17 +42,17 @@ DETECTOR = DeviceDetector(
     keys={
         "interface": Key(
             Text(),
-            _said("interface"),
-            "the interface that has it, such as eth0; those of containers have some, too (docker0, kube-ipvs0)",
+            cached("interface"),
+            "its interface, such as eth0; interfaces for containers have addresses, too (docker0, kube-ipvs0)",
         ),
-        "family": Key(Choice(("ipv4", "ipv6")), _said("family"), "ipv4 or ipv6"),
-        "address": Key(Network(), _said("address"), 'the address, or a network that it is in: "192.0.2.0/24"'),
+        "family": Key(Choice(("ipv4", "ipv6")), cached("family"), "ipv4 or ipv6"),
+        "address": Key(Network(), cached("address"), 'the address, or a network that it is in: "192.0.2.0/24"'),
         "scope": Key(
             Choice(("global", "site", "link", "host")),
-            _said("scope"),
-            "how far it reaches; global are private ones too. New ones of scope link are found at a re-check only",
+            cached("scope"),
+            "its scope; private addresses are global, too. New addresses of scope link are found at a resync only",
         ),
-        "temporary": Key(Flag(), _said("temporary"), "whether it is one of IPv6's that change for privacy"),
+        "temporary": Key(Flag(), cached("temporary"), "whether it is a temporary IPv6 address (RFC 8981)"),
         "system": Key(Flag(), _is_system, "whether its interface carries the default route"),
     },
     identity=("interface", "address"),
@@ -64,5 +61,5 @@ DETECTOR = DeviceDetector(
     links=True,
     addresses=True,
     suggest={"system": False},
-    listed=False,
+    shown_by_default=False,
 )

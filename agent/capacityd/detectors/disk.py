@@ -1,20 +1,24 @@
-"""disk: whole disks, each counted once however many paths lead to it; no partitions, nothing that stands on disks."""
+"""disk: whole disks, each counted once however many paths lead to it; neither partitions nor devices made of disks."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import cache
 
-from capacityd.host import Host, System, driver_text, last_name, whole
-from capacityd.host.system import system_disks
-from capacityd.kinds import Amount, Choice, Flag, Text
-from capacityd.model import Device, DeviceDetector, Key, Value
+from capacityd.host.system_devices import system_disks
+from capacityd.model.device import Device, DeviceDetector, Key
+from capacityd.model.host import Host, SystemDevices, basename, read_int, read_optional_attr
+from capacityd.model.matchers import Value
+from capacityd.model.value_types import Amount, Choice, Flag, Text
 
 _DISKS = "/sys/block"
 _SECTOR = 512  # bytes; /sys counts in these whatever the disk's own block size is
-_VIRTUAL = "/sys/devices/virtual/block/"  # loop, dm-, md, ram, zram, nbd and what else software makes
-_NO_DISK = ("fd", "mtdblock", "rbd", "sr", "ubiblock")  # that have a place of their own all the same
-_TRANSPORTS = (  # a part of the path in /sys -> the transport; the first that fits, so a SATA disk behind USB is "usb"
+_VIRTUAL = "/sys/devices/virtual/block/"  # where the kernel puts block devices without hardware
+_SOFTWARE = ("dm-", "loop", "md", "ram", "zram")
+"""Names of block devices without hardware begin so, those of disks never. The name is reliable in any /sys."""
+_NOT_DISKS = ("fd", "mtdblock", "rbd", "sr", "ubiblock")
+"""Names of drives and of network disks that have a path like that of a disk begin so."""
+_TRANSPORTS = (  # a part of the path in /sys -> the transport; the first match wins: a SATA disk behind USB is "usb"
     ("/usb", "usb"),
     ("/session", "iscsi"),
     ("/rport-", "fc"),
@@ -25,97 +29,91 @@ _TRANSPORTS = (  # a part of the path in /sys -> the transport; the first that f
 
 
 def find(host: Host) -> Iterator[Device]:
-    """All disks of the machine, a disk with several paths by its first one.
+    """Every disk; one with several paths is the device of its first path.
 
-    Raises HostError if it can't be told whether a disk is another's second path: it would be counted twice.
+    Raises HostError if it is unknown whether a disk is a second path to another one: it might be counted twice.
     """
-    names = [name for name in host.names(_DISKS) if not _is_no_disk(name)]
-    first: dict[str, str] = {}  # what identifies a disk -> its first path
-    paths: dict[str, str] = {}  # the first path to a disk -> all paths to it, with spaces between them
-    for name in names:
-        real = host.resolve(f"{_DISKS}/{name}")
+    first: dict[str, str] = {}  # identity -> the first path to the disk
+    paths: dict[str, str] = {}  # the first path to a disk -> all paths to it, separated by spaces
+    for name in host.listdir(_DISKS):
+        real = None if _is_excluded(name) else host.resolve(f"{_DISKS}/{name}")
         if real is None or real.startswith(_VIRTUAL) or _is_hidden(host, name):
             continue
-        same = _identities(host, name, real)
-        known = next((first[i] for i in same if i in first), name)
-        paths[known] = f"{paths.get(known, '')} {name}"
-        for identity in same:
-            first.setdefault(identity, known)
+        identities = _identities(host, name, real)
+        first_path = next((first[i] for i in identities if i in first), name)
+        paths[first_path] = f"{paths.get(first_path, '')} {name}"
+        for identity in identities:
+            first.setdefault(identity, first_path)
 
     @cache
-    def system() -> System:
+    def system() -> SystemDevices:
         found = system_disks(host)
-        return System(frozenset(n for n in paths if not found.names.isdisjoint(paths[n].split())), found.doubt)
+        return SystemDevices(
+            frozenset(n for n in paths if not found.names.isdisjoint(paths[n].split())), found.incomplete_because
+        )
 
-    for name, same_disk in paths.items():
-        yield Device(f"{_DISKS}/{name}", name.replace("!", "/"), system, {"paths": same_disk})
+    for name, all_paths in paths.items():
+        yield Device(f"{_DISKS}/{name}", name.replace("!", "/"), system, {"paths": all_paths})
 
 
-def _is_no_disk(name: str) -> bool:
-    """Block devices that are no disks, or stand on disks that are counted already. mmcblk0boot0 is part of a chip."""
-    return name.startswith(_NO_DISK) or (name.startswith("mmcblk") and not name[6:].isdigit())
+def _is_excluded(name: str) -> bool:
+    """Whether the name alone says that it is not a whole disk. mmcblk0boot0 is a part of the memory card mmcblk0."""
+    return name.startswith((*_SOFTWARE, *_NOT_DISKS)) or (name.startswith("mmcblk") and not name[6:].isdigit())
 
 
 def _is_hidden(host: Host, name: str) -> bool:
-    """Whether it is one of several paths to an NVMe namespace, nvme6c6n1 beside nvme6n1, which is the disk."""
+    """Whether it is one of several paths to an NVMe namespace: nvme6c6n1 beside nvme6n1, which is the disk."""
     return host.text(f"{_DISKS}/{name}/hidden") == "1"
 
 
 def _identities(host: Host, name: str, real: str) -> list[str]:
-    """What several paths to the same disk have in common.
+    """What several paths to the same disk have in common: its world-wide name, and the multipath device above it.
 
-    Makers of cheap disks, and of enclosures on USB, give all the same name. So it counts only where there can be
-    several paths, and with NVMe, whose older drivers believe it, together with the serial number. One that begins with
-    "nvme." the kernel made up for a disk that has none, and clouds give all their controllers one serial number.
+    Cheap disks and USB enclosures of one model may all have the same name, so names identify a disk only on buses that
+    can have several paths. For NVMe, the serial number must be equal, too. The kernel generates a name that begins with
+    "nvme." for a disk without one: it is not used, because clouds give all their controllers the same serial number.
     """
-    found = None if "/usb" in real or "/ata" in real else _wwid(host, f"{_DISKS}/{name}")
-    if found and name.startswith("nvme"):
-        found = None if found.startswith("nvme.") else f"{found} {host.text(f'{_DISKS}/{name}/device/serial')}"
-    above = [host.text(f"{_DISKS}/{name}/holders/{h}/dm/uuid") for h in host.names(f"{_DISKS}/{name}/holders")]
-    return [i for i in (found, *above) if i and (i is found or i.startswith("mpath-"))]
+    wwid = None if "/usb" in real or "/ata" in real else _wwid(host, f"{_DISKS}/{name}")
+    if wwid and name.startswith("nvme"):
+        wwid = None if wwid.startswith("nvme.") else f"{wwid} {host.text(f'{_DISKS}/{name}/device/serial')}"
+    above = [host.text(f"{_DISKS}/{name}/holders/{h}/dm/uuid") for h in host.listdir(f"{_DISKS}/{name}/holders")]
+    return [*filter(None, [wwid]), *(uuid for uuid in above if uuid and uuid.startswith("mpath-"))]
 
 
 def _wwid(host: Host, path: str) -> str | None:
-    """NVMe has it at the namespace, SCSI at the device."""
-    return driver_text(host, f"{path}/wwid") or driver_text(host, f"{path}/device/wwid") or None
+    """The world-wide id: of the namespace for NVMe, of the device for SCSI."""
+    return read_optional_attr(host, f"{path}/wwid") or read_optional_attr(host, f"{path}/device/wwid") or None
 
 
 def _wwn(host: Host, device: Device) -> Value:
-    """As lsblk and udev write it, so that it can be copied from there."""
-    found = _wwid(host, device.path)
-    if found is None:
+    """In the format of lsblk and udev."""
+    wwid = _wwid(host, device.path)
+    if wwid is None:
         return host.properties(device.path).get("ID_WWN")
-    return f"0x{found[4:]}" if found.startswith("naa.") else found
+    return f"0x{wwid[4:]}" if wwid.startswith("naa.") else wwid
 
 
 def _serial(host: Host, device: Device) -> Value:
-    """Virtio has it at the disk, NVMe and memory cards at the device; what SCSI and USB disks say, only udev knows.
+    """Virtio has it at the disk, NVMe and memory cards at the device; for SCSI and USB, only udev reads it.
 
-    As lsblk does: of a SCSI disk with a world-wide name, what udev calls its short serial number is that name.
+    As lsblk does: for a SCSI disk with a world-wide name, ID_SERIAL_SHORT is that name.
     """
     for place in ("serial", "device/serial"):
-        found = host.text(f"{device.path}/{place}")
-        if found is not None:
-            return found
-    known = host.properties(device.path)
-    return next(
-        (known[name] for name in ("SCSI_IDENT_SERIAL", "ID_SCSI_SERIAL", "ID_SERIAL_SHORT") if known.get(name)), None
-    )
+        if (serial := host.text(f"{device.path}/{place}")) is not None:
+            return serial
+    properties = host.properties(device.path)
+    names = ("SCSI_IDENT_SERIAL", "ID_SCSI_SERIAL", "ID_SERIAL_SHORT")
+    return next((properties[name] for name in names if properties.get(name)), None)
 
 
-def _first(*places: str) -> Callable[[Host, Device], Value]:
-    """Reads the first of these attributes that there is."""
-
-    def read(host: Host, device: Device) -> Value:
-        found = (host.text(f"{device.path}/{place}") for place in places)
-        return next((text for text in found if text), None)
-
-    return read
+def _model(host: Host, device: Device) -> Value:
+    """Memory cards have a name instead."""
+    return host.text(f"{device.path}/device/model") or host.text(f"{device.path}/device/name") or None
 
 
 def _vendor(host: Host, device: Device) -> Value:
-    found = host.text(f"{device.path}/device/vendor")
-    return None if found and found.startswith("0x") else found  # virtio has a number there
+    vendor = host.text(f"{device.path}/device/vendor")
+    return None if vendor and vendor.startswith("0x") else vendor  # virtio has a PCI id there
 
 
 def _type(host: Host, device: Device) -> Value:
@@ -126,7 +124,7 @@ def _type(host: Host, device: Device) -> Value:
 
 
 def _transport(host: Host, device: Device) -> Value:
-    """How the disk is attached, from its place among the devices; else the name of the bus that it is on."""
+    """How the disk is attached, by its path in /sys; else the name of its bus."""
     real = host.resolve(device.path) or ""
     found = next((transport for part, transport in _TRANSPORTS if part in real), None)
     if found == "nvme":
@@ -134,55 +132,55 @@ def _transport(host: Host, device: Device) -> Value:
         return "nvme" if fabric in (None, "pcie") else f"nvme-{fabric}"
     if found == "sata":
         return _ata(host, real)
-    return found or last_name(host.resolve(f"{device.path}/device/subsystem"))
+    return found or basename(host.resolve(f"{device.path}/device/subsystem"))
 
 
 def _ata(host: Host, real: str) -> str:
-    """Serial ATA, or its parallel forerunner (IDE), by the driver, as lsblk does."""
+    """Serial or parallel ATA (IDE), by the driver, as lsblk does."""
     number = next((part for part in real.split("/") if part.startswith("host")), "host")
     driver = host.text(f"/sys/class/scsi_host/{number}/proc_name") or ""
     return "ata" if driver == "ata_piix" or driver.startswith("pata") else "sata"
 
 
 def _fabric(host: Host, real: str) -> str | None:
-    """What carries NVMe: pcie, tcp, rdma, fc. With multipath a namespace hangs below a subsystem of controllers."""
+    """The NVMe transport: pcie, tcp, rdma or fc. With multipath, it is an attribute of the subsystem's controllers."""
     parent = real.rpartition("/")[0]
-    for controller in [parent, *(f"{parent}/{name}" for name in host.names(parent) if name.startswith("nvme"))]:
+    for controller in [parent, *(f"{parent}/{name}" for name in host.listdir(parent) if name.startswith("nvme"))]:
         if found := host.text(f"{controller}/transport"):
             return found
     return None
 
 
 def _removable(host: Host, device: Device) -> Value:
-    found = host.text(f"{device.path}/removable")
-    return None if found is None else found == "1"  # None: it went away
+    removable = host.text(f"{device.path}/removable")
+    return None if removable is None else removable == "1"  # None: it disappeared
 
 
 def _is_system(_: Host, device: Device) -> Value:
-    return device.system().has(last_name(device.path) or "") if device.system else None
+    return device.system().has(basename(device.path) or "") if device.system else None
 
 
 def _size(host: Host, device: Device) -> Value:
-    """An empty card reader is a disk of 0 sectors: it has no size, and so fits no comparison. Of several paths one may
-    have none: the kernel can't ask through one that its storage keeps on standby (ALUA)."""
-    for path in str(device.said["paths"]).split():
-        if sectors := whole(host, f"{_DISKS}/{path}/size"):
+    """None for 0 sectors, as an empty card reader has: it matches no comparison. A path that the storage keeps on
+    standby (ALUA) has 0 sectors, too, so the size is that of the first path that has one."""
+    for path in str(device.cached_values["paths"]).split():
+        if sectors := read_int(host, f"{_DISKS}/{path}/size"):
             return sectors * _SECTOR
     return None
 
 
 DETECTOR = DeviceDetector(
     name="disk",
-    about="whole disks; neither partitions nor what stands on other disks (md, dm, loop), nor drives without a medium",
+    about="whole disks; neither partitions nor devices made of disks (md, dm, loop), nor drives without a medium",
     find=find,
     keys={
-        "name": Key(Text(), lambda _, device: device.name, "the kernel's name, such as sda; may change at a restart"),
-        "model": Key(Text(), _first("device/model", "device/name"), "model; of SATA disks the first 16 characters"),
-        "vendor": Key(Text(), _vendor, "vendor, of SCSI disks; SATA disks all say ATA"),
+        "name": Key(Text(), lambda _, device: device.name, "the kernel's name, such as sda; may change at a reboot"),
+        "model": Key(Text(), _model, "model; for SATA disks its first 16 characters"),
+        "vendor": Key(Text(), _vendor, "vendor of SCSI disks; for SATA disks it is always ATA"),
         "serial": Key(Text(), _serial, "serial number; many virtual disks have none"),
         "wwn": Key(Text(fold=True), _wwn, "world-wide name, such as 0x5000c500a1b2c3d4 or eui.0025385b71b00c1d"),
         "type": Key(
-            Choice(("nvme", "ssd", "hdd")), _type, "nvme, ssd or hdd; virtual disks and USB sticks often say hdd"
+            Choice(("nvme", "ssd", "hdd")), _type, "nvme, ssd or hdd; virtual disks and USB sticks often report hdd"
         ),
         "transport": Key(
             Text(),
@@ -190,7 +188,7 @@ DETECTOR = DeviceDetector(
             "how it is attached: nvme, nvme-tcp, sata, ata (IDE), sas, usb, iscsi, fc, mmc, virtio, "
             "scsi (a controller's own), …",
         ),
-        "removable": Key(Flag(), _removable, "whether its medium can be taken out"),
+        "removable": Key(Flag(), _removable, "whether its medium is removable"),
         "system": Key(Flag(), _is_system, "whether the machine's own file systems or swap are on it"),
         "size": Key(Amount("size"), _size, "its size"),
     },

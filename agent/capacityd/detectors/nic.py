@@ -1,6 +1,6 @@
-"""nic: network interfaces and how fast they are. The physical ones, unless another kind is asked for.
+"""nic: network interfaces and their speed; physical ones by default.
 
-Virtual functions, bonds, bridges and VLANs report the speed of what they stand on: summing all counts it several times.
+Virtual functions, bonds, bridges and VLANs report the speed of the interfaces below them, which must not count twice.
 """
 
 from __future__ import annotations
@@ -9,17 +9,28 @@ import errno
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 
-from capacityd.errors import HostError
-from capacityd.host import Host, System, driver_text, last_name, whole
-from capacityd.host.system import system_interfaces
-from capacityd.kinds import Amount, Choice, Flag, HexId, Text
-from capacityd.model import Device, DeviceDetector, Key, Value
-from capacityd.printable import printable
+from capacityd.host.system_devices import system_interfaces
+from capacityd.model.device import Device, DeviceDetector, Key
+from capacityd.model.errors import AmbiguousValue, HostError
+from capacityd.model.host import (
+    Host,
+    SystemDevices,
+    basename,
+    link_name,
+    read_int,
+    read_optional_attr,
+    resolve_link,
+    uevent_value,
+)
+from capacityd.model.matchers import Value
+from capacityd.model.text import printable
+from capacityd.model.value_types import Amount, Choice, Flag, HexId, Text
 
 _NETS = "/sys/class/net"
 _KINDS = ("physical", "vf", "representor", "bmc", "wireless", "bond", "team", "bridge", "vlan", "other", "virtual")
-_NETWORKS = ("1", "32")  # ARPHRD_ETHER, ARPHRD_INFINIBAND
-_BMCS = (  # vendor and product of what service processors show on USB: iDRAC, iLO, IMM and XCC, AMI's, Supermicro's
+_WITHOUT_HARDWARE = ("bond", "team", "bridge", "vlan", "virtual")
+_NETWORK_TYPES = ("1", "32")  # ARPHRD_ETHER, ARPHRD_INFINIBAND
+_BMC_IDS = (  # USB vendor and product of service processors: iDRAC, iLO, IMM and XCC, AMI's, Supermicro's
     ("413c", "a102"),
     ("03f0", "2927"),
     ("04b3", "4010"),
@@ -27,107 +38,108 @@ _BMCS = (  # vendor and product of what service processors show on USB: iDRAC, i
     ("0b1f", "03ee"),
 )
 _MBIT = 10**6
-_NO_WORD = 2**32 - 1  # -1 as older kernels print it
+_SPEED_UNKNOWN = 2**32 - 1  # SPEED_UNKNOWN (-1) as older kernels print it
 
 
 def find(host: Host) -> Iterator[Device]:
-    """All interfaces of the network namespace. bonding_masters is a file among them."""
+    """Every interface of the network namespace. bonding_masters is a file beside them."""
 
     @cache
-    def system() -> System:
+    def system() -> SystemDevices:
         return system_interfaces(host)
 
-    for name in host.names(_NETS):
+    for name in host.listdir(_NETS):
         if name != "bonding_masters":
             yield Device(f"{_NETS}/{name}", printable(name), system)
 
 
 def _hardware(host: Host, device: Device) -> str | None:
-    """What the interface belongs to, as a path; None for one that is made of software."""
-    return host.resolve(f"{device.path}/device")
+    """The path of the device that the interface belongs to; None for a software interface."""
+    return resolve_link(host, f"{device.path}/device")
 
 
 def _kind(host: Host, device: Device) -> Value:
-    """Everything with hardware of its own is physical, but for what shares it with another interface."""
-    kind = _software_kind(host, device.path) or _hardware_kind(host, device) or "virtual"
-    found = host.text(f"{device.path}/type")
-    if found is None:
-        return None  # it went away, and the rest may have been read too late
-    return "other" if kind == "physical" and found not in _NETWORKS else kind
+    hardware = _hardware(host, device)
+    try:
+        kind = _software_kind(host, device.path) or (_hardware_kind(host, device, hardware) if hardware else "virtual")
+    except HostError as e:
+        if hardware is None:
+            raise AmbiguousValue(e, _WITHOUT_HARDWARE) from e
+        raise
+    return kind if host.resolve(device.path) else None  # it disappeared, and may have done so while it was read
 
 
-def _hardware_kind(host: Host, device: Device) -> str | None:
-    path, hardware = device.path, _hardware(host, device)
-    if hardware is None:
-        return None
-    if _devtype(host, path) in ("bluetooth", "wlan", "wwan") or host.resolve(f"{path}/phy80211"):
+def _hardware_kind(host: Host, device: Device, hardware: str) -> str:
+    """Physical, unless it shares its hardware with another interface or is no network port."""
+    path = device.path
+    if uevent_value(host, path, "DEVTYPE") in ("bluetooth", "wlan", "wwan") or host.resolve(f"{path}/phy80211"):
         return "wireless"
-    if host.resolve(f"{path}/device/physfn") or ".sf." in (last_name(hardware) or ""):
+    if host.resolve(f"{path}/device/physfn") or ".sf." in (basename(hardware) or ""):
         return "vf"
     # On Azure, and with a failover interface of virtio, a virtual function is the member of an interface that has
-    # hardware too, as no bond or bridge has, and speaks for both.
+    # hardware too, as no bond or bridge has. That interface counts for both.
     if host.resolve(f"{path}/master/device"):
         return "vf"
     if _is_representor(host, path):
         return "representor"
-    if host.names(f"{path}/dsa"):
-        return "other"  # its far end is a switch inside the machine, whose ports are interfaces themselves
-    if _bus(host, device) == "usb":
-        ids = tuple(_id(host, device, {"usb": name})[1] for name in ("idVendor", "idProduct"))
-        return "bmc" if ids in _BMCS or _id(host, device, {"usb": "manufacturer"})[1] == "OpenBMC" else "physical"
-    return "physical"
+    if host.listdir(f"{path}/dsa"):
+        return "other"  # the conduit to a switch inside the machine, whose ports are interfaces themselves
+    if _bus(host, device) == "usb" and _is_bmc(host, device):
+        return "bmc"
+    return "physical" if host.text(f"{path}/type") in _NETWORK_TYPES else "other"
 
 
 def _software_kind(host: Host, path: str) -> str | None:
-    devtype = _devtype(host, path)
+    devtype = uevent_value(host, path, "DEVTYPE")
     if devtype in ("bond", "bridge", "vlan"):
         return devtype
     # A child of an IPoIB interface has its parent's device.
     if host.text(f"{path}/parent"):
         return "virtual"
-    # A team says in /sys neither what it is nor how its members share; without members it is nothing.
-    made = not devtype and host.resolve(f"{path}/device") is None
-    below = made and any(name.startswith("lower_") for name in host.names(path))
-    return "team" if below and host.link_kind(last_name(path) or "") == "team" else None
+    # /sys does not show that an interface is a team. Without members it can't carry anything.
+    may_be_team = not devtype and host.resolve(f"{path}/device") is None
+    has_members = may_be_team and any(name.startswith("lower_") for name in host.listdir(path))
+    return "team" if has_members and host.link_kind(basename(path) or "") == "team" else None
 
 
-def _devtype(host: Host, path: str) -> str:
-    lines = host.lines(f"{path}/uevent")
-    return next((line[8:] for line in lines if line.startswith("DEVTYPE=")), "")
+def _is_bmc(host: Host, device: Device) -> bool:
+    """Whether it leads to the machine's own service processor."""
+    ids = tuple(_id(host, device, {"usb": name})[1] for name in ("idVendor", "idProduct"))
+    return ids in _BMC_IDS or _id(host, device, {"usb": "manufacturer"})[1] == "OpenBMC"
 
 
 def _is_representor(host: Host, path: str) -> bool:
-    """Whether it is the switch's end of a virtual or sub-function: its port is called pf0vf1, a physical one p0."""
-    return "pf" in (driver_text(host, f"{path}/phys_port_name") or "")
+    """Whether it is the switch's port of a virtual or sub-function: its name is like pf0vf1; p0 is a physical port."""
+    return "pf" in (read_optional_attr(host, f"{path}/phys_port_name") or "")
 
 
 def _driver(host: Host, device: Device) -> Value:
-    return last_name(host.resolve(f"{device.path}/device/driver"))
+    return link_name(host, f"{device.path}/device/driver") if _hardware(host, device) else None
 
 
 def _bus(host: Host, device: Device) -> Value:
-    return last_name(host.resolve(f"{device.path}/device/subsystem"))
+    return basename(host.resolve(f"{device.path}/device/subsystem"))
 
 
 def _ids(usb: str, pci: str) -> Callable[[Host, Device], Value]:
-    """Reads an id of the USB or PCI device that the interface belongs to: the nearest one, going up."""
+    """Reads an id of the USB or PCI device that the interface belongs to: the nearest one above it."""
     return lambda host, device: _id(host, device, {"usb": usb, "pci": pci})[1]
 
 
 def _id(host: Host, device: Device, names: Mapping[str, str]) -> tuple[str, str | None]:
-    """The bus and the id; names: bus -> the attribute that holds it."""
+    """The bus and the id. names: bus -> the attribute that holds the id."""
     path = _hardware(host, device) or ""
     while path.startswith("/sys/devices/"):
-        bus = last_name(host.resolve(f"{path}/subsystem")) or ""
-        found = host.text(f"{path}/{names[bus]}") if bus in names else None
-        if found is not None:
-            return bus, found.removeprefix("0x")
+        bus = basename(host.resolve(f"{path}/subsystem")) or ""
+        text = host.text(f"{path}/{names[bus]}") if bus in names else None
+        if text is not None:
+            return bus, text.removeprefix("0x")
         path = path.rpartition("/")[0]
     return "", None
 
 
 def _modalias(host: Host, device: Device) -> str | None:
-    """That of the hardware below it, as far as its ids go."""
+    """That of its PCI or USB device, with vendor and product only."""
     bus, vendor = _id(host, device, {"usb": "idVendor", "pci": "vendor"})
     _, product = _id(host, device, {"usb": "idProduct", "pci": "device"})
     if not vendor or not product:
@@ -137,7 +149,7 @@ def _modalias(host: Host, device: Device) -> str | None:
 
 
 def _link(host: Host, device: Device) -> Value:
-    """Up if it can carry packets now. Some drivers don't keep operstate; carrier fails while the interface is down."""
+    """Whether it can carry packets now. Some drivers do not set operstate; carrier is EINVAL while it is down."""
     state = host.text(f"{device.path}/operstate")
     if state != "unknown":
         return None if state is None else "up" if state == "up" else "down"
@@ -151,27 +163,27 @@ def _link(host: Host, device: Device) -> Value:
 
 
 def _is_system(_: Host, device: Device) -> Value:
-    return device.system().has(last_name(device.path) or "") if device.system else None
+    return device.system().has(basename(device.path) or "") if device.system else None
 
 
 def _speed(host: Host, device: Device) -> Value:
-    """The negotiated speed. -1 (prometheus/node_exporter#1967), 0 and EINVAL all mean that there is none to tell."""
+    """The negotiated speed. -1 (prometheus/node_exporter#1967), 0 and EINVAL all mean that it is unknown."""
     if _link(host, device) == "down":
         raise HostError("its link is down, so it has no speed")
     path = f"{device.path}/speed"
-    text = driver_text(host, path)
-    speed = None if not text or text.startswith("-") else whole(host, path)
-    if speed in (None, 0, _NO_WORD):
-        raise HostError("its driver does not tell its speed")
+    text = read_optional_attr(host, path)
+    speed = None if not text or text.startswith("-") else read_int(host, path)
+    if speed in (None, 0, _SPEED_UNKNOWN):
+        raise HostError("its driver does not report its speed")
     return speed * _MBIT
 
 
 def _max_speed(host: Host, device: Device) -> Value:
-    """The best link mode of an interface, whatever the optics or the other end make of it (netdata#14803)."""
-    name = last_name(device.path) or ""
+    """The best link mode that it supports, whatever the optics or the link partner allow (netdata#14803)."""
+    name = basename(device.path) or ""
     kind = _software_kind(host, device.path)
     if kind == "team":
-        raise HostError("it is a team; how its members share the load is known to the program that runs it only")
+        raise HostError("it is a team; only the program that manages it knows how its members share the load")
     if kind != "bond":
         return _best(host, name)
     members = [_best(host, member) for member in (host.text(f"{device.path}/bonding/slaves") or "").split()]
@@ -179,48 +191,50 @@ def _max_speed(host: Host, device: Device) -> Value:
         raise HostError("it is a bond without members, so it has no speed")
     mode = (host.text(f"{device.path}/bonding/mode") or "").partition(" ")[0]
     if not mode:
-        raise HostError("it is a bond that does not tell its mode")
-    if mode == "802.3ad":  # members of one speed make a group, and of several groups one is active
+        raise HostError("it is a bond that does not report its mode")
+    if mode == "802.3ad":  # members of one speed form an aggregator, and only one aggregator is active
         return max(speed * members.count(speed) for speed in members)
     if mode.startswith("balance-"):
         return sum(members)
-    # One member is active at a time, and the administrator prefers the best; broadcast is as slow as its slowest.
+    # One member is active at a time, preferably the fastest; broadcast is as slow as its slowest member.
     return min(members) if mode == "broadcast" else max(members)
 
 
 def _best(host: Host, name: str) -> int:
     speeds = host.link_speeds(name)
     if not speeds:
-        raise HostError(f"the driver of {printable(name)} names no link modes")
+        raise HostError(f"the driver of {printable(name)} reports no link modes")
     return max(speeds)
 
 
 DETECTOR = DeviceDetector(
     name="nic",
-    about='network interfaces; physical ones, unless the table says kind = "bond" or another',
+    about='network interfaces; physical ones, unless the table has kind = "bond" or another',
     find=find,
     keys={
         "name": Key(Text(), lambda _, device: device.name, "its name, such as eth0"),
-        "driver": Key(Text(), _driver, "driver of the hardware below it"),
-        "bus": Key(Text(), _bus, "bus of the hardware below it: pci, usb, virtio, …"),
-        "vendor": Key(HexId(4), _ids("idVendor", "vendor"), "vendor id of the PCI or USB device below it"),
-        "device": Key(HexId(4), _ids("idProduct", "device"), "device or product id of the PCI or USB device below it"),
+        "driver": Key(Text(), _driver, "driver of its hardware"),
+        "bus": Key(Text(), _bus, "bus of its hardware: pci, usb, virtio, …"),
+        "vendor": Key(HexId(4), _ids("idVendor", "vendor"), "vendor id of its PCI or USB device"),
+        "device": Key(HexId(4), _ids("idProduct", "device"), "device or product id of its PCI or USB device"),
         "kind": Key(
             Choice(_KINDS),
             _kind,
-            "physical: virtio, too; vf: of SR-IOV, or the lower half of an accelerated pair; bmc: to the machine's own "
-            "service processor (iDRAC, iLO); other: CAN, or to a switch inside the machine; virtual: all else",
+            "physical: also virtio; vf: of SR-IOV, or the lower half of an accelerated pair; bmc: to the machine's own "
+            "service processor (iDRAC, iLO); other: CAN, or to a switch inside the machine; virtual: other software",
         ),
-        "link": Key(Choice(("up", "down")), _link, "whether the link is up now; what depends on it may come and go"),
+        "link": Key(
+            Choice(("up", "down")), _link, "whether the link is up now, so the quantity may change at any time"
+        ),
         "system": Key(
-            Flag(), _is_system, "whether it carries the default route, itself or below a bond, bridge or VLAN"
+            Flag(), _is_system, "whether it carries the default route, directly or below a bond, bridge or VLAN"
         ),
         "max_speed": Key(
             Amount("speed"),
             _max_speed,
-            "the best link mode that it supports; for a bond, what its members make together",
+            "the best link mode that it supports; for a bond, of its active members together",
         ),
-        "speed": Key(Amount("speed"), _speed, "the speed that it runs at now; unknown while the link is down"),
+        "speed": Key(Amount("speed"), _speed, "the negotiated speed; unknown while the link is down"),
     },
     identity=("name",),
     alike=("vendor", "device"),

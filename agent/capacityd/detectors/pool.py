@@ -1,29 +1,27 @@
-"""pool: how many addresses a range has for pods. None is asked for its use: the scheduler keeps that account."""
+"""pool: how many addresses a range has for pods, whether or not they are in use: the scheduler subtracts that."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
-from capacityd.model import Evidence, ValueDetector
-from capacityd.settings import Setting, Span, Spans
+from capacityd.model.device import ValueDetector
+from capacityd.model.host import Host
+from capacityd.model.reading import Contribution
+from capacityd.model.setting_types import AddressRange, AddressRanges, Setting
 
-if TYPE_CHECKING:
-    from capacityd.host import Host
 
-
-def read(_: Host, settings: Mapping[str, object]) -> Evidence:
-    """The addresses of all networks together, each once, without those that are excepted."""
-    networks, excepted = (cast("tuple[Span, ...]", settings[key] or ()) for key in ("cidr", "except"))
+def read(_: Host, settings: Mapping[str, object]) -> Contribution:
+    """The number of addresses in all networks, each counted once, without the excepted ones."""
+    networks, excepted = (cast("tuple[AddressRange, ...]", settings[key] or ()) for key in ("cidr", "except"))
     usable = [span.usable() for span in networks]
     left = _size([*usable, *excepted]) - _size(excepted)
-    names = ", ".join(span.text for span in networks)
-    taken = _size(usable) - left
-    return Evidence(names, left, f"{taken} excepted" if taken else "")
+    excluded = _size(usable) - left
+    return Contribution(", ".join(span.text for span in networks), left, f"{excluded} excepted" if excluded else "")
 
 
-def _size(spans: Iterable[Span]) -> int:
-    """How many different addresses there are in them."""
+def _size(spans: Iterable[AddressRange]) -> int:
+    """The number of different addresses in the ranges."""
     size, family, end = 0, 0, -1
     for span in sorted(spans, key=lambda s: (s.bits, s.first, s.last)):
         if span.bits != family:
@@ -35,14 +33,16 @@ def _size(spans: Iterable[Span]) -> int:
 
 DETECTOR = ValueDetector(
     name="pool",
-    about="addresses of a range that pods may get, less those that something else has",
+    about="addresses of a range for pods, less those that something else uses",
     settings={
         "cidr": Setting(
-            Spans(networks=True),
+            AddressRanges(networks=True),
             'the network, such as "192.0.2.0/24", or several; its own address and broadcast do not count',
             required=True,
         ),
-        "except": Setting(Spans(), 'addresses, networks and ranges such as "192.0.2.1-192.0.2.9" that do not count'),
+        "except": Setting(
+            AddressRanges(), 'addresses, networks and ranges such as "192.0.2.1-192.0.2.9" that do not count'
+        ),
     },
     read=read,
 )

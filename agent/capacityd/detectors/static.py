@@ -1,24 +1,25 @@
-"""static: a number that stands in the configuration, for what no file or device tells."""
+"""static: a number from the configuration, for what no file or device reports."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import cast
 
-from capacityd.host import Host
-from capacityd.model import Evidence, ValueDetector
-from capacityd.quantity import LARGEST
-from capacityd.settings import Setting, Whole
+from capacityd.model.device import ValueDetector
+from capacityd.model.host import Host
+from capacityd.model.quantity import LARGEST
+from capacityd.model.reading import Contribution
+from capacityd.model.setting_types import Integer, Setting
 
 
-def read(_: Host, settings: Mapping[str, object]) -> Evidence:
+def read(_: Host, settings: Mapping[str, object]) -> Contribution:
     """The configured number."""
-    return Evidence("configuration", cast(int, settings["quantity"]))
+    return Contribution("configuration", cast(int, settings["quantity"]))
 
 
 DETECTOR = ValueDetector(
     name="static",
     about="a number that the configuration gives",
-    settings={"quantity": Setting(Whole(0, LARGEST), "the number", required=True)},
+    settings={"quantity": Setting(Integer(0, LARGEST), "the number", required=True)},
     read=read,
 )

@@ -1,56 +1,56 @@
-"""udev: devices of any subsystem, for what no other detector knows: serial ports, FPGAs, TPMs, sound cards, ….
+"""udev: devices of any subsystem, for those without a detector: serial ports, FPGAs, TPMs, sound cards, ….
 
-/sys says which there are; udev's database (what its rules made of them) is asked for tags, links and properties only.
+Devices are enumerated in /sys; udev's database is read for tags, links and properties only.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from capacityd.host import Host, last_name
-from capacityd.kinds import Text
-from capacityd.model import Device, DeviceDetector, Key, Scope, Value
+from capacityd.model.device import Device, DeviceDetector, Key, Scope
+from capacityd.model.host import Host, basename, link_name, uevent_value
+from capacityd.model.matchers import Value
+from capacityd.model.value_types import Text
 
 _BUSES, _CLASSES = "/sys/bus", "/sys/class"
 
 
 def find(host: Host) -> Iterator[Device]:
-    """All devices of all subsystems."""
-    yield from find_in(host, {*host.names(_BUSES), *host.names(_CLASSES)})
+    """Every device of every subsystem."""
+    yield from find_in(host, {*host.listdir(_BUSES), *host.listdir(_CLASSES)})
 
 
 def find_in(host: Host, subsystems: Collection[str]) -> Iterator[Device]:
-    """All devices of these subsystems: each is a bus or a class. A class may have attributes of its own among them."""
+    """Every device of these subsystems, which are buses or classes. A class may have attributes beside its devices."""
     for subsystem in sorted(subsystems):
         for folder in (f"{_BUSES}/{subsystem}/devices", f"{_CLASSES}/{subsystem}"):
-            for name in host.names(folder):
+            for name in host.listdir(folder):
                 if host.resolve(f"{folder}/{name}/subsystem") is not None:
                     yield Device(f"{folder}/{name}", name)
 
 
 def _subsystem(host: Host, device: Device) -> Value:
-    return last_name(host.resolve(f"{device.path}/subsystem"))
+    return basename(host.resolve(f"{device.path}/subsystem"))
 
 
 def _driver(host: Host, device: Device) -> Value:
-    return last_name(host.resolve(f"{device.path}/driver"))
+    return link_name(host, f"{device.path}/driver")
 
 
-def _uevent(host: Host, device: Device, name: str) -> str | None:
-    lines = host.lines(f"{device.path}/uevent")
-    return next((line.partition("=")[2] for line in lines if line.startswith(f"{name}=")), None)
+def _devtype(host: Host, device: Device) -> Value:
+    return uevent_value(host, device.path, "DEVTYPE")
 
 
 def _node(host: Host, device: Device) -> Value:
-    """The kernel gives the name below /dev."""
-    name = _uevent(host, device, "DEVNAME")
+    """DEVNAME is relative to /dev."""
+    name = uevent_value(host, device.path, "DEVNAME")
     return f"/dev/{name}" if name else None
 
 
 def _tags(host: Host, device: Device) -> Value:
-    """Those of its last event; udev keeps the older ones beside them for ever, and before systemd 247 only these."""
-    known = host.properties(device.path)
-    return tuple(sorted({tag for tag in known.get("CURRENT_TAGS", known.get("TAGS", "")).split(":") if tag}))
+    """Those of its last event. TAGS also keeps those of earlier events; before systemd 247 there is only TAGS."""
+    properties = host.properties(device.path)
+    return tuple(sorted({tag for tag in properties.get("CURRENT_TAGS", properties.get("TAGS", "")).split(":") if tag}))
 
 
 def _links(host: Host, device: Device) -> Value:
@@ -59,21 +59,19 @@ def _links(host: Host, device: Device) -> Value:
 
 DETECTOR = DeviceDetector(
     name="udev",
-    about="devices of any subsystem of udev's, which must be named; what other detectors count is theirs to count",
+    about="devices of a named subsystem; for devices that another detector counts, use that one",
     find=find,
     keys={
         "subsystem": Key(Text(whole=True), _subsystem, "the bus or class that it belongs to, such as tty"),
         "name": Key(Text(), lambda _, device: device.name, "the kernel's name, such as ttyUSB0"),
-        "devtype": Key(
-            Text(), lambda host, device: _uevent(host, device, "DEVTYPE"), "its type, where a subsystem has several"
-        ),
+        "devtype": Key(Text(), _devtype, "its type, if its subsystem has several"),
         "driver": Key(Text(), _driver, "its driver"),
-        "node": Key(Text(), _node, "its file, such as /dev/ttyUSB0"),
-        "link": Key(Text(), _links, "a link to that which udev has made, such as /dev/serial/by-id/usb-FTDI_*"),
-        "tag": Key(Text(), _tags, "a tag that udev's rules gave it"),
+        "node": Key(Text(), _node, "its device node, such as /dev/ttyUSB0"),
+        "link": Key(Text(), _links, "a link to its node that udev created, such as /dev/serial/by-id/usb-FTDI_*"),
+        "tag": Key(Text(), _tags, "a tag from udev's rules"),
     },
     identity=("subsystem", "name"),
     alike=("subsystem", "devtype"),
     scope=Scope("subsystem", find_in),
-    listed=False,
+    shown_by_default=False,
 )

@@ -1,15 +1,17 @@
-"""The IP addresses of this machine's interfaces, asked of the kernel by rtnetlink(7)."""
+"""The IP addresses of this machine's interfaces, read by rtnetlink(7)."""
 
 from __future__ import annotations
 
 import os
 import socket
 import struct
+from collections.abc import Iterator
 
-from capacityd.errors import HostError
-from capacityd.host import Address
-from capacityd.host.netlink import ask, attributes
-from capacityd.printable import printable
+from capacityd.host.netlink import answers
+from capacityd.linux.netlink import ask, attributes
+from capacityd.model.errors import HostError
+from capacityd.model.host import Address
+from capacityd.model.text import printable
 
 _NEWADDR, _GETADDR = 20, 22
 _ADDRESS, _LOCAL, _FLAGS = 1, 2, 8
@@ -20,24 +22,27 @@ _MESSAGE = struct.Struct("BBBBi")
 
 
 def addresses() -> list[Address]:
-    """All of them, sorted; without those that another machine on the link turned out to have. Raises HostError."""
-    found = []
-    for kind, message in ask(_GETADDR, _MESSAGE.pack(socket.AF_UNSPEC, 0, 0, 0, 0), "the addresses of interfaces"):
+    """All of them, sorted; without those that another machine on the link already has. Raises HostError."""
+    with answers("the addresses of interfaces"):
+        return sorted(_addresses(), key=lambda a: (a.interface, a.family, a.address))
+
+
+def _addresses() -> Iterator[Address]:
+    for kind, message in ask(_GETADDR, _MESSAGE.pack(socket.AF_UNSPEC, 0, 0, 0, 0)):
         family, prefix, flags, scope, index = _MESSAGE.unpack_from(message)
-        said = attributes(message[_MESSAGE.size :])
+        found = attributes(message[_MESSAGE.size :])
         # Of a point-to-point link, "address" is the other end's.
-        raw = said.get(_LOCAL) or said.get(_ADDRESS)
+        raw = found.get(_LOCAL) or found.get(_ADDRESS)
         if kind != _NEWADDR or family not in _FAMILIES or raw is None:
             continue
-        if _FLAGS in said:
-            flags = struct.unpack("I", said[_FLAGS])[0]
+        if _FLAGS in found:
+            flags = struct.unpack("I", found[_FLAGS])[0]
         v6 = family == socket.AF_INET6
         if not (v6 and flags & _DUPLICATE):
             text = socket.inet_ntop(family, raw)
             temporary = bool(v6 and flags & _TEMPORARY)
             scoped = _SCOPES.get(scope, str(scope))
-            found.append(Address(_name(index), _FAMILIES[family], text, prefix, scoped, temporary))
-    return sorted(found, key=lambda a: (a.interface, a.family, a.address))
+            yield Address(_name(index), _FAMILIES[family], text, prefix, scoped, temporary)
 
 
 def _name(index: int) -> str:

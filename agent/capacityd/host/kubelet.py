@@ -1,31 +1,31 @@
-"""What the kubelet keeps on the machine: which resource names device plugins have, and since when it runs."""
+"""The kubelet's files on this machine: the resource names of device plugins, and the time of its start."""
 
 from __future__ import annotations
 
 import json
 
-from capacityd.errors import HostError
-from capacityd.host import Host
+from capacityd.model.errors import HostError
+from capacityd.model.host import Host
 
 CHECKPOINT = "/var/lib/kubelet/device-plugins/kubelet_internal_checkpoint"
-"""The kubelet keeps it there whatever its root folder is. Mode 0600, in a folder that only root may enter."""
+"""It is there whatever the kubelet's root folder is. Mode 0600, in a folder that only root may enter."""
 
 SOCKET = "/var/lib/kubelet/device-plugins/kubelet.sock"
-"""The kubelet makes it anew each time it starts."""
+"""The kubelet creates it again each time it starts."""
 
 
-def kubelet_began(host: Host) -> float | None:
-    """When the kubelet made its socket, in seconds since the epoch; None if it has none, or that can't be seen."""
+def kubelet_started_at(host: Host) -> float | None:
+    """When the kubelet created its socket, in seconds since the epoch; None if there is none, or it can't be read."""
     try:
-        return host.changed(SOCKET)
+        return host.ctime(SOCKET)
     except HostError:
         return None
 
 
 def device_plugin_names(host: Host) -> frozenset[str] | None:
-    """The names that are registered, or of which pods still hold devices; None if that can't be known.
+    """The resource names that device plugins have registered or pods still hold devices of; None if unknown.
 
-    A kubelet that never saw a device plugin has no such file: then there are none.
+    A kubelet that never saw a device plugin has no such file: then there are no names.
     """
     try:
         text = "".join(host.lines(CHECKPOINT))

@@ -7,94 +7,98 @@ import os
 import stat
 import time
 from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
-from capacityd.errors import HostError
-from capacityd.host import Address, Content, Output
-from capacityd.printable import printable
+import pyudev
 
-_MOST = 65536
-_MOST_LINES = 16 * 1024 * 1024  # a router's table of routes
-_GONE = (errno.ENOENT, errno.ENOTDIR, errno.ENODEV, errno.ENXIO)
-_NO_TEXT = (*_GONE, errno.EISDIR)
+from capacityd.host.addresses import addresses
+from capacityd.host.cpu_memory import memory, processors
+from capacityd.host.ethtool import speeds_of, supported_modes
+from capacityd.host.filesystems import measure
+from capacityd.host.hwdb import look_up
+from capacityd.host.program import run
+from capacityd.host.routes import default_interfaces, link_kind
+from capacityd.model.errors import HostError
+from capacityd.model.host import Address, Content, Memory, Output, Processors
+from capacityd.model.text import printable
+
+_MAX_ATTRIBUTE_BYTES = 65536
+_MAX_TABLE_BYTES = 16 * 1024 * 1024  # the mount table of a node with many pods
+_NOT_THERE = (errno.ENOENT, errno.ENOTDIR, errno.ENODEV, errno.ENXIO)
+_NO_TEXT = (*_NOT_THERE, errno.EISDIR)
 
 
 class LiveHost:
     """The machine that this runs on."""
 
-    def names(self, folder: str) -> Sequence[str]:
+    def __init__(self) -> None:
+        self._udev: Any = None  # pyudev's Context, one for all devices, because each loads libudev again: 65 KiB
+
+    def listdir(self, folder: str) -> Sequence[str]:
         try:
             return sorted(os.listdir(folder))
         except OSError as e:
-            if e.errno in _GONE and (not folder.startswith("/sys/") or os.path.isdir("/sys/devices")):
+            if e.errno in _NOT_THERE and (not folder.startswith("/sys/") or os.path.isdir("/sys/devices")):
                 return ()
             raise _unreadable(folder, e) from e  # without a sysfs at all, nothing can be known of it
 
     def text(self, path: str) -> str | None:
-        raw = _read(path, _MOST)
+        raw = _read(path, _MAX_ATTRIBUTE_BYTES)
         return None if raw is None else printable(raw.strip(b" \t\n\0"))
 
     def resolve(self, path: str) -> str | None:
         try:
             return os.path.realpath(path, strict=True)
         except OSError as e:
-            if e.errno in _GONE:
+            if e.errno in _NOT_THERE:
                 return None
             raise _unreadable(path, e) from e
 
     def properties(self, device: str) -> Mapping[str, str]:
         try:
-            import pyudev  # 4 MiB and 10 ms that most configurations don't need
-        except ImportError as e:
-            raise HostError(f"udev's properties can't be read: {e}") from e
-        try:
             # As bytes: pyudev can't encode a path that is no UTF-8, and an interface may be named so.
-            known = pyudev.Devices.from_sys_path(pyudev.Context(), os.fsencode(os.path.realpath(device)))
+            self._udev = self._udev or pyudev.Context()
+            known = pyudev.Devices.from_sys_path(self._udev, os.fsencode(device))
             found = known.properties
-            # Before its rules ran, and where no udevd runs, a property is not missing but unknown. Of a device without
-            # a node and an interface number (PCI) udevd keeps no entry if it found nothing to say.
+            # Before its rules ran, and where no udevd runs, a property is not missing but unknown. For a device without
+            # a node and an interface number (PCI) udevd keeps no entry if no rule set anything.
             if not known.is_initialized and ("MAJOR" in found or "IFINDEX" in found):
-                raise HostError(f"udev has not looked at {device} (yet)")
+                raise HostError(f"udev has not processed {device} yet")
             return {printable(name): _property(found, name) for name in found}
         except pyudev.DeviceNotFoundError as e:
             raise HostError(f"udev does not know {device}", errno.ENOENT) from e
-        except (OSError, UnicodeDecodeError) as e:
-            raise HostError(f"udev's properties of {device} could not be read: {e}") from e
+        except (OSError, LookupError, ValueError, AttributeError, TypeError) as e:  # all that pyudev lets through
+            raise HostError(f"udev's properties of {device} could not be read: {printable(str(e))}") from e
 
     def hardware_names(self, modalias: str) -> Mapping[str, str]:
-        from capacityd.host.hwdb import look_up
-
         return look_up(modalias)
 
     def link_speeds(self, interface: str) -> Sequence[int]:
-        from capacityd.host.linkmodes import speeds_of, supported_modes
-
         return speeds_of(supported_modes(interface))
 
     def link_kind(self, interface: str) -> str:
-        from capacityd.host.routes import link_kind
-
         return link_kind(interface)
 
     def default_interfaces(self) -> Sequence[str]:
-        from capacityd.host.routes import default_interfaces
-
         return default_interfaces()
 
     def addresses(self) -> Sequence[Address]:
-        from capacityd.host.addresses import addresses
-
         return addresses()
 
-    def filesystem_size(self, point: str, mounts: Collection[str]) -> int:
-        from capacityd.host.mounts import measure
+    def processors(self) -> Processors:
+        return processors(self)
 
+    def memory(self) -> Memory:
+        return memory()
+
+    def filesystem_size(self, point: str, mounts: Collection[str]) -> int:
         return measure(point, mounts)
 
     def lines(self, path: str) -> Sequence[str]:
-        raw = _read(path, _MOST_LINES) or b""
+        raw = _read(path, _MAX_TABLE_BYTES) or b""
         return [printable(line) for line in raw.replace(b"\0", b"\n").replace(b"\t", b" ").split(b"\n") if line]
 
-    def content(self, path: str, most: int) -> Content:
+    def read_file(self, path: str, most: int) -> Content:
         try:
             # O_NONBLOCK, because opening a FIFO waits for a writer.
             fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
@@ -102,7 +106,7 @@ class LiveHost:
                 status = os.fstat(fd)
                 if not stat.S_ISREG(status.st_mode):
                     raise HostError(f"{path} is not a regular file")
-                raw = _take(fd, path, most)
+                raw = _read_fd(fd, path, most)
             finally:
                 os.close(fd)
         except OSError as e:
@@ -110,15 +114,13 @@ class LiveHost:
         return Content(printable(raw.strip()), time.time() - status.st_mtime)
 
     def run(self, command: Sequence[str], timeout: float) -> Output:
-        from capacityd.host.program import run
-
         return run(command, timeout)
 
-    def changed(self, path: str) -> float | None:
+    def ctime(self, path: str) -> float | None:
         try:
             return os.stat(path).st_ctime
         except OSError as e:
-            if e.errno in _GONE:
+            if e.errno in _NOT_THERE:
                 return None
             raise _unreadable(path, e) from e
 
@@ -129,12 +131,13 @@ class LiveHost:
         return printable(os.uname().nodename)
 
 
-def _read(path: str, most: int) -> bytes | None:
-    """What a file holds, None if there is no such file. Raises HostError if it can't be read, or holds more."""
+def _read(path: str, limit: int) -> bytes | None:
+    """The content of a file, None if there is no such file. Raises HostError if it can't be read, or is longer than
+    limit bytes."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         try:
-            return _take(fd, path, most)
+            return _read_fd(fd, path, limit)
         finally:
             os.close(fd)
     except OSError as e:
@@ -143,12 +146,12 @@ def _read(path: str, most: int) -> bytes | None:
         raise _unreadable(path, e) from e
 
 
-def _take(fd: int, path: str, most: int) -> bytes:
-    found = os.read(fd, most + 1)
-    while found and len(found) <= most and (more := os.read(fd, most + 1 - len(found))):
+def _read_fd(fd: int, path: str, limit: int) -> bytes:
+    found = os.read(fd, limit + 1)
+    while found and len(found) <= limit and (more := os.read(fd, limit + 1 - len(found))):
         found += more
-    if len(found) > most:
-        raise HostError(f"{path} holds more than {most} bytes")
+    if len(found) > limit:
+        raise HostError(f"{path} is longer than {limit} bytes")
     return found
 
 
@@ -163,5 +166,5 @@ def _property(found: Mapping[str, str], name: str) -> str:
     try:
         return printable(found[name])
     except UnicodeDecodeError as e:
-        # pyudev decodes strictly, and what a device says of itself need not be UTF-8; the error carries the bytes.
+        # pyudev decodes strictly, and a device's own strings need not be UTF-8; the error has the bytes.
         return printable(bytes(e.object))

@@ -1,7 +1,7 @@
-"""The interfaces of default routes, and what kind of interface the kernel says one is: asked of it by rtnetlink(7).
+"""The interfaces of default routes and the kinds of interfaces, read by rtnetlink(7).
 
 /proc/net/route would be simpler, but of a route over several interfaces (ECMP: two uplinks with BGP) it shows only the
-first, and the second would look as if nothing depended on it.
+first, and nothing would seem to depend on the second.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ import socket
 import struct
 from collections.abc import Iterator
 
-from capacityd.errors import HostError
-from capacityd.host.netlink import ask, attribute, attributes
-from capacityd.printable import printable
+from capacityd.host.netlink import answers
+from capacityd.linux.netlink import ask, attribute, attributes
+from capacityd.model.errors import HostError
+from capacityd.model.text import printable
 
 _NEWLINK, _GETLINK, _NEWROUTE, _GETROUTE = 16, 18, 24, 26
 _IFNAME, _LINKINFO, _INFO_KIND = 3, 18, 1
@@ -25,29 +26,28 @@ _LINK, _ROUTE, _HOP = struct.Struct("BxHiII"), struct.Struct("8BI"), struct.Stru
 
 def default_interfaces() -> list[str]:
     """The names of the interfaces that default routes of IPv4 and IPv6 leave by, sorted. Raises HostError."""
-    numbers = {n for family in (socket.AF_INET, socket.AF_INET6) for n in _family(family)}
-    try:
+    with answers("the routes"):
+        numbers = {n for family in (socket.AF_INET, socket.AF_INET6) for n in _family(family)}
         return sorted(socket.if_indextoname(n) for n in numbers)
-    except OSError as e:
-        raise HostError(f"the routes could not be read: {os.strerror(e.errno or 0)}", e.errno) from e
 
 
 def link_kind(interface: str) -> str:
-    """What software makes an interface, as "ip -details link" says it: team, macvlan, …; "" for hardware.
+    """The kind of a virtual interface, as "ip -details link" shows it: team, macvlan, …; "" for hardware.
 
     Raises HostError, also if there is no such interface.
     """
     body = _LINK.pack(0, 0, 0, 0, 0) + attribute(_IFNAME, os.fsencode(interface) + b"\0")
     what = f"the kind of {printable(interface)}"
-    for kind, message in ask(_GETLINK, body, what, dump=False):
-        if kind == _NEWLINK:
-            info = attributes(attributes(message[_LINK.size :]).get(_LINKINFO, b""))
-            return printable(info.get(_INFO_KIND, b"").rstrip(b"\0"))
+    with answers(what):
+        for kind, message in ask(_GETLINK, body, dump=False):
+            if kind == _NEWLINK:
+                info = attributes(attributes(message[_LINK.size :]).get(_LINKINFO, b""))
+                return printable(info.get(_INFO_KIND, b"").rstrip(b"\0"))
     raise HostError(f"{what} could not be read: the kernel gave another answer")
 
 
 def _family(family: int) -> Iterator[int]:
-    for kind, message in ask(_GETROUTE, _ROUTE.pack(family, 0, 0, 0, 0, 0, 0, 0, 0), "the routes"):
+    for kind, message in ask(_GETROUTE, _ROUTE.pack(family, 0, 0, 0, 0, 0, 0, 0, 0)):
         if kind == _NEWROUTE:
             yield from _default(message)
 
@@ -70,4 +70,4 @@ def _default(message: bytes) -> Iterator[int]:
         yield number
         hops = hops[(length + 3) & ~3 :]
     if not (_OIF in found or _MULTIPATH in found):
-        raise HostError("there is a default route that does not tell its interface")
+        raise HostError("there is a default route without an interface")

@@ -1,34 +1,24 @@
-"""The one door to Kubernetes: this machine's Node, on the API server or in a file. Errors are NodeError.
+"""The only interface to Kubernetes: this machine's Node, on the API server or in a file. All errors are NodeErrors.
 
-No library's type or exception comes through it, and importing it loads none of them.
+No type or exception of a library leaves this package, and importing it imports no library.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, MutableMapping, Sequence
-from typing import Protocol
+from collections.abc import MutableMapping
+from typing import NamedTuple
 
-from capacityd.capacity import Event, NodeState
+from capacityd.model.node import Node
 
 
-class Node(Protocol):
-    """A Node. Every method, and the name, may ask the API server and raise NodeError."""
+class Review(NamedTuple):
+    """Our identity according to the API server (SelfSubjectReview)."""
 
-    @property
-    def name(self) -> str:
-        """The Node's name; on the API server that whose identity this is."""
-
-    def read(self) -> NodeState:
-        """What the Node says now."""
-
-    def write(self, patch: Sequence[Mapping[str, object]]) -> NodeState:
-        """Applies a JSON Patch to the Node and its status, all of it or nothing; what the Node says then.
-
-        Raises NodeConflict if a guard in it does not hold.
-        """
-
-    def report(self, event: Event, state: NodeState) -> None:
-        """Tells this of the Node to those who look at it. state: as last read or written."""
+    user: str
+    node: str
+    """The Node that the user's token is bound to, "" for none."""
+    refused: float = 0.0
+    """When the review was last repeated because of HTTP 403 and gave the same result, as time.monotonic(); 0: never."""
 
 
 def open_node(
@@ -37,20 +27,22 @@ def open_node(
     node_file: str | None,
     hostname: str,
     machine_id: str | None,
-    reviews: MutableMapping[str, Sequence[str]] | None = None,
+    reviews: MutableMapping[str, Review] | None = None,
 ) -> Node:
-    """The Node to work on; asks nobody yet.
+    """Returns the Node to work on, without sending a request.
 
-    kubeconfig: None for the first of the kubelet's usual places that exists. node_name: None to have it found out.
-    node_file: a Node as JSON instead of the API server, "-" for standard input. hostname: this machine's. machine_id:
-    this machine's, which the Node's must equal unless the API server itself tells us that the Node is ours; None if
-    any Node will do. reviews: what the API server has said of whom credentials are, so that it is asked once for each;
-    what it says is added.
+    kubeconfig: None for the first of the kubelet's usual paths that exists.
+    node_name: None to determine it from the credentials or the host name.
+    node_file: a Node as JSON instead of the API server, "-" for standard input.
+    hostname: this machine's.
+    machine_id: this machine's, which the Node's must equal unless the credentials are those of the Node's kubelet; None
+    to accept any Node.
+    reviews: a cache of our identity for each user of a kubeconfig, which is updated.
     """
     if node_file is not None:
-        from capacityd.node.file import FileNode
+        from capacityd.node.file_node import FileNode
 
         return FileNode(node_file)
-    from capacityd.node.api import ApiNode
+    from capacityd.node.api_node import ApiNode
 
     return ApiNode(kubeconfig, node_name, hostname, machine_id, {} if reviews is None else reviews)

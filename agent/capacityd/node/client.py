@@ -1,219 +1,209 @@
-"""The `kubernetes` client, bound to one server with one set of credentials, as it works with all versions from 12 on.
+"""Sends our requests through the `kubernetes` client (versions 12 to 37), to one server with one set of credentials.
 
-Its pool of connections is replaced by ours, which every request of every version goes through: one call is one request,
-answers are read whole and up to a limit, and refusals never reach the client's own handling of them. What the
-environment says of proxies does not count, as versions differ on it; a kubeconfig's proxy-url does.
+The library builds URLs, headers and the pool of connections. Our code around its pool says what the library lacks.
 """
 
 from __future__ import annotations
 
 import json
-import os
-import re
-import ssl
 import warnings
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
-from urllib.parse import unquote, urlsplit
+from typing import Any, NamedTuple
 
 from capacityd import __version__
-from capacityd.errors import NodeDenied
-from capacityd.node.faults import Call, Refusal, garbage, no_answer, refused
-from capacityd.node.kubeconfig import Access
+from capacityd.model.errors import NodeError, NodeGuardFailed
+from capacityd.node.cluster_access import ClusterAccess
+from capacityd.node.encoding import encode, encode_before_go_1_22
+from capacityd.node.errors import Call, HttpError, from_http_status, no_library_error, unexpected_response
+from capacityd.node.tls import proxy_headers, tls_context
+from capacityd.node.transport_errors import from_transport_error
 
-# Seconds to connect, and between two pieces of an answer; after 10 the API server says which admission webhook hangs.
+# Seconds to connect, and between two parts of a response. The API server gives up on an admission webhook after 10 s
+# and then names it, so we wait longer than that.
 _TIMEOUT = (5.0, 12.0)
-_MOST = 4 << 20  # bytes of an answer; a Node of the greatest size that etcd takes has 1.5 MiB
-_MANAGER = "capacityd"
-_REVIEW = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
+_MAX_RESPONSE_BYTES = 4 << 20  # the largest Node that etcd stores has 1.5 MiB
+_FIELD_MANAGER = "capacityd"
 
 
 class Client:
-    """The requests that we make. Each raises the NodeError for what went wrong. identity: as whom, once it is known."""
+    """The requests that capacityd sends. Each raises a NodeError that says what went wrong."""
 
-    def __init__(self, access: Access) -> None:
+    def __init__(self, access: ClusterAccess, max_response_bytes: int = _MAX_RESPONSE_BYTES) -> None:
         from kubernetes import client
 
         self.access = access
         self.identity = ""
+        """The user name that the API server knows us by; "" until it is known."""
         configuration = client.Configuration()
         configuration.host = access.server
-        configuration.proxy = None
         configuration.verify_ssl = access.verify
+        # Set even if empty: newer versions would take them from the environment, older ones would not.
+        configuration.proxy = access.proxy
+        configuration.no_proxy = ""
+        configuration.proxy_headers = proxy_headers(access.proxy)
         api: Any = client.ApiClient(configuration)
         api.user_agent = f"capacityd/{__version__}"
         if access.token:
-            # Configuration's own place for it has had two names.
+            # The key for it in Configuration depends on the version.
             api.set_default_header("Authorization", f"Bearer {access.token}")
-        self._pool = api.rest_client.pool_manager = _Pool(access)
-        self._headers = dict(api.default_headers)
+        self._pool = api.rest_client.pool_manager = _Pool(api.rest_client.pool_manager, access, max_response_bytes)
         self._core: Any = client.CoreV1Api(api)
+        # Versions before 28 have no method for SelfSubjectReviews.
+        self._custom: Any = client.CustomObjectsApi(api)
 
     def read_node(self, name: str) -> object:
-        """The Node as JSON."""
+        """Returns the Node as JSON."""
         call = self._call("get", "nodes", name)
-        return self._ask(call, lambda how: self._core.read_node(name, **how).data)
+        return self._send(call, lambda options: self._core.read_node(name, **options))
 
-    def patch_node_status(self, name: str, patch: Sequence[Mapping[str, object]]) -> object:
-        """The Node as JSON after this JSON Patch."""
-        call = self._call("patch", "nodes/status", name)
-        # A list is what makes it a JSON Patch; mappings must be dicts.
-        body = [dict(operation) for operation in patch]
-        return self._ask(call, lambda how: self._core.patch_node_status(name, body, field_manager=_MANAGER, **how).data)
+    def list_nodes(self, limit: int, token: str, selector: str) -> object:
+        """Returns a page of a NodeList as JSON. token: `continue` of the page before, "" for the first page.
 
-    def create_event(self, node: str, event: Mapping[str, object]) -> None:
-        """An Event in the namespace default, where those about Nodes belong."""
-        call = self._call("create", "events", node)
-        self._ask(call, lambda how: self._core.create_namespaced_event("default", dict(event), **how).data)
+        Raises NodeListExpired if the token is too old.
+        """
+        query: dict[str, object] = {"limit": limit}
+        query |= {"_continue": token} if token else {}
+        query |= {"label_selector": selector} if selector else {}
+        return self._send(self._call("list", "nodes", ""), lambda options: self._core.list_node(**query, **options))
 
-    def review_self(self) -> object:
-        """Who we are, a SelfSubjectReview as JSON; None from a server that has no such thing, or does not tell."""
-        call = self._call("create", "selfsubjectreviews", "")
-        body = json.dumps({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"})
-        headers = {**self._headers, "Content-Type": "application/json", "Accept": "application/json"}
-
-        def ask(_: Mapping[str, object]) -> bytes:
-            # By hand: the older versions of the client have no method for it, and their general ones differ.
-            try:
-                return self._pool.request("POST", self.access.server + _REVIEW, body=body, headers=headers).data
-            except Refusal as e:
-                if e.status in (403, 404, 405):
-                    return b"null"
-                raise
-
-        return self._ask(call, ask)
-
-    def _call(self, verb: str, resource: str, node: str) -> Call:
-        return Call(
-            self.access.server, self.access.kubeconfig, verb, resource, node, self.identity, self.access.expired()
+    def list_device_classes(self) -> object:
+        """Returns a DeviceClassList as JSON, or None if the server has no such API or does not allow it."""
+        call = self._call("list", "deviceclasses", "")
+        arguments = ("resource.k8s.io", "v1", "deviceclasses")
+        return self._send(
+            call, _optional(lambda options: self._custom.list_cluster_custom_object(*arguments, **options))
         )
 
-    def _ask(self, call: Call, ask: Callable[[Mapping[str, Any]], bytes]) -> object:
-        import urllib3.exceptions
+    def patch_node_status(self, name: str, patch: Sequence[Mapping[str, object]]) -> object:
+        """Applies a JSON Patch and returns the patched Node as JSON."""
+        call = self._call("patch", "nodes/status", name)
+        # The library sends a list of dicts as a JSON Patch.
+        body = [dict(operation) for operation in patch]
+
+        def send(options: Mapping[str, Any]) -> Any:
+            return self._core.patch_node_status(name, body, field_manager=_FIELD_MANAGER, **options)
 
         try:
-            body = ask({"_preload_content": False, "_request_timeout": _TIMEOUT})
-        except Refusal as e:
-            raise refused(e, call) from e
-        except _TooMuch as e:
-            raise garbage(call, f"more than {_MOST} bytes") from e
-        except (urllib3.exceptions.HTTPError, OSError, ValueError) as e:
-            raise no_answer(e, call) from e
-        try:
+            return self._send(call, send)
+        except NodeGuardFailed:
+            with no_library_error(lambda e: from_transport_error(e, call)):
+                if encode(body) == encode_before_go_1_22(body):
+                    raise
+            self._pool.encode = encode_before_go_1_22
+            return self._send(call, send)
+        finally:
+            self._pool.encode = encode
+
+    def create_event(self, node: str, event: Mapping[str, object]) -> None:
+        """Creates an Event in the namespace `default`, where Events about Nodes belong."""
+        call = self._call("create", "events", node)
+        self._send(call, lambda options: self._core.create_namespaced_event("default", dict(event), **options))
+
+    def review_self(self) -> object:
+        """Returns a SelfSubjectReview as JSON, or None if the server has no such API or does not allow it."""
+        call = self._call("create", "selfsubjectreviews", "")
+        body = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+
+        def send(options: Mapping[str, Any]) -> Any:
+            return self._custom.create_cluster_custom_object(
+                "authentication.k8s.io", "v1", "selfsubjectreviews", body, **options
+            )
+
+        return self._send(call, _optional(send))
+
+    def _call(self, verb: str, resource: str, node: str) -> Call:
+        server, kubeconfig = self.access.server, self.access.kubeconfig
+        with no_library_error(lambda e: from_transport_error(e, Call(server, kubeconfig))):
+            expired, of_kubelet = self.access.expired(), self.access.of_kubelet
+            return Call(server, kubeconfig, verb, resource, node, self.identity, expired, of_kubelet)
+
+    def _send(self, call: Call, send: Callable[[Mapping[str, Any]], Any]) -> object:
+        def explain(e: Exception) -> NodeError:
+            if isinstance(e, HttpError):
+                return from_http_status(e, call)
+            if isinstance(e, _ResponseTooLarge):
+                return unexpected_response(call, f"more than {self._pool.max_response_bytes} bytes")
+            return from_transport_error(e, call)
+
+        with no_library_error(explain):
+            # The library's models refuse valid Nodes, each version others; we parse the JSON ourselves.
+            body = send({"_preload_content": False, "_request_timeout": _TIMEOUT}).data
+        with no_library_error(lambda _: unexpected_response(call, "it is not JSON, or is incomplete")):
             return json.loads(body)
-        except (ValueError, RecursionError) as e:
-            raise garbage(call, "it is not JSON, or only a part of it") from e
 
 
-class _TooMuch(Exception):
-    """An answer that is larger than any that we ask for."""
+def _optional(send: Callable[[Mapping[str, Any]], Any]) -> Callable[[Mapping[str, Any]], Any]:
+    """Sends the request; responds with null if the server has no such API or does not allow it."""
+
+    def sent(options: Mapping[str, Any]) -> Any:
+        try:
+            return send(options)
+        except HttpError as e:
+            if e.status in (403, 404, 405):
+                return _Response(e.status, "", e.headers, b"null")
+            raise
+
+    return sent
 
 
-class _Answer:
-    """A whole answer, in the shape that each version of the client wants."""
+class _ResponseTooLarge(Exception):
+    """A response that is larger than any that we expect."""
 
-    def __init__(self, status: int, reason: str, headers: Mapping[str, str], data: bytes) -> None:
-        self.status = status
-        self.reason = reason
-        self.headers = headers
-        self.data = data
+
+class _Response(NamedTuple):
+    """The attributes of a response that the versions of the library use."""
+
+    status: int
+    reason: str
+    headers: Mapping[str, str]
+    data: bytes
 
 
 class _Pool:
-    """In the place of urllib3's PoolManager."""
+    """Wraps the library's urllib3 pool. Every request of every version of the library goes through request()."""
 
-    def __init__(self, access: Access) -> None:
-        import urllib3
-
-        options: dict[str, Any] = {"ssl_context": _tls(access), "retries": False, "maxsize": 1}
-        # Debian's urllib3 1.26, unless told, asks for a trusted certificate whatever the context says, and adds to
-        # the authorities of the context those that the system trusts.
-        options |= {"cert_reqs": "CERT_REQUIRED" if access.verify else "CERT_NONE", "ca_certs": None}
+    def __init__(self, pool: Any, access: ClusterAccess, max_response_bytes: int) -> None:
+        # The library takes certificates and keys from files only, which stay in /tmp if the process is killed. Unless
+        # ca_certs is reset, urllib3 also trusts the authorities of certifi. Up to version 22 the library has no
+        # setting for tls-server-name.
+        pool.connection_pool_kw.update(ssl_context=tls_context(access), ca_certs=None)
         if access.server_name:
-            options["server_hostname"] = access.server_name
-        if access.proxy:
-            user = urlsplit(access.proxy).netloc.rpartition("@")[0]
-            headers = urllib3.make_headers(proxy_basic_auth=unquote(user)) if user else None
-            self._urllib3: Any = urllib3.ProxyManager(access.proxy, proxy_headers=headers, **options)
-        else:
-            self._urllib3 = urllib3.PoolManager(**options)
+            pool.connection_pool_kw["server_hostname"] = access.server_name
+        self.max_response_bytes = max_response_bytes
+        self._pool = pool
         self._verify = access.verify
-        weakref.finalize(self, self._urllib3.clear)  # else urllib3 1.26 leaves its sockets to the garbage collector
+        self.encode = encode
+        """Encodes a body. The library's own encoding never matches a guard that has "<" or "é" in it."""
+        weakref.finalize(self, pool.clear)  # urllib3 1.26 does not close its sockets itself
 
-    def request(self, method: str, url: str, **how: Any) -> _Answer:
-        """As PoolManager.request; raises Refusal for what is not 2xx, what urllib3 raises, _TooMuch."""
-        how |= {"preload_content": False, "redirect": False, "retries": False}
-        how.setdefault("timeout", _urllib3_timeout())
+    def request(self, method: str, url: str, **options: Any) -> _Response:
+        """Sends one request. Raises HttpError for a status other than 2xx, _ResponseTooLarge, and urllib3's errors."""
+        # By default urllib3 sends a request up to four times, and follows redirects.
+        options |= {"preload_content": False, "redirect": False, "retries": False}
+        if isinstance(body := options.get("body"), str):
+            options["body"] = self.encode(json.loads(body)).encode()
         with warnings.catch_warnings():
             if not self._verify:
-                # It warns at each request; who wrote insecure-skip-tls-verify knows.
+                # urllib3 warns at each request; the user chose insecure-skip-tls-verify.
                 warnings.simplefilter("ignore")
-            answer = self._urllib3.request(method, url, **how)
+            response = self._pool.request(method, url, **options)
         try:
-            data = answer.read(_MOST + 1, decode_content=False)
-            if len(data) > _MOST:
-                raise _TooMuch
-            if not answer.length_remaining:  # else it broke off, and so did the connection
-                # The next request follows within milliseconds, and TLS anew costs a server more than a GET does.
-                answer.release_conn()
+            # The library reads a response of any size.
+            data = response.read(self.max_response_bytes + 1, decode_content=False)
+            if len(data) > self.max_response_bytes:
+                raise _ResponseTooLarge
+            if not response.length_remaining:  # otherwise the connection broke
+                # Reuse it: the next request follows within milliseconds, and a TLS handshake costs more than a GET.
+                response.release_conn()
         finally:
-            answer.close()  # if it has not been given back
-        if not 200 <= answer.status <= 299:
-            raise Refusal(answer.status, dict(answer.headers), data)
-        return _Answer(answer.status, answer.reason, answer.headers, data)
+            response.close()  # does nothing after release_conn()
+        if not 200 <= response.status <= 299:
+            # Raised here, because each version of the library has other exceptions, and none keeps a body that is not
+            # UTF-8.
+            raise HttpError(response.status, dict(response.headers), data)
+        return _Response(response.status, response.reason, response.headers, data)
 
     def clear(self) -> None:
-        """As PoolManager.clear."""
-        self._urllib3.clear()
-
-
-def _urllib3_timeout() -> Any:
-    import urllib3
-
-    return urllib3.Timeout(connect=_TIMEOUT[0], read=_TIMEOUT[1])
-
-
-def _tls(access: Access) -> ssl.SSLContext:
-    try:
-        context = ssl.create_default_context(cadata=_authorities(access))
-    except (ssl.SSLError, ValueError) as e:
-        raise NodeDenied(
-            f"the certificate authority of {access.kubeconfig} holds no certificate that can be read"
-        ) from e
-    # Python 3.13 turned this on; many a cluster's authority lacks the key identifier that it asks for.
-    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
-    # The name is checked by urllib3 then; up to 1.26 it can't have ssl do it for a server that goes by its address.
-    context.check_hostname = False
-    if not access.verify:
-        context.verify_mode = ssl.CERT_NONE
-    if access.certificate and access.key:
-        _load_certificate(context, access)
-    return context
-
-
-def _authorities(access: Access) -> str | None:
-    """None for those that the system trusts."""
-    if access.authority is None:
-        return None
-    found = re.findall(r"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", access.authority, re.DOTALL)
-    # Given an empty text, ssl would trust what the system trusts.
-    if not found:
-        raise ValueError
-    return "\n".join(found)
-
-
-def _load_certificate(context: ssl.SSLContext, access: Access) -> None:
-    # OpenSSL wants a file; this one is in memory only, and gone with its descriptor.
-    fd = os.memfd_create("client-certificate")
-    try:
-        with open(fd, "wb", closefd=False) as f:
-            f.write(f"{access.certificate}\n{access.key}\n".encode("latin-1", "replace"))
-        context.load_cert_chain(f"/proc/self/fd/{fd}", password=lambda: "")
-    except (ssl.SSLError, ValueError) as e:
-        raise NodeDenied(
-            f"the client certificate of {access.kubeconfig} can't be used: it, or its key, is damaged, or they "
-            "don't belong together"
-        ) from e
-    finally:
-        os.close(fd)
+        """Closes all connections, as PoolManager.clear() does."""
+        self._pool.clear()

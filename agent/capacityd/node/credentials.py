@@ -1,48 +1,93 @@
-"""Finds the kubeconfig to use, and what it says of the way to the API server, anew each time it is asked."""
+"""What a client certificate and a token say about themselves: whose they are, and when they expire.
+
+The kubernetes library does not look into them, and Python's ssl parses the certificate of the other side only.
+"""
 
 from __future__ import annotations
 
-import os
+import base64
+import json
+import ssl
+from collections.abc import Mapping
+from datetime import datetime, timezone
 
-from capacityd.errors import NodeDenied
-from capacityd.node.kubeconfig import Access, access
-
-PLACES = (
-    "/etc/kubernetes/kubelet.conf",  # kubeadm, kubespray, minikube, Canonical Kubernetes
-    "/var/lib/rancher/k3s/agent/kubelet.kubeconfig",
-    "/var/lib/rancher/rke2/agent/kubelet.kubeconfig",
-    "/var/snap/microk8s/current/credentials/kubelet.config",
-    "/run/k0s/nllb/kubeconfig.yaml",  # k0s with its own load balancer on the node; the next one is then out of date
-    "/var/lib/k0s/kubelet.conf",
-    "/var/lib/kubelet/kubeconfig",  # EKS, GKE, AKS, OpenShift, kOps
-    "/var/lib/kubelet/kubeconfig-real",  # Gardener
-)
-"""Where the kubelet's kubeconfig may be, in the order in which they are looked for. Never the user's own."""
-
-_PLUGIN_SECONDS = 30.0
+_UTC_TIME, _EXPLICIT_VERSION = 0x17, 0xA0
 
 
-def load(kubeconfig: str | None, plugin_seconds: float = _PLUGIN_SECONDS) -> Access:
-    """Reads this kubeconfig, or the first of PLACES that exists. An exec plugin in it is run.
+def user_key(name: str | None, user: Mapping[str, object], token: str | None, certificate: str | None) -> str:
+    """Returns text that differs between users, and stays the same when a user's token or certificate is renewed.
 
-    Raises NodeDenied for whatever is missing, unreadable or wrong, NodeUnreachable for a plugin that does not end.
+    name, user: the entry in the kubeconfig.
     """
-    return access(kubeconfig or _first_place(), plugin_seconds)
+    entry = {key: value for key, value in user.items() if not key.startswith("client-")}
+    subject = certificate_subject(certificate) if certificate else b""
+    return repr((name, sorted(entry.items()), token_subject(token or ""), subject))
 
 
-def _first_place() -> str:
-    barred = []
-    for place in PLACES:
-        try:
-            os.stat(place)
-            return place
-        except PermissionError:
-            barred.append(place)
-        except OSError:
-            continue
-    if barred:
-        raise NodeDenied(f"may not look for the kubelet's kubeconfig in {', '.join(barred)}; run this as root")
-    raise NodeDenied(
-        "found no kubeconfig of a kubelet; has this machine joined a cluster? Looked for "
-        f"{', '.join(PLACES)}. Another place can be given with --kubeconfig, or as kubeconfig in [kubernetes]"
-    )
+def token_subject(token: str) -> str:
+    """Returns the issuer, subject and Node of a JSON Web Token (RFC 7519), or "" for any other token.
+
+    The signature is not verified, because the result only distinguishes users.
+    """
+    parts = token.split(".")
+    if len(parts) != 3:
+        return ""
+    try:
+        claims = json.loads(base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
+    except (ValueError, RecursionError):
+        return ""
+    if not isinstance(claims, dict):
+        return ""
+    kubernetes = claims.get("kubernetes.io")
+    node = kubernetes.get("node") if isinstance(kubernetes, dict) else None
+    return repr((claims.get("iss"), claims.get("sub"), node))
+
+
+def certificate_subject(pem: str) -> bytes:
+    """Returns the subject of the first certificate in a PEM text as DER, or the text if it cannot be parsed."""
+    try:
+        der, at = _validity(pem)
+        _, _, at = _element(der, at)
+        _, _, end = _element(der, at)
+        return der[at:end]
+    except (ssl.SSLError, ValueError, IndexError):
+        return pem.encode("utf-8", "surrogateescape")
+
+
+def not_after(pem: str) -> datetime | None:
+    """Returns when the first certificate in a PEM text expires, or None if it cannot be parsed (RFC 5280, 4.1)."""
+    try:
+        der, at = _validity(pem)
+        _, at, _ = _element(der, at)
+        _, _, at = _element(der, at)  # notBefore
+        tag, at, end = _element(der, at)
+        text = der[at:end].decode("ascii")
+        return datetime.strptime(text, "%y%m%d%H%M%SZ" if tag == _UTC_TIME else "%Y%m%d%H%M%SZ").replace(
+            tzinfo=timezone.utc
+        )
+    except (ssl.SSLError, ValueError, IndexError):
+        return None
+
+
+def _validity(pem: str) -> tuple[bytes, int]:
+    """Returns the DER of the first certificate and the offset of its validity, which the subject follows."""
+    begin, end = pem.find(ssl.PEM_HEADER), pem.find(ssl.PEM_FOOTER)
+    der = ssl.PEM_cert_to_DER_cert(pem[begin : end + len(ssl.PEM_FOOTER)])
+    _, at, _ = _element(der, 0)  # Certificate
+    _, at, _ = _element(der, at)  # TBSCertificate
+    tag, _, end = _element(der, at)
+    at = end if tag == _EXPLICIT_VERSION else at
+    for _ in ("serial number", "signature", "issuer"):
+        _, _, at = _element(der, at)
+    return der, at
+
+
+def _element(der: bytes, at: int) -> tuple[int, int, int]:
+    """Returns the tag of the DER element at this offset, and the offsets where its content begins and ends."""
+    tag, length = der[at], der[at + 1]
+    at += 2
+    if length & 0x80:
+        size = length & 0x7F
+        length = int.from_bytes(der[at : at + size], "big")
+        at += size
+    return tag, at, at + length

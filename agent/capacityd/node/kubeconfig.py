@@ -1,238 +1,235 @@
-"""Reads a kubeconfig, and all that it points at: how to reach the API server, and as whom.
+"""Reads from a kubeconfig how to reach the API server, and as whom.
 
-Not by the client's own loader: that leaves private keys in /tmp, goes on as nobody when an exec plugin fails, and names
-neither the file nor the remedy. Everything is read anew each time, because the kubelet renews its certificate.
+The kubernetes library's loader cannot do it. It continues without credentials if the user is missing, if an exec plugin
+fails, or if a tokenFile is empty. It ignores `as`, and takes the text "false" in insecure-skip-tls-verify for true. Up
+to version 22 it ignores tls-server-name, too. See tests/cluster/test_library.py.
 """
 
 from __future__ import annotations
 
 import base64
 import os
-import stat
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from datetime import datetime, timezone
+from contextlib import AbstractContextManager
+from dataclasses import replace
 from urllib.parse import urlsplit
 
-from capacityd.errors import NodeDenied
-from capacityd.node.certificate import not_after
-from capacityd.node.faults import clip
-from capacityd.node.plugin import Plugin
-from capacityd.printable import printable
+from capacityd.model.errors import CredentialsMissing, NodeDenied, NodeError
+from capacityd.model.text import printable
+from capacityd.node.cluster_access import ClusterAccess
+from capacityd.node.credential_files import CredentialFiles
+from capacityd.node.credentials import user_key
+from capacityd.node.errors import no_library_error
+from capacityd.node.exec_plugin import ExecPlugin
+from capacityd.node.kubelet_kubeconfig import first_path
 
-_MOST = 1 << 20  # bytes of a kubeconfig, or of a file that it names
+_PLUGIN_TIMEOUT = 30.0
 _UNSUPPORTED = {
-    "auth-provider": "Kubernetes 1.26 dropped it; use an exec plugin",
-    "username": "Kubernetes 1.19 dropped passwords",
+    "auth-provider": "Kubernetes 1.26 removed it; use an exec plugin",
+    "username": "Kubernetes 1.19 removed passwords",
     "as": "impersonation is not supported",
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Access:
-    """How to reach an API server, and as whom. authority, certificate, key: PEM. verify: False trusts any server."""
+def load(
+    kubeconfig: str | None,
+    plugin_timeout: float = _PLUGIN_TIMEOUT,
+    *,
+    of_kubelet: bool = True,
+    context: str | None = None,
+) -> ClusterAccess:
+    """Reads this kubeconfig, by default the kubelet's, and all files that it names.
 
-    kubeconfig: str
-    server: str
-    authority: str | None = None
-    verify: bool = True
-    server_name: str | None = None
-    proxy: str | None = field(default=None, repr=False)
-    token: str | None = field(default=None, repr=False)
-    certificate: str | None = field(default=None, repr=False)
-    key: str | None = field(default=None, repr=False)
-
-    def expired(self) -> str:
-        """When the client certificate ended; "" if it did not, by this machine's clock, or there is none."""
-        end = not_after(self.certificate or "")
-        return f"{end:%Y-%m-%d %H:%M} UTC" if end is not None and end < datetime.now(timezone.utc) else ""
-
-
-def access(path: str, plugin_seconds: float) -> Access:
-    """Reads this kubeconfig; an exec plugin in it is run, at most for so many seconds.
-
-    Raises NodeDenied for whatever is missing, unreadable or wrong, NodeUnreachable for a plugin that does not end.
+    Nothing is cached, because the kubelet renews its certificate. An exec plugin runs for at most plugin_timeout
+    seconds. of_kubelet: whether it is the kubelet's, not a person's. context: instead of the current one. Raises
+    CredentialsMissing if a file does not exist, NodeDenied if one cannot be read or used, and NodeUnreachable if the
+    plugin does not end in time.
     """
-    return _Kubeconfig(path).access(plugin_seconds)
+    path = kubeconfig or first_path()
+    files = CredentialFiles(path, of_kubelet)
+    with _explaining(path):
+        try:
+            return replace(_Kubeconfig(path, files).access(plugin_timeout, context), of_kubelet=of_kubelet)
+        except NodeDenied as e:
+            e.files = e.files or files.paths()
+            raise
+
+
+def contexts(kubeconfig: str) -> tuple[str | None, frozenset[str]]:
+    """Returns the current context and the names of all contexts of a person's kubeconfig. Raises NodeDenied."""
+    with _explaining(kubeconfig):
+        return _Kubeconfig(kubeconfig, CredentialFiles(kubeconfig, of_kubelet=False)).contexts()
+
+
+def _explaining(path: str) -> AbstractContextManager[None]:
+    # The message of a library's exception may quote a secret.
+    return no_library_error(
+        lambda e: NodeDenied(f"the kubeconfig {printable(path)} cannot be used: {type(e).__name__}")
+    )
 
 
 class _Kubeconfig:
-    """A kubeconfig while it is read, with the files that it names: each is read once, so that a pair fits together."""
+    """A kubeconfig while it is parsed."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, files: CredentialFiles) -> None:
         self._path = path
-        self._where = printable(path)
-        self._folder = os.path.dirname(os.path.abspath(path))
-        self._files: dict[str, str] = {}
+        self._files = files
 
-    def access(self, plugin_seconds: float) -> Access:
-        """All that it says."""
+    def contexts(self) -> tuple[str | None, frozenset[str]]:
+        """Returns the current context and the names of all contexts."""
         document = self._mapping(self._yaml(), "the file")
-        current = self._text(document, "current-context")
+        entries = document.get("contexts")
+        names = (entry.get("name") for entry in entries if isinstance(entry, dict)) if isinstance(entries, list) else ()
+        return self._text(document, "current-context"), frozenset(name for name in names if isinstance(name, str))
+
+    def access(self, plugin_timeout: float, context_name: str | None = None) -> ClusterAccess:
+        """Parses the current context, or this one, and reads what it refers to."""
+        document = self._mapping(self._yaml(), "the file")
+        current = context_name or self._text(document, "current-context")
         if not current:
-            raise self._wrong("has no current-context")
+            raise self._error("has no current-context")
         context = self._entry(document, "contexts", "context", current)
         cluster = self._entry(document, "clusters", "cluster", self._text(context, "cluster") or "")
         user_name = self._text(context, "user")
         user = self._entry(document, "users", "user", user_name) if user_name else {}
-        for way, why in _UNSUPPORTED.items():
-            if user.get(way):
-                raise self._wrong(f"uses {way}: {why}")
+        for key, advice in _UNSUPPORTED.items():
+            if user.get(key):
+                raise self._error(f"uses {key}: {advice}")
         token = self._token(user)
-        certificate = self._material(user, "client-certificate")
-        private_key = self._material(user, "client-key")
+        certificate = self._pem(user, "client-certificate")
+        private_key = self._pem(user, "client-key")
         if "exec" in user and not token and not certificate:
-            plugin = self._plugin(self._mapping(user["exec"], "exec"), cluster)
-            found = plugin.credential(plugin_seconds)
-            token, certificate, private_key = found.token, found.certificate, found.key
+            credential = self._plugin(self._mapping(user["exec"], "exec"), cluster).run(plugin_timeout)
+            token, certificate, private_key = credential.token, credential.certificate, credential.key
         if bool(certificate) != bool(private_key):
-            raise self._wrong("has a client certificate without its key, or a key without its certificate")
+            raise self._error("has a client certificate without its key, or a key without its certificate")
         if token and not (token.isascii() and token.isprintable()):
-            raise self._wrong("leads to a token with characters that no token has; is it the right file?")
-        return Access(
-            kubeconfig=self._where,
+            raise self._error("refers to a token with invalid characters. Is it the right file?")
+        return ClusterAccess(
+            kubeconfig=printable(self._path),
             server=self._server(cluster),
-            authority=self._material(cluster, "certificate-authority"),
+            authority=self._pem(cluster, "certificate-authority"),
             verify=cluster.get("insecure-skip-tls-verify") is not True,
             server_name=self._text(cluster, "tls-server-name"),
             proxy=self._proxy(cluster),
             token=token,
             certificate=certificate,
             key=private_key,
+            user=user_key(user_name, user, token, certificate),
+            files=self._files.paths(),
         )
 
     def _yaml(self) -> object:
         import yaml
 
-        text = self._read(self._path, "the kubeconfig")
-        try:
-            return yaml.safe_load(text)
-        except (yaml.YAMLError, ValueError, RecursionError) as e:
-            # Not the library's whole message: it quotes lines, and there are secrets in them.
+        def explain(e: Exception) -> NodeError:
+            # Not the library's message: it quotes lines, which may contain secrets.
             mark = getattr(e, "problem_mark", None)
             line = f", line {mark.line + 1}" if mark is not None else ""
-            raise NodeDenied(f"the kubeconfig {self._where} is not YAML{line}") from e
+            return self._error(f"is not valid YAML{line}")
+
+        text = self._files.read(self._path, "the kubeconfig")
+        with no_library_error(explain):
+            return yaml.safe_load(text)
 
     def _entry(self, document: Mapping[str, object], group: str, kind: str, name: str) -> Mapping[str, object]:
         entries = document.get(group) or []
         if not isinstance(entries, list):
-            raise self._wrong(f"has {group} that are no list")
+            raise self._error(f"is invalid: {group} is not a list")
         for entry in entries:
             if isinstance(entry, dict) and entry.get("name") == name:
                 return self._mapping(entry.get(kind) or {}, f"{kind} {printable(name)}")
-        raise self._wrong(f'has no {kind} named "{printable(name)}"')
+        raise self._error(f'has no {kind} named "{printable(name)}"')
 
     def _server(self, cluster: Mapping[str, object]) -> str:
         server = (self._text(cluster, "server") or "").rstrip("/")
-        if not _is_address(server) or "@" in server:
-            raise self._wrong("has no server such as https://192.0.2.1:6443")
+        if not _is_http_url(server) or "@" in server:
+            raise self._error("has no server such as https://192.0.2.1:6443")
         return server
 
     def _proxy(self, cluster: Mapping[str, object]) -> str | None:
         proxy = self._text(cluster, "proxy-url")
-        if proxy and not _is_address(proxy):
-            raise self._wrong("has a proxy-url that is none such as http://192.0.2.1:3128")
+        if proxy and not _is_http_url(proxy):
+            raise self._error("has an invalid proxy-url; a valid one is http://192.0.2.1:3128")
         return proxy or None
 
     def _token(self, user: Mapping[str, object]) -> str | None:
-        path = self._text(user, "tokenFile")
-        token = self._read(self._resolved(path), "the token file") if path else self._text(user, "token")
-        if path and not (token or "").strip():
-            raise self._wrong(f"names the token file {printable(path)}, which is empty")
-        return (token or "").strip() or None
+        file = self._text(user, "tokenFile")
+        if not file:
+            return (self._text(user, "token") or "").strip() or None
+        path = self._files.resolve(file)
+        token = self._files.read(path, "the token file").strip()
+        if not token:
+            raise CredentialsMissing(
+                f"the token file named in {printable(self._path)}, {printable(file)}, is empty", [os.path.abspath(path)]
+            )
+        return token
 
-    def _material(self, entry: Mapping[str, object], key: str) -> str | None:
-        """What stands under key-data, in base64, or in the file that key names."""
+    def _pem(self, entry: Mapping[str, object], key: str) -> str | None:
+        """Returns the text in KEY-data (base64), or in the file that KEY names."""
         data = self._text(entry, f"{key}-data")
         if data:
             try:
                 return base64.b64decode("".join(data.split()), validate=True).decode("latin-1")
             except ValueError as e:
-                raise self._wrong(f"has {key}-data that is not base64") from e
+                raise self._error(f"is invalid: {key}-data is not base64") from e
         path = self._text(entry, key)
-        return self._read(self._resolved(path), f"the {key}") if path else None
+        return self._files.read(self._files.resolve(path), f"the {key}") if path else None
 
-    def _plugin(self, entry: Mapping[str, object], cluster: Mapping[str, object]) -> Plugin:
+    def _plugin(self, entry: Mapping[str, object], cluster: Mapping[str, object]) -> ExecPlugin:
         command = self._text(entry, "command") or ""
         if not command:
-            raise self._wrong("has an exec without a command")
+            raise self._error("has an exec plugin without a command")
         if entry.get("interactiveMode") == "Always":
-            raise self._wrong(f"has an exec plugin, {printable(command)}, that must be run by hand (interactiveMode)")
+            raise self._error(
+                f"has an exec plugin that needs a terminal (interactiveMode: Always): {printable(command)}"
+            )
         arguments, environment = entry.get("args") or [], entry.get("env") or []
         if not isinstance(arguments, list) or not isinstance(environment, list):
-            raise self._wrong("has an exec with args or env that are no list")
+            raise self._error("is invalid: args or env of exec is not a list")
         variables = {}
-        for variable in environment:
-            found = self._mapping(variable, "exec.env")
-            variables[self._text(found, "name") or ""] = self._text(found, "value") or ""
-        return Plugin(
+        for item in environment:
+            variable = self._mapping(item, "exec.env")
+            variables[self._text(variable, "name") or ""] = self._text(variable, "value") or ""
+        return ExecPlugin(
             version=self._text(entry, "apiVersion") or "",
-            # As client-go: what has a slash is relative to the kubeconfig, a bare name is looked for in PATH.
-            command=self._resolved(command) if "/" in command else command,
+            # As in client-go: a path with a slash is relative to the kubeconfig; a name is searched for in PATH.
+            command=self._files.resolve(command) if "/" in command else command,
             arguments=tuple(str(a) for a in arguments),
             environment={name: value for name, value in variables.items() if name},
-            cluster=self._told(cluster) if entry.get("provideClusterInfo") is True else None,
-            hint=self._text(entry, "installHint") or "",
+            cluster=self._cluster_info(cluster) if entry.get("provideClusterInfo") is True else None,
+            install_hint=self._text(entry, "installHint") or "",
         )
 
-    def _told(self, cluster: Mapping[str, object]) -> Mapping[str, object]:
-        """A cluster as an exec plugin is told of it."""
-        same = ("server", "tls-server-name", "insecure-skip-tls-verify", "proxy-url")
-        told = {key: cluster[key] for key in same if key in cluster}
-        authority = self._material(cluster, "certificate-authority")
+    def _cluster_info(self, cluster: Mapping[str, object]) -> Mapping[str, object]:
+        """Returns the cluster in the form that an exec plugin expects."""
+        copied = ("server", "tls-server-name", "insecure-skip-tls-verify", "proxy-url")
+        info = {key: cluster[key] for key in copied if key in cluster}
+        authority = self._pem(cluster, "certificate-authority")
         if authority:
-            told["certificate-authority-data"] = base64.b64encode(authority.encode("latin-1")).decode("ascii")
+            info["certificate-authority-data"] = base64.b64encode(authority.encode("latin-1")).decode("ascii")
         extensions = cluster.get("extensions")
         for extension in extensions if isinstance(extensions, list) else []:
             if isinstance(extension, dict) and extension.get("name") == "client.authentication.k8s.io/exec":
-                told["config"] = extension.get("extension")
-        return told
-
-    def _resolved(self, path: str) -> str:
-        return os.path.join(self._folder, path)
-
-    def _read(self, path: str, what: str) -> str:
-        if path not in self._files:
-            named = what if path == self._path else f"{what} that {self._where} names"
-            try:
-                # O_NONBLOCK, because opening a pipe waits for a writer.
-                with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as f:
-                    if stat.S_ISFIFO(os.fstat(f.fileno()).st_mode):
-                        raise NodeDenied(
-                            f"{named}, {printable(path)}, is a pipe; what is read anew each time must be a file"
-                        )
-                    content = f.read(_MOST + 1)
-            except FileNotFoundError as e:
-                raise NodeDenied(
-                    f"{named}, {printable(path)}, does not exist; has the kubelet joined the cluster?"
-                ) from e
-            except PermissionError as e:
-                raise NodeDenied(f"{named}, {printable(path)}, may not be read; run this as root") from e
-            except (OSError, ValueError) as e:
-                reason = os.strerror(e.errno) if isinstance(e, OSError) and e.errno else clip(str(e))
-                raise NodeDenied(f"{named}, {printable(path)}, can't be read: {reason}") from e
-            if len(content) > _MOST:
-                raise NodeDenied(f"{named}, {printable(path)}, is larger than {_MOST} bytes")
-            # Comments in PEM files may be in any encoding; what we use of them is ASCII.
-            self._files[path] = content.decode("utf-8" if path == self._path else "latin-1", "replace")
-        return self._files[path]
+                info["config"] = extension.get("extension")
+        return info
 
     def _mapping(self, value: object, what: str) -> Mapping[str, object]:
         if not isinstance(value, dict):
-            raise self._wrong(f"is wrong: {what} is no mapping")
+            raise self._error(f"is invalid: {what} is not a mapping")
         return value
 
     def _text(self, entry: Mapping[str, object], key: str) -> str | None:
         value = entry.get(key)
         if value is not None and not isinstance(value, str):
-            raise self._wrong(f"is wrong: {printable(key)} is not text")
+            raise self._error(f"is invalid: {printable(key)} is not text")
         return value
 
-    def _wrong(self, what: str) -> NodeDenied:
-        return NodeDenied(f"the kubeconfig {self._where} {what}")
+    def _error(self, what: str) -> NodeDenied:
+        return NodeDenied(f"the kubeconfig {printable(self._path)} {what}")
 
 
-def _is_address(text: str) -> bool:
+def _is_http_url(text: str) -> bool:
     try:
         parts = urlsplit(text)
         return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0 and text.isprintable()

@@ -1,0 +1,40 @@
+"""config: checks the configuration, prints the merged result, or prints its JSON Schema."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from capacityd.cli.output.terminal import print_json
+from capacityd.config import load, show, show_json
+from capacityd.config.json_schema import schema
+from capacityd.model.text import printable
+
+
+def config(options: argparse.Namespace) -> int:
+    """check prints all errors (exit status 2), show the merged result with the file that each value is from."""
+    if options.what == "schema":
+        print_json(schema())
+        return 0
+    loaded = load(options.config)
+    if options.what == "check":
+        if options.json:
+            errors = [
+                {"file": p.file, "line": p.line or None, "table": p.table, "key": p.key, "message": p.message}
+                for p in loaded.problems
+            ]
+            print_json({"files": list(loaded.files), "errors": errors})
+            return 2 if errors else 0
+        if loaded.problems:
+            for problem in loaded.problems:
+                print(printable(problem.located()), file=sys.stderr)  # without a prefix: editors read FILE:LINE:
+            return 2
+        resources, files = len(loaded.config.resources), len(loaded.files)
+        print(f"no errors: {resources} resource{'s'[: resources != 1]} from {files} file{'s'[: files != 1]}")
+        return 0
+    loaded.require()
+    if options.json:
+        print_json(show_json(loaded))
+    else:
+        print(show(loaded).rstrip("\n"))
+    return 0

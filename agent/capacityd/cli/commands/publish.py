@@ -1,0 +1,185 @@
+"""plan, apply and withdraw: determine what belongs on the Node, and write it."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from typing import TypeAlias
+
+from capacityd.cli.output.plan import print_patch, print_plan
+from capacityd.cli.output.terminal import print_json, progress
+from capacityd.config import load
+from capacityd.discovery.runner import probe
+from capacityd.host.kubelet import device_plugin_names
+from capacityd.model.config import Config
+from capacityd.model.errors import CapacitydError, UsageError
+from capacityd.model.node import MachineRecord, Node, NodeState, Plan
+from capacityd.model.quantity import whole_quantity
+from capacityd.model.reading import Quantity, Reading
+from capacityd.model.setting_types import Duration
+from capacityd.reconcile import machine_record
+from capacityd.reconcile.apply import Decide, Denied, Outcome
+from capacityd.reconcile.apply import apply as apply_plan
+from capacityd.reconcile.plan import make_plan, make_withdrawal, read_record
+from capacityd.reconcile.plan_input import PlanInput
+from capacityd.reconcile.reconcile import expectations
+from capacityd.worker import runtime_files
+from capacityd.worker.context import config_of, host_of, node_name_of, node_of, warn
+
+_RETRY_TIMEOUT = 30.0  # seconds to retry an API server that is busy, and to wait for another writer's lock
+_POLL_INTERVAL = 1.0  # seconds between reads while waiting for allocatable
+
+Units: TypeAlias = Mapping[str, str]  # resource name -> unit of its quantities
+
+
+def plan(options: argparse.Namespace) -> int:
+    """Prints what apply would do. Returns exit status 4 if a resource is unknown, refused or denied."""
+    node, decide, units = _prepare(options, reads_only=True)
+    found = decide(node.read(), {})
+    if options.patch:
+        print_patch(found)
+    else:
+        _print(options, found, None, units)
+    return _status(found)
+
+
+def apply(options: argparse.Namespace) -> int:
+    """Writes the plan to the Node. Returns exit status 4 if a resource is unknown, refused or denied."""
+    wait = _wait_of(options)
+    if options.dry_run:
+        node, decide, units = _prepare(options, reads_only=True)
+        found = decide(node.read(), {})
+        _print(options, found, False, units)
+        return _status(found)
+    node, decide, units = _prepare(options, reads_only=False)
+    outcome = _write(options, node, decide, units)
+    if wait is not None:
+        _await_allocatable(node, outcome, wait)
+    return _status(outcome.plan)
+
+
+def withdraw(options: argparse.Namespace) -> int:
+    """Removes what was last applied. Returns exit status 4 if another writer's value had to be kept."""
+    host, config = host_of(options), load(options.config).config  # withdraw works with errors in the configuration
+    directory = runtime_files.folder()
+    if options.node_file is None and (service := runtime_files.running(directory)):
+        active = runtime_files.kept_config(directory) or config
+        if not active.settings.observe:  # otherwise it writes nothing
+            raise UsageError(
+                f"the service is running (PID {service['pid']}) and would publish again: stop it first"
+                " (`systemctl stop capacityd`)"
+            )
+    node = node_of(options, config, host, reads_only=False)
+    inputs = PlanInput(plugins=device_plugin_names(host), now=time.time())
+
+    def decide(state: NodeState, denied: Denied) -> Plan:
+        return make_withdrawal(state, replace(inputs, denied=denied))
+
+    return _status(_write(options, node, decide, _units(config)).plan)
+
+
+def _prepare(options: argparse.Namespace, reads_only: bool) -> tuple[Node, Decide, Units]:
+    host, config = host_of(options), config_of(options)
+    if config.settings.observe and not reads_only:
+        raise UsageError("[kubernetes] observe = true forbids writing; see `capacityd plan` for the changes")
+    node = node_of(options, config, host, reads_only)
+    readings = probe(config, host, node_name_of(options, config, host))
+    _print_warnings(readings)
+
+    def decide(state: NodeState, denied: Denied) -> Plan:
+        inputs = PlanInput(
+            adopt=frozenset(r.name for r in config.resources if r.adopt),
+            plugins=device_plugin_names(host),
+            complete=config.complete,
+            now=time.time(),
+            condition=config.settings.condition,
+            machine=_machine_record(options, state),
+            configuration=config.digest,
+            expect=expectations(config),
+            denied=denied,
+        )
+        return make_plan(readings, state, inputs)
+
+    return node, decide, _units(config)
+
+
+def _units(config: Config) -> Units:
+    return {r.name: r.unit.name for r in config.resources if r.unit}
+
+
+def _machine_record(options: argparse.Namespace, state: NodeState) -> MachineRecord | None:
+    """What this machine last applied. A Node in a file has no other writers, so its annotation is trusted."""
+    if options.node_file is not None:
+        return MachineRecord(read_record(state.annotation))
+    return machine_record.read(machine_record.state_directory())
+
+
+def _write(options: argparse.Namespace, node: Node, decide: Decide, units: Units) -> Outcome:
+    directory = machine_record.state_directory()
+    with runtime_files.locked(runtime_files.folder(), _RETRY_TIMEOUT):
+        if options.node_file is not None:
+            outcome = apply_plan(node, decide, _RETRY_TIMEOUT)
+        else:
+            before_write = partial(machine_record.intend, directory, machine_record.read(directory))
+            outcome = apply_plan(node, decide, _RETRY_TIMEOUT, before_write)
+            machine_record.settle(directory, machine_record.read(directory), outcome.plan)
+    _print(options, outcome.plan, outcome.applied, units)
+    for warning in outcome.warnings:
+        warn(warning)
+    return outcome
+
+
+def _print_warnings(readings: dict[str, Reading]) -> None:
+    for name, reading in readings.items():
+        if isinstance(reading, Quantity) and reading.warning:
+            warn(f"{name}: {reading.warning}")
+
+
+def _status(plan: Plan) -> int:
+    return 4 if plan.unknown or plan.refused or plan.health.denied else 0
+
+
+def _print(options: argparse.Namespace, plan: Plan, applied: bool | None, units: Units) -> None:
+    """applied: None for the command plan, whose JSON does not have it."""
+    if options.json:
+        print_json(plan.as_dict() | ({} if applied is None else {"applied": applied}))
+    else:
+        print_plan(plan, bool(applied), units)
+
+
+def _wait_of(options: argparse.Namespace) -> float | None:
+    if options.wait is None:
+        return None
+    if options.dry_run or options.node_file is not None:
+        raise UsageError("--wait needs a running kubelet: it cannot be combined with --dry-run or --node-file")
+    try:
+        return Duration(1, 3600).parse(options.wait)
+    except ValueError as e:
+        raise UsageError(f"--wait {e}") from e
+
+
+def _await_allocatable(node: Node, outcome: Outcome, wait: float) -> None:
+    """Waits until the kubelet has copied capacity to allocatable, which takes up to 10 s by default."""
+    removed = [c.name for c in outcome.plan.changes if c.action == "remove"]
+    start = time.monotonic()
+    state = outcome.state
+    with progress(f"waiting for the kubelet of Node {state.name}") as show:
+        while late := _not_updated(state, outcome.plan, removed):
+            waited = time.monotonic() - start
+            if waited > wait:
+                raise CapacitydError(
+                    f"the kubelet of Node {state.name} did not update allocatable within {wait:g} s: {', '.join(late)};"
+                    " is it running?"
+                )
+            show(f"waiting for the kubelet: allocatable of {', '.join(late)}, {waited:.0f} of {wait:g} s")
+            time.sleep(_POLL_INTERVAL)
+            state = node.read()
+    warn(f"the kubelet updated allocatable after {time.monotonic() - start:.0f} s")
+
+
+def _not_updated(state: NodeState, plan: Plan, removed: list[str]) -> list[str]:
+    late = [name for name, value in plan.published.items() if whole_quantity(state.allocatable.get(name, "")) != value]
+    return late + [name for name in removed if name in state.allocatable]

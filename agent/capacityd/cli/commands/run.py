@@ -1,0 +1,31 @@
+"""run: replaces this process by the service, which starts a worker for each pass."""
+
+from __future__ import annotations
+
+import argparse
+import os
+
+from capacityd.cli.self_exec import command_for
+from capacityd.model.errors import CapacitydError
+from capacityd.worker import runtime_files
+from capacityd.worker.context import require_together
+
+_WORKER_OPTIONS = ("config", "machine", "node_file", "kubeconfig", "node_name")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Executes the service: a new program, so that the command line's modules take no memory. Never returns."""
+    require_together(options, reads_only=False)  # otherwise every worker would fail
+    directory = runtime_files.folder()
+    try:
+        os.makedirs(directory, mode=0o755, exist_ok=True)
+    except OSError as e:
+        raise CapacitydError(f"could not create {directory}: {os.strerror(e.errno or 0)} (run as root?)") from e
+    if service := runtime_files.running(directory):
+        raise CapacitydError(f"the service is already running (PID {service['pid']})")
+    if not os.access(directory, os.W_OK):
+        raise CapacitydError(f"{directory} is not writable (run as root?)")
+    given = {name: value for name in _WORKER_OPTIONS if (value := getattr(options, name)) is not None}
+    passed = [f"--{name.replace('_', '-')}={value}" for name, value in given.items()]
+    command = command_for("service.main", directory, *command_for("__main__", *passed, "child", directory))
+    os.execv(command[0], command)  # noqa: S606

@@ -1,0 +1,1 @@
+"""Judges the Nodes of a cluster, for the command fleet."""

@@ -1,0 +1,1 @@
+"""What the machine has, for the command devices."""

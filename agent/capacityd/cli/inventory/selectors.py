@@ -1,0 +1,166 @@
+"""TOML selectors: the line of a resource that matches one device, or all devices of one kind."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from capacityd.discovery.matcher import match_all
+from capacityd.model.device import DeviceDetector
+from capacityd.model.errors import HostError
+from capacityd.model.matchers import KeyMatcher, Value
+from capacityd.model.value_types import UNITS, Amount, Flag, HexId, Kind, Text
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceValues:
+    """A device's values, as its detector reads them."""
+
+    by_key: Mapping[str, Value]
+    """Without the keys that the device does not have."""
+    unread: Mapping[str, str]
+    """Key to the reason why it could not be read."""
+
+    def get(self, key: str) -> Value:
+        """Returns the value, None if the device has none or it could not be read."""
+        return self.by_key.get(key)
+
+    def read(self, key: str) -> Value:
+        """The same, but raises HostError if it could not be read."""
+        if key in self.unread:
+            raise HostError(self.unread[key])
+        return self.by_key.get(key)
+
+
+@dataclass(frozen=True, slots=True)
+class TomlSelector:
+    """The table of a detector that matches certain devices."""
+
+    toml: str
+    """The line of a resource, DETECTOR = { … }; "" if no table matches these devices for certain."""
+    table: Mapping[str, object] = field(default_factory=dict)
+    """The same as TOML's parser returns it."""
+    count: int | None = None
+    """How many devices it matches; None: unknown, because a value could not be read."""
+    reason: str = ""
+    """Why toml is empty."""
+
+
+class DeviceIndex:
+    """A machine's devices by their values, so that a selector for each of 10,000 devices is found in linear time."""
+
+    def __init__(self, detector: DeviceDetector, devices: Sequence[DeviceValues]) -> None:
+        self.detector = detector
+        self._devices = devices
+        self._by_value: dict[tuple[str, str], list[DeviceValues]] = {}
+        self._unread: dict[str, list[DeviceValues]] = {}
+        for device in devices:
+            for key in detector.keys:
+                if key in device.unread:
+                    self._unread.setdefault(key, []).append(device)
+                else:
+                    self._by_value.setdefault((key, _folded(device.get(key))), []).append(device)
+        self._selectors: dict[tuple[tuple[str, Value], ...], TomlSelector] = {}
+
+    def select(self, wanted: Mapping[str, Value]) -> TomlSelector:
+        """Returns the selector for devices with these values; "" means that a device lacks the key."""
+        items = tuple(wanted.items())
+        if items not in self._selectors:
+            keys = self.detector.keys
+            table = {key: "" if value == "" else exact_match(keys[key].kind, value) for key, value in items}
+            tests = key_matchers(self.detector, table)
+            results = [match_all(tests, device.read).matches for device in self._candidates(items)]
+            count = None if None in results else results.count(True)
+            self._selectors[items] = TomlSelector(toml_line(self.detector.name, table), table, count)
+        return self._selectors[items]
+
+    def _candidates(self, wanted: Iterable[tuple[str, Value]]) -> Sequence[DeviceValues]:
+        """The devices that may match: those with one of the values, for the value that the fewest have."""
+        by_key = [(self._by_value.get((k, _folded(v)), ()), self._unread.get(k, ())) for k, v in wanted]
+        having, unread = min(by_key, key=lambda found: len(found[0]) + len(found[1]), default=(self._devices, ()))
+        return [*having, *unread]
+
+
+def unique_selector(index: DeviceIndex, device: DeviceValues) -> TomlSelector:
+    """Matches this device only, by as few keys of the detector's identity as possible."""
+    detector = index.detector
+    base, reason = _non_default_values(detector, device)
+    if reason:
+        return TomlSelector("", reason=reason)
+    least = 1
+    while detector.identity[:least] == detector.alike[:least] and least < len(detector.alike):
+        least += 1  # a vendor alone says too little, even if this is its only device today
+    wanted: dict[str, Value] = {}
+    for key in detector.identity:
+        if len(wanted) >= least and index.select(wanted | base).count == 1:
+            break
+        if exact_match(detector.keys[key].kind, device.get(key)) is not None:
+            wanted[key] = device.get(key)
+    return index.select(wanted | base)
+
+
+def kind_selector(index: DeviceIndex, device: DeviceValues) -> TomlSelector:
+    """Matches all devices of the same kind. Names a missing key only if that excludes other devices."""
+    detector = index.detector
+    base, reason = _non_default_values(detector, device)
+    unread = [f"{key}: {device.unread[key]}" for key in detector.alike if key in device.unread]
+    if reason or unread:
+        return TomlSelector("", reason=reason or unread[0])
+    kinds = {key: detector.keys[key].kind for key in detector.alike}
+    wanted = {key: device.get(key) for key in kinds if exact_match(kinds[key], device.get(key)) is not None} | base
+    missing = {key: "" for key in kinds if key not in device.by_key and isinstance(kinds[key], Text | HexId)}
+    short, exact = index.select(wanted), index.select(wanted | missing)
+    return short if wanted and short.count is not None and short.count == exact.count else exact
+
+
+def key_matchers(detector: DeviceDetector, table: Mapping[str, object]) -> tuple[KeyMatcher, ...]:
+    """Compiles a table, completed by the detector's defaults, as the configuration does."""
+    wanted = {**detector.defaults, **table}
+    return tuple(KeyMatcher(key, detector.keys[key].kind.parse(raw), str(raw)) for key, raw in wanted.items())
+
+
+def toml_line(detector: str, table: Mapping[str, object]) -> str:
+    """Returns DETECTOR = { … }."""
+    # JSON writes booleans, lists and text without control characters as TOML does.
+    inner = ", ".join(f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in table.items())
+    return f"{detector} = {{ {inner} }}" if inner else f"{detector} = {{}}"
+
+
+def exact_match(kind: Kind, value: Value) -> str | bool | None:
+    """Returns the TOML that matches this value and no other, None if there is none."""
+    if isinstance(kind, Flag):
+        return value if isinstance(value, bool) else None
+    if isinstance(kind, Amount) and isinstance(value, int):
+        return f"{value}{next(iter(UNITS[kind.dimension]), '')}"
+    if not isinstance(value, str) or not value:
+        return None
+    text = "".join(f"[{char}]" if char in "*?[" else char for char in value)
+    try:
+        return text if any(pattern.matches(value) for pattern in kind.parse(text)) else None
+    except ValueError:
+        return None
+
+
+def _non_default_values(detector: DeviceDetector, device: DeviceValues) -> tuple[dict[str, Value], str]:
+    """Returns the device's values that a default would exclude, or why no table matches it for certain."""
+    found: dict[str, Value] = {}
+    for default in key_matchers(detector, {}):
+        key, value = default.key, device.get(default.key)
+        if key in device.unread:
+            return {}, f"{key}: {device.unread[key]}"
+        if default.matches(value):
+            continue
+        kind = detector.keys[key].kind
+        if value is None and isinstance(kind, Text | HexId):
+            found[key] = ""
+        elif exact_match(kind, value) is not None:
+            found[key] = value
+        else:
+            return {}, f"it has no {key}, and the default is {key} = {json.dumps(detector.defaults[key])}"
+    return found, ""
+
+
+def _folded(value: Value) -> str:
+    """The same text for all values that one exact match may match."""
+    return str(value or "").lower()

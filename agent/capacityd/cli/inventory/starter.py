@@ -1,0 +1,153 @@
+"""A commented starter configuration for a machine: a resource for each kind of device worth requesting.
+
+Devices that the detectors' defaults exclude (hubs, virtual functions) are left out, and so are those that the detectors
+do not suggest (the system's disk and interface, a mainboard's bridges).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from capacityd.cli.inventory.devices import DeviceEntry, list_devices
+from capacityd.cli.inventory.selectors import key_matchers, toml_line
+from capacityd.discovery.matcher import match_all
+from capacityd.model.device import DeviceDetector
+from capacityd.model.host import Host
+from capacityd.model.value_types import Amount, Flag
+
+_DOMAIN = "example.com"
+_MAX_NAMES = 8  # devices that a comment names
+_MAX_RESOURCE_NAME = 48  # characters after the domain; Kubernetes allows 63
+_UNITS = {"size": ("GiB", 1024**3), "speed": ("Mbit/s", 10**6), "frequency": ("MHz", 10**6), "number": ("", 1)}
+_HEAD = """\
+#:schema file:///usr/share/capacityd/schema.json
+
+# Starter configuration for {host}. Delete the resources that no pod should request, rename the others,
+# and replace example.com by a domain of yours. Check the result before you use it:
+#   capacityd config check --config FILE
+#   capacityd probe --explain --config FILE
+# expect is the quantity of today: with less, the Node condition CapacityPublished becomes False.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class _Suggestion:
+    """A resource to suggest."""
+
+    toml: str
+    devices: tuple[DeviceEntry, ...]
+    """Those that it counts."""
+    doubt: str
+    """Why the quantity is unknown; "" if it is known."""
+
+
+def starter_configuration(host: Host, detectors: Iterable[DeviceDetector]) -> str:
+    """Returns the TOML. Raises HostError if a detector's devices cannot be enumerated."""
+    parts = [_HEAD.format(host=host.hostname())]
+    taken: set[str] = set()
+    for detector in detectors:
+        devices = list_devices(host, detector)
+        parts.append(f"\n# {detector.name}: {detector.about}\n")
+        parts += _left_out(detector, devices)
+        for suggestion in _suggestions(detector, devices):
+            name = _resource_name(detector, suggestion.devices[0], taken)
+            taken.add(name)
+            parts.append(f"\n{_resource(detector, suggestion, name)}")
+    return "".join(parts)
+
+
+def _suggestions(detector: DeviceDetector, devices: Sequence[DeviceEntry]) -> list[_Suggestion]:
+    suggested = key_matchers(detector, detector.suggest)
+    kinds: dict[str, DeviceEntry] = {}
+    for device in devices:
+        if device.kind.toml and match_all(suggested, device.values.read).matches is not False:
+            kinds.setdefault(device.kind.toml, device)
+    found = []
+    for first in kinds.values():
+        table = _suggested_table(detector, first.kind.table, devices)
+        tests = key_matchers(detector, table)
+        results = [(device, match_all(tests, device.values.read)) for device in devices]
+        counted = tuple(device for device, result in results if result.matches)
+        doubt = next((f"{device.name}: {r.reason}" for device, r in results if r.matches is None), "")
+        found.append(_Suggestion(toml_line(detector.name, table), counted or (first,), doubt))
+    return found
+
+
+def _suggested_table(
+    detector: DeviceDetector, kind: Mapping[str, object], devices: Sequence[DeviceEntry]
+) -> dict[str, object]:
+    """Returns the kind's table, with all suggested flags and the other suggested keys that exclude a device of it."""
+    alike = [d for d in devices if match_all(key_matchers(detector, kind), d.values.read).matches is not False]
+    table = dict(kind)
+    for test in key_matchers(detector, detector.suggest):
+        if test.key in detector.suggest and (
+            isinstance(detector.keys[test.key].kind, Flag)
+            or any(not match_all([test], device.values.read).matches for device in alike)
+        ):
+            table[test.key] = detector.suggest[test.key]
+    return table
+
+
+def _left_out(detector: DeviceDetector, devices: Sequence[DeviceEntry]) -> Iterable[str]:
+    """Yields comments on the devices that are not suggested, by reason."""
+    if not devices:
+        yield "# this machine has none\n"
+    reasons: dict[str, list[str]] = {}
+    suggested = key_matchers(detector, detector.suggest)
+    for device in devices:
+        result = match_all(suggested, device.values.read)
+        if result.matches is False:
+            reasons.setdefault(f"because of {result.mismatches[0][0].key}", []).append(device.name)
+        elif not device.kind.toml:
+            reasons.setdefault(f"because a value is unknown ({device.kind.reason})", []).append(device.name)
+    yield from (f"# left out {reason}: {_names(names)}\n" for reason, names in reasons.items())
+
+
+def _resource(detector: DeviceDetector, suggestion: _Suggestion, name: str) -> str:
+    devices = suggestion.devices
+    lines = [
+        f'[resources."{_DOMAIN}/{name}"]',
+        suggestion.toml,
+        f"expect = {len(devices)}  # what this machine has now",
+    ]
+    for key, unit, total in _totals(detector, devices):
+        lines.append(f'# measure = "{key}"  # instead of a count; then expect = {total}')
+        lines += [f'# unit = "{unit}"'] if unit else []
+    if suggestion.doubt:
+        lines = [f"# commented out, because the count is unknown: {suggestion.doubt}", *(f"# {line}" for line in lines)]
+    title = devices[0].title or f"{detector.name} device"
+    return "\n".join([f"# {title} ({len(devices)}): {_names([d.name for d in devices])}", *lines, ""])
+
+
+def _totals(detector: DeviceDetector, devices: Sequence[DeviceEntry]) -> Iterable[tuple[str, str, int]]:
+    """Yields key, unit and total of the first measure of each dimension that all these devices have."""
+    for dimension, (unit, factor) in _UNITS.items():
+        for key, one in detector.keys.items():
+            values = [device.values.get(key) for device in devices]
+            if isinstance(one.kind, Amount) and one.kind.dimension == dimension and all(values):
+                if total := sum(v for v in values if isinstance(v, int)) // factor:
+                    yield key, unit, total
+                break
+
+
+def _names(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
+    return ", ".join(names[:_MAX_NAMES]) + more
+
+
+def _resource_name(detector: DeviceDetector, device: DeviceEntry, taken: set[str]) -> str:
+    """Returns a name for devices of this kind that is not taken yet."""
+    model = re.sub(r"[([].*?[)\]]", " ", device.model)
+    ids = "-".join(str(device.values.get(key)) for key in detector.alike if device.values.get(key))
+    words = re.findall("[a-z0-9]+", f"{detector.name} {model if model.strip() else ids}".lower())
+    name = words[0]
+    for word in words[1:]:
+        if len(name) + 1 + len(word) > _MAX_RESOURCE_NAME:
+            break
+        name += f"-{word}"
+    number = 1
+    while (unique := name if number == 1 else f"{name}-{number}") in taken:
+        number += 1
+    return unique

@@ -1,0 +1,104 @@
+"""The table of a detector's devices, built from the detector's declaration.
+
+It has a column for each measure and for each key that devices of one kind share (alike), and for other keys of text
+unless all devices have the same value. All flags share the column IS. The name is the last column, because only it
+contains spaces.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from capacityd.cli.inventory.devices import DeviceEntry
+from capacityd.cli.inventory.names import readable
+from capacityd.model.device import DeviceDetector
+from capacityd.model.matchers import Value
+from capacityd.model.value_types import Amount, Flag, HexId, Kind
+
+OVERVIEW_ROWS = 8
+"""How many devices of a kind an overview shows."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceTable:
+    """What `devices` prints of a detector."""
+
+    heading: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    selectors: tuple[tuple[str, str], ...]
+    """Pairs of TOML and the devices that it matches; without TOML the second says why."""
+    common: tuple[str, ...]
+    """Keys and values that all devices share."""
+
+
+def device_table(detector: DeviceDetector, devices: Sequence[DeviceEntry], limit: int | None = None) -> DeviceTable:
+    """Returns the table of all devices of a detector. limit: the most devices of a kind to show, None: all."""
+    keys, common = _columns(detector, devices)
+    flags = _flags(detector, devices)
+    rows: list[tuple[str, ...]] = []
+    selectors: list[tuple[str, str]] = []
+    total = Counter(device.kind.toml for device in devices)
+    seen: Counter[str] = Counter()
+    for device in devices:
+        kind = device.kind
+        seen[kind.toml] += 1
+        several = kind.toml and kind.count is not None and kind.count > 1 and kind.toml != device.unique.toml
+        if several and seen[kind.toml] == 1:
+            selectors.append((kind.toml, f"all {kind.count}{f', {device.title}' if device.title else ''}"))
+        if limit is not None and seen[kind.toml] > limit:
+            if seen[kind.toml] == total[kind.toml]:
+                more = f"{total[kind.toml] - limit} more of these: capacityd devices {detector.name}"
+                rows.append(("…", *[""] * len(keys), *[""] * bool(flags), more))
+            continue
+        cells = [_cell(detector.keys[key].kind, device, key) for key in keys]
+        rows.append((device.name, *cells, *([flags[device.path]] if flags else []), device.title))
+        if device.unique.toml:
+            selectors.append((device.unique.toml, device.name))
+        else:
+            selectors.append(("", f"{device.name} cannot be matched: {device.unique.reason}"))
+    heading = (detector.name.upper(), *(key.upper() for key in keys), *["IS"] * bool(flags), "NAME")
+    return DeviceTable(heading, tuple(rows), tuple(selectors), common)
+
+
+def _flags(detector: DeviceDetector, devices: Sequence[DeviceEntry]) -> dict[str, str]:
+    """Returns by path a device's flags as words, with "?" if unknown; an empty mapping if no device has any."""
+    keys = [key for key, one in detector.keys.items() if isinstance(one.kind, Flag)]
+    found = {}
+    for device in devices:
+        unread = device.values.unread
+        set_ = [f"{k}?" if k in unread else k for k in keys if k in unread or device.values.get(k) is True]
+        found[device.path] = ",".join(set_)
+    return found if any(found.values()) else {}
+
+
+def _columns(detector: DeviceDetector, devices: Sequence[DeviceEntry]) -> tuple[list[str], tuple[str, ...]]:
+    """Returns the keys that get a column, and those with one common value as "key value"."""
+    keys, common = [], []
+    for key, one in detector.keys.items():
+        kind = one.kind
+        values = {device.values.get(key) for device in devices}
+        unread = any(key in device.values.unread for device in devices)
+        if key in detector.words or isinstance(kind, Flag) or (values <= {None, 0} and not unread):
+            continue
+        if key in detector.alike or isinstance(kind, Amount):
+            keys.append(key)
+        elif key not in detector.identity and not isinstance(kind, HexId):
+            if len(values) > 1 or unread or len(devices) == 1:
+                keys.append(key)
+            else:
+                common.append(f"{key} {_text(kind, values.pop())}")
+    return keys, tuple(common)
+
+
+def _cell(kind: Kind, device: DeviceEntry, key: str) -> str:
+    return "?" if key in device.values.unread else _text(kind, device.values.get(key))
+
+
+def _text(kind: Kind, value: Value) -> str:
+    if value is None:
+        return "-"
+    if isinstance(kind, Amount) and isinstance(value, int):
+        return readable(value, kind.dimension)
+    return ",".join(value) if isinstance(value, tuple) else str(value)

@@ -1,0 +1,1 @@
+"""Prints results for people: lines, tables, plans, explanations; and JSON for programs."""

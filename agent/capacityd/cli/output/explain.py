@@ -1,0 +1,91 @@
+"""Prints a reading for probe --explain: which devices count, which do not and why, and the nearest match."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from capacityd.cli.output.terminal import print_line, print_table
+from capacityd.model.config import Resource
+from capacityd.model.errors import Cause
+from capacityd.model.reading import Absent, Contribution, Nearest, Quantity, Reading, Rejection, Unknown
+
+_MAX_ROWS = 10  # devices with the same sign; more of them are grouped by rule
+_MAX_NAMES = 3  # devices that a group names, and reasons that are listed for a rule
+_HANGING_ADVICE = "a device or its driver may hang: see dmesg; the service retries"
+_HANGING_CAUSES = (Cause.TIMEOUT, Cause.HANGING)
+
+_Row = tuple[str, str, str]  # sign, devices, reason
+
+
+def print_explanation(resource: Resource, reading: Reading) -> None:
+    """Prints one reading with its explanation, if it has one."""
+    explanation = reading.explanation
+    unit = f" {resource.unit.name}" if resource.unit else ""
+    if isinstance(reading, Quantity):
+        value, reason = str(reading.value), reading.warning
+    elif isinstance(reading, Absent):
+        value = "absent"
+        reason = "does not apply to this machine" if explanation and explanation.when else reading.reason
+    else:
+        value, reason = "unknown", reading.reason
+    print_line(f"{resource.name}: {value}" + (f" ({reason})" if reason else ""))
+    print_table(_details(resource, reading), indent=2)
+    counted = reading.contributions if isinstance(reading, Quantity) else explanation.counted if explanation else ()
+    undetermined = [(u.device, u.reason, u.reason) for u in explanation.undetermined] if explanation else []
+    rows = [*_counted(counted, unit), *_grouped("?", undetermined), *_rejected(reading.rejections)]
+    print_table(rows, indent=2, signs=True)
+
+
+def _details(resource: Resource, reading: Reading) -> Iterator[tuple[str, str]]:
+    """Yields label and text of the lines above the devices."""
+    explanation = reading.explanation
+    if explanation is None:
+        # The reason is enough, except when a detector hangs.
+        if isinstance(reading, Unknown) and reading.cause in _HANGING_CAUSES:
+            program = resource.detector == "exec"
+            yield "advice", "run the program by hand; raise timeout if it is slow" if program else _HANGING_ADVICE
+        return
+    yield from (("when", str(compared)) for compared in explanation.when)
+    if explanation.nearest:
+        yield "nearest", _nearest(explanation.nearest)
+    advice = dict.fromkeys([explanation.advice, *(u.advice for u in explanation.undetermined)])
+    yield from (("advice", text) for text in advice if text)
+
+
+def _nearest(near: Nearest) -> str:
+    alike = ", ".join(str(c) for c in near.compared if c.matches and not c.default)
+    differs = [str(c) for c in near.compared if not c.matches]
+    table = f" (table {near.table})" if near.table else ""
+    return f"{near.device}{table}: {'; '.join(part for part in (alike, *differs, near.excepted) if part)}"
+
+
+def _counted(contributions: Sequence[Contribution], unit: str) -> Iterator[_Row]:
+    rows = [(e.device, f"{e.amount}{unit}" + (f"  {e.note}" if e.note else ""), "") for e in contributions]
+    each = len({text for _, text, _ in rows}) == 1 and len(rows) > _MAX_ROWS
+    yield from _grouped("+", [(d, f"{text} each" if each else text, text) for d, text, _ in rows])
+
+
+def _rejected(rejections: Sequence[Rejection]) -> Iterator[_Row]:
+    """Devices that fail the same tests form a group, whatever their values are."""
+    rule = {r.device: " ".join(f"{c.key}={c.wanted}" for c in r.mismatches) or r.reason for r in rejections}
+    yield from _grouped("-", [(r.device, r.reason, rule[r.device]) for r in rejections])
+
+
+def _grouped(sign: str, rows: Sequence[tuple[str, str, str]]) -> Iterator[_Row]:
+    """rows: device, reason, and the rule to group by if there are many."""
+    if len(rows) <= _MAX_ROWS:
+        yield from ((sign, device, reason) for device, reason, _ in rows)
+        return
+    groups: dict[str, dict[str, list[str]]] = {}
+    for device, reason, rule in rows:
+        groups.setdefault(rule, {}).setdefault(reason, []).append(device)
+    for reasons in groups.values():
+        most_common = sorted(reasons.items(), key=lambda item: -len(item[1]))
+        yield from ((sign, _names(devices), reason) for reason, devices in most_common[:_MAX_NAMES])
+        if rest := [device for _, devices in most_common[_MAX_NAMES:] for device in devices]:
+            yield sign, _names(rest), f"same rule, for example: {most_common[_MAX_NAMES][0]}"
+
+
+def _names(names: Sequence[str]) -> str:
+    more = len(names) - _MAX_NAMES
+    return ", ".join(names[:_MAX_NAMES]) + (f" and {more} more" if more > 0 else "")

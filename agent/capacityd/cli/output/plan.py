@@ -1,0 +1,69 @@
+"""Prints a plan like a diff: a row for each resource with a sign in front, then a summary."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+
+from capacityd.cli.output.terminal import print_line, print_table
+from capacityd.model.node import Change, Plan
+from capacityd.model.quantity import plain
+
+_HEADER = ("OP", "RESOURCE", "CURRENT", "DESIRED", "UNIT", "REASON")
+_SIGNS = {"remove": "-", "keep": "=", "hold": "…", "refuse": "!", "deny": "!"}
+
+
+def print_plan(plan: Plan, applied: bool, units: Mapping[str, str]) -> None:
+    """Prints the plan. applied: it has been written. units: resource name -> unit of its quantities."""
+    print_line(f"Node {plan.node}")
+    print_table([_row(change, units.get(change.name, "")) for change in plan.changes], _HEADER, signs=True)
+    for name, (quantity, expected) in plan.health.below_expected.items():
+        print_line(f"{name}: {quantity}, expected {expected}", sign="!")
+    print_line(_summary(plan, applied))
+
+
+def print_patch(plan: Plan) -> None:
+    """Prints the JSON Patch for kubectl patch, one operation per line."""
+    print("[" + ",\n ".join(json.dumps(operation) for operation in plan.patch) + "]")
+
+
+def _row(change: Change, unit: str) -> tuple[str, ...]:
+    """The API server returns 1000 as "1k", so quantities are printed in plain digits."""
+    sign = _SIGNS.get(change.action) or ("+" if change.old is None else "~")
+    old, new = ("" if quantity is None else plain(quantity) for quantity in (change.old, change.new))
+    if change.action == "refuse":
+        return sign, change.name, old, new, "", f"refused: {change.reason}"  # the unit of others' values is unknown
+    if change.action == "deny":
+        return sign, change.name, old, new, unit, f"denied: {change.reason}"
+    return sign, change.name, old, new, unit, change.reason
+
+
+def _summary(plan: Plan, applied: bool) -> str:
+    unknown = {c.name for c in plan.changes if c.action == "keep"}.intersection(plan.unknown)
+    count = Counter(c.action for c in plan.changes if c.name not in unknown)
+    set_, removed = ("set", "removed") if applied else ("to set", "to remove")
+    parts = {
+        set_: count["set"],
+        removed: count["remove"],
+        "held back": count["hold"],
+        "refused": count["refuse"],
+        "denied": count["deny"],
+        "unknown": len(unknown),
+        "unchanged": count["keep"],
+    }
+    summary = ", ".join(f"{number} {what}" for what, number in parts.items() if number) or "no resources"
+    if not plan.patch:
+        return f"{summary}; nothing to write"
+    if count["set"] + count["remove"]:
+        return f"{summary}; {'written' if applied else 'nothing was written'}"
+    metadata = _metadata_written(plan)
+    return f"{summary}; {f'written: {metadata}' if applied else f'{metadata} to write; nothing was written'}"
+
+
+def _metadata_written(plan: Plan) -> str:
+    """What a patch changes that sets and removes no resource."""
+    paths = [str(operation["path"]) for operation in plan.patch if operation["op"] != "test"]
+    parts = ["annotations"] if any(path.startswith("/metadata/") for path in paths) else []
+    parts += ["Node condition"] if any(path.startswith("/status/conditions") for path in paths) else []
+    return " and ".join(parts)

@@ -1,0 +1,85 @@
+"""Prints lines, tables and JSON. Unprintable characters are escaped.
+
+A terminal gets the same text as a pipe, except that signs are coloured unless NO_COLOR (https://no-color.org) is set or
+TERM is dumb.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TextIO
+
+from tabulate import tabulate
+
+from capacityd.model.text import printable
+
+_COLOURS = {"+": 32, "~": 33, "-": 31, "!": 31}  # of the 16 that a terminal's theme defines
+
+
+def print_line(text: str = "", sign: str = "", indent: int = 0) -> None:
+    """Prints a line. sign: one character to print before it."""
+    print(" " * indent + (f"{_coloured(sign)} " if sign else "") + printable(text))
+
+
+def print_table(
+    rows: Iterable[Sequence[str]], header: Sequence[str] = (), indent: int = 0, signs: bool = False
+) -> None:
+    """Prints rows of the same length as aligned columns, an empty cell as "-"; without rows prints nothing.
+
+    signs: the first column holds signs.
+    """
+    cells = [[printable(cell).strip() or "-" for cell in row] for row in rows]
+    if not cells:
+        return
+    if signs:
+        cells = [[_coloured(sign), *rest] for sign, *rest in cells]
+    if header:
+        cells.insert(0, list(header))  # as a row: with headers= tabulate makes columns wider
+    for row in tabulate(cells, tablefmt="plain", disable_numparse=True).split("\n"):
+        print(" " * indent + row)
+
+
+def print_json(value: object) -> None:
+    """Prints indented JSON."""
+    text = json.dumps(value, indent=2, ensure_ascii=False)
+    print("".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in text))
+
+
+def clear_screen() -> None:
+    """Clears standard output if it is a terminal, so that what follows replaces what it shows."""
+    if _is_terminal(sys.stdout):
+        print("\x1b[H\x1b[2J", end="")
+
+
+@contextmanager
+def progress(message: str) -> Iterator[Callable[[str], None]]:
+    """Shows a message on standard error, if that is a terminal, while the block runs. Yields what changes it."""
+    if not _is_terminal(sys.stderr):
+        yield lambda text: None
+        return
+
+    def show(text: str) -> None:
+        width = shutil.get_terminal_size().columns - 1
+        print(f"\r\x1b[K{printable(text)[:width]}", end="", file=sys.stderr, flush=True)
+
+    show(message)
+    try:
+        yield show
+    finally:
+        show("")
+
+
+def _coloured(sign: str) -> str:
+    if sign not in _COLOURS or os.environ.get("NO_COLOR") or not _is_terminal(sys.stdout):
+        return sign
+    return f"\x1b[{_COLOURS[sign]}m{sign}\x1b[0m"
+
+
+def _is_terminal(stream: TextIO) -> bool:
+    """Whether escape sequences can be used."""
+    return stream.isatty() and os.environ.get("TERM", "dumb") != "dumb"

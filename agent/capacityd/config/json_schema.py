@@ -1,0 +1,251 @@
+"""The JSON Schema of a configuration file, from the declarations that the parser uses: keys.py and the detectors.
+
+It is draft-07, which taplo and Even Better TOML support (https://taplo.tamasfe.dev). These complete from "properties"
+and "items" only, so both name every key, and rules between keys are in "dependencies".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, TypeAlias
+
+from capacityd.config.keys import (
+    LABEL,
+    RESOURCE,
+    TABLES,
+    UNAME_MACHINES,
+    WHEN,
+    Arch,
+    Boolean,
+    Entry,
+    FactTable,
+    NodeName,
+    Paths,
+    PlainKind,
+    ReserveValue,
+    Word,
+)
+from capacityd.config.resource import DEVICE_KEYS
+from capacityd.config.tables import GROUPS, PROPERTY, UNSAFE_ATTRIBUTES
+from capacityd.detectors import load, names
+from capacityd.model.device import Detector, DeviceDetector
+from capacityd.model.quantity import LARGEST
+from capacityd.model.setting_types import AddressRanges, Command, Duration, FilePath, Integer
+from capacityd.model.value_types import UNITS, Amount, Choice, Flag, HexId, Kind, Network, Text
+
+Schema: TypeAlias = dict[str, Any]
+
+_LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_NAME: Schema = {  # the rules of quantity.name_problem
+    "pattern": rf"^{_LABEL}(\.{_LABEL})*/[A-Za-z0-9]([-A-Za-z0-9_.]{{0,61}}[A-Za-z0-9])?$",
+    "not": {"pattern": r"kubernetes\.io/|^requests\.|^[^/]{245}"},
+}
+_NO_ATTRIBUTES = tuple(key for key in RESOURCE if key != "enabled")
+_HEX_GLOB = r"([0-9a-fA-F]*([*?]|\[[^\]]+\]))+[0-9a-fA-F]*"
+_UNSAFE = "|".join(pattern.replace("*", "[^/]*") for pattern, _ in UNSAFE_ATTRIBUTES)
+_NUMBER = r"[0-9]{1,20}(\.[0-9]{1,20})?"
+
+
+def schema() -> Schema:
+    """The schema of one file."""
+    resources: Schema = {"description": "what pods can ask for", "type": "object", "propertyNames": _NAME}
+    return {
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "title": "capacityd",
+        "description": "What a machine has that pods can ask for; see capacityd.toml(5)",
+        **_closed(
+            {"resources": resources | {"additionalProperties": _resource()}}
+            | {
+                name: _closed({key: _about(e.about, e.kind, e.default) for key, e in keys.items()})
+                for name, keys in TABLES.items()
+            }
+        ),
+    }
+
+
+def kind_schema(kind: Kind | PlainKind | Arch | Paths) -> Schema:
+    """The schema of a value of this type."""
+    if isinstance(kind, Text | Choice | HexId | Flag | Amount | Network | AddressRanges | Arch | Paths):
+        return _matched(kind)
+    match kind:
+        case Boolean():
+            return {"type": "boolean"}
+        case Word(words):
+            return {"enum": [*words]}
+        case NodeName():
+            return {"type": "string", "pattern": rf"^{LABEL}(\.{LABEL})*$", "maxLength": 253}
+        case ReserveValue():
+            return _or_whole({"type": "string", "pattern": r"^0?[0-9]{1,2}(\.[0-9]{1,6})?\s*%$"})
+        case FilePath(ending):
+            return {"type": "string", "pattern": rf"^/[^\x00]*{ending.replace('.', '[.]')}$"}
+        case Duration():
+            return {"type": "string", "pattern": r"^[0-9]{1,12}\s*(ms|s|min|m|h|d)$"}
+        case Command():
+            program, word = {"type": "string", "pattern": r"^/[^\x00]*$"}, {"type": "string", "pattern": r"^[^\x00]*$"}
+            several = {"type": "array", "items": [program], "additionalItems": word, "minItems": 1}
+            return {"anyOf": [program | {"pattern": r"^/[^\x00\s]*\s*$"}, several]}
+        case Integer(least, most):
+            return {"type": "integer", "minimum": least} | ({"maximum": most} if most < LARGEST else {})
+
+
+def _matched(kind: Kind | AddressRanges | Arch | Paths) -> Schema:
+    """The schema of what devices or machines are matched by: one value or several."""
+    match kind:
+        case Flag():
+            return {"type": "boolean"}
+        case Choice(words):
+            return {"anyOf": [{"enum": [*words]}, {"type": "array", "items": {"enum": [*words]}, "minItems": 1}]}
+        case Text(_, whole):
+            return _texts({"pattern": r"^[^*?\[/]+$"} if whole else {})
+        case Network():
+            return _texts({})
+        case AddressRanges(networks):
+            return _texts({"pattern": "/"} if networks else {})
+        case HexId(digits, prefix):
+            exact = f"[0-9a-fA-F]{{{'1,' if prefix else ''}{digits}}}"
+            return _texts({"pattern": rf"^(0[xX])?({exact}|{_HEX_GLOB})?$"})
+        case Amount(dimension):
+            one = rf"\s*(>=|<=|>|<|=)?\s*{_amount(dimension)}\s*"
+            found = _texts({"pattern": f"^{one}(,{one})*$"})
+            return found if UNITS[dimension] else _or_whole(found)
+        case Arch():
+            return _texts({"not": {"enum": [*UNAME_MACHINES]}})
+        case Paths():
+            return _texts({"pattern": r"^/[^*?\[\x00]*$"})
+
+
+def _resource() -> Schema:
+    detectors = [load(name) for name in names()]
+    devices = [d for d in detectors if isinstance(d, DeviceDetector)]
+    # These depend on the detector, which adds more rules.
+    among: Schema = {key: {"description": k.about} for d in devices for key, k in d.keys.items()}
+    some: dict[str, Schema] = {
+        "except": {"properties": among | _groups(), "items": {"properties": among | _groups()}},
+        "when": _closed({key: _fact(fact) for key, fact in WHEN.items()}) | {"minProperties": 1},
+        "measure": _measure(dict.fromkeys(m for d in devices for m in ["count", *_measures(d)])),
+        "unit": {"enum": [unit for units in UNITS.values() for unit in units]},
+        "fallback": {"type": ["string", "integer"]},
+    }
+    keys = {
+        key: _about(e.about, e.kind, e.default) if isinstance(e, Entry) else {"description": e.about, **some[key]}
+        for key, e in RESOURCE.items()
+    }
+    return {
+        **_closed({d.name: {"description": d.about, **_tables(_table(d, d.name))} for d in detectors} | keys),
+        "dependencies": {d.name: _with(d) for d in detectors},
+        "if": {"properties": {"enabled": {"const": False}}, "required": ["enabled"]},
+        "else": {"oneOf": [{"required": [d.name]} for d in detectors]},
+    }
+
+
+def _table(detector: Detector, key: str) -> Schema:
+    """A table below the detector's name, or "except"."""
+    if isinstance(detector, DeviceDetector):
+        defaults = detector.defaults if key != "except" else {}
+        found = _closed(
+            {name: _about(k.about, k.kind, defaults.get(name)) for name, k in detector.keys.items()} | _groups()
+        )
+        if detector.scope and key != "except":
+            found |= {"required": [detector.scope.key]}
+        nothing = _closed({group: {"maxProperties": 0} for group in GROUPS})
+        return found if key != "except" else found | {"not": nothing}
+    return _closed({name: _about(s.about, s.kind, _written(s.default)) for name, s in detector.settings.items()}) | {
+        "required": [name for name, s in detector.settings.items() if s.required]
+    }
+
+
+def _written(default: object) -> object:
+    """The default of a setting, which is a parsed value, as in TOML."""
+    return f"{default:g}s" if isinstance(default, float) else default
+
+
+def _with(detector: Detector) -> Schema:
+    """The rules for a resource's other keys if it has this detector."""
+    if not isinstance(detector, DeviceDetector):
+        return {"properties": dict.fromkeys(DEVICE_KEYS, False)}
+    measures = _measures(detector)
+    found: list[Schema] = [_when_measured({"enum": ["count"]}, {"unit": False, "fallback": False})]
+    for dimension, units in UNITS.items():
+        fallback: Schema = {"type": "string", "pattern": rf"^\s*{_amount(dimension)}\s*$"}
+        then = {"unit": {"enum": [*units]} if units else False, "fallback": fallback if units else _or_whole(fallback)}
+        these: Schema = {"enum": [m for m, of in measures.items() if of == dimension]}
+        if not units:  # an attribute or a property is a plain number
+            these = {"anyOf": [these, {"pattern": rf"^({'|'.join(GROUPS)})\."}]}
+        found.append(_when_measured(these, then, ["measure"], ["unit"] if units else []))
+    return {
+        "properties": {"except": _tables(_table(detector, "except")), "measure": _measure(["count", *measures])},
+        "allOf": found,
+    }
+
+
+def _when_measured(these: Schema, then: Schema, given: Collection[str] = (), need: Collection[str] = ()) -> Schema:
+    """these: the measures to which the rule applies."""
+    return {
+        "if": {"properties": {"measure": these}, "required": [*given]},
+        "then": {"properties": then, "required": [*need]},
+    }
+
+
+def _measure(known: Iterable[str]) -> Schema:
+    """One of these measures, or an attribute or a property of a device."""
+    wrong = rf"^attributes\.(.*/)?(\.{{0,2}}(/|$)|({_UNSAFE})$)|^attributes\.({'|'.join(_NO_ATTRIBUTES)})$"
+    attribute = {"type": "string", "pattern": r"^attributes\.", "not": {"pattern": wrong}}
+    return {"anyOf": [{"enum": [*known]}, attribute, {"type": "string", "pattern": rf"^properties\.({PROPERTY})$"}]}
+
+
+def _measures(detector: DeviceDetector) -> dict[str, str]:
+    """Name -> dimension."""
+    return {name: k.kind.dimension for name, k in detector.keys.items() if isinstance(k.kind, Amount)}
+
+
+def _groups() -> dict[str, Schema]:
+    """attributes and properties, which every table of devices can have."""
+    wrong: list[Schema] = [
+        {"pattern": rf"(^|/)\.{{0,2}}(/|$)|(^|/)({_UNSAFE})$"},
+        {"enum": [*_NO_ATTRIBUTES]},
+    ]
+    return {
+        "attributes": _by_name("files below the device in /sys -> their content", {"not": {"anyOf": wrong}}),
+        "properties": _by_name("properties of the device in udev", {"pattern": f"^({PROPERTY})$"}),
+    }
+
+
+def _fact(fact: Any) -> Schema:
+    if not isinstance(fact, FactTable):
+        return _about(fact.about, fact.kind)
+    if fact.known:
+        return {"description": fact.about, **_closed({name: _texts({}) for name in fact.known})}
+    return _by_name(fact.about, {"pattern": f"^({fact.pattern})$", "not": {"pattern": r"(^|/)\.{1,2}(/|$)"}})
+
+
+def _by_name(about: str, named: Schema) -> Schema:
+    return {"description": about, "type": "object", "propertyNames": named, "additionalProperties": _texts({})}
+
+
+def _about(about: str, kind: Kind | PlainKind | Arch | Paths, default: object = None) -> Schema:
+    """default: as in TOML; None if there is none."""
+    return {"description": about, **kind_schema(kind)} | ({} if default is None else {"default": default})
+
+
+def _closed(properties: Mapping[str, object]) -> Schema:
+    return {"type": "object", "properties": dict(properties), "additionalProperties": False}
+
+
+def _tables(table: Schema) -> Schema:
+    """One table or a list of tables. Not "anyOf", for which editors only report that nothing matches."""
+    return table | {"type": ["object", "array"], "items": table, "minItems": 1}
+
+
+def _texts(text: Schema) -> Schema:
+    """One text or a list of them."""
+    return {"type": ["string", "array"], **text, "items": {"type": "string", **text}, "minItems": 1}
+
+
+def _or_whole(text: Schema) -> Schema:
+    kinds = text["type"]
+    return text | {"type": [*([kinds] if isinstance(kinds, str) else kinds), "integer"], "minimum": 0}
+
+
+def _amount(dimension: str) -> str:
+    units = "|".join(UNITS[dimension])
+    return rf"{_NUMBER}\s*({units})" if units else _NUMBER

@@ -1,0 +1,74 @@
+"""The lines of keys and tables in a file. TOML's parser does not keep them, so the text is searched for them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+
+from capacityd.config.problems import Problem, Step
+from capacityd.config.toml import parse_toml
+from capacityd.model.errors import ConfigError
+
+_KEY = r"""(?:"(?:[^"\\]|\\.)*"|'[^']*'|[A-Za-z0-9_-]+)"""
+_PATH = rf"{_KEY}(?:\s*\.\s*{_KEY})*"
+_HEADER = re.compile(rf"\s*(\[\[?)\s*({_PATH})\s*\]")
+_PAIR = re.compile(rf"\s*({_PATH})\s*=")
+_PART = re.compile(_KEY)
+
+_Path = tuple[Step, ...]
+
+
+def numbered(problems: Iterable[Problem], texts: Mapping[str, str]) -> list[Problem]:
+    """The problems with their lines; 0 where none is found. texts: by file."""
+    known = {file: dict(_lines(text)) for file, text in texts.items()}
+    return [p if p.line else replace(p, line=_line(p.path, known.get(p.file, {}))) for p in problems]
+
+
+def _line(path: _Path, known: Mapping[_Path, int]) -> int:
+    """The line of a path, else of the nearest table around it; 0 if none is known."""
+    for end in range(len(path), 0, -1):
+        name, number = path[end - 1]
+        for last in ((name, number), (name, 0)):  # of the tables in an inline list only the list's line is known
+            if found := known.get((*path[: end - 1], last)):
+                return found
+    return 0
+
+
+def _lines(text: str) -> Iterator[tuple[_Path, int]]:
+    """Path and line of each table and key. The tables of a list of several are numbered as in Problem.path."""
+    rows = text.split("\n")
+    lists = [_names(m[2]) for row in rows if (m := _HEADER.match(row)) and m[1] == "[["]
+    seen: dict[tuple[str, ...], int] = {}
+    table: _Path = ()
+    found: dict[_Path, int] = {}
+    for line, row in enumerate(rows, 1):
+        if match := _HEADER.match(row):
+            names = _names(match[2])
+            if match[1] == "[[":
+                seen[names] = seen.get(names, 0) + 1
+            above = [names[: n + 1] for n in range(len(names))]
+            table = tuple((path[-1], seen[path] if lists.count(path) > 1 and path in seen else 0) for path in above)
+            found.setdefault(table, line)
+        elif match := _PAIR.match(row):
+            steps = tuple((name, 0) for name in _names(match[1]))
+            for end in range(1, len(steps) + 1):
+                found.setdefault((*table, *steps[:end]), line)
+    for path, line in [*found.items()]:  # a table can begin with one in it; "resources" has no line
+        for end in range(1 + (path[0][0] == "resources"), len(path)):
+            found.setdefault(path[:end], line)
+    yield from found.items()
+
+
+def _names(path: str) -> tuple[str, ...]:
+    """The names of a dotted key of TOML, without quotes."""
+    return tuple(map(_plain, _PART.findall(path)))
+
+
+def _plain(key: str) -> str:
+    if key[0] not in "\"'":
+        return key
+    try:
+        return str(parse_toml(f"a = {key}")["a"])
+    except ConfigError:  # the file is not TOML
+        return key[1:-1]

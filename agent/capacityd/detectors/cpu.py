@@ -1,0 +1,62 @@
+"""cpu: the machine's processors as one device, whose measures are the numbers. Offline processors do not count."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from capacityd.model.device import Device, DeviceDetector, Key
+from capacityd.model.errors import HostError
+from capacityd.model.host import Host
+from capacityd.model.matchers import Value
+from capacityd.model.value_types import Amount
+
+_PATH = "/"  # the whole machine, which is not a device of udev's
+
+
+def find(host: Host) -> Iterator[Device]:
+    """The one device, with all its measures."""
+    found = host.processors()
+    measures: dict[str, Value] = {
+        "cores": found.cores,
+        "threads": found.threads,
+        "sockets": found.sockets,
+        "max_frequency": found.max_frequency,
+    }
+    yield Device(_PATH, "cpu", cached_values=measures)
+
+
+def _measure(key: str) -> Callable[[Host, Device], Value]:
+    """Reads a measure. Every processor has each of them, so a missing one is unknown rather than absent."""
+
+    def read(_: Host, device: Device) -> Value:
+        value = device.cached_values[key]
+        if value is None:
+            raise HostError(f"this machine does not report its {key}")
+        return value
+
+    return read
+
+
+DETECTOR = DeviceDetector(
+    name="cpu",
+    about="the machine's processors, all together as one device; those that are offline do not count",
+    find=find,
+    keys={
+        "cores": Key(Amount("number"), _measure("cores"), "physical cores, as licences count them"),
+        "threads": Key(
+            Amount("number"), _measure("threads"), "logical processors, several for each core with Hyper-Threading"
+        ),
+        "sockets": Key(
+            Amount("number"), _measure("sockets"), "sockets that have a processor; some ARM kernels report none"
+        ),
+        "max_frequency": Key(
+            Amount("frequency"),
+            _measure("max_frequency"),
+            "the highest frequency of the fastest core, as its driver reports it; virtual machines mostly report none",
+        ),
+    },
+    identity=(),
+    alike=(),
+    subsystems=("cpu",),
+    shown_by_default=False,
+)

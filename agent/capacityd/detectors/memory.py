@@ -1,0 +1,40 @@
+"""memory: the machine's memory and swap as one device."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from capacityd.model.device import Device, DeviceDetector, Key, cached
+from capacityd.model.host import Host
+from capacityd.model.value_types import Amount
+
+_PATH = "/"  # the whole machine, which is not a device of udev's
+
+
+def find(host: Host) -> Iterator[Device]:
+    """The one device, with all its measures."""
+    found = host.memory()
+    yield Device(_PATH, "memory", cached_values={"size": found.size, "swap": found.swap})
+
+
+DETECTOR = DeviceDetector(
+    name="memory",
+    about="the machine's memory and swap, all together as one device",
+    find=find,
+    keys={
+        "size": Key(
+            Amount("size"),
+            cached("size"),
+            "the memory that the kernel has, free or not, as the kubelet publishes it; a little less than is installed",
+        ),
+        "swap": Key(
+            Amount("size"),
+            cached("swap"),
+            'all swap areas together, free or not; 0 without one: ask for swap = ">0B" to publish nothing then',
+        ),
+    },
+    identity=(),
+    alike=(),
+    subsystems=("memory",),
+    shown_by_default=False,
+)

@@ -1,0 +1,1 @@
+"""Configuration -> a fork for each resource -> readings."""

@@ -1,0 +1,102 @@
+"""Decides whether a device matches: yes, no, or unknown because something could not be read. Pure but for the reader.
+
+Three-valued logic, after Kleene: one false test decides a table whatever is unknown, and one matching table decides a
+list of tables. Texts are made only when they are needed: a machine may have thousands of devices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from capacityd.model.config import Table
+from capacityd.model.errors import AmbiguousValue, Cause, HostError
+from capacityd.model.matchers import KeyMatcher, Value
+
+
+@dataclass(frozen=True, slots=True)
+class MatchResult:
+    """Whether a device matches, and why."""
+
+    matches: bool | None
+    """None: unknown, because of error."""
+    mismatches: tuple[tuple[KeyMatcher, Value], ...] = ()
+    """The first test of each table that failed, with the device's value."""
+    excepted: tuple[KeyMatcher, ...] | None = None
+    """The tests of the `except` table that excluded the device."""
+    matched: tuple[KeyMatcher, ...] = ()
+    """The tests that hold."""
+    unreadable_key: str = ""
+    error: HostError | None = None
+    """Why unreadable_key, or the measure if that is "", could not be read."""
+
+    @property
+    def reason(self) -> str:
+        """The rule that excluded the device, or the error; "" if it matches."""
+        if self.error is not None:
+            return f"{self.unreadable_key}: {self.error}" if self.unreadable_key else str(self.error)
+        if self.excepted is not None:
+            return describe_except(self.excepted)
+        return "; ".join(
+            f"{test.key} is {describe_value(value)}, wanted {test.text}" for test, value in self.mismatches
+        )
+
+    @property
+    def cause(self) -> Cause:
+        """The cause of a reading that is unknown because of this result."""
+        return self.error.cause if self.error is not None else Cause.UNREADABLE
+
+
+def match_device(tables: Sequence[Table], excepts: Sequence[Table], read: Callable[[str], Value]) -> MatchResult:
+    """Whether a device counts: any of the tables matches it, and no `except` table does. read: returns its values."""
+    wanted = _match_any(tables, read)
+    if wanted.matches is False:
+        return wanted
+    excepted = _match_any(excepts, read)
+    if excepted.matches:
+        return MatchResult(False, excepted=excepted.matched)
+    return excepted if excepted.matches is None else wanted
+
+
+def match_all(tests: Sequence[KeyMatcher], read: Callable[[str], Value]) -> MatchResult:
+    """Whether all tests hold."""
+    unknown = None
+    for test in tests:
+        try:
+            value = read(test.key)
+        except HostError as e:
+            value = e.possible if isinstance(e, AmbiguousValue) else ()
+            if not value or test.matches(value):
+                unknown = unknown or MatchResult(None, unreadable_key=test.key, error=e)
+                continue
+        if not test.matches(value):
+            return MatchResult(False, ((test, value),))
+    return unknown or MatchResult(True)
+
+
+def _match_any(tables: Sequence[Table], read: Callable[[str], Value]) -> MatchResult:
+    mismatches: tuple[tuple[KeyMatcher, Value], ...] = ()
+    unknown = None
+    for table in tables:
+        result = match_all(table.tests, read)
+        if result.matches:
+            return MatchResult(True, matched=table.tests)
+        if result.matches is None:
+            unknown = unknown or result
+        elif result.mismatches[0] not in mismatches:
+            mismatches += result.mismatches
+    return unknown or MatchResult(False, mismatches)
+
+
+def describe_except(tests: Sequence[KeyMatcher]) -> str:
+    """The `except` table that excluded a device."""
+    return "except: " + " and ".join(f"{t.key} is {t.text}" for t in tests)
+
+
+def describe_value(value: Value) -> str:
+    """A device's value as a reason names it."""
+    if value is None or value == "" or value == ():
+        return "missing"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return f'"{value}"' if isinstance(value, str) else ", ".join(value) if isinstance(value, tuple) else str(value)

@@ -1,0 +1,216 @@
+"""Reads one resource from the machine: which devices count, for how much, and the quantity that they add up to.
+
+Quantity = floor(reduce(measure x slots) - reserve), at least 0, in exact whole-number arithmetic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from capacityd.detectors import load
+from capacityd.discovery.explain import explain_devices, explain_error, not_applicable
+from capacityd.discovery.matcher import MatchResult, match_all, match_device
+from capacityd.model.config import Resource
+from capacityd.model.device import Device, DeviceDetector, ValueDetector
+from capacityd.model.errors import Cause, HostError
+from capacityd.model.host import Host
+from capacityd.model.matchers import GlobMatcher, KeyMatcher, Value
+from capacityd.model.quantity import LARGEST, number_in, storable
+from capacityd.model.reading import Absent, Contribution, Quantity, Reading, Unknown
+from capacityd.model.text import has_escapes, strip_control
+
+_MAX_ATTEMPTS = 3
+"""Attempts to read a resource while its devices disappear."""
+
+
+def read_resource(resource: Resource, host: Host, node_name: str, explain: bool = False) -> Reading:
+    """The reading of one resource. explain: add the devices that did not count, and the explanation.
+
+    Never raises HostError: what can't be read makes the resource unknown.
+    """
+    try:
+        if (reading := _applies_here(resource, host, node_name, explain)) is not None:
+            return reading
+        detector = load(resource.detector)
+        if isinstance(detector, ValueDetector):
+            return _read_values(resource, detector, host)
+        return _read_devices(resource, detector, host, explain)
+    except HostError as e:
+        return explain_error(resource, e) if explain else Unknown(str(e), e.cause)
+
+
+def _applies_here(resource: Resource, host: Host, node_name: str, explain: bool) -> Reading | None:
+    """None if the resource applies to this machine; otherwise its reading: absent, or unknown."""
+
+    def read(key: str) -> Value:
+        return _machine_value(host, node_name, resource.when, key)
+
+    result = match_all(resource.when, read)
+    if result.matches:
+        return None
+    reading = (
+        Unknown(f"when: {result.reason}", result.cause)
+        if result.matches is None
+        else Absent(f"does not apply to this machine: {result.reason}", applies=False)
+    )
+    return not_applicable(resource, read, result, reading) if explain else reading
+
+
+def candidates(resource: Resource, detector: DeviceDetector, host: Host) -> Iterable[Device]:
+    """Every device that may count. Raises HostError."""
+    scope = detector.scope
+    return detector.find(host) if scope is None else scope.find(host, resource.literals(scope.key))
+
+
+def value_of(host: Host, detector: DeviceDetector, device: Device, key: str) -> Value:
+    """A device's value of a key, also of attributes.NAME and properties.NAME. Raises HostError."""
+    group, _, name = key.partition(".")
+    if group in ("attributes", "properties"):
+        if not device.path.startswith("/sys/"):
+            return None  # not a device of udev's, such as a file system in memory
+        return host.text(f"{device.path}/{name}") if group == "attributes" else host.properties(device.path).get(name)
+    return detector.keys[key].read(host, device)
+
+
+def _machine_value(host: Host, node_name: str, when: tuple[KeyMatcher, ...], key: str) -> Value:
+    """The machine's value of a key of `when`."""
+    group, _, name = key.partition(".")
+    if group == "dmi":
+        return _dmi_value(host, f"/sys/class/dmi/id/{name}")
+    if group == "devicetree":
+        return tuple(host.lines(f"/proc/device-tree/{name}"))
+    if group == "path":
+        wanted = [p.pattern for test in when if test.key == key for p in test.matchers if isinstance(p, GlobMatcher)]
+        return tuple(path for path in wanted if host.resolve(path))
+    return host.arch() if group == "arch" else node_name
+
+
+def _dmi_value(host: Host, path: str) -> str | None:
+    """A DMI text. Vendors leave fields unset in many ways, so control characters at the ends do not count.
+
+    Raises HostError if it is not printable: then it may be garbage, and must decide nothing.
+    """
+    text = strip_control(host.text(path) or "")
+    if has_escapes(text):
+        raise HostError(
+            f'{path} holds unprintable characters ("{text}"); test another key: '
+            '"capacityd probe --explain" shows the values of all keys of "when"'
+        )
+    return text or None
+
+
+def _read_values(resource: Resource, detector: ValueDetector, host: Host) -> Reading:
+    contributions = [detector.read(host, table.settings) for table in resource.tables]
+    return _quantity(resource, [(c, int(c.amount)) for c in contributions])
+
+
+def _read_devices(resource: Resource, detector: DeviceDetector, host: Host, explain: bool) -> Reading:
+    """Retries if a device disappears while being read: partial data must not be used, and that device may have been
+    one of several paths to a disk."""
+    for _ in range(_MAX_ATTEMPTS):
+        try:
+            return _read_devices_once(resource, detector, host, explain)
+        except _DisappearedError as e:
+            device = str(e)
+    return Unknown(f"{device} disappeared during each of {_MAX_ATTEMPTS} attempts to read it")
+
+
+class _DisappearedError(Exception):
+    """The device of this name does not exist any more."""
+
+
+def _read_devices_once(resource: Resource, detector: DeviceDetector, host: Host, explain: bool) -> Reading:
+    counted: list[tuple[Contribution, int]] = []
+    devices: list[tuple[Device, Callable[[str], Value], MatchResult]] = []
+    unknown: list[Unknown] = []
+    seen = 0
+    for device in candidates(resource, detector, host):
+        seen += 1
+        read = _cached_reader(host, detector, device)
+        result = match_device(resource.tables, resource.excepts, read)
+        if result.matches:
+            result = _measure(host, resource, device, read, counted)
+        if result.matches is None:
+            if host.resolve(device.path) is None:
+                raise _DisappearedError(device.name)
+            unknown.append(Unknown(f"{device.name}: {result.reason}", result.cause))
+        if explain:
+            devices.append((device, read, result))
+    scope = resource.literals(detector.scope.key) if detector.scope else ()
+    reading = _devices_reading(resource, " ".join((detector.name, *scope)), seen, unknown, counted)
+    return explain_devices(resource, detector, devices, [c for c, _ in counted], reading) if explain else reading
+
+
+def _devices_reading(
+    resource: Resource, kind: str, seen: int, unknown: Sequence[Unknown], counted: Sequence[tuple[Contribution, int]]
+) -> Reading:
+    """kind: of the devices that were enumerated. seen: how many. unknown: one for each undetermined device."""
+    if unknown:
+        more = f" (and {len(unknown) - 1} more)" if len(unknown) > 1 else ""
+        return Unknown(unknown[0].reason + more, unknown[0].cause)
+    if counted:
+        return _quantity(resource, counted)
+    return Absent(f"none of {seen} {kind} devices matches" if seen else f"the machine has no {kind} device")
+
+
+def _cached_reader(host: Host, detector: DeviceDetector, device: Device) -> Callable[[str], Value]:
+    """Reads each key at most once: several tables may test it, and its value may change in between."""
+    cache: dict[str, Value] = {}
+
+    def read(key: str) -> Value:
+        if key not in cache:
+            cache[key] = value_of(host, detector, device, key)
+            if cache[key] in (None, "", ()) and host.resolve(device.path) is None:
+                raise _DisappearedError(device.name)
+        return cache[key]
+
+    return read
+
+
+def _measure(
+    host: Host,
+    resource: Resource,
+    device: Device,
+    read: Callable[[str], Value],
+    counted: list[tuple[Contribution, int]],
+) -> MatchResult:
+    """Adds a device that matches to counted. The result is unknown if the device has no measure, nor a fallback."""
+    note, value = "", 1
+    if resource.measure is not None:
+        try:
+            measured = read(resource.measure)
+            reason = f"has no {resource.measure}"
+            if isinstance(measured, str):  # an attribute or a property
+                reason = f'{resource.measure} is "{measured[:60]}", not a whole number' if measured else reason
+                measured = number_in(measured)
+        except HostError as e:
+            measured, reason = None, str(e)
+        if not isinstance(measured, int):
+            if resource.fallback is None or host.resolve(device.path) is None:
+                why = f"{reason}; fallback sets a value for such devices"
+                return MatchResult(None, error=HostError(why, cause=Cause.NO_MEASURE))
+            measured, note = resource.fallback, f"fallback: {reason}"
+        value = measured
+    factor = resource.unit.factor if resource.unit else 1
+    share = value * resource.slots
+    amount = share // factor if share % factor == 0 else round(share / factor, 3)
+    counted.append((Contribution(device.name, amount, note), share))
+    return MatchResult(True)
+
+
+def _quantity(resource: Resource, counted: Sequence[tuple[Contribution, int]]) -> Reading:
+    shares = [share for _, share in counted]
+    total = sum(shares) if resource.reduce == "sum" else min(shares) if resource.reduce == "min" else max(shares)
+    factor = resource.unit.factor if resource.unit else 1
+    part, whole = resource.reserve.share
+    # total/factor - reserve, with the share of the total taken off first, rounded down once at the end
+    value = (total * (whole - part) - resource.reserve.units * factor * whole) // (factor * whole)
+    contributions = tuple(c for c, _ in counted)
+    if value > LARGEST or not storable(max(0, value)):
+        larger = "; take a larger unit" if resource.unit else ""
+        return Unknown(f"{value} is more than Kubernetes can count{larger}", Cause.TOO_LARGE)
+    warning = ""
+    if value <= 0:
+        unit = f" {resource.unit.name}" if resource.unit else ""
+        warning = f"less than 1{unit} remains after the reserve, so 0 is published" if total else ""
+    return Quantity(max(0, value), contributions, warning=warning)

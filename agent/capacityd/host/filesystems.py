@@ -1,0 +1,109 @@
+"""The file systems that are mounted, each once, and how large one is.
+
+A file system shows up once for each place that it, or a folder of it, is mounted on: bind mounts, and those that a
+service's sandbox is made of. Only the places where the whole of it is mounted count.
+"""
+
+from __future__ import annotations
+
+import _thread
+import os
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+
+from capacityd.linux.mountinfo import TABLE, Mount, mount_of
+from capacityd.model.errors import HostError
+from capacityd.model.host import Host
+
+_STATVFS_TIMEOUT = 5.0  # seconds; statvfs(2) hangs for ever when a server is gone
+
+
+@dataclass(frozen=True, slots=True)
+class Filesystem:
+    """A mounted file system."""
+
+    number: str
+    """major:minor, the kernel's name for it."""
+    type: str
+    source: str
+    """What was mounted, such as /dev/sda1."""
+    points: tuple[str, ...]
+    """Where it is mounted, sorted."""
+    read_only: bool
+    """Whether the file system itself is, whatever its mounts are."""
+    ids: frozenset[str]
+    """The ids of its mounts."""
+
+
+def filesystems(host: Host) -> list[Filesystem]:
+    """All of them, in the order in which they were mounted. Raises HostError."""
+    found: dict[str, list[Mount]] = {}
+    for line in host.lines(TABLE):
+        mount = mount_of(line)
+        if mount is None:
+            raise HostError(f'{TABLE} has the line "{line[:60]}", which is malformed')
+        found.setdefault(mount.number, []).append(mount)
+    if not found:
+        raise HostError(f"{TABLE} is empty")
+    return [_filesystem(mounts) for mounts in found.values()]
+
+
+def measure(point: str, ids: Collection[str]) -> int:
+    """The size in bytes of the file system below a mount point. ids: of its mounts (mountinfo's first field).
+
+    Raises HostError, also if something else is mounted over it, or if it does not answer.
+    """
+    answer: list[int | OSError | HostError] = []
+    done = _thread.allocate_lock()
+    done.acquire()
+
+    def ask() -> None:
+        try:
+            answer.append(_measure(point, ids))
+        except (OSError, HostError) as e:
+            answer.append(e)
+        done.release()
+
+    try:
+        _thread.start_new_thread(ask, ())
+    except RuntimeError as e:
+        raise HostError(f"the size of {point} could not be read: {e}") from e
+    if not done.acquire(timeout=_STATVFS_TIMEOUT):
+        raise HostError(f"the file system on {point} did not answer within {_STATVFS_TIMEOUT:g} s")
+    (found,) = answer
+    if isinstance(found, OSError):
+        raise HostError(
+            f"the size of {point} could not be read: {os.strerror(found.errno or 0)}", found.errno
+        ) from found
+    if isinstance(found, HostError):
+        raise found
+    return found
+
+
+def _measure(point: str, ids: Collection[str]) -> int:
+    fd = os.open(point, os.O_PATH | os.O_CLOEXEC)
+    try:
+        with open(f"/proc/self/fdinfo/{fd}") as f:
+            mount = next((line.split()[1] for line in f if line.startswith("mnt_id:")), "")
+        if mount not in ids:
+            raise HostError(f"{point} is hidden by another mount")
+        found = os.statvfs(fd)
+        return found.f_blocks * found.f_frsize
+    finally:
+        os.close(fd)
+
+
+def _filesystem(mounts: Sequence[Mount]) -> Filesystem:
+    first = mounts[0]
+    points = sorted({mount.point for mount in _whole(mounts)}, key=lambda point: (len(point), point))
+    ids = frozenset(mount.id for mount in mounts)
+    return Filesystem(first.number, first.type, first.source, tuple(points), first.read_only, ids)
+
+
+def _whole(mounts: Sequence[Mount]) -> Iterator[Mount]:
+    """Those that do not show a folder inside of what another one shows. Subvolumes of btrfs lie beside each other."""
+    roots = {mount.root for mount in mounts}
+    for mount in mounts:
+        root = mount.root
+        if not any(root != other and root.startswith(f"{other.rstrip('/')}/") for other in roots):
+            yield mount

@@ -1,0 +1,1 @@
+"""Recording a machine, and replaying a recording."""

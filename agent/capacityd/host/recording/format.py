@@ -1,0 +1,111 @@
+"""The file of a recording: JSON, which gzip may have compressed; reads and checks it.
+
+Bytes that are no UTF-8 stand as lone surrogates. Every part may be missing. RECORDING_PARTS has the parts.
+"""
+
+from __future__ import annotations
+
+import errno
+import gzip
+import io
+import json
+import zlib
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import fields
+from types import NoneType
+from typing import Any
+
+from capacityd.model.errors import UsageError
+from capacityd.model.host import Memory, Processors
+
+Recording = dict[str, Any]
+
+_MAX_FILE_BYTES = 1 << 30
+_GZIP_MAGIC = b"\x1f\x8b"
+
+
+def read_recording(path: str) -> Recording:
+    """The content of a file. Raises UsageError if it is not a recording."""
+    try:
+        with open(path, "rb") as f:
+            raw = f.read(_MAX_FILE_BYTES)
+        found = json.loads(_unpacked(raw) if raw.startswith(_GZIP_MAGIC) else raw)
+    except OSError as e:
+        raise UsageError(f"{path}: could not be read: {e.strerror or e}") from e
+    except EOFError as e:
+        raise UsageError(f"{path}: is cut off") from e
+    except (ValueError, RecursionError) as e:
+        raise UsageError(f"{path}: is not JSON: {e}") from e
+    if not isinstance(found, dict) or not set(found) <= set(RECORDING_PARTS):
+        raise UsageError(f"{path}: is not a recorded machine; one has the parts {', '.join(RECORDING_PARTS)}")
+    for part, value in found.items():
+        if not RECORDING_PARTS[part](value):
+            raise UsageError(f'{path}: its part "{part}" is not what a recorded machine has there')
+    return found
+
+
+def _unpacked(raw: bytes) -> bytes:
+    try:
+        return gzip.GzipFile(fileobj=io.BytesIO(raw)).read(_MAX_FILE_BYTES)
+    except zlib.error as e:
+        raise OSError(str(e)) from e
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _are_texts(value: object) -> bool:
+    return isinstance(value, list) and all(map(_is_text, value))
+
+
+def _are_numbers(value: object) -> bool:
+    return isinstance(value, list) and all(type(v) is int for v in value)
+
+
+def _is_error(value: object) -> bool:
+    return isinstance(value, str) and isinstance(getattr(errno, value, None), int)
+
+
+def _is_address(value: object) -> bool:
+    return isinstance(value, list) and [type(part) for part in value] == [str, str, str, int, str, bool]
+
+
+def _has(names: Collection[str], *kinds: type) -> Callable[[Any], bool]:
+    """Whether a value is an object with exactly these fields, each of one of these kinds."""
+    return lambda value: (
+        isinstance(value, dict) and value.keys() == set(names) and all(type(v) in kinds for v in value.values())
+    )
+
+
+def _table(inner: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, dict) and all(map(inner, value.values()))
+
+
+RECORDING_PARTS: Mapping[str, Callable[[Any], bool]] = {
+    "files": _table(_is_text),  # path -> content
+    "links": _table(_is_text),  # path -> target
+    "errors": _table(_is_error),  # path -> name of the errno that this path, and all below it, is read with
+    "left_out": _table(_are_texts),  # folder -> names in it that exist and are not recorded; folders end with "/"
+    "folders": _are_texts,  # paths that exist and have nothing recorded below them
+    "properties": _table(_table(_is_text)),  # path of a device -> name -> value
+    "hardware_names": _table(_table(_is_text)),  # modalias -> property of hwdb(7) -> value
+    "link_speeds": _table(_are_numbers),  # interface -> bit/s
+    "link_kinds": _table(_is_text),  # interface -> kind
+    "default_interfaces": _are_texts,
+    "addresses": lambda value: isinstance(value, list) and all(map(_is_address, value)),  # the fields of Address
+    "processors": _has([field.name for field in fields(Processors)], int, NoneType),
+    "memory": _has([field.name for field in fields(Memory)], int),
+    "filesystem_sizes": _table(lambda value: type(value) is int),  # mount point -> bytes
+    "ages": _table(lambda value: type(value) in (int, float)),  # path of a file -> seconds
+    "programs": _table(  # command as JSON -> exit status, standard output, standard error
+        lambda value: isinstance(value, list) and [type(v) for v in value] == [int, str, str]
+    ),
+    "arch": _is_text,
+    "hostname": _is_text,
+    # What could not be answered: "properties /sys/…", "link_speeds eth0", "filesystem_sizes /mnt 29" (a mount's id)
+    # -> name of the errno or null, message
+    "unknown": _table(lambda value: isinstance(value, list) and len(value) == 2 and _is_text(value[1])),
+    "redacted": lambda value: isinstance(value, bool),  # whether identifiers are replaced by hashes
+}
+"""The parts of a recording, each with a check of its value."""

@@ -1,0 +1,243 @@
+"""Makes a recording of a machine: its devices with the attributes on the lists of contents.py, its mounts, and the
+kernel's and udev's answers. What exists and is not recorded is named, so that on replay it is unknown, never absent."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import asdict, astuple
+from functools import partial
+from sys import intern
+from typing import Any, TypeVar
+
+from capacityd.host.filesystems import filesystems
+from capacityd.host.recording.contents import keeps_file, keeps_folder
+from capacityd.host.recording.format import Recording
+from capacityd.host.recording.source import Source
+from capacityd.host.system_devices import OS_MOUNT_POINTS, automount_unit
+from capacityd.linux.filesystems import Backing, backing, has_device
+from capacityd.linux.mountinfo import TABLE, unescaped
+from capacityd.model.errors import HostError
+from capacityd.model.text import printable
+
+Answer = TypeVar("Answer")
+
+_MAX_ATTRIBUTE_BYTES = 8192  # the kernel writes at most a page
+_MAX_TABLE_BYTES = 16 * 1024 * 1024
+_NOT_THERE = (errno.ENOENT, errno.ENOTDIR, errno.ENXIO, errno.ESTALE)
+_ON_THIS_MACHINE = (Backing.LOCAL, Backing.MEMORY, Backing.LAYERS)
+_NO_VALUE = ("ENODATA", "EINVAL", "EOPNOTSUPP", "ENODEV")  # of a driver that has no such value
+_DEVICES, _SWAPS = "/sys/devices", "/proc/swaps"
+
+
+class RecorderStoppedError(Exception):
+    """Somebody has set Recorder.stopped."""
+
+
+class Recorder:
+    """Makes one recording. skip: paths and questions that do not answer."""
+
+    def __init__(self, source: Source, skip: Collection[str] = ()) -> None:
+        self.at = ""
+        """The path or question that is being read right now."""
+        self.stopped = False
+        """Set it from another thread, and run raises RecorderStoppedError."""
+        self.unreadable: dict[str, list[str]] = {}
+        """Paths that could not be read, by the name of the error."""
+        self.files: dict[str, str] = {}
+        self._source = source
+        self._skip = skip
+        self._links: dict[str, str] = {}
+        self._errors: dict[str, str] = {}
+        self._left_out: dict[str, list[str]] = {}
+        self._folders: set[str] = set()  # those with nothing recorded below them
+        self._walked: set[str] = set()
+        self._unknown: dict[str, list[str | None]] = {}
+
+    def run(self) -> Recording:
+        """The whole recording, with all identifiers. Does not raise HostError: what can't be read is part of it."""
+        self._folder(_DEVICES)
+        for bus, _ in self._folder("/sys/bus"):
+            self._folder(f"/sys/bus/{bus}")
+            self._devices(f"/sys/bus/{bus}/devices")
+        for subsystem, _ in self._folder("/sys/class"):
+            self._devices(f"/sys/class/{subsystem}")
+        for folder in ("/sys/block", "/sys/dev/block"):
+            self._devices(folder)
+        for pool, _ in self._folder("/sys/fs/btrfs"):
+            self._devices(f"/sys/fs/btrfs/{pool}/devices")
+        if self._resolved("/proc/device-tree"):
+            self._link("/proc/device-tree")
+            self._folder("/sys/firmware/devicetree/base")
+        self._file(TABLE, _MAX_TABLE_BYTES, _without_options)
+        self._file(_SWAPS, _MAX_TABLE_BYTES)
+        for point in OS_MOUNT_POINTS:
+            self._file(automount_unit(point), _MAX_ATTRIBUTE_BYTES)
+        self._block_device_links()
+        for folder, names in [*self._left_out.items()]:
+            self._left_out[folder] = [name for name in names if f"{folder}/{name[:-1]}" not in self._walked]
+            if not self._left_out[folder]:
+                del self._left_out[folder]
+        self._link_targets()
+        return {
+            "files": self.files,
+            "links": self._links,
+            "errors": self._errors,
+            "left_out": self._left_out,
+            "folders": sorted(self._folders),
+            **self._answers(),
+            "unknown": self._unknown,
+            "arch": self._source.arch(),
+            "hostname": self._source.hostname(),
+        }
+
+    def _answers(self) -> Recording:
+        source = self._source
+        found: dict[str, dict[str, Any]] = {
+            part: {} for part in ("properties", "link_speeds", "link_kinds", "filesystem_sizes")
+        }
+        for path in sorted(self._walked):
+            if f"{path}/subsystem" in self._links and f"{path}/uevent" in self.files:
+                self._ask(f"properties {path}", found["properties"], path, partial(self._properties, path))
+        for path in sorted(path for path in self._links if path.startswith("/sys/class/net/")):
+            name = path.rpartition("/")[2]
+            self._ask(f"link_speeds {name}", found["link_speeds"], name, partial(source.link_speeds, name))
+            self._ask(f"link_kinds {name}", found["link_kinds"], name, partial(source.link_kind, name))
+        for point, ids in self._local_filesystems():
+            # A file system that another one is mounted over has its mount point, too, and can't be measured.
+            question = f"filesystem_sizes {point} {min(ids)}"
+            self._ask(question, found["filesystem_sizes"], point, partial(source.filesystem_size, point, ids))
+        parts: Recording = dict(found)
+        self._ask("addresses", parts, "addresses", lambda: [list(astuple(a)) for a in source.addresses()])
+        self._ask("processors", parts, "processors", lambda: asdict(source.processors()))
+        self._ask("memory", parts, "memory", lambda: asdict(source.memory()))
+        self._ask("default_interfaces", parts, "default_interfaces", lambda: list(source.default_interfaces()))
+        return parts
+
+    def _properties(self, path: str) -> dict[str, str]:
+        return {intern(name): intern(value) for name, value in self._source.properties(path).items()}
+
+    def _local_filesystems(self) -> Iterator[tuple[str, frozenset[str]]]:
+        """Mount points and mount ids of file systems on a disk or in memory; a server may not answer."""
+        with suppress(HostError):
+            for found in filesystems(self._source):
+                local = found.type == "devtmpfs" or backing(found.type) in _ON_THIS_MACHINE
+                if local or has_device(found.number):
+                    yield from ((point, found.ids) for point in found.points)
+
+    def _devices(self, folder: str) -> None:
+        """Records the devices of a bus or class, and those above them."""
+        for name, kind in self._folder(folder):
+            path = f"{folder}/{name}"
+            if kind == "folder":
+                self._folder(path)
+            path = os.path.normpath(os.path.join(folder, self._links.get(path, "")))
+            while path.startswith(f"{_DEVICES}/") and path not in self._walked:
+                self._folder(path)
+                path = path.rpartition("/")[0]
+
+    def _folder(self, folder: str) -> Sequence[tuple[str, str]]:
+        """Records the entries of a folder, and of those folders in it that are on the list. Returns the entries."""
+        if folder in self._walked:
+            return ()
+        try:
+            entries = self._do(folder, lambda: self._source.scandir(folder))
+        except HostError as e:
+            self._failed(folder, e)
+            return ()
+        self._walked.add(folder)
+        left_out = []
+        for name, kind in entries:
+            path = f"{folder}/{name}"
+            if kind == "link":
+                self._link(path)
+            elif kind == "file" and folder.startswith((_DEVICES, "/sys/class", "/sys/firmware")) and keeps_file(path):
+                self._file(path, _MAX_ATTRIBUTE_BYTES)
+            elif kind == "folder" and keeps_folder(path):
+                self._folder(path)
+            else:
+                left_out.append(intern(f"{name}/" if kind == "folder" else name))
+        if left_out:
+            self._left_out[folder] = left_out
+        elif not entries:
+            self._folders.add(folder)
+        return entries
+
+    def _file(self, path: str, limit: int, change: Callable[[str], str] = str) -> None:
+        try:
+            self.files[path] = intern(change(self._do(path, lambda: self._source.raw(path, limit))))
+        except HostError as e:
+            self._failed(path, e)
+
+    def _link(self, path: str) -> None:
+        try:
+            self._links[path] = self._do(path, lambda: self._source.readlink(path))
+        except HostError as e:
+            self._failed(path, e)
+
+    def _failed(self, path: str, e: HostError) -> None:
+        if e.errno not in _NOT_THERE:
+            self._errors[path] = error = "ENODATA" if e.errno == errno.EFBIG else _code(e) or "EIO"
+            if error not in _NO_VALUE:
+                self.unreadable.setdefault(error, []).append(printable(path))
+
+    def _block_device_links(self) -> None:
+        """Records the links in /dev that mounts and swap areas are named by."""
+        swaps = [line.split()[0] for line in self.files.get(_SWAPS, "").split("\n")[1:] if line.strip()]
+        mounts = [line.partition(" - ")[2].split(" ") for line in self.files.get(TABLE, "").split("\n")]
+        sources = [fields[1] for fields in mounts if len(fields) > 1]
+        for path in sorted({unescaped(source) for source in (*swaps, *sources)}):
+            if path.startswith("/dev/") and (real := self._resolved(path)):
+                if real != path:
+                    self._links[path] = real
+                self._folders.add(real)
+
+    def _link_targets(self) -> None:
+        """Records that targets of links exist that are not recorded otherwise, such as drivers."""
+        recorded = self._walked | self._folders
+        for path, target in sorted(self._links.items()):
+            full = os.path.normpath(os.path.join(path.rpartition("/")[0], target))
+            if full not in recorded and full not in self._links and full not in self.files:
+                real = self._resolved(path)
+                if real is not None and real not in self._walked and real not in self.files:
+                    self._folders.add(real)
+                recorded.add(full)
+
+    def _resolved(self, path: str) -> str | None:
+        with suppress(HostError):
+            return self._do(path, lambda: self._source.resolve(path))
+        return None
+
+    def _ask(self, question: str, answers: dict[str, Any], key: str, ask: Callable[[], Any]) -> None:
+        """Records an answer, or why there is none. question: its name in the recording."""
+        try:
+            answers[key] = self._do(question, ask)
+        except HostError as e:
+            self._unknown[question] = [_code(e), str(e)]
+
+    def _do(self, what: str, ask: Callable[[], Answer]) -> Answer:
+        if self.stopped:
+            raise RecorderStoppedError
+        if what in self._skip:
+            raise HostError(f"{what} did not answer in time", errno.ETIMEDOUT)
+        self.at = what
+        return ask()
+
+
+def _without_options(table: str) -> str:
+    """The mount table without file systems' own options, except ro and rw, and without users and passwords."""
+    return "".join(f"{_mount_without_options(line)}\n" for line in table.split("\n") if line)
+
+
+def _mount_without_options(line: str) -> str:
+    before, hyphen, after = line.partition(" - ")
+    kind, source, options = [*after.split(" "), "", "", ""][:3]
+    source = re.sub("//[^/@]*@", "//", source)
+    return f"{before}{hyphen}{kind} {source} {options.partition(',')[0]}" if hyphen else line
+
+
+def _code(e: HostError) -> str | None:
+    return "EOPNOTSUPP" if e.errno == errno.EOPNOTSUPP else errno.errorcode.get(e.errno or 0)

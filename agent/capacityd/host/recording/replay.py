@@ -1,0 +1,205 @@
+"""A recorded machine as a Host, held in memory. format.py has the parts of a recording."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from capacityd.host.recording.format import read_recording
+from capacityd.model.errors import HostError
+from capacityd.model.host import Address, Content, Memory, Output, Processors
+from capacityd.model.text import printable
+
+_MAX_ATTRIBUTE_BYTES = 65536
+_MAX_LINKS = 40  # in one path, as in the kernel
+_NOT_THERE = (errno.ENOENT, errno.ENOTDIR, errno.ENODEV, errno.ENXIO)
+
+
+def load(path: str) -> RecordedHost:
+    """The machine that is recorded in a file. Raises UsageError if it is not a recording."""
+    return RecordedHost(read_recording(path))
+
+
+class RecordedHost:
+    """Another machine, or one that never was."""
+
+    def __init__(self, recording: Mapping[str, Any]) -> None:
+        self._files: Mapping[str, str] = recording.get("files", {})
+        self._links: Mapping[str, str] = recording.get("links", {})
+        self._errors: Mapping[str, str] = recording.get("errors", {})
+        self._properties: Mapping[str, Mapping[str, str]] = recording.get("properties", {})
+        self._unknown: Mapping[str, Sequence[str | None]] = recording.get("unknown", {})
+        self._recording = recording
+        left_out = [f"{folder}/{name}" for folder, names in recording.get("left_out", {}).items() for name in names]
+        self._left_files = {path for path in left_out if not path.endswith("/")}
+        self._left_folders = {path[:-1] for path in left_out if path.endswith("/")}
+        self._folders: dict[str, set[str]] = {path: set() for path in recording.get("folders", ())}
+        recorded = [*self._folders, *self._files, *self._links, *self._errors, *self._properties]
+        for path in [*recorded, *self._left_files, *self._left_folders]:
+            folder, _, name = path.rpartition("/")
+            while name and name not in self._folders.setdefault(folder, set()):
+                self._folders[folder].add(name)
+                folder, _, name = folder.rpartition("/")
+
+    def listdir(self, folder: str) -> Sequence[str]:
+        real = self._real(folder)
+        if real not in self._folders and folder.startswith("/sys/") and "/sys/devices" not in self._folders:
+            raise HostError(f"{folder} does not exist", errno.ENOENT)  # the machine was recorded without a sysfs
+        if real in self._left_folders:
+            raise _left_out(folder)
+        return sorted(self._folders.get(real or "", ()))
+
+    def text(self, path: str) -> str | None:
+        found = self._optional_content(path)
+        if found is not None and len(found.encode("utf-8", "surrogatepass")) > _MAX_ATTRIBUTE_BYTES:
+            raise HostError(f"{path} is longer than {_MAX_ATTRIBUTE_BYTES} bytes")
+        return None if found is None else printable(found.strip(" \t\n\0"))
+
+    def resolve(self, path: str) -> str | None:
+        real = self._real(path) or ""
+        return real if self._is_recorded(real) or self._is_left_out(real) else None
+
+    def properties(self, device: str) -> Mapping[str, str]:
+        real = self._known(device)
+        self._require(f"properties {real}", real, device)
+        return {printable(k): printable(v) for k, v in self._properties.get(real, {}).items()}
+
+    def hardware_names(self, modalias: str) -> Mapping[str, str]:
+        found = self._recording.get("hardware_names", {}).get(modalias, {})
+        return {printable(k): printable(v) for k, v in found.items()}
+
+    def link_speeds(self, interface: str) -> Sequence[int]:
+        found: Sequence[int] = self._answer("link_speeds", interface, f"the link modes of {interface}")
+        return found
+
+    def link_kind(self, interface: str) -> str:
+        return str(self._answer("link_kinds", interface, f"the kind of {interface}"))
+
+    def default_interfaces(self) -> Sequence[str]:
+        found: Sequence[str] = self._part("default_interfaces")
+        return found
+
+    def addresses(self) -> Sequence[Address]:
+        return [_address(one) for one in self._part("addresses")]
+
+    def processors(self) -> Processors:
+        return Processors(**self._part("processors"))
+
+    def memory(self) -> Memory:
+        return Memory(**self._part("memory"))
+
+    def filesystem_size(self, point: str, mounts: Collection[str]) -> int:
+        self._require(f"filesystem_sizes {point} {min(mounts, default='')}")
+        return int(self._answer("filesystem_sizes", point, f"the size of {point}"))
+
+    def lines(self, path: str) -> Sequence[str]:
+        found = self._optional_content(path) or ""
+        return [printable(line) for line in found.replace("\0", "\n").replace("\t", " ").split("\n") if line]
+
+    def read_file(self, path: str, most: int) -> Content:
+        found = self._content(path)
+        if found is None:
+            raise HostError(f"the recording does not have the content of {path}", errno.ENOENT)
+        if len(found.encode("utf-8", "surrogatepass")) > most:
+            raise HostError(f"{path} is longer than {most} bytes")
+        return Content(printable(found.strip()), float(self._recording.get("ages", {}).get(path, 0)))
+
+    def run(self, command: Sequence[str], timeout: float) -> Output:
+        found = self._recording.get("programs", {}).get(json.dumps(list(command)))
+        if found is None:
+            raise HostError(f"the recording does not have the output of {command[0]}")
+        return Output(int(found[0]), printable(found[1].strip()), printable(found[2].strip()))
+
+    def ctime(self, path: str) -> float | None:
+        return None  # a recording is of hardware; no kubelet runs on it
+
+    def arch(self) -> str:
+        return str(self._recording.get("arch", "x86_64"))
+
+    def hostname(self) -> str:
+        return str(self._recording.get("hostname", "recorded"))
+
+    def _part(self, part: str) -> Any:
+        self._require(part)
+        if part not in self._recording:
+            raise HostError(f'the recording has no part "{part}": record the machine again')
+        return self._recording[part]
+
+    def _answer(self, part: str, key: str, what: str) -> Any:
+        self._require(f"{part} {key}")
+        found = self._recording.get(part, {}).get(key)
+        if found is None:
+            raise HostError(f"the recording does not have {what}", errno.ENODEV)
+        return found
+
+    def _require(self, question: str, real: str = "", asked: str = "") -> None:
+        """Raises HostError if the machine did not answer this when it was recorded. asked: another name of real."""
+        if question in self._unknown:
+            code, message = self._unknown[question]
+            text = str(message).replace(real, asked) if real else str(message)
+            raise HostError(text, getattr(errno, code, None) if code else None)
+
+    def _content(self, path: str) -> str | None:
+        """A file's content, None if there is no such file. Raises HostError if it is not recorded."""
+        real = self._known(path)
+        if real in self._left_files:
+            raise _left_out(path)
+        return self._files.get(real)
+
+    def _optional_content(self, path: str) -> str | None:
+        try:
+            return self._content(path)
+        except HostError as e:
+            if e.errno in _NOT_THERE:
+                return None
+            raise
+
+    def _is_recorded(self, real: str) -> bool:
+        return any(real in part for part in (self._folders, self._files, self._links, self._properties))
+
+    def _is_left_out(self, real: str) -> bool:
+        return real in self._left_files or real in self._left_folders
+
+    def _real(self, path: str) -> str | None:
+        """As _known, but None where the kernel reports that the path does not exist."""
+        try:
+            return self._known(path)
+        except HostError as e:
+            if e.errno in _NOT_THERE:
+                return None
+            raise
+
+    def _known(self, path: str) -> str:
+        """The path with every link in it followed. Raises HostError where the recording has an error, and for what it
+        does not have below a folder that it leaves out."""
+        parts, real, links = path.split("/")[::-1], "", 0
+        while parts:
+            part = parts.pop()
+            if part in ("", "."):
+                continue
+            above, real = real, real.rpartition("/")[0] if part == ".." else f"{real}/{part}"
+            if above in self._left_folders and part != ".." and not self._is_recorded(real):
+                raise _left_out(path)
+            if real in self._errors:
+                code: int = getattr(errno, self._errors[real])
+                raise HostError(f"{path} could not be read: {os.strerror(code)}", code)
+            target = self._links.get(real)
+            if target is not None:
+                links += 1
+                if links > _MAX_LINKS:
+                    raise HostError(f"{path} could not be read: {os.strerror(errno.ELOOP)}", errno.ELOOP)
+                parts += target.split("/")[::-1]
+                real = "" if target.startswith("/") else real.rpartition("/")[0]
+        return real
+
+
+def _left_out(path: str) -> HostError:
+    return HostError(f"{path} is not part of the recording", errno.ENODATA)
+
+
+def _address(one: Sequence[Any]) -> Address:
+    interface, family, address, prefix, scope, temporary = one
+    return Address(printable(interface), printable(family), printable(address), prefix, printable(scope), temporary)

@@ -1,0 +1,94 @@
+"""A machine as it can be recorded: beside what a Host reads, folders, links and bytes as they are."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Sequence
+from typing import Protocol
+
+from capacityd.host.live import LiveHost
+from capacityd.host.recording.replay import RecordedHost
+from capacityd.model.errors import HostError
+from capacityd.model.host import Host
+
+
+class Source(Host, Protocol):
+    """A machine that can be recorded. Its methods raise HostError."""
+
+    def scandir(self, folder: str) -> Sequence[tuple[str, str]]:
+        """The entries of a folder, sorted: name, and file, folder, link, or "" for what can't be recorded."""
+
+    def raw(self, path: str, limit: int) -> str:
+        """A file's content, with bytes that are no UTF-8 as surrogates. HostError has EFBIG if it is longer than limit
+        bytes."""
+
+    def readlink(self, path: str) -> str:
+        """The target of a link, as the link has it."""
+
+
+class LiveSource(LiveHost):
+    """The machine that this runs on."""
+
+    def scandir(self, folder: str) -> Sequence[tuple[str, str]]:
+        try:
+            with os.scandir(folder) as found:
+                return sorted((e.name, "link" if e.is_symlink() else "folder" if e.is_dir() else "file") for e in found)
+        except OSError as e:
+            raise _host_error(e) from e
+
+    def raw(self, path: str, limit: int) -> str:
+        try:
+            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+            try:
+                if not stat.S_ISREG(os.fstat(fd).st_mode):
+                    raise OSError(errno.EINVAL, "")
+                content = b""
+                while len(content) <= limit and (more := os.read(fd, limit + 1 - len(content))):
+                    content += more
+            finally:
+                os.close(fd)
+            if len(content) > limit:
+                raise OSError(errno.EFBIG, "")
+        except OSError as e:
+            raise _host_error(e) from e
+        return content.decode("utf-8", "surrogateescape")
+
+    def readlink(self, path: str) -> str:
+        try:
+            return os.readlink(path)
+        except OSError as e:
+            raise _host_error(e) from e
+
+
+class RecordedSource(RecordedHost):
+    """A recorded machine."""
+
+    def scandir(self, folder: str) -> Sequence[tuple[str, str]]:
+        real = self._known(folder)
+        if real not in self._folders and real not in self._left_folders:
+            raise HostError(f"{folder} does not exist", errno.ENOENT)
+        return [(name, self._kind(f"{real}/{name}")) for name in self.listdir(folder)]
+
+    def raw(self, path: str, limit: int) -> str:
+        found = self._content(path)
+        if found is None:
+            raise HostError(f"{path} does not exist", errno.ENOENT)
+        if len(found.encode("utf-8", "surrogateescape")) > limit:
+            raise HostError(f"{path} is longer than {limit} bytes", errno.EFBIG)
+        return found
+
+    def readlink(self, path: str) -> str:
+        return self._links[path]
+
+    def _kind(self, path: str) -> str:
+        if path in self._links:
+            return "link"
+        if path in self._left_files:
+            return ""
+        return "folder" if path in self._folders or path in self._left_folders else "file"
+
+
+def _host_error(e: OSError) -> HostError:
+    return HostError(os.strerror(e.errno or errno.EIO), e.errno)

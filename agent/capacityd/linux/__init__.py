@@ -1,0 +1,1 @@
+"""Interfaces of the operating system, without anything of capacityd. Errors are those of Python."""

@@ -1,0 +1,43 @@
+"""The kernel's mount table, proc_pid_mountinfo(5): its lines and its escaping of paths."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+TABLE = "/proc/self/mountinfo"
+
+_OCTAL = re.compile(r"\\([0-7]{3})")
+
+
+@dataclass(frozen=True, slots=True)
+class Mount:
+    """A line of the mount table."""
+
+    id: str
+    number: str  # major:minor of the file system
+    root: str  # the folder of the file system that is mounted
+    point: str  # where it is mounted
+    type: str
+    source: str
+    options: str  # of the file system (super options), not of the mount
+
+    @property
+    def read_only(self) -> bool:
+        """Whether the file system is read-only through all of its mounts."""
+        return "ro" in self.options.split(",")
+
+
+def mount_of(line: str) -> Mount | None:
+    """Parses a line; None if it is malformed. The optional fields in its middle end with a single hyphen."""
+    before, _, after = line.partition(" - ")
+    fields, rest = before.split(" "), after.split(" ")
+    if len(fields) < 6 or len(rest) < 2:
+        return None
+    root, point, source = (unescaped(text) for text in (fields[3], fields[4], rest[1]))
+    return Mount(fields[0], fields[2], root, point, rest[0], source, rest[2] if len(rest) > 2 else "")
+
+
+def unescaped(text: str) -> str:
+    """A path of mountinfo or swaps, with octal escapes (of spaces and the like) decoded."""
+    return _OCTAL.sub(lambda m: chr(int(m[1], 8)), text) if "\\" in text else text

@@ -1,0 +1,108 @@
+"""rtnetlink(7): requests to the kernel, events from it, and the messages and attributes of both."""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+import struct
+from collections.abc import Iterator
+
+_ERROR, _DONE = 2, 3
+_REQUEST, _DUMP, _INTERRUPTED = 0x1, 0x300, 0x10
+_SOL_NETLINK, _GET_STRICT_CHK = 270, 12
+_HEADER, _ATTRIBUTE = struct.Struct("IHHII"), struct.Struct("HH")
+_TYPE = 0x3FFF  # without NLA_F_NESTED and NLA_F_NET_BYTEORDER
+_BUFFER = 1 << 18
+
+
+class DumpInterruptedError(OSError):
+    """The table changed while it was read, so the list may be incomplete (NLM_F_DUMP_INTR)."""
+
+
+def ask(kind: int, body: bytes, dump: bool = True) -> Iterator[tuple[int, bytes]]:
+    """Sends a request and yields type and body of each message of the response. dump: whether it requests a list.
+
+    Raises OSError with the kernel's errno, DumpInterruptedError if the table changed while it was read.
+    """
+    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, socket.NETLINK_ROUTE) as s:
+        try:
+            s.setsockopt(_SOL_NETLINK, _GET_STRICT_CHK, 1)  # else a dump ignores the filters in the body
+        except OSError:
+            pass  # before Linux 4.20
+        flags = _REQUEST | _DUMP if dump else _REQUEST
+        s.send(_HEADER.pack(_HEADER.size + len(body), kind, flags, 1, 0) + body)
+        while True:
+            data = s.recv(_BUFFER)
+            for answer, flags, found in _messages(data):
+                if answer == _DONE:
+                    return
+                if answer == _ERROR:
+                    number = -int.from_bytes(found[:4], "little", signed=True)
+                    raise OSError(number, os.strerror(number))
+                if flags & _INTERRUPTED:
+                    raise DumpInterruptedError(errno.EINTR, os.strerror(errno.EINTR))
+                yield answer, found
+            if not dump:
+                return
+            if not data:
+                raise OSError(errno.EBADMSG, os.strerror(errno.EBADMSG))
+
+
+def listen(groups: int) -> socket.socket:
+    """A socket that receives the events of these groups (RTMGRP_*). Raises OSError."""
+    s = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, socket.NETLINK_ROUTE)
+    try:
+        s.setblocking(False)
+        s.bind((0, groups))
+    except OSError:
+        s.close()
+        raise
+    return s
+
+
+def received(source: socket.socket) -> Iterator[tuple[int, bytes] | None]:
+    """Reads all queued messages: type and body of each; None where some were lost to an overflow.
+
+    Raises OSError.
+    """
+    while True:
+        try:
+            data = source.recv(_BUFFER, socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return
+        except OSError as e:
+            if e.errno != errno.ENOBUFS:
+                raise
+            yield None  # reading has cleared the error; the next recv goes on
+            continue
+        for kind, _, body in _messages(data):
+            yield kind, body
+
+
+def _messages(data: bytes) -> Iterator[tuple[int, int, bytes]]:
+    """Type, flags and body of each whole message (NLMSG_OK)."""
+    while len(data) >= _HEADER.size:
+        length, kind, flags, _, _ = _HEADER.unpack_from(data)
+        if not _HEADER.size <= length <= len(data):
+            return
+        yield kind, flags, data[_HEADER.size : length]
+        data = data[(length + 3) & ~3 :]
+
+
+def attributes(data: bytes) -> dict[int, bytes]:
+    """The whole attributes of a message, by type (RTA_OK)."""
+    found = {}
+    while len(data) >= _ATTRIBUTE.size:
+        length, kind = _ATTRIBUTE.unpack_from(data)
+        if not _ATTRIBUTE.size <= length <= len(data):
+            break
+        found[kind & _TYPE] = data[_ATTRIBUTE.size : length]
+        data = data[(length + 3) & ~3 :]
+    return found
+
+
+def attribute(kind: int, value: bytes) -> bytes:
+    """An encoded attribute, for the body of a request."""
+    length = _ATTRIBUTE.size + len(value)
+    return _ATTRIBUTE.pack(length, kind) + value + bytes(-length % 4)

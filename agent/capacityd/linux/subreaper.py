@@ -1,0 +1,76 @@
+"""Kills the children of a process, including orphaned descendants."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import select
+import signal
+import time
+from collections.abc import Iterable
+
+_PR_SET_CHILD_SUBREAPER = 36
+_BACKOFF, _BACKOFF_MAX = 0.005, 0.5  # seconds between attempts to kill: the first, and the longest
+_MAX_PIDFDS = 64
+
+
+def become_subreaper() -> None:
+    """From now on orphaned descendants become children of this process, so that they can be killed and reaped."""
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def children(process: int) -> list[int]:
+    """PIDs of the children of a process, running or not yet reaped. The kernel lists them by thread."""
+    found = []
+    try:
+        for thread in os.listdir(f"/proc/{process}/task"):
+            with open(f"/proc/{process}/task/{thread}/children") as f:
+                found += [int(child) for child in f.read().split()]
+    except OSError:
+        pass
+    return found
+
+
+def kill_children(deadline: float) -> dict[int, int]:
+    """Kills and reaps all children until none is left, or until the deadline (time.monotonic()).
+
+    Does not wait longer for a child in an uninterruptible sleep. Returns PID -> status of wait(2).
+    """
+    statuses = {}
+    backoff = _BACKOFF
+    while True:
+        left = children(os.getpid())
+        for child in left:
+            try:
+                os.kill(child, signal.SIGKILL)
+            except OSError:  # it has exited
+                pass
+        try:
+            while (found := os.waitpid(-1, os.WNOHANG))[0]:
+                statuses[found[0]] = found[1]
+        except OSError:  # no child is left
+            return statuses
+        if (now := time.monotonic()) >= deadline:
+            return statuses
+        # An orphan is reparented to us without a notification, so the wait is limited.
+        _wait_for_any(left, min(backoff, deadline - now))
+        backoff = min(2 * backoff, _BACKOFF_MAX)
+
+
+def _wait_for_any(processes: Iterable[int], seconds: float) -> None:
+    """Waits until one of these processes has exited, or the time is over."""
+    poll = select.poll()
+    opened = []
+    try:
+        for process in [*processes][:_MAX_PIDFDS]:
+            try:
+                opened.append(os.pidfd_open(process))
+            except OSError:
+                continue  # it has been reaped, or no file descriptor is left
+            poll.register(opened[-1], select.POLLIN)
+        poll.poll(seconds * 1000 + 1)
+    except OSError:
+        pass  # no memory: the caller tries again
+    finally:
+        for fd in opened:
+            os.close(fd)

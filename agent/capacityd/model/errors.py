@@ -1,0 +1,174 @@
+"""The exceptions of capacityd: a small tree, each with the exit status that a command ends with.
+
+Every message is for the person who runs the agent: what is wrong, where, and what to do about it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import Enum
+
+
+class Cause(Enum):
+    """The cause of an unknown reading. The values are those in JSON."""
+
+    CONFIGURATION = "configuration"  # the resource has an error in the configuration
+    UNREADABLE = "unreadable"  # the machine does not give what is needed to know it
+    NO_MEASURE = "no_measure"  # a device matches, and has no value to add up
+    TOO_LARGE = "too_large"  # more than Kubernetes can count
+    PROGRAM_FAILED = "program_failed"  # a program of the detector exec failed or printed no number
+    TIMEOUT = "timeout"  # the program or the detector did not end in time
+    HANGING = "hanging"  # the detector of an earlier pass hangs in the kernel, so no other is started
+    KILLED = "killed"  # the detector was killed by a signal, or for want of memory
+    DETECTOR_FAILED = "detector_failed"  # a defect in the detector, or it could not be started
+
+
+class CapacitydError(Exception):
+    """An error for the user; str() of it is the whole message."""
+
+    exit_status = 1
+
+
+class UsageError(CapacitydError):
+    """The command line asks for something that can't be done."""
+
+    exit_status = 2
+
+
+class ConfigError(CapacitydError):
+    """The configuration is invalid; the message has a line for each error.
+
+    line: of the file that was being read, where the parser stopped; 0 if it has none.
+    """
+
+    exit_status = 2
+
+    def __init__(self, message: str, line: int = 0) -> None:
+        super().__init__(message)
+        self.line = line
+
+
+class HostError(CapacitydError):
+    """Something of the machine could not be read, so the value is unknown, not absent.
+
+    cause: that of a reading that is unknown for this error.
+    """
+
+    def __init__(self, message: str, errno: int | None = None, cause: Cause = Cause.UNREADABLE) -> None:
+        super().__init__(message)
+        self.errno = errno
+        self.cause = cause
+
+
+class AmbiguousValue(HostError):
+    """A value could not be read, but it is one of a few. A test that matches none of them fails.
+
+    possible: the values that it may have.
+    """
+
+    def __init__(self, error: HostError, possible: tuple[str, ...]) -> None:
+        super().__init__(str(error), error.errno, error.cause)
+        self.possible = possible
+
+
+class ProgramFailed(HostError):
+    """A program could not be run, or did not do what it is for."""
+
+    def __init__(self, message: str, errno: int | None = None) -> None:
+        super().__init__(message, errno, Cause.PROGRAM_FAILED)
+
+
+class StateError(CapacitydError):
+    """This machine can't keep what has to outlive a worker: a full or read-only file system."""
+
+
+class NodeError(CapacitydError):
+    """The Node could not be read or written."""
+
+    cause = "other"
+    """Names the pace at which the service tries again (schedule.BACKOFFS)."""
+
+
+class NodeUnreachable(NodeError):
+    """No response, or HTTP 429 or 5xx. A later attempt may succeed.
+
+    retry_after: seconds that the server asked to wait, if it did.
+    """
+
+    exit_status = 3
+    cause = "unreachable"
+
+    def __init__(self, message: str, retry_after: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+class NodeDenied(NodeError):
+    """The API server does not let us in: no, expired or too weak credentials, or a certificate not trusted.
+
+    files: those that the credentials are in, where they are known. A change of one may end it.
+    """
+
+    exit_status = 3
+    cause = "denied"
+    files: tuple[str, ...] = ()
+
+
+class CredentialsMissing(NodeDenied):
+    """There is no kubeconfig, or a file that it names does not exist: this machine has not joined a cluster yet.
+
+    files: where what is missing is expected.
+    """
+
+    cause = "credentials"
+
+    def __init__(self, message: str, files: Sequence[str]) -> None:
+        super().__init__(message)
+        self.files = tuple(files)
+
+
+class PluginFailed(NodeDenied):
+    """The exec plugin of a kubeconfig failed. It may need the network, so it is tried again as a server is."""
+
+    cause = "unreachable"
+
+
+class NodeForbidden(NodeDenied):
+    """The API server knows us, and does not let us do that."""
+
+
+class NodeMissing(NodeError):
+    """There is no such Node: not registered yet, or no more."""
+
+    cause = "missing"
+
+
+class NodeConflict(NodeError):
+    """Somebody else wrote in between. Read, plan and write again."""
+
+    cause = "conflict"
+
+
+class NodeGuardFailed(NodeConflict):
+    """A guard of the patch did not match the Node."""
+
+
+class NodeListExpired(NodeError):
+    """The API server no longer has the version of the list whose first pages have been read."""
+
+
+class NodeRejected(NodeError):
+    """The API server, or an admission policy or webhook in it, denies the content of a write."""
+
+    cause = "rejected"
+
+    def __init__(self, message: str, reason: str = "") -> None:
+        super().__init__(message)
+        self.reason = reason or message
+        """The reason that the API server gives."""
+
+
+class NodeGuardUnexplained(NodeRejected):
+    """A guard did not match, although the Node, read again, has the guarded value: a bug, not another writer."""
+
+    cause = "conflict"

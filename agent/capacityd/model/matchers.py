@@ -1,0 +1,113 @@
+"""What a value is matched by: the compiled form of a key's value in the configuration. Nothing here reads TOML."""
+
+from __future__ import annotations
+
+import ipaddress
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import TypeAlias
+
+Value: TypeAlias = "str | int | bool | tuple[str, ...] | None"
+"""A device's value for one key. None or "": the device has none. A tuple: it has several, and any may match."""
+
+GLOB_CHARACTERS = frozenset("*?[")
+
+
+@dataclass(frozen=True, slots=True)
+class GlobMatcher:
+    """Matches text exactly or as a glob; "" matches only a missing value."""
+
+    pattern: str
+    fold: bool = False
+    """Case does not matter; the pattern is in lower case."""
+
+    def matches(self, value: Value) -> bool:
+        if isinstance(value, tuple):
+            return any(self.matches(v) for v in value) if value else self.pattern == ""
+        if value is None or value == "":
+            return self.pattern == ""
+        text = str(value).lower() if self.fold else str(value)
+        return text == self.pattern or (
+            not GLOB_CHARACTERS.isdisjoint(self.pattern) and fnmatchcase(text, self.pattern)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class RangeMatcher:
+    """Matches a number for which all comparisons hold; a missing value never matches."""
+
+    comparisons: tuple[tuple[str, int], ...]
+    """Sign and bound in base units."""
+
+    def matches(self, value: Value) -> bool:
+        if type(value) is not int:
+            return False
+        return all(_holds(value, sign, bound) for sign, bound in self.comparisons)
+
+
+@dataclass(frozen=True, slots=True)
+class BoolMatcher:
+    """Matches true or false."""
+
+    wanted: bool
+
+    def matches(self, value: Value) -> bool:
+        return value is self.wanted
+
+
+@dataclass(frozen=True, slots=True)
+class CidrMatcher:
+    """Matches the IP addresses from the first to the last."""
+
+    bits: int
+    """32 (IPv4) or 128 (IPv6)."""
+    first: int
+    last: int
+
+    def matches(self, value: Value) -> bool:
+        if not isinstance(value, str):
+            return False
+        bits, first, _ = parse_network(value)
+        return bits == self.bits and self.first <= first <= self.last
+
+
+Matcher: TypeAlias = "GlobMatcher | RangeMatcher | BoolMatcher | CidrMatcher"
+
+
+@dataclass(frozen=True, slots=True)
+class KeyMatcher:
+    """One key of a table."""
+
+    key: str
+    """As in TOML; those of attributes, properties, dmi and devicetree with the table's name and a dot before them."""
+    matchers: tuple[Matcher, ...]
+    """Any must match."""
+    text: str
+    """The configured value, for messages."""
+
+    def matches(self, value: Value) -> bool:
+        return any(m.matches(value) for m in self.matchers)
+
+
+def parse_network(text: str) -> tuple[int, int, int]:
+    """Bits (32 or 128), first and last address of a network or a single address. Raises ValueError."""
+    try:
+        found = ipaddress.ip_network(text, strict=False)
+    except ValueError:
+        raise ValueError(
+            f'"{text}" is not an IP address or network; write it like "192.0.2.7" or "192.0.2.0/24"'
+        ) from None
+    first = int(found.network_address)
+    if "/" in text and int(ipaddress.ip_interface(text)) != first:
+        raise ValueError(f'"{text}" has bits set after the prefix; did you mean "{found}"?')
+    return found.max_prefixlen, first, int(found.broadcast_address)
+
+
+def _holds(value: int, sign: str, bound: int) -> bool:
+    if sign == ">=":
+        return value >= bound
+    if sign == "<=":
+        return value <= bound
+    if sign == ">":
+        return value > bound
+    return value < bound if sign == "<" else value == bound

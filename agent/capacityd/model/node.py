@@ -1,0 +1,211 @@
+"""The Node: its state, a plan to change it, and the interface to read and write it. Nothing here decides."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Protocol
+
+ANNOTATION = "capacityd/published"
+"""The annotation on the Node that records what we published: JSON, name -> quantity."""
+
+CONFIGURATION_ANNOTATION = "capacityd/configuration"
+"""The annotation on the Node with a short hash of the effective configuration, by which a rollout can be verified."""
+
+CONDITION = "CapacityPublished"
+"""The type of our Node condition."""
+
+
+class ConditionReason(Enum):
+    """The reasons of our Node condition, the most urgent first. All but the last make its status False."""
+
+    CONFIGURATION_REJECTED = "ConfigurationRejected"  # a file or a resource has an error
+    STATE_NOT_WRITABLE = "StateNotWritable"  # this machine can't save what must last, so nothing is reduced
+    REJECTED = "Rejected"  # the API server rejects the whole patch
+    UNKNOWN = "Unknown"  # a resource could not be read
+    REFUSED = "Refused"  # a key of this name is not ours
+    DENIED = "Denied"  # the API server, an admission policy or a webhook denies a resource
+    BELOW_EXPECTED = "BelowExpected"  # a resource is less than `expect`
+    NOT_ALLOCATABLE = "NotAllocatable"  # the kubelet has not copied capacity to allocatable
+    PUBLISHED = "Published"
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """Our Node condition, as stored."""
+
+    status: str
+    reason: str
+    message: str
+    index: int
+    """Its index in the Node's list of conditions."""
+    stored: Mapping[str, object]
+    heartbeat: float | None = None
+    """lastHeartbeatTime, in seconds since the epoch; None if it is missing or damaged."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeState:
+    """The Node, as last read or written."""
+
+    name: str
+    uid: str
+    capacity: Mapping[str, str] | None
+    """Name -> quantity as stored. None: the Node has no such map."""
+    allocatable: Mapping[str, str]
+    has_annotations: bool
+    annotation: str | None
+    """The annotation ANNOTATION as stored; None if absent."""
+    conditions: int | None
+    """The number of conditions; None: the Node has no list of them."""
+    condition: Condition | None
+    """The first condition of our type."""
+    machine_id: str = ""
+    surplus: tuple[Condition, ...] = ()
+    """Further ones. Two writers at the same time can leave them, because an append can't be guarded."""
+    heartbeat: float | None = None
+    """lastHeartbeatTime of the condition Ready, in seconds since the epoch."""
+    configuration: str | None = None
+    """The annotation CONFIGURATION_ANNOTATION as stored; None if absent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reported:
+    """What Events have reported and what still holds, so that no Event is repeated."""
+
+    refused: frozenset[str] = frozenset()
+    denied: frozenset[str] = frozenset()
+    below_expected: frozenset[str] = frozenset()
+    configuration: str = ""
+    """A hash of the errors of the configuration."""
+
+
+@dataclass(frozen=True, slots=True)
+class MachineRecord:
+    """What this machine has published, from its own file: the second witness beside the Node's annotation."""
+
+    published: Mapping[str, int] = field(default_factory=dict)
+    """Name -> quantity of the last write that was answered."""
+    intended: Mapping[str, int] = field(default_factory=dict)
+    """The same of a write that was about to be sent, whose response may be lost."""
+    reported: Reported = Reported()
+
+    def names(self, name: str) -> bool:
+        """Whether this machine has published it, whatever its quantity."""
+        return name in self.published or name in self.intended
+
+    def confirms(self, name: str, quantity: int) -> bool:
+        """Whether this machine may have published it with this quantity."""
+        return quantity in (self.published.get(name), self.intended.get(name))
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What a plan does to a name."""
+
+    name: str
+    action: str
+    """set, remove, keep, hold, refuse (the key is not ours), or deny (the API server rejects the write)."""
+    old: str | None
+    """The quantity before; None: absent."""
+    new: str | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """What keeps the Node condition from being True. All empty: it is True."""
+
+    configuration_errors: tuple[str, ...] = ()
+    unwritable: str = ""
+    """Why this machine can't save what must last."""
+    unknown: tuple[str, ...] = ()
+    refused: tuple[str, ...] = ()
+    unverified: tuple[str, ...] = ()
+    """Names in the annotation that are not configured and that this machine's record lacks."""
+    denied: Mapping[str, str] = field(default_factory=dict)
+    """Name -> the reason of the API server."""
+    below_expected: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    """Name -> quantity, expected quantity."""
+    not_allocatable: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    """Name -> capacity, allocatable."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """All that is to happen to a Node, and the one JSON Patch that does it."""
+
+    node: str
+    changes: tuple[Change, ...]
+    patch: tuple[Mapping[str, object], ...]
+    """Empty: nothing is written."""
+    published: Mapping[str, int]
+    """The annotation afterwards."""
+    refused: tuple[str, ...] = ()
+    newly_refused: tuple[str, ...] = ()
+    """Those that no Event has reported yet."""
+    lower_since: Mapping[str, float] = field(default_factory=dict)
+    """Name that is held back because it is lower -> uptime since when it is."""
+    held: Mapping[str, float] = field(default_factory=dict)
+    """Name -> uptime until when its change is held back."""
+    reverted: tuple[str, ...] = ()
+    """Names whose change, held back or not, reverts another writer."""
+    delayed: bool = False
+    """Whether an update of the condition or an annotation is rate limited."""
+    own_before: Mapping[str, int] = field(default_factory=dict)
+    """The part of the annotation that this machine has published."""
+    own: Mapping[str, int] | None = None
+    """The same afterwards. None: the machine's record stays as it is."""
+    health: Health = Health()
+    reported_before: Reported = Reported()
+    reported: Reported = Reported()
+    """What Events have reported once those of this plan are created."""
+    recovered: tuple[str, ...] = ()
+    """Names that an Event has reported as below what is expected, and that no longer are."""
+    has_condition: bool = False
+    """Whether a Node condition is kept."""
+
+    @property
+    def unknown(self) -> tuple[str, ...]:
+        """Names of resources that could not be read."""
+        return self.health.unknown
+
+    def as_dict(self) -> dict[str, object]:
+        """As JSON: node, changes, patch."""
+        changes = [
+            {"name": c.name, "action": c.action, "old": c.old, "new": c.new, "reason": c.reason} for c in self.changes
+        ]
+        return {"node": self.node, "changes": changes, "patch": list(self.patch)}
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """A Kubernetes Event about the Node."""
+
+    type: str
+    """Normal or Warning"""
+    reason: str
+    message: str
+    action: str = ""
+    """What was done."""
+
+
+class Node(Protocol):
+    """A Node. The name and every method may send a request to the API server and raise NodeError."""
+
+    @property
+    def name(self) -> str:
+        """The Node's name."""
+
+    def read(self) -> NodeState:
+        """Reads the Node. Raises NodeGuardUnexplained if a guard of the last patch failed although the Node matches."""
+
+    def write(self, patch: Sequence[Mapping[str, object]]) -> NodeState:
+        """Applies a JSON Patch to the Node and its status atomically, and returns the patched Node.
+
+        Raises NodeConflict if a guard in it fails.
+        """
+
+    def report(self, event: Event, state: NodeState) -> None:
+        """Creates a Kubernetes Event about the Node. state: the Node as last read or written."""

@@ -1,0 +1,176 @@
+"""The reading of a resource (a quantity, absent or unknown), and what explains it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TypeAlias
+
+from capacityd.model.errors import Cause
+
+
+@dataclass(frozen=True, slots=True)
+class Contribution:
+    """A device that counted."""
+
+    device: str
+    amount: int | float
+    """In the resource's unit, before reduce and reserve."""
+    note: str = ""
+
+    def as_dict(self) -> dict[str, object]:
+        """As JSON has it."""
+        return {"device": self.device, "amount": self.amount, "note": self.note}
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """A key of the configuration, compared with a device or with the machine."""
+
+    key: str
+    value: str
+    """The actual value, or why it could not be read."""
+    wanted: str
+    matches: bool | None
+    """None: the value could not be read."""
+    default: bool = False
+    """The test is a default of the detector, not written in the configuration."""
+
+    def as_dict(self) -> dict[str, object]:
+        """As JSON has it."""
+        return {
+            "key": self.key,
+            "value": self.value,
+            "wanted": self.wanted,
+            "matches": self.matches,
+            "default": self.default,
+        }
+
+    def __str__(self) -> str:
+        if self.matches:
+            return f"{self.key} {self.value} matches"
+        if self.matches is None:
+            return f"{self.key} could not be read: {self.value}"
+        return f"{self.key} is {self.value}, wanted {self.wanted}" + (" by default" if self.default else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Rejection:
+    """A device that did not count."""
+
+    device: str
+    reason: str
+    """The rule that excluded it."""
+    mismatches: tuple[Compared, ...] = ()
+    """The first key of each table that does not match; none if an `except` table excluded it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Nearest:
+    """The device that matches the most keys of a table, but not all of them."""
+
+    device: str
+    table: int
+    """The number of the table, from 1; 0 if there is only one."""
+    compared: tuple[Compared, ...]
+    """Every key of that table."""
+    excepted: str = ""
+    """The `except` table that excludes it, if it matches all keys."""
+
+
+@dataclass(frozen=True, slots=True)
+class Undetermined:
+    """A device for which it is unknown whether it counts, or for how much."""
+
+    device: str
+    reason: str
+    advice: str
+    """How to fix it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """What `probe --explain` adds to a reading."""
+
+    when: tuple[Compared, ...] = ()
+    """The tests of `when`, if one of them failed."""
+    nearest: Nearest | None = None
+    undetermined: tuple[Undetermined, ...] = ()
+    counted: tuple[Contribution, ...] = ()
+    """The devices that match, if the resource is unknown."""
+    advice: str = ""
+    """How to fix what does not depend on a device."""
+
+    def as_dict(self) -> dict[str, object]:
+        """As JSON has it."""
+        near = self.nearest
+        return {
+            "when": [c.as_dict() for c in self.when],
+            "nearest": near and asdict(near) | {"compared": [c.as_dict() for c in near.compared]},
+            "undetermined": [asdict(u) for u in self.undetermined],
+            "counted": [e.as_dict() for e in self.counted],
+            "advice": self.advice,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Quantity:
+    """The machine has this much."""
+
+    value: int
+    """In the resource's unit."""
+    contributions: tuple[Contribution, ...] = ()
+    rejections: tuple[Rejection, ...] = ()
+    """Only with --explain, here and below."""
+    warning: str = ""
+    explanation: Explanation | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Absent:
+    """Everything could be read, and nothing matches."""
+
+    reason: str
+    rejections: tuple[Rejection, ...] = ()
+    explanation: Explanation | None = None
+    applies: bool = True
+    """False: `when` excludes this machine, so nothing is missing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """Something could not be read. The last applied quantity stays on the Node."""
+
+    reason: str
+    """For people; decisions are made by the cause."""
+    cause: Cause = Cause.UNREADABLE
+    rejections: tuple[Rejection, ...] = ()
+    explanation: Explanation | None = None
+
+
+Reading: TypeAlias = Quantity | Absent | Unknown
+
+
+def reading_as_dict(name: str, reading: Reading) -> dict[str, object]:
+    """name, outcome, quantity, cause, reason, contributions; with --explain also rejected and explanation."""
+    found: dict[str, object] = {
+        "name": name,
+        "outcome": "quantity",
+        "quantity": None,
+        "cause": reading.cause.value if isinstance(reading, Unknown) else None,
+        "reason": "",
+        "contributions": [],
+    }
+    if isinstance(reading, Quantity):
+        contributions = [e.as_dict() for e in reading.contributions]
+        found |= {"quantity": reading.value, "reason": reading.warning, "contributions": contributions}
+    else:
+        found["outcome"] = "absent" if isinstance(reading, Absent) else "unknown"
+        found["reason"] = reading.reason
+    if reading.rejections:
+        found["rejected"] = [
+            {"device": r.device, "reason": r.reason, "mismatches": [c.as_dict() for c in r.mismatches]}
+            for r in reading.rejections
+        ]
+    if reading.explanation is not None:
+        found["explanation"] = reading.explanation.as_dict()
+    return found

@@ -1,0 +1,34 @@
+"""Text from devices, files and servers, made safe for terminals, logs and JSON.
+
+Unprintable bytes and characters become escapes such as \\x1b, so a configuration matches the text as it is printed.
+"""
+
+from __future__ import annotations
+
+import re
+
+_ESCAPE = re.compile(r"\\(?:[tnr]|x[0-9a-f]{2}|u[0-9a-f]{4}|U[0-9a-f]{8})")
+_CONTROL = r"(?:\\(?:[tnr]|x[0189][0-9a-f]|x7f)|\s)+"
+_CONTROL_AT_ENDS = re.compile(f"^{_CONTROL}|{_CONTROL}$")
+
+
+def printable(raw: bytes | str) -> str:
+    """The text (bytes are UTF-8) with an escape for every unprintable character."""
+    text = raw.decode("utf-8", "surrogateescape") if isinstance(raw, bytes) else raw
+    return text if text.isprintable() else "".join(c if c.isprintable() else _escape(c) for c in text)
+
+
+def _escape(char: str) -> str:
+    if "\udc80" <= char <= "\udcff":  # a byte that is not UTF-8, also in file names
+        return f"\\x{ord(char) - 0xDC00:02x}"
+    return char.encode("unicode_escape", "surrogatepass").decode("ascii")
+
+
+def strip_control(text: str) -> str:
+    """Printable text without white space and escaped control characters at its ends."""
+    return _CONTROL_AT_ENDS.sub("", text)
+
+
+def has_escapes(text: str) -> bool:
+    """Whether printable() may have escaped a character of this text. Text with a backslash of its own may look so."""
+    return _ESCAPE.search(text) is not None

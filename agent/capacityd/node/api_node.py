@@ -1,0 +1,263 @@
+"""Reads and writes the Node on the API server, and determines which Node is this machine's."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, TypeVar, cast
+
+from capacityd.model.errors import (
+    NodeDenied,
+    NodeError,
+    NodeForbidden,
+    NodeGuardFailed,
+    NodeGuardUnexplained,
+    NodeUnreachable,
+)
+from capacityd.model.node import Event, NodeState
+from capacityd.model.text import printable
+from capacityd.node import Review
+from capacityd.node.client import Client
+from capacityd.node.cluster_access import ClusterAccess
+from capacityd.node.errors import Call, no_library_error
+from capacityd.node.file_node import patched
+from capacityd.node.kubeconfig import load
+from capacityd.node.parse import node_state, reviewed_user
+from capacityd.node.transport_errors import from_transport_error
+
+T = TypeVar("T")
+
+_NODE_USER = "system:node:"
+_REVIEW_INTERVAL = 300.0
+"""Minimum seconds between two SelfSubjectReviews because of HTTP 403, which a changed identity may explain."""
+_MAX_EVENT_MESSAGE = 1024  # characters
+
+
+@dataclass(frozen=True, slots=True)
+class _Identity:
+    """Our user and Node, according to the API server."""
+
+    user: str
+    """"" if the API server does not say."""
+    node: str
+    own: bool
+    """The user is this Node's kubelet, so the Node cannot be another machine's."""
+    cached: bool
+    """Known from an earlier SelfSubjectReview."""
+
+
+class ApiNode:
+    """This machine's Node on the API server that a kubeconfig names."""
+
+    def __init__(
+        self,
+        kubeconfig: str | None,
+        node_name: str | None,
+        hostname: str,
+        machine_id: str | None,
+        reviews: MutableMapping[str, Review],
+    ) -> None:
+        self._kubeconfig = kubeconfig
+        self._configured = node_name
+        self._hostname = hostname
+        self._machine_id = machine_id
+        self._reviews = reviews
+        self._client: Client | None = None
+        self._identity: _Identity | None = None
+        self._checked = False
+        self._failed_patch: Sequence[Mapping[str, object]] = ()
+        """The last patch, if a guard in it failed, until the Node is read again."""
+
+    @property
+    def name(self) -> str:
+        """The Node's name. The first use asks the API server for our user name. Raises NodeError."""
+        return self._identify().node
+
+    def read(self) -> NodeState:
+        """Sends a GET of the Node. Raises NodeError.
+
+        In particular NodeDenied if it is another machine's Node, and NodeGuardUnexplained if a guard of the last patch
+        failed although the Node matches it.
+        """
+        document = self._read_own()
+        state = self._state(document)
+        if self._identify().cached and state.machine_id and not self._is_this_machine(state):
+            # The kubeconfig may now contain credentials of another user, who may read every Node.
+            self._forget()
+            document = self._read_own()
+            state = self._state(document)
+        self._check(state)
+        patch, self._failed_patch = self._failed_patch, ()
+        if patch and _applies(document, patch):
+            raise NodeGuardUnexplained(
+                f'the API server reports that Node "{state.name}" has changed since it was read (HTTP 422), but it has '
+                "not: a bug in capacityd. The published quantities stay as they are until this is fixed. Please report "
+                f"it with the output of: kubectl get node {state.name} -o json"
+            )
+        return state
+
+    def write(self, patch: Sequence[Mapping[str, object]]) -> NodeState:
+        """Sends a PATCH of the Node's status. Raises NodeError, in particular NodeConflict if a guard in it fails."""
+        if not self._checked:
+            self.read()
+        name = self.name  # after read(), which may change our identity
+        try:
+            return self._state(self._call(lambda client: client.patch_node_status(name, patch)))
+        except NodeGuardFailed:
+            self._failed_patch = patch
+            raise
+        except NodeForbidden:
+            self._has_new_identity()  # for the next attempt, which begins with a read
+            raise
+
+    def report(self, event: Event, state: NodeState) -> None:
+        """Creates an Event about the Node. Raises NodeError."""
+        now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        body = {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"generateName": f"{state.name}.", "namespace": "default"},
+            "involvedObject": {"apiVersion": "v1", "kind": "Node", "name": state.name, "uid": state.uid},
+            "type": event.type,
+            "reason": event.reason,
+            "message": event.message[:_MAX_EVENT_MESSAGE],
+            "action": event.action,
+            "source": {"component": "capacityd", "host": state.name},
+            "reportingComponent": "capacityd",
+            "reportingInstance": state.name,
+            "firstTimestamp": now,
+            "lastTimestamp": now,
+            "count": 1,
+        }
+        self._call(lambda client: client.create_event(state.name, body))
+
+    def _read_own(self) -> object:
+        """Sends a GET of the Node; after HTTP 403 once more if our identity differs from the cached one."""
+        name = self.name
+        try:
+            return self._call(lambda client: client.read_node(name))
+        except NodeForbidden:
+            if not self._has_new_identity():
+                raise
+        name = self.name
+        return self._call(lambda client: client.read_node(name))
+
+    def _has_new_identity(self) -> bool:
+        """Asks the API server, at most once in _REVIEW_INTERVAL, whether our identity differs from the cached one."""
+        before = self._identify()
+        if before.cached:
+            if any(0 <= time.monotonic() - r.refused < _REVIEW_INTERVAL for r in self._reviews.values() if r.refused):
+                return False
+            self._forget()
+            now = self._identify()
+            if (now.user, now.node) != (before.user, before.node):
+                return True
+        for key, review in list(self._reviews.items()):
+            self._reviews[key] = review._replace(refused=time.monotonic())
+        return False
+
+    def _forget(self) -> None:
+        self._reviews.clear()
+        self._identity = None
+
+    def _identify(self) -> _Identity:
+        if self._identity is None:
+            self._identity = self._decide(*self._call(self._review))
+            if self._client is not None:
+                self._client.identity = self._identity.user
+        return self._identity
+
+    def _review(self, client: Client) -> tuple[Review, bool]:
+        """Returns the result of a SelfSubjectReview, and whether it was cached."""
+        key = _cache_key(client.access)
+        if key in self._reviews:
+            return self._reviews[key], True
+        review = Review(*reviewed_user(client.review_self()))
+        if review.user:
+            self._reviews.clear()
+            self._reviews[key] = review
+        return review, False
+
+    def _decide(self, review: Review, cached: bool) -> _Identity:
+        user, node = review.user, review.node
+        reported = user.removeprefix(_NODE_USER) if user.startswith(_NODE_USER) else node
+        if reported and self._configured and reported != self._configured:
+            raise NodeDenied(
+                f'node_name is "{printable(self._configured)}", but the credentials belong to Node "{reported}". '
+                "Remove node_name, or use a kubeconfig of that Node"
+            )
+        # The kubelet derives its name from the host name in the same way.
+        name = reported or self._configured or self._hostname.strip().lower()
+        return _Identity(user, name, bool(reported) and user == _NODE_USER + reported, cached)
+
+    def _check(self, state: NodeState) -> None:
+        """Any identity but the Node's own may have access to other Nodes: then the machine ID must match."""
+        if not self._identify().own and not self._is_this_machine(state):
+            ours = printable(self._machine_id or "") or "none (/etc/machine-id is empty)"
+            raise NodeDenied(
+                f'Node "{state.name}" belongs to another machine: its machineID is {state.machine_id or "not set"}, '
+                f"this machine's is {ours}. Set node_name to the name under which this machine's kubelet registered"
+            )
+        self._checked = True
+
+    def _is_this_machine(self, state: NodeState) -> bool:
+        """Compares the machine ID, unless any Node will do."""
+        return self._machine_id is None or (bool(self._machine_id) and state.machine_id == self._machine_id)
+
+    def _call(self, action: Callable[[Client], T]) -> T:
+        """Runs the action; after NodeDenied once more if the credentials have changed since they were read."""
+        client = self._client or self._connect(load(self._kubeconfig))
+        try:
+            with _adding_files(client.access):
+                return action(client)
+        except NodeDenied:
+            access = load(self._kubeconfig)
+            if access == client.access:
+                raise
+        client = self._connect(access)
+        with _adding_files(access):
+            return action(client)
+
+    def _connect(self, access: ClusterAccess) -> Client:
+        with (
+            _adding_files(access),
+            no_library_error(lambda e: from_transport_error(e, Call(access.server, access.kubeconfig))),
+        ):
+            self._client = Client(access)
+        self._client.identity = self._identity.user if self._identity else ""
+        return self._client
+
+    def _state(self, document: object) -> NodeState:
+        try:
+            return node_state(document)
+        except NodeError as e:
+            raise NodeUnreachable(f"the API server sent a response that cannot be used: {e}") from e
+
+
+@contextmanager
+def _adding_files(access: ClusterAccess) -> Iterator[None]:
+    """Adds the files of the credentials to NodeDenied."""
+    try:
+        yield
+    except NodeDenied as e:
+        e.files = access.files
+        raise
+
+
+def _cache_key(access: ClusterAccess) -> str:
+    """Returns a hash that differs between users of kubeconfigs."""
+    # Clusters may have the same loopback address, but not the same certificate authority.
+    secret = "\0".join((access.kubeconfig, access.server, access.authority or "", access.user))
+    return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _applies(document: object, patch: Sequence[Mapping[str, object]]) -> bool:
+    """Whether the guards and paths of the patch match this Node."""
+    try:
+        patched(cast("dict[str, Any]", document), patch)
+    except NodeError:
+        return False
+    return True

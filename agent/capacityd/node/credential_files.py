@@ -1,0 +1,68 @@
+"""Reads a kubeconfig and the files that it names.
+
+The kubernetes library waits for ever for a pipe, reads a file of any size, and its errors do not say what to do.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+
+from capacityd.model.errors import CredentialsMissing, NodeDenied
+from capacityd.model.text import printable
+from capacityd.node.errors import clip
+
+_MAX_FILE_BYTES = 1 << 20
+
+
+class CredentialFiles:
+    """A kubeconfig and the files that it names. Each is read once, so that a certificate and its key match."""
+
+    def __init__(self, kubeconfig: str, of_kubelet: bool = True) -> None:
+        """of_kubelet: whether it is the kubelet's kubeconfig, not a person's; messages depend on it."""
+        self._kubeconfig = kubeconfig
+        self._of_kubelet = of_kubelet
+        self._folder = os.path.dirname(os.path.abspath(kubeconfig))
+        self._contents: dict[str, str] = {}
+        self._paths: dict[str, None] = {}
+
+    def paths(self) -> tuple[str, ...]:
+        """Returns the absolute paths of all files that were read, or could not be read."""
+        return tuple(map(os.path.abspath, self._paths))
+
+    def resolve(self, path: str) -> str:
+        """Returns a path that the kubeconfig names; it may be relative to the kubeconfig's folder."""
+        return os.path.join(self._folder, path)
+
+    def read(self, path: str, what: str) -> str:
+        """Returns the content of a file. what: its purpose, for messages.
+
+        Raises CredentialsMissing if it does not exist, NodeDenied if it cannot be read.
+        """
+        self._paths[path] = None
+        if path not in self._contents:
+            named = what if path == self._kubeconfig else f"{what} named in {printable(self._kubeconfig)}"
+            content = self._content(path, f"{named}, {printable(path)},")
+            # Comments in PEM files may have any encoding; what we use of them is ASCII.
+            self._contents[path] = content.decode("utf-8" if path == self._kubeconfig else "latin-1", "replace")
+        return self._contents[path]
+
+    def _content(self, path: str, file: str) -> bytes:
+        try:
+            # O_NONBLOCK, because opening a pipe waits for a writer.
+            with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as f:
+                if stat.S_ISFIFO(os.fstat(f.fileno()).st_mode):
+                    raise NodeDenied(f"{file} is a pipe; it must be a file, because it is read again and again")
+                content = f.read(_MAX_FILE_BYTES + 1)
+        except FileNotFoundError as e:
+            advice = ". Has the kubelet joined the cluster?" if self._of_kubelet else ""
+            raise CredentialsMissing(f"{file} does not exist{advice}", [os.path.abspath(path)]) from e
+        except PermissionError as e:
+            advice = ". Run this command as root" if self._of_kubelet else ""
+            raise NodeDenied(f"{file} cannot be read: permission denied{advice}") from e
+        except (OSError, ValueError) as e:
+            reason = os.strerror(e.errno) if isinstance(e, OSError) and e.errno else clip(str(e))
+            raise NodeDenied(f"{file} cannot be read: {reason}") from e
+        if len(content) > _MAX_FILE_BYTES:
+            raise NodeDenied(f"{file} is larger than {_MAX_FILE_BYTES} bytes")
+        return content

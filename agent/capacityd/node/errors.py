@@ -1,0 +1,221 @@
+"""Turns a library's exception or the API server's refusal into a NodeError that says what to do about it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from capacityd.model.errors import (
+    CapacitydError,
+    NodeConflict,
+    NodeDenied,
+    NodeError,
+    NodeForbidden,
+    NodeGuardFailed,
+    NodeListExpired,
+    NodeMissing,
+    NodeRejected,
+    NodeUnreachable,
+)
+from capacityd.model.text import printable
+
+_MAX_QUOTED = 300
+"""Characters of a message of somebody else that we repeat."""
+_MAX_RETRY_AFTER = 3600.0
+"""Seconds; a server that asks for more is asked again after this time."""
+_ANONYMOUS = "system:anonymous"
+_FORBIDDEN_USER = re.compile(r'User "([^"]+)" cannot ')
+"""The user in an authorizer's message."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A request to the API server, as far as error messages need it."""
+
+    server: str
+    kubeconfig: str
+    verb: str = ""
+    """As in a role, e.g. "patch"."""
+    resource: str = ""
+    """As in a role, e.g. "nodes/status"."""
+    node: str = ""
+    identity: str = ""
+    """The user name that the API server knows us by; "" if unknown."""
+    expired: str = ""
+    """When the client certificate expired; "" if it has not."""
+    of_kubelet: bool = True
+    """False if the kubeconfig is that of a person."""
+
+
+class HttpError(Exception):
+    """A response with a status other than 2xx, before from_http_status() has explained it."""
+
+    def __init__(self, status: int, headers: Mapping[str, str], body: bytes) -> None:
+        super().__init__(status)
+        self.status = status
+        self.headers = headers
+        self.body = body
+
+
+@dataclass(frozen=True, slots=True)
+class StatusDetails:
+    """The content of a Kubernetes Status object; all empty if the response was none."""
+
+    message: str = ""
+    causes: tuple[str, ...] = ()
+    details: Mapping[str, object] = field(default_factory=dict)
+    is_status: bool = False
+
+
+@contextmanager
+def no_library_error(explain: Callable[[Exception], NodeError]) -> Iterator[None]:
+    """Replaces every exception of a library by the NodeError that explain() makes of it.
+
+    Libraries raise more than they document: kubernetes raises ApiException for urllib3's SSLError, yaml raises KeyError
+    for "!!bool x". No exception of a library leaves node/.
+    """
+    try:
+        yield
+    except CapacitydError:
+        raise
+    except Exception as e:
+        raise explain(e) from e
+
+
+def clip(text: str | bytes) -> str:
+    """Makes text of somebody else fit for a message: printable and not too long."""
+    clean = printable(text.strip())
+    return clean if len(clean) <= _MAX_QUOTED else clean[:_MAX_QUOTED] + "…"
+
+
+def reason_of(error: BaseException) -> str:
+    """Returns the message of a library's exception on one line, or its type if it has none."""
+    if isinstance(error, OSError) and error.errno and error.strerror:
+        return clip(str(error.strerror))
+    return clip(" ".join(str(error).split())) or type(error).__name__
+
+
+def from_http_status(error: HttpError, call: Call) -> NodeError:
+    """Explains a response with a status other than 2xx."""
+    # The library's ApiException keeps the body as text; it does not interpret it.
+    details = _status_details(error.body)
+    status = error.status
+    text = clip("; ".join(details.causes) or details.message)
+    reason = f": {text}" if text else ""
+    # The API server reports a failed guard and an invalid value both as 422; only the latter has causes.
+    guard_failed = status == 422 and details.is_status and not details.causes
+    if (guard_failed or status == 409) and call.resource == "nodes/status":
+        kind = NodeGuardFailed if guard_failed else NodeConflict
+        return kind(f'Node "{call.node}" has changed since it was read (HTTP {status})')
+    if status == 401:
+        return NodeDenied(
+            f"API server {call.server} rejected the credentials in {call.kubeconfig} (HTTP 401): "
+            f"{why_not_accepted(call)}"
+        )
+    if status == 403 and (call.resource != "nodes/status" or _is_of_authorizer(call, details)):
+        return NodeForbidden(_forbidden(call, details))
+    if status == 410 and call.verb == "list":
+        return NodeListExpired(
+            f"API server {call.server} cannot continue the list of {call.resource} (HTTP 410): reading it took too long"
+        )
+    if status == 404 and details.details.get("kind") == "nodes":
+        return NodeMissing(
+            f'API server {call.server} has no Node "{call.node}" (HTTP 404). Has the kubelet registered? Does it use '
+            "another name (--hostname-override)?"
+        )
+    if status == 429 or status >= 500:
+        return NodeUnreachable(
+            f"API server {call.server} is unavailable (HTTP {status}){reason}", _retry_after(error.headers)
+        )
+    if status < 400 or not details.is_status:
+        return NodeUnreachable(
+            f"{call.server} is not an API server (HTTP {status} for {call.verb} {call.resource}). Is the address in "
+            f"{call.kubeconfig} right?"
+        )
+    return NodeRejected(
+        f"API server {call.server} refused to {call.verb} {call.resource} (HTTP {status}){reason}", text
+    )
+
+
+def unexpected_response(call: Call, reason: str) -> NodeUnreachable:
+    """For a 2xx response that cannot be used."""
+    return NodeUnreachable(
+        f"API server {call.server} sent a response that cannot be used ({call.verb} {call.resource}): {reason}"
+    )
+
+
+def why_not_accepted(call: Call) -> str:
+    """Why the API server may not have accepted the credentials, and what to do."""
+    if call.expired:
+        renewal = (
+            "The kubelet renews its certificate while it runs; kubeadm can create a new one"
+            if call.of_kubelet
+            else "Log in to the cluster again, or get a new kubeconfig"
+        )
+        return f"the client certificate expired on {call.expired}. Is this machine's clock right? {renewal}"
+    again = "They are read again at each attempt" if call.of_kubelet else "Does kubectl work with the same kubeconfig?"
+    return f"are they expired, revoked, or of another cluster? {again}"
+
+
+def _is_of_authorizer(call: Call, details: StatusDetails) -> bool:
+    """Whether HTTP 403 denies the request as such, whatever its content. Admission denies a content.
+
+    The authorizer's message begins in one way, and that of the admission plugin NodeRestriction for a Node that is not
+    the kubelet's own names no content either.
+    Source: forbiddenMessage in k8s.io/apiserver, pkg/endpoints/handlers/responsewriters/errors.go.
+    """
+    user = call.identity
+    foreign = user.startswith("system:node:") and user != f"system:node:{call.node}"
+    return foreign or not details.is_status or _FORBIDDEN_USER.search(details.message) is not None
+
+
+def _forbidden(call: Call, details: StatusDetails) -> str:
+    user = call.identity or _user_in(details.message)
+    if user == _ANONYMOUS:
+        return (
+            f"API server {call.server} did not recognise the credentials in {call.kubeconfig} and treated the request "
+            f"as {_ANONYMOUS} (HTTP 403)"
+        )
+    who = f'the identity "{printable(user)}"' if user else f"the identity in {call.kubeconfig}"
+    node = f'Node "{call.node}"' if call.node else "nodes"
+    what = {"nodes": node, "nodes/status": f"nodes/status of {node}"}.get(call.resource, call.resource)
+    if user.startswith("system:node:") and user != f"system:node:{call.node}":
+        advice = "a kubelet's identity has access to its own Node only."
+    elif user.startswith("system:node:"):
+        advice = "is the Node authorizer enabled (--authorization-mode=Node)?"
+    else:
+        namespace = ' in the namespace "default"' if call.resource == "events" else ""
+        advice = f'it needs a role with the verb "{call.verb}" on "{call.resource}"{namespace}.'
+    return f"{who} may not {call.verb} {what} (HTTP 403): {advice} The API server's message: {details.message}"
+
+
+def _user_in(message: str) -> str:
+    found = _FORBIDDEN_USER.search(message)
+    return found[1] if found else ""
+
+
+def _status_details(body: bytes) -> StatusDetails:
+    try:
+        document = json.loads(body)
+    except (ValueError, RecursionError):
+        return StatusDetails()
+    if not isinstance(document, dict) or document.get("kind") != "Status":
+        return StatusDetails()
+    details = document.get("details")
+    details = details if isinstance(details, dict) else {}
+    causes = details.get("causes")
+    texts = [_cause(c) for c in causes if isinstance(c, dict)] if isinstance(causes, list) else []
+    return StatusDetails(clip(str(document.get("message") or "")), tuple(texts), details, is_status=True)
+
+
+def _cause(cause: Mapping[str, object]) -> str:
+    return ": ".join(str(cause[key]) for key in ("field", "message") if cause.get(key))
+
+
+def _retry_after(headers: Mapping[str, str]) -> float | None:
+    text = next((value for name, value in headers.items() if name.lower() == "retry-after"), "")
+    # The API server always sends seconds, never a date.
+    return min(float(text), _MAX_RETRY_AFTER) if re.fullmatch(r"[0-9]{1,9}", text.strip(), re.ASCII) else None

@@ -1,0 +1,102 @@
+"""Runs the exec plugin of a kubeconfig, which prints credentials (client.authentication.k8s.io), as the kubelet does.
+
+The kubernetes library waits for the plugin for ever, and for any process that it leaves behind. If the plugin fails,
+the library continues without credentials. See tests/cluster/test_library.py.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from capacityd.linux.program import OutputTooLargeError, ProgramTimeoutError, run_program
+from capacityd.model.errors import NodeDenied, NodeUnreachable, PluginFailed
+from capacityd.model.text import printable
+from capacityd.node.errors import clip, reason_of
+
+_MAX_OUTPUT_BYTES = 1 << 20
+_VERSIONS = tuple(f"client.authentication.k8s.io/{version}" for version in ("v1", "v1beta1", "v1alpha1"))
+
+
+@dataclass(frozen=True, slots=True)
+class Credential:
+    """What a plugin printed. The certificate and its key are PEM."""
+
+    token: str | None = field(repr=False)
+    certificate: str | None = field(repr=False)
+    key: str | None = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ExecPlugin:
+    """A program that a kubeconfig names."""
+
+    version: str
+    command: str
+    """A path, or a name to search for in PATH."""
+    arguments: tuple[str, ...]
+    environment: Mapping[str, str] = field(repr=False)
+    cluster: Mapping[str, object] | None = None
+    """What the plugin gets to know about the cluster."""
+    install_hint: str = ""
+
+    def run(self, timeout: float) -> Credential:
+        """Runs the plugin for at most timeout seconds.
+
+        Raises NodeDenied, in particular PluginFailed if it fails, and NodeUnreachable if it does not end in time.
+        """
+        if self.version not in _VERSIONS:
+            raise NodeDenied(
+                f"the exec plugin {self._name} has the unsupported apiVersion {printable(self.version)}; supported are "
+                f"{', '.join(_VERSIONS)}"
+            )
+        spec: dict[str, object] = {"interactive": False}
+        if self.cluster is not None:
+            spec["cluster"] = self.cluster
+        request = {"apiVersion": self.version, "kind": "ExecCredential", "spec": spec}
+        environment = {**os.environ, **self.environment, "KUBERNETES_EXEC_INFO": json.dumps(request, default=str)}
+        program = shutil.which(self.command, path=environment.get("PATH"))
+        if program is None:
+            hint = f" ({clip(self.install_hint)})" if self.install_hint else ""
+            raise NodeDenied(f"the exec plugin {self._name} is not installed or not executable{hint}")
+        status, out, err = self._output([program, *self.arguments], environment, timeout)
+        if status != 0:
+            how = f"was killed by signal {-status}" if status < 0 else f"failed (exit status {status})"
+            raise PluginFailed(f"the exec plugin {self._name} {how}: {clip(err) or 'it printed no reason'}")
+        return self._parse(out)
+
+    @property
+    def _name(self) -> str:
+        return printable(self.command)
+
+    def _output(self, command: list[str], environment: Mapping[str, str], timeout: float) -> tuple[int, bytes, bytes]:
+        try:
+            return run_program(command, timeout, environment, _MAX_OUTPUT_BYTES)
+        except ProgramTimeoutError:
+            raise NodeUnreachable(f"the exec plugin {self._name} did not end within {timeout:g} s") from None
+        except OutputTooLargeError:
+            raise NodeDenied(f"the exec plugin {self._name} printed more than {_MAX_OUTPUT_BYTES} bytes") from None
+        except (OSError, ValueError, subprocess.SubprocessError) as e:
+            raise NodeDenied(f"the exec plugin {self._name} could not be started: {reason_of(e)}") from e
+
+    def _parse(self, out: bytes) -> Credential:
+        # Messages never quote the output, because it contains a secret.
+        try:
+            document = json.loads(out)
+        except (ValueError, RecursionError) as e:
+            raise NodeDenied(f"the exec plugin {self._name} did not print JSON") from e
+        status = document.get("status") if isinstance(document, dict) else None
+        if not isinstance(status, dict) or document.get("kind") != "ExecCredential":
+            raise NodeDenied(f"the exec plugin {self._name} did not print an ExecCredential with a status")
+        if document.get("apiVersion") != self.version:
+            raise NodeDenied(f"the exec plugin {self._name} printed another apiVersion than {self.version}")
+        token, certificate, key = (status.get(k) for k in ("token", "clientCertificateData", "clientKeyData"))
+        if not all(isinstance(part, str | None) for part in (token, certificate, key)):
+            raise NodeDenied(f"the exec plugin {self._name} printed an ExecCredential with a value that is not text")
+        if not token and not (certificate and key):
+            raise NodeDenied(f"the exec plugin {self._name} printed neither a token nor a certificate with its key")
+        return Credential(token or None, certificate or None, key or None)

@@ -1,0 +1,45 @@
+"""Finds the kubeconfig of the kubelet on this machine."""
+
+from __future__ import annotations
+
+import os
+
+from capacityd.model.errors import CredentialsMissing, NodeDenied
+
+KUBECONFIG_PATHS = (
+    "/etc/kubernetes/kubelet.conf",  # kubeadm, kubespray, minikube, Canonical Kubernetes
+    "/var/lib/rancher/k3s/agent/kubelet.kubeconfig",
+    "/var/lib/rancher/rke2/agent/kubelet.kubeconfig",
+    "/var/snap/microk8s/current/credentials/kubelet.config",
+    "/run/k0s/nllb/kubeconfig.yaml",  # k0s with a load balancer on the node; then the next path is out of date
+    "/var/lib/k0s/kubelet.conf",
+    "/var/lib/kubelet/kubeconfig",  # EKS, GKE, AKS, OpenShift, kOps
+    "/var/lib/kubelet/kubeconfig-real",  # Gardener
+)
+"""Where distributions keep the kubelet's kubeconfig, in search order. $KUBECONFIG and ~/.kube/config do not count."""
+
+
+def first_path() -> str:
+    """Returns the first of KUBECONFIG_PATHS that exists.
+
+    Raises CredentialsMissing if there is none, NodeDenied if one may exist where this process cannot look.
+    """
+    denied = []
+    for path in KUBECONFIG_PATHS:
+        try:
+            os.stat(path)
+            return path
+        except PermissionError:
+            denied.append(path)
+        except OSError:
+            continue
+    if denied:
+        raise NodeDenied(
+            f"cannot look for the kubelet's kubeconfig in {', '.join(denied)}: permission denied. Run this command as "
+            "root"
+        )
+    raise CredentialsMissing(
+        f"no kubelet's kubeconfig found in {', '.join(KUBECONFIG_PATHS)}. Has this machine joined a cluster? If the "
+        "kubeconfig is elsewhere, give its path with --kubeconfig, or as kubeconfig in [kubernetes]",
+        KUBECONFIG_PATHS,
+    )

@@ -1,0 +1,133 @@
+"""Parses the JSON of a Node and of a SelfSubjectReview. Strict about types, tolerant of missing fields. Pure."""
+
+from __future__ import annotations
+
+import calendar
+import time
+from collections.abc import Iterator, Mapping
+from typing import cast
+
+from capacityd.model.errors import NodeError
+from capacityd.model.node import ANNOTATION, CONDITION, CONFIGURATION_ANNOTATION, Condition, NodeState
+from capacityd.model.text import printable
+
+_NODE_OF_TOKEN = "authentication.kubernetes.io/node-name"  # noqa: S105  # a key, not a secret
+
+
+def node_state(document: object) -> NodeState:
+    """Returns the state of a Node. Raises NodeError if the document is not a Node.
+
+    Text is made printable, except our annotation and condition, which the guards of our patch repeat literally.
+    """
+    if not isinstance(document, dict):
+        raise NodeError("this is not a Node: it is not a JSON object")
+    if document.get("kind") == "List":
+        raise NodeError('this is a List, not a Node: "kubectl get node NAME -o json" prints a single one')
+    if document.get("kind") != "Node":
+        raise NodeError(f"this is not a Node: its kind is {_shown(document.get('kind'))}")
+    metadata = _mapping(document, "metadata", "metadata") or {}
+    status = _mapping(document, "status", "status") or {}
+    name = _text(metadata, "name", "metadata.name")
+    if not name:
+        raise NodeError("this is not a Node: metadata.name is missing")
+    annotations = _mapping(metadata, "annotations", "metadata.annotations")
+    annotation, configuration = (_annotation(annotations or {}, key) for key in (ANNOTATION, CONFIGURATION_ANNOTATION))
+    conditions = _conditions(status)
+    ours = [*_ours(conditions or [])]
+    capacity = _mapping(status, "capacity", "status.capacity")
+    return NodeState(
+        name=name,
+        uid=_text(metadata, "uid", "metadata.uid"),
+        capacity=None if capacity is None else _quantities(capacity, "status.capacity"),
+        allocatable=_quantities(_mapping(status, "allocatable", "status.allocatable") or {}, "status.allocatable"),
+        has_annotations=annotations is not None,
+        annotation=annotation,
+        conditions=None if conditions is None else len(conditions),
+        condition=ours[0] if ours else None,
+        machine_id=_text(
+            _mapping(status, "nodeInfo", "status.nodeInfo") or {}, "machineID", "status.nodeInfo.machineID"
+        ),
+        surplus=tuple(ours[1:]),
+        heartbeat=_ready_heartbeat(conditions or []),
+        configuration=configuration,
+    )
+
+
+def reviewed_user(document: object) -> tuple[str, str]:
+    """Returns the user of a SelfSubjectReview and the Node that its token is bound to; "" for what is missing."""
+    status = document.get("status") if isinstance(document, dict) else None
+    user = status.get("userInfo") if isinstance(status, dict) else None
+    if not isinstance(user, dict):
+        return "", ""
+    name, extra = user.get("username"), user.get("extra")
+    nodes = extra.get(_NODE_OF_TOKEN) if isinstance(extra, dict) else None
+    node = nodes[0] if isinstance(nodes, list) and nodes and isinstance(nodes[0], str) else ""
+    return printable(name) if isinstance(name, str) else "", printable(node)
+
+
+def _annotation(annotations: Mapping[str, object], key: str) -> str | None:
+    found = annotations.get(key)
+    if found is not None and not isinstance(found, str):
+        raise NodeError(f"the Node's annotation {key} is not text")
+    return found
+
+
+def _mapping(parent: Mapping[str, object], key: str, path: str) -> dict[str, object] | None:
+    found = parent.get(key)
+    if found is not None and not isinstance(found, dict):
+        raise NodeError(f"the Node's {path} is not a JSON object")
+    return found
+
+
+def _text(parent: Mapping[str, object], key: str, path: str) -> str:
+    found = parent.get(key)
+    if found is not None and not isinstance(found, str):
+        raise NodeError(f"the Node's {path} is not text")
+    return printable(found or "")
+
+
+def _quantities(found: Mapping[str, object], path: str) -> dict[str, str]:
+    quantities = {}
+    for name, value in found.items():
+        # A file may have a quantity as a number; the API server always sends text.
+        if isinstance(value, bool) or not isinstance(value, (str, int, float)):
+            raise NodeError(f"the Node's {path} has an invalid quantity for {_shown(name)}")
+        quantities[printable(name)] = printable(str(value))
+    return quantities
+
+
+def _conditions(status: Mapping[str, object]) -> list[dict[str, object]] | None:
+    found = status.get("conditions")
+    if found is None:
+        return None
+    if not isinstance(found, list) or not all(isinstance(condition, dict) for condition in found):
+        raise NodeError("the Node's status.conditions is not a list of JSON objects")
+    return cast("list[dict[str, object]]", found)
+
+
+def _ours(conditions: list[dict[str, object]]) -> Iterator[Condition]:
+    for index, stored in enumerate(conditions):
+        if stored.get("type") == CONDITION:
+            path = f"condition {CONDITION}"
+            status, reason, message = (_text(stored, key, path) for key in ("status", "reason", "message"))
+            yield Condition(status, reason, message, index, stored, _time(stored.get("lastHeartbeatTime")))
+
+
+def _ready_heartbeat(conditions: list[dict[str, object]]) -> float | None:
+    """Returns when the kubelet last updated the condition Ready, in seconds since the epoch; None if it never did."""
+    for stored in conditions:
+        if stored.get("type") == "Ready":
+            return _time(_text(stored, "lastHeartbeatTime", "condition Ready"))
+    return None
+
+
+def _time(text: object) -> float | None:
+    """Parses a time as the API server writes it; None if it is not one."""
+    try:
+        return float(calendar.timegm(time.strptime(str(text), "%Y-%m-%dT%H:%M:%SZ")))
+    except ValueError:
+        return None
+
+
+def _shown(value: object) -> str:
+    return printable(f'"{value}"') if isinstance(value, str) else "missing" if value is None else "not text"

@@ -1,0 +1,54 @@
+"""Sets up TLS and the proxy from a kubeconfig; the `kubernetes` client takes certificates from files only."""
+
+from __future__ import annotations
+
+import os
+import ssl
+from collections.abc import Mapping
+from urllib.parse import unquote, urlsplit
+
+from capacityd.model.errors import NodeDenied
+from capacityd.node.cluster_access import ClusterAccess
+
+
+def proxy_headers(proxy: str | None) -> Mapping[str, str] | None:
+    """Returns the headers for a proxy that needs a user name, which the library does not send."""
+    import urllib3
+
+    user = urlsplit(proxy or "").netloc.rpartition("@")[0]
+    return urllib3.make_headers(proxy_basic_auth=unquote(user)) if user else None
+
+
+def tls_context(access: ClusterAccess) -> ssl.SSLContext:
+    """Returns what a connection trusts and presents. Raises NodeDenied if a certificate cannot be used."""
+    # With an empty text, ssl would trust the authorities of the system.
+    authority = None if access.authority is None else access.authority.encode("ascii", "replace").decode() + "\n"
+    try:
+        context = ssl.create_default_context(cadata=authority)
+    except (ssl.SSLError, ValueError) as e:
+        raise NodeDenied(f"the certificate authority in {access.kubeconfig} contains no usable certificate") from e
+    # Python 3.13 sets this flag, but the authorities of many clusters lack the key identifier that it requires.
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    # urllib3 checks the name. Up to 1.26 it cannot let ssl do so for a server that is named by its IP address.
+    context.check_hostname = False
+    if not access.verify:
+        context.verify_mode = ssl.CERT_NONE
+    if access.certificate and access.key:
+        _load_certificate(context, access)
+    return context
+
+
+def _load_certificate(context: ssl.SSLContext, access: ClusterAccess) -> None:
+    # OpenSSL requires a file. This one exists in memory only, until it is closed.
+    fd = os.memfd_create("client-certificate")
+    try:
+        with open(fd, "wb", closefd=False) as f:
+            f.write(f"{access.certificate}\n{access.key}\n".encode("latin-1", "replace"))
+        context.load_cert_chain(f"/proc/self/fd/{fd}", password=lambda: "")
+    except (ssl.SSLError, ValueError) as e:
+        raise NodeDenied(
+            f"the client certificate in {access.kubeconfig} cannot be used: the certificate or its key is damaged, or "
+            "they do not belong together"
+        ) from e
+    finally:
+        os.close(fd)

@@ -1,0 +1,1 @@
+"""Readings and the Node -> plan -> JSON Patch -> written. Pure, but for apply.py and machine_record.py."""

@@ -1,0 +1,106 @@
+"""The Node condition: what keeps it from being True, in one reason and one message. Pure."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+
+from capacityd.model.node import CONDITION, ConditionReason, Health, NodeState
+
+_MAX_MESSAGE = 32_768
+"""Characters of the message. metav1.Condition has this limit; the API server sets none for a Node's condition."""
+_MAX_REASON = 300
+"""Characters of a denial's reason in the message."""
+
+_UNVERIFIED = 'not published by this machine ("capacityd withdraw" removes what the annotation names)'
+
+
+def desired_condition(
+    state: NodeState, health: Health, now: float, heartbeat_after: float | None
+) -> Mapping[str, object] | None:
+    """The desired condition, now (seconds since the epoch); None if the Node has it already.
+
+    heartbeat_after: the age in seconds at which an unchanged condition is written again. None: never.
+    """
+    messages = _messages(health)
+    reason = next(iter(messages), ConditionReason.PUBLISHED)
+    message = "; ".join(messages.values()) or "all configured resources are published"
+    return _changed(state, reason, message, now, heartbeat_after)
+
+
+def rejected_condition(state: NodeState, why: str, now: float) -> Mapping[str, object] | None:
+    """The condition while the API server rejects the whole patch; None if the Node has it already."""
+    return _changed(state, ConditionReason.REJECTED, why, now, None)
+
+
+def _messages(health: Health) -> dict[ConditionReason, str]:
+    """The message of each reason that applies, the most urgent first."""
+    found = {
+        ConditionReason.CONFIGURATION_REJECTED: _configuration(health.configuration_errors),
+        ConditionReason.STATE_NOT_WRITABLE: health.unwritable and f"nothing is lowered or removed: {health.unwritable}",
+        ConditionReason.UNKNOWN: _list("unknown", health.unknown),
+        ConditionReason.REFUSED: "; ".join(
+            filter(None, (_list("refused", health.refused), _list(_UNVERIFIED, health.unverified)))
+        ),
+        ConditionReason.DENIED: _denied(health.denied),
+        ConditionReason.BELOW_EXPECTED: _list(
+            "below expected", [f"{name} is {now} of {wanted}" for name, (now, wanted) in health.below_expected.items()]
+        ),
+        ConditionReason.NOT_ALLOCATABLE: _list(
+            "the kubelet has not updated allocatable",
+            [
+                f"{name} is {allocatable}, not {capacity}"
+                for name, (capacity, allocatable) in health.not_allocatable.items()
+            ],
+        ),
+    }
+    return {reason: found[reason] for reason in ConditionReason if found.get(reason)}
+
+
+def _list(what: str, items: Sequence[str]) -> str:
+    return f"{what}: {', '.join(items)}" if items else ""
+
+
+def _configuration(errors: tuple[str, ...]) -> str:
+    if not errors:
+        return ""
+    more = f"; and {len(errors) - 1} more" if len(errors) > 1 else ""
+    return f"the configuration has errors: {errors[0]}{more} (capacityd config check)"
+
+
+def _denied(denied: Mapping[str, str]) -> str:
+    """Resources with the same reason share it."""
+    names: dict[str, list[str]] = {}
+    for name, reason in denied.items():
+        names.setdefault(reason, []).append(name)
+    return "; ".join(f"denied: {', '.join(group)}: {reason[:_MAX_REASON]}" for reason, group in names.items())
+
+
+def _changed(
+    state: NodeState, reason: ConditionReason, message: str, now: float, heartbeat_after: float | None
+) -> Mapping[str, object] | None:
+    status = "True" if reason is ConditionReason.PUBLISHED else "False"
+    message = message if len(message) <= _MAX_MESSAGE else message[: _MAX_MESSAGE - 1] + "…"
+    before = state.condition
+    same = before is not None and (before.status, before.reason, before.message) == (status, reason.value, message)
+    if same and not _is_old(before.heartbeat if before else None, now, heartbeat_after):
+        return None
+    stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(now))
+    changed = stamp
+    if before and before.status == status:
+        changed = str(before.stored.get("lastTransitionTime") or stamp)
+    return {
+        "type": CONDITION,
+        "status": status,
+        "lastHeartbeatTime": stamp,
+        "lastTransitionTime": changed,
+        "reason": reason.value,
+        "message": message,
+    }
+
+
+def _is_old(heartbeat: float | None, now: float, heartbeat_after: float | None) -> bool:
+    """Whether to refresh a heartbeat: also one that is missing, or in the future because a clock was wrong."""
+    if heartbeat_after is None:
+        return False
+    return heartbeat is None or not 0 <= now - heartbeat < heartbeat_after

@@ -1,0 +1,90 @@
+"""The file on this machine that lists what it has published: the second witness beside the annotation on the Node.
+
+Whoever may patch the Node's metadata can write the annotation. Only root on this machine can write this file.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict
+
+from capacityd.linux.atomic_file import replace_file
+from capacityd.model.errors import StateError
+from capacityd.model.node import MachineRecord, Plan, Reported
+
+_FILE = "published.json"
+
+
+def state_directory() -> str:
+    """systemd's StateDirectory, or where it would be."""
+    return os.environ.get("STATE_DIRECTORY", "/var/lib/capacityd").split(":")[0]
+
+
+def read(directory: str) -> MachineRecord | None:
+    """The record; None if it is missing or damaged. Raises StateError if there is one that can't be read."""
+    path = os.path.join(directory, _FILE)
+    try:
+        with open(path, encoding="utf-8") as f:
+            found = json.load(f)
+        reported = found.get("reported", {})
+        return MachineRecord(_quantities(found["published"]), _quantities(found["intended"]), _reported(reported))
+    except FileNotFoundError:
+        return None
+    except OSError as e:
+        raise StateError(f"{path} could not be read: {os.strerror(e.errno or 0)} (run as root?)") from e
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return None
+
+
+def write(directory: str, record: MachineRecord) -> None:
+    """Replaces the record, so that it is whole after a crash or a power failure. Raises StateError."""
+    path = os.path.join(directory, _FILE)
+    quantities = {"published": dict(record.published), "intended": dict(record.intended)}
+    content = json.dumps(quantities | {"reported": asdict(record.reported)}, default=sorted)
+    try:
+        os.makedirs(directory, mode=0o755, exist_ok=True)
+        # It holds no secret. Whoever writes it holds the lock for writing to the Node.
+        replace_file(path, content.encode(), 0o644, durable=True)
+    except OSError as e:
+        raise StateError(f"{path} could not be written: {os.strerror(e.errno or 0)}") from e
+
+
+def not_writable(directory: str) -> str:
+    """Why no record can be kept there, as far as it shows without trying; "" if it does not."""
+    try:
+        found = os.statvfs(directory)
+    except OSError as e:
+        return "" if e.errno == errno.ENOENT else f"{directory} can't be written: {os.strerror(e.errno or 0)}"
+    # With what is reserved for root, who writes here. Some file systems count no files.
+    full = not found.f_bfree or (found.f_files and not found.f_ffree)
+    code = errno.EROFS if found.f_flag & os.ST_RDONLY else errno.ENOSPC if full else 0
+    return f"{directory} can't be written: {os.strerror(code)}" if code else ""
+
+
+def intend(directory: str, record: MachineRecord | None, plan: Plan) -> None:
+    """Before the plan is written to the Node: adds what it makes ours. Raises StateError."""
+    if plan.own is None or (record is not None and record.published == plan.own and not record.intended):
+        return
+    write(directory, MachineRecord(plan.own_before, plan.own, record.reported if record else Reported()))
+
+
+def settle(directory: str, record: MachineRecord | None, plan: Plan) -> None:
+    """After the plan has been written to the Node, or there was nothing to write. Raises StateError."""
+    settled = None if plan.own is None else MachineRecord(plan.own, reported=plan.reported)
+    if settled is not None and record != settled:
+        write(directory, settled)
+
+
+def _reported(found: Mapping[str, object]) -> Reported:
+    def names(key: str) -> frozenset[str]:
+        listed = found.get(key)
+        return frozenset(name for name in listed if isinstance(name, str)) if isinstance(listed, list) else frozenset()
+
+    return Reported(names("refused"), names("denied"), names("below_expected"), str(found.get("configuration", "")))
+
+
+def _quantities(found: Mapping[str, object]) -> dict[str, int]:
+    return {name: quantity for name, quantity in found.items() if type(quantity) is int}

@@ -1,0 +1,145 @@
+"""The one JSON Patch (RFC 6902) on nodes/status that carries out a plan. Pure.
+
+Every value that it touches is guarded by a test on what was stored, null for absent: all of it happens, or nothing.
+A test for null passes below an existing parent only, so a missing parent is tested and added itself.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+
+from capacityd.model.node import ANNOTATION, CONFIGURATION_ANNOTATION, Change, Condition, NodeState
+
+
+def patch_for(
+    state: NodeState,
+    changes: Sequence[Change],
+    published: Mapping[str, int],
+    configuration: str | None,
+    condition: Mapping[str, object] | None,
+    drop: bool,
+) -> tuple[Mapping[str, object], ...]:
+    """The patch; empty if nothing differs.
+
+    published: the last applied quantities afterwards. configuration: the hash of the configuration; "" to remove it,
+    None to leave it. condition: the desired one; None to leave it. drop: remove the condition.
+    """
+    tests, writes = _capacity(state, changes)
+    for part in (_annotations(state, changes, published, configuration), _condition(state, condition, drop)):
+        tests += part[0]
+        writes += part[1]
+    if not writes:
+        return ()
+    uid = [_test("/metadata/uid", state.uid)] if state.uid else []
+    return (*uid, *tests, *writes)
+
+
+def condition_patch(state: NodeState, condition: Mapping[str, object] | None) -> tuple[Mapping[str, object], ...]:
+    """The patch of the condition alone; empty if it is None."""
+    tests, writes = _condition(state, condition, drop=False) if condition else ([], [])
+    uid = [_test("/metadata/uid", state.uid)] if state.uid else []
+    return (*uid, *tests, *writes) if writes else ()
+
+
+def stored_record(annotation: str | None) -> Mapping[str, object]:
+    """The annotation as JSON, whatever a writer may have put there."""
+    try:
+        found = json.loads(annotation or "{}")
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+_Operations = list[Mapping[str, object]]
+
+
+def _capacity(state: NodeState, changes: Sequence[Change]) -> tuple[_Operations, _Operations]:
+    writing = [c for c in changes if c.action in ("set", "remove")]
+    if not writing:
+        return [], []
+    if state.capacity is None:
+        return [_test("/status/capacity", None)], [_add("/status/capacity", {c.name: c.new for c in writing})]
+    tests = [_test(_key(c.name), c.old) for c in writing]
+    return tests, [_add(_key(c.name), c.new) if c.action == "set" else _remove(_key(c.name)) for c in writing]
+
+
+def _annotations(
+    state: NodeState, changes: Sequence[Change], published: Mapping[str, int], configuration: str | None
+) -> tuple[_Operations, _Operations]:
+    tests, record = _record(state, changes, published)
+    desired = {ANNOTATION: record}
+    if configuration is not None:
+        desired[CONFIGURATION_ANNOTATION] = configuration or None
+    stored = {ANNOTATION: state.annotation, CONFIGURATION_ANNOTATION: state.configuration}
+    writing = {key: text for key, text in desired.items() if text != stored[key]}
+    if not state.has_annotations:
+        added = {key: text for key, text in writing.items() if text is not None}
+        path = "/metadata/annotations"
+        return ([*tests, _test(path, None)], [_add(path, added)]) if added else (tests, [])
+    # The annotation determines whose the keys are, so it is guarded even if it does not change.
+    guarded = [key for key in desired if key in writing or (key == ANNOTATION and published)]
+    tests += [_test(_annotation(key), stored[key]) for key in guarded]
+    return tests, [
+        _remove(_annotation(key)) if text is None else _add(_annotation(key), text) for key, text in writing.items()
+    ]
+
+
+def _record(
+    state: NodeState, changes: Sequence[Change], published: Mapping[str, int]
+) -> tuple[_Operations, str | None]:
+    """The desired text of the annotation, None for no annotation, and guards of what it newly records."""
+    if not published:
+        return [], None
+    before = stored_record(state.annotation)
+    if before == published and all(type(number) is int for number in before.values()):
+        return [], state.annotation
+    # A key that has the desired value already is recorded without being written; it must still have it.
+    newly = {name for name, number in published.items() if before.get(name) != number}
+    tests = [_test(_key(c.name), c.old) for c in changes if c.action == "keep" and c.name in newly]
+    return tests, json.dumps(dict(sorted(published.items())), separators=(",", ":"))
+
+
+def _condition(state: NodeState, condition: Mapping[str, object] | None, drop: bool) -> tuple[_Operations, _Operations]:
+    tests: _Operations = []
+    writes: _Operations = []
+    for one in reversed(state.surplus):  # the last first, so that the others keep their places
+        tests.append(_test(_place(one), dict(one.stored)))
+        writes.append(_remove(_place(one)))
+    before = state.condition
+    if before and (drop or condition):
+        write = _remove(_place(before)) if drop else {"op": "replace", "path": _place(before), "value": condition}
+        return [*tests, _test(_place(before), dict(before.stored))], [*writes, write]
+    if drop or not condition:
+        return tests, writes
+    if state.conditions is None:
+        return [_test("/status/conditions", None)], [_add("/status/conditions", [condition])]
+    return [], [_add("/status/conditions/-", condition)]
+
+
+def _place(condition: Condition) -> str:
+    return f"/status/conditions/{condition.index}"
+
+
+def _annotation(key: str) -> str:
+    return "/metadata/annotations/" + _escape(key)
+
+
+def _key(name: str) -> str:
+    return "/status/capacity/" + _escape(name)
+
+
+def _escape(name: str) -> str:
+    return name.replace("~", "~0").replace("/", "~1")
+
+
+def _test(path: str, value: object) -> Mapping[str, object]:
+    return {"op": "test", "path": path, "value": value}
+
+
+def _add(path: str, value: object) -> Mapping[str, object]:
+    return {"op": "add", "path": path, "value": value}
+
+
+def _remove(path: str) -> Mapping[str, object]:
+    return {"op": "remove", "path": path}

@@ -1,0 +1,237 @@
+"""Makes the plan for a Node: what happens to each name (rules.py), and the patch that does it. Pure.
+
+The annotation is input like any other: only valid extended resource names in it count.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from capacityd.model.node import Change, Health, NodeState, Plan, Reported
+from capacityd.model.quantity import LARGEST, name_problem, plain, whole_quantity
+from capacityd.model.reading import Absent, Quantity, Reading, Unknown
+from capacityd.reconcile.condition import desired_condition
+from capacityd.reconcile.patch import patch_for, stored_record
+from capacityd.reconcile.plan_input import METADATA_ONLY, CapacityEntry, Decision, PlanInput
+from capacityd.reconcile.rules import (
+    capacity_entry,
+    decide,
+    hold_deadlines,
+    lowers,
+    of_plugin,
+    reverts_other_writer,
+    unpublish,
+)
+
+ALLOCATABLE_TIMEOUT = 60.0
+"""Seconds in which the kubelet copies capacity to allocatable; it does so each 10 s by default."""
+
+
+def read_record(annotation: str | None) -> dict[str, int]:
+    """The last applied quantities by name. Entries that can't be ours are left out."""
+    return {
+        name: value
+        for name, value in sorted(stored_record(annotation).items())
+        if type(value) is int and 0 <= value <= LARGEST and not name_problem(name)
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """What is done to one name."""
+
+    entry: CapacityEntry
+    reading: Reading | None
+    decision: Decision
+    held_until: float | None = None
+    """Uptime; None: nothing holds it back."""
+    lowers: bool = False
+    reverts_other_writer: bool = False
+
+    @property
+    def own(self) -> int | None:
+        """The quantity in the machine's record afterwards. Another writer's number never gets into it."""
+        decision = self.decision
+        publishes = decision.action == "set" or (decision.action == "keep" and decision.value is not None)
+        return decision.record if publishes or decision.record is None else self.entry.own
+
+    @property
+    def unverified(self) -> bool:
+        """Whether it stays because only the annotation lists it as ours."""
+        recorded = self.decision.action == "refuse" and self.decision.record is not None
+        return recorded and not isinstance(self.reading, Quantity) and not self.entry.confirmed
+
+
+def make_plan(readings: Mapping[str, Reading], state: NodeState, inputs: PlanInput) -> Plan:
+    """What to set, remove, keep, hold back, refuse and deny on this Node, with each reason, and the patch for it."""
+    record = read_record(state.annotation)
+    steps = [_step(name, readings, record, state, inputs) for name in sorted({*readings, *record})]
+    changes = tuple(_change(s.entry, s.decision) for s in steps)
+    published = {s.entry.name: s.decision.record for s in steps if s.decision.record is not None}
+    own_before = {s.entry.name: s.entry.own for s in steps if s.entry.own is not None}
+    own = {s.entry.name: s.own for s in steps if s.own is not None}
+    refused = tuple(c.name for c in changes if c.action == "refuse")
+    reported_before = _reported_before(state, inputs)
+    newly_refused = tuple(name for name in refused if name not in reported_before.refused)
+    health = _health(steps, readings, state, inputs)
+    concerned = bool(changes or state.condition)
+    condition = desired_condition(state, health, inputs.now, inputs.heartbeat_after) if concerned else None
+    configuration = inputs.configuration if concerned and inputs.configuration else None
+    patch = patch_for(state, changes, published, configuration, condition, drop=not inputs.condition)
+    reported = _reported(health, reported_before, inputs)
+    writes = any(c.action in ("set", "remove") for c in changes)
+    if delayed := bool(patch) and not writes and inputs.not_before.get(METADATA_ONLY, 0.0) > inputs.uptime:
+        patch, published, newly_refused, own, reported = (), record, (), own_before, reported_before
+    held = [s for s in steps if s.held_until is not None]
+    return Plan(
+        node=state.name,
+        changes=changes,
+        patch=patch,
+        published=published,
+        refused=refused,
+        newly_refused=newly_refused,
+        lower_since={s.entry.name: inputs.lower_since.get(s.entry.name, inputs.uptime) for s in held if s.lowers},
+        held={s.entry.name: s.held_until for s in held if s.held_until is not None},
+        reverted=tuple(s.entry.name for s in steps if s.reverts_other_writer),
+        delayed=delayed,
+        own_before=own_before,
+        # Without a machine record and a complete configuration, what is ours is unknown.
+        own=own if inputs.machine or (inputs.complete and readings) else None,
+        health=health,
+        reported_before=reported_before,
+        reported=reported,
+        recovered=tuple(sorted((reported_before.below_expected - reported.below_expected) & inputs.expect.keys())),
+        has_condition=inputs.condition,
+    )
+
+
+def _health(steps: Sequence[_Step], readings: Mapping[str, Reading], state: NodeState, inputs: PlanInput) -> Health:
+    # A refusal to remove is over once an Event has reported it: from then on the key is not ours.
+    lasting = tuple(
+        s.entry.name
+        for s in steps
+        if s.decision.action == "refuse"
+        and (isinstance(s.reading, Quantity) or (s.decision.record is not None and not s.unverified))
+    )
+    return Health(
+        configuration_errors=inputs.configuration_errors,
+        unwritable=inputs.unwritable,
+        unknown=tuple(name for name, reading in sorted(readings.items()) if isinstance(reading, Unknown)),
+        refused=lasting,
+        unverified=tuple(s.entry.name for s in steps if s.unverified),
+        denied={s.entry.name: s.decision.reason for s in steps if s.decision.action == "deny"},
+        below_expected={s.entry.name: below for s in steps if (below := _below_expected(s, inputs))},
+        not_allocatable={s.entry.name: late for s in steps if (late := _not_allocatable(s, state, inputs))},
+    )
+
+
+def _below_expected(step: _Step, inputs: PlanInput) -> tuple[int, int] | None:
+    """(quantity, expected quantity) if the Node has less than expected. Unknown is not less."""
+    expected = inputs.expect.get(step.entry.name)
+    if expected is None or not isinstance(step.reading, Quantity | Absent):
+        return None
+    if isinstance(step.reading, Absent) and not step.reading.applies:
+        return None
+    if step.decision.action in ("refuse", "deny"):
+        return None  # a reason of its own
+    if step.decision.action == "hold":
+        quantity = (whole_quantity(step.entry.current) if step.entry.current is not None else 0) or 0
+    else:
+        quantity = step.reading.value if isinstance(step.reading, Quantity) else 0
+    return (quantity, expected) if quantity < expected else None
+
+
+def _not_allocatable(step: _Step, state: NodeState, inputs: PlanInput) -> tuple[str, str] | None:
+    """(capacity, allocatable) if the kubelet reports its Node, but has not copied this capacity for a minute."""
+    since = inputs.behind_since.get(step.entry.name)
+    if since is None or state.heartbeat is None or step.entry.name not in behind(state, {step.entry.name}):
+        return None
+    age = inputs.uptime - since
+    if age < ALLOCATABLE_TIMEOUT or state.heartbeat <= inputs.now - age:
+        return None
+    return plain(step.entry.current), plain(state.allocatable.get(step.entry.name))
+
+
+def behind(state: NodeState, names: Collection[str]) -> frozenset[str]:
+    """The names whose allocatable differs from their capacity, which the kubelet copies within seconds."""
+    capacity = state.capacity or {}
+    return frozenset(
+        name for name in names if name in capacity and plain(capacity[name]) != plain(state.allocatable.get(name))
+    )
+
+
+def _reported_before(state: NodeState, inputs: PlanInput) -> Reported:
+    """What Events have reported. All of it is reported again on a Node that was created anew."""
+    known = inputs.machine is not None and (state.condition is not None or not inputs.condition)
+    return inputs.machine.reported if inputs.machine and known else Reported()
+
+
+def _reported(health: Health, before: Reported, inputs: PlanInput) -> Reported:
+    errors = "\n".join(health.configuration_errors)
+    return Reported(
+        refused=frozenset((*health.refused, *health.unverified)),
+        denied=frozenset(health.denied),
+        # What is unknown meanwhile is still below as far as Events are concerned.
+        below_expected=frozenset(health.below_expected)
+        | (before.below_expected & inputs.expect.keys() & {*health.unknown, *health.denied, *health.refused}),
+        configuration=hashlib.sha256(errors.encode("utf-8", "surrogatepass")).hexdigest()[:12] if errors else "",
+    )
+
+
+def _step(
+    name: str, readings: Mapping[str, Reading], record: Mapping[str, int], state: NodeState, inputs: PlanInput
+) -> _Step:
+    entry = capacity_entry(name, (state.capacity or {}).get(name), record.get(name), inputs, name in readings)
+    reading = readings.get(name)
+    decision = decide(entry, reading, inputs, bool(readings))
+    if decision.action not in ("set", "remove"):
+        return _Step(entry, reading, decision)
+    if name in inputs.denied:
+        return _Step(entry, reading, Decision("deny", decision.value, inputs.denied[name], entry.last_applied))
+    lower = lowers(entry, decision)
+    if _needs_record(entry, decision, lower, inputs):
+        why = f"{decision.reason}; held back while this machine can't keep a record of it"
+        return _Step(entry, reading, Decision("hold", decision.value, why, entry.last_applied))
+    until, why = max(hold_deadlines(entry, decision, inputs))
+    if until <= inputs.uptime:
+        return _Step(entry, reading, decision, reverts_other_writer=reverts_other_writer(entry, inputs))
+    why = f"{decision.reason}; held back for {until - inputs.uptime:.0f} s more, {why}"
+    held = Decision("hold", decision.value, why, entry.last_applied)
+    return _Step(entry, reading, held, until, lower, reverts_other_writer(entry, inputs))
+
+
+def _needs_record(entry: CapacityEntry, decision: Decision, lower: bool, inputs: PlanInput) -> bool:
+    """Whether a change must wait until this machine can write its record.
+
+    A reduction must last, and nothing would remember since when. A new name would not be known as ours later.
+    """
+    if not inputs.unwritable:
+        return False
+    new = inputs.machine is not None and not inputs.machine.names(entry.name)
+    return new or lower or decision.action == "remove"
+
+
+def make_withdrawal(state: NodeState, inputs: PlanInput) -> Plan:
+    """Removes every key that the annotation names, the annotations and the condition. Another writer's values stay."""
+    changes, published = [], {}
+    for name, recorded in read_record(state.annotation).items():
+        entry = CapacityEntry(name, (state.capacity or {}).get(name), recorded, own=recorded)
+        decision = of_plugin(entry, inputs) or unpublish(entry, "withdrawn")
+        if decision.action == "remove" and name in inputs.denied:
+            decision = Decision("deny", None, inputs.denied[name], recorded)
+            published[name] = recorded
+        changes.append(_change(entry, decision))
+    refused = tuple(c.name for c in changes if c.action == "refuse")
+    denied = {c.name: c.reason for c in changes if c.action == "deny"}
+    patch = patch_for(state, changes, published, "", None, drop=True)
+    return Plan(
+        state.name, tuple(changes), patch, published, refused, refused, own=published, health=Health(denied=denied)
+    )
+
+
+def _change(entry: CapacityEntry, decision: Decision) -> Change:
+    stays = decision.action in ("keep", "refuse")
+    new = entry.current if stays else None if decision.value is None else str(decision.value)
+    return Change(entry.name, decision.action, entry.current, new, decision.reason)

@@ -1,0 +1,161 @@
+"""Decides what happens to one name on the Node. Pure.
+
+The rules, in order of precedence:
+- A device plugin's name is refused, whatever our records contain.
+- While it can't be known whether it is one's, what somebody else wrote to a key of ours is left, and reported.
+- Ours is what both records name: the annotation, which others may write, and the file on this machine.
+- A key is removed only when its value is what both records say, or 0.
+- Unknown never lowers or removes; what was lost or zeroed meanwhile is restored if both records say the same.
+- Raise at once, lower late: pods that no longer fit are stopped at the kubelet's next restart.
+"""
+
+from __future__ import annotations
+
+from capacityd.model.quantity import whole_quantity
+from capacityd.model.reading import Absent, Quantity, Reading, Unknown
+from capacityd.reconcile.plan_input import CapacityEntry, Decision, PlanInput
+
+_REMOVE = '"capacityd withdraw" removes it'
+
+
+def decide(entry: CapacityEntry, reading: Reading | None, inputs: PlanInput, configured: bool) -> Decision:
+    """Decides about one name. reading: None if it is not configured. configured: whether any resource is."""
+    owned = of_plugin(entry, inputs) if isinstance(reading, Quantity) or entry.last_applied is not None else None
+    if owned := owned or _doubtful(entry, reading, inputs):
+        return owned
+    if isinstance(reading, Quantity):
+        return _publish(entry, reading, inputs)
+    if isinstance(reading, Unknown):
+        return _keep_or_restore(entry, reading)
+    if isinstance(reading, Absent):
+        return unpublish(entry, reading.reason)
+    # No longer configured. A damaged or empty configuration is more likely an accident than an intention.
+    if not inputs.complete:
+        return Decision(
+            "keep", None, "kept: a file of the configuration can't be read, and may name it", entry.last_applied
+        )
+    if not configured:
+        why = 'kept: no resource is configured at all; "capacityd withdraw" removes what was published'
+        return Decision("keep", None, why, entry.last_applied)
+    return unpublish(entry, "no longer configured")
+
+
+def capacity_entry(
+    name: str, stored: str | None, recorded: int | None, inputs: PlanInput, configured: bool
+) -> CapacityEntry:
+    """The entry of a name. recorded: last_applied. configured: whether the configuration names it."""
+    if recorded is None:
+        own = None
+    elif inputs.machine is None:
+        own = recorded if configured else None
+    elif inputs.machine.confirms(name, recorded):
+        own = recorded
+    else:
+        own = inputs.machine.published.get(name, inputs.machine.intended.get(name))
+    return CapacityEntry(name, stored, recorded, own)
+
+
+def of_plugin(entry: CapacityEntry, inputs: PlanInput) -> Decision | None:
+    """Never touch a resource owned by a device plugin; the kubelet writes it."""
+    if inputs.plugins is None or entry.name not in inputs.plugins:
+        return None
+    return Decision("refuse", None, "a device plugin has this name; the key is the kubelet's", None)
+
+
+def _doubtful(entry: CapacityEntry, reading: Reading | None, inputs: PlanInput) -> Decision | None:
+    """Leaves a changed key of ours alone while device plugins are unknown: one may own it now."""
+    if inputs.plugins is not None or entry.last_applied is None or not entry.named:
+        return None
+    if entry.current is None or entry.equals(entry.last_applied):
+        return None
+    if isinstance(reading, Quantity) and entry.equals(reading.value):
+        return None
+    if entry.equals(0) and (inputs.kubelet_restarted or not inputs.kubelet_seen):
+        return None  # a kubelet that restarts zeroes what is no plugin's
+    why = (
+        f"somebody else wrote {entry.current}, and the kubelet's list of device plugins can't be read: it may be one's"
+    )
+    return Decision("refuse", None, why, entry.last_applied)
+
+
+def _publish(entry: CapacityEntry, reading: Quantity, inputs: PlanInput) -> Decision:
+    value = reading.value
+    if entry.current is None:
+        lost = f"lost from the Node, where {entry.last_applied} was published" if entry.named else "found"
+        return Decision("set", value, lost, value)
+    if entry.last_applied is None or not entry.named:
+        return _take_over(entry, value, inputs)
+    if entry.equals(value):
+        return Decision("keep", value, "as published", value)
+    if entry.equals(entry.last_applied):
+        return Decision("set", value, "the hardware changed", value)
+    if entry.equals(0):
+        return Decision("set", value, "restored: the Node's 0 is none of ours (a kubelet restart?)", value)
+    return Decision("set", value, f"put back: somebody else wrote {entry.current}", value)
+
+
+def _take_over(entry: CapacityEntry, value: int, inputs: PlanInput) -> Decision:
+    """Refuses a key that is not ours, whatever its value: a 0 may belong to a device plugin that comes back."""
+    if entry.name not in inputs.adopt:
+        same = "the same value, but " if entry.equals(value) else ""
+        why = f"{same}not published by capacityd; adopt = true takes it over"
+        return Decision("refuse", None, why, entry.last_applied)
+    if inputs.plugins is None:
+        why = "not adopted: the kubelet's list of device plugins can't be read, and this may be one's"
+        return Decision("refuse", None, why, entry.last_applied)
+    return Decision("keep" if entry.equals(value) else "set", value, "adopted", value)
+
+
+def _keep_or_restore(entry: CapacityEntry, reading: Unknown) -> Decision:
+    if entry.last_applied is None:
+        return Decision("keep", None, f"unknown: {reading.reason}", None)
+    if entry.confirmed and (entry.current is None or (entry.equals(0) and entry.last_applied != 0)):
+        return Decision(
+            "set", entry.last_applied, f"restored as last published; unknown: {reading.reason}", entry.last_applied
+        )
+    return Decision("keep", None, f"stays as it is; unknown: {reading.reason}", entry.last_applied)
+
+
+def unpublish(entry: CapacityEntry, reason: str) -> Decision:
+    """Decides about a name that must go, for this reason."""
+    if entry.current is None or entry.last_applied is None:
+        return Decision("keep", None, reason, None)
+    if not entry.confirmed:
+        why = f"{reason}, but this machine has no record of having published it, so it is left; {_REMOVE}"
+        return Decision("refuse", None, why, entry.last_applied)
+    if not (entry.equals(entry.last_applied) or entry.equals(0)):  # a zeroing kubelet's is as good as ours
+        published = entry.last_applied
+        why = f"{reason}, but its value is not the {published} that was published: somebody else's, so it is left"
+        return Decision("refuse", None, why, None)
+    return Decision("remove", None, reason, None)
+
+
+def lowers(entry: CapacityEntry, decision: Decision) -> bool:
+    """Whether this reduces capacity, below both the current and the last applied value. Removing a 0 does not."""
+    if decision.value is None:
+        return not entry.equals(0)
+    if entry.current is None:
+        return False
+    stored = whole_quantity(entry.current)
+    return (stored is None or decision.value < stored) and (
+        entry.last_applied is None or decision.value < entry.last_applied
+    )
+
+
+def reverts_other_writer(entry: CapacityEntry, inputs: PlanInput) -> bool:
+    """Whether this write would revert another writer. A restarted kubelet does not count."""
+    if entry.last_applied is not None:
+        return not entry.equals(entry.last_applied) and not (inputs.kubelet_restarted and entry.equals(0))
+    before = inputs.published.get(entry.name)
+    return before is not None and not entry.equals(before) and not inputs.kubelet_restarted
+
+
+def hold_deadlines(entry: CapacityEntry, decision: Decision, inputs: PlanInput) -> list[tuple[float, str]]:
+    """(uptime, reason) of each limit that may hold this change back; at least one."""
+    waits = [(inputs.not_before.get(entry.name, 0.0), "because it keeps changing")]
+    if lowers(entry, decision):
+        since = inputs.lower_since.get(entry.name, inputs.uptime)
+        waits.append((since + inputs.lower_after, "in case it comes back"))
+    if reverts_other_writer(entry, inputs):
+        waits.append((inputs.revert_not_before.get(entry.name, 0.0), "because somebody else keeps changing it"))
+    return waits

@@ -1,0 +1,189 @@
+"""What the service remembers between two passes, and how a pass changes it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from capacityd.model.node import MachineRecord, NodeState, Plan
+from capacityd.model.reading import Absent, Quantity, Reading, Unknown
+from capacityd.reconcile.apply import Outcome
+from capacityd.reconcile.plan import ALLOCATABLE_TIMEOUT, behind
+from capacityd.reconcile.rate_limit import record_write
+
+_DENIED_BACKOFF, _DENIED_BACKOFF_FACTOR, _DENIED_BACKOFF_MAX = 60.0, 4.0, 3600.0
+"""Seconds until a denied change is tried again: at first, its growth, and at most."""
+
+_VERIFY_AFTER = (15.0, ALLOCATABLE_TIMEOUT + 1.0, 360.0)
+"""Seconds after which allocatable is compared with capacity, until they are equal."""
+
+_MAX_SETTLE_PASSES = 40  # passes for one kubelet restart, about five minutes
+
+
+@dataclass(frozen=True, slots=True)
+class Denial:
+    """A change that the API server denies."""
+
+    reason: str
+    retry_at: float
+    """Uptime before which it is not tried again."""
+    attempts: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class ReconcileState:
+    """What the service remembers between two passes, while the machine is up. Times are seconds of uptime."""
+
+    applied_readings: Mapping[str, str] | None = None
+    """Readings that the Node is known to match; None: none yet. A resource missing here still has to be reconciled."""
+    published: Mapping[str, int] = field(default_factory=dict)
+    """The annotation after the last pass that read the Node."""
+    lower_since: Mapping[str, float] = field(default_factory=dict)
+    """Name -> since when its reading has been lower."""
+    written: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    """Name -> when it was written lately (rate_limit.py)."""
+    reverted: Mapping[str, float] = field(default_factory=dict)
+    """Name -> when another writer's change of it was last reverted."""
+    kubelet: float | None = None
+    """When the kubelet started, as of the last pass that read the Node; seconds since the epoch."""
+    settle_passes: int = 0
+    """Passes since a kubelet restart during which it may still reset capacity to zero; 0 once that window is over."""
+    unknown_streak: int = 0
+    """Passes in a row that left something unknown."""
+    delayed: bool = False
+    """Whether an update of the condition or the annotation waits for the rate limit."""
+    plugins: tuple[str, ...] | None = None
+    """Names of device plugins at the last pass that read the Node; None: unknown."""
+    conflict: str = ""
+    """The message of conflicts that have not ended; empty for none."""
+    conflict_at: float = 0.0
+    """When the last attempt ended in one."""
+    denied: Mapping[str, Denial] = field(default_factory=dict)
+    """Name -> why the API server denies its change."""
+    behind_since: Mapping[str, float] = field(default_factory=dict)
+    """Name -> since when its allocatable has differed from its capacity, as far as the Node was read."""
+    verify_at: float | None = None
+    """When the Node is read again to see whether the kubelet has copied capacity to allocatable."""
+
+
+@dataclass(frozen=True, slots=True)
+class PassContext:
+    """When and where a pass runs."""
+
+    now: float
+    """Seconds since the epoch."""
+    uptime: float
+    """Seconds since the machine booted."""
+    kubelet_started_at: float | None = None
+    """When the kubelet made its socket, in seconds since the epoch; None: it has none."""
+    record: MachineRecord | None = None
+    """What this machine has published; None: its record is missing."""
+    configuration_errors: tuple[str, ...] = ()
+    """The errors of the last check of the configuration, each with its file and line."""
+    unwritable: str = ""
+    """Why nothing can be saved here; empty if it can."""
+
+
+def outcome_text(reading: Reading) -> str:
+    """A reading as text, as far as the Node is concerned: a number, "absent" or "unknown"."""
+    if isinstance(reading, Quantity):
+        return str(reading.value)
+    return "absent" if isinstance(reading, Absent) else "unknown"
+
+
+def is_lower(reading: Reading | None, published: int | None) -> bool:
+    """Whether the reading is less than what is published. Unknown or unpublished is not."""
+    if published is None or isinstance(reading, Unknown):
+        return False
+    return not isinstance(reading, Quantity) or reading.value < published
+
+
+def still_lower(readings: Mapping[str, Reading], memory: ReconcileState) -> dict[str, float]:
+    """Since when each name is lower. One that came back starts over, even if this pass fails."""
+    return {
+        name: at
+        for name, at in memory.lower_since.items()
+        if name not in memory.published or is_lower(readings.get(name), memory.published[name])
+    }
+
+
+def remember(
+    memory: ReconcileState,
+    readings: Mapping[str, Reading],
+    outcome: Outcome,
+    here: PassContext,
+) -> ReconcileState:
+    """The state after a pass that has read the Node."""
+    plan = outcome.plan
+    wrote = {c.name for c in plan.changes if c.action == "set"} if outcome.applied else set()
+    behind_since = {
+        name: here.uptime if name in wrote else memory.behind_since.get(name, here.uptime)
+        for name in behind(outcome.state, plan.published.keys())
+    }
+    written, reverted = record_write(plan, outcome.applied, here.uptime, memory.written, memory.reverted)
+    return ReconcileState(
+        applied_readings=_seen(readings, plan),
+        published=plan.published,
+        lower_since=plan.lower_since,
+        written=written,
+        reverted=reverted,
+        kubelet=here.kubelet_started_at,
+        settle_passes=_settle_passes(memory, outcome.state, here),
+        unknown_streak=memory.unknown_streak,
+        delayed=plan.delayed,
+        denied=_denials(memory, outcome, here.uptime),
+        behind_since=behind_since,
+        verify_at=_verify_at(behind_since, outcome.state, here.uptime),
+    )
+
+
+def _denials(memory: ReconcileState, outcome: Outcome, uptime: float) -> dict[str, Denial]:
+    """Those that are still denied, each with the time of its next attempt."""
+    found = {}
+    for name, reason in outcome.plan.health.denied.items():
+        before = memory.denied.get(name)
+        if name in outcome.denied:
+            attempts = before.attempts + 1 if before else 1
+            pause = min(_DENIED_BACKOFF * _DENIED_BACKOFF_FACTOR ** min(attempts - 1, 10), _DENIED_BACKOFF_MAX)
+            found[name] = Denial(reason, uptime + pause, attempts)
+        elif before:
+            found[name] = before
+    return found
+
+
+def _verify_at(behind_since: Mapping[str, float], state: NodeState, uptime: float) -> float | None:
+    """When to read the Node again to see whether the kubelet has followed; None if it has, or is not expected to.
+
+    The kubelet reports its Node each 10 s if something has changed, else each 5 min.
+    """
+    if not behind_since:
+        return None
+    since = max(behind_since.values())
+    pauses = _VERIFY_AFTER if state.heartbeat is not None else _VERIFY_AFTER[:1]
+    return next((since + pause for pause in pauses if since + pause > uptime), None)
+
+
+def _seen(readings: Mapping[str, Reading], plan: Plan) -> dict[str, str]:
+    """The readings that the Node matches by now."""
+    applied_readings = {name: outcome_text(reading) for name, reading in readings.items()}
+    for name in (*plan.held, *plan.health.denied):  # the Node does not match the reading yet
+        published = plan.published.get(name)
+        if name in plan.reverted:
+            applied_readings.pop(name, None)
+        else:
+            applied_readings[name] = "absent" if published is None else str(published)
+    return applied_readings
+
+
+def _settle_passes(memory: ReconcileState, state: NodeState, here: PassContext) -> int:
+    """Passes since a kubelet restart during which it may still reset capacity to zero; 0 once that window is over.
+
+    The kubelet decides to before its socket appears, but its write may come much later. The heartbeat of the Ready
+    condition comes after it, in whole seconds. A heartbeat that never comes (a kubelet that hangs, a clock that was
+    set back) is waited for once.
+    """
+    if here.kubelet_started_at is None or state.heartbeat is None or state.heartbeat >= int(here.kubelet_started_at):
+        return 0
+    if here.kubelet_started_at != memory.kubelet:
+        return 1
+    return 0 if memory.settle_passes in (0, _MAX_SETTLE_PASSES) else memory.settle_passes + 1

@@ -1,0 +1,143 @@
+"""Events of the kernel: links, addresses, mounts. Those of pods, which are frequent on a node, are ignored."""
+
+from __future__ import annotations
+
+import os
+import select
+from collections.abc import Iterable
+
+from capacityd.linux.filesystems import is_of_pods
+from capacityd.linux.mountinfo import TABLE, Mount, mount_of
+from capacityd.linux.netlink import attributes, listen, received
+
+_BUFFER = 65536
+_LINK, _IPV4, _IPV6 = 0x1, 0x10, 0x100  # RTMGRP_LINK, RTMGRP_IPV4_IFADDR, RTMGRP_IPV6_IFADDR
+_POD = b"veth\0"
+_AF_BRIDGE = 7
+_NEWADDR, _DELADDR = 20, 21
+_IFADDRMSG, _IFINFOMSG = 8, 16  # bytes before the attributes
+_IFA_ADDRESS, _IFA_LOCAL = 1, 2
+_IFLA_LINKINFO, _IFLA_INFO_KIND = 18, 1
+_SCOPE_LINK = 253  # and above: host, nowhere
+
+
+class LinkEvents:
+    """Changes of network interfaces (rtnetlink): a change of carrier or name sends no udev event."""
+
+    def __init__(self) -> None:
+        self._socket = listen(_LINK)
+
+    def fileno(self) -> int:
+        return self._socket.fileno()
+
+    def drain(self) -> set[str]:
+        """Reads all queued events; returns the reason for a pass, if any. An overflow is one."""
+        relevant = [message is None or _is_of_a_link(message[1]) for message in received(self._socket)]
+        return {"hardware"} if any(relevant) else set()
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+class AddressEvents:
+    """Addresses that were added or removed (rtnetlink).
+
+    Ignores pods' link-local addresses, and lifetime refreshes from router advertisements.
+    """
+
+    def __init__(self) -> None:
+        self._socket = listen(_IPV4 | _IPV6)
+        self._known: set[bytes] = set()
+
+    def fileno(self) -> int:
+        return self._socket.fileno()
+
+    def drain(self) -> set[str]:
+        """Reads all queued events; returns the reason for a pass, if any. An overflow is one."""
+        overflow = relevant = False
+        for message in received(self._socket):
+            if message is None:
+                overflow = True
+            else:
+                relevant = self._is_relevant(*message) or relevant
+        if overflow:
+            # A removal may be lost. All queued messages are older than the overflow, so forget them now, not earlier.
+            self._known.clear()
+        return {"hardware"} if overflow or relevant else set()
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def _is_relevant(self, kind: int, message: bytes) -> bool:
+        if kind not in (_NEWADDR, _DELADDR) or len(message) < _IFADDRMSG or message[3] >= _SCOPE_LINK:
+            return False
+        found = attributes(message[_IFADDRMSG:])
+        values = [bytes([kind]) + found[kind] for kind in (_IFA_ADDRESS, _IFA_LOCAL) if kind in found]
+        address = message[:2] + message[3:_IFADDRMSG] + b"".join(values)
+        if kind == _DELADDR:
+            self._known.discard(address)
+            return True
+        new = address not in self._known
+        self._known.add(address)
+        return new
+
+
+class MountEvents:
+    """File systems that were mounted, unmounted or remounted, except those of pods."""
+
+    def __init__(self) -> None:
+        self._file = os.open(TABLE, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            # A change is an exceptional condition; the file is always readable (proc_pid_mountinfo(5)).
+            self._epoll = select.epoll()
+            try:
+                self._epoll.register(self._file, select.EPOLLPRI | select.EPOLLERR)
+                self._known = _relevant_mounts(self._file)
+            except OSError:
+                self._epoll.close()
+                raise
+        except OSError:
+            os.close(self._file)
+            raise
+
+    def fileno(self) -> int:
+        return self._epoll.fileno()
+
+    def drain(self) -> set[str]:
+        """Reads all queued events; returns the reason for a pass, if any."""
+        self._epoll.poll(0)
+        before, self._known = self._known, _relevant_mounts(self._file)
+        return {"hardware"} if self._known != before else set()
+
+    def close(self) -> None:
+        self._epoll.close()
+        os.close(self._file)
+
+
+def _is_of_a_link(message: bytes) -> bool:
+    """Whether a message is not about a pod's interface, nor about a bridge port."""
+    return message[:1] != bytes([_AF_BRIDGE]) and _link_kind(message) != _POD
+
+
+def _link_kind(message: bytes) -> bytes:
+    """IFLA_INFO_KIND of a virtual interface, such as veth; empty for hardware."""
+    info = attributes(message[_IFINFOMSG:]).get(_IFLA_LINKINFO, b"")
+    return attributes(info).get(_IFLA_INFO_KIND, b"")
+
+
+def _relevant_mounts(file: int) -> frozenset[tuple[str, ...]]:
+    """What detectors use of each mount that is not of a pod."""
+    os.lseek(file, 0, os.SEEK_SET)
+    table = b""
+    while piece := os.read(file, _BUFFER):
+        table += piece
+    mounts = map(mount_of, os.fsdecode(table).split("\n"))
+    return frozenset(_fields(mount) for mount in _of_the_machine(mounts))
+
+
+def _of_the_machine(mounts: Iterable[Mount | None]) -> Iterable[Mount]:
+    return (mount for mount in mounts if mount and not is_of_pods(mount.point, mount.type))
+
+
+def _fields(mount: Mount) -> tuple[str, ...]:
+    return mount.number, mount.root, mount.point, mount.type, mount.source, mount.options

@@ -1,0 +1,164 @@
+"""When the next reconcile pass starts, and why. Pure: a function of the events and of the last result. In seconds.
+
+Events are debounced: a pass starts when there was none for a second, or after ten. What a pass could not do is retried
+with exponential backoff and jitter
+(https://aws.amazon.com/builders-library/timeouts-retries-and-backoff-with-jitter/); how fast depends on the cause.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+DEBOUNCE, DEBOUNCE_MAX = 1.0, 10.0
+"""How long there must be no event, and the longest that a pass waits for that."""
+
+RESYNC_PERIOD = 3600.0
+"""The default of the setting resync: the period of the passes that read the Node although no event came."""
+
+FAST_BACKOFF_MAX = 4.0
+"""The longest pause between two attempts at first: the API server of a machine that boots answers soon."""
+
+BACKOFF_MAX = 90.0
+"""The longest pause after that. With a jitter of a third, two requests an attempt are at most two a minute."""
+
+BACKOFF_FACTOR = 4.0
+"""The growth of the pause: five attempts in the six minutes after a refusal, then four an hour."""
+
+
+class Backoff(NamedTuple):
+    """How fast an error is retried."""
+
+    fast_for: float  # how long FAST_BACKOFF_MAX applies
+    first: float  # the first pause after that
+    longest: float
+
+
+BACKOFFS: dict[str, Backoff] = {
+    "unreachable": Backoff(120.0, BACKOFF_MAX, BACKOFF_MAX),
+    "missing": Backoff(120.0, BACKOFF_MAX, BACKOFF_MAX),  # the Node: the kubelet registers it soon
+    "other": Backoff(60.0, BACKOFF_MAX, BACKOFF_MAX),
+    "state": Backoff(0.0, 5.0, BACKOFF_MAX),  # the Node is as desired, but that could not be saved
+    "denied": Backoff(0.0, 4.0, 900.0),  # an administrator may grant a role or set a clock
+    "credentials": Backoff(0.0, 900.0, 900.0),  # a change of the files is an event
+    "conflict": Backoff(0.0, BACKOFF_MAX, 900.0),
+    "rejected": Backoff(0.0, BACKOFF_MAX, 3600.0),
+}
+"""Cause of an error -> its backoff."""
+
+RESET_BACKOFF_REASONS = frozenset({"kubelet", "credentials", "config", "resume"})
+"""Events that may end an error, so that the next pass does not wait for the backoff."""
+
+_NEW_CONDITIONS = frozenset({"credentials", "config"})
+"""Events after which an error, if there still is one, is a new one: its backoff starts over."""
+
+_WRITE_CAUSES = frozenset({"conflict", "rejected"})
+"""Causes that another write may not have, so that any event is tried, but not more often than each BACKOFF_MAX."""
+
+_KEPT_FAILURES = 3  # failures that still count after a kubelet restart or a resume: pauses continue at minutes
+
+
+class Schedule:
+    """The time of the next pass, and its reasons. now is always a monotonic time; uniform(low, high) draws the jitter.
+
+    settle: whether the first pass is debounced, too, because the machine is still booting.
+    """
+
+    __slots__ = (
+        *("_cause", "_failed_at", "_failed_since", "_failures", "_first_event", "_last_event", "_period", "_reasons"),
+        *("_requeue_at", "_resync_at", "_retry_at", "_start_at", "_streak", "_uniform"),
+    )
+
+    def __init__(self, now: float, uniform: Callable[[float, float], float], settle: bool = False) -> None:
+        self._uniform = uniform
+        self._reasons: set[str] = {"boot"}
+        self._first_event = self._last_event = now if settle else now - DEBOUNCE_MAX
+        self._requeue_at: float | None = None  # the last pass asked for another one at this time
+        self._retry_at: float | None = None  # no pass before this time (backoff)
+        self._start_at: float | None = None  # no pass before this time (start_jitter)
+        self._failures = 0  # in a row
+        self._cause = ""  # of the last failure
+        self._streak = 0  # failures in a row with that cause
+        self._failed_since = self._failed_at = 0.0  # times of the first failure in a row, and of the last
+        self._period = RESYNC_PERIOD
+        self._resync_at = now + RESYNC_PERIOD
+
+    def set_resync_period(self, seconds: float, now: float) -> None:
+        """Sets the period of the passes that need no event."""
+        self._period = seconds
+        self._resync_at = now + seconds * self._uniform(0.8, 1.2)
+
+    def notify(self, reasons: set[str], now: float) -> None:
+        """Adds events: each a reason for a pass."""
+        if not reasons:
+            return
+        if not self._reasons:
+            self._first_event = now
+        self._last_event = now
+        self._reasons |= reasons
+        if reasons & RESET_BACKOFF_REASONS:
+            self._retry_at = None
+            self._streak = 0 if reasons & _NEW_CONDITIONS else min(self._streak, _KEPT_FAILURES)
+        elif self._retry_at is not None and self._cause in _WRITE_CAUSES:
+            self._retry_at = min(self._retry_at, max(now, self._failed_at + BACKOFF_MAX))
+
+    def start_in(self, seconds: float, now: float) -> None:
+        """Delays the pass that first reads the Node by start_jitter, whatever events come until then."""
+        self._start_at = now + seconds
+
+    def wakes_at(self) -> float:
+        """The time of the next pass, unless an event comes before."""
+        if self._start_at is not None:
+            return self._start_at
+        times = [self._resync_at]
+        if self._requeue_at is not None:
+            times.append(self._requeue_at)
+        if self._reasons:
+            times.append(min(self._last_event + DEBOUNCE, self._first_event + DEBOUNCE_MAX))
+        elif self._retry_at is not None:
+            times.append(self._retry_at)
+        return max(min(times), self._retry_at or 0.0)
+
+    def pop_due(self, now: float) -> set[str]:
+        """The reasons for a pass that is due, else none. Events from now on are for the pass after it."""
+        if now < self.wakes_at():
+            return set()
+        reasons = self._reasons
+        if self._requeue_at is not None and now >= self._requeue_at:
+            reasons = reasons | {"requeue"}
+        if self._start_at is not None:
+            reasons = reasons | {"start"}
+        if self._failures:
+            reasons = reasons | {"retry"}
+        if now >= self._resync_at:
+            reasons = reasons | {"resync"}
+        self._reasons = set()
+        self._requeue_at = self._retry_at = self._start_at = None
+        return reasons
+
+    def succeeded(self, now: float, requeue_after: float | None, node_read: bool = True) -> None:
+        """A pass was successful. requeue_after: in how many seconds it asks for another one; None: not at all.
+
+        node_read: whether it read the Node. Passes that did not, however many, do not delay the resync.
+        """
+        self._failures = 0
+        self._requeue_at = None if requeue_after is None else now + requeue_after
+        if node_read:
+            self._resync_at = now + self._period * self._uniform(0.8, 1.2)
+
+    def failed(self, now: float, retry_after: float | None, cause: str = "other") -> None:
+        """A pass has failed. retry_after: how long the API server asks to wait. cause: a key of BACKOFFS."""
+        backoff = BACKOFFS.get(cause, BACKOFFS["other"])
+        if not self._failures:
+            self._failed_since = now
+        self._failures += 1
+        self._streak = self._streak + 1 if cause == self._cause else 1
+        self._cause, self._failed_at = cause, now
+        if now < self._failed_since + backoff.fast_for:
+            pause = self._uniform(0.0, min(FAST_BACKOFF_MAX, 0.5 * 2.0 ** min(self._failures, 10)))
+        else:
+            most = min(backoff.longest, backoff.first * BACKOFF_FACTOR ** min(self._streak - 1, 20))
+            pause = self._uniform(most * 2 / 3, most)
+        # An event during the pass that may end the error needs no backoff. Else the backoff is added to what the API
+        # server asks for: one that is overloaded answers "1" each time.
+        self._retry_at = None if self._reasons & RESET_BACKOFF_REASONS else now + pause + (retry_after or 0.0)

@@ -1,0 +1,69 @@
+"""A worker of the service: a short-lived process that checks the configuration or runs one reconcile pass.
+
+It sends its results as lines of JSON on its standard output.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from typing import Any
+
+from capacityd.linux.subreaper import kill_children
+
+_MAX_LINE_BYTES = 1 << 20
+
+
+class WorkerProcess:
+    """A running worker. timeout: seconds that it has. Raises OSError if it can't be started."""
+
+    def __init__(self, command: list[str], timeout: float) -> None:
+        self.deadline = time.monotonic() + timeout
+        self._read, write = os.pipe2(os.O_CLOEXEC)
+        os.set_blocking(self._read, False)
+        try:
+            out = [(os.POSIX_SPAWN_DUP2, write, 1)]
+            self.pid = os.posix_spawn(command[0], command, os.environ, file_actions=out, setpgroup=0)
+        finally:
+            os.close(write)
+        self._buffer = b""
+        self._closed = False
+
+    def fileno(self) -> int:
+        return self._read
+
+    def read_messages(self) -> tuple[list[dict[str, Any]], bool]:
+        """The messages since the last call, and whether there will be no more."""
+        try:
+            data = os.read(self._read, 65536)
+        except BlockingIOError:
+            return [], False
+        self._closed = not data
+        self._buffer += data
+        *lines, self._buffer = self._buffer.split(b"\n")
+        messages = [message for line in lines if (message := _parse(line))]
+        return messages, self._closed or len(self._buffer) > _MAX_LINE_BYTES
+
+    def kill(self) -> str:
+        """Kills the worker, if it still runs, and all its descendants.
+
+        Returns the signal that had ended it, "" if there was none.
+        """
+        os.close(self._read)
+        try:
+            os.killpg(self.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        number = kill_children(time.monotonic() + 1.0).get(self.pid, 0) & 0x7F
+        hint = " (out of memory?)" if number == signal.SIGKILL else ""
+        return f"{signal.Signals(number).name}{hint}" if number and self._closed else ""
+
+
+def _parse(line: bytes) -> dict[str, Any] | None:
+    try:
+        message = json.loads(line)
+    except ValueError:
+        return None
+    return message if isinstance(message, dict) else None

@@ -1,0 +1,221 @@
+"""The service's files in its runtime directory, each replaced atomically. All of them can be recreated.
+
+config.json: the configuration that every pass uses, so that a rejected reload has no effect.
+memory.json: the state for the next pass. reviews.json: the user of the credentials. status.json: what `status` shows.
+service.json: the resident process's own part of that. service.lock: held while it runs. check.json: the errors of the
+last check. metrics.json: the counters, and why the metrics could not be written. lock: held while writing to the Node.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import asdict
+from typing import Any
+
+from capacityd.config import Loaded, restore
+from capacityd.linux.atomic_file import replace_file
+from capacityd.model.config import Config
+from capacityd.model.errors import CapacitydError
+from capacityd.node import Review
+from capacityd.reconcile.state import Denial, ReconcileState
+
+_POLL = 0.05
+# And service.json, so that status needs no root; they hold no secret.
+_FOR_ALL = ("check.json", "metrics.json", "status.json")
+
+
+def folder() -> str:
+    """Where the files are: systemd's RuntimeDirectory, or where it would be."""
+    return os.environ.get("RUNTIME_DIRECTORY", "/run/capacityd").split(":")[0]
+
+
+def write(where: str, name: str, value: object) -> None:
+    """Replaces a file. Raises CapacitydError if it can't be written (a full or read-only file system)."""
+    path = os.path.join(where, name)
+    mode = 0o644 if name in _FOR_ALL else 0o600
+    try:
+        replace_file(path, json.dumps(value).encode(), mode, unfinished=f"{path}.{os.getpid()}")
+    except OSError as e:
+        raise CapacitydError(f"{path} could not be written: {os.strerror(e.errno or 0)}") from e
+
+
+@contextmanager
+def collecting_errors(errors: list[str]) -> Iterator[None]:
+    """Collects the errors of writes, so that a pass goes on although its result can't be saved."""
+    try:
+        yield
+    except CapacitydError as e:
+        errors.append(str(e))
+
+
+def remove_unfinished(where: str) -> None:
+    """Removes unfinished files of workers that were killed while they wrote."""
+    with suppress(OSError):
+        for name in os.listdir(where):
+            pid = name.rpartition(".json.")[2]
+            if pid != name and pid.isdecimal() and not os.path.exists(f"/proc/{pid}"):
+                with suppress(OSError):
+                    os.unlink(os.path.join(where, name))
+
+
+def read(where: str, name: str) -> dict[str, Any]:
+    """The content of a file; empty if it is missing or damaged."""
+    try:
+        with open(os.path.join(where, name), encoding="utf-8") as f:
+            found = json.load(f)
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def listed(found: object, key: str, *needed: str) -> Iterator[dict[str, Any]]:
+    """The objects in a list of a file's content that have text under these keys; others are skipped."""
+    items = found.get(key) if isinstance(found, dict) else None
+    for item in items if isinstance(items, list) else []:
+        if isinstance(item, dict) and all(isinstance(item.get(name), str) for name in needed):
+            yield item
+
+
+def keep_config(where: str, loaded: Loaded) -> None:
+    """Saves the configuration for later passes. Raises CapacitydError.
+
+    It is one file, because a half that is missing would count as not configured.
+    """
+    config = loaded.config
+    snapshot = {"values": dict(loaded.values), "broken": dict(config.broken), "complete": config.complete}
+    write(where, "config.json", snapshot)
+
+
+def kept_config(where: str) -> Config | None:
+    """The saved configuration; None if there is none, or if it is damaged."""
+    found = read(where, "config.json")
+    values, broken, complete = (found.get(key) for key in ("values", "broken", "complete"))
+    if not isinstance(values, dict) or not isinstance(broken, dict) or not isinstance(complete, bool):
+        return None
+    return restore(values, {str(name): str(why) for name, why in broken.items()}, complete)
+
+
+def keep_memory(where: str, memory: ReconcileState) -> None:
+    """Saves the state for the next pass. Raises CapacitydError."""
+    write(where, "memory.json", asdict(memory))
+
+
+def kept_memory(where: str) -> ReconcileState:
+    """The saved state. Without it, or if it is damaged, the next pass reads the Node."""
+    found = read(where, "memory.json")
+    try:
+        return ReconcileState(
+            applied_readings=None
+            if found["applied_readings"] is None
+            else {str(k): str(v) for k, v in found["applied_readings"].items()},
+            published={str(k): int(v) for k, v in found["published"].items()},
+            lower_since={str(k): float(v) for k, v in found["lower_since"].items()},
+            written={str(k): tuple(float(at) for at in v) for k, v in found["written"].items()},
+            reverted={str(k): float(v) for k, v in found["reverted"].items()},
+            kubelet=None if found["kubelet"] is None else float(found["kubelet"]),
+            settle_passes=int(found["settle_passes"]),
+            unknown_streak=int(found["unknown_streak"]),
+            delayed=found["delayed"] is True,
+            plugins=None if found["plugins"] is None else tuple(str(name) for name in found["plugins"]),
+            conflict=str(found["conflict"]),
+            conflict_at=float(found["conflict_at"]),
+            denied={
+                str(name): Denial(str(d["reason"]), float(d["retry_at"]), int(d["attempts"]))
+                for name, d in found["denied"].items()
+            },
+            behind_since={str(k): float(v) for k, v in found["behind_since"].items()},
+            verify_at=None if found["verify_at"] is None else float(found["verify_at"]),
+        )
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
+        return ReconcileState()
+
+
+def unwritable(where: str) -> str:
+    """Why the directory can't be written, as far as that is visible without trying; "" if it can."""
+    try:
+        found = os.statvfs(where)
+    except OSError as e:
+        return e.strerror or ""
+    if found.f_flag & os.ST_RDONLY:
+        return os.strerror(errno.EROFS)
+    full = not found.f_bfree or (found.f_files and not found.f_ffree)  # some file systems count no files
+    return os.strerror(errno.ENOSPC) if full else ""
+
+
+def kept_reviews(where: str) -> dict[str, Review]:
+    """The users of credentials, according to the API server."""
+    found = read(where, "reviews.json")
+    return {whose: Review(*review) for whose, review in found.items() if _is_review(review)}
+
+
+def _is_review(found: object) -> bool:
+    types = [type(part) for part in found] if isinstance(found, list) else []
+    return types == [str, str, float]
+
+
+@contextmanager
+def locked(where: str, retry_timeout: float) -> Iterator[None]:
+    """Serialises writers on this machine. If the runtime directory does not exist, no service can be running.
+
+    Raises CapacitydError if the lock is not free within retry_timeout seconds.
+    """
+    try:
+        fd = os.open(os.path.join(where, "lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError:
+        yield
+        return
+    deadline = time.monotonic() + retry_timeout
+    try:
+        while True:
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    raise CapacitydError(
+                        f"another capacityd has been writing for {retry_timeout:g} s; is it stuck?"
+                    ) from None
+                time.sleep(_POLL)
+        yield
+    finally:
+        os.close(fd)
+
+
+def running(where: str) -> Mapping[str, Any] | None:
+    """The content of service.json, if the service runs."""
+    path = os.path.join(where, "service.lock")
+    return {"pid": "?"} | read(where, "service.json") if _held(path) else None
+
+
+def _held(path: str) -> bool:
+    """Whether somebody has this lock. Only root may open it: who can could keep the service from starting."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except PermissionError:
+        return _listed(path)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        return False
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(fd)
+
+
+def _listed(path: str) -> bool:
+    """Whether the kernel's list of locks, proc_locks(5), has one on this file."""
+    try:
+        found = os.stat(path)
+        with open("/proc/locks", encoding="ascii") as f:
+            locks = f.read()
+    except OSError:
+        return False
+    return f" {os.major(found.st_dev):02x}:{os.minor(found.st_dev):02x}:{found.st_ino} " in locks

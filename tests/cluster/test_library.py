@@ -1,0 +1,174 @@
+"""What the kubernetes library lacks, in Debian 12 and in the newest version: why node/ has code of its own for it.
+
+These tests call the library alone. If one fails with a newer version, the code that names it may go.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cluster import faults
+from tests.cluster.agent import PYTHON
+from tests.cluster.clients import VERSIONS, client
+from tests.cluster.controlplane import Cluster
+from tests.cluster.credentials import kubeconfig, node_user
+from tests.cluster.proxy import Proxy
+from tests.support.server import answer, serve
+
+V1 = "client.authentication.k8s.io/v1"
+DEBIAN = "22.6.0 with urllib3 1.26"
+"""The packages of Debian 12."""
+
+# What a program of somebody else would do: load_kube_config(), then a request. How it ended is one line of JSON.
+_PROGRAM = """
+import json, os, signal, sys, warnings
+warnings.simplefilter("ignore")
+from kubernetes import client, config
+path, action = sys.argv[1:3]
+configuration = client.Configuration()
+try:
+    config.load_kube_config(path, client_configuration=configuration)
+    found = {"token": any(configuration.api_key.values()), "verify": configuration.verify_ssl}
+    found["server_name"] = getattr(configuration, "tls_server_name", None)
+    core = client.CoreV1Api(client.ApiClient(configuration))
+    wait = {"_request_timeout": (5, 5)}
+    if action == "read":
+        core.read_node("n1", _preload_content=False, **wait).data
+    elif action.startswith("["):
+        core.patch_node_status(sys.argv[3], json.loads(action), _preload_content=False, **wait)
+    elif action == "killed":
+        print(json.dumps(found), flush=True)
+        os.kill(os.getpid(), signal.SIGKILL)
+except Exception as e:
+    found = {"error": type(e).__name__, "status": getattr(e, "status", None)}
+print(json.dumps(found))
+"""
+
+
+@pytest.fixture(params=[DEBIAN, VERSIONS[-1]])
+def python(request: pytest.FixtureRequest) -> Path:
+    return PYTHON if request.param == DEBIAN else client(request.param)
+
+
+@pytest.fixture
+def temporary(tmp_path: Path) -> Path:
+    (tmp_path / "tmp").mkdir()
+    return tmp_path / "tmp"
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "kubelet.conf"
+
+
+def library(python: Path, path: Path, action: str = "load", *more: str, timeout: float | None = None) -> Any:
+    """What the library makes of a kubeconfig. timeout: raises TimeoutExpired after so many seconds."""
+    environment = {"PATH": os.environ["PATH"], "TMPDIR": str(path.parent / "tmp"), "HOME": str(path.parent)}
+    command = [str(python), "-I", "-c", _PROGRAM, str(path), action, *more]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=timeout)
+    assert done.stdout, done.stderr
+    return json.loads(done.stdout)
+
+
+def written(path: Path, user: dict[str, Any], server: str = "https://192.0.2.1:6443", **cluster: Any) -> Path:
+    """A kubeconfig, with a folder for temporary files beside it."""
+    document = json.loads(kubeconfig(server, Path("/dev/null"), user))
+    document["clusters"][0]["cluster"] = {"server": server, **cluster}
+    path.write_text(json.dumps(document))
+    return path
+
+
+def plugin(path: Path, script: str) -> dict[str, Any]:
+    program = path.with_suffix(".plugin")
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o700)
+    return {"exec": {"apiVersion": V1, "command": str(program)}}
+
+
+def test_it_continues_without_credentials(python: Path, path: Path, temporary: Path) -> None:
+    """Then the API server treats the request as system:anonymous, and nobody learns why."""
+    empty = path.with_suffix(".token")
+    empty.touch()
+    anonymous = {"token": False, "verify": True, "server_name": None}
+    users: list[dict[str, Any]] = [
+        plugin(path, "echo no network >&2; exit 3"),
+        {"exec": {"apiVersion": V1, "command": "no-such-plugin"}},
+        {"tokenFile": str(empty)},
+        {"auth-provider": {"name": "oidc"}},
+    ]
+    for user in users:
+        assert library(python, written(path, user)) == anonymous, user
+    text = written(path, {"token": "x"}).read_text()
+    path.write_text(text.replace('"user": "tests"', '"user": "none"'))
+    assert library(python, path) == anonymous
+
+
+def test_it_ignores_what_must_not_be_ignored(python: Path, path: Path, temporary: Path) -> None:
+    """Impersonation; and a text counts as a truth, so that the server is not verified."""
+    assert library(python, written(path, {"token": "x", "as": "jane"}))["token"]
+    insecure = {"insecure-skip-tls-verify": "false"}
+    assert library(python, written(path, {"token": "x"}, **insecure))["verify"] is False
+    named = library(python, written(path, {"token": "x"}, **{"tls-server-name": "kubernetes"}))
+    assert named["server_name"] == (None if python == PYTHON else "kubernetes")
+
+
+def test_it_waits_for_ever(python: Path, path: Path, temporary: Path) -> None:
+    """For an exec plugin, for a process that it left behind, and for a pipe."""
+    pipe = path.with_suffix(".pipe")
+    os.mkfifo(pipe)
+    for what in ("exec sleep 5", "sleep 5 & echo", pipe):
+        user = {"tokenFile": str(pipe)} if what == pipe else plugin(path, str(what))
+        with pytest.raises(subprocess.TimeoutExpired):
+            library(python, written(path, user), timeout=2)
+
+
+def test_it_leaves_private_keys_in_tmp(python: Path, path: Path, temporary: Path) -> None:
+    """Until the process ends in an orderly way."""
+    key = base64.b64encode(b"a private key").decode()
+    library(python, written(path, {"client-certificate-data": key, "client-key-data": key}), "killed")
+    assert [file.read_bytes() for file in temporary.iterdir() if file.is_file()] == [b"a private key"]
+
+
+@pytest.fixture
+def through(cluster: Cluster, proxy: Proxy, path: Path, temporary: Path) -> Path:
+    user = node_user(cluster.create_node())
+    return cluster.kubeconfig(user, path, server=proxy.url, ca_file=proxy.ca_file)
+
+
+def test_one_call_is_four_requests(proxy: Proxy, through: Path, python: Path) -> None:
+    """Also where the server asks to wait."""
+    for action in (faults.reset(), faults.status(429, headers={"Retry-After": "0"})):
+        fault = proxy.fault(action, times=None)
+        assert "error" in library(python, through, "read")
+        assert len(fault.met) == 4
+        proxy.faults.clear()
+
+
+def test_it_follows_redirects(python: Path, path: Path, temporary: Path) -> None:
+    def elsewhere(request: Any) -> bytes:
+        return answer(200, b"{}") if request.path == "/elsewhere" else answer(302, headers="Location: /elsewhere\r\n")
+
+    with serve(elsewhere) as server:
+        assert "error" not in library(python, written(path, {"token": "x"}, server.url), "read")
+    assert len(server.heard) == 2
+
+
+def test_it_reads_a_response_of_any_size(python: Path, path: Path, temporary: Path) -> None:
+    with serve(lambda _: answer(200, b"x" * (5 << 20))) as server:
+        assert "error" not in library(python, written(path, {"token": "x"}, server.url), "read")
+
+
+def test_its_encoding_of_a_guard_fails(cluster: Cluster, path: Path, temporary: Path, python: Path) -> None:
+    for text in ("<", "é"):
+        node = cluster.create_node()
+        cluster.admin.patch(f"/api/v1/nodes/{node}", {"metadata": {"annotations": {"a": text}}})
+        config = str(cluster.kubeconfig(node_user(node), path))
+        guard = json.dumps([{"op": "test", "path": "/metadata/annotations/a", "value": text}])
+        assert library(python, Path(config), guard, node)["status"] == 422

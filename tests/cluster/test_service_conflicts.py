@@ -1,0 +1,62 @@
+"""Guards that do not hold, again and again: it is reported once, and costs at most two requests a minute."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import count
+
+import pytest
+
+from capacityd.reconcile.apply import TRIES
+from capacityd.service.schedule import BACKOFF_MAX
+from tests.cluster import faults
+from tests.cluster.controlplane import Cluster
+from tests.cluster.faults import Action
+from tests.cluster.proxy import Proxy
+from tests.cluster.service import SLACK, Service, service
+from tests.cluster.test_service_api_faults import refusal
+from tests.support.machines import usb_device
+
+
+def always_another(s: Service) -> Action:
+    """Somebody writes our key between each of our GETs and PATCHes."""
+    numbers = count(100)
+    return faults.before(lambda _: s.cluster.set_capacity(s.node, {"example.com/dongle": str(next(numbers))}))
+
+
+def never_holds(_: Service) -> Action:
+    """A double, because it is what no API server does once guards are written as it writes them."""
+    return refusal(422)
+
+
+@pytest.mark.parametrize(
+    ("action", "first", "says"),
+    [
+        (always_another, ["GET", "PATCH"] * TRIES, f"tried {TRIES} times, each time somebody else wrote the same"),
+        (never_holds, ["GET", "PATCH", "GET"], "but it has not: a bug in capacityd"),
+    ],
+)
+def test_a_conflict_that_does_not_end(
+    cluster: Cluster, proxy: Proxy, action: Callable[[Service], Action], first: list[str], says: str
+) -> None:
+    with service(cluster, usb_device("1-1")) as s:
+        s.reach(proxy.url)
+        s.join(proxy.url)
+        s.start()
+        proxy.fault(action(s), "PATCH", f"/api/v1/nodes/{s.node}/status", times=None)
+        before = len(proxy.seen)
+
+        def asked() -> list[str]:
+            return [request.method for request in proxy.seen[before:] if "/nodes/" in request.path]
+
+        s.machine.plug("1-2")
+        s.wait(lambda: asked() == first and says in s.log(), 10 + SLACK, "it has tried for the first time")
+        for _ in range(3):  # each would end a pause, and has the Node asked
+            looks = s.looks()
+            s.join(proxy.url)
+            s.wait_looks(1, looks)
+        assert asked() == first
+        s.wait(lambda: asked() == [*first, "GET", "PATCH"], 3 * BACKOFF_MAX, "it has tried once more")
+        assert s.log().count(says) == 1
+        assert says in s.seen()["error"]
+        assert set(s.events()) == {"example.com/dongle: none → 1 (found)"}

@@ -1,0 +1,137 @@
+"""Who we are is asked of the real API server once, however often the credentials change and whatever goes wrong."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cluster.controlplane import Cluster
+from tests.cluster.credentials import Credentials, groups_of, kubeconfig, node_user, token_of
+from tests.cluster.processes import PATIENCE
+from tests.cluster.service import Service, service
+from tests.cluster.test_requests import GET, WHO, counted
+from tests.support.machines import usb_device
+
+PASSES = 24
+_VERSION = "client.authentication.k8s.io/v1"
+_PLUGIN = """\
+#!/bin/sh
+cd "$(dirname "$0")"
+read -r next <next
+echo $((next + 1)) >next
+cat "credential.$next"
+"""
+
+
+class Plugin:
+    """An exec plugin with a credential of its own for each call."""
+
+    def __init__(self, cluster: Cluster, folder: Path) -> None:
+        folder.mkdir()
+        self._cluster = cluster
+        self._folder = folder
+        self.count = 0
+        (folder / "plugin").write_text(_PLUGIN)
+        (folder / "plugin").chmod(0o700)
+        (folder / "next").write_text("0\n")
+
+    @property
+    def calls(self) -> int:
+        return int((self._folder / "next").read_text())
+
+    def issue(self, node: str, count: int, kind: Credentials = "certificate") -> None:
+        """So many more, each a new certificate of this Node's user, or its token; the calls from now on get these."""
+        user = node_user(node)
+        (self._folder / "next").write_text(f"{self.count}\n")
+        for number in range(self.count, self.count + count):
+            if kind == "certificate":
+                pem = self._folder / f"client-{number}.pem"
+                text = self._cluster.authority.client(user, groups_of(user), pem).read_text()
+                certificate, _, key = text.partition("-----BEGIN EC")
+                status = {"clientCertificateData": certificate, "clientKeyData": f"-----BEGIN EC{key}"}
+            else:
+                status = {"token": token_of(user)}
+            credential = {"apiVersion": _VERSION, "kind": "ExecCredential", "status": status}
+            (self._folder / f"credential.{number}").write_text(json.dumps(credential))
+        self.count += count
+
+    def kubeconfig(self) -> str:
+        entry = {"apiVersion": _VERSION, "command": str(self._folder / "plugin"), "interactiveMode": "Never"}
+        return kubeconfig(self._cluster.url, self._cluster.ca_file, {"exec": entry})
+
+
+@pytest.fixture
+def known(cluster: Cluster) -> Iterator[tuple[Service, Plugin]]:
+    """A service that has published, and is stopped; its state folder is as it was."""
+    with service(cluster, usb_device("1-1")) as s:
+        plugin = Plugin(cluster, s.folder / "plugin")
+        plugin.issue(s.node, 2 * PASSES)
+        s.kubeconfig.write_text(plugin.kubeconfig())
+        with cluster.audit.requests(node_user(s.node)) as requests:
+            s.start()
+            s.stop()
+        assert counted(requests)[WHO] == 1
+        yield s, plugin
+
+
+def passes(s: Service, count: int = PASSES) -> None:
+    """So many, one after another, as the service starts them for what may concern the Node."""
+    for _ in range(count):
+        command = s.by_hand("child", str(s.state), "reconcile", "resync")
+        subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
+
+
+def test_each_pass_has_other_credentials(cluster: Cluster, known: tuple[Service, Plugin]) -> None:
+    s, plugin = known
+    calls = plugin.calls
+    with cluster.audit.requests(node_user(s.node)) as requests:
+        passes(s)
+    assert plugin.calls == calls + PASSES
+    assert counted(requests) == {GET: PASSES}
+    assert len(json.loads((s.state / "reviews.json").read_text())) == 1
+
+
+def test_passes_that_fail(cluster: Cluster, known: tuple[Service, Plugin]) -> None:
+    s, _ = known
+    cluster.admin.delete(f"/api/v1/nodes/{s.node}")
+    with cluster.audit.requests(node_user(s.node)) as requests:
+        passes(s, 5)
+    assert counted(requests) == {GET: 5}
+    assert {request.code for request in requests.all()} == {404}
+
+
+@pytest.mark.parametrize("kind", ["certificate", "token"])
+def test_credentials_of_another_node(cluster: Cluster, known: tuple[Service, Plugin], kind: Credentials) -> None:
+    """The same plugin hands them out. A certificate tells by itself; of a token the API server's refusal does."""
+    s, plugin = known
+    plugin.issue(s.node, 5, kind)
+    passes(s, 1)
+    other, before = cluster.create_node(), cluster.node(s.node)
+    plugin.issue(other, 5, kind)
+    s.machine.plug("1-2")
+    with cluster.audit.requests(node_user(other)) as requests:
+        passes(s, 2)
+    asked = [(r.verb, r.name, r.code) for r in requests.all() if r.resource != "events"]
+    refused = [] if kind == "certificate" else [("get", s.node, 403)]
+    first = [*refused, ("create", "", 201), ("get", other, 200)]
+    assert asked[: len(first)] == first
+    assert {name for _, name, _ in asked[len(first) :]} == {other}
+    assert cluster.capacity(other)["example.com/dongle"] == "2"
+    assert cluster.node(s.node) == before
+
+
+def test_a_user_that_may_do_nothing(cluster: Cluster, known: tuple[Service, Plugin]) -> None:
+    """It is asked once more who that is, and then every five minutes at most."""
+    s, _ = known
+    pem = s.folder / "nobody.pem"
+    cluster.authority.client("nobody", [], pem)
+    s.kubeconfig.write_text(
+        kubeconfig(cluster.url, cluster.ca_file, {"client-certificate": str(pem), "client-key": str(pem)})
+    )
+    with cluster.audit.requests("nobody") as requests:
+        passes(s, 5)
+    assert counted(requests) == {WHO: 1, GET: 5}

@@ -1,0 +1,209 @@
+"""The Node's condition is True only while nothing is wrong: each of its reasons, on the real API server and kubelet."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from capacityd.model.node import CONFIGURATION_ANNOTATION
+from tests import ROOT
+from tests.cluster.controlplane import Cluster
+from tests.cluster.identity import create_node, identity, kubectl, write
+from tests.cluster.kubelet import Kubelet
+from tests.cluster.processes import PATIENCE, wait_until
+from tests.cluster.service import DONGLE, DONGLES, SLACK, Service, service
+from tests.support.machines import usb_device
+
+SEATS, OTHER, THIRD = "example.com/seats", "other.org/x", "third.org/y"
+TRUE = ("True", "Published", "all configured resources are published")
+POLICIES = "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicies"
+RULE = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["UPDATE"], "resources": ["nodes/status"]}
+
+
+def static(name: str, quantity: int, more: str = "") -> str:
+    return f'[resources."{name}"]\nstatic = {{ quantity = {quantity} }}\n{more}\n'
+
+
+def condition(s: Service) -> tuple[str | None, ...]:
+    found = s.condition()
+    return tuple(found.get(key) for key in ("status", "reason", "message"))
+
+
+def configuration(s: Service) -> str | None:
+    found: str | None = s.cluster.node(s.node)["metadata"].get("annotations", {}).get(CONFIGURATION_ANNOTATION)
+    return found
+
+
+def test_a_configuration_with_errors(cluster: Cluster) -> None:
+    """At start and at a reload: file, line and number of errors, one Event, and the hash of what is in force."""
+    with service(cluster, usb_device("1-1")) as s:
+        s.configure(DONGLES + static(SEATS, 7))
+        s.start()
+        assert condition(s) == TRUE
+        good, before = s.config.read_text(), configuration(s)
+        assert before
+        s.config.write_text(good.replace("quantity", "quantiy").replace("lower_after", "lower_afterr"))
+        s.reload()
+        s.wait(lambda: condition(s)[1] == "ConfigurationRejected", SLACK, "the condition reports it")
+        status, _, message = condition(s)
+        assert status == "False"
+        assert f"the configuration has errors: {s.config}:" in str(message)
+        assert "; and 2 more (capacityd config check)" in str(message)
+        assert (configuration(s), s.record()) == (before, {DONGLE: 1, SEATS: 7}), "the previous one is in force"
+        assert sum("lower_afterr" in event for event in s.events()) == 1
+        s.stop()
+        s.start()
+        assert condition(s)[1] == "ConfigurationRejected"
+        assert sum("lower_afterr" in event for event in s.events()) == 1
+        s.config.write_text(good.replace("quantity = 7", "quantity = 8"))
+        s.reload()
+        s.wait(lambda: condition(s) == TRUE, SLACK, "it is True again")
+        assert configuration(s) not in (None, before)
+
+
+@pytest.fixture
+def restricted(cluster: Cluster) -> Iterator[Service]:
+    """A service with an identity of its own, which the packaged policy restricts to example.com."""
+    admin = cluster.kubeconfig("admin")
+    for name in ("identity.yaml", "policy.yaml"):
+        applied = kubectl(cluster, admin, "apply", "-f", ROOT / "packaging/kubernetes" / name)
+        assert applied.returncode == 0, applied.stderr
+    node, other = create_node(cluster), create_node(cluster)
+    own = identity(cluster, node, "certificate", cluster.folder / f"own-{node}")
+    wait_until(lambda: "own Node only" in write(cluster, own, other, []), PATIENCE, "the policy is in force")
+    with service(cluster, usb_device("1-1"), node=node) as s:
+        s.kubeconfig.write_text(Path(own).read_text())
+        yield s
+
+
+@pytest.mark.parametrize("names", [(OTHER,), (OTHER, THIRD)])
+def test_denied_resources_block_no_others(restricted: Service, names: tuple[str, ...]) -> None:
+    s = restricted
+    s.configure(DONGLES + static(SEATS, 7) + "".join(static(name, 3) for name in names), f'node_name = "{s.node}"')
+    s.start()
+    assert (s.record(), s.capacity(SEATS), s.capacity(OTHER)) == ({DONGLE: 1, SEATS: 7}, "7", None)
+    status, reason, message = condition(s)
+    assert (status, reason) == ("False", "Denied")
+    assert str(message).startswith(f"denied: {', '.join(names)}: ")
+    assert "capacityd may change capacity of these domains only: example.com" in str(message)
+    asked = s.asked()
+    changed = 2 + len(names)
+    on_node = [request for request in asked if request.split()[1].startswith("nodes")]
+    assert len(on_node) <= 2 + changed, on_node
+    assert len(s.events()) == 2, "what was published, and what was denied"
+    s.machine.plug("1-2")
+    s.wait_capacity("2", 3 + SLACK)
+    assert [request for request in s.asked() if request.startswith("patch")] == ["patch nodes/status"]
+    assert (s.capacity(OTHER), condition(s)[1]) == (None, "Denied")
+    s.configure(DONGLES + static(SEATS, 7), f'node_name = "{s.node}"')
+    s.reload()
+    s.wait(lambda: condition(s) == TRUE, SLACK, "what is not configured is not denied")
+
+
+def test_less_than_expected(cluster: Cluster) -> None:
+    with service(cluster, usb_device("1-1"), usb_device("1-2")) as s:
+        s.configure(DONGLES + "expect = 2\n")
+        s.start()
+        assert condition(s) == TRUE
+        s.machine.unplug("1-2")
+        s.wait_capacity("1", 4 + SLACK)
+        below = ("False", "BelowExpected", f"below expected: {DONGLE} is 1 of 2")
+        s.wait(lambda: condition(s) == below, SLACK, "the condition reports it")
+        s.machine.unplug("1-1")
+        s.wait_capacity(None, 4 + SLACK)
+        assert condition(s)[2] == f"below expected: {DONGLE} is 0 of 2"
+        s.machine.plug("1-1")
+        s.machine.plug("1-2")
+        s.wait(lambda: condition(s) == TRUE, 4 + SLACK, "it is True again")
+        expectations = [event for event in s.events() if "→" not in event]
+        assert expectations == [f"{DONGLE}: 1, expected 2", f"{DONGLE}: 2"]
+
+
+@contextmanager
+def ignoring_capacity(cluster: Cluster, node: str) -> Iterator[None]:
+    """A kubelet that does not copy dongles to allocatable. What it writes is lost, as a double of such a kubelet."""
+    name = f"no-allocatable-{node}"
+    written = f"object.metadata.name == '{node}' && '{DONGLE}' in object.status.allocatable"
+    remove = '[JSONPatch{op: "remove", path: "/status/allocatable/" + jsonpatch.escapeKey("example.com/dongle")}]'
+    spec = {
+        "failurePolicy": "Fail",
+        "reinvocationPolicy": "Never",
+        "matchConstraints": {"resourceRules": [RULE]},
+        "matchConditions": [{"name": "written", "expression": written}],
+        "mutations": [{"patchType": "JSONPatch", "jsonPatch": {"expression": remove}}],
+    }
+    cluster.admin.create(POLICIES, {"metadata": {"name": name}, "spec": spec})
+    binding = {"metadata": {"name": name}, "spec": {"policyName": name}}
+    cluster.admin.create(f"{POLICIES.removesuffix('policies')}policybindings", binding)
+
+    def in_force() -> bool:
+        tried = {"status": {"allocatable": {DONGLE: "9"}}}
+        found = cluster.admin.patch(f"/api/v1/nodes/{node}/status?dryRun=All", tried)
+        return DONGLE not in found["status"]["allocatable"]
+
+    wait_until(in_force, PATIENCE, "the API server has noticed the policy")
+    try:
+        yield
+    finally:
+        cluster.admin.delete(f"{POLICIES.removesuffix('policies')}policybindings/{name}")
+
+
+def test_a_kubelet_that_does_not_follow(cluster: Cluster, kubelet: Kubelet) -> None:
+    kubelet.start()
+    with service(cluster, usb_device("1-1"), node=kubelet.name, around=kubelet.inside([])) as s:
+        with ignoring_capacity(cluster, kubelet.name):
+            s.start()
+            assert condition(s) == TRUE, "the kubelet has a minute"
+            s.wait(lambda: condition(s)[1] == "NotAllocatable", 60 + PATIENCE, "the service notices")
+            assert condition(s)[2] == f"the kubelet has not updated allocatable: {DONGLE} is none, not 1"
+            gets = [request for request in s.asked() if request == "get nodes"]
+            assert len(gets) <= 4, "when it starts, after 15 s, and after a minute; one more for the kubelet's socket"
+        wait_until(lambda: cluster.allocatable(kubelet.name).get(DONGLE) == "1", PATIENCE, "allocatable follows")
+        s.reload()
+        s.wait(lambda: condition(s) == TRUE, SLACK, "it is True again")
+
+
+def test_after_a_write_status_shows_allocatable(cluster: Cluster, kubelet: Kubelet) -> None:
+    kubelet.start()
+    with service(cluster, usb_device("1-1"), node=kubelet.name, around=kubelet.inside([])) as s:
+        s.start()
+        s.wait(lambda: s.seen().get("allocatable", {}).get(DONGLE) == "1", 15 + PATIENCE, "status has allocatable")
+        (row,) = s.status()["resources"]
+        assert (row["capacity"], row["allocatable"]) == ("1", "1")
+
+
+def test_the_heartbeat_moves_at_each_resync(cluster: Cluster) -> None:
+    """With one GET and one PATCH, which changes nothing else."""
+    with service(cluster, usb_device("1-1")) as s:
+        s.configure(resync="1min")
+        s.start()
+        before, node = s.condition(), cluster.node(s.node)
+        s.wait(lambda: s.seen().get("reasons") == ["requeue"], 15 + PATIENCE, "it has compared allocatable")
+        s.requests()
+        s.wait(lambda: s.condition()["lastHeartbeatTime"] > before["lastHeartbeatTime"], 75 + PATIENCE, "a heartbeat")
+        assert s.asked() == ["get nodes", "patch nodes/status"]
+        after = cluster.node(s.node)
+        assert json.loads(after["metadata"]["annotations"]["capacityd/published"]) == {DONGLE: 1}
+        for changed in (node, after):
+            for key in ("resourceVersion", "managedFields"):
+                changed["metadata"].pop(key, None)
+            changed["status"]["conditions"] = [
+                {k: v for k, v in c.items() if k != "lastHeartbeatTime"} for c in changed["status"]["conditions"]
+            ]
+        assert after == node
+
+
+def test_observe_mode_can_be_withdrawn(cluster: Cluster) -> None:
+    with service(cluster, usb_device("1-1")) as s:
+        s.start()
+        refused = s.cli("withdraw")
+        assert (refused.returncode, "would publish again" in refused.stderr) == (2, True)
+        s.configure(kubernetes="observe = true")
+        s.reload()
+        assert s.cli("withdraw").returncode == 0
+        node = cluster.node(s.node)
+        assert (s.capacity(), s.condition(), node["metadata"].get("annotations", {})) == (None, {}, {})

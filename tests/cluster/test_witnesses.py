@@ -1,0 +1,102 @@
+"""What the annotation alone can do: a key is ours if the Node's record and this machine's own both name it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from tests.cluster.agent import DONGLE, DONGLES, RECORD, Agent, told
+from tests.cluster.controlplane import Cluster
+from tests.cluster.processes import PATIENCE
+from tests.cluster.service import service
+from tests.support.machines import usb_device
+
+GPU, SEATS = "other.com/gpu", "example.com/seats"
+UNKNOWN = f'[resources."{SEATS}"]\nfile = {{ path = "/no/such/file" }}\n'
+
+
+def forge(cluster: Cluster, node: str, record: dict[str, int]) -> None:
+    """As anybody may who can patch Nodes: only the metadata, and nothing else."""
+    body = {"metadata": {"annotations": {RECORD: json.dumps(record)}}}
+    cluster.admin.patch(f"/api/v1/nodes/{node}", body)
+
+
+def test_a_forged_record_makes_nothing_ours(cluster: Cluster) -> None:
+    """Neither is another's key removed or overwritten, nor a number made up for what is unknown."""
+    with service(cluster, usb_device("1-1")) as s:
+        cluster.set_capacity(s.node, {GPU: "8", "example.com/zero": "0"})
+        tools = '[resources."example.com/tools"]\nstatic = { quantity = 4 }\n'
+        s.configure(UNKNOWN + tools, lower_after="0s")
+        cluster.set_capacity(s.node, {"example.com/tools": "77"})
+        s.start()
+        assert s.record() == {}
+        forged = {GPU: 8, "example.com/zero": 5, "example.com/tools": 77, SEATS: 123456}
+        forge(cluster, s.node, forged)
+        for _ in range(3):
+            s.reload()
+        capacity = cluster.capacity(s.node)
+        assert {name: capacity.get(name) for name in forged} == {
+            GPU: "8",
+            "example.com/zero": "0",
+            "example.com/tools": "77",
+            SEATS: None,
+        }
+        assert s.condition()["status"] == "False"
+        assert GPU in s.condition()["message"]
+        assert '"capacityd withdraw" removes' in s.condition()["message"]
+        assert f"! {GPU}: refused: no longer configured, but this machine has no record" in s.cli("status").stdout
+        refusals = [message for reason, message in told(cluster, s.node) if reason == "CapacityRefused"]
+        assert len([message for message in refusals if GPU in message]) == 1
+
+
+def test_what_is_removed_from_the_record_is_given_up(cluster: Cluster, node: str, tmp_path: Path) -> None:
+    agent = Agent(cluster, node, tmp_path / "agent")
+    agent.run("apply")
+    forge(cluster, node, {})
+    agent.machine.pull("1-4")
+    assert "not published by capacityd; adopt = true takes it over" in agent.run("apply", status=4).stdout
+    assert cluster.capacity(node)[DONGLE] == "4"
+    agent.configure(DONGLES + "adopt = true\n")
+    agent.run("apply")
+    assert cluster.capacity(node)[DONGLE] == "3"
+
+
+def test_a_new_image_on_an_old_node(cluster: Cluster, node: str, tmp_path: Path) -> None:
+    """The machine's record is gone: what is configured goes on, the rest stays until somebody says otherwise."""
+    old = Agent(cluster, node, tmp_path / "old")
+    seats = f'[resources."{SEATS}"]\nstatic = {{ quantity = 5 }}\n'
+    old.configure(DONGLES + seats)
+    old.run("apply")
+    new = Agent(cluster, node, tmp_path / "new")
+    new.machine.pull("1-4")
+    said = new.run("apply", status=4).stdout
+    assert f"{SEATS}" in said
+    assert "this machine has no record of having published it" in said
+    assert cluster.capacity(node)[DONGLE] == "3"
+    assert cluster.capacity(node)[SEATS] == "5"
+    assert json.loads((new.kept / "published.json").read_text())["published"] == {DONGLE: 3}
+    new.run("apply", status=4)
+    new.run("withdraw")
+    assert {DONGLE, SEATS}.isdisjoint(cluster.capacity(node))
+    new.run("apply")
+    assert cluster.capacity(node)[DONGLE] == "3"
+
+
+def test_two_services_on_one_node_do_not_take_turns(cluster: Cluster) -> None:
+    """Each leaves what the other has published, and says so."""
+    with service(cluster, usb_device("1-1")) as s:
+        s.configure(lower_after="0s")
+        s.start()
+        other = f'[resources."{SEATS}"]\nstatic = {{ quantity = 5 }}\n'
+        with service(cluster, node=s.node, name="other") as second:
+            second.configure(other, lower_after="0s")
+            second.start()
+            second.wait_capacity("5", PATIENCE, SEATS)
+            s.requests()
+            for each in (s, second) * 3:
+                each.reload()
+            assert cluster.capacity(s.node)[DONGLE] == "1"
+            assert cluster.capacity(s.node)[SEATS] == "5"
+            assert s.record() == {DONGLE: 1, SEATS: 5}
+            assert SEATS in s.cli("status").stdout
+            assert DONGLE in second.cli("status").stdout

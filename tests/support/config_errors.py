@@ -1,0 +1,66 @@
+"""The table of configuration errors: TOML that people write, and the exact lines that report what is wrong with it.
+
+tests/unit/config/errors/*.txt hold the cases, with an empty line between: TOML, then "> LINE: ERROR" for each error. In
+most files the TOML is the content of a resource, so that its header is line 1; files.txt and syntax.txt hold whole
+files, and those of syntax.txt are not TOML. "> incomplete": nothing may be removed from the Node. <keys of X>, <keys>
+and <detectors> stand for lists that grow with the program.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from capacityd.config.keys import RESOURCE, TABLES, WHEN
+from capacityd.detectors import load, names
+from capacityd.model.device import DeviceDetector
+
+FOLDER = Path(__file__).parents[1] / "unit/config/errors"
+NAME = "example.com/x"
+HEADER = f'[resources."{NAME}"]'
+WHOLE_FILES = ("files", "syntax")
+
+
+@dataclass(frozen=True)
+class Case:
+    """A file with errors."""
+
+    name: str
+    text: str
+    errors: list[str]
+    """LINE: ERROR, without the file's name."""
+    complete: bool
+    in_resource: bool
+    """The text is a resource."""
+
+
+def cases() -> list[Case]:
+    """The whole table."""
+    return [
+        _case(f"{file.stem}-{number}", case, file.stem not in WHOLE_FILES)
+        for file in sorted(FOLDER.glob("*.txt"))
+        for number, case in enumerate(file.read_text().strip().split("\n\n"), 1)
+    ]
+
+
+def _case(name: str, written: str, in_resource: bool) -> Case:
+    toml, *expected = written.split("\n> ")
+    assert expected, f"{name} expects no error:\n{written}"
+    errors = [_with_lists(line) for line in expected if line != "incomplete"]
+    text = f"{HEADER}\n{toml}\n" if in_resource else f"{toml}\n"
+    complete = "incomplete" not in expected and not name.startswith("syntax")
+    return Case(name, text, errors, complete, in_resource)
+
+
+def _with_lists(line: str) -> str:
+    line = re.sub("<keys of ([a-z]+)>", lambda m: ", ".join(_keys(m[1])), line)
+    return line.replace("<keys>", ", ".join(RESOURCE)).replace("<detectors>", ", ".join(names()))
+
+
+def _keys(of: str) -> list[str]:
+    if of == "when" or of in TABLES:
+        return [*(WHEN if of == "when" else TABLES[of])]
+    detector = load(of)
+    assert isinstance(detector, DeviceDetector)
+    return [*detector.keys, "attributes", "properties"]

@@ -1,0 +1,90 @@
+"""The Grafana dashboard: its panels and their queries, with Grafana's variables filled in."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tests import ROOT
+
+FILE = ROOT / "conf/grafana/capacityd-dashboard.json"
+PICTURE = ROOT / "docs/how-to/dashboard.png"
+PICTURE_KEY = "queries"
+"""The key in the picture's metadata that has the digest of the queries that it shows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A query of a panel."""
+
+    expr: str
+    legend: str
+    """The name of a series, with {{label}} for a label's value."""
+
+    def name(self, labels: Mapping[str, str]) -> str:
+        """The name of a series. Raises KeyError if it lacks a label."""
+        return re.sub(r"{{(\w+)}}", lambda found: labels[found[1]], self.legend)
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """A panel, with its place in a grid of 24 columns."""
+
+    number: int
+    kind: str
+    title: str
+    description: str
+    unit: str
+    x: int
+    y: int
+    width: int
+    height: int
+    queries: tuple[Query, ...]
+    dashed: str
+    """A regular expression: the names of the series that are dashed; empty for none."""
+
+
+def document() -> Any:
+    """The dashboard as Grafana imports it."""
+    return json.loads(FILE.read_text())
+
+
+def panels() -> list[Panel]:
+    """All panels."""
+    found = []
+    for panel in document()["panels"]:
+        grid, config = panel["gridPos"], panel["fieldConfig"]
+        queries = tuple(Query(_filled(t["expr"]), t["legendFormat"]) for t in panel["targets"])
+        dashed = "|".join(override["matcher"]["options"] for override in config["overrides"])
+        found.append(
+            Panel(
+                panel["id"],
+                panel["type"],
+                panel["title"],
+                panel["description"],
+                config["defaults"]["unit"],
+                grid["x"],
+                grid["y"],
+                grid["w"],
+                grid["h"],
+                queries,
+                dashed,
+            )
+        )
+    return found
+
+
+def _filled(expr: str) -> str:
+    """With "All" chosen for each variable."""
+    filled = re.sub(r"\$(instance|resource)\b", ".*", expr)
+    assert "$" not in filled, expr
+    return filled
+
+
+def digest() -> str:
+    """A digest of what the picture shows of the dashboard."""
+    return hashlib.sha256(repr(panels()).encode()).hexdigest()

@@ -1,0 +1,184 @@
+"""What host/ makes of each error that a library may raise, at each of its calls: one at a time, on a made-up machine.
+
+Nothing here stands in for a library: the interpreter's profiler sees each call that host/ makes, and raises instead.
+"""
+
+from __future__ import annotations
+
+import errno
+import inspect
+import json
+import os
+import struct
+import subprocess
+import sys
+from collections.abc import Callable
+from types import FrameType, ModuleType
+from typing import Any
+
+import psutil
+import pyudev
+
+from capacityd.host import filesystems
+from capacityd.host.cpu_memory import usage
+from capacityd.host.live import LiveHost
+from capacityd.host.recording.source import LiveSource
+from capacityd.model.errors import HostError
+
+_CODES = (errno.EIO, errno.EACCES, errno.ENOMEM, errno.EMFILE)
+_SYSTEM: list[Exception] = [OSError(code, os.strerror(code)) for code in _CODES]
+
+
+def _exceptions_of(library: ModuleType) -> list[Exception]:
+    """One of each kind that a library has of its own."""
+    kinds = (kind for _, kind in inspect.getmembers(library, inspect.isclass) if issubclass(kind, Exception))
+    return [kind.__new__(kind) for kind in kinds if kind.__module__.partition(".")[0] == library.__name__]
+
+
+_DECLARED: dict[str, list[Exception]] = {
+    "posix": _SYSTEM,
+    "posixpath": _SYSTEM,
+    "_io": _SYSTEM,
+    "io": _SYSTEM,
+    "fcntl": _SYSTEM,
+    "select": _SYSTEM,
+    "_socket": [*_SYSTEM, TimeoutError("timed out")],
+    "socket": _SYSTEM,
+    "_struct": [struct.error("unpack_from requires a buffer")],
+    "_thread": [RuntimeError("can't start new thread")],
+    "subprocess": [*_SYSTEM, subprocess.SubprocessError("a preexec_fn failed")],
+    "pyudev": [
+        *_exceptions_of(pyudev),
+        *_SYSTEM,
+        UnicodeDecodeError("utf-8", b"caf\xe9", 3, 4, "invalid"),
+        AttributeError("udev_new"),
+        KeyError("ID_TEST"),
+        TypeError("None"),
+    ],
+    "psutil": [
+        *_exceptions_of(psutil),
+        *_SYSTEM,
+        NotImplementedError("can't find current frequency file"),
+        ValueError("invalid literal for int()"),
+        AttributeError("linux_sysinfo"),
+        KeyError("MemTotal:"),
+        IndexError("list index out of range"),
+    ],
+}
+_CAN_NOT_FAIL = (
+    *("acquire", "allocate_lock", "fspath", "geteuid", "getpid", "pack", "pack_into", "release", "strerror", "uname"),
+    "__del__",
+)
+_HOST = (f"{os.sep}capacityd{os.sep}host{os.sep}", f"{os.sep}capacityd{os.sep}linux{os.sep}")
+
+Outcome = tuple[str, Any]
+
+
+class Fault:
+    """The profiler. at: the number of the call that is to fail, with this of the errors that it may raise."""
+
+    def __init__(self, at: int = -1, which: int = 0) -> None:
+        self._at, self._which = at, which
+        self.calls: list[tuple[str, int]] = []  # module and name, and how many errors it may raise
+
+    def __call__(self, frame: FrameType, event: str, called: Any) -> None:
+        if event == "c_call":
+            caller: FrameType | None = frame
+            module = getattr(called, "__module__", None) or type(getattr(called, "__self__", None)).__module__
+            name = called.__name__
+        elif event == "call":
+            caller, module, name = frame.f_back, frame.f_globals.get("__name__", ""), frame.f_code.co_name
+        else:
+            return
+        if caller is None or not any(part in caller.f_code.co_filename for part in _HOST) or name in _CAN_NOT_FAIL:
+            return
+        errors = _DECLARED.get(module) or _DECLARED.get(module.partition(".")[0])
+        if errors is None:
+            return
+        self.calls.append((f"{module}.{name}", len(errors)))
+        if len(self.calls) - 1 == self._at:
+            raise errors[self._which % len(errors)]  # what a program writes comes in pieces of any number
+
+
+def outcome(ask: Callable[[], Any], fault: Fault) -> Outcome:
+    """What comes of a question: an answer, a HostError, or another exception, which none should be."""
+    sys.setprofile(fault)
+    try:
+        found = "answer", ask()
+    except HostError as e:
+        found = "unknown", str(e)
+    except Exception as e:  # noqa: BLE001  # that is what is looked for
+        found = "traceback", repr(e)
+    finally:
+        sys.setprofile(None)
+    return found
+
+
+def questions(folder: str, device: str) -> dict[str, Callable[[], Any]]:
+    """Each of a host's methods, and each of the recorder's."""
+    host, source = LiveHost(), LiveSource()
+    with open("/proc/self/mountinfo") as f:
+        ids = [line.split()[0] for line in f]
+    host.properties(device)  # imports pyudev, which is no call of ours
+    for lazy in (
+        host.addresses,
+        host.default_interfaces,
+        lambda: host.link_kind("lo"),
+        lambda: host.run(["/bin/true"], 9),
+    ):
+        lazy()
+    file = f"{folder}/file"
+    with open(file, "w") as f:
+        f.write("4\n")
+    os.symlink(file, f"{folder}/link")
+    return {
+        "names": lambda: host.listdir("/sys/bus"),
+        "text": lambda: host.text(f"{device}/idVendor"),
+        "resolve": lambda: host.resolve("/sys/bus/usb/devices/1-1"),
+        "properties": lambda: LiveHost().properties(device),
+        "link_speeds": lambda: host.link_speeds("va"),
+        "link_kind": lambda: host.link_kind("va"),
+        "default_interfaces": host.default_interfaces,
+        "addresses": host.addresses,
+        "processors": host.processors,
+        "memory": host.memory,
+        "usage": lambda: usage(os.getpid()).memory > 0,
+        "filesystem_size": lambda: host.filesystem_size("/", ids),
+        "filesystem_size, its thread": lambda: _measured(ids),
+        "lines": lambda: host.lines("/proc/swaps"),
+        "content": lambda: host.read_file(file, 100).text,
+        "run": lambda: host.run(["/bin/echo", "4"], 9),
+        "changed": lambda: host.ctime(file),
+        "hostname": host.hostname,
+        "arch": host.arch,
+        "scandir": lambda: source.scandir(folder),
+        "raw": lambda: source.raw(file, 100),
+        "readlink": lambda: source.readlink(f"{folder}/link"),
+    }
+
+
+def _measured(ids: list[str]) -> int:
+    """What the thread does, in one that the profiler sees; the thread hands on the same two kinds of exception."""
+    try:
+        return filesystems._measure("/", ids)
+    except OSError as e:
+        raise HostError(str(e)) from e
+
+
+def main(folder: str, device: str) -> None:
+    """Prints what was asked, how many faults there were, and those that came to something else than an unknown."""
+    found: dict[str, Any] = {}
+    for name, ask in questions(folder, device).items():
+        fault = Fault()
+        wanted = outcome(ask, fault)
+        faults, wrong = 0, []
+        for at, (call, errors) in enumerate(fault.calls):
+            for which in range(errors):
+                came = outcome(ask, Fault(at, which))
+                faults += 1
+                # What a device says of itself need not be UTF-8; the error has its bytes, which then are the value.
+                decoded = call.endswith("__getitem__") and r"caf\\xe9" in str(came[1])
+                if came[0] != "unknown" and came != wanted and not decoded:
+                    wrong.append([f"{call} (call {at}, error {which})", *map(str, came)])
+        found[name] = [wanted[0], faults, wrong]
+    print(json.dumps(found))

@@ -1,0 +1,275 @@
+"""The service's loop as a model: the real schedule and the real look, with calls for children and a number for time.
+
+Every write to the Node is checked as it happens: what it touches, how it is guarded, how often and how late it comes.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from capacityd.model.errors import NodeDenied, NodeMissing, NodeRejected, NodeUnreachable
+from capacityd.model.node import ANNOTATION, CONDITION, Event, MachineRecord, NodeState
+from capacityd.model.quantity import whole_quantity
+from capacityd.model.reading import Quantity, Reading, Unknown
+from capacityd.node.file_node import patched
+from capacityd.node.parse import node_state
+from capacityd.reconcile.rate_limit import BURST, MIN_INTERVAL
+from capacityd.reconcile.reconcile import ReconcileResult, reconcile
+from capacityd.reconcile.state import PassContext, ReconcileState
+from capacityd.service.schedule import Schedule
+from tests.support.world import NAMES, World, record_of
+
+
+class KilledError(Exception):
+    """The child is gone."""
+
+
+class Loop:
+    """The service. fault: what the API server does to requests; kill: at which point the next look is killed."""
+
+    def __init__(self, world: World, seed: int) -> None:
+        self.world = world
+        self.fault = ""
+        self.lost = 0  # so many answers to writes are lost
+        self.unheard = 0  # so many writes never arrive
+        self.kill = ""
+        self.between: list[Callable[[], None]] = []  # what others do between our GET and our PATCH
+        self.asked: list[set[str]] = []  # the reasons for which the Node was read, each time
+        self.writes = 0
+        self.reasons: set[str] = set()
+        self._uniform = random.Random(seed).uniform
+        self._memory = ReconcileState()
+        self._remembered: dict[str, list[float]] = {}  # name -> when writes were that the service knows of
+        self._unremembered: list[str] = []
+        self._at = 0.0  # when this look began
+        self._undone: dict[str, float] = {}  # name -> when another's change was undone that the service knows of
+        self._undoing: set[str] = set()  # the names of which this write does that
+        self._lower: dict[str, float] = {}  # name -> since when every look has seen it lower
+        self._kubelet_anew = True
+        self._seen: Mapping[str, Reading] = {}
+        self._known_plugins: frozenset[str] | None = None
+        self._published: MachineRecord | None = None  # the machine's record when this look began
+        self.start(memory_lost=True)
+
+    def start(self, memory_lost: bool) -> None:
+        """The service starts, or starts again."""
+        if memory_lost:
+            self._memory = ReconcileState()
+            self._remembered, self._undone, self._lower = {}, {}, {}
+        self._schedule = Schedule(self.world.monotonic(), self._uniform)
+        self.configure()
+        self.world.hear = lambda reasons: self._schedule.notify(reasons, self.world.monotonic())
+
+    def configure(self) -> None:
+        """The service takes over how often it is to look."""
+        self._schedule.set_resync_period(self.world.config.settings.resync, self.world.monotonic())
+
+    def run(self, seconds: float) -> None:
+        """Time passes for the service, too."""
+        world = self.world
+        end = world.uptime + seconds
+        while True:
+            wakes = self._schedule.wakes_at() + world.suspended
+            at = min(wakes, world.next())
+            if at > end:
+                break
+            world.move(max(at, world.uptime))
+            if reasons := self._schedule.pop_due(world.monotonic()):
+                self._look(reasons)
+                world.move(world.uptime + 0.1)
+            elif wakes <= world.uptime:
+                world.move(world.uptime + 0.001)
+        world.move(end)
+
+    def _look(self, reasons: set[str]) -> None:
+        world = self.world
+        readings = world.probe()
+        self.reasons = reasons
+        self._seen = readings
+        self._at = world.uptime
+        self._note_lower(readings)
+        self._published = world.published
+        self._unremembered, self._undoing = [], set()
+        asked = False
+        self._kubelet_anew = bool(self._memory.settle_passes) or self._memory.kubelet != world.socket
+        here = PassContext(world.now(), world.uptime, world.socket, world.published)
+        try:
+            self._die("before")
+            found = reconcile(
+                world.config, readings, reasons, self._memory, here, self._open, self._plugins, world.intend
+            )
+            self._die("unkept")
+            self._settle(found)
+        except KilledError:
+            self._schedule.failed(world.monotonic(), None)
+            return
+        finally:
+            self.between.clear()
+        self._memory = found.memory
+        self._remember(found)
+        asked = asked or found.outcome is not None
+        if found.failed:
+            self._schedule.failed(world.monotonic(), found.retry_after, found.cause)
+        else:
+            self._schedule.succeeded(world.monotonic(), found.requeue_after, asked)
+
+    def _settle(self, found: ReconcileResult) -> None:
+        if found.outcome is not None and not self.world.config.settings.observe:
+            self.world.settle(found.outcome.plan)
+
+    def _open(self) -> _ModelNode:
+        return _ModelNode(self)
+
+    def _plugins(self) -> frozenset[str] | None:
+        self._known_plugins = self.world.device_plugins()
+        return self._known_plugins
+
+    def _remember(self, found: ReconcileResult) -> None:
+        """A write whose answer was lost is not known to the service; any other counts."""
+        for name in [] if found.failed else self._unremembered:
+            recent = [at for at in self._remembered.get(name, []) if at > self._at - MIN_INTERVAL]
+            self._remembered[name] = [*recent, self._at]
+            assert len(recent) < BURST, f"{name} was written more than {BURST} times within {MIN_INTERVAL} s"
+            if name in self._undoing:
+                pause = self._at - self._undone.get(name, -MIN_INTERVAL)
+                assert pause >= MIN_INTERVAL, f"another's change of {name} was undone again after {pause} s"
+                self._undone[name] = self._at
+        self._unremembered, self._undoing = [], set()
+
+    def _die(self, point: str) -> None:
+        if self.kill == point:
+            self.kill = ""
+            raise KilledError
+
+    def _note_lower(self, readings: Mapping[str, Reading]) -> None:
+        record, capacity = self.world.record(), self.world.capacity
+        lower: dict[str, float] = {}
+        for name in NAMES:
+            reading = readings.get(name)
+            if isinstance(reading, Quantity):
+                before = record[name] if name in record else whole_quantity(capacity.get(name, "0")) or 0
+                if reading.value >= before:
+                    continue
+            elif isinstance(reading, Unknown):
+                continue
+            lower[name] = self._lower.get(name, self.world.uptime)
+        self._lower = lower
+
+    def check(self, before: dict[str, Any], after: dict[str, Any], patch: Sequence[Mapping[str, object]]) -> None:
+        """What must hold of a write of ours."""
+        assert not self.world.config.settings.observe
+        _check_guards(patch)
+        _check_rest(before, after)
+        readings, plugins = self._seen, self._known_plugins
+        old, new = before["status"]["capacity"], after["status"]["capacity"]
+        record, record_after = record_of(before), record_of(after)
+        machine = self._published
+        adopted = {r.name for r in self.world.config.resources if r.adopt} if plugins is not None else set()
+        for name in old.keys() | new.keys():
+            if old.get(name) == new.get(name):
+                continue
+            assert name in NAMES, f"{name} is no extended resource of ours"
+            assert name not in (plugins or ()), f"{name} is a device plugin's"
+            reading = readings.get(name)
+            ours = name in record and (machine is None or machine.names(name))
+            assert ours or (isinstance(reading, Quantity) and (name not in old or name in adopted))
+            if name not in new or isinstance(reading, Unknown):
+                confirmed = name in readings if machine is None else machine.confirms(name, record[name])
+                assert confirmed, f"{name}: only the Node's record says that it is ours"
+            if name not in new:
+                assert whole_quantity(old[name]) in (record[name], 0), f"{name}: another's value was removed"
+            if isinstance(reading, Unknown):
+                lost = name not in old or (whole_quantity(old[name]) == 0 < record[name])
+                assert lost, f"{name}: unknown was published as less"
+                assert new[name] == str(record[name])
+            assert new.get(name) == (str(record_after[name]) if name in record_after else None)
+            self._check_lower(name, old.get(name), new.get(name), record.get(name))
+            self._unremembered.append(name)
+            if name in self.world.strangers and name in record and whole_quantity(old.get(name, "")) != record[name]:
+                zeroed = old.get(name) == "0" and self._kubelet_anew  # it may as well have been the kubelet
+                self._undoing |= set() if zeroed else {name}
+            self.world.strangers.discard(name)
+        if old == new:
+            self._unremembered.append("condition or record")
+        for name, number in record_after.items():
+            if record.get(name) != number:
+                assert whole_quantity(new.get(name, "")) == number, f"{name}: the record says what capacity does not"
+
+    def _check_lower(self, name: str, old: str | None, new: str | None, recorded: int | None) -> None:
+        if old is None or self.world.tampered:
+            return
+        less = whole_quantity(new or "0") or 0
+        if less < (whole_quantity(old) or 0) and (recorded is None or less < recorded or new is None):
+            settings = self.world.config.settings
+            assert self.world.uptime - self._lower[name] >= settings.lower_after - 0.01, f"{name} was lowered early"
+
+
+class _ModelNode:
+    """The Node, as the API server gives and takes it."""
+
+    name = "n1"
+
+    def __init__(self, loop: Loop) -> None:
+        self._loop = loop
+
+    def read(self) -> NodeState:
+        self._loop.asked.append(self._loop.reasons)
+        return node_state(self._node())
+
+    def write(self, patch: Sequence[Mapping[str, object]]) -> NodeState:
+        loop = self._loop
+        loop.writes += 1
+        if loop.between:
+            loop.between.pop(0)()
+        before = self._node()
+        loop._die("unsent")
+        if loop.unheard:
+            loop.unheard -= 1
+            raise NodeUnreachable("it was lost")
+        after = patched(before, patch)
+        loop.check(before, after, patch)
+        loop.world.node = after
+        loop._die("unanswered")
+        if loop.lost:
+            loop.lost -= 1
+            raise NodeUnreachable("the answer was lost")
+        return node_state(after)
+
+    def report(self, event: Event, state: NodeState) -> None:
+        if len(event.message) % 7 == 0:
+            raise NodeUnreachable("no Events today")
+
+    def _node(self) -> dict[str, Any]:
+        fault = self._loop.fault
+        if fault == "unreachable":
+            raise NodeUnreachable("nobody there")
+        if fault == "busy":
+            raise NodeUnreachable("later", retry_after=20.0)
+        if fault == "denied":
+            raise NodeDenied("who are you?")
+        if fault == "rejected":
+            raise NodeRejected("nonsense")
+        if self._loop.world.node is None:
+            raise NodeMissing("no such Node")
+        return self._loop.world.node
+
+
+def _check_guards(patch: Sequence[Mapping[str, object]]) -> None:
+    tested = {o["path"] for o in patch if o["op"] == "test"}
+    assert patch[0]["path"] == "/metadata/uid"
+    for operation in patch:
+        assert operation["path"] in tested or operation["path"] == "/status/conditions/-"
+
+
+def _check_rest(before: dict[str, Any], after: dict[str, Any]) -> None:
+    """Only capacity, our annotation and our condition may differ."""
+
+    def rest(node: dict[str, Any]) -> object:
+        annotations = {k: v for k, v in node["metadata"]["annotations"].items() if k != ANNOTATION}
+        status = {k: v for k, v in node["status"].items() if k != "capacity"}
+        status["conditions"] = [c for c in status["conditions"] if c["type"] != CONDITION]
+        return {**node, "metadata": {**node["metadata"], "annotations": annotations}, "status": status}
+
+    assert rest(before) == rest(after)

@@ -1,0 +1,247 @@
+"""Machines that never were: builders of recordings (capacityd.host.recording.replay), with a /sys as the kernel's.
+
+Each builder returns a recording; merge() makes one machine of several; write_tree() writes one as real files and links,
+to be bound over /sys. What they leave out of the kernel's layout, no detector reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from capacityd.host.recording.replay import RecordedHost
+from tests.support.blocks import disk, mounts, nvme, stacked
+from tests.support.trees import Recording, Tree, errors, files, merge, write_tree
+
+__all__ = [
+    "Recording",
+    "bare",
+    "disk",
+    "errors",
+    "files",
+    "machine",
+    "memory",
+    "merge",
+    "mounts",
+    "nic",
+    "nvme",
+    "pci_function",
+    "pci_nic",
+    "pci_path",
+    "processors",
+    "routes",
+    "stacked",
+    "usb_device",
+    "usb_hub",
+    "usb_nic",
+    "usb_path",
+    "usb_root",
+    "virtio_nic",
+    "write_tree",
+]
+
+
+def machine(*parts: Recording) -> RecordedHost:
+    """A machine with a /sys, on which nothing else is but what the parts have."""
+    return RecordedHost(merge(bare(), *parts))
+
+
+def bare() -> Recording:
+    """A machine that has a /sys, processors, memory, a root in it and no device that anybody counts."""
+    return merge(
+        {"files": {"/sys/devices/system/cpu/online": "0-3\n", "/sys/bus/cpu/uevent": ""}},
+        processors(),
+        memory(),
+        mounts(("/", "0:2", "rootfs", "rootfs")),
+    )
+
+
+def processors(
+    cores: int | None = 2, threads: int | None = 4, sockets: int | None = 1, max_frequency: int | None = None
+) -> Recording:
+    """The processors; None: the machine does not report it, as most virtual ones report no frequency (Hz)."""
+    found = {"cores": cores, "threads": threads, "sockets": sockets, "max_frequency": max_frequency}
+    return {"processors": found}
+
+
+def memory(size: int = 8_323_006_464, swap: int = 0) -> Recording:
+    """The memory that the kernel has of 8 GiB, and swap, in bytes."""
+    return {"memory": {"size": size, "swap": swap}}
+
+
+def usb_path(port: str) -> str:
+    """Where the device at this port is: 1-1.2 hangs below 1-1, and that below the root hub usb1."""
+    bus, _, ports = port.partition("-")
+    path = f"/sys/devices/pci0000:00/0000:00:14.{int(bus) % 8}/usb{bus}"
+    numbers = ports.split(".")
+    for depth in range(len(numbers)):
+        path += f"/{bus}-{'.'.join(numbers[: depth + 1])}"
+    return path
+
+
+def usb_device(
+    port: str = "1-1",
+    vendor: str = "0403",
+    product: str = "6001",
+    serial: str | None = "A17",
+    manufacturer: str | None = "FTDI",
+    model: str | None = "FT232R USB UART",
+    device_class: str = "000000",
+    interfaces: Sequence[tuple[str, str | None]] = (("ffffff", "ftdi_sio"),),
+    number: int = 2,
+    properties: Mapping[str, str] | None = None,
+) -> Recording:
+    """A USB device with its interfaces, each of a class and, if any, a driver."""
+    path, bus = usb_path(port), int(port.partition("-")[0])
+    tree = Tree()
+    texts = {"idVendor": vendor, "idProduct": product, "serial": serial, "manufacturer": manufacturer, "product": model}
+    tree.attributes(path, {name: f"{text}\n" for name, text in texts.items() if text is not None})
+    tree.attributes(path, _class("bDevice", device_class) | {"busnum": f"{bus}\n", "devnum": f"{number}\n"})
+    minor = (bus - 1) * 128 + number - 1
+    tree.device(
+        path, "usb", "usb", [f"MAJOR=189\nMINOR={minor}\nDEVNAME=bus/usb/{bus:03}/{number:03}\nDEVTYPE=usb_device"]
+    )
+    for index, (interface_class, driver) in enumerate(interfaces):
+        interface = f"{path}/{port}:1.{index}"
+        tree.attributes(interface, _class("bInterface", interface_class))
+        tree.device(interface, "usb", driver, ["DEVTYPE=usb_interface"])
+    return tree.recording({path: properties} if properties else {})
+
+
+def usb_hub(port: str = "1-1", number: int = 2) -> Recording:
+    """A hub that other devices can hang below."""
+    return usb_device(port, "05e3", "0610", None, None, "USB2.0 Hub", "090001", [("090000", "hub")], number)
+
+
+def usb_root(bus: int = 1) -> Recording:
+    """A controller's own root hub, which nobody plugged in."""
+    tree, path = Tree(), usb_path(f"{bus}-1").rpartition("/")[0]
+    tree.attributes(path, {"idVendor": "1d6b\n", "idProduct": "0002\n", **_class("bDevice", "090001")})
+    tree.device(path, "usb", "usb", [f"MAJOR=189\nMINOR={(bus - 1) * 128}\nDEVTYPE=usb_device"])
+    tree.attributes(f"{path}/{bus}-0:1.0", _class("bInterface", "090000"))
+    tree.device(f"{path}/{bus}-0:1.0", "usb", "hub", ["DEVTYPE=usb_interface"])
+    return tree.recording()
+
+
+def pci_path(address: str) -> str:
+    """Where the function at this address is."""
+    return f"/sys/devices/pci{address[:7]}/{address}"
+
+
+def pci_function(
+    address: str = "0000:3b:00.0",
+    vendor: str = "10de",
+    device: str = "20b5",
+    device_class: str = "030200",
+    driver: str | None = "nvidia",
+    subsystem: tuple[str, str] = ("10de", "1533"),
+    vfs: tuple[int, int] | None = None,
+    physfn: str | None = None,
+    attributes: Mapping[str, str] | None = None,
+) -> Recording:
+    """A PCI function. vfs: how many virtual functions it can have and has. physfn: address of the one it is part of."""
+    tree, path = Tree(), pci_path(address)
+    ids = {"vendor": vendor, "device": device, "class": device_class}
+    ids |= {"subsystem_vendor": subsystem[0], "subsystem_device": subsystem[1]}
+    tree.attributes(path, {name: f"0x{text}\n" for name, text in ids.items()})
+    if vfs is not None:
+        tree.attributes(path, {"sriov_totalvfs": f"{vfs[0]}\n", "sriov_numvfs": f"{vfs[1]}\n"})
+    if physfn is not None:
+        tree.link(f"{path}/physfn", pci_path(physfn))
+    tree.attributes(path, attributes or {})
+    tree.device(path, "pci", driver, [f"PCI_CLASS={device_class}\nPCI_SLOT_NAME={address}"])
+    return tree.recording()
+
+
+def nic(
+    name: str = "eth0",
+    hardware: str | None = None,
+    speed: str | None = "1000",
+    operstate: str = "up",
+    carrier: str | None = "1",
+    devtype: str = "",
+    lower: Iterable[str] = (),
+    master: str | None = None,
+    bond: tuple[str, Sequence[str]] | None = None,
+    link_speeds: Sequence[int] | None = None,
+    link_kind: str | None = None,
+    number: int = 2,
+    attributes: Mapping[str, str] | None = None,
+    properties: Mapping[str, str] | None = None,
+) -> Recording:
+    """A network interface. hardware: path of the device it belongs to, None: software. speed, carrier: None is EINVAL.
+
+    lower: the interfaces it stands on. bond: mode and members. link_speeds: bit/s, link_kind: what "ip -details
+    link" says; None: can't be asked.
+    """
+    path = f"{hardware}/net/{name}" if hardware else f"/sys/devices/virtual/net/{name}"
+    tree = Tree()
+    tree.attributes(path, {"operstate": f"{operstate}\n", "ifindex": f"{number}\n", "type": "1\n"})
+    tree.attributes(path, attributes or {})
+    for attribute, text in (("speed", speed), ("carrier", carrier)):
+        if text is None:
+            tree.errors[f"{path}/{attribute}"] = "EINVAL"
+        else:
+            tree.attributes(path, {attribute: f"{text}\n"})
+    if bond is not None:
+        mode, members = bond
+        tree.attributes(f"{path}/bonding", {"mode": f"{mode} 1\n", "slaves": " ".join(members) + "\n"})
+        devtype, lower = "bond", members
+    for below in lower:
+        tree.link(f"{path}/lower_{below}", f"/sys/class/net/{below}")
+    if master is not None:
+        tree.link(f"{path}/master", f"/sys/class/net/{master}")
+    if hardware:
+        tree.link(f"{path}/device", hardware)
+    lines = [f"DEVTYPE={devtype}"] if devtype else []
+    tree.attributes(path, {"uevent": "\n".join([*lines, f"INTERFACE={name}", f"IFINDEX={number}"]) + "\n"})
+    tree.link(f"{path}/subsystem", "/sys/class/net")
+    tree.link(f"/sys/class/net/{name}", path)
+    found = tree.recording({path: properties} if properties else {})
+    if link_speeds is not None:
+        found["link_speeds"] = {name: list(link_speeds)}
+    if link_kind is not None:
+        found["link_kinds"] = {name: link_kind}
+    return found
+
+
+def pci_nic(
+    name: str = "eth0",
+    address: str = "0000:01:00.0",
+    vendor: str = "8086",
+    device: str = "1572",
+    driver: str = "i40e",
+    link_speeds: Sequence[int] | None = (10**9, 10**10),
+    physfn: str | None = None,
+    **more: Any,
+) -> Recording:
+    """A network card with its interface; more: as nic() takes it."""
+    return merge(
+        pci_function(address, vendor, device, "020000", driver, physfn=physfn),
+        nic(name, pci_path(address), link_speeds=link_speeds, **more),
+    )
+
+
+def usb_nic(name: str = "eth1", port: str = "1-2", **more: Any) -> Recording:
+    """A network adapter on USB."""
+    adapter = usb_device(port, "0bda", "8153", "001000001", "Realtek", "USB LAN", "000000", [("ffff00", "r8152")])
+    return merge(adapter, nic(name, f"{usb_path(port)}/{port}:1.0", **more))
+
+
+def virtio_nic(name: str = "eth0", address: str = "0000:00:03.0", **more: Any) -> Recording:
+    """The network card of a virtual machine, which names no link modes and no speed."""
+    path, tree = f"{pci_path(address)}/virtio0", Tree()
+    tree.attributes(path, {"vendor": "0x1af4\n", "device": "0x0001\n"})
+    tree.device(path, "virtio", "virtio_net", [])
+    card = pci_function(address, "1af4", "1041", "020000", "virtio-pci")
+    return merge(card, tree.recording(), nic(name, path, **{"speed": "-1", "link_speeds": [], **more}))
+
+
+def routes(*defaults: str) -> Recording:
+    """The interfaces that default routes leave by."""
+    return {"default_interfaces": list(defaults)}
+
+
+def _class(prefix: str, digits: str) -> dict[str, str]:
+    names = (f"{prefix}Class", f"{prefix}SubClass", f"{prefix}Protocol")
+    return {name: f"{digits[2 * n : 2 * n + 2]}\n" for n, name in enumerate(names)}

@@ -1,0 +1,40 @@
+"""Nodes to try things on, and what the API server does with a patch. The cluster tests have the real one."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from capacityd.model.node import ANNOTATION, CONDITION
+from capacityd.node.file_node import patched
+
+
+def node(
+    capacity: Mapping[str, str] | None = None,
+    record: object = None,
+    condition: str | None = None,
+) -> dict[str, Any]:
+    """A Node as the API server gives it. record: what our annotation says, as JSON unless it is text."""
+    found: dict[str, Any] = {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": "n1", "uid": "11111111-2222-3333-4444-555555555555", "annotations": {"theirs": "x"}},
+        "status": {
+            "capacity": dict(capacity or {}),
+            "allocatable": {},
+            "conditions": [{"type": "Ready", "status": "True"}],
+        },
+    }
+    if record is not None:
+        found["metadata"]["annotations"][ANNOTATION] = record if isinstance(record, str) else json.dumps(record)
+    if condition is not None:
+        ours = {"type": CONDITION, "status": condition, "reason": "Published", "message": "old"}
+        found["status"]["conditions"].insert(0, ours)
+    return found
+
+
+def apply_patch(document: dict[str, Any], patch: Sequence[Mapping[str, object]]) -> dict[str, Any]:
+    """The Node after the patch; raises NodeConflict where a guard does not hold."""
+    return patched(copy.deepcopy(document), patch)

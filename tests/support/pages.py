@@ -1,0 +1,154 @@
+"""Runs the pages of the documentation: parses their blocks and comments, and compares or replaces outputs.
+
+A page is processed from top to bottom. A block with a name is a file for later commands; a console block has commands
+and their output; a comment such as <!-- docs: machine FILE --> sets where they run. docs/README.md is for authors.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import yaml
+
+from tests import ROOT
+
+KINDS = ("console", "ini", "json", "python", "sh", "text", "toml", "yaml")
+"""The kinds of block. text is not checked; python is for test_new_detector.py."""
+
+_PART = re.compile(
+    r"^```(?P<kind>[^\s`]*)(?P<marks>[^\n`]*)\n(?P<text>.*?)^```$|^<!-- docs: (?P<directive>[^\n]*?) -->$",
+    re.DOTALL | re.MULTILINE,
+)
+_VARIES = (
+    (re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"), "TIME"),
+    (re.compile(r"\b((?:0|[1-9]\d*)[dhms]){1,2}\b( \(x\d+ over \d+[a-z]+\))?"), "AGE"),
+    (re.compile(r"\b\d+(\.\d+)? (s|min|h|seconds?|minutes?|hours?)\b"), "AGE"),
+    (re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"), "UID"),
+    (re.compile(r"\bprocess \d+"), "process N"),
+    (re.compile(r"\bPID \d+"), "PID N"),
+    (re.compile(r"\b\d+ MiB of memory"), "MEMORY"),
+    (re.compile(r"127\.0\.0\.1:\d+"), "SERVER"),
+)
+_COMMAND = re.compile(r"^(?=\$ |```)", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A fenced block."""
+
+    kind: str
+    name: str
+    """The file that it is, "" if none."""
+    invalid: bool
+    """Whether it has an error on purpose."""
+    text: str
+
+
+class World(Protocol):
+    """Where a page is played."""
+
+    def directive(self, *words: str) -> None:
+        """Executes a comment such as <!-- docs: machine FILE -->."""
+
+    def file(self, name: str, text: str) -> None:
+        """Creates the file of a named block."""
+
+    def run(self, command: str, shown: str) -> str:
+        """Returns the output of the command. shown: its output on the page."""
+
+
+def pages() -> list[Path]:
+    """Every page."""
+    return [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+def on_cluster(text: str) -> bool:
+    """Whether the page's commands need a control plane."""
+    return "<!-- docs: cluster -->" in text
+
+
+def blocks(text: str) -> Iterator[Block]:
+    """Yields the blocks of a page. Raises ValueError for an unknown mark."""
+    for match in _PART.finditer(text):
+        if match["kind"] is not None:
+            yield _block(match)
+
+
+def play(text: str, world: World) -> str:
+    """Returns the page with the output of its commands in this world. Output that differs only in time is kept."""
+
+    def played(match: re.Match[str]) -> str:
+        if match["directive"] is not None:
+            if match["directive"] != "cluster":
+                world.directive(*match["directive"].split())
+            return match[0]
+        block = _block(match)
+        if block.name and not block.invalid and (ROOT / block.name).is_file():
+            return _with_text(match, (ROOT / block.name).read_text())
+        if block.name:
+            world.file(block.name, block.text)
+        if block.kind != "console":
+            return match[0]
+        return _with_text(match, "".join(_session(block.text, world)))
+
+    return _PART.sub(played, text)
+
+
+def same(text: str) -> str:
+    """Returns the text without what differs from run to run."""
+    return "".join(map(_same, _COMMAND.split(text)))
+
+
+def _same(output: str) -> str:
+    steady = output
+    for pattern, instead in _VARIES:
+        steady = pattern.sub(instead, steady)
+    # A column is as wide as what varies in it.
+    return output if steady == output else re.sub(" {2,}", " ", steady)
+
+
+def manifests(block: Block) -> list[dict[str, Any]]:
+    """The Kubernetes objects of a yaml block, and other mappings. Not Ansible's playbooks, which are lists."""
+    return [document for document in yaml.safe_load_all(block.text) if not isinstance(document, list)]
+
+
+def fences(text: str) -> int:
+    """How many lines open or close a block, to notice one that is not closed."""
+    return len(re.findall(r"^ *```", text, re.MULTILINE))
+
+
+def commands(block: Block) -> list[list[str]]:
+    """The words of each command of a sh block; comments are left out."""
+    joined = block.text.replace("\\\n", " ")
+    return [found for line in joined.splitlines() if (found := shlex.split(line, comments=True))]
+
+
+def _block(match: re.Match[str]) -> Block:
+    kind, marks = match["kind"], match["marks"].split()
+    if kind not in KINDS:
+        raise ValueError(f'a block is marked "{kind}"; must be one of {", ".join(KINDS)}')
+    invalid = "invalid" in marks
+    names = [mark for mark in marks if mark != "invalid"]
+    if len(names) > 1 or (invalid and kind not in ("toml", "yaml")):
+        raise ValueError(
+            f'a {kind} block is marked "{" ".join(marks)}"; the marks are the name of a file and, for toml and yaml, '
+            "invalid"
+        )
+    return Block(kind, names[0] if names else "", invalid, match["text"])
+
+
+def _with_text(match: re.Match[str], text: str) -> str:
+    begin, end = (at - match.start() for at in match.span("text"))
+    return f"{match[0][:begin]}{text}{match[0][end:]}"
+
+
+def _session(text: str, world: World) -> Iterator[str]:
+    for part in re.findall(r"^\$ .*\n(?:(?!\$ ).*\n)*", text, re.MULTILINE):
+        command, _, shown = part.partition("\n")
+        output = world.run(command.removeprefix("$ "), shown)
+        yield f"{command}\n{shown if same(output) == same(shown) else output}"

@@ -1,0 +1,75 @@
+"""Readings of machines that tests make up: shorthand for what a configuration does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from capacityd.detectors import load
+from capacityd.discovery.reader import read_resource, value_of
+from capacityd.model.config import Resource, Table
+from capacityd.model.device import DeviceDetector
+from capacityd.model.errors import HostError
+from capacityd.model.host import Host
+from capacityd.model.matchers import KeyMatcher, Value
+from capacityd.model.reading import Absent, Quantity, Reading
+from capacityd.model.value_types import Text
+
+TomlTable = Mapping[str, Any]
+
+
+def device_detector(name: str) -> DeviceDetector:
+    found = load(name)
+    assert isinstance(found, DeviceDetector)
+    return found
+
+
+def table(detector: str, written: TomlTable, defaults: bool = True) -> Table:
+    """A table as the configuration makes it; attributes and properties are written {"attributes.size": "…"}."""
+    known = device_detector(detector)
+    wanted = {**(known.defaults if defaults else {}), **written}
+    return Table(tuple(_test(known, key, raw) for key, raw in wanted.items()))
+
+
+def resource(detector: str, *tables: TomlTable, excepts: tuple[TomlTable, ...] = (), **more: Any) -> Resource:
+    """A resource that counts the devices which any of the tables matches."""
+    wanted = tuple(table(detector, t) for t in tables or ({},))
+    unwanted = tuple(table(detector, t, defaults=False) for t in excepts)
+    return Resource("example.com/thing", detector, wanted, unwanted, **more)
+
+
+def read(host: Host, detector: str, *tables: TomlTable, **more: Any) -> Reading:
+    """The reading of such a resource."""
+    return read_resource(resource(detector, *tables, **more), host, "node", explain=True)
+
+
+def quantity(host: Host, detector: str, *tables: TomlTable, **more: Any) -> int:
+    """The quantity of such a resource; absent or unknown fails the test."""
+    reading = read(host, detector, *tables, **more)
+    assert isinstance(reading, Quantity), reading
+    return reading.value
+
+
+def counted(host: Host, detector: str, *tables: TomlTable, **more: Any) -> list[str]:
+    """The names of the devices that count, none if it is absent; unknown fails the test."""
+    reading = read(host, detector, *tables, **more)
+    if isinstance(reading, Quantity):
+        return [e.device for e in reading.contributions]
+    assert isinstance(reading, Absent), reading
+    return []
+
+
+def values(host: Host, detector: str, key: str) -> dict[str, Value]:
+    """The value of a key by device; "unknown: " and the reason where it can't be read."""
+    known, found = device_detector(detector), {}
+    for device in known.find(host):
+        try:
+            found[device.name] = value_of(host, known, device, key)
+        except HostError as e:
+            found[device.name] = f"unknown: {e}"
+    return found
+
+
+def _test(detector: DeviceDetector, key: str, raw: object) -> KeyMatcher:
+    kind = detector.keys[key].kind if key in detector.keys else Text()
+    return KeyMatcher(key, kind.parse(raw), str(raw))

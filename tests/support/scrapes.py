@@ -1,0 +1,107 @@
+"""What Prometheus stores of a node that it scrapes: the metrics as the service writes them, and two labels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from capacityd.model.config import Config, Resource, Settings
+from capacityd.model.node import CONDITION
+from capacityd.model.reading import Absent, Quantity, Reading, Unknown
+from capacityd.worker import metrics
+from capacityd.worker.metrics import Counters, PassMetrics
+
+DONGLE, SEATS, GPU = "example.com/dongle", "example.com/seats", "example.com/gpu"
+RESYNC = 3600.0
+
+Scrape = Mapping[str, float]
+"""Series -> its value."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeAt:
+    """A node at some time: what the service on it knows after its last pass. Times are seconds since the epoch."""
+
+    last_reconcile: float
+    last_success: float
+    readings: Mapping[str, int | str | None] = field(default_factory=lambda: {DONGLE: 4, SEATS: 10})
+    """Resource -> its quantity, None: absent, a text: unknown for that reason."""
+    published: Mapping[str, int] = field(default_factory=lambda: {DONGLE: 4, SEATS: 10})
+    denied: tuple[str, ...] = ()
+    refused: tuple[str, ...] = ()
+    observe: bool = False
+    errors: int = 0
+    hash: str = "5d0c8e1f"
+    condition: tuple[str, str] = ("Published", "True")
+    durations: Mapping[str, float] = field(default_factory=lambda: {DONGLE: 0.04, SEATS: 0.01})
+
+
+def config_of(node: NodeAt) -> Config:
+    """Its configuration: four dongles are expected."""
+    resources = (Resource(DONGLE, "usb", (), expect=4), Resource(SEATS, "file", ()), Resource(GPU, "pci", ()))
+    return Config(resources, Settings(observe=node.observe, resync=RESYNC))
+
+
+def text_of(node: NodeAt) -> bytes:
+    """The file of metrics of this node, by the service's own writer."""
+    plan = {"changes": [{"name": name, "action": "refuse"} for name in node.refused]}
+    status = {
+        "last_reconcile": node.last_reconcile,
+        "last_write": node.last_success,
+        "published": node.published,
+        "plan": plan,
+    }
+    figures = PassMetrics(
+        {name: _reading(value) for name, value in node.readings.items()},
+        status,
+        duration=0.2,
+        resync=RESYNC,
+        configuration_errors=node.errors,
+        durations=node.durations,
+        denied=node.denied,
+        configuration=node.hash,
+        condition=node.condition,
+    )
+    return metrics.text(figures, Counters(reconciles=9, succeeded=9, last_success=node.last_success), config_of(node))
+
+
+def _reading(value: int | str | None) -> Reading:
+    if isinstance(value, str):
+        return Unknown(value)
+    return Absent("none") if value is None else Quantity(value)
+
+
+def scrape(instance: str, node: NodeAt | None) -> Scrape:
+    """The series of one scrape of node_exporter. None: there is no file of metrics."""
+    found = {series("up", instance=instance, job="node"): 1.0}
+    if node is not None:
+        for family in text_string_to_metric_families(text_of(node).decode()):
+            for sample in family.samples:
+                found[series(sample.name, **sample.labels, instance=instance, job="node")] = sample.value
+    return found
+
+
+def kube_state(node: str, condition: str | None) -> Scrape:
+    """The series of kube-state-metrics. condition: true, false or unknown; None: the Node has no such condition."""
+    found = {series("kube_node_info", node=node): 1.0}
+    for status in ("true", "false", "unknown") if condition else ():
+        labels = {"node": node, "condition": CONDITION, "status": status}
+        found[series("kube_node_status_condition", **labels)] = float(status == condition)
+    return found
+
+
+def series(name: str, **labels: str) -> str:
+    """A series as Prometheus writes it. The labels' values need no escaping."""
+    pairs = (f'{key}="{labels[key]}"' for key in sorted(labels))
+    return f"{name}{{{','.join(pairs)}}}"
+
+
+def openmetrics(scrapes: Iterable[tuple[float, Scrape]]) -> str:
+    """Samples with their times, for promtool to make blocks of. OpenMetrics wants each series' samples together."""
+    samples: dict[str, list[str]] = {}
+    for at, found in scrapes:
+        for name, value in found.items():
+            samples.setdefault(name, []).append(f"{name} {value} {at}\n")
+    return "".join("".join(samples[name]) for name in sorted(samples)) + "# EOF\n"

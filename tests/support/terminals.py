@@ -1,0 +1,292 @@
+"""Runs commands into pipes or on a pseudo-terminal; python -m tests.support.terminals rewrites the golden files.
+
+Each command is a process of its own, whose clock is stopped at NOW.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import pty
+import re
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests import ROOT
+from tests.support.nodes import node
+
+GOLDEN = Path(__file__).with_name("golden")
+NOW = 1_800_000_000.0
+_PYTHON = "/usr/bin/python3"
+_DRIVER = f"""
+import sys, time
+time.time = lambda: {NOW}
+sys.argv[0] = "capacityd"
+from capacityd.host import cpu_memory
+cpu_memory.usage = lambda pid: cpu_memory.Usage(15 << 20, 3.21)
+"""
+_MAIN = "from capacityd.__main__ import main; sys.exit(main())"
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+MACHINE = "--machine docs/tour/machine.json"
+TOUR = f"{MACHINE} --config docs/tour/dongles.toml"
+NODE = "--node-file node.json"
+SEATS = '\n[resources."example.com/seats"]\nfile = { path = "/nowhere/seats" }\n'
+HDD = '[resources."example.com/hdd-gib"]\ndisk = { type = "hdd" }\nmeasure = "size"\nunit = "GiB"\n'
+INVALID = '[resources."example.com/dongle"]\nusb = { vndor = "0529" }\nslot = 2\n'
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A command line, to run in a folder that contains docs and node.json."""
+
+    line: str
+    prepare: Callable[[Path], Any] = field(default=lambda folder: None)
+    """Creates other files in the folder, such as those of a service."""
+
+
+@contextlib.contextmanager
+def world(case: Case) -> Iterator[Path]:
+    """Yields the case's folder. Locks service.lock if prepare created it, so that the service seems to run."""
+    with tempfile.TemporaryDirectory() as name, contextlib.ExitStack() as stack:
+        folder = Path(name)
+        (folder / "docs").symlink_to(ROOT / "docs")
+        (folder / "node.json").write_text((ROOT / "docs/tour/node.json").read_text())
+        (folder / "run").mkdir()
+        case.prepare(folder)
+        lock = folder / "run/service.lock"
+        if lock.exists():
+            held = stack.enter_context(lock.open("rb"))
+            fcntl.flock(held, fcntl.LOCK_EX)
+        yield folder
+
+
+def environment_of(folder: Path, **more: str) -> dict[str, str]:
+    variables = {
+        "PATH": os.environ["PATH"],
+        "PYTHONPATH": str(ROOT / "agent"),
+        "LC_ALL": "C.UTF-8",
+        "TERM": "xterm-256color",
+        "RUNTIME_DIRECTORY": str(folder / "run"),
+    }
+    return variables | more
+
+
+def on_terminal(case: Case, **environment: str) -> str:
+    """Returns its output to a terminal, and its exit status."""
+    with world(case) as folder:
+        ours, its = pty.openpty()
+        try:
+            command, how = [_PYTHON, "-c", _DRIVER + _MAIN, *case.line.split()], environment_of(folder, **environment)
+            with subprocess.Popen(command, stdin=its, stdout=its, stderr=its, cwd=folder, env=how) as process:
+                os.close(its)
+                output = b"".join(_read(ours))
+        finally:
+            os.close(ours)
+    return output.decode().replace("\r\n", "\n") + f"[exit status {process.returncode}]\n"
+
+
+def in_pipe(case: Case, first: str = "", **environment: str) -> str:
+    """Returns its output to pipes, and its exit status. first: Python code to run before it in its process."""
+    with world(case) as folder:
+        command = [_PYTHON, "-c", _DRIVER + first + _MAIN, *case.line.split()]
+        how = environment_of(folder, **environment)
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, cwd=folder, env=how)
+    apart = f"[standard error]\n{done.stderr}" if done.stderr else ""
+    return f"{done.stdout}{apart}[exit status {done.returncode}]\n"
+
+
+def without_colour(text: str) -> str:
+    return _COLOUR.sub("", text)
+
+
+def golden(case: Case) -> str:
+    """Returns the content of a golden file."""
+    return f"$ capacityd {case.line}\n{in_pipe(case)}"
+
+
+def _read(fd: int) -> Iterator[bytes]:
+    while True:
+        try:
+            part = os.read(fd, 65536)
+        except OSError:  # EIO: the other end is closed
+            return
+        if not part:
+            return
+        yield part
+
+
+def _mixed(folder: Path) -> None:
+    """A Node with something to set, to remove, to refuse and to keep."""
+    (folder / "c.toml").write_text((ROOT / "docs/tour/dongles.toml").read_text() + SEATS + HDD)
+    record = {"example.com/dongle": 3, "example.com/nic-mbps": 10000, "example.com/old": 2, "example.com/seats": 12}
+    capacity = {name: str(value) for name, value in record.items()} | {"example.com/scratch-gib": "9"}
+    capacity["example.com/nic-mbps"] = "10k"  # the API server's spelling of 10000
+    (folder / "node.json").write_text(json.dumps(node(capacity, record, "True")))
+
+
+def _file(name: str, text: str) -> Callable[[Path], object]:
+    return lambda folder: (folder / name).write_text(text)
+
+
+def _quantity(name: str, value: int, warning: str = "") -> dict[str, object]:
+    return {"name": name, "outcome": "quantity", "quantity": value, "reason": warning, "contributions": []}
+
+
+def _change(name: str, action: str, old: str | None, new: str | None, reason: str) -> dict[str, object]:
+    return {"name": name, "action": action, "old": old, "new": new, "reason": reason}
+
+
+def _service(folder: Path, status: Mapping[str, object], service: Mapping[str, object] | None = None) -> None:
+    run = folder / "run"
+    if status:
+        (run / "status.json").write_text(json.dumps(status))
+    if service is not None:
+        (run / "service.lock").touch()
+        state = {"pid": 812, "next_reconcile": NOW + 3300, "error": "", "event_source_errors": []}
+        (run / "service.json").write_text(json.dumps(state | dict(service)))
+
+
+_HEALTHY = {
+    "last_reconcile": NOW - 12,
+    "reasons": ["hardware"],
+    "observe": False,
+    "last_read": NOW - 7000,
+    "last_write": NOW - 200_000,
+    "error": "",
+    "readings": [_quantity("example.com/dongle", 4), _quantity("example.com/nic-mbps", 10000)],
+    "published": {"example.com/dongle": 4, "example.com/nic-mbps": 10000},
+    "held_until": {},
+    "plan": {
+        "node": "n1",
+        "changes": [
+            _change("example.com/dongle", "keep", "4", "4", "as published"),
+            _change("example.com/nic-mbps", "keep", "10000", "10000", "as published"),
+        ],
+    },
+    "capacity": {"example.com/dongle": "4", "example.com/nic-mbps": "10k"},
+    "allocatable": {"example.com/dongle": "4", "example.com/nic-mbps": "10k"},
+}
+
+_SEATS_REASON = "/run/licences/seats does not exist"
+_DEGRADED: dict[str, object] = _HEALTHY | {
+    "error": "the API server https://10.0.0.1:6443 can't be reached: connection refused",
+    "readings": [
+        _quantity("example.com/disk", 3),
+        _quantity("example.com/dongle", 3),
+        _quantity("example.com/gpu", 2),
+        _quantity("example.com/nic-mbps", 0, "less than one Mbit/s"),
+        {"name": "example.com/seats", "outcome": "unknown", "cause": "unreadable", "reason": _SEATS_REASON},
+    ],
+    "published": {"example.com/disk": 2, "example.com/dongle": 4, "example.com/nic-mbps": 0, "example.com/seats": 12},
+    "expect": {"example.com/dongle": 5, "example.com/gpu": 2, "example.com/seats": 12},
+    "below_expected": {"example.com/dongle": [4, 5]},
+    "not_allocatable": {"example.com/nic-mbps": ["0", "10000"]},
+    "held_until": {"example.com/dongle": NOW + 8},
+    "plan": {
+        "node": "n1",
+        "changes": [
+            _change("example.com/disk", "deny", "2", "3", "the webhook quota.example.com allows 2"),
+            _change("example.com/dongle", "hold", "4", "3", "the hardware changed; held back for 10 s more"),
+            _change("example.com/gpu", "refuse", "9", "9", "not published by capacityd; adopt = true takes it over"),
+            _change("example.com/nic-mbps", "keep", "0", "0", "as published"),
+            _change("example.com/seats", "keep", "12", "12", f"stays as it is; unknown: {_SEATS_REASON}"),
+        ],
+    },
+    "capacity": {
+        "example.com/disk": "2",
+        "example.com/dongle": "4",
+        "example.com/gpu": "9",
+        "example.com/nic-mbps": "0",
+        "example.com/seats": "12",
+    },
+    "allocatable": {
+        "example.com/disk": "2",
+        "example.com/dongle": "4",
+        "example.com/gpu": "9",
+        "example.com/nic-mbps": "10000",
+        "example.com/seats": "12",
+    },
+}
+
+
+def _degraded(folder: Path) -> None:
+    sources = ["udev is not running: there are no device events"]
+    _service(
+        folder, _DEGRADED, {"error": _DEGRADED["error"], "event_source_errors": sources, "next_reconcile": NOW + 4}
+    )
+    invalid = '/etc/capacityd/capacityd.toml:9: [resources."example.com/x".usb] vndor: unknown key'
+    (folder / "run/check.json").write_text(json.dumps({"errors": [invalid], "previous_active": True}))
+    error = "/srv/metrics/capacityd.prom could not be written: No such file or directory"
+    metrics = {"error": error, "advice": "make the folder, then restart"}
+    (folder / "run/metrics.json").write_text(json.dumps(metrics))
+
+
+def _invalid(folder: Path) -> None:
+    """A resource with an error, and one that may be configured in the file that cannot be parsed."""
+    file = "/etc/capacityd/conf.d/60-hardware.toml"
+    error = f'{file}: [resources."example.com/gpu".pci] vndor: unknown key; did you mean "vendor"?'
+    reason = f"configuration: {error}"
+    kept = "kept: a file of the configuration can't be read, and may name it"
+    gpu = {"name": "example.com/gpu", "outcome": "unknown", "cause": "configuration", "reason": reason}
+    readings = [_quantity("example.com/dongle", 4), gpu]
+    changes = [
+        _change("example.com/dongle", "keep", "4", "4", "as published"),
+        _change("example.com/gpu", "keep", None, None, f"unknown: {reason}"),
+        _change("example.com/nic-mbps", "keep", "10000", "10000", kept),
+    ]
+    _service(folder, _HEALTHY | {"readings": readings, "plan": {"node": "n1", "changes": changes}}, {})
+    nics = '/etc/capacityd/conf.d/70-nics.toml:5: is not valid TOML: a comment begins with "#"'
+    errors = [error.replace(":", ":2:", 1), nics]
+    (folder / "run/check.json").write_text(json.dumps({"errors": errors, "previous_active": False}))
+
+
+def _observed(folder: Path) -> None:
+    plan = {"node": "n1", "changes": [_change("example.com/dongle", "set", "4", "5", "the hardware changed")]}
+    readings = [_quantity("example.com/dongle", 5)]
+    _service(folder, _HEALTHY | {"observe": True, "readings": readings, "plan": plan, "last_write": None}, {})
+
+
+def _just_written(folder: Path) -> None:
+    times = {"last_reconcile": NOW - 2, "last_read": NOW - 2, "last_write": NOW - 2}
+    _service(folder, _HEALTHY | times | {"allocatable": {}}, {})
+
+
+CASES = {
+    "help": Case("--help"),
+    "devices": Case(f"devices {MACHINE}"),
+    "devices-toml": Case(f"devices --toml {MACHINE}"),
+    "record": Case(f"record machine.json {MACHINE}"),
+    "plan-mixed": Case(f"plan {MACHINE} --config c.toml {NODE}", _mixed),
+    "withdraw-running": Case("withdraw", lambda folder: _service(folder, _HEALTHY, {})),
+    "status-off": Case("status"),
+    "status-ended": Case("status", lambda folder: _service(folder, _HEALTHY)),
+    "status-new": Case("status", lambda folder: _service(folder, {}, {})),
+    "status-healthy": Case("status", lambda folder: _service(folder, _HEALTHY, {})),
+    "status-just-written": Case("status", _just_written),
+    "status-observe": Case("status", _observed),
+    "status-degraded": Case("status", _degraded),
+    "status-invalid-config": Case("status", _invalid),
+    "status-stuck": Case("status", lambda folder: _service(folder, _HEALTHY, {"overdue_at_uptime": 0.0})),
+    "status-json": Case("status --json", _degraded),
+    "config-check": Case("config check --config c.toml", _file("c.toml", INVALID)),
+    "error-fleet": Case("fleet --kubeconfig nowhere.conf"),
+}
+
+
+def main() -> None:
+    """Rewrites all golden files, and removes those without a case."""
+    for path in GOLDEN.glob("*.txt"):
+        if path.stem not in CASES:
+            path.unlink()
+    for name, case in CASES.items():
+        (GOLDEN / f"{name}.txt").write_text(golden(case))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,139 @@
+"""A double of an API server behind TLS, whose faults no real one has on cue: each connection meets the present one."""
+
+from __future__ import annotations
+
+import os
+import socketserver
+import ssl
+import subprocess
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from socket import socket
+from typing import Any
+
+from tests.cluster.credentials import Authority
+from tests.support.server import Request, Script
+
+Behaviour = Callable[[socket], None]
+"""What becomes of a connection, from its first byte on."""
+
+_CA = """\
+[ca]
+default_ca = own
+[own]
+database = {folder}/index.txt
+serial = {folder}/serial
+new_certs_dir = {folder}
+default_md = sha256
+policy = any
+[any]
+commonName = supplied
+[server]
+subjectAltName = {names}
+"""
+
+
+def certificate(
+    authority: Authority, name: str, names: str = "IP:127.0.0.1", begins: float = -1.0, ends: float = 1.0
+) -> tuple[Path, Path]:
+    """A server's certificate and its key. begins, ends: days from now."""
+    folder = authority.folder / name
+    folder.mkdir()
+    (folder / "index.txt").touch()
+    (folder / "ca.cnf").write_text(_CA.format(folder=folder, names=names))
+    key, request, signed = (folder / f"server.{kind}" for kind in ("key", "csr", "crt"))
+    dates = [f"{datetime.now(timezone.utc) + timedelta(days=days):%Y%m%d%H%M%SZ}" for days in (begins, ends)]
+    ca = ("-config", folder / "ca.cnf", "-cert", authority.ca_file, "-keyfile", authority.folder / "ca.key")
+    when = ("-extensions", "server", "-startdate", dates[0], "-enddate", dates[1])
+    commands: list[list[str | Path]] = [
+        ["ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", key],
+        ["req", "-new", "-config", authority.folder / "openssl.cnf", "-key", key, "-subj", "/CN=x", "-out", request],
+        ["ca", "-batch", "-notext", "-create_serial", *ca, *when, "-in", request, "-out", signed],
+    ]
+    for command in commands:
+        found = subprocess.run(["openssl", *command], capture_output=True, text=True)
+        assert found.returncode == 0, found.stderr
+    return signed, key
+
+
+def answers(script: Script, pair: tuple[Path, Path], clients: Path | None = None) -> Behaviour:
+    """Follows the script. clients: the authority whose certificates clients must have."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(*pair)
+    if clients is not None:
+        context.load_verify_locations(clients)
+        context.verify_mode = ssl.CERT_REQUIRED
+
+    def behave(connection: socket) -> None:
+        tls = context.wrap_socket(connection, server_side=True, do_handshake_on_connect=False)
+        with tls, tls.makefile("rb") as lines:
+            try:
+                tls.do_handshake()
+            except ssl.SSLError:
+                while os.read(tls.fileno(), 1 << 16):  # a reset, for what was not read, would overtake the alert
+                    pass
+                return
+            if not (line := lines.readline()):
+                return
+            method, path, _ = line.decode().split(" ")
+            headers = {}
+            while (line := lines.readline().strip()) != b"":
+                name, _, value = line.decode().partition(":")
+                headers[name.lower()] = value.strip()
+            body = lines.read(int(headers.get("content-length", "0")))
+            tls.sendall(script(Request(method, path, headers, body)) or b"")
+
+    return behave
+
+
+def closes_after_client_hello(connection: socket) -> None:
+    """As a load balancer does whose servers are all gone."""
+    connection.recv(1 << 16)
+
+
+def resets_after_client_hello(connection: socket) -> None:
+    """The same, with the hello unread."""
+    connection.recv(1)
+
+
+def plain_http(connection: socket) -> None:
+    """What a server without TLS says to a ClientHello."""
+    connection.recv(1 << 16)
+    connection.sendall(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+
+
+class TlsServer:
+    """behave: what its connections meet. connections: how many there were."""
+
+    def __init__(self, behave: Behaviour) -> None:
+        self.behave = behave
+        self.connections = 0
+        self.url = ""
+
+
+@contextmanager
+def serve_tls(behave: Behaviour) -> Iterator[TlsServer]:
+    server = TlsServer(behave)
+
+    class Handler(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            server.connections += 1
+            with suppress(OSError):  # what the client makes of it is what is tested
+                server.behave(self.request)
+
+    class Listener(socketserver.ThreadingTCPServer):
+        def shutdown_request(self, request: Any) -> None:
+            self.close_request(request)
+
+    with Listener(("127.0.0.1", 0), Handler) as listener:
+        server.url = f"https://127.0.0.1:{listener.server_address[1]}"
+        thread = threading.Thread(target=listener.serve_forever, args=(0.01,))
+        thread.start()
+        try:
+            yield server
+        finally:
+            listener.shutdown()
+            thread.join()

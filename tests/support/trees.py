@@ -1,0 +1,110 @@
+"""Recordings of machines as values: put together, written as real files, and laid out as the kernel lays out /sys."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+Recording = dict[str, Any]
+"""What capacityd.host.recording.replay reads."""
+
+
+def merge(*parts: Mapping[str, Any]) -> Recording:
+    """One recording of several; of two that tell of the same thing, the later one holds."""
+    whole: Recording = {}
+    for part in parts:
+        for name, value in part.items():
+            if isinstance(value, Mapping):
+                whole[name] = {**whole.get(name, {}), **value}
+            else:
+                whole[name] = value
+    return whole
+
+
+def files(found: Mapping[str, str]) -> Recording:
+    """Plain files by path."""
+    return {"files": dict(found)}
+
+
+def errors(found: Mapping[str, str]) -> Recording:
+    """Paths that can't be read, with the name of the error: {"/sys/…/speed": "EINVAL"}."""
+    return {"errors": dict(found)}
+
+
+class Tree:
+    """Files and links as they pile up."""
+
+    def __init__(self) -> None:
+        self.files: dict[str, str] = {}
+        self.links: dict[str, str] = {}
+        self.errors: dict[str, str] = {}
+
+    def attributes(self, folder: str, found: Mapping[str, str]) -> None:
+        self.files |= {f"{folder}/{name}": text for name, text in found.items()}
+
+    def link(self, path: str, target: str) -> None:
+        self.links[path] = os.path.relpath(target, os.path.dirname(path))
+
+    def device(self, path: str, bus: str, driver: str | None, uevent: Sequence[str]) -> None:
+        """A device on a bus, with its driver."""
+        self.attributes(f"/sys/bus/{bus}", {"uevent": ""})
+        self.link(f"/sys/bus/{bus}/devices/{path.rpartition('/')[2]}", path)
+        self.link(f"{path}/subsystem", f"/sys/bus/{bus}")
+        if driver is not None:
+            self.attributes(f"/sys/bus/{bus}/drivers/{driver}", {"uevent": ""})
+            self.link(f"{path}/driver", f"/sys/bus/{bus}/drivers/{driver}")
+            uevent = [*uevent, f"DRIVER={driver}"]
+        self.attributes(path, {"uevent": "\n".join(uevent) + "\n"})
+
+    def block(self, name: str, path: str, number: str, devtype: str) -> None:
+        """A block device under its three names."""
+        major, minor = number.split(":")
+        uevent = f"MAJOR={major}\nMINOR={minor}\nDEVNAME={name}\nDEVTYPE={devtype}\n"
+        self.attributes(path, {"dev": f"{number}\n", "uevent": uevent})
+        self.link(f"{path}/subsystem", "/sys/class/block")
+        self.link(f"/sys/class/block/{name}", path)
+        self.link(f"/sys/dev/block/{number}", path)
+        if devtype == "disk":
+            self.link(f"/sys/block/{name}", path)
+
+    def recording(self, properties: Mapping[str, Mapping[str, str]] | None = None) -> Recording:
+        return {
+            "files": self.files,
+            "links": self.links,
+            "errors": self.errors,
+            "properties": {path: dict(found) for path, found in (properties or {}).items()},
+        }
+
+
+def write_tree(recording: Mapping[str, Any], folder: str) -> None:
+    """A recording as real files and links below a folder, udev's database in run/udev/data. It may hold no errors."""
+    if recording.get("errors"):
+        raise ValueError("a file that can't be read, which no ordinary folder can hold")
+    for path, text in recording.get("files", {}).items():
+        _write(folder + path, text)
+    for path, target in recording.get("links", {}).items():
+        os.makedirs(os.path.dirname(folder + path), exist_ok=True)
+        os.symlink(target, folder + path)
+    os.makedirs(f"{folder}/run/udev/data", exist_ok=True)
+    _write(f"{folder}/run/udev/control", "")
+    for path, found in recording.get("properties", {}).items():
+        entry = "".join(f"E:{name}={value}\n" for name, value in found.items())
+        _write(f"{folder}/run/udev/data/{_database_id(recording, path)}", f"I:1\n{entry}V:1\n")
+
+
+def _write(path: str, text: str) -> None:
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "w", encoding="utf-8", errors="surrogateescape") as f:
+        f.write(text)
+
+
+def _database_id(recording: Mapping[str, Any], path: str) -> str:
+    """The name of udev's file about a device: by its number, else by its subsystem and name."""
+    uevent = dict(line.split("=", 1) for line in recording["files"][f"{path}/uevent"].splitlines())
+    subsystem = recording["links"][f"{path}/subsystem"].rpartition("/")[2]
+    if "IFINDEX" in uevent:
+        return f"n{uevent['IFINDEX']}"
+    if "MAJOR" in uevent:
+        return f"{'b' if subsystem == 'block' else 'c'}{uevent['MAJOR']}:{uevent['MINOR']}"
+    return f"+{subsystem}:{path.rpartition('/')[2]}"

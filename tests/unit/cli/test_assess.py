@@ -1,0 +1,228 @@
+"""Which Nodes need attention, and why: in a table, and for any fleet."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from capacityd.cli.fleet.assess import Attention, FleetReport, Reason, ResourceSummary, assess
+from capacityd.model.fleet import ConditionSummary, Fleet, NodeSummary
+
+NOW = 1_800_000_000.0
+MAX_AGE = 7_800.0
+DONGLE, SEATS = "example.com/dongle", "example.com/seats"
+WELL = ConditionSummary("True", "Published", "all configured resources are published", NOW - 60)
+MISSING = "have the condition CapacityPublished: does capacityd run on this one?"
+
+
+def node(name: str = "odd", quantity: int | None = 4, **changes: object) -> NodeSummary:
+    """A healthy Node that publishes this many dongles; None: it publishes nothing."""
+    published = {} if quantity is None else {DONGLE: quantity}
+    made = NodeSummary(name, "m5", published, published, published, "4f1c", WELL)
+    return replace(made, **changes)  # type: ignore[arg-type]
+
+
+def bare(name: str = "odd", label: str | None = "m5") -> NodeSummary:
+    """A Node without capacityd."""
+    return NodeSummary(name, label)
+
+
+def assessed(*nodes: NodeSummary, **more: tuple[str, ...]) -> FleetReport:
+    """more: DeviceClasses of the dongle, under the key classes."""
+    classes = {DONGLE: more["classes"]} if "classes" in more else {}
+    return assess(Fleet(nodes, classes), MAX_AGE, NOW)
+
+
+def group(number: int, quantity: int | None = 4, **changes: object) -> list[NodeSummary]:
+    return [node(f"n{n}", quantity, **changes) for n in range(number)]
+
+
+def reported(report: FleetReport) -> dict[str | None, tuple[tuple[str, ...], str]]:
+    return {found.node: (found.reasons, found.message) for found in report.attention}
+
+
+def test_a_healthy_fleet() -> None:
+    report = assessed(*group(3), *group(2, quantity=None, label="login"), node("big", 9, label="m6"))
+    assert report == FleetReport(6, (ResourceSummary(DONGLE, 4, 21, 21, 4),), ())
+
+
+REFUSED = ConditionSummary("False", "Refused", "refused: example.com/x", NOW)
+OLD = replace(WELL, heartbeat=NOW - 3 * 3600)
+
+
+@pytest.mark.parametrize(
+    ("odd", "reasons", "message"),
+    [
+        (node(condition=REFUSED), ["Refused"], "refused: example.com/x"),
+        (node(condition=ConditionSummary("Unknown", "", "", NOW)), ["Unknown"], "status Unknown"),
+        (node(condition=OLD), ["HeartbeatOverdue"], "no heartbeat for 3 h"),
+        (node(condition=replace(WELL, heartbeat=NOW - 3 * 86400)), ["HeartbeatOverdue"], "no heartbeat for 3 d"),
+        (node(condition=replace(WELL, heartbeat=None)), ["HeartbeatOverdue"], "the condition has no heartbeat"),
+        (
+            node(condition=replace(REFUSED, heartbeat=OLD.heartbeat)),
+            ["Refused", "HeartbeatOverdue"],
+            "refused: example.com/x; no heartbeat for 3 h",
+        ),
+        (bare(), ["ConditionMissing"], f"other Nodes of m5 {MISSING}"),
+        (node(condition=None), ["ConditionMissing"], f"other Nodes of m5 {MISSING}"),
+        (node(capacity={DONGLE: 0}), ["CapacityChanged"], f"{DONGLE} is 0, last applied 4"),
+        (node(capacity={}), ["CapacityChanged"], f"{DONGLE} is none, last applied 4"),
+        (node(quantity=3), ["QuantityDiffers"], f"{DONGLE} is 3, 5 of 6 Nodes of m5 have 4"),
+        (node(quantity=None), ["QuantityDiffers"], f"{DONGLE} is none, 5 of 6 Nodes of m5 have 4"),
+        (node(published={DONGLE: 4, SEATS: 2}), ["CapacityChanged"], f"{SEATS} is none, last applied 2"),
+        (
+            node(published={DONGLE: 4, SEATS: 2}, capacity={DONGLE: 4, SEATS: 2}),
+            ["QuantityDiffers"],
+            f"{SEATS} is 2, 5 of 6 Nodes of m5 have none",
+        ),
+        (
+            node(configuration="0000"),
+            ["ConfigurationDiffers"],
+            "configuration 0000, 5 of 6 Nodes of m5 have 4f1c",
+        ),
+        (
+            node(capacity={DONGLE: 1}, configuration="0000", condition=REFUSED),
+            ["Refused", "CapacityChanged", "ConfigurationDiffers"],
+            f"refused: example.com/x; {DONGLE} is 1, last applied 4; configuration 0000, 5 of 6 Nodes of m5 have 4f1c",
+        ),
+    ],
+)
+def test_a_node_that_needs_attention(odd: NodeSummary, reasons: list[str], message: str) -> None:
+    assert assessed(*group(5), odd).attention == (Attention("odd", tuple(reasons), message),)
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        node(condition=replace(WELL, heartbeat=NOW - MAX_AGE)),
+        node(condition=replace(WELL, heartbeat=NOW + 3600)),
+        node(configuration=""),
+        node(capacity={DONGLE: 4, "other.example/card": 7}),
+        node(quantity=9, label="m6"),
+        bare(label=None),
+    ],
+)
+def test_a_node_that_does_not(odd: NodeSummary) -> None:
+    assert assessed(*group(5), odd).attention == ()
+
+
+@pytest.mark.parametrize(("others", "flagged"), [(3, False), (4, True)])
+def test_four_fifths_of_a_group_make_the_others_outliers(others: int, flagged: bool) -> None:
+    for odd in (node(quantity=3), node(configuration="0000")):
+        assert bool(assessed(*group(others), odd).attention) is flagged
+
+
+def test_a_node_without_capacityd_does_not_count_among_those_that_are_compared() -> None:
+    found = reported(assessed(*group(5), node(quantity=3), *(bare(f"bare{n}") for n in range(20))))
+    assert found.pop("odd") == (("QuantityDiffers",), f"{DONGLE} is 3, 5 of 6 Nodes of m5 have 4")
+    assert {reasons for reasons, _ in found.values()} == {("ConditionMissing",)}
+
+
+def test_where_no_node_has_the_condition_quantities_still_count() -> None:
+    found = reported(assessed(*group(5, condition=None), bare()))
+    assert found == {"odd": (("QuantityDiffers",), f"{DONGLE} is none, 5 of 6 Nodes of m5 have 4")}
+
+
+def test_a_device_class_of_the_same_name_concerns_the_cluster() -> None:
+    report = assessed(*group(2), classes=("dongles", "more"))
+    (found,) = report.attention
+    assert (found.node, found.reasons) == (None, ("DeviceClass",))
+    assert "the DeviceClass dongles" in found.message
+    assert "the DeviceClass more" in found.message
+    assert assessed(*group(2, quantity=None), classes=("dongles",)).attention == ()
+
+
+def test_the_summary_counts_only_nodes_that_publish() -> None:
+    half = node("half", capacity={DONGLE: 4}, allocatable={})
+    foreign = node("foreign", quantity=None, capacity={DONGLE: 100}, allocatable={DONGLE: 100})
+    zeroed = node("zeroed", capacity={}, allocatable={})
+    (dongles,) = assessed(node("a"), half, foreign, zeroed).resources
+    assert dongles == ResourceSummary(DONGLE, nodes=3, capacity=8, allocatable=4, usual=4)
+
+
+def test_as_json() -> None:
+    assert assessed(*group(4), node(quantity=3)).as_dict() == {
+        "nodes": 5,
+        "resources": ({"name": DONGLE, "nodes": 5, "capacity": 19, "allocatable": 19, "usual": 4},),
+        "attention": (
+            {
+                "node": "odd",
+                "reasons": ("QuantityDiffers",),
+                "message": f"{DONGLE} is 3, 4 of 5 Nodes of m5 have 4",
+            },
+        ),
+    }
+
+
+QUANTITIES = st.dictionaries(st.sampled_from([DONGLE, SEATS]), st.integers(0, 3))
+CONDITIONS = st.builds(
+    ConditionSummary,
+    st.sampled_from(["True", "False", "Unknown"]),
+    st.sampled_from(["", "Refused", "Published"]),
+    st.text(max_size=3),
+    st.none() | st.floats(NOW - 2 * MAX_AGE, NOW),
+)
+NODES = st.builds(
+    NodeSummary,
+    st.text("abc", min_size=1),
+    st.none() | st.sampled_from(["m5", "m6"]),
+    QUANTITIES,
+    QUANTITIES,
+    QUANTITIES,
+    st.sampled_from(["", "1", "2"]),
+    st.none() | CONDITIONS,
+)
+FLEETS = st.lists(NODES, max_size=24, unique_by=lambda node: node.name)
+
+
+@given(FLEETS, st.randoms(use_true_random=False))
+def test_the_order_of_nodes_does_not_matter(nodes: list[NodeSummary], random: Random) -> None:
+    shuffled = list(nodes)
+    random.shuffle(shuffled)
+    usual, other = assessed(*nodes), assessed(*shuffled)
+    assert other.resources == usual.resources
+    assert reported(other) == reported(usual)
+
+
+@given(FLEETS)
+def test_all_is_well_or_has_a_reason(nodes: list[NodeSummary]) -> None:
+    report = assessed(*nodes)
+    found = reported(report)
+    assert report.nodes == len(nodes)
+    assert len(found) == len(report.attention)
+    for each in nodes:
+        reasons, message = found.get(each.name, ((), ""))
+        assert bool(reasons) == bool(message)
+        assert len(set(reasons)) == len(reasons)
+        fresh = each.condition and each.condition.heartbeat is not None and NOW - each.condition.heartbeat <= MAX_AGE
+        assert (Reason.HEARTBEAT_OVERDUE.value in reasons) == bool(each.condition and not fresh)
+        others = [n for n in nodes if n.label == each.label and n.condition]
+        assert (Reason.CONDITION_MISSING.value in reasons) == bool(not each.condition and others)
+        if each.condition and each.condition.status != "True":
+            assert reasons[0] == (each.condition.reason or each.condition.status)
+        if each.condition or not others:
+            changed = any(each.capacity.get(name) != number for name, number in each.published.items())
+            assert (Reason.CAPACITY_CHANGED.value in reasons) == changed
+
+
+@given(FLEETS)
+def test_at_most_a_fifth_of_a_group_are_outliers(nodes: list[NodeSummary]) -> None:
+    sizes = Counter(node.label for node in nodes)
+    found = reported(assessed(*nodes))
+    # Each of the two resources may differ on other Nodes.
+    for reason, fifths in ((Reason.QUANTITY_DIFFERS, 2), (Reason.CONFIGURATION_DIFFERS, 1)):
+        for label, size in sizes.items():
+            outliers = [n for n in nodes if n.label == label and reason.value in found.get(n.name, ((), ""))[0]]
+            assert len(outliers) * 5 <= size * fifths
+
+
+@given(NODES, st.integers(1, 9))
+def test_a_copy_of_any_node_is_no_outlier_among_its_like(one: NodeSummary, number: int) -> None:
+    report = assessed(*(replace(one, name=f"n{n}") for n in range(number)))
+    of_groups = {Reason.QUANTITY_DIFFERS.value, Reason.CONFIGURATION_DIFFERS.value, Reason.CONDITION_MISSING.value}
+    assert not any(of_groups.intersection(found.reasons) for found in report.attention)

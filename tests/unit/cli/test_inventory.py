@@ -1,0 +1,260 @@
+"""devices: each device's TOML matches that device alone, or all of its kind, whatever the devices' values are."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from capacityd.cli import run
+from capacityd.cli.inventory.devices import DeviceEntry, list_devices
+from capacityd.cli.inventory.names import readable
+from capacityd.cli.inventory.table import device_table
+from capacityd.config import load
+from capacityd.discovery.reader import read_resource
+from capacityd.host.recording.replay import RecordedHost
+from capacityd.model.device import Device, DeviceDetector, Key
+from capacityd.model.host import Host
+from capacityd.model.reading import Quantity
+from capacityd.model.value_types import Amount, Choice, Flag, HexId, Text
+from tests.support.machines import (
+    Recording,
+    bare,
+    disk,
+    errors,
+    machine,
+    merge,
+    nic,
+    nvme,
+    pci_function,
+    pci_nic,
+    routes,
+    usb_device,
+    usb_hub,
+    usb_path,
+    virtio_nic,
+)
+from tests.support.readings import device_detector
+from tests.support.tour import MACHINE, recording, recordings
+
+DETECTORS = ("disk", "nic", "pci", "usb")
+words = st.sampled_from(["A17", "a17", "A*", "A?7", "[A]17", "[!x]", '"', "\\", "\x1b[0m", "ü", "'", "\udcff", "", " "])
+maybe = st.none() | words
+ids = st.sampled_from(["0403", "0529", "04aB"])
+
+
+@st.composite
+def machines(draw: st.DrawFn) -> RecordedHost:
+    """Devices of all detectors: many of the same kind, some without values or with unreadable ones."""
+    usb = draw(st.lists(st.tuples(ids, ids, maybe, maybe), max_size=5))
+    parts = [usb_device(f"1-{n}", v, p, s, m, number=n + 1) for n, (v, p, s, m) in enumerate(usb, 1)]
+    parts += [usb_hub("1-9", 30)] if draw(st.booleans()) else []
+    functions = draw(st.lists(st.tuples(ids, ids, st.sampled_from(["030000", "120000", "060400"])), max_size=4))
+    parts += [pci_function(f"0000:3b:00.{n}", v, d, c) for n, (v, d, c) in enumerate(functions)]
+    if len(functions) > 1 and draw(st.booleans()):
+        parts.append(pci_function("0000:3b:01.0", "0403", "0403", physfn="0000:3b:00.0"))
+    speeds = st.sampled_from([(10**9,), (10**9, 10**10), ()])
+    for n, (vendor, speed) in enumerate(draw(st.lists(st.tuples(ids, speeds), max_size=3))):
+        parts.append(pci_nic(f"eth{n}", f"0000:0{n}:00.0", vendor, "1572", link_speeds=speed, number=n + 2))
+    parts += [nic("br0", devtype="bridge", number=20), nic("lo", number=21)] if draw(st.booleans()) else []
+    parts += [routes("eth0")] if draw(st.booleans()) else []
+    for n, (serial, size) in enumerate(draw(st.lists(st.tuples(words, st.integers(1, 2**40)), max_size=3))):
+        parts.append(nvme(f"nvme{n}n1", serial=serial, wwid=None, size=size * 512, number=f"259:{n}"))
+    parts += [
+        disk(f"sd{'ab'[n]}", f"/sys/devices/x/{n}:0:0:0", number=f"8:{16 * n}") for n in range(draw(st.integers(0, 2)))
+    ]
+    parts += [disk("sdz", "/sys/devices/x/9:0:0:0", 0, number="8:240")] if draw(st.booleans()) else []
+    unreadable = draw(
+        st.sampled_from(["", *(f"{usb_path('1-1')}/{name}" for name in ("serial", "idVendor", "bDeviceClass"))])
+    )
+    return machine(*parts, errors({unreadable: "EIO"} if unreadable and usb else {}))
+
+
+def counted(folder: Path, toml: str, host: Host) -> list[str]:
+    """The devices that a resource with this line counts."""
+    path = folder / "c.toml"
+    path.write_text(f'[resources."example.com/x"]\n{toml}\n', encoding="utf-8")
+    (resource,) = load(str(path)).require().resources
+    reading = read_resource(resource, host, "n1")
+    assert isinstance(reading, Quantity), (toml, reading)
+    return [e.device for e in reading.contributions]
+
+
+def entries(detector: str, host: Host) -> list[DeviceEntry]:
+    return list_devices(host, device_detector(detector))
+
+
+@given(machines())
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_selectors_match_one_device_or_one_kind(tmp_path: Path, host: RecordedHost) -> None:
+    for detector in DETECTORS:
+        for device in entries(detector, host):
+            if device.unique.count == 1:
+                assert counted(tmp_path, device.unique.toml, host) == [device.name]
+            else:  # the values that distinguish it cannot be read or matched
+                assert device.unique.reason or device.values.unread or device.unique.count is None
+            if device.kind.count is not None:
+                names = counted(tmp_path, device.kind.toml, host)
+                assert device.name in names
+                assert len(names) == device.kind.count
+
+
+@pytest.mark.parametrize("recorded", recordings().values(), ids=recordings())
+def test_selectors_on_the_machines_of_the_documentation(tmp_path: Path, recorded: Recording) -> None:
+    host = RecordedHost(recorded)
+    for detector in DETECTORS:
+        for device in entries(detector, host):
+            assert counted(tmp_path, device.unique.toml, host) == [device.name]
+            assert len(counted(tmp_path, device.kind.toml, host)) == device.kind.count
+
+
+def test_printed_lines_can_be_copied(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As a new user does: list the devices, copy a line with its comment, probe."""
+    copied = []
+    for detector in DETECTORS:
+        assert run(["devices", detector, "--machine", str(MACHINE)]) == 0
+        for line in capsys.readouterr().out.splitlines():
+            toml, mark, comment = line.partition("  # ")
+            if toml.startswith(f"{detector} = ") and mark:
+                names = counted(tmp_path, line, RecordedHost(recording()))
+                if comment.startswith("all "):
+                    assert len(names) == int(comment.split()[1].rstrip(","))
+                else:
+                    assert names == [comment]
+                    copied.append(comment)
+    assert len(copied) == 12
+
+
+def test_json_has_the_same(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["devices", "usb", "--json", "--machine", str(MACHINE)]) == 0
+    printed = json.loads(capsys.readouterr().out)["devices"]
+    keys = ("device", "path", "vendor", "model", "toml", "kind_toml", "kind_count")
+    assert [tuple(device[key] for key in keys) for device in printed] == [
+        (d.name, d.path, d.vendor, d.model, d.unique.toml, d.kind.toml, d.kind.count)
+        for d in entries("usb", RecordedHost(recording()))
+    ]
+
+
+def test_a_value_excluded_by_default_is_named() -> None:
+    (hub,) = entries("usb", machine(usb_hub("1-1")))
+    assert "hub = true" in hub.unique.toml
+    assert "hub = true" in hub.kind.toml
+
+
+def test_a_device_that_no_table_matches() -> None:
+    """An empty card reader has no size, and by default only disks with a size match."""
+    (empty,) = entries("disk", machine(disk("sda", size=0)))
+    assert (empty.unique.toml, empty.unique.reason) == ("", 'it has no size, and the default is size = ">0B"')
+    table = device_table(device_detector("disk"), [empty])
+    assert table.selectors == (("", f"sda cannot be matched: {empty.unique.reason}"),)
+
+
+def test_an_unreadable_serial_number_is_not_used_to_match_others(tmp_path: Path) -> None:
+    """1-1 might have the serial number of 1-2, so 1-2 is matched by its port."""
+    host = machine(usb_device("1-1"), usb_device("1-2"), errors({f"{usb_path('1-1')}/serial": "EIO"}))
+    one, other = entries("usb", host)
+    assert one.values.unread.keys() == {"serial"}
+    assert counted(tmp_path, other.unique.toml, host) == ["1-2"]
+    assert other.kind.count == 2
+
+
+def test_names_are_from_the_database_else_from_the_device() -> None:
+    database = {"hardware_names": {"usb:v0403p6001": {"ID_VENDOR_FROM_DATABASE": "Future Technology Devices Co., Ltd"}}}
+    properties = {"ID_VENDOR_FROM_DATABASE": "Maker, Inc.", "ID_MODEL_FROM_DATABASE": "Maker One"}
+    host = machine(
+        usb_device("1-1"),
+        usb_device("1-2", properties=properties),
+        usb_device("1-3", "1234", model="Thing", manufacturer="Thing Works"),
+        usb_device("1-4", "1234", "5678", model=None, manufacturer=None),
+        database,
+    )
+    assert {d.name: d.title for d in entries("usb", host)} == {
+        "1-1": "Future Technology Devices FT232R USB UART",
+        "1-2": "Maker One",
+        "1-3": "Thing",
+        "1-4": "",
+    }
+
+
+def test_an_interface_has_the_name_of_its_hardware() -> None:
+    names = {
+        "pci:v00008086d00001572": {"ID_MODEL_FROM_DATABASE": "X710"},
+        "pci:v00001AF4d00001041": {"ID_MODEL_FROM_DATABASE": "Virtio network device"},
+    }
+    host = machine(pci_nic("eth0"), virtio_nic("eth1"), nic("lo", number=9), {"hardware_names": names})
+    assert {d.name: d.model for d in entries("nic", host)} == {
+        "eth0": "X710",
+        "eth1": "Virtio network device",
+        "lo": "",
+    }
+
+
+@pytest.mark.parametrize(
+    ("value", "dimension", "text"),
+    [
+        (1000204886016, "size", "931.5GiB"),
+        (512, "size", "512B"),
+        (2**50 * 5000, "size", "5000PiB"),
+        (2**40 - 1, "size", "1TiB"),
+        (0, "size", "0B"),
+        (25 * 10**9, "speed", "25Gbit/s"),
+        (2_500_000_000, "speed", "2.5Gbit/s"),
+        (3_450_000_000, "frequency", "3.4GHz"),
+        (4096, "number", "4096"),
+    ],
+)
+def test_readable(value: int, dimension: str, text: str) -> None:
+    assert readable(value, dimension) == text
+
+
+def test_a_new_detector_needs_no_code_for_its_table() -> None:
+    values: dict[str, dict[str, Any]] = {
+        "a": {"name": "a", "id": "01", "sort": "x", "depth": 5 * 10**9, "new": True},
+        "b": {"name": "b", "id": "01", "sort": "y", "new": False},
+    }
+
+    def key(kind: Any, name: str) -> Key:
+        return Key(kind, lambda _, device: values[device.name].get(name), name)
+
+    detector = DeviceDetector(
+        name="well",
+        about="wells",
+        find=lambda _: [Device(f"/w/{name}", name) for name in values],
+        keys={
+            "name": key(Text(), "name"),
+            "id": key(HexId(2), "id"),
+            "sort": key(Choice(("x", "y")), "sort"),
+            "depth": key(Amount("speed"), "depth"),
+            "new": key(Flag(), "new"),
+        },
+        identity=("name",),
+        alike=("id",),
+    )
+    table = device_table(detector, list_devices(machine(), detector))
+    assert table.heading == ("WELL", "ID", "SORT", "DEPTH", "IS", "NAME")
+    assert table.rows == (("a", "01", "x", "5Gbit/s", "new", ""), ("b", "01", "y", "-", "", ""))
+    assert [toml for toml, _ in table.selectors] == [
+        'well = { id = "01" }',
+        'well = { name = "a" }',
+        'well = { name = "b" }',
+    ]
+
+
+def test_an_overview_shows_some_devices_of_a_large_kind() -> None:
+    many = merge(*(usb_device(f"1-{n}", serial=f"S{n}", number=n + 1) for n in range(1, 1001)))
+    found = entries("usb", RecordedHost(merge(bare(), many)))
+    overview = device_table(device_detector("usb"), found, limit=8)
+    assert (len(overview.rows), len(overview.selectors)) == (9, 9)
+    assert [row[0] for row in overview.rows[:3]] == ["1-1", "1-2", "1-3"]
+    assert overview.rows[-1][-1] == "992 more of these: capacityd devices usb"
+    assert len(device_table(device_detector("usb"), found).rows) == 1000
+
+
+def test_a_machine_without_devices(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "m.json").write_text(json.dumps(bare()))
+    assert run(["devices", "usb", "--machine", str(tmp_path / "m.json")]) == 0
+    assert capsys.readouterr().out.startswith("usb: none")

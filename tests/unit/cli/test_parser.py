@@ -1,0 +1,191 @@
+"""The command line: options, exit statuses, usage errors, streams that cannot be written."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from capacityd.cli import run
+from tests import ROOT
+from tests.support.nodes import node
+from tests.support.tour import MACHINE
+
+TOUR = str(ROOT / "docs/tour/dongles.toml")
+BROKEN = '[resources."example.com/dongle"]\nusb = { vndor = "0529" }\n'
+
+
+@pytest.fixture
+def node_file(tmp_path: Path) -> str:
+    path = tmp_path / "node.json"
+    path.write_text(json.dumps(node()))
+    return str(path)
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_options_are_valid_before_and_after_the_command(before: bool, capsys: pytest.CaptureFixture[str]) -> None:
+    options = ["--machine", str(MACHINE), "--config", TOUR, "--json"]
+    assert run([*options, "probe"] if before else ["probe", *options]) == 0
+    output = json.loads(capsys.readouterr().out)
+    assert {r["name"]: r["quantity"] for r in output["resources"]} == {
+        "example.com/dongle": 4,
+        "example.com/nic-mbps": 10000,
+        "example.com/scratch-gib": 1609,
+    }
+
+
+def test_apply_json_and_exit_statuses(node_file: str, capsys: pytest.CaptureFixture[str]) -> None:
+    options = ["--machine", str(MACHINE), "--config", TOUR, "--node-file", node_file, "--json"]
+    before = Path(node_file).read_text()
+    assert run(["apply", "--dry-run", *options]) == 0
+    assert json.loads(capsys.readouterr().out)["applied"] is False
+    assert Path(node_file).read_text() == before
+    assert run(["apply", *options]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["node"], found["applied"], {c["action"] for c in found["changes"]}) == ("n1", True, {"set"})
+    assert run(["apply", *options]) == 0
+    assert json.loads(capsys.readouterr().out)["applied"] is False
+
+
+def test_exit_status_4_for_refused_and_unknown(
+    node_file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path(node_file).write_text(json.dumps(node(capacity={"example.com/dongle": "0"})))
+    assert run(["apply", "--machine", str(MACHINE), "--config", TOUR, "--node-file", node_file]) == 4
+    assert "adopt = true" in capsys.readouterr().out
+    assert json.loads(Path(node_file).read_text())["status"]["capacity"]["example.com/dongle"] == "0"
+    config = tmp_path / "c.toml"
+    config.write_text('[resources."example.com/seats"]\nfile = { path = "/nowhere/seats" }\n')
+    assert run(["probe", "--config", str(config)]) == 4
+    assert "/nowhere/seats does not exist" in capsys.readouterr().out
+
+
+def test_exit_status_2_for_a_configuration_with_errors(
+    node_file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config, before = tmp_path / "c.toml", Path(node_file).read_text()
+    config.write_text(BROKEN)
+    for command in (["probe"], ["plan"], ["apply"], ["config", "check"], ["config", "show"]):
+        where = ["--node-file", node_file] if command[0] in ("plan", "apply") else []
+        assert run([*command, *where, "--config", str(config)]) == 2
+        captured = capsys.readouterr()
+        assert captured.out == ""
+        assert 'did you mean "vendor"' in captured.err
+    assert Path(node_file).read_text() == before
+
+
+def test_a_recording_is_never_applied_to_a_real_node(capsys: pytest.CaptureFixture[str]) -> None:
+    for command in ("apply", "withdraw", "run"):
+        assert run([command, "--machine", str(MACHINE), "--config", TOUR]) == 2
+        assert "--machine" in capsys.readouterr().err
+
+
+def test_observe_forbids_apply(node_file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config = tmp_path / "c.toml"
+    config.write_text(f"{Path(TOUR).read_text()}[kubernetes]\nobserve = true\n")
+    options = ["--machine", str(MACHINE), "--config", str(config), "--node-file", node_file]
+    before = Path(node_file).read_text()
+    assert run(["apply", *options]) == 2
+    assert "observe = true" in capsys.readouterr().err
+    assert Path(node_file).read_text() == before
+    assert run(["apply", "--dry-run", *options]) == 0
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        ("prob", 'error: unknown command "prob"; did you mean "probe"?'),
+        ("help", 'error: unknown command "help"; did you mean "--help"?'),
+        ("x", 'error: unknown command "x"; must be one of devices, '),
+        ("plan --kubconfig x", "error: unrecognized arguments: --kubconfig x"),
+        ("devices scsi", 'unknown detector "scsi"; must be one of address, cpu, disk, filesystem, memory, nic, '),
+        ("devices exec", 'the detector "exec" has no devices'),
+        ("devices --toml --json", "--toml and --json cannot be combined"),
+        ("probe --machine /nowhere", "/nowhere: could not be read: No such file"),
+        ("probe --config /nowhere", "/nowhere"),
+        ("probe --as-service --machine x.json", "--as-service reads this machine: it cannot be combined with"),
+        ("apply --wait soon", "--wait must be a duration"),
+        ("apply --wait 30s --dry-run", "--wait needs a running kubelet"),
+        ("plan --node-file n.json --node-name n1", "takes the place of the API server"),
+        ("status --machine x.json", "status is about the service on this machine: it takes no --machine"),
+        ("status --node-file n.json --node-name n1", "it takes no --node-file or --node-name"),
+    ],
+)
+def test_usage_errors(command: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    config = [] if "--config" in command else ["--config", TOUR]
+    try:
+        exit_status: object = run([*command.split(), *config])
+    except SystemExit as e:  # by argparse
+        exit_status = e.code
+    assert exit_status == 2
+    captured = capsys.readouterr()
+    assert message in captured.err
+    assert captured.out == ""
+
+
+def test_names_of_devices_are_escaped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    recording = json.loads(MACHINE.read_text())
+    (path,) = [p for p in recording["files"] if p.endswith("/1-2/product")]
+    del recording["hardware_names"]
+    recording["files"][path] = "Mouse\x1b]0;owned\x07\u202e\n"
+    machine = tmp_path / "machine.json"
+    machine.write_text(json.dumps(recording))
+    for arguments in (["devices"], ["devices", "--json"]):
+        assert run([*arguments, "--machine", str(machine)]) == 0
+        output = capsys.readouterr().out
+        assert "owned" in output
+        assert all(c.isprintable() or c == "\n" for c in output)
+
+
+def test_probe_imports_no_kubernetes_client() -> None:
+    script = f"""
+import sys
+from capacityd.cli import run
+assert run(["probe", "--machine", {str(MACHINE)!r}, "--config", {TOUR!r}]) == 0
+print(sorted(m for m in sys.modules if m.split(".")[0] in ("kubernetes", "urllib3", "yaml", "jsonpatch")))
+"""
+    done = in_a_shell(f"{sys.executable} -c {shlex.quote(script)}")
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_a_closed_pipe_is_no_error() -> None:
+    done = in_a_shell(f"{sys.executable} -m capacityd devices --machine {MACHINE} | true; echo ${{PIPESTATUS[0]}}")
+    assert done.stderr == ""
+    assert done.stdout.strip() in ("0", "141")
+
+
+@pytest.mark.parametrize("command", ["devices", "record - --keep-serials", "config schema"])
+def test_streams_that_cannot_be_written(command: str) -> None:
+    def done(redirection: str) -> subprocess.CompletedProcess[str]:
+        return in_a_shell(f"{sys.executable} -m capacityd {command} --machine {MACHINE} {redirection}")
+
+    full = done(">/dev/full")
+    message = "capacityd: could not write standard output: No space left on device\n"
+    assert (full.returncode, full.stderr.endswith(message), full.stderr.count("\n")) == (1, True, 1)
+    closed = done("<&- >&-")
+    assert (closed.returncode, closed.stdout, closed.stderr) == (0, "", "")
+    assert done("2>&-").stdout == done("").stdout
+
+
+def test_no_command_needs_systemd_python() -> None:
+    """It is built from source, for which an operator's machine may lack what it takes: `pip install .`."""
+    script = """
+import sys
+sys.modules["systemd"] = None
+from importlib import import_module
+from capacityd.cli import _COMMANDS
+print(*[import_module(f"capacityd.{module}").__name__ for module, _ in _COMMANDS.values()])
+"""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "agent")}
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=environment)
+    assert (done.stderr, "capacityd.cli.commands.fleet" in done.stdout) == ("", True)
+
+
+def in_a_shell(script: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "agent")}
+    return subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=60, env=environment)

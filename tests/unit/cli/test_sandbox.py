@@ -1,0 +1,88 @@
+"""probe --as-service without systemd; the rest is in tests/package."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from capacityd.cli import run
+from capacityd.cli.sandbox import unit_settings
+
+UNIT = """\
+# /usr/lib/systemd/system/capacityd.service
+[Unit]
+Description=x
+StartLimitIntervalSec=0
+
+[Service]
+Type=notify
+ExecStart=/usr/bin/capacityd run
+ExecReload=/bin/sh -c "kill -HUP $MAINPID"
+Restart=always
+RestartSec=5
+TimeoutStartSec=10min
+WatchdogSec=180
+RuntimeDirectory=capacityd
+RuntimeDirectoryPreserve=restart
+UMask=0077
+CapabilityBoundingSet=
+# A comment.
+; Another.
+ReadOnlyPaths=-/sys/block \\
+# in between
+    -/sys/bus
+SystemCallFilter=~@privileged @resources
+
+[Install]
+WantedBy=multi-user.target
+
+# /etc/systemd/system/capacityd.service.d/own.conf
+[Service]
+ Environment = "A=b c"
+ProtectHome=
+ProtectHome=read-only
+[X-Other]
+PrivateTmp=no
+"""
+
+
+def test_sandbox_settings() -> None:
+    assert list(unit_settings(UNIT)) == [
+        "UMask=0077",
+        "CapabilityBoundingSet=",
+        "ReadOnlyPaths=-/sys/block  -/sys/bus",
+        "SystemCallFilter=~@privileged @resources",
+        'Environment="A=b c"',
+        "ProtectHome=",
+        "ProtectHome=read-only",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("program", "expected"),
+    [
+        (None, "could not run systemctl: No such file or directory; --as-service needs systemd"),
+        ("echo none >&2; exit 1", "could not read the unit capacityd.service: none"),
+    ],
+)
+def test_without_the_service(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    program: str | None,
+    expected: str,
+) -> None:
+    if program is not None:
+        (tmp_path / "systemctl").write_text(f"#!/bin/sh\n{program}\n")
+        (tmp_path / "systemctl").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/bin" if program else str(tmp_path))
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    assert run(["probe", "--as-service"]) == 1
+    assert capsys.readouterr().err == f"capacityd: {expected}\n"
+
+
+def test_without_root(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    assert run(["probe", "--as-service"]) == 1
+    assert "needs root" in capsys.readouterr().err

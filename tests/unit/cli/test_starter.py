@@ -1,0 +1,140 @@
+"""devices --toml: on any machine, a configuration without errors whose quantities are those in its comments."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from capacityd.cli import run
+from capacityd.cli.inventory.starter import starter_configuration
+from capacityd.config import load
+from capacityd.detectors import load as load_detector
+from capacityd.detectors import names
+from capacityd.discovery.reader import read_resource
+from capacityd.host.recording.replay import RecordedHost
+from capacityd.model.device import DeviceDetector
+from capacityd.model.host import Host
+from capacityd.model.reading import Quantity
+from tests.support.machines import Recording, disk, machine, nic, pci_function, pci_nic, routes, usb_device, usb_hub
+from tests.support.tour import MACHINE, recording, recordings
+from tests.unit.cli.test_inventory import machines
+
+RESOURCE = re.compile(r'^# .* \((\d+)\): .*\n\[resources\."(.+?)"\]$', re.M)
+MEASURE = re.compile(r'^# (measure = ".*?")  # instead of a count; then expect = (\d+)(?:\n# (unit = ".*"))?$', re.M)
+
+
+def detectors() -> list[DeviceDetector]:
+    """Those that `devices` shows by default."""
+    return [d for name in names() if isinstance(d := load_detector(name), DeviceDetector) and d.shown_by_default]
+
+
+def starter(host: Host) -> str:
+    return starter_configuration(host, detectors())
+
+
+def quantities(folder: Path, text: str, host: Host) -> dict[str, int]:
+    """What the configuration's resources amount to; each must be what it expects."""
+    path = folder / "starter.toml"
+    path.write_text(text, encoding="utf-8")
+    found = {}
+    for resource in load(str(path)).require().resources:
+        reading = read_resource(resource, host, "n1")
+        assert isinstance(reading, Quantity), (resource.name, reading, text)
+        assert reading.value == resource.expect
+        found[resource.name] = reading.value
+    return found
+
+
+@given(machines())
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_comments_and_expectations_are_true(tmp_path: Path, host: RecordedHost) -> None:
+    text = starter(host)
+    assert quantities(tmp_path, text, host) == {name: int(count) for count, name in RESOURCE.findall(text)}
+    # Follow the advice of each comment on a measure.
+    for block in text.split("\n\n"):
+        for measure, total, unit in MEASURE.findall(block) if '\n[resources."' in block else ():
+            measured = re.sub("^expect = [0-9]+", f"{measure}\n{unit}\nexpect = {total}", block, flags=re.M)
+            assert [*quantities(tmp_path, measured, host).values()] == [int(total)], measured
+
+
+@pytest.mark.parametrize("recorded", recordings().values(), ids=recordings())
+def test_the_machines_of_the_documentation(tmp_path: Path, recorded: Recording) -> None:
+    text = starter(RecordedHost(recorded))
+    assert quantities(tmp_path, text, RecordedHost(recorded)) == {name: int(n) for n, name in RESOURCE.findall(text)}
+
+
+def test_the_command_prints_a_valid_configuration(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["devices", "--toml", "--machine", str(MACHINE)]) == 0
+    assert quantities(tmp_path, capsys.readouterr().out, RecordedHost(recording())) == {
+        "example.com/disk-samsung-mzql23t8hcls-00a07": 1,
+        "example.com/nic-ethernet-controller-x710-for-10gbe-sfp": 1,
+        "example.com/usb-hasp-copy-protection-dongle": 4,
+        "example.com/usb-mouse": 1,
+    }
+
+
+def test_devices_that_are_not_suggested_are_named() -> None:
+    text = starter(machine(pci_function(), pci_function("0000:00:00.0", device_class="060000", device="1234")))
+    assert "# left out because of class: 0000:00:00.0\n" in text
+    assert 'pci = { vendor = "10de", device = "20b5" }\n' in text
+
+
+def test_a_suggested_value_is_written_if_it_excludes_a_device(tmp_path: Path) -> None:
+    host = machine(pci_function(), pci_function("0000:3b:00.1", device_class="010400"))
+    text = starter(host)
+    assert 'class = ["03", "04", "0b", "0d", "10", "12"]' in text
+    assert [*quantities(tmp_path, text, host).values()] == [1]
+
+
+def test_the_systems_disk_is_excluded_from_its_kind(tmp_path: Path) -> None:
+    host = RecordedHost(
+        {**recording(), "files": {**recording()["files"], **machine(disk("sdb", "/sys/devices/x/1:0:0:0"))._files}}
+    )
+    assert "system = false" in starter(host)
+    quantities(tmp_path, starter(host), host)
+
+
+def test_a_resource_of_unknown_quantity_is_commented_out(tmp_path: Path) -> None:
+    host = machine(pci_nic())  # without a default route, it may be the system's interface
+    text = starter(host)
+    assert "# commented out, because the count is unknown: eth0: system: " in text
+    assert '\n# [resources."example.com/nic-8086-1572"]\n# nic = { vendor = "8086"' in text
+    assert quantities(tmp_path, text, host) == {}
+
+
+def test_resource_names_are_valid_and_unique(tmp_path: Path) -> None:
+    models = {
+        "0001": "Ünïcode [A] (B) €",
+        "0002": "!!!",
+        "0003": "x" * 200,
+        "0004": None,
+        "0005": "Same",
+        "0006": "Same",
+        "0007": 'An\nother"] \x1b[1m',
+        "0008": "of nine words each of them is short and longer than",
+    }
+    devices = [usb_device(f"1-{id_[-1]}", id_, model=model, manufacturer=None) for id_, model in models.items()]
+    host = machine(*devices, usb_hub("1-9"))
+    assert quantities(tmp_path, starter(host), host) == dict.fromkeys(
+        (
+            "example.com/usb-n-code",
+            "example.com/usb",
+            "example.com/usb-2",
+            "example.com/usb-0004-6001",
+            "example.com/usb-same",
+            "example.com/usb-same-2",
+            "example.com/usb-an-nother-x1b-1m",
+            "example.com/usb-of-nine-words-each-of-them-is-short-and",
+        ),
+        1,
+    )
+
+
+def test_a_machine_without_devices(tmp_path: Path) -> None:
+    text = starter(machine())
+    assert quantities(tmp_path, text, machine()) == {}
+    assert text.count("# this machine has none\n") == len(detectors())
+    assert quantities(tmp_path, starter(machine(nic("lo"), routes("lo"))), machine()) == {}

@@ -1,0 +1,213 @@
+"""Output in a pipe and on a terminal: complete, aligned, escaped, with colour for signs only."""
+
+from __future__ import annotations
+
+import io
+import json
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import redirect_stdout
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from capacityd.cli import _COMMANDS, command_parser
+from capacityd.cli.help import EXAMPLES
+from capacityd.cli.output.plan import print_plan
+from capacityd.cli.output.terminal import clear_screen, print_json, print_line, print_table, progress
+from capacityd.model.node import Change, Health, Plan
+from capacityd.model.text import printable
+from tests.support.nodes import apply_patch, node
+from tests.support.server import Request, answer, review, serve
+from tests.support.terminals import CASES, GOLDEN, MACHINE, TOUR, Case, golden, in_pipe, on_terminal, without_colour
+
+UNPRINTABLE = "Mouse\x1b]0;owned\x07\x9b31m\u202e\r\b\t\u2028\x85"
+PLANNED = ["example.com/dongle 3 4", "example.com/nic-mbps 10000 10000", "example.com/old 2 -"]
+STATUS = ["example.com/dongle 4 4 4", "example.com/gpu unknown - -", "example.com/nic-mbps - 10000 10000"]
+DISKS = ["DISK TYPE SIZE IS", "nvme0n1 nvme 1.7TiB -", "sda ssd 447.1GiB system"]
+EXPLAINED = Case(f"probe --explain {TOUR}")
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_golden(name: str) -> None:
+    assert golden(CASES[name]) == (GOLDEN / f"{name}.txt").read_text(), "run make golden and read the diff"
+
+
+def test_each_golden_file_has_a_case() -> None:
+    assert {path.stem for path in GOLDEN.iterdir()} == set(CASES)
+
+
+@pytest.mark.parametrize("case", [CASES["plan-mixed"], CASES["status-degraded"], EXPLAINED], ids=lambda case: case.line)
+def test_a_terminal_gets_the_same_with_coloured_signs(case: Case) -> None:
+    plain, shown = in_pipe(case), on_terminal(case)
+    assert without_colour(shown) == plain
+    coloured = shown.split("\x1b[0m")[:-1]
+    assert coloured
+    assert {text[-1] for text in coloured} <= set("+~-!")
+    assert all(text.rpartition("\n")[2].strip().startswith("\x1b[3") for text in coloured), "signs begin their lines"
+    assert on_terminal(case, NO_COLOR="1") == on_terminal(case, TERM="dumb") == plain
+    assert on_terminal(case, NO_COLOR="") == shown
+    assert in_pipe(case, FORCE_COLOR="1") == plain
+
+
+def test_a_locale_without_the_characters_is_no_error() -> None:
+    output = in_pipe(CASES["plan-mixed"], PYTHONIOENCODING="ascii")
+    assert output.startswith("Node n1\n")
+    assert output.endswith("[exit status 4]\n")
+
+
+@pytest.mark.parametrize(
+    ("case", "program", "printed"),
+    [
+        (CASES["plan-mixed"], '$1 == "~" || $1 == "-" || $5 == "Mbit/s" { print $2, $3, $4 }', PLANNED),
+        (CASES["status-invalid-config"], '$1 ~ "^example.com/" { print $1, $2, $3, $4 }', STATUS),
+        (Case(f"devices disk {MACHINE}"), "/^(DISK|nvme|sda)/ { print $1, $2, $4, $5 }", DISKS),
+    ],
+)
+def test_awk_reads_the_columns(case: Case, program: str, printed: list[str]) -> None:
+    done = subprocess.run(["awk", program], input=in_pipe(case), capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == printed
+
+
+def test_columns_are_aligned_and_no_cell_is_empty(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [("+", "加密狗", "0529", "a  reason"), ("…", "dongle", "1e5", "")]
+    print_table(rows, ("OP", "N", "V", "R"), indent=2)
+    assert capsys.readouterr().out.splitlines() == [
+        "  OP  N       V     R",
+        "  +   加密狗  0529  a  reason",
+        "  …   dongle  1e5   -",
+    ]
+    print_table([("0529", "1e5"), ("10", "2.50")])
+    assert capsys.readouterr().out.splitlines() == ["0529  1e5", "10    2.50"]
+    print_table([], ("H",))
+    assert capsys.readouterr().out == ""
+
+
+def test_wide_characters_take_two_columns(capsys: pytest.CaptureFixture[str]) -> None:
+    """With python3-wcwidth, which the package suggests."""
+    print_table([("加密狗", "4"), ("dongle", "4")])
+    assert capsys.readouterr().out.splitlines() == ["加密狗  4", "dongle  4"]
+
+
+def test_a_plan_shows_what_is_below_expected(capsys: pytest.CaptureFixture[str]) -> None:
+    change = Change("example.com/a", "keep", "3", "3", "as published")
+    print_plan(Plan("n1", (change,), (), {}, health=Health(below_expected={"example.com/a": (3, 4)})), False, {})
+    assert "! example.com/a: 3, expected 4" in capsys.readouterr().out.splitlines()
+
+
+def test_unprintable_characters_are_escaped(capsys: pytest.CaptureFixture[str]) -> None:
+    print_line(UNPRINTABLE, sign="!")
+    print_table([(UNPRINTABLE, UNPRINTABLE)], ("A", "B"), signs=True)
+    output = capsys.readouterr().out
+    assert output.count("\n") == 3
+    assert output.count("owned") == 3
+    assert all(char.isprintable() or char == "\n" for char in output)
+
+
+def test_json_is_printable_and_unchanged_in_meaning(capsys: pytest.CaptureFixture[str]) -> None:
+    value = {UNPRINTABLE: [UNPRINTABLE, "→", "\U000e0001"]}
+    print_json(value)
+    output = capsys.readouterr().out
+    assert all(char.isprintable() or char == "\n" for char in output)
+    assert "→" in output
+    assert json.loads(output) == value
+
+
+@given(st.integers(1, 4).flatmap(lambda n: st.lists(st.lists(st.text(max_size=40), min_size=n, max_size=n))))
+def test_any_text_is_printed_completely(rows: list[list[str]]) -> None:
+    """Except for white space at its ends."""
+    with redirect_stdout(io.StringIO()) as out:
+        print_table(rows, signs=True)
+    lines = out.getvalue().splitlines()
+    assert len(lines) == len(rows)
+    for shown, row in zip(lines, rows, strict=True):
+        assert shown.split() == [word for cell in row for word in printable(cell).split() or ["-"]]
+
+
+def test_progress_is_for_terminals_only(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def shown() -> str:
+        with progress("working") as show:
+            show("x" * 200 + UNPRINTABLE)
+            show("done")
+        return capsys.readouterr().err
+
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "20")
+    assert shown() == ""
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    assert shown() == "".join(f"\r\x1b[K{text}" for text in ("working", "x" * 19, "done", ""))
+    monkeypatch.setenv("TERM", "dumb")
+    assert shown() == ""
+
+
+def test_only_a_terminal_is_cleared(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    clear_screen()
+    assert capsys.readouterr().out == ""
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    clear_screen()
+    assert capsys.readouterr().out == "\x1b[H\x1b[2J"
+
+
+def test_apply_shows_how_long_it_waits_for_the_kubelet() -> None:
+    """The server stands for an API server whose kubelet has updated allocatable at the second read."""
+
+    def script() -> Callable[[Request], bytes]:
+        stored, reads = [node()], [0]
+
+        def respond(request: Request) -> bytes:
+            if request.path.endswith("selfsubjectreviews"):
+                return review("system:node:n1")
+            if request.path.endswith("events"):
+                return answer(201, json.loads(request.body))
+            if request.method == "PATCH":
+                stored[0] = apply_patch(stored[0], json.loads(request.body))
+            elif stored[0]["status"]["capacity"]:
+                reads[0] += 1
+                if reads[0] > 1:
+                    stored[0]["status"]["allocatable"] = dict(stored[0]["status"]["capacity"])
+            return answer(200, stored[0])
+
+        return respond
+
+    def prepare(folder: Path) -> None:
+        (folder / "c.toml").write_text('[resources."example.com/seats"]\nstatic = { quantity = 4 }\n')
+        context = {"name": "c", "context": {"cluster": "k", "user": "u"}}
+        cluster = {"name": "k", "cluster": {"server": server.url}}
+        user = {"name": "u", "user": {"token": "secret-token"}}
+        parts = {"current-context": "c", "contexts": [context], "clusters": [cluster], "users": [user]}
+        (folder / "kubelet.conf").write_text(json.dumps(parts))
+
+    case = Case("apply --wait 60s --config c.toml --kubeconfig kubelet.conf", prepare)
+    with serve(script()) as server:
+        output = on_terminal(case)
+        assert "\r\x1b[Kwaiting for the kubelet: allocatable of example.com/seats, 0 of 60 s" in output
+        assert "example.com/seats  -        4        -     found\n1 set; written\n" in output
+        assert "\r\x1b[Kcapacityd: the kubelet updated allocatable after " in output
+        assert output.endswith("[exit status 0]\n")
+    with serve(script()) as server:
+        output = in_pipe(case)
+        assert "waiting" not in output
+        assert "\x1b" not in output
+        assert "capacityd: the kubelet updated allocatable after " in output
+
+
+@pytest.mark.parametrize("command", ["", *_COMMANDS])
+def test_help(command: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """It fits into 80 columns; the command line accepts its examples."""
+    monkeypatch.setenv("COLUMNS", "80")
+    with pytest.raises(SystemExit):
+        command_parser().parse_args([*filter(None, [command]), "--help"])
+    output = capsys.readouterr().out
+    assert "\nexit status:\n  0  done\n" in output
+    assert max(map(len, output.splitlines())) <= 80
+    assert EXAMPLES[command]
+    for example, _ in EXAMPLES[command]:
+        assert f"\n  {example} " in output
+        program, *words = shlex.split(example)
+        assert program == "capacityd"
+        assert command_parser().parse_args(words).command == (command or words[0])

@@ -1,0 +1,130 @@
+"""No code depends on the text of a message: with all messages replaced, everything else stays the same."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis.stateful import run_state_machine_as_test
+
+from capacityd.cli import run
+from capacityd.config import Loaded, load
+from tests import ROOT
+from tests.support.config_errors import HEADER as X
+from tests.support.config_errors import cases
+from tests.support.machines import bare, disk, errors, merge, nic, pci_nic, usb_device, usb_hub, usb_path
+from tests.support.rewording import install, reword, reword_files
+from tests.support.terminals import CASES, GOLDEN, TOUR, Case, in_pipe
+from tests.unit.reconcile.test_histories import Histories
+
+INSTALL = f"sys.path.append({str(ROOT)!r}); from tests.support.rewording import install; install()\n"
+UNREADABLE = errors({f"{usb_path('1-1')}/idProduct": "EIO", f"{usb_path('1-2')}/idProduct": "EACCES"})
+SIZE = re.compile("[0-9]+ bytes")  # of a recording, which contains messages
+INVALID_TOML = [
+    b"a = 1\nb = \n",
+    b'a = 1\nb = """\n\n',
+    b"a = 1\n# \xe9\n",
+    b"[resources.example.com/x]\n",
+    b"\na = 1\na = 1\n",
+]
+EXPLAINED: list[tuple[str, dict[str, Any]]] = [
+    ('usb = { vendor = "0403", product = "6001" }', merge(usb_device("1-1", product="6010"), usb_hub("1-3"))),
+    ('usb = { vendor = "0403", product = "6001" }', merge(usb_device("1-1"), usb_device("1-2"), UNREADABLE)),
+    ('usb = { vendor = "0403" }\nexcept = { serial = "A*" }', usb_device("1-1")),
+    ('when = { arch = "riscv*" }\nusb = {}', usb_device("1-1")),
+    ('when = { dmi = { product_name = "x" } }\nusb = {}', errors({"/sys/class/dmi/id/product_name": "ELOOP"})),
+    ('nic = {}\nmeasure = "speed"\nunit = "Mbit/s"', pci_nic(speed="-1")),
+    ('nic = {}\nmeasure = "speed"\nunit = "Mbit/s"\nfallback = "1Gbit/s"', pci_nic(speed="-1")),
+    ("nic = { system = false }", nic("eth0")),
+    ('disk = { size = ">=500GB" }', disk("sda", size=480 * 10**9)),
+    ('disk = {}\nmeasure = "size"\nunit = "B"\nslots = 1000000000', disk("sda", size=480 * 10**9)),
+    ('file = { path = "/run/seats" }', {}),
+    ('exec = { command = ["/bin/count"] }', {}),
+    ('exec = { cmd = ["/bin/count"] }', {}),
+]
+
+Replace = Callable[[], None]
+
+
+@pytest.fixture
+def replace_messages() -> Iterator[Replace]:
+    """Yields a function that replaces all messages until the test ends."""
+    with pytest.MonkeyPatch.context() as patch:
+        yield lambda: install(patch.setattr)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_commands(name: str) -> None:
+    case = CASES[name]
+
+    def prepare(folder: Path) -> None:
+        case.prepare(folder)
+        reword_files(folder / "run")
+
+    output = in_pipe(replace(case, prepare=prepare), first=INSTALL)
+    expected = (GOLDEN / f"{name}.txt").read_text()
+    assert reword(SIZE.sub("", f"$ capacityd {case.line}\n{output}")) == reword(SIZE.sub("", expected))
+
+
+@pytest.mark.parametrize(("toml", "recorded"), EXPLAINED)
+@pytest.mark.parametrize("options", [(), ("--explain",), ("--explain", "--json")], ids=" ".join)
+def test_readings(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    replace_messages: Replace,
+    toml: str,
+    recorded: dict[str, Any],
+    options: tuple[str, ...],
+) -> None:
+    (tmp_path / "m.json").write_text(json.dumps(merge(bare(), recorded)))
+    (tmp_path / "c.toml").write_text(f"{X}\n{toml}\n")
+    command = ["probe", *options, "--machine", str(tmp_path / "m.json"), "--config", str(tmp_path / "c.toml")]
+    usual = run(command), *capsys.readouterr()
+    replace_messages()
+    other = run(command), *capsys.readouterr()
+    assert other[0] == usual[0]
+    assert list(map(reword, other[1:])) == list(map(reword, usual[1:]))
+
+
+def test_configuration_errors(tmp_path: Path, replace_messages: Replace) -> None:
+    texts = [case.text.encode() for case in cases()]
+    texts += INVALID_TOML
+    usual = [_loaded(tmp_path, text) for text in texts]
+    replace_messages()
+    other = [_loaded(tmp_path, text) for text in texts]
+    assert [found.config.broken.keys() for found in other] == [found.config.broken.keys() for found in usual]
+    for one, same in zip(other, usual, strict=True):
+        assert replace(one.config, broken={}) == replace(same.config, broken={})
+        assert [replace(p, message="") for p in one.problems] == [replace(p, message="") for p in same.problems]
+        assert [p.message for p in one.problems] == [reword(p.message) for p in same.problems]
+    assert sum(len(found.problems) for found in usual) > 100
+    assert [p.line for found in usual[-len(INVALID_TOML) :] for p in found.problems] == [2, 2, 2, 1, 3]
+
+
+def test_the_service(monkeypatch: pytest.MonkeyPatch, replace_messages: Replace) -> None:
+    """The properties of test_histories hold."""
+    still = SimpleNamespace(monotonic=lambda: 0.0, sleep=lambda seconds: None, time=lambda: 0.0)
+    monkeypatch.setattr("capacityd.reconcile.apply.time", still)
+    replace_messages()
+    profile = settings(
+        max_examples=2 * settings().max_examples, stateful_step_count=16, suppress_health_check=list(HealthCheck)
+    )
+    run_state_machine_as_test(Histories, settings=profile)
+
+
+def test_messages_are_replaced(tmp_path: Path) -> None:
+    assert in_pipe(Case(f"probe --explain {TOUR}"), first=INSTALL) != in_pipe(Case(f"probe --explain {TOUR}"))
+    assert reword("Its link: down") == reword(reword("Its link: down"))
+    assert not any(char.isascii() and char.isalpha() for char in reword("Its link: down"))
+
+
+def _loaded(folder: Path, text: bytes) -> Loaded:
+    (folder / "c.toml").write_bytes(text)
+    return load(str(folder / "c.toml"))

@@ -1,0 +1,169 @@
+"""Every error that a configuration can hold, and the exact line that reports it: the table in errors/*.txt."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from capacityd.config import Loaded, load, show
+from capacityd.model.errors import ConfigError
+from tests.support.config_errors import HEADER as X
+from tests.support.config_errors import NAME, Case, cases
+
+CASES = cases()
+
+
+def loaded(tmp_path: Path, text: str) -> Loaded:
+    file = tmp_path / "c.toml"
+    file.write_text(text, newline="")
+    return load(str(file))
+
+
+def lines(found: Loaded, tmp_path: Path) -> list[str]:
+    """The problems as LINE: ERROR."""
+    start = f"{tmp_path / 'c.toml'}:"
+    reported = [p.located() for p in found.problems]
+    assert all(line.startswith(start) and line.isprintable() for line in reported)
+    return [line[len(start) :] for line in reported]
+
+
+def test_the_table_is_large() -> None:
+    assert sum(len(case.errors) for case in CASES) >= 250
+    assert len({case.text for case in CASES}) == len(CASES)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_error(tmp_path: Path, case: Case) -> None:
+    found = loaded(tmp_path, case.text)
+    assert lines(found, tmp_path) == case.errors
+    assert found.config.complete is case.complete
+    with pytest.raises(ConfigError) as e:
+        found.require()
+    assert str(e.value) == "\n".join(p.located() for p in found.problems)
+    if case.in_resource:
+        more = f" (and {len(case.errors) - 1} more)" if len(case.errors) > 1 else ""
+        assert found.config.broken == {NAME: f"{found.problems[0]}{more}"}
+        assert found.config.resources == ()
+        assert show(found).startswith(f"# {found.problems[0]}\n")
+
+
+def test_an_empty_resource(tmp_path: Path) -> None:
+    (line,) = lines(loaded(tmp_path, X), tmp_path)
+    assert line.startswith(f"1: {X} must have a detector")
+
+
+LONGEST = ".".join(["a" * 50] * 4) + "." + "a" * 49
+
+
+def test_the_longest_name_of_a_node(tmp_path: Path) -> None:
+    assert len(LONGEST) == 253
+    assert loaded(tmp_path, f"[kubernetes]\nnode_name = '{LONGEST}'").require().settings.node_name == LONGEST
+
+
+@pytest.mark.parametrize("name", ["a" * 64, f"{LONGEST}a"])
+def test_a_nodes_name_that_is_too_long(tmp_path: Path, name: str) -> None:
+    (line,) = lines(loaded(tmp_path, f"[kubernetes]\nnode_name = '{name}'"), tmp_path)
+    assert line.startswith(f'2: [kubernetes] node_name: "{name}" is not a valid Node name')
+
+
+def test_a_duration_of_hundreds_of_digits(tmp_path: Path) -> None:
+    """Python can make no float of it."""
+    (line,) = lines(loaded(tmp_path, f"{X}\nfile = {{ path = '/a', max_age = '{'9' * 400}d' }}"), tmp_path)
+    assert line.startswith(f'2: {X[:-1]}.file] max_age: must be a duration such as "30s"')
+
+
+@pytest.mark.parametrize("amount", ["9" * 5000 + "GB", "1." + "0" * 5000 + "GB"])
+def test_a_size_of_thousands_of_digits(tmp_path: Path, amount: str) -> None:
+    """Python refuses to print such a number, which would then fail somewhere else."""
+    (line,) = lines(loaded(tmp_path, f"{X}\ndisk = {{ size = '{amount}' }}"), tmp_path)
+    assert "is not a comparison; write it like" in line or line.endswith("…")
+
+
+@pytest.mark.parametrize(
+    ("text", "reported"),
+    [
+        (f"{X}\n\nslots = 1\n\nslots = 2\n", "5: is not valid TOML: slots is set twice in this table; remove one"),
+        ('a = 1\r\nb = "x\r\nc = 1', "2: is not valid TOML: the closing quote is missing"),
+        ('a = "\x01"', "1: is not valid TOML: remove the control character"),
+        ("a = '\x00'", "1: is not valid TOML: remove the control character"),
+        ("a = 1\n\nx = [\n  1,\n\n", "3: is not valid TOML: the closing ] of a list is missing"),
+        ("a = 1\nx = " + "[" * 5000, "2: has more than 20 tables or lists in each other"),
+        ("x = " + "[" * 30 + "]" * 30, "1: has more than 20 tables or lists in each other"),
+        ("\n" + ".".join("a" * 300) + " = 1", "2: has more than 20 tables or lists in each other"),
+        ("a = 1\nx = " + "9" * 5000, "2: is not valid TOML: an integer has more than 64 bits"),
+        ("x = 0x" + "f" * 9000, "1: x: must be an integer of at most 64 bits"),
+        ("[x]\ny = [{ z = -9223372036854775809 }]", "2: [x.y] z: must be an integer of at most 64 bits"),
+        ("x = 9223372036854775808", "1: x: must be an integer of at most 64 bits"),
+        ("a = 1\n" + " " * 10**5 + "a = 1", "2: is not valid TOML: the key is set twice in this table; remove one"),
+    ],
+    ids=lambda text: text[:20],
+)
+def test_a_file_that_is_not_read(tmp_path: Path, text: str, reported: str) -> None:
+    found = loaded(tmp_path, text)
+    assert lines(found, tmp_path) == [reported]
+    assert not found.config.complete
+    assert found.files == ()
+
+
+def test_the_largest_depth_and_number(tmp_path: Path) -> None:
+    (line,) = lines(loaded(tmp_path, "x = " + "[" * 18 + "9223372036854775807" + "]" * 18), tmp_path)
+    assert line.startswith("1: x: unknown table")
+
+
+def test_good_resources_are_kept_beside_bad_ones(tmp_path: Path) -> None:
+    found = loaded(tmp_path, f'{X}\nusb = 1\n[resources."example.com/good"]\nusb = {{}}\n[kubernetes]\nnode_name = "n"')
+    assert [r.name for r in found.config.resources] == ["example.com/good"]
+    assert [*found.config.broken] == [NAME]
+    assert found.config.settings.node_name == "n"
+
+
+def test_one_whose_name_is_wrong_is_broken_too(tmp_path: Path) -> None:
+    found = loaded(tmp_path, '[resources.y]\n[resources."a\\u001bb"]\nusb = {}')
+    assert found.config.broken == {"y": str(found.problems[0]), "a\\x1bb": str(found.problems[1])}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "observe = true",
+        "[kubernets]\nobserve = true",
+        "[[kubernetes]]\nobserve = true",
+        "[[kubernetes]]\nnode_name = 'n'\n[[kubernetes]]\nobserve = true",
+        "[kubernetes]\nobserve = 'true'",
+        "[kubernetes]\nobserv = true",
+        "[service]\nobserve = true",
+        "[resources.'example.com/x']\nusb = {}\nobserve = true",
+        "[kubernetes]\n  observe=true\nnode_name = 'n'\nnode_name = 'm'",
+    ],
+)
+def test_an_invalid_observe_counts_as_true(tmp_path: Path, text: str) -> None:
+    found = loaded(tmp_path, text)
+    assert len(found.problems) == 1
+    assert found.config.settings.observe
+    assert show(found).endswith(f"[kubernetes]\nobserve = true  # {found.problems[0].file}\n")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a = ",
+        "# observe = true\na = ",
+        "[kubernetes]\nobserve = false\na = ",
+        "[kubernetes]\ncondition = 1",
+        "kubernetes = 5",
+        "[observer]\na=1",
+    ],
+)
+def test_other_errors_do_not_make_it_observe(tmp_path: Path, text: str) -> None:
+    found = loaded(tmp_path, text)
+    assert len(found.problems) == 1
+    assert not found.config.settings.observe
+
+
+def test_a_message_is_not_longer_than_one_reads(tmp_path: Path) -> None:
+    text = f"{X}\nusb = {{ vendor = '{'z' * 100000}' }}\n'{'k' * 100000}' = 1\n[resources.{'n' * 9999}]"
+    found = loaded(tmp_path, text)
+    assert len(found.problems) == 3
+    assert all(len(str(p)) < 2500 for p in found.problems)
+    assert all(len(name) < 1000 for name in found.config.broken)

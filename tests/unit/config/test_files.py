@@ -1,0 +1,406 @@
+"""Which files count, in which order, and which can't be used."""
+
+from __future__ import annotations
+
+import os
+import socket
+import traceback
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+
+from capacityd.config import Loaded, load
+from capacityd.config.files import MAX_FILE_BYTES
+from capacityd.model.errors import ConfigError
+
+LIB, LOCAL_LIB, ETC = (f"{place}/capacityd/conf.d" for place in ("usr/lib", "usr/local/lib", "etc"))
+MAIN = "etc/capacityd/capacityd.toml"
+A = '[resources."example.com/a"]\nstatic = { quantity = 1 }\n'
+
+
+def resource(name: str, quantity: int = 1) -> str:
+    return f'[resources."example.com/{name}"]\nstatic = {{ quantity = {quantity} }}\n'
+
+
+def made(root: Path, files: Mapping[str, str]) -> Loaded:
+    """files: path below the root -> text; "-> PATH": a link."""
+    for path, text in files.items():
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        if text.startswith("-> "):
+            (root / path).symlink_to(text[3:])
+        else:
+            (root / path).write_text(text)
+    return load(root=str(root))
+
+
+def quantities(found: Loaded) -> dict[str, object]:
+    return {r.name.partition("/")[2]: r.tables[0].settings["quantity"] for r in found.config.resources}
+
+
+def read_files(found: Loaded, root: Path) -> list[str]:
+    return [os.path.relpath(file, root) for file in found.files]
+
+
+def problems(found: Loaded, root: Path) -> list[str]:
+    return [str(p).replace(f"{root}/", "") for p in found.problems]
+
+
+def test_nothing_at_all(tmp_path: Path) -> None:
+    found = load(root=str(tmp_path))
+    assert found.require().resources == ()
+    assert found.config.complete
+    assert (found.files, found.problems) == ((), ())
+
+
+@pytest.mark.parametrize("places", [(LIB, LOCAL_LIB), (LOCAL_LIB, ETC), (LIB, ETC)])
+def test_the_same_name_masks(tmp_path: Path, places: tuple[str, str]) -> None:
+    below, above = places
+    found = made(tmp_path, {f"{below}/50-x.toml": resource("below"), f"{above}/50-x.toml": resource("above")})
+    assert found.require()
+    assert quantities(found) == {"above": 1}
+    assert read_files(found, tmp_path) == [f"{above}/50-x.toml"]
+
+
+def test_files_count_in_their_order(tmp_path: Path) -> None:
+    """Vendors' by name wherever they stand, then the main file, then the administrator's by name."""
+    order = [
+        f"{LOCAL_LIB}/10-a.toml",
+        f"{LIB}/20-b.toml",
+        f"{LOCAL_LIB}/30-c.toml",
+        f"{LIB}/90-z.toml",
+        MAIN,
+        f"{ETC}/05-a.toml",
+        f"{ETC}/40-b.toml",
+    ]
+    found = made(tmp_path, {path: resource("all", n) for n, path in enumerate(order)})
+    assert read_files(found, tmp_path) == order
+    assert quantities(found) == {"all": 6}
+    assert found.origins == {'resources."example.com/all"': str(tmp_path / ETC / "40-b.toml")}
+    assert found.config.resources[0].source == str(tmp_path / ETC / "40-b.toml")
+
+
+def test_what_lies_beside_the_services_own_files_does_not_count(tmp_path: Path) -> None:
+    """systemd empties /run/capacityd whenever the service stops."""
+    assert made(tmp_path, {"run/capacityd/conf.d/10-a.toml": A}).files == ()
+
+
+def test_the_main_file_counts_more_than_the_vendors(tmp_path: Path) -> None:
+    found = made(tmp_path, {f"{LIB}/99-z.toml": resource("a", 1), MAIN: resource("a", 2)})
+    assert quantities(found) == {"a": 2}
+
+
+def test_a_file_of_the_administrator_that_masks_counts_as_his(tmp_path: Path) -> None:
+    found = made(
+        tmp_path, {f"{LIB}/10-a.toml": resource("a", 1), MAIN: resource("a", 2), f"{ETC}/10-a.toml": resource("a", 3)}
+    )
+    assert quantities(found) == {"a": 3}
+
+
+@pytest.mark.parametrize("mask", ["", "-> /dev/null"])
+@pytest.mark.parametrize("place", [ETC, LOCAL_LIB])
+def test_an_empty_file_masks(tmp_path: Path, place: str, mask: str) -> None:
+    found = made(
+        tmp_path, {f"{LIB}/50-x.toml": resource("x"), f"{LIB}/60-y.toml": resource("y"), f"{place}/50-x.toml": mask}
+    )
+    assert found.require()
+    assert quantities(found) == {"y": 1}
+    assert read_files(found, tmp_path) == [f"{LIB}/60-y.toml"]
+
+
+def test_what_masks_is_not_replaced_when_it_can_not_be_read(tmp_path: Path) -> None:
+    found = made(tmp_path, {f"{LIB}/50-x.toml": resource("x"), f"{ETC}/50-x.toml": "="})
+    assert quantities(found) == {}
+    assert not found.config.complete
+
+
+def test_other_names_are_left_alone(tmp_path: Path) -> None:
+    bad = {f"{ETC}/{name}": "=" for name in ("a.toml~", ".#b.toml", ".c.toml", "d.toml.dpkg-new", "README", "e.TOML")}
+    found = made(tmp_path, bad | {f"{ETC}/a.toml": A})
+    assert found.require()
+    assert read_files(found, tmp_path) == [f"{ETC}/a.toml"]
+
+
+def test_links_are_followed(tmp_path: Path) -> None:
+    assert quantities(made(tmp_path, {"elsewhere": A, f"{ETC}/a.toml": "-> ../../../elsewhere"})) == {"a": 1}
+
+
+def test_a_later_file_replaces_a_resource_whole(tmp_path: Path) -> None:
+    found = made(
+        tmp_path,
+        {
+            MAIN: '[resources."example.com/x"]\nusb = {}\nslots = 4\nadopt = true\n',
+            f"{ETC}/a.toml": '[resources."example.com/x"]\nusb = { hub = true }\n',
+        },
+    )
+    (x,) = found.require().resources
+    assert (x.slots, x.adopt) == (1, False)
+    assert [t.text for t in x.tables[0].tests] == ["true"]
+
+
+def test_a_later_file_drops_a_resource(tmp_path: Path) -> None:
+    drop = '[resources."example.com/a"]\nenabled = false\n'
+    found = made(tmp_path, {MAIN: A + resource("b"), f"{ETC}/1.toml": drop})
+    assert found.require()
+    assert quantities(found) == {"b": 1}
+    assert not found.config.broken
+    again = made(tmp_path, {f"{ETC}/2.toml": resource("a", 5)})
+    assert quantities(again) == {"a": 5, "b": 1}
+
+
+def test_what_is_dropped_is_not_looked_at(tmp_path: Path) -> None:
+    text = '[resources."example.com/a"]\nenabled = false\nzzz = 1\nusb = 5\n[resources."a.b/none"]\nenabled = false'
+    assert made(tmp_path, {MAIN: text}).require().resources == ()
+
+
+def test_an_error_in_a_later_file_breaks_the_resource(tmp_path: Path) -> None:
+    """The earlier one is not what anybody wants any more."""
+    found = made(tmp_path, {MAIN: A + resource("b"), f"{ETC}/1.toml": '[resources."example.com/a"]\nstatic = {}\n'})
+    assert quantities(found) == {"b": 1}
+    line = f'{ETC}/1.toml: [resources."example.com/a".static] quantity: is required (the number)'
+    assert problems(found, tmp_path) == [line]
+    assert {name: why.replace(f"{tmp_path}/", "") for name, why in found.config.broken.items()} == {
+        "example.com/a": line
+    }
+    assert found.config.complete
+
+
+def test_an_error_in_what_is_replaced_does_not_count(tmp_path: Path) -> None:
+    found = made(
+        tmp_path,
+        {
+            f"{LIB}/1.toml": '[kubernetes]\nnode_name = 5\n[resources."example.com/a"]\nstatic = {}\n',
+            MAIN: f'[kubernetes]\nnode_name = "n"\n{A}',
+        },
+    )
+    assert found.require().settings.node_name == "n"
+    assert quantities(found) == {"a": 1}
+
+
+def test_settings_merge_key_by_key(tmp_path: Path) -> None:
+    found = made(
+        tmp_path,
+        {
+            f"{LIB}/1.toml": '[kubernetes]\nkubeconfig = "/a"\nobserve = true\n',
+            MAIN: '[kubernetes]\nkubeconfig = "/b"\nnode_name = "n"\n',
+            f"{ETC}/1x.toml": "[kubernetes]\ncondition = false\nobserve = false\n",
+        },
+    )
+    settings = found.require().settings
+    assert (settings.kubeconfig, settings.node_name, settings.observe, settings.condition) == ("/b", "n", False, False)
+    assert {key: os.path.relpath(file, tmp_path) for key, file in found.origins.items()} == {
+        "kubernetes.kubeconfig": MAIN,
+        "kubernetes.observe": f"{ETC}/1x.toml",
+        "kubernetes.node_name": MAIN,
+        "kubernetes.condition": f"{ETC}/1x.toml",
+    }
+
+
+def test_the_errors_of_all_files_are_reported(tmp_path: Path) -> None:
+    found = made(
+        tmp_path, {f"{LIB}/1.toml": "=", MAIN: "x = 1\n[kubernetes]\nobserve = 1", f"{ETC}/2.toml": "[resources.y]"}
+    )
+    assert [p.file for p in found.problems] == [
+        str(tmp_path / f) for f in (f"{LIB}/1.toml", MAIN, f"{ETC}/2.toml", MAIN)
+    ]
+
+
+# What stands in a file's place -> what is said of it.
+
+
+def folder(path: Path) -> None:
+    path.mkdir()
+
+
+def dangling(path: Path) -> None:
+    path.symlink_to("nowhere")
+
+
+def circle(path: Path) -> None:
+    path.symlink_to(path.name)
+
+
+def pipe(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def a_socket(path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as s:
+        here = os.getcwd()
+        os.chdir(path.parent)  # its name may not be long
+        try:
+            s.bind(path.name)
+        finally:
+            os.chdir(here)
+
+
+def zero(path: Path) -> None:
+    path.symlink_to("/dev/zero")
+
+
+def huge(path: Path) -> None:
+    path.write_bytes(b"#" * (MAX_FILE_BYTES + 1))
+
+
+def latin(path: Path) -> None:
+    path.write_bytes(b"# a\n# b\n# \xe9t\xe9\n")
+
+
+def anybodys(path: Path) -> None:
+    path.write_text(A)
+    path.chmod(0o646)
+
+
+UNUSABLE: list[tuple[Callable[[Path], None], str]] = [
+    (folder, "is not a regular file"),
+    (dangling, "is a dangling symbolic link; fix or remove it"),
+    (circle, "cannot be read: Too many levels of symbolic links"),
+    (pipe, "is not a regular file"),
+    (a_socket, "is not a regular file"),
+    (zero, "is not a regular file"),
+    (huge, "is larger than 1 MiB; is it the right file?"),
+    (latin, "is not UTF-8: it has the byte 0xe9; save it as UTF-8"),
+    (anybodys, "is writable by everybody, but can name programs that run as root: chmod o-w "),
+]
+
+
+@pytest.mark.parametrize(("make", "why"), UNUSABLE, ids=[make.__name__ for make, _ in UNUSABLE])
+def test_unusable(tmp_path: Path, make: Callable[[Path], None], why: str) -> None:
+    made(tmp_path, {f"{ETC}/2-good.toml": A})
+    for path in (MAIN, f"{LIB}/3.toml", f"{ETC}/1.toml"):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        make(tmp_path / path)
+        found = load(root=str(tmp_path))
+        said = f"{why}{path}" if why.endswith(" ") else why
+        assert problems(found, tmp_path) == [f"{path}: {said}"]
+        assert quantities(found) == {"a": 1}
+        assert not found.config.complete
+        with pytest.raises(ConfigError):
+            found.require()
+        (tmp_path / path).rmdir() if make is folder else (tmp_path / path).unlink()
+
+
+def test_the_largest_file(tmp_path: Path) -> None:
+    assert MAX_FILE_BYTES == 1024 * 1024
+    assert quantities(made(tmp_path, {MAIN: A + "#" * (MAX_FILE_BYTES - len(A))})) == {"a": 1}
+
+
+def test_a_byte_order_mark_is_left_out(tmp_path: Path) -> None:
+    assert quantities(made(tmp_path, {MAIN: f"\ufeff{A}"})) == {"a": 1}
+
+
+def test_the_group_may_write(tmp_path: Path) -> None:
+    made(tmp_path, {MAIN: A})
+    (tmp_path / MAIN).chmod(0o664)
+    assert quantities(load(root=str(tmp_path))) == {"a": 1}
+
+
+@pytest.mark.parametrize("path", [ETC, LIB, "etc/capacityd"])
+def test_a_folder_that_leads_nowhere_is_not_an_empty_one(tmp_path: Path, path: str) -> None:
+    """Else all that it would say is removed from the Node."""
+    found = made(tmp_path, {f"{LOCAL_LIB}/a.toml": A, path: "-> nowhere"})
+    listed = ETC if path == "etc/capacityd" else path
+    assert problems(found, tmp_path) == [f"{listed}: is a dangling symbolic link; fix or remove it"]
+    assert quantities(found) == {"a": 1}
+    assert not found.config.complete
+
+
+def test_a_folder_may_be_a_link(tmp_path: Path) -> None:
+    found = made(tmp_path, {"elsewhere/capacityd.toml": A, "etc/capacityd": "-> ../elsewhere"})
+    assert found.require()
+    assert quantities(found) == {"a": 1}
+
+
+def test_a_file_in_place_of_a_folder(tmp_path: Path) -> None:
+    found = made(tmp_path, {"etc/capacityd": ""})
+    assert problems(found, tmp_path) == [f"{ETC}: cannot be read: Not a directory"]
+
+
+def as_nobody(check: Callable[[], None]) -> None:
+    """Runs check as an ordinary user, to whom permissions mean something; as root they don't."""
+    pid = os.fork()
+    if pid == 0:
+        try:
+            if os.getuid() == 0:
+                os.setgroups([])
+                os.setgid(65534)
+                os.setuid(65534)
+            check()
+            os._exit(0)
+        except BaseException:  # noqa: BLE001  # nothing may get out of the child
+            traceback.print_exc()
+        finally:
+            os._exit(1)
+    assert os.waitpid(pid, 0)[1] == 0
+
+
+def test_a_file_that_this_user_may_not_read() -> None:
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as folder:  # not tmp_path, into which nobody else may look
+        root = Path(folder)
+        root.chmod(0o755)
+        made(root, {MAIN: A, f"{ETC}/b.toml": resource("b"), f"{LOCAL_LIB}/c.toml": resource("c")})
+        (root / MAIN).chmod(0o000)
+        (root / LOCAL_LIB).chmod(0o000)
+
+        def check() -> None:
+            found = load(root=folder)
+            why = "is not readable by this user; run as root, or grant read permission"
+            assert problems(found, root) == [f"{LOCAL_LIB}: {why}", f"{MAIN}: {why}"]
+            assert quantities(found) == {"b": 1}
+            assert not found.config.complete
+            assert problems(load(str(root / LOCAL_LIB)), root) == [f"{LOCAL_LIB}: {why}"]
+
+        as_nobody(check)
+        (root / LOCAL_LIB).chmod(0o700)
+
+
+# --config PATH
+
+
+def test_a_path_takes_the_place_of_all_others(tmp_path: Path) -> None:
+    made(tmp_path, {MAIN: A, "x.toml": resource("x")})
+    assert quantities(load(str(tmp_path / "x.toml"), root=str(tmp_path))) == {"x": 1}
+
+
+def test_a_file_of_any_name(tmp_path: Path) -> None:
+    (tmp_path / "conf").write_text(A)
+    assert quantities(load(str(tmp_path / "conf"))) == {"a": 1}
+
+
+def test_a_folder(tmp_path: Path) -> None:
+    made(tmp_path, {"d/2.toml": resource("a", 2), "d/1.toml": A, "d/x.conf": "=", "d/sub/3.toml": "="})
+    found = load(str(tmp_path / "d"))
+    assert found.require()
+    assert quantities(found) == {"a": 2}
+    assert read_files(found, tmp_path) == ["d/1.toml", "d/2.toml"]
+
+
+@pytest.mark.parametrize(
+    ("path", "why"),
+    [
+        ("none", "no such file or folder"),
+        ("none/none.toml", "no such file or folder"),
+        ("file/", "no such file or folder"),
+        ("", "contains no file whose name ends with .toml"),
+        ("link", "is a dangling symbolic link; fix or remove it"),
+    ],
+)
+def test_a_path_that_is_not_there(tmp_path: Path, path: str, why: str) -> None:
+    (tmp_path / "file").write_text(A)
+    (tmp_path / "link").symlink_to("nowhere")
+    found = load(f"{tmp_path}/{path}")
+    assert [str(p) for p in found.problems] == [f"{tmp_path}/{path}: {why}"]
+    assert not found.config.complete
+
+
+def test_no_path(tmp_path: Path) -> None:
+    assert [p.message for p in load("").problems] == ["no such file or folder"]
+
+
+def test_a_name_that_could_harm_a_terminal(tmp_path: Path) -> None:
+    found = made(tmp_path, {f"{ETC}/\x1b[2J\n.toml": "x = 1"})
+    assert problems(found, tmp_path) == [
+        f"{ETC}/\\x1b[2J\\n.toml: x: unknown table; must be one of resources, kubernetes, service"
+    ]

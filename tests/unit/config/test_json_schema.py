@@ -1,0 +1,225 @@
+"""The schema and the parser take the same files, but for what is named here; and editors can read the schema.
+
+The validator is the one that taplo uses, and so the TOML extensions of the common editors.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import jsonschema_rs
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from capacityd.cli import run
+from capacityd.config import load
+from capacityd.config.json_schema import schema
+from capacityd.config.keys import RESOURCE, TABLES, Entry
+from capacityd.config.toml import parse_toml
+from capacityd.detectors import load as load_detector
+from capacityd.detectors import names
+from capacityd.model.config import Resource, Settings
+from capacityd.model.device import DeviceDetector
+from capacityd.model.errors import ConfigError
+from tests import ROOT
+from tests.support.config_errors import cases
+from tests.unit.config.test_random import (
+    ANYTHING,
+    DOCUMENTS,
+    KEYS,
+    LEAVES,
+    NAMES,
+    RESOURCES,
+    loaded,
+    no_deadline,
+    written,
+)
+
+SCHEMA = schema()
+VALIDATOR = jsonschema_rs.Draft7Validator(SCHEMA)
+X = '[resources."example.com/x"]\n'
+
+ONLY_THE_PARSER: dict[str, tuple[str, str]] = {
+    "the limits of a time": (
+        r"must be from [0-9.]+[a-z]+ to [0-9.]+(s|min|h|d); got",
+        "file.path = '/a'\nfile.max_age = '400d'",
+    ),
+    "whether an amount is a whole number": (r"is not a whole number of (bytes|units)$", "disk = { size = '1.5B' }"),
+    "that 2.0 is not an integer": (r"must be a whole number(: |.*; got -?[0-9.]+[e.])", "usb = {}\nslots = 2.0"),
+    "that a date is not text": (r"; got \d{4}-\d\d-\d\d$", "usb = { serial = 2020-01-01 }"),
+    "unprintable characters": (r"holds an unprintable character", "usb = { serial = '\u200b' }"),
+    "unprintable characters in a name": (
+        r"\\[uUx][0-9A-Fa-f]+.*(must be a path below|is not the name)",
+        "usb = { attributes = { '\u200b' = 'a' } }",
+    ),
+    "what an address is": (
+        r"is not an IP address or network|has bits set after the prefix|is not a range|is not a network",
+        "pool = { cidr = '192.0.2.0/33' }",
+    ),
+    "globs": (r"is a regular expression|has a \"\[\" without", "usb = { serial = '[abc' }"),
+    "comparisons that exclude each other": (r"matches nothing", "disk = { size = '>2GB, <1GB' }"),
+    "what only a shell expands": (r"needs a shell", "exec = { command = ['/bin/a', '|', 'b'] }"),
+}
+"""What the schema accepts although the parser does not: the parser's message, and an example."""
+
+
+def refused(document: object) -> list[str]:
+    """What the schema has against a document."""
+    return [f"{error.instance_path}: {error.message}" for error in VALIDATOR.iter_errors(document)]
+
+
+def disagreement(document: dict[str, Any], text: str) -> str:
+    """How parser and schema differ on a file, "" if they don't."""
+    problems, refusals = [str(p) for p in loaded(text).problems], refused(document)
+    if problems and not refusals:
+        known = [pattern for pattern, _ in ONLY_THE_PARSER.values()]
+        return "; ".join(m for m in problems if not any(re.search(pattern, m) for pattern in known))
+    if refusals and not problems:
+        return "; ".join(e for e in refusals if not is_off(document, e))
+    return ""
+
+
+def is_off(document: dict[str, Any], error: str) -> bool:
+    """Nobody looks at what is dropped by "enabled = false"; an editor still does, all but for a missing detector."""
+    return any(r.get("enabled") is False and repr(name) in error for name, r in document.get("resources", {}).items())
+
+
+def read(text: str) -> dict[str, Any]:
+    """A file as an editor sees it: JSON has no dates, so they are text."""
+    found: dict[str, Any] = json.loads(json.dumps(parse_toml(text), default=str))
+    return found
+
+
+def examples() -> Iterator[Any]:
+    yield from (pytest.param(case.text, id=case.name) for case in cases())
+    for path in sorted([*(ROOT / "conf").rglob("*.toml"), *(ROOT / "docs").rglob("*.toml")]):
+        yield pytest.param(path.read_text(), id=path.name)
+    for page in sorted((ROOT / "docs").rglob("*.md")):
+        for number, block in enumerate(re.findall(r"^```toml[^\n]*\n(.*?)^```$", page.read_text(), re.M | re.S), 1):
+            yield pytest.param(block, id=f"{page.name}-{number}")
+
+
+@pytest.mark.parametrize("text", [*examples()])
+def test_examples_and_errors(text: str) -> None:
+    try:
+        document = read(text)
+    except ConfigError:
+        return  # no TOML at all: there is nothing that a schema could say
+    assert disagreement(document, text) == ""
+
+
+@pytest.mark.parametrize(("said", "text"), [*ONLY_THE_PARSER.values()], ids=[*ONLY_THE_PARSER])
+def test_what_only_the_parser_knows(said: str, text: str) -> None:
+    assert refused(read(X + text)) == []
+    assert [p for p in loaded(X + text).problems if re.search(said, str(p))]
+
+
+def test_what_is_off_is_not_looked_at() -> None:
+    assert refused(read(f"{X}enabled = false")) == []
+    text = f"{X}enabled = false\nnic = {{ no = 1 }}"
+    assert loaded(text).problems == ()
+    assert [is_off(read(text), error) for error in refused(read(text))] == [True]
+
+
+@no_deadline
+@given(DOCUMENTS)
+def test_what_is_valid(document: dict[str, Any]) -> None:
+    assert refused(document) == []
+
+
+@no_deadline
+@given(st.dictionaries(KEYS, ANYTHING, max_size=5))
+def test_any_document(document: dict[str, Any]) -> None:
+    assert disagreement(document, written(document)) == ""
+
+
+@no_deadline
+@given(st.dictionaries(NAMES, st.dictionaries(KEYS, ANYTHING | RESOURCES, max_size=3), max_size=2), ANYTHING)
+def test_any_values(resources: dict[str, Any], kubernetes: object) -> None:
+    document = {"resources": resources, "kubernetes": kubernetes}
+    assert disagreement(document, written(document)) == ""
+
+
+@no_deadline
+@given(RESOURCES, st.data())
+def test_one_change(made: dict[str, Any], data: st.DataObject) -> None:
+    """A file that is good but for one value, which may be good, too."""
+    document = {"resources": {"example.com/x": made}}
+    change = data.draw(st.sampled_from([*changes(document["resources"], "example.com/x")]))
+    change(data.draw)
+    assert disagreement(document, written(document)) == ""
+
+
+def changes(table: Any, key: Any) -> Iterator[Callable[[Callable[[st.SearchStrategy[Any]], Any]], None]]:
+    """What can be done to a value and all below it."""
+
+    def replace(draw: Callable[[st.SearchStrategy[Any]], Any]) -> None:
+        table[key] = draw(ANYTHING)
+
+    def leaf(draw: Callable[[st.SearchStrategy[Any]], Any]) -> None:
+        table[key] = draw(LEAVES)
+
+    def edit(draw: Callable[[st.SearchStrategy[Any]], Any]) -> None:
+        table[key] = draw(
+            st.sampled_from(["", "0", "0x", " ", "*", "%", "GB", "1.5", "=", ",", "/", "..", "\n"])
+        ) + str(table[key])
+
+    def add(draw: Callable[[st.SearchStrategy[Any]], Any]) -> None:
+        table[key][draw(KEYS)] = draw(LEAVES)
+
+    yield from (replace, leaf, edit)
+    if isinstance(table, dict) and key != "example.com/x":
+        yield lambda draw: table.pop(key)
+    if isinstance(table[key], dict):
+        yield add
+        for below in [*table[key]]:
+            yield from changes(table[key], below)
+    elif isinstance(table[key], list):
+        for number in range(len(table[key])):
+            yield from changes(table[key], number)
+
+
+def test_it_is_a_schema_of_the_kind_that_it_says() -> None:
+    jsonschema_rs.meta.validate(SCHEMA)
+    assert jsonschema_rs.validator_for(SCHEMA).__class__ is jsonschema_rs.Draft7Validator
+
+
+def test_editors_find_every_key_with_its_description() -> None:
+    """They go by "properties" and "items" alone."""
+    resource = SCHEMA["properties"]["resources"]["additionalProperties"]["properties"]
+    assert {*resource} == {*RESOURCE, *names()}
+    for name in names():
+        detector = load_detector(name)
+        keys = detector.keys if isinstance(detector, DeviceDetector) else detector.settings
+        for shown in (resource[name], resource[name]["items"]):
+            assert {key: shown["properties"][key]["description"] for key in keys} == {
+                key: k.about for key, k in keys.items()
+            }
+    assert all("description" in k for k in resource.values())
+
+
+def test_a_default_is_what_holds_without_the_key() -> None:
+    for of, entries in ((Settings, TABLES["kubernetes"] | TABLES["service"]), (Resource, RESOURCE)):
+        defaults = {field.name: field.default for field in fields(of)}
+        for key, entry in entries.items():
+            if isinstance(entry, Entry) and key in defaults:
+                parsed = None if entry.default is None else entry.kind.parse(entry.default)
+                assert parsed == defaults[key], key
+
+
+def test_the_command_prints_it_whatever_is_configured(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "x.toml").write_text("no TOML")
+    assert run(["config", "schema", "--config", str(tmp_path)]) == 0
+    assert json.loads(capsys.readouterr().out) == SCHEMA
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "conf").rglob("*.toml")), ids=lambda p: p.name)
+def test_shipped_files_name_the_schema_of_the_package(path: Path) -> None:
+    assert path.read_text().startswith("#:schema file:///usr/share/capacityd/schema.json\n")
+    assert load(str(path)).problems == ()

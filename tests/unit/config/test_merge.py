@@ -1,0 +1,372 @@
+"""What each key of a configuration becomes."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from capacityd.config import Loaded, load, restore, show, show_json
+from capacityd.config.keys import RESOURCE, TABLES, WHEN, FactTable
+from capacityd.detectors import load as load_detector
+from capacityd.detectors import names
+from capacityd.model.config import Reserve, Resource, Settings, Table
+from capacityd.model.device import DeviceDetector, ValueDetector
+from capacityd.model.matchers import BoolMatcher, GlobMatcher, KeyMatcher, RangeMatcher
+from capacityd.model.value_types import Unit
+from tests import ROOT
+
+NAME = "example.com/x"
+HEADER = f'[resources."{NAME}"]\n'
+HUB = KeyMatcher("hub", (BoolMatcher(False),), "false")
+PHYSICAL = KeyMatcher("kind", (GlobMatcher("physical"),), '"physical"')
+
+
+def loaded(tmp_path: Path, text: str) -> Loaded:
+    file = tmp_path / "c.toml"
+    file.write_text(text)
+    return load(str(file))
+
+
+def resource(tmp_path: Path, lines: str) -> Resource:
+    (found,) = loaded(tmp_path, HEADER + lines).require().resources
+    assert found.name == NAME
+    assert found.source == str(tmp_path / "c.toml")
+    return found
+
+
+def one(key: str, *patterns: GlobMatcher, text: str) -> tuple[KeyMatcher, ...]:
+    return (KeyMatcher(key, patterns, text),)
+
+
+# lines of a resource -> fields of model.Resource
+GOOD: list[tuple[str, Mapping[str, Any]]] = [
+    ("usb = {}", {"detector": "usb", "tables": (Table((HUB,)),), "slots": 1, "measure": None, "unit": None}),
+    ("usb = {}", {"excepts": (), "when": (), "reduce": "sum", "reserve": Reserve(), "fallback": None, "adopt": False}),
+    (
+        'usb = { vendor = "0403", product = "6001" }',
+        {
+            "tables": (
+                Table(
+                    (
+                        KeyMatcher("vendor", (GlobMatcher("0403", fold=True),), '"0403"'),
+                        KeyMatcher("product", (GlobMatcher("6001", fold=True),), '"6001"'),
+                        HUB,
+                    )
+                ),
+            )
+        },
+    ),
+    ('usb = [{ serial = "A" }]', {"tables": (Table((*one("serial", GlobMatcher("A"), text='"A"'), HUB)),)}),
+    (
+        'usb = [{ serial = "A" }, { serial = ["B", "C*"] }]',
+        {
+            "tables": (
+                Table((*one("serial", GlobMatcher("A"), text='"A"'), HUB)),
+                Table((*one("serial", GlobMatcher("B"), GlobMatcher("C*"), text='"B" or "C*"'), HUB)),
+            )
+        },
+    ),
+    # Naming the key of a default undoes it.
+    ("usb = { hub = true }", {"tables": (Table((KeyMatcher("hub", (BoolMatcher(True),), "true"),)),)}),
+    (
+        'nic = { kind = ["bond", "vf"] }',
+        {"tables": (Table(one("kind", GlobMatcher("bond"), GlobMatcher("vf"), text='"bond" or "vf"')),)},
+    ),
+    # Cheap tests first, wherever they stand.
+    (
+        'disk = { properties = { P = "1" }, attributes = { "queue/x" = "2" }, size = ">=1kB, <2kB", type = "nvme" }',
+        {
+            "tables": (
+                Table(
+                    (
+                        KeyMatcher("type", (GlobMatcher("nvme"),), '"nvme"'),
+                        KeyMatcher("size", (RangeMatcher(((">=", 1000), ("<", 2000))),), ">=1kB, <2kB"),
+                        KeyMatcher("attributes.queue/x", (GlobMatcher("2"),), '"2"'),
+                        KeyMatcher("properties.P", (GlobMatcher("1"),), '"1"'),
+                    )
+                ),
+            )
+        },
+    ),
+    (
+        'nic = { max_speed = [">=10Gbit/s", "1Gbit/s"] }',
+        {
+            "tables": (
+                Table(
+                    (
+                        PHYSICAL,
+                        KeyMatcher(
+                            "max_speed",
+                            (RangeMatcher(((">=", 10**10),)), RangeMatcher((("=", 10**9),))),
+                            ">=10Gbit/s or 1Gbit/s",
+                        ),
+                    )
+                ),
+            )
+        },
+    ),
+    (
+        "pci = { sriov_totalvfs = 4, vf = true }",
+        {
+            "tables": (
+                Table(
+                    (
+                        KeyMatcher("vf", (BoolMatcher(True),), "true"),
+                        KeyMatcher("sriov_totalvfs", (RangeMatcher((("=", 4),)),), "4"),
+                    )
+                ),
+            )
+        },
+    ),
+    ("usb = { attributes = {} }", {"tables": (Table((HUB,)),)}),
+    # Exceptions have no defaults.
+    ('usb = {}\nexcept = { serial = "A" }', {"excepts": (Table(one("serial", GlobMatcher("A"), text='"A"')),)}),
+    (
+        'usb = {}\nexcept = [{ serial = "" }, { attributes = { a = "1" } }]',
+        {
+            "excepts": (
+                Table(one("serial", GlobMatcher(""), text='""')),
+                Table(one("attributes.a", GlobMatcher("1"), text='"1"')),
+            )
+        },
+    ),
+    ("usb = {}\nslots = 4", {"slots": 4}),
+    ('usb = {}\nmeasure = "count"', {"measure": None}),
+    ('nic = {}\nmeasure = "speed"\nunit = "Mbit/s"', {"measure": "speed", "unit": Unit("Mbit/s", 10**6)}),
+    ('cpu = {}\nmeasure = "cores"', {"measure": "cores", "unit": None}),
+    ('cpu = {}\nmeasure = "max_frequency"\nunit = "MHz"', {"unit": Unit("MHz", 10**6)}),
+    ('disk = {}\nmeasure = "size"\nunit = "GiB"', {"measure": "size", "unit": Unit("GiB", 2**30)}),
+    ('pci = {}\nmeasure = "sriov_numvfs"', {"measure": "sriov_numvfs", "unit": None}),
+    ('pci = {}\nmeasure = "sriov_numvfs"\nfallback = 0', {"fallback": 0}),
+    ('nic = {}\nmeasure = "speed"\nunit = "Mbit/s"\nfallback = "1Gbit/s"', {"fallback": 10**9}),
+    ("usb = {}\nreserve = 0", {"reserve": Reserve()}),
+    ("usb = {}\nreserve = 1000", {"reserve": Reserve(1000)}),
+    ('usb = {}\nreserve = "10%"', {"reserve": Reserve(0, (1, 10))}),
+    ('usb = {}\nreserve = "12.5 %"', {"reserve": Reserve(0, (1, 8))}),
+    ('usb = {}\nreserve = "99.999999%"', {"reserve": Reserve(0, (99999999, 100000000))}),
+    ('usb = {}\nreduce = "min"', {"reduce": "min"}),
+    ("usb = {}", {"expect": None}),
+    ("usb = {}\nexpect = 9223372036854775807", {"expect": 2**63 - 1}),
+    ("static = { quantity = 3 }\nexpect = 4", {"expect": 4}),
+    ("usb = {}\nadopt = true\nenabled = true", {"adopt": True}),
+    (
+        'usb = {}\nwhen = { arch = ["aarch64", "x86*"] }',
+        {"when": one("arch", GlobMatcher("aarch64"), GlobMatcher("x86*"), text='"aarch64" or "x86*"')},
+    ),
+    ('usb = {}\nwhen = { node_name = "n*" }', {"when": one("node_name", GlobMatcher("n*"), text='"n*"')}),
+    ('usb = {}\nwhen = { path = "/dev/x" }', {"when": one("path", GlobMatcher("/dev/x"), text='"/dev/x"')}),
+    (
+        'usb = {}\nwhen.dmi = { product_name = "P R75*" }\nwhen.devicetree = { "chosen/a,b" = "c" }',
+        {
+            "when": one("dmi.product_name", GlobMatcher("P R75*"), text='"P R75*"')
+            + one("devicetree.chosen/a,b", GlobMatcher("c"), text='"c"')
+        },
+    ),
+    # Detectors of a number.
+    ("static = { quantity = 3 }", {"detector": "static", "tables": (Table(settings={"quantity": 3}),)}),
+    (
+        'file = [{ path = "/a" }, { path = "/b", max_age = "2h" }]\nreduce = "max"\nreserve = 1',
+        {
+            "tables": (
+                Table(settings={"path": "/a", "max_age": None}),
+                Table(settings={"path": "/b", "max_age": 7200.0}),
+            ),
+            "reduce": "max",
+            "reserve": Reserve(1),
+        },
+    ),
+    (
+        'exec = { command = ["/a", "b\\nc"] }',
+        {"tables": (Table(settings={"command": ("/a", "b\nc"), "timeout": 10.0}),)},
+    ),
+]
+
+
+@pytest.mark.parametrize(("lines", "fields"), GOOD, ids=[lines for lines, _ in GOOD])
+def test_resource(tmp_path: Path, lines: str, fields: Mapping[str, Any]) -> None:
+    found = resource(tmp_path, lines)
+    assert {name: getattr(found, name) for name in fields} == fields
+
+
+@pytest.mark.parametrize(
+    ("text", "settings"),
+    [
+        ("", Settings()),
+        ("[kubernetes]", Settings()),
+        (
+            '[kubernetes]\nkubeconfig = "/k"\nnode_name = "n-1.example.com"\nobserve = true\ncondition = false',
+            Settings(kubeconfig="/k", node_name="n-1.example.com", observe=True, condition=False),
+        ),
+        (
+            '[service]\nlower_after = "0s"\nlower_after_boot = "2min"\nresync = "1d"\nstart_jitter = "5min"',
+            Settings(lower_after=0.0, lower_after_boot=120.0, resync=86400.0, start_jitter=300.0),
+        ),
+    ],
+)
+def test_settings(tmp_path: Path, text: str, settings: Settings) -> None:
+    assert loaded(tmp_path, text).require().settings == settings
+
+
+def test_resources_keep_their_order(tmp_path: Path) -> None:
+    text = "\n".join(f'[resources."example.com/{name}"]\nusb = {{}}' for name in "cab")
+    assert [r.name[-1] for r in loaded(tmp_path, text).require().resources] == ["c", "a", "b"]
+
+
+def test_every_setting_has_its_field() -> None:
+    fields = {key for keys in TABLES.values() for key in keys}
+    assert fields <= set(Settings.__dataclass_fields__)
+    assert len(fields) == sum(map(len, TABLES.values()))
+
+
+def test_no_detector_has_the_name_of_another_key() -> None:
+    assert not {*names()} & ({*RESOURCE} | {*TABLES} | {*WHEN} | {"resources"})
+
+
+def test_no_detector_has_a_key_with_the_name_of_a_group() -> None:
+    detectors = [d for name in names() if isinstance(d := load_detector(name), DeviceDetector)]
+    assert detectors
+    assert not [d.name for d in detectors if {"attributes", "properties"} & {*d.keys}]
+
+
+@pytest.mark.parametrize("name", names())
+def test_every_detectors_defaults_can_be_read(tmp_path: Path, name: str) -> None:
+    detector = load_detector(name)
+    if isinstance(detector, ValueDetector):
+        assert all(s.required or s.default is None or s.kind for s in detector.settings.values())
+        return
+    needed = detector.scope.key if detector.scope else ""
+    written = f'{needed} = "x"' if needed else ""
+    (table,) = resource(tmp_path, f"{name} = {{ {written} }}").tables
+    assert {t.key for t in table.tests} == {*detector.defaults, *([needed] if needed else [])}
+
+
+def test_the_names_of_when_are_those_that_a_machine_has() -> None:
+    dmi = WHEN["dmi"]
+    assert isinstance(dmi, FactTable)
+    folder = Path("/sys/class/dmi/id")
+    there = {f.name for f in folder.iterdir() if f.is_file()} - {"uevent"} if folder.exists() else set()
+    assert there <= {*dmi.known}
+
+
+def test_only_the_detectors_that_are_named_are_imported(tmp_path: Path) -> None:
+    """Starting fast is what the resident process's children live by."""
+    file = tmp_path / "c.toml"
+    file.write_text(HEADER + "usb = {}")
+    code = """
+import sys
+before = set(sys.modules)  # an environment may have more in it from the start
+from capacityd.config import load
+load(sys.argv[1]).require()
+print(*(set(sys.modules) - before))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(file)],
+        env={**os.environ, "PYTHONPATH": str(ROOT / "agent")},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    modules = set(done.stdout.split())
+    assert [m for m in modules if m.startswith("capacityd.detectors.")] == ["capacityd.detectors.usb"]
+    assert not modules & {"logging", "pathlib", "subprocess", "pyudev", "kubernetes"}
+
+
+def test_json(tmp_path: Path) -> None:
+    found = loaded(tmp_path, HEADER + 'usb = { vendor = "0403" }\n[kubernetes]\nobserve = true')
+    file = str(tmp_path / "c.toml")
+    assert show_json(found) == {
+        "files": [file],
+        "hash": found.config.digest,
+        "resources": {NAME: {"usb": {"vendor": "0403"}}},
+        "kubernetes": {"observe": True},
+        "origins": {f'resources."{NAME}"': file, "kubernetes.observe": file},
+        "errors": [],
+    }
+    assert show_json(loaded(tmp_path, "slots = 1"))["errors"] == [
+        f'{file}: slots: belongs to a resource: move it below a header such as [resources."example.com/dongle"]'
+    ]
+
+
+def test_the_hash_is_that_of_the_values(tmp_path: Path) -> None:
+    """Whatever the order, comments and files: else equal machines would look different, or different ones equal."""
+    one = '[resources."example.com/a"]\nusb = { vendor = "0529" }\nslots = 2\n'
+    two = '[resources."example.com/b"]\nnic = {}\n[service]\nresync = "2h"\n'
+    whole = loaded(tmp_path, one + two)
+    assert re.fullmatch("[0-9a-f]{12}", whole.config.digest)
+    for text in (two.replace("[service]", one + "[service]"), "# a comment\n" + one + two):
+        assert loaded(tmp_path, text).config.digest == whole.config.digest
+    folder = tmp_path / "conf.d"
+    folder.mkdir()
+    (folder / "1.toml").write_text(two)
+    (folder / "2.toml").write_text(one)
+    assert load(str(folder)).config.digest == whole.config.digest
+    snapshot = json.loads(json.dumps(dict(whole.values)))
+    assert restore(snapshot, {}, complete=True).digest == whole.config.digest
+    for text in (one, one + two.replace("2h", "3h"), one.replace("slots = 2", "slots = 3") + two, ""):
+        assert loaded(tmp_path, text).config.digest != whole.config.digest
+
+
+def test_show(tmp_path: Path) -> None:
+    """Each value with its file, a list of several tables on as many lines."""
+    text = """
+        [resources."example.com/x"]
+        usb = [{ vendor = "0403" }, {}]
+        except = [{ serial = ["A", "B"] }]
+        slots = 2
+        [kubernetes]
+        observe = false
+        [resources."example.com/y"]
+        usb = { attributes."a/b" = 'c"d' }
+    """
+    file = tmp_path / "c.toml"
+    expected = f"""\
+# hash {loaded(tmp_path, text).config.digest} (the annotation capacityd/configuration on the Node)
+
+[kubernetes]
+observe = false  # {file}
+
+[resources."example.com/x"]  # {file}
+usb = [
+    {{ vendor = "0403" }},
+    {{}},
+]
+except = [{{ serial = ["A", "B"] }}]
+slots = 2
+
+[resources."example.com/y"]  # {file}
+usb = {{ attributes = {{ "a/b" = "c\\"d" }} }}
+"""
+    assert show(loaded(tmp_path, text)) == expected
+    assert show(loaded(tmp_path, "")) == "# nothing is configured\n"
+
+
+EXAMPLES = sorted((ROOT / "conf" / "examples").glob("*.toml"))
+
+
+def test_there_are_examples() -> None:
+    assert {"dongle", "exec", "gpu", "nic-mbps", "scratch", "seats"} <= {path.stem for path in EXAMPLES}
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
+def test_example(path: Path) -> None:
+    assert load(str(path)).require().resources
+
+
+def test_the_annotated_example_says_nothing(tmp_path: Path) -> None:
+    """It is comments only, and what they show is right once the mark is taken off."""
+    path = ROOT / "conf" / "capacityd.toml"
+    assert load(str(path)).require() == load(os.devnull).require()
+    shown = [line[1:] for line in path.read_text().splitlines() if line.startswith("#") and line[1:2] not in " :"]
+    config = loaded(tmp_path, "\n".join(shown)).require()
+    assert config.resources
+    assert config.settings != Settings()
+    used = {name for name, field in Resource.__dataclass_fields__.items() if name in RESOURCE} | {"except", "enabled"}
+    assert not [key for key in used if not any(line.startswith((f"{key} =", f"{key}.")) for line in shown)]

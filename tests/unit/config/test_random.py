@@ -1,0 +1,327 @@
+"""Whatever a file holds: never an exception, and what is good survives being shown and read again."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from capacityd.config import Loaded, load, show
+from capacityd.config.keys import RESOURCE, TABLES, WHEN
+from capacityd.config.toml import parse_toml, toml_key, toml_value
+from capacityd.detectors import load as load_detector
+from capacityd.detectors import names
+from capacityd.model.config import Config
+from capacityd.model.device import DeviceDetector
+from capacityd.model.errors import ConfigError
+from capacityd.model.glob import check_glob
+from capacityd.model.quantity import name_problem
+from capacityd.model.value_types import UNITS, Amount, Choice, Flag, HexId, Kind, Network, Text
+
+
+def is_glob(text: str) -> bool:
+    try:
+        check_glob(text)
+    except ValueError:
+        return False
+    return True
+
+
+PRINTABLE = st.characters(exclude_categories=["Cs", "Cc", "Cf", "Co", "Cn", "Zl", "Zp", "Zs"])
+TEXT = st.text(PRINTABLE, max_size=8).filter(is_glob)
+PATHS = TEXT.filter(lambda s: not {*"*?["} & {*s}).map(lambda s: f"/{s}")
+BOOLEANS = st.booleans()
+NUMBERS = st.integers(-(2**63), 2**63 - 1)
+ANY_TEXT = st.text(st.characters(exclude_categories=["Cs"]))
+
+no_deadline = settings(deadline=None)
+
+
+def loaded(text: str) -> Loaded:
+    with tempfile.NamedTemporaryFile("w", suffix=".toml", encoding="utf-8", newline="") as file:
+        file.write(text)
+        file.flush()
+        return load(file.name)
+
+
+def some_of(keys: Mapping[str, st.SearchStrategy[Any]], least: int = 0) -> st.SearchStrategy[dict[str, Any]]:
+    found = st.fixed_dictionaries({}, optional=dict(keys))
+    return found.filter(lambda made: len(made) >= least) if least else found
+
+
+def one_or_more(values: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    return values | st.lists(values, min_size=1, max_size=3)
+
+
+def amounts(dimension: str, signs: tuple[str, ...]) -> st.SearchStrategy[str]:
+    units = st.sampled_from([*UNITS[dimension]] or [""])
+    return st.builds(lambda s, n, u: f"{s}{n}{u}", st.sampled_from(signs), st.integers(0, 10**12), units)
+
+
+def values(kind: Kind) -> st.SearchStrategy[Any]:
+    """What may stand at a key of this kind."""
+    if isinstance(kind, Flag):
+        return BOOLEANS
+    if isinstance(kind, Choice):
+        return one_or_more(st.sampled_from(kind.words))
+    if isinstance(kind, HexId):
+        return one_or_more(
+            st.integers(0, 16**kind.digits - 1).map(lambda n: f"{n:0{kind.digits}x}") | st.just("") | st.just("0*")
+        )
+    if isinstance(kind, Amount):
+        return one_or_more(amounts(kind.dimension, ("", "=", ">", ">=", "<", "<=")))
+    if isinstance(kind, Network):
+        return one_or_more(st.ip_addresses().map(str) | st.sampled_from(["192.0.2.0/24", "2001:db8::/32"]))
+    assert isinstance(kind, Text)
+    return one_or_more(st.sampled_from(["tty", "sound"]) if kind.whole else TEXT)
+
+
+GROUP = st.dictionaries(st.sampled_from(["a", "b-c", "d/e f", "enabled"]), one_or_more(TEXT), max_size=2)
+PROPERTIES = st.dictionaries(st.sampled_from(["ID_A", "B.é"]), one_or_more(TEXT), max_size=2)
+WHENS = some_of(
+    {
+        "dmi": st.dictionaries(st.sampled_from(["product_name", "sys_vendor"]), one_or_more(TEXT), max_size=2),
+        "devicetree": st.dictionaries(st.sampled_from(["model", "a/b,c"]), one_or_more(TEXT), max_size=2),
+        "arch": one_or_more(st.sampled_from(["x86_64", "arm*"])),
+        "node_name": one_or_more(TEXT),
+        "path": one_or_more(PATHS),
+    },
+    least=1,
+)
+RESERVES = st.integers(0, 2**63 - 1) | st.integers(0, 99).map(lambda n: f"{n}%") | st.just("12.5 %")
+COMMON = {
+    "when": WHENS,
+    "reserve": RESERVES,
+    "reduce": st.sampled_from(["sum", "min", "max"]),
+    "expect": st.integers(1, 2**63 - 1),
+    "adopt": BOOLEANS,
+}
+
+
+@st.composite
+def device_resources(draw: st.DrawFn, detector: DeviceDetector) -> dict[str, Any]:
+    keys = {key: values(k.kind) for key, k in detector.keys.items()}
+    keys |= {"attributes": GROUP, "properties": PROPERTIES}
+    needed = {detector.scope.key: keys[detector.scope.key]} if detector.scope else {}
+    tables = st.fixed_dictionaries(needed, optional={k: v for k, v in keys.items() if k not in needed})
+    made: dict[str, Any] = {detector.name: draw(one_or_more(tables))}
+    made |= draw(some_of(COMMON | {"slots": st.integers(1, 10**9), "enabled": st.just(True)}))
+    if draw(BOOLEANS):
+        made["except"] = draw(one_or_more(some_of({k: v for k, v in keys.items() if k in detector.keys}, least=1)))
+    measures = [key for key, k in detector.keys.items() if isinstance(k.kind, Amount)]
+    if draw(BOOLEANS):
+        made["measure"] = draw(st.sampled_from(["count", *measures]))
+    if made.get("measure", "count") != "count":
+        kind = detector.keys[made["measure"]].kind
+        assert isinstance(kind, Amount)
+        if UNITS[kind.dimension]:
+            made["unit"] = draw(st.sampled_from([*UNITS[kind.dimension]]))
+        if draw(BOOLEANS):
+            made["fallback"] = draw(amounts(kind.dimension, ("",)))
+    return made
+
+
+VALUE_RESOURCES = st.one_of(
+    st.fixed_dictionaries(
+        {"static": one_or_more(st.fixed_dictionaries({"quantity": st.integers(0, 2**63 - 1)}))}, optional=COMMON
+    ),
+    st.fixed_dictionaries(
+        {"file": st.fixed_dictionaries({"path": TEXT.map(lambda s: f"/{s}")}, optional={"max_age": st.just("2h")})}
+    ),
+    st.fixed_dictionaries(
+        {
+            "exec": st.fixed_dictionaries(
+                {
+                    "command": st.lists(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))).map(
+                        lambda words: ["/x", *(f"-{word}" for word in words)]
+                    )
+                }
+            )
+        }
+    ),
+)
+DEVICE_DETECTORS = [d for name in names() if isinstance(d := load_detector(name), DeviceDetector)]
+NAMES = st.from_regex(r"[a-z]{1,5}(\.[a-z]{1,5})?/[A-Za-z0-9]([a-z._-]{0,4}[a-z0-9])?", fullmatch=True).filter(
+    lambda n: not name_problem(n)
+)
+RESOURCES = st.one_of(VALUE_RESOURCES, *map(device_resources, DEVICE_DETECTORS))
+SETTINGS = some_of(
+    {"kubeconfig": TEXT.map(lambda s: f"/{s}"), "node_name": st.just("n.1"), "observe": BOOLEANS, "condition": BOOLEANS}
+)
+DOCUMENTS = st.fixed_dictionaries(
+    {"resources": st.dictionaries(NAMES, RESOURCES, max_size=3)}, optional={"kubernetes": SETTINGS}
+)
+
+
+def written(document: Mapping[str, Any]) -> str:
+    return "".join(f"{toml_key(key)} = {toml_value(value)}\n" for key, value in document.items())
+
+
+def without_source(config: Config) -> Config:
+    return replace(config, resources=tuple(replace(r, source="") for r in config.resources))
+
+
+@no_deadline
+@given(DOCUMENTS)
+def test_a_valid_document_has_no_error_and_survives_show(document: dict[str, Any]) -> None:
+    first = loaded(written(document))
+    config = without_source(first.require())
+    assert [r.name for r in config.resources] == [*document["resources"]]
+    second = loaded(show(first))
+    assert without_source(second.require()) == config
+    assert second.values == first.values
+
+
+@no_deadline
+@given(st.recursive(ANY_TEXT | NUMBERS | BOOLEANS, lambda inner: st.lists(inner) | st.dictionaries(ANY_TEXT, inner)))
+def test_every_value_can_be_written(value: object) -> None:
+    assert parse_toml(f"a = {toml_value(value)}") == {"a": value}
+
+
+WORDS = [*RESOURCE, *WHEN, *TABLES, *names(), *TABLES["kubernetes"], "resources", "vendor", "size", "max_speed", "path"]
+WORDS += [
+    "attributes",
+    "properties",
+    "example",
+    "com",
+    "example.com/x",
+    "vpd",
+    "../x",
+    "quantity",
+    "command",
+    "hub",
+    "",
+]
+KEYS = st.sampled_from(WORDS) | ANY_TEXT.map(lambda s: s[:3])
+LEAVES = st.one_of(
+    BOOLEANS,
+    NUMBERS,
+    KEYS,
+    st.sampled_from(
+        ["10%", ">=1GB", "1Gbit/s", "0529", "/x", "GiB", "sum", "size", "\x1b[2J", "[z-a]", "2h", "n" * 300]
+    ),
+)
+ANYTHING = st.recursive(
+    LEAVES, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=4), max_leaves=20
+)
+
+
+def check(text: str) -> Loaded:
+    """What holds for every file."""
+    found = loaded(text)
+    said = [str(p) for p in found.problems]
+    assert all(line.isprintable() for line in said)
+    assert not said or show(found).startswith(f"# {said[0]}\n")
+    assert all(why.isprintable() and name.isprintable() for name, why in found.config.broken.items())
+    assert not {r.name for r in found.config.resources} & {*found.config.broken}
+    shown = loaded(show(found))
+    assert not shown.problems
+    assert shown.config.settings == found.config.settings
+    assert shown.config.resources == tuple(replace(r, source=shown.files[0]) for r in found.config.resources)
+    return found
+
+
+@no_deadline
+@given(st.dictionaries(NAMES | KEYS, RESOURCES | st.dictionaries(KEYS, ANYTHING) | ANYTHING, max_size=3), ANYTHING)
+def test_any_values_give_problems_and_no_exception(resources: dict[str, Any], kubernetes: object) -> None:
+    check(written({"resources": resources, "kubernetes": kubernetes}))
+
+
+@no_deadline
+@given(st.dictionaries(KEYS, ANYTHING, max_size=5))
+def test_any_document_gives_problems_and_no_exception(document: dict[str, Any]) -> None:
+    found = check(written(document))
+    if {*document} - {"resources", *TABLES}:
+        assert found.problems
+        assert not found.config.complete
+
+
+@no_deadline
+@given(RESOURCES, st.data())
+def test_one_damaged_value_breaks_the_resource_only(made: dict[str, Any], data: st.DataObject) -> None:
+    key = data.draw(st.sampled_from([*made]))
+    damaged = made | {key: 1.5 if key != "enabled" else "no"}
+    x, y = "example.com/x", "example.com/y"
+    damaged_text = written(damaged).replace('"1.5"', "1.5")
+    found = check(f"[resources.{toml_key(y)}]\nusb = {{}}\n[resources.{toml_key(x)}]\n{damaged_text}")
+    assert [r.name for r in found.config.resources] == [y]
+    assert [*found.config.broken] == [x]
+    assert found.config.complete
+    assert key in {p.key for p in found.problems}
+
+
+SNIPPETS = [
+    '[resources."example.com/x"]',
+    "[resources.example.com]",
+    "\nusb = {}",
+    "[[",
+    "]]",
+    "\n",
+    '"',
+    "'",
+    "'''",
+    "=",
+    "{",
+    "}",
+    ",",
+    "#",
+]
+SNIPPETS += [
+    "0529",
+    "1e400",
+    "inf",
+    "nan",
+    "2020-01-01T00:00:00Z",
+    "0x",
+    "\\u0000",
+    "\0",
+    "\r",
+    "\ufeff",
+    "a.b",
+    "true",
+    "[kubernetes]",
+]
+
+
+@no_deadline
+@given(st.lists(st.sampled_from(SNIPPETS) | ANY_TEXT.map(lambda s: s[:4]), max_size=30).map("".join))
+@example("a=inf")
+@example("[resources]\na=nan")
+@example("[kubernetes]\nobserve=1e400")
+def test_any_text_gives_problems_and_no_exception(text: str) -> None:
+    check(text)
+
+
+@no_deadline
+@given(st.lists(st.sampled_from(SNIPPETS) | ANY_TEXT.map(lambda s: s[:4]), max_size=30).map("".join))
+@example('"')
+@example("a = [\n\n")
+@example("a = " + "9" * 5000)
+@example("a = " + "[" * 5000)
+@example("a=" + "\r" * 30)
+def test_any_text_is_a_document_or_an_error_with_its_line(text: str) -> None:
+    error: ConfigError | None = None
+    try:
+        parse_toml(text)
+    except ConfigError as e:
+        error = e
+    assert error is None or 1 <= error.line <= text.count("\n") + 1
+
+
+@no_deadline
+@given(st.binary(max_size=60))
+def test_any_bytes_give_problems_and_no_exception(raw: bytes) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "x"
+        path.write_bytes(raw)
+        found = load(str(path))
+    assert all(str(p).isprintable() for p in found.problems)
+    try:
+        raw.decode()
+    except UnicodeDecodeError:
+        assert [p.message.partition(":")[0] for p in found.problems] == ["is not UTF-8"]

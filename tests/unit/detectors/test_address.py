@@ -1,0 +1,79 @@
+"""Which addresses count."""
+
+from __future__ import annotations
+
+import pytest
+
+from capacityd.host.recording.replay import RecordedHost
+from capacityd.model.reading import Absent, Unknown
+from tests.support.machines import Recording, machine, merge, nic, pci_nic, routes
+from tests.support.readings import counted, read, values
+
+
+def addresses(*found: tuple[str, str, str, int, str, bool]) -> Recording:
+    return {"addresses": [list(one) for one in found]}
+
+
+PARTS = (
+    pci_nic("eth0"),
+    nic("eth1", number=3),
+    nic("lo", number=1),
+    routes("eth0"),
+    addresses(
+        ("eth0", "ipv4", "192.0.2.7", 24, "global", False),
+        ("eth0", "ipv6", "2001:db8::7", 64, "global", False),
+        ("eth0", "ipv6", "2001:db8::abcd", 64, "global", True),
+        ("eth0", "ipv6", "fe80::1", 64, "link", False),
+        ("eth1", "ipv4", "198.51.100.4", 28, "global", False),
+        ("eth1", "ipv4", "198.51.100.5", 28, "global", False),
+        ("lo", "ipv4", "127.0.0.1", 8, "host", False),
+    ),
+)
+HOST = machine(*PARTS)
+
+
+@pytest.mark.parametrize(
+    ("keys", "found"),
+    [
+        ({}, ["eth0 192.0.2.7/24", "eth0 2001:db8::7/64", "eth1 198.51.100.4/28", "eth1 198.51.100.5/28"]),
+        ({"interface": "eth1"}, ["eth1 198.51.100.4/28", "eth1 198.51.100.5/28"]),
+        ({"interface": ["eth0", "x*"], "family": "ipv4"}, ["eth0 192.0.2.7/24"]),
+        ({"address": "198.51.100.5"}, ["eth1 198.51.100.5/28"]),
+        ({"address": ["198.51.100.0/30", "192.0.2.0/24"]}, ["eth0 192.0.2.7/24"]),
+        ({"address": "198.51.100.4/30"}, ["eth1 198.51.100.4/28", "eth1 198.51.100.5/28"]),
+        ({"address": "2001:db8::/32"}, ["eth0 2001:db8::7/64"]),
+        ({"address": "2001:db8::/32", "temporary": True}, ["eth0 2001:db8::abcd/64"]),
+        ({"scope": "link"}, ["eth0 fe80::1/64"]),
+        ({"scope": ["link", "host"]}, ["eth0 fe80::1/64", "lo 127.0.0.1/8"]),
+        ({"system": False}, ["eth1 198.51.100.4/28", "eth1 198.51.100.5/28"]),
+        ({"system": True, "family": "ipv6"}, ["eth0 2001:db8::7/64"]),
+        ({"interface": "eth2"}, []),
+    ],
+)
+def test_matches(keys: dict[str, object], found: list[str]) -> None:
+    assert counted(HOST, "address", keys) == found
+
+
+def test_attributes_are_those_of_the_interface() -> None:
+    assert values(HOST, "address", "attributes.operstate")["eth1 198.51.100.4/28"] == "up"
+
+
+def test_without_addresses_it_is_absent_and_if_they_cannot_be_read_unknown() -> None:
+    assert isinstance(read(machine(addresses()), "address"), Absent)
+    refused = merge(*PARTS, {"unknown": {"addresses": ["EPERM", "the addresses could not be read"]}})
+    for host in (machine(), RecordedHost(refused)):
+        assert isinstance(read(host, "address"), Unknown)
+
+
+def test_without_a_default_route_only_system_is_unknown() -> None:
+    host = RecordedHost(merge(*PARTS, {"default_interfaces": []}))
+    assert isinstance(read(host, "address", {"system": False}), Unknown)
+    assert len(counted(host, "address")) == 4
+
+
+def test_the_routes_are_read_once_for_all_addresses() -> None:
+    host, calls = machine(*PARTS), []
+    names = host.default_interfaces()
+    host.default_interfaces = lambda: (calls.append(1), names)[1]  # type: ignore[method-assign,func-returns-value]
+    assert len(counted(host, "address", {"system": False})) == 2
+    assert calls == [1]

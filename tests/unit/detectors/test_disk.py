@@ -1,0 +1,219 @@
+"""Which block devices are disks, and what the keys of a disk are on each bus."""
+
+from __future__ import annotations
+
+import pytest
+
+from capacityd.model.reading import Unknown
+from tests.support.machines import Recording, disk, errors, files, machine, merge, nvme, stacked
+from tests.support.readings import counted, quantity, read, values
+
+ATA = "/sys/devices/pci0000:00/0000:00:17.0/ata{0}/host{0}/target{0}:0:0/{0}:0:0:0"
+SAS = "/sys/devices/pci0000:3b/0000:3b:00.0/host0/port-0:{0}/end_device-0:{0}/target0:0:{0}/0:0:{0}:0"
+USB = "/sys/devices/pci0000:00/0000:00:14.0/usb2/2-{0}/2-{0}:1.0/host9/target9:0:0/9:0:0:{1}"
+VIRTIO = "/sys/devices/pci0000:00/0000:00:05.0/virtio1"
+WWID = {"wwid": "naa.600508b1001c4d2e"}
+
+
+def ata(name: str = "sda", place: int = 1, number: str = "8:0", **more: object) -> Recording:
+    return disk(name, ATA.format(place), number=number, **more)  # type: ignore[arg-type]
+
+
+def sas(*sizes: int, **more: object) -> list[Recording]:
+    """A SAS disk for each size, on the same controller: sda, sdb, …"""
+    return [
+        disk(f"sd{chr(97 + n)}", SAS.format(n), size, number=f"8:{16 * n}", **more)  # type: ignore[arg-type]
+        for n, size in enumerate(sizes)
+    ]
+
+
+SOFTWARE = (
+    "loop0",
+    "ram0",
+    "zram0",
+    "md127",
+    "md_home",
+    "dm-3",
+    "nbd0",
+    "zd16",
+    "drbd1",
+    "bcache0",
+    "nullb0",
+    "ublkb0",
+)
+DRIVES = ("sr0", "fd0", "mtdblock0", "rbd1", "ubiblock0_1")
+TB = 10**12
+
+
+@pytest.mark.parametrize(
+    ("parts", "disks"),
+    [
+        ([], []),
+        ([ata(partitions=["sda1", "sda2"]), nvme(partitions=["nvme0n1p1"])], ["nvme0n1", "sda"]),
+        ([stacked(name, number=f"7:{n}") for n, name in enumerate(SOFTWARE)], []),
+        ([disk(name, f"/sys/devices/platform/{name}", number=f"11:{n}") for n, name in enumerate(DRIVES)], []),
+        ([ata(), {"links": {"/sys/block/sdz": "../devices/removed"}}], ["sda"]),
+        ([ata(of_disk={"hidden": "1"})], []),
+        ([nvme("nvme0n1", wwid="eui.01"), nvme("nvme0n2", wwid="eui.02", number="259:1")], ["nvme0n1", "nvme0n2"]),
+        ([disk("sda", USB.format(1, 0), 0, removable=True)], []),  # an empty card reader
+        ([disk("pmem0", "/sys/devices/LNXSYSTM:00/ACPI0012:00/ndbus0/region0/namespace0.0")], ["pmem0"]),
+        ([disk("xvda", "/sys/devices/vbd-768", bus="xen")], ["xvda"]),
+        ([disk("dasda", "/sys/devices/css0/0.0.0003/0.0.0200")], ["dasda"]),
+        ([disk("cciss!c0d0", "/sys/devices/pci0000:3b/0000:3b:00.0/cciss0/c0d0", number="104:0")], ["cciss/c0d0"]),
+    ],
+)
+def test_counts_whole_disks_only(parts: list[Recording], disks: list[str]) -> None:
+    host = machine(*parts)
+    assert counted(host, "disk") == disks
+    assert counted(host, "disk", {"size": "<64GB"}) == []
+    assert counted(host, "disk", {"name": "cciss/*"}) == [name for name in disks if "/" in name]
+
+
+@pytest.mark.parametrize("name", ["dm-0", "md127", "loop0", "zram0"])
+def test_a_software_block_device_is_never_a_disk_in_a_partial_sys(name: str) -> None:
+    """/sys/block/dm-0 is a folder here, as in a container's copy: its path does not tell that it is virtual."""
+    partial = files({f"/sys/block/{name}/size": "4096\n", f"/sys/block/{name}/removable": "0\n"})
+    assert counted(machine(ata(), partial), "disk") == ["sda"]
+    unreadable = errors({f"/sys/block/{name}": "EIO"})
+    assert counted(machine(ata(), unreadable), "disk") == ["sda"]
+
+
+def test_boot_areas_are_parts_of_a_memory_card() -> None:
+    card = "/sys/devices/platform/soc/mmc_host/mmc0/mmc0:0001"
+    parts = [disk(f"mmcblk0{part}", card, bus="mmc", number=f"179:{n}") for n, part in enumerate(("boot0", "boot1"), 8)]
+    whole = disk("mmcblk0", card, bus="mmc", number="179:0", of_device={"name": "SC64G", "serial": "0x1"})
+    assert counted(machine(whole, *parts), "disk", {"transport": "mmc", "model": "SC64G", "serial": "0x1"}) == [
+        "mmcblk0"
+    ]
+
+
+def test_sizes_are_in_sectors_of_512_bytes_whatever_the_logical_block_size() -> None:
+    host = machine(ata(size=480 * 10**9), ata("sdb", 2, "8:16", size=4_000_787_030_016))
+    assert values(host, "disk", "size") == {"sda": 480 * 10**9, "sdb": 4_000_787_030_016}
+    assert counted(host, "disk", {"size": ">=500GB"}) == ["sdb"]
+    assert quantity(host, "disk", measure="size") == 4_480_787_030_016
+
+
+def nvme_at(number: int, serial: str, wwid: str) -> Recording:
+    at = f"/sys/devices/pci0000:0{number}/nvme/nvme{number}"
+    return nvme(f"nvme{number}n1", serial, wwid=wwid, at=at, number=f"259:{number}")
+
+
+NVME_HEAD = nvme("nvme6n1", at="/sys/devices/virtual/nvme-subsystem/nvme-subsys6")
+NVME_PATHS = [
+    nvme(f"nvme6c{n}n1", at=f"/sys/devices/pci0000:5e/0000:5e:00.{n}/nvme/nvme{n}", of_disk={"hidden": 1}) for n in "67"
+]
+GENERATED = "nvme.1ae0-6e766d655f63617264-6e766d655f63617264-00000001"
+
+
+@pytest.mark.parametrize(
+    ("parts", "disks"),
+    [
+        ([*sas(TB, TB, TB, of_device=WWID), ata("sde", 9, "8:64")], ["sda", "sde"]),
+        ([*sas(0, 0, of_device=WWID)], []),
+        (
+            [*sas(TB, TB, holders=["dm-0"]), stacked("dm-0", ["sda", "sdb"], dm=("mpatha", "mpath-3600508b1001c4d2e"))],
+            ["sda"],
+        ),
+        (
+            [*sas(TB, TB, holders=["dm-0"]), stacked("dm-0", ["sda", "sdb"], dm=("vg-data", "LVM-abcdef"))],
+            ["sda", "sdb"],
+        ),
+        # USB enclosures and cheap SATA disks of one model have the same name.
+        (
+            [disk(f"sd{x}", USB.format(1, n), number=f"8:{n}", of_device=WWID) for n, x in enumerate("ab")],
+            ["sda", "sdb"],
+        ),
+        ([ata(of_device=WWID), ata("sdb", 2, "8:16", of_device=WWID)], ["sda", "sdb"]),
+        # Without native multipath the paths of an NVMe disk look like two; so do disks that all have the same EUI.
+        ([nvme_at(0, "A", "eui.1"), nvme_at(1, "A", "eui.1")], ["nvme0n1"]),
+        ([nvme_at(0, "A", "eui.1"), nvme_at(1, "B", "eui.1")], ["nvme0n1", "nvme1n1"]),
+        ([NVME_HEAD, *NVME_PATHS], ["nvme6n1"]),
+        # All controllers of a cloud have the same serial number.
+        ([nvme_at(0, "nvme_card", GENERATED), nvme_at(1, "nvme_card", GENERATED)], ["nvme0n1", "nvme1n1"]),
+    ],
+)
+def test_a_disk_with_several_paths_counts_once(parts: list[Recording], disks: list[str]) -> None:
+    assert counted(machine(*parts), "disk") == disks
+
+
+def test_the_size_of_a_disk_is_that_of_any_path_that_has_one() -> None:
+    """The first path is on standby (ALUA): READ CAPACITY fails there, and the kernel reports a size of 0."""
+    paths = sas(0, TB, TB, of_device=WWID)
+    assert values(machine(*paths), "disk", "size") == {"sda": TB}
+    assert isinstance(read(machine(*paths, errors({f"{SAS.format(0)}/block/sda/size": "EIO"})), "disk"), Unknown)
+
+
+@pytest.mark.parametrize(
+    ("one", "key", "value"),
+    [
+        (disk("vda", VIRTIO, bus="virtio", of_disk={"serial": "VBLK0"}), "serial", "VBLK0"),
+        (disk("vda", VIRTIO, bus="virtio", of_disk={"serial": ""}), "serial", ""),
+        (disk("vda", VIRTIO, bus="virtio", of_device={"vendor": "0x1af4"}), "vendor", None),
+        (ata(of_device={"vendor": "ATA     "}), "vendor", "ATA"),
+        (ata(of_device={"model": "Samsung SSD 860 "}), "model", "Samsung SSD 860"),
+        (ata(), "model", None),
+        (nvme(serial=""), "serial", ""),
+        (NVME_HEAD, "serial", "S64FNE0R"),
+        (ata(properties={"ID_SERIAL_SHORT": "S3Z"}), "serial", "S3Z"),
+        # For a disk with a WWN, ID_SERIAL_SHORT is the WWN, on real SAS disks and on QEMU's.
+        (ata(properties={"ID_SERIAL_SHORT": "5000c5", "ID_SCSI_SERIAL": "ZC13F4AB"}), "serial", "ZC13F4AB"),
+        (ata(properties={"ID_SCSI_SERIAL": "ZC13F4AB", "SCSI_IDENT_SERIAL": "ZC13"}), "serial", "ZC13"),
+        (nvme(wwid=None), "wwn", None),
+        (nvme(wwid="eui.0025385b71b00c1d"), "wwn", "eui.0025385b71b00c1d"),
+        (ata(of_device={"wwid": "naa.5000c500a1b2c3d4"}), "wwn", "0x5000c500a1b2c3d4"),
+        (merge(ata(properties={"ID_WWN": "0x5000c5"}), errors({f"{ATA.format(1)}/wwid": "EINVAL"})), "wwn", "0x5000c5"),
+        (ata(), "removable", False),
+        (ata(removable=True), "removable", True),
+    ],
+)
+def test_values(one: Recording, key: str, value: object) -> None:
+    assert list(values(machine(one), "disk", key).values()) == [value]
+
+
+def test_a_world_wide_name_matches_in_any_case() -> None:
+    assert counted(machine(ata(of_device={"wwid": "naa.5000c5ab"})), "disk", {"wwn": "0x5000C5AB"}) == ["sda"]
+
+
+@pytest.mark.parametrize(
+    ("one", "transport", "kind"),
+    [
+        (ata(), "sata", "ssd"),
+        (ata(rotational=True), "sata", "hdd"),
+        *(
+            (merge(ata(), files({"/sys/class/scsi_host/host1/proc_name": f"{driver}\n"})), transport, "ssd")
+            for driver, transport in (("ahci", "sata"), ("sata_nv", "sata"), ("ata_piix", "ata"), ("pata_amd", "ata"))
+        ),
+        (disk("sda", SAS.format(1), rotational=True), "sas", "hdd"),
+        (disk("sda", USB.format(1, 0)), "usb", "ssd"),
+        (disk("sda", "/sys/devices/pci0000:3b/0000:3b:00.0/host0/target0:2:0/0:2:0:0"), "scsi", "ssd"),
+        (disk("sda", "/sys/devices/platform/host3/session1/target3:0:0/3:0:0:1"), "iscsi", "ssd"),
+        (disk("sda", "/sys/devices/pci0000:3b/0000:3b:00.0/host1/rport-1:0-0/target1:0:0/1:0:0:0"), "fc", "ssd"),
+        (disk("vda", VIRTIO, bus="virtio"), "virtio", "ssd"),
+        (disk("xvda", "/sys/devices/vbd-768", bus="xen"), "xen", "ssd"),
+        (nvme(), "nvme", "nvme"),
+        (nvme(transport="tcp"), "nvme-tcp", "nvme"),
+    ],
+)
+def test_type_and_transport(one: Recording, transport: str, kind: str) -> None:
+    assert len(counted(machine(one), "disk", {"transport": transport, "type": kind})) == 1
+
+
+def test_the_transport_of_a_multipath_nvme_disk_is_that_of_its_controllers() -> None:
+    at, controller = "/sys/devices/virtual/nvme-subsystem/nvme-subsys6", "/sys/devices/virtual/nvme-fabrics/ctl/nvme6"
+    head = {**NVME_HEAD, "files": {p: t for p, t in NVME_HEAD["files"].items() if p != f"{at}/transport"}}
+    assert values(machine(head), "disk", "transport") == {"nvme6n1": "nvme"}
+    path = merge({"links": {f"{at}/nvme6": controller}}, files({f"{controller}/transport": "rdma\n"}))
+    assert values(machine(head, path), "disk", "transport") == {"nvme6n1": "nvme-rdma"}
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        *(f"{SAS.format(0)}/block/sda/{name}" for name in ("size", "removable", "queue/rotational", "hidden")),
+        f"{SAS.format(1)}/wwid",  # sdb may be another path to sda
+    ],
+)
+def test_what_could_not_be_read_makes_the_resource_unknown(place: str) -> None:
+    host = machine(*sas(TB, TB, of_device=WWID), errors({place: "EIO"}))
+    assert isinstance(read(host, "disk", {"type": "ssd", "removable": False}), Unknown)

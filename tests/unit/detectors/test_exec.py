@@ -1,0 +1,159 @@
+"""Programs of the administrator: what one prints, and that nothing of it is left when it ends, fails or hangs."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from capacityd.detectors import load
+from capacityd.host.live import LiveHost
+from capacityd.host.recording.replay import RecordedHost
+from capacityd.model.device import ValueDetector
+from capacityd.model.errors import Cause, HostError
+from capacityd.model.reading import Contribution
+from tests.support.forked import forked, has_children, open_files, still_alive
+
+DETECTOR = load("exec")
+
+
+def script(folder: Path, text: str, mode: int = 0o755) -> str:
+    path = folder / "program"
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(mode)
+    return str(path)
+
+
+def read(*command: str, timeout: float = 20.0) -> Contribution:
+    """The contribution, read in a process that afterwards must have no child and no more open files than before."""
+    detector = DETECTOR
+    assert isinstance(detector, ValueDetector)
+
+    def reading() -> Contribution | HostError:
+        before = open_files()
+        try:
+            found: Contribution | HostError = detector.read(LiveHost(), {"command": command, "timeout": timeout})
+        except HostError as e:
+            found = HostError(str(e), e.errno, e.cause)
+        assert not has_children()
+        assert open_files() == before
+        return found
+
+    found = forked(reading)
+    if isinstance(found, HostError):
+        raise found
+    return found
+
+
+def error(*command: str, timeout: float = 20.0, cause: Cause = Cause.PROGRAM_FAILED) -> str:
+    with pytest.raises(HostError) as raised:
+        read(*command, timeout=timeout)
+    assert raised.value.cause is cause
+    return str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "argument", "amount", "note"),
+    [
+        ('echo "  $1"; echo "2 of 3 licences are valid" >&2', "7", 7, "2 of 3 licences are valid"),
+        ("[ \"$1\" = '; echo 9 $(id)' ] && echo 4", "; echo 9 $(id)", 4, ""),  # no shell reads the arguments
+        ('read -r line && exit 9; env | grep -q SECRET && exit 8; [ "$(pwd)" = / ] && echo 1', "", 1, ""),
+    ],
+)
+def test_the_number_that_it_prints(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, argument: str, amount: int, note: str
+) -> None:
+    monkeypatch.setenv("SECRET_TOKEN", "x")
+    program = script(tmp_path, text)
+    assert read(program, argument) == Contribution(f"{program} {argument}", amount, note)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("", "nothing where a whole number was expected"),
+        ("echo many", '"many" is not a whole number'),
+        ("echo 1; echo 2", r"1\n2"),
+        ("printf '\\303\\050\\033[2J'", r"\xc3(\x1b[2J"),
+        ("echo 5; exit 3", "exited with status 3; no standard error"),
+        ("echo 5; echo 'no such licence' >&2; exit 3", 'exited with status 3; standard error: "no such licence"'),
+        ("kill -KILL $$", "was killed by signal 9 (out of memory?)"),
+        ("kill -SEGV $$", "was killed by signal 11"),
+        ("exec head -c 1073741824 /dev/zero", "wrote more than 65536 bytes"),
+        ("exec head -c 1073741824 /dev/zero >&2", "wrote more than 65536 bytes"),
+    ],
+)
+def test_a_program_that_fails_or_prints_no_number_is_unknown(tmp_path: Path, text: str, reason: str) -> None:
+    assert reason in error(script(tmp_path, text))
+
+
+def test_a_program_that_cannot_be_started_is_unknown(tmp_path: Path) -> None:
+    assert "No such file" in error("/nonexistent/program")
+    assert "not executable (chmod +x)" in error(script(tmp_path, "echo 1", 0o644))
+    assert "could not be started" in error(str(tmp_path))
+    broken = tmp_path / "broken"
+    broken.write_bytes(b"\x7fELFnonsense")
+    broken.chmod(0o755)
+    assert "could not be started: Exec format error" in error(str(broken))
+
+
+def test_a_program_that_everybody_may_write_is_not_run(tmp_path: Path) -> None:
+    assert "written by everybody" in error(script(tmp_path, f"touch {tmp_path}/ran; echo 1", 0o757))
+    assert not (tmp_path / "ran").exists()
+
+
+def sleeper(folder: Path) -> tuple[str, str]:
+    """A program that sleeps for an hour under a name that no other process has, and that name."""
+    marker = f"sleeper-{folder.name}-{os.getpid()}"
+    (folder / marker).symlink_to("/bin/sleep")
+    return f"{folder / marker} 3600", marker
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["{}; echo 1", "trap '' TERM HUP INT; while :; do {}; done", "{} & while :; do printf .; sleep 0.01; done"],
+    ids=["hangs", "ignores signals", "prints without end"],
+)
+def test_a_program_that_does_not_end_is_killed(tmp_path: Path, text: str) -> None:
+    sleep, marker = sleeper(tmp_path)
+    program = script(tmp_path, text.format(sleep))
+    assert "did not end within 0.3 s" in error(program, timeout=0.3, cause=Cause.TIMEOUT)
+    assert still_alive(marker) == []
+
+
+@pytest.mark.parametrize(
+    "leave", ["{} &", "setsid -f {}", "setsid -f {} >/dev/null 2>&1", "(setsid -f sh -c '{}' &) &"]
+)
+def test_children_that_it_leaves_are_killed_and_do_not_delay_the_reading(tmp_path: Path, leave: str) -> None:
+    """Children that hold its pipe open, and daemons that left its session and its process group."""
+    sleep, marker = sleeper(tmp_path)
+    output = read(script(tmp_path, f"{leave.format(sleep)}\nhead -c 30000 /dev/zero | tr '\\0' x >&2\necho 12"))
+    assert (output.amount, len(output.note)) == (12, 500)
+    assert still_alive(marker) == []
+
+
+@pytest.mark.parametrize(("sandboxed", "hint"), [(True, True), (False, False)])
+def test_a_failure_in_the_services_sandbox_names_the_sandbox(sandboxed: bool, hint: bool) -> None:
+    assert isinstance(DETECTOR, ValueDetector)
+    host = RecordedHost({"files": {"/proc/self/status": f"Seccomp: 0\nNoNewPrivs:\t{int(sandboxed)}\n"}})
+    with pytest.raises(HostError) as raised:
+        DETECTOR.read(host, {"command": ("/usr/bin/seats",), "timeout": 1.0})
+    assert ("probe --as-service" in str(raised.value)) == hint
+
+
+def test_a_recorded_program() -> None:
+    assert isinstance(DETECTOR, ValueDetector)
+    host = RecordedHost({"programs": {'["/usr/bin/seats"]': [0, "12\n", ""]}})
+    assert DETECTOR.read(host, {"command": ("/usr/bin/seats",), "timeout": 1.0}).amount == 12
+
+
+def test_the_command_is_a_list_with_an_absolute_path() -> None:
+    assert isinstance(DETECTOR, ValueDetector)
+    kind = DETECTOR.settings["command"].kind
+    assert kind.parse(["/bin/a", "b"]) == ("/bin/a", "b")
+    assert kind.parse("/bin/a") == ("/bin/a",)
+    wrongs: list[object] = [[], "a", ["a"], [1], 1, {}, ["/bin/a\0"]]
+    for wrong in wrongs:
+        with pytest.raises(ValueError, match="must"):
+            kind.parse(wrong)

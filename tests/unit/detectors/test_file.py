@@ -1,0 +1,106 @@
+"""A number in a file that another program writes: late, partly, wrongly or never."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from capacityd.detectors import load
+from capacityd.host.live import LiveHost
+from capacityd.host.recording.replay import RecordedHost
+from capacityd.model.device import ValueDetector
+from capacityd.model.errors import HostError
+from capacityd.model.host import Host
+from capacityd.model.reading import Contribution
+
+DETECTOR = load("file")
+
+
+def read(path: object, host: Host | None = None, max_age: float | None = None) -> Contribution:
+    assert isinstance(DETECTOR, ValueDetector)
+    return DETECTOR.read(host or LiveHost(), {"path": str(path), "max_age": max_age})
+
+
+def error(path: object, max_age: float | None = None) -> str:
+    with pytest.raises(HostError) as raised:
+        read(path, max_age=max_age)
+    return str(raised.value)
+
+
+@pytest.mark.parametrize(("text", "number"), [("4", 4), ("4\n", 4), (" \t12 \r\n\n", 12), ("0", 0), ("007", 7)])
+def test_the_number_in_it(tmp_path: Path, text: str, number: int) -> None:
+    (tmp_path / "seats").write_text(text)
+    assert read(tmp_path / "seats") == Contribution(str(tmp_path / "seats"), number)
+
+
+@pytest.mark.parametrize(
+    ("raw", "reason"),
+    [
+        (b"", "nothing where a whole number was expected"),
+        (b"-4", '"-4" is not a whole number'),
+        (b"4 seats", "not a whole number"),
+        (b"\x1b[2J4", r"\x1b[2J4"),
+        (b"9" * 4000, "more than Kubernetes can count"),
+        (b"9" * 5000, "is longer than 4096 bytes"),
+    ],
+)
+def test_content_that_is_not_a_number_is_unknown(tmp_path: Path, raw: bytes, reason: str) -> None:
+    (tmp_path / "seats").write_bytes(raw)
+    assert reason in error(tmp_path / "seats")
+
+
+@pytest.mark.parametrize(
+    ("age", "max_age", "reason"),
+    [
+        (7300, 7200.0, " s old, max_age is 7200 s; does its writer run?"),
+        (7300, 10800.0, ""),
+        (7300, None, ""),
+        (-7300, 7200.0, "is the clock right?"),
+        (-7300, None, ""),
+        (-30, 7200.0, ""),
+    ],
+)
+def test_an_old_file_or_one_from_the_future_is_unknown(
+    tmp_path: Path, age: int, max_age: float | None, reason: str
+) -> None:
+    path = tmp_path / "seats"
+    path.write_text("4")
+    os.utime(path, (time.time() - age, time.time() - age))
+    if reason:
+        assert reason in error(path, max_age=max_age)
+    else:
+        assert read(path, max_age=max_age).amount == 4
+
+
+def test_what_is_not_a_regular_file_is_unknown(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")  # opening it would wait for a writer
+    (tmp_path / "dead").symlink_to("nowhere")
+    (tmp_path / "loop").symlink_to("loop")
+    for path in (tmp_path, tmp_path / "fifo", "/dev/zero"):
+        assert "is not a regular file" in error(path)
+    assert error(tmp_path / "seats").endswith("/seats does not exist")
+    assert "does not exist" in error(tmp_path / "dead")
+    assert "could not be read" in error(tmp_path / "loop")
+
+
+def test_a_link_and_a_file_of_the_kernel_are_read(tmp_path: Path) -> None:
+    (tmp_path / "real").write_text("4")
+    (tmp_path / "link").symlink_to("real")
+    assert read(tmp_path / "link").amount == 4
+    assert read("/proc/sys/kernel/pid_max").amount > 0
+
+
+def test_a_huge_file_is_not_read(tmp_path: Path) -> None:
+    with open(tmp_path / "huge", "wb") as f:
+        f.truncate(1 << 40)
+    assert "is longer than 4096 bytes" in error(tmp_path / "huge")
+
+
+def test_a_recorded_file_has_the_age_that_it_had() -> None:
+    host = RecordedHost({"files": {"/run/seats": "4\n"}, "ages": {"/run/seats": 90}})
+    assert read("/run/seats", host, max_age=100.0).amount == 4
+    with pytest.raises(HostError, match="90 s old"):
+        read("/run/seats", host, max_age=60.0)

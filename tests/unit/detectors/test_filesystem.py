@@ -1,0 +1,230 @@
+"""Which mounted file systems count, and what their keys are; real ones, in a mount namespace, at the end."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from capacityd.model.reading import Absent, Quantity, Unknown
+from capacityd.model.value_types import Unit
+from tests.support.forked import can_be_alone, run_alone
+from tests.support.machines import Recording, disk, errors, machine
+from tests.support.readings import counted, quantity, read, values
+
+GIB = Unit("GiB", 2**30)
+
+
+def table(*lines: str, **sizes: int) -> Recording:
+    """Mounts: "id number root point type source options". sizes: GiB by mount point, with "_" for "/"."""
+    text = ""
+    for line in lines:
+        number, device, root, point, kind, source, options = line.split()
+        text += f"{number} 1 {device} {root} {point} rw,relatime shared:1 - {kind} {source} {options}\n"
+    bytes_ = {name.replace("_", "/"): size << 30 for name, size in sizes.items()}
+    return {"files": {"/proc/self/mountinfo": text}, "filesystem_sizes": bytes_}
+
+
+ROOT = "20 8:1 / / ext4 /dev/sda1 rw"
+DATA = "21 8:17 / /srv/data xfs /dev/sdb1 rw"
+WORLD = table(
+    ROOT,
+    DATA,
+    "22 0:5 / /proc proc proc rw",
+    "23 0:6 / /run tmpfs tmpfs rw,size=100k",
+    "24 0:7 / /mnt/nfs nfs4 server:/export rw",
+    "25 0:8 / /mnt/ssh fuse.sshfs user@host: rw",
+    "26 0:9 / /var/lib/merged overlay overlay rw",
+    "27 7:0 / /snap/core squashfs /dev/loop0 ro",
+    "28 0:10 /@ /pool btrfs /dev/sdc rw",
+    "29 0:10 /@home /home btrfs /dev/sdc rw",
+    "30 8:33 / /mnt/windows fuseblk /dev/sdd1 ro",
+    "31 0:11 / /mnt/what newfs what rw",
+    "32 253:5 / /var/lib/kubelet/pods/x/volumes/y ext4 /dev/rbd0 rw",
+    "33 253:6 / /var/lib/k0s/kubelet/pods/x/volumes/y ext4 /dev/rbd1 rw",
+    "34 253:7 / /var/snap/microk8s/common/var/lib/kubelet/plugins/kubernetes.io/csi/x ext4 /dev/rbd2 rw",
+    "35 253:8 / /run/k3s/containerd/io.containerd.runtime.v2.task/k8s.io/x/rootfs ext4 /dev/dm-8 rw",
+    "36 253:9 / /var/lib/containers/storage/devicemapper/mnt/x xfs /dev/dm-9 rw",
+    _=50,
+    _srv_data=100,
+    _pool=200,
+    _mnt_windows=1,
+    _run=1,
+    _mnt_nfs=7,
+)
+SDA1 = "/sys/devices/pci0000:00/0000:00:1f.2/ata1/host0/target0:0:0/0:0:0:0/block/sda/sda1"
+HOST = machine(disk("sda", partitions=["sda1"]), WORLD, {"properties": {SDA1: {"ID_FS_LABEL": "root"}}})
+
+
+@pytest.mark.parametrize(
+    ("keys", "found"),
+    [
+        ({}, ["/", "/srv/data", "/home", "/mnt/windows"]),
+        ({"mount": "/srv/*"}, ["/srv/data"]),
+        ({"mount": "/pool"}, ["/home"]),
+        ({"type": ["ext4", "xfs"]}, ["/", "/srv/data"]),
+        ({"source": "/dev/sd[ab]1"}, ["/", "/srv/data"]),
+        ({"system": False}, ["/srv/data", "/home", "/mnt/windows"]),
+        ({"read_only": True}, ["/mnt/windows"]),
+        ({"size": ">=100GiB"}, ["/srv/data", "/home"]),
+        ({"type": "nfs4"}, []),
+        ({"mount": "/", "properties.ID_FS_LABEL": "root"}, ["/"]),
+    ],
+)
+def test_matches(keys: dict[str, object], found: list[str]) -> None:
+    assert counted(HOST, "filesystem", keys) == found
+
+
+@pytest.mark.parametrize(
+    ("kind", "types"),
+    [
+        ("local", "bcachefs btrfs jffs2 ubifs zfs"),
+        ("image", "cramfs erofs iso9660 romfs squashfs udf"),
+        ("memory", "ramfs rootfs tmpfs"),
+        ("network", "9p afs beegfs ceph cifs fuse fuse.sshfs gfs2 glusterfs lustre ncpfs nfs nfs4 ocfs2 smb3 virtiofs"),
+        ("overlay", "aufs ecryptfs overlay unionfs"),
+        ("pseudo", "proc sysfs cgroup2 new"),
+    ],
+)
+def test_kind_without_a_device(kind: str, types: str) -> None:
+    made = machine(table(*(f"{n} 0:{n} / /{name} {name} x rw" for n, name in enumerate(types.split(), 1))))
+    assert counted(made, "filesystem", {"kind": kind}) == [f"/{name}" for name in types.split()]
+
+
+def test_kind_with_a_device() -> None:
+    made = table("1 8:1 / /a ext5 /dev/sda1 rw", "2 8:2 / /b gfs2 /dev/sda2 rw", "3 7:0 / /c udf /dev/sr0 ro")
+    fuse = table("4 8:3 / /d fuseblk /dev/sda3 rw")
+    assert values(machine(made), "filesystem", "kind") == {"/a": "local", "/b": "network", "/c": "image"}
+    assert values(machine(fuse), "filesystem", "kind") == {"/d": "local"}
+
+
+LONG = "/a/very/long/path/to/where/the/machine/itself/has/it"
+
+
+@pytest.mark.parametrize(
+    ("lines", "mount"),
+    [
+        *(
+            ([f"1 8:1 / {point} xfs /dev/sda1 rw"], {point: point})
+            for point in ("/var/lib/kubelet", "/var/lib/containerd", "/var/lib/containers", "/data/pods/x")
+        ),
+        (
+            ["1 8:1 / /var/lib/kubelet/pods/x/volumes/y xfs /dev/sda1 rw", f"2 8:1 / {LONG} xfs /dev/sda1 rw"],
+            {LONG: LONG},
+        ),
+        (
+            ["1 8:1 /a /x ext4 /dev/sda1 rw", "2 8:1 /b /y ext4 /dev/sda1 rw", "3 8:1 /b/c /z ext4 /dev/sda1 rw"],
+            {"/x": ("/x", "/y")},  # mounted in parts only
+        ),
+        ([r"1 8:1 / /mnt/a\040b ext4 /dev/x\134y rw"], {"/mnt/a b": "/mnt/a b"}),
+        (["2 8:2 / /mnt/\x1b[2J ext4 /dev/y rw"], {r"/mnt/\x1b[2J": r"/mnt/\x1b[2J"}),
+    ],
+)
+def test_mount_points(lines: list[str], mount: dict[str, object]) -> None:
+    assert values(machine(table(*lines)), "filesystem", "mount") == mount
+
+
+def test_a_newline_in_a_mount_point_is_escaped_in_the_name() -> None:
+    assert [*values(machine(table(r"1 8:1 / /mnt/a\012b ext4 /dev/x rw")), "filesystem", "type")] == [r"/mnt/a\nb"]
+
+
+def test_a_file_system_with_two_mount_points() -> None:
+    """Its name is the shorter one; it is the system's by either, and read-only if the file system itself is."""
+    made = machine(table("1 8:1 / /longer ext4 /dev/sda1 rw,ro", "2 8:1 / /usr ext4 /dev/sda1 rw", _longer=3))
+    assert values(made, "filesystem", "mount") == {"/usr": ("/usr", "/longer")}
+    assert values(made, "filesystem", "system") == {"/usr": True}
+    assert values(made, "filesystem", "read_only") == {"/usr": True}
+    assert values(made, "filesystem", "size") == {"/usr": 3 << 30}, "by the mount point that can be measured"
+    last = machine(table("1 8:1 / /efi vfat /dev/sda1 rw", "2 8:1 / /b vfat /dev/sda1 rw"))
+    assert values(last, "filesystem", "system") == {"/b": True}
+
+
+def test_optional_fields_of_mountinfo_may_be_missing() -> None:
+    made = machine({"files": {"/proc/self/mountinfo": "1 2 8:1 / / rw - ext4 /dev/sda1\n"}})
+    assert values(made, "filesystem", "source") == {"/": "/dev/sda1"}
+    assert values(made, "filesystem", "read_only") == {"/": False}
+
+
+def test_sizes_add_up_and_none_counts_twice() -> None:
+    reading = read(HOST, "filesystem", {"type": ["xfs", "btrfs"]}, measure="size", unit=GIB)
+    assert isinstance(reading, Quantity)
+    assert [(c.device, c.amount) for c in reading.contributions] == [("/srv/data", 100), ("/home", 200)]
+
+
+def test_the_service_reads_the_same_in_its_sandbox() -> None:
+    """ProtectHome=tmpfs with BindReadOnlyPaths=/home, PrivateTmp, ProtectSystem: bind mounts of parts of /."""
+    sizes = {"_": 50, "_srv_data": 100}
+    bind_mounts = [
+        "40 0:30 / /home tmpfs tmpfs ro",
+        "41 8:1 /home /home ext4 /dev/sda1 rw",
+        "42 8:1 /tmp/systemd-private-1/tmp /tmp ext4 /dev/sda1 rw",
+        "43 8:1 / / ext4 /dev/sda1 rw",
+        "44 8:17 /part /srv/part xfs /dev/sdb1 rw",
+    ]
+    outside, inside = machine(table(ROOT, DATA, **sizes)), machine(table(ROOT, DATA, *bind_mounts, **sizes))
+    for key in ("mount", "size", "system", "type"):
+        found = values(inside, "filesystem", key)
+        assert {point: found[point] for point in ("/", "/srv/data")} == values(outside, "filesystem", key)
+    assert counted(inside, "filesystem", {"mount": "/home"}) == []
+
+
+def test_a_network_file_system_is_measured_only_if_it_may_count() -> None:
+    """Its server may be gone, and then statvfs hangs."""
+    broken = machine(WORLD, {"unknown": {"filesystem_sizes /mnt/nfs": ["ETIMEDOUT", "did not answer within 5 s"]}})
+    assert quantity(broken, "filesystem", {"system": False}, measure="size", unit=GIB) == 301
+    reading = read(broken, "filesystem", {"kind": "network", "type": "nfs4"}, measure="size", unit=GIB)
+    assert isinstance(reading, Unknown)
+    assert "did not answer" in reading.reason
+
+
+@pytest.mark.parametrize(
+    "text", ["", "nonsense\n", "1 2 3:4 / /x rw - ext4\n", "1 2 3:4 / /x\n", "1 2 3:4 / /x - ext4 y rw\n"]
+)
+def test_a_mount_table_that_cannot_be_parsed_is_unknown(text: str) -> None:
+    assert isinstance(read(machine({"files": {"/proc/self/mountinfo": text}}), "filesystem"), Unknown)
+
+
+def test_unknown_and_absent() -> None:
+    assert isinstance(read(machine(WORLD, errors({"/proc/self/mountinfo": "EIO"})), "filesystem"), Unknown)
+    assert isinstance(read(machine(table(ROOT)), "filesystem", measure="size", unit=GIB), Unknown)
+    assert isinstance(read(machine(table("1 0:2 / / rootfs rootfs rw")), "filesystem"), Absent)
+
+
+LIVE = """
+import json, os, sys
+from capacityd.host.live import LiveHost
+from capacityd.detectors import load
+from capacityd.model.errors import HostError
+from capacityd.discovery.reader import value_of
+found = {}
+for device in load("filesystem").find(LiveHost()):
+    if device.cached_values["source"].startswith(("real", "hidden", "gone")):
+        try:
+            size = value_of(LiveHost(), load("filesystem"), device, "size")
+        except HostError as e:
+            size = str(e)
+        found[device.cached_values["source"]] = [device.cached_values["mount"], device.cached_values["kind"], size]
+print(json.dumps(found))
+"""
+SETUP = """
+top=$(mktemp -d); mount -t tmpfs -o size=4096k top $top; cd $top; mkdir real hidden bind part over other
+mount -t tmpfs -o size=1024k real real; mkdir real/inside
+mount --bind real bind; mount --bind real/inside part
+mount -t tmpfs -o size=2048k hidden hidden; mount -t tmpfs -o size=512k real2 hidden
+echo $top >&2"""
+
+
+@pytest.mark.skipif(not can_be_alone(), reason="needs namespaces")
+def test_real_mounts() -> None:
+    """Each once, at all places where it is as a whole; one below another mount is unknown, not the other's size."""
+    found: dict[str, Any] = json.loads(run_alone(SETUP, LIVE))
+    points = {
+        name: [p.rpartition("/")[2] for p in ([m] if isinstance(m, str) else m)] for name, (m, _, _) in found.items()
+    }
+    assert points == {"real": ["bind", "real"], "hidden": ["hidden"], "real2": ["hidden"]}
+    assert {name: size for name, (_, _, size) in found.items() if name != "hidden"} == {
+        "real": 1 << 20,
+        "real2": 512 << 10,
+    }
+    assert found["hidden"][2].endswith("/hidden is hidden by another mount")

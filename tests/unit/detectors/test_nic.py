@@ -1,0 +1,338 @@
+"""The kinds of network interfaces, what their speed is, and which of them are the system's."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+import pytest
+
+from capacityd.model.errors import Cause
+from capacityd.model.reading import Absent, Unknown
+from capacityd.model.value_types import UNITS, Unit
+from tests.support.machines import (
+    Recording,
+    errors,
+    files,
+    machine,
+    merge,
+    nic,
+    pci_nic,
+    pci_path,
+    routes,
+    usb_device,
+    usb_nic,
+    usb_path,
+    virtio_nic,
+)
+from tests.support.readings import counted, quantity, read, values
+
+GBIT = 10**9
+MBITS = Unit("Mbit/s", UNITS["speed"]["Mbit/s"])
+E0 = pci_nic("eth0", "0000:01:00.0", speed="10000")
+E1 = pci_nic("eth1", "0000:01:00.1", speed="10000", number=3)
+SLOW = pci_nic("eno1", "0000:02:00.0", link_speeds=[10**7, 10**8, GBIT], number=4)
+ETH0 = f"{pci_path('0000:01:00.0')}/net/eth0"
+
+
+def bond(mode: str, *members: str, speed: str | None = "20000") -> Recording:
+    return nic("bond0", bond=(mode, members), speed=speed, number=9)
+
+
+def attribute(name: str, text: str) -> Recording:
+    """A PCI card with one more attribute."""
+    return pci_nic(attributes={name: f"{text}\n"})
+
+
+def usb_gadget(vendor: str, product: str, maker: str | None = None) -> Recording:
+    adapter = usb_device("1-3", vendor, product, None, maker, "usbnet", interfaces=[("020600", "cdc_ether")])
+    return merge(adapter, nic("eth0", f"{usb_path('1-3')}/1-3:1.0", link_speeds=[]))
+
+
+MLX5 = f"{pci_path('0000:01:00.0')}/mlx5_core.sf.4"
+VMBUS = "/sys/devices/LNXSYSTM:00/ACPI0004:00/VMBUS:00/000d3a"
+KINDS = [
+    (E0, "physical"),
+    (virtio_nic(), "physical"),
+    (usb_nic("eth0"), "physical"),
+    (nic("eth0", "/sys/devices/pci0000:00/0000:00:0d.2/domain0/0-0/0-1/0-1.0"), "physical"),  # Thunderbolt
+    (nic("eth0", "/sys/devices/vif-0"), "physical"),  # Xen
+    (nic("eth0", "/sys/devices/vif-0", lower=["eth1"]), "physical"),
+    (nic("eth0", operstate="unknown"), "virtual"),
+    (nic("eth0", devtype="vxlan"), "virtual"),
+    (nic("eth0", devtype="macvlan", lower=["eth1"]), "virtual"),
+    (nic("eth0", lower=["eth1"], link_kind="ipvlan"), "virtual"),
+    (nic("eth0", lower=["eth1"], link_kind="team"), "team"),
+    (nic("eth0", devtype="bridge"), "bridge"),
+    (nic("eth0", devtype="vlan", lower=["eth1"]), "vlan"),
+    (nic("eth0", bond=("802.3ad", ["eth1", "eth2"])), "bond"),
+    (attribute("parent", "ib0"), "virtual"),  # a child of an InfiniBand interface has its parent's device
+    (merge(SLOW, pci_nic(physfn="0000:02:00.0")), "vf"),
+    (merge(E0, nic("eth0", MLX5), files({f"{MLX5}/sfnum": "88"})), "vf"),  # a sub-function
+    (merge(pci_nic(master="eth9"), nic("eth9", VMBUS, lower=["eth0"])), "vf"),  # of netvsc on Azure: no physfn
+    (merge(pci_nic(master="bond0"), bond("802.3ad", "eth0")), "physical"),
+    *((attribute("phys_port_name", port), "physical") for port in ("p0", "p0s1", "")),
+    *((attribute("phys_port_name", port), "representor") for port in ("pf0vf1", "pf0hpf", "c12pf0sf88", "p0pf0vf1")),
+    *((merge(E0, errors({f"{ETH0}/phys_port_name": error})), "physical") for error in ("EOPNOTSUPP", "EINVAL")),
+    *((pci_nic(devtype=devtype), "wireless") for devtype in ("bluetooth", "wlan", "wwan")),
+    (merge(pci_nic(), {"links": {f"{ETH0}/phy80211": "../.."}}), "wireless"),  # an old driver
+    *((usb_gadget(*ids), "bmc") for ids in (("413c", "a102"), ("03f0", "2927"), ("04b3", "4010"))),
+    *((usb_gadget(*ids), "bmc") for ids in (("046b", "ffb0"), ("0b1f", "03ee"))),
+    (usb_gadget("1d6b", "0103", "OpenBMC"), "bmc"),  # the ids are those of any Linux gadget
+    (usb_gadget("1d6b", "0103", "Raspberry Pi"), "physical"),
+    (attribute("type", "1"), "physical"),
+    (attribute("type", "32"), "physical"),  # InfiniBand
+    (attribute("type", "280"), "other"),  # CAN, seen with a Kvaser card
+    (attribute("type", "24"), "other"),  # FireWire
+    (attribute("dsa/tagging", "mtk"), "other"),
+]
+
+
+@pytest.mark.parametrize(("parts", "kind"), KINDS)
+def test_kind(parts: Recording, kind: str) -> None:
+    host = machine(parts)
+    assert values(host, "nic", "kind")["eth0"] == kind
+    assert ("eth0" in counted(host, "nic")) == (kind == "physical")
+    assert "eth0" in counted(host, "nic", {"kind": kind})
+
+
+def test_bonding_masters_is_a_file_and_not_an_interface() -> None:
+    assert values(machine(E0, files({"/sys/class/net/bonding_masters": "bond0\n"})), "nic", "name") == {"eth0": "eth0"}
+
+
+def test_a_bmc_interface_does_not_make_the_bandwidth_unknown() -> None:
+    """It reports no link modes."""
+    host = machine(SLOW, usb_gadget("413c", "a102"), routes("eth0"))
+    assert quantity(host, "nic", {"system": False}, measure="max_speed", unit=MBITS) == 1000
+
+
+def test_an_accelerated_interface_counts_once() -> None:
+    """On Azure eth0 (netvsc) counts for the virtual function below it; the guest sees no physfn."""
+    vf = pci_nic("enP1s1", "0001:00:02.0", "15b3", "1016", "mlx5_core", master="eth0")
+    host = machine(nic("eth0", VMBUS, lower=["enP1s1"]), files({f"{VMBUS}/vendor": "0x1414\n"}), vf)
+    assert counted(host, "nic") == ["eth0"]
+
+
+def test_the_ports_of_an_internal_switch_count_and_its_conduit_does_not() -> None:
+    """Documentation/networking/dsa/dsa.rst: all traffic of the ports goes through the conduit."""
+    soc = "/sys/devices/platform/soc/1b100000.ethernet"
+    place = f"{soc}/mdio_bus/mdio-bus/mdio-bus:1f"
+    ports = [nic(f"lan{n}", place, devtype="dsa", lower=["eth0"], link_speeds=[GBIT]) for n in range(4)]
+    conduit = nic("eth0", soc, link_speeds=[25 * GBIT // 10], attributes={"dsa/tagging": "mtk\n"})
+    host = machine(conduit, *ports, routes("lan0"))
+    assert counted(host, "nic") == ["lan0", "lan1", "lan2", "lan3"]
+    assert counted(host, "nic", {"kind": ["physical", "other"], "system": True}) == ["eth0", "lan0"]
+
+
+@pytest.mark.parametrize(
+    ("parts", "found"),
+    [
+        (E0, ("pci", "i40e", "8086", "1572")),
+        (usb_nic("eth0"), ("usb", "r8152", "0bda", "8153")),
+        (virtio_nic(), ("virtio", "virtio_net", "1af4", "1041")),
+        (nic("eth0"), (None, None, None, None)),
+    ],
+)
+def test_hardware(parts: Recording, found: tuple[str | None, ...]) -> None:
+    keys = ("bus", "driver", "vendor", "device")
+    assert tuple(values(machine(parts), "nic", key)["eth0"] for key in keys) == found
+
+
+@pytest.mark.parametrize(
+    ("parts", "reason"),
+    [
+        *((pci_nic(speed=text), "does not report its speed") for text in ("-1", "0", "4294967295", None)),
+        *((pci_nic(speed=text), "") for text in ("", "fast", "10000 Mb/s", "1e4")),
+        *(
+            (pci_nic(operstate=state, speed="25000"), "its link is down")
+            for state in ("down", "lowerlayerdown", "dormant", "notpresent")
+        ),
+        (merge(E0, errors({f"{ETH0}/speed": "EIO"})), "could not be read"),
+        (merge(E0, pci_nic("eth1", "0000:01:00.1", operstate="down", speed=None, carrier="0")), "its link is down"),
+        (virtio_nic(), "does not report its speed"),
+    ],
+)
+def test_a_speed_that_is_not_a_number_is_unknown(parts: Recording, reason: str) -> None:
+    reading = read(machine(parts), "nic", measure="speed", unit=MBITS)
+    assert isinstance(reading, Unknown)
+    assert reading.cause is Cause.NO_MEASURE
+    assert reason in reading.reason
+
+
+def test_speed_is_the_negotiated_one_and_max_speed_the_best_link_mode() -> None:
+    """A 25G card with 10G optics (netdata#14803)."""
+    modes = [GBIT, 10 * GBIT, 25 * GBIT]
+    up, down = (pci_nic(link_speeds=modes, speed="10000", operstate=state) for state in ("up", "down"))
+    assert quantity(machine(up), "nic", measure="speed", unit=MBITS) == 10_000
+    for one in (up, down):
+        assert quantity(machine(one), "nic", measure="max_speed", unit=MBITS) == 25_000
+    assert counted(machine(E0, SLOW), "nic", {"max_speed": ">=10Gbit/s"}) == ["eth0"]
+    assert counted(machine(E0, SLOW), "nic", {"max_speed": "<10Gbit/s"}) == ["eno1"]
+
+
+def test_infiniband_reports_its_speed_but_no_link_modes() -> None:
+    ib = pci_nic("ib0", "0000:17:00.0", "15b3", "1021", "mlx5_core", [], speed="400000", attributes={"type": "32\n"})
+    host = machine(E0, ib)
+    assert quantity(host, "nic", {"attributes.type": "32"}, measure="speed", unit=MBITS) == 400_000
+    assert isinstance(read(host, "nic", {"max_speed": ">=10Gbit/s"}), Unknown)
+    assert counted(host, "nic", {"max_speed": ">=10Gbit/s", "attributes.type": "1"}) == ["eth0"]
+
+
+VLANS = [nic(f"eth{n}.7", devtype="vlan", lower=[f"eth{n}"], link_speeds=[10 * GBIT]) for n in (0, 1)]
+NO_MODE = files({"/sys/devices/virtual/net/bond0/bonding/mode": "\n"})
+TEAM = nic("team0", lower=["eth0"], link_kind="team", link_speeds=[10 * GBIT])
+
+
+@pytest.mark.parametrize(
+    ("parts", "gigabits"),
+    [
+        ([bond("802.3ad", "eth0", "eno1")], 10),
+        ([bond("802.3ad", "eth0", "eth1", "eno1")], 20),  # the other speed is in another, inactive aggregator
+        ([*VLANS, bond("802.3ad", "eth0.7", "eth1.7")], 20),
+        ([bond("balance-rr", "eth0", "eno1")], 11),
+        ([bond("balance-xor", "eth0", "eno1")], 11),
+        ([bond("balance-alb", "eth0", "eno1")], 11),
+        ([bond("active-backup", "eth0", "eno1")], 10),
+        ([bond("broadcast", "eth0", "eno1")], 1),
+        ([bond("802.3ad")], None),
+        ([bond("802.3ad", "eth0", "eth9"), virtio_nic("eth9")], None),
+        ([bond("balance-rr", "eth0"), NO_MODE], None),
+        ([TEAM], None),
+    ],
+)
+def test_the_max_speed_of_a_bond_is_that_of_its_active_members(parts: list[Recording], gigabits: int | None) -> None:
+    host, kind = machine(E0, E1, SLOW, *parts), {"kind": ["bond", "team"]}
+    reading = read(host, "nic", kind, measure="max_speed", unit=MBITS)
+    assert isinstance(reading, Unknown) == (gigabits is None)
+    fallback = quantity(host, "nic", kind, measure="max_speed", unit=MBITS, fallback=7 * GBIT)
+    assert fallback == 1000 * (gigabits or 7)
+
+
+@pytest.mark.parametrize(
+    ("state", "carrier", "link"),
+    [
+        ("up", "1", "up"),
+        ("unknown", "1", "up"),
+        ("unknown", "0", "down"),
+        ("unknown", None, "down"),
+        ("down", "0", "down"),
+    ],
+)
+def test_link(state: str, carrier: str | None, link: str) -> None:
+    assert counted(machine(pci_nic(operstate=state, carrier=carrier)), "nic", {"link": link}) == ["eth0"]
+
+
+def test_a_link_that_could_not_be_read_is_unknown() -> None:
+    broken = machine(pci_nic(operstate="unknown"), errors({f"{ETH0}/carrier": "EIO"}))
+    assert isinstance(read(broken, "nic", {"link": "down"}), Unknown)
+
+
+@pytest.mark.parametrize(
+    ("network", "system"),
+    [
+        (routes("eth0"), ["eth0"]),
+        (routes("eth0", "eth1"), ["eth0", "eth1"]),
+        (merge(bond("802.3ad", "eth0", "eth1"), routes("bond0")), ["eth0", "eth1"]),
+        (merge(*VLANS, bond("802.3ad", "eth0.7", "eth1.7"), routes("bond0")), ["eth0", "eth1"]),
+        (merge(nic("br0", devtype="bridge", lower=["eth0", "veth9"]), nic("veth9"), routes("br0")), ["eth0"]),
+        (
+            merge(
+                bond("active-backup", "eth0", "eno1"),
+                nic("bond0.7", devtype="vlan", lower=["bond0"]),
+                nic("br7", devtype="bridge", lower=["bond0.7"]),
+                routes("br7"),
+            ),
+            ["eno1", "eth0"],
+        ),
+    ],
+)
+def test_the_systems_interfaces_carry_the_default_route(network: Recording, system: list[str]) -> None:
+    host = machine(E0, E1, SLOW, network)
+    assert counted(host, "nic", {"system": True}) == system
+    assert counted(host, "nic", {"system": False}) == sorted({"eth0", "eth1", "eno1"} - set(system))
+
+
+@pytest.mark.parametrize(
+    ("network", "reason"),
+    [
+        (routes(), "no default route"),
+        (merge(nic("wg0"), routes("wg0")), "through wg0"),
+        (merge(nic("wg0"), routes("eth0", "wg0")), "through wg0"),
+        ({}, "default_interfaces"),
+        (merge(routes("eth0"), errors({"/sys/class/net/eth0": "EIO"})), "could not be read"),
+    ],
+)
+def test_no_interface_is_free_while_the_systems_interfaces_are_unknown(network: Recording, reason: str) -> None:
+    reading = read(machine(E0, E1, network), "nic", {"system": False})
+    assert isinstance(reading, Unknown)
+    assert reason in reading.reason
+
+
+def test_the_routes_are_read_once_for_all_interfaces() -> None:
+    calls: list[int] = []
+    host = machine(E0, E1, SLOW, routes("eth0"))
+    names = host.default_interfaces()
+
+    def default_interfaces() -> Sequence[str]:
+        calls.append(1)
+        return names
+
+    host.default_interfaces = default_interfaces  # type: ignore[method-assign]
+    assert counted(host, "nic", {"system": False}) == ["eno1", "eth1"]
+    assert calls == [1]
+
+
+@pytest.mark.parametrize("error", ["EACCES", "EIO"])
+@pytest.mark.parametrize("place", ["uevent", "device", "operstate", "speed", "phys_port_name", "../../driver"])
+def test_what_could_not_be_read_makes_the_resource_unknown(place: str, error: str) -> None:
+    host = machine(E0, errors({os.path.normpath(f"{ETH0}/{place}"): error}))
+    assert isinstance(read(host, "nic", {"driver": "i40e"}, measure="speed", unit=MBITS), Unknown)
+
+
+MYSTERY = nic("x0", lower=["eth0"])  # netlink fails: a team, or another software interface
+BROKEN = [
+    (MYSTERY, {}, ["eth0"]),
+    (MYSTERY, {"kind": ["physical", "vf"]}, ["eth0"]),
+    (MYSTERY, {"kind": ["physical", "team"]}, None),
+    (merge(nic("x0"), errors({"/sys/devices/virtual/net/x0/uevent": "EIO"})), {}, ["eth0"]),
+    (
+        merge(bond("802.3ad", "eth0"), errors({"/sys/devices/virtual/net/bond0/type": "EIO"})),
+        {"kind": "bond"},
+        ["bond0"],
+    ),
+    (merge(E1, errors({f"{pci_path('0000:01:00.1')}/net/eth1": "EIO"})), {"name": "eth0"}, ["eth0"]),
+    (merge(SLOW, errors({f"{pci_path('0000:02:00.0')}/net/eno1/uevent": "EIO"})), {}, None),
+    (
+        merge(nic("x0", "/sys/devices/vif-0"), errors({"/sys/devices/vif-0/net/x0/uevent": "EIO"})),
+        {"driver": "i40e"},
+        ["eth0"],
+    ),
+]
+
+
+@pytest.mark.parametrize(("broken", "keys", "interfaces"), BROKEN)
+def test_an_interface_that_cannot_be_read_matters_only_if_it_may_count(
+    broken: Recording, keys: dict[str, object], interfaces: list[str] | None
+) -> None:
+    host = machine(E0, broken)
+    if interfaces is None:
+        assert isinstance(read(host, "nic", keys), Unknown)
+    else:
+        assert counted(host, "nic", keys) == interfaces
+
+
+@pytest.mark.parametrize("link", [f"{pci_path('0000:01:00.0')}/driver", f"{ETH0}/device"])
+def test_a_link_to_nowhere_is_unknown_and_not_missing(link: str) -> None:
+    host = machine(merge(E0, {"links": {link: "../../../gone"}}))
+    assert str(values(host, "nic", "driver")["eth0"]).startswith("unknown: ")
+    assert isinstance(read(host, "nic", {"driver": ""}), Unknown)
+
+
+def test_hostile_names_are_safe_to_print() -> None:
+    host = machine(nic("\x1b[31m\udcff"), pci_nic("eth\udcff"), routes("eth\udcff"))
+    assert list(values(host, "nic", "name").values()) == [r"\x1b[31m\xff", r"eth\xff"]
+    assert counted(host, "nic", {"system": True}) == [r"eth\xff"]
+
+
+def test_without_interfaces_it_is_absent() -> None:
+    assert isinstance(read(machine(), "nic"), Absent)

@@ -1,0 +1,27 @@
+"""A number that the configuration sets."""
+
+from __future__ import annotations
+
+import pytest
+
+from capacityd.detectors import load
+from capacityd.host.recording.replay import RecordedHost
+from capacityd.model.device import ValueDetector
+from capacityd.model.quantity import LARGEST
+from capacityd.model.reading import Contribution
+
+DETECTOR = load("static")
+
+
+@pytest.mark.parametrize("number", [0, 1, LARGEST])
+def test_the_number(number: int) -> None:
+    assert isinstance(DETECTOR, ValueDetector)
+    assert DETECTOR.settings["quantity"].kind.parse(number) == number
+    assert DETECTOR.read(RecordedHost({}), {"quantity": number}) == Contribution("configuration", number)
+
+
+@pytest.mark.parametrize("raw", [-1, LARGEST + 1, True, 1.0, "1", None])
+def test_other_values_are_errors(raw: object) -> None:
+    assert isinstance(DETECTOR, ValueDetector)
+    with pytest.raises(ValueError, match="must be"):
+        DETECTOR.settings["quantity"].kind.parse(raw)

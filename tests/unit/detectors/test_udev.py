@@ -1,0 +1,174 @@
+"""Devices of any subsystem: what is enumerated, and what their keys are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from capacityd.config import load as load_config
+from capacityd.model.reading import Absent, Unknown
+from tests.support.machines import Recording, errors, files, machine
+from tests.support.readings import counted, quantity, read, values
+from tests.support.trees import Tree
+
+TTY = {"subsystem": "tty"}
+
+
+def tty(
+    name: str = "ttyUSB0",
+    driver: str | None = None,
+    properties: Mapping[str, str] | None = None,
+    attributes: Mapping[str, str] | None = None,
+) -> Recording:
+    """A serial port: a device of a class."""
+    path, tree = f"/sys/devices/platform/serial/tty/{name}", Tree()
+    tree.attributes(path, {"uevent": f"MAJOR=188\nMINOR=0\nDEVNAME={name}\n", **(attributes or {})})
+    tree.link(f"{path}/subsystem", "/sys/class/tty")
+    tree.link(f"/sys/class/tty/{name}", path)
+    if driver:
+        tree.link(f"{path}/driver", f"/sys/bus/usb-serial/drivers/{driver}")
+        tree.attributes(f"/sys/bus/usb-serial/drivers/{driver}", {"uevent": ""})
+    return tree.recording({path: properties} if properties else {})
+
+
+def on_bus(name: str, devtype: str) -> Recording:
+    tree = Tree()
+    tree.device(f"/sys/devices/platform/{name}", "dfl", None, [f"DEVTYPE={devtype}"])
+    return tree.recording()
+
+
+USB = {
+    "ID_BUS": "usb",
+    "TAGS": ":systemd:old:",
+    "CURRENT_TAGS": ":systemd:",
+    "DEVLINKS": "/dev/serial/by-id/usb-FTDI_x /dev/serial/by-path/y",
+}
+HOST = machine(
+    tty("ttyS0", "serial8250", attributes={"type": "4\n"}),
+    tty("ttyS1", "serial8250", attributes={"type": "0\n"}),  # the kernel reserves ports without a chip: 8250.nr_uarts
+    tty("ttyUSB0", "ftdi_sio", USB),
+    tty("ttyUSB1", None, {"TAGS": ":old:"}),
+    on_bus("dfl_dev.0", "afu"),
+    on_bus("dfl_dev.1", "fme"),
+    files({"/sys/class/tty/version": "tty 1.0\n"}),  # an attribute of the class
+)
+
+
+@pytest.mark.parametrize(
+    ("keys", "devices"),
+    [
+        (TTY, ["ttyS0", "ttyS1", "ttyUSB0", "ttyUSB1"]),
+        ({"subsystem": "dfl"}, ["dfl_dev.0", "dfl_dev.1"]),
+        ({"subsystem": ["dfl", "tty"], "name": "*0"}, ["dfl_dev.0", "ttyS0", "ttyUSB0"]),
+        ({"subsystem": "dfl", "devtype": "afu"}, ["dfl_dev.0"]),
+        ({**TTY, "devtype": "", "name": "ttyU*"}, ["ttyUSB0", "ttyUSB1"]),
+        ({**TTY, "driver": "ftdi*"}, ["ttyUSB0"]),
+        ({**TTY, "node": "/dev/ttyUSB*"}, ["ttyUSB0", "ttyUSB1"]),
+        ({**TTY, "link": "/dev/serial/by-id/usb-FTDI_*"}, ["ttyUSB0"]),
+        ({**TTY, "properties.ID_BUS": "usb"}, ["ttyUSB0"]),
+        ({**TTY, "attributes.type": "[1-9]*"}, ["ttyS0"]),
+        ({**TTY, "tag": "systemd"}, ["ttyUSB0"]),
+        ({**TTY, "tag": "old"}, ["ttyUSB1"]),  # before systemd 247 there is no CURRENT_TAGS
+        ({"subsystem": "nowhere"}, []),
+    ],
+)
+def test_matches(keys: dict[str, object], devices: list[str]) -> None:
+    assert counted(HOST, "udev", keys) == devices
+
+
+def test_all_subsystems_are_enumerated_for_the_command_devices() -> None:
+    found = values(HOST, "udev", "subsystem")
+    assert (found["ttyS0"], found["dfl_dev.0"]) == ("tty", "dfl")
+    assert "version" not in found
+
+
+def test_missing_values_are_empty_and_several_values_sorted() -> None:
+    several = {"CURRENT_TAGS": ":uaccess:a:\udce9:seat:", "DEVLINKS": "/dev/b /dev/\x1b[2J /dev/a"}
+    host = machine(on_bus("dfl_dev.0", "afu"), tty("ttyA", None, several))
+    assert values(host, "udev", "node") == {"dfl_dev.0": None, "ttyA": "/dev/ttyA"}
+    assert values(host, "udev", "tag") == {"dfl_dev.0": (), "ttyA": (r"\xe9", "a", "seat", "uaccess")}
+    assert values(host, "udev", "link") == {"dfl_dev.0": (), "ttyA": (r"/dev/\x1b[2J", "/dev/a", "/dev/b")}
+
+
+def test_only_the_named_subsystems_are_enumerated() -> None:
+    broken = machine(tty(), errors({"/sys/class/net": "EIO", "/sys/class/dfl": "EIO"}))
+    assert counted(broken, "udev", TTY) == ["ttyUSB0"]
+    assert isinstance(read(broken, "udev", {"subsystem": "dfl"}), Unknown)
+    assert read(broken, "udev", {"subsystem": "input"}) == Absent("the machine has no udev input device")
+
+
+def test_any_numeric_attribute_or_property_is_a_measure() -> None:
+    host = machine(
+        tty("ttyA", attributes={"memory": "64\n"}, properties={"LANES": "2"}),
+        tty("ttyB", attributes={"memory": " 16 \n"}, properties={"LANES": "4"}),
+    )
+    assert quantity(host, "udev", TTY, measure="attributes.memory") == 80
+    assert quantity(host, "udev", TTY, measure="properties.LANES") == 6
+
+
+@pytest.mark.parametrize("text", ["", "-1", "many", "0x10", "1.5", "9" * 30, "٣"])
+def test_a_measure_that_is_not_a_number_is_unknown_without_a_fallback(text: str) -> None:
+    host = machine(tty(attributes={"memory": f"{text}\n"}))
+    assert isinstance(read(host, "udev", TTY, measure="attributes.memory"), Unknown)
+    assert quantity(host, "udev", TTY, measure="attributes.memory", fallback=7) == 7
+
+
+@pytest.mark.parametrize(
+    ("broken", "keys"),
+    [
+        (errors({"/sys/devices/platform/serial/tty/ttyUSB0/subsystem": "EIO"}), {}),
+        (errors({"/sys/devices/platform/serial/tty/ttyUSB0/driver": "EIO"}), {"driver": "x*"}),
+        (errors({"/sys/devices/platform/serial/tty/ttyUSB0/uevent": "EIO"}), {"node": "/dev/x"}),
+        ({"links": {"/sys/devices/platform/serial/tty/ttyUSB0/driver": "../gone"}}, {"driver": ""}),
+    ],
+)
+def test_what_could_not_be_read_makes_the_resource_unknown(broken: Recording, keys: dict[str, object]) -> None:
+    assert isinstance(read(machine(tty(), broken), "udev", {**TTY, **keys}), Unknown)
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        ("udev = {}", "subsystem: is required"),
+        ('udev = [{ subsystem = "tty" }, { name = "x" }]', "subsystem: is required"),
+        ('udev = { subsystem = "tty*" }', "must be an exact name"),
+        ('udev = { subsystem = "" }', "must be an exact name"),
+        ('udev = { subsystem = "../bus/usb" }', "must be an exact name"),
+        ('udev = { subsystem = "tty" }\nmeasure = "speed"', "must be one of count, attributes.NAME, properties.NAME"),
+        ('udev = { subsystem = "tty" }\nmeasure = "attributes.vpd"', '"attributes.vpd" cannot be matched'),
+        ('udev = { subsystem = "tty" }\nmeasure = "attributes"', 'unknown measure "attributes"'),
+        ('udev = { subsystem = "tty" }\nmeasure = "other.x"', 'unknown measure "other.x"'),
+        (
+            'udev = { subsystem = "tty" }\nmeasure = "properties.a=b"',
+            '"properties.a=b" is not the name of a udev property',
+        ),
+        ('udev = { subsystem = "tty" }\nmeasure = "attributes.x"\nunit = "GiB"', "plain number"),
+        ('udev = { subsystem = "tty" }\nmeasure = "attributes.x"\nfallback = "x"', "fallback"),
+    ],
+)
+def test_mistakes(tmp_path: Path, written: str, expected: str) -> None:
+    (tmp_path / "x.toml").write_text(f'[resources."example.com/x"]\n{written}\n')
+    (problem,) = load_config(str(tmp_path / "x.toml")).problems
+    assert expected in str(problem)
+
+
+HARMFUL = "vpd vpd_pg80 rom config resource resource0_wc eeprom remove delete rescan bus_rescan reset below/it/reset"
+
+
+@pytest.mark.parametrize("name", HARMFUL.split())
+def test_harmful_attributes_are_refused(tmp_path: Path, name: str) -> None:
+    written = f'udev = {{ subsystem = "tty", attributes = {{ "{name}" = "x" }} }}'
+    (tmp_path / "x.toml").write_text(f'[resources."example.com/x"]\n{written}\n')
+    (problem,) = load_config(str(tmp_path / "x.toml")).problems
+    assert problem.key.strip('"') == name
+    assert problem.message.startswith("cannot be matched: reading it ")
+
+
+def test_an_except_table_needs_no_subsystem(tmp_path: Path) -> None:
+    written = 'udev = { subsystem = "tty" }\nexcept = { name = "ttyS*" }\nmeasure = "properties.LANES"\nfallback = 2'
+    (tmp_path / "x.toml").write_text(f'[resources."example.com/x"]\n{written}\n')
+    (resource,) = load_config(str(tmp_path / "x.toml")).require().resources
+    assert (resource.measure, resource.fallback, resource.unit) == ("properties.LANES", 2, None)
+    assert resource.literals("subsystem") == ("tty",)

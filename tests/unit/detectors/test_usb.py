@@ -1,0 +1,158 @@
+"""Which USB devices count, and what their keys are."""
+
+from __future__ import annotations
+
+import pytest
+
+from capacityd.host.recording.replay import RecordedHost
+from capacityd.model.host import Host
+from capacityd.model.reading import Absent, Unknown
+from tests.support.machines import Recording, errors, files, machine, merge, usb_device, usb_hub, usb_path, usb_root
+from tests.support.readings import counted, read, values
+
+ONE = usb_path("1-1")
+PHONE = usb_device("1-3", "18d1", "4ee7", interfaces=[("ff4201", None), ("080650", "usb-storage"), ("060101", None)])
+CAMERA = usb_device("1-1", device_class="ef0201", interfaces=[("0e0100", "uvcvideo"), ("0e0200", "uvcvideo")])
+STICK = usb_device("1-2", device_class="000000", interfaces=[("080650", "usb-storage")])
+SECOND = f"{ONE}/1-1:2.0"  # an interface of the second configuration
+HUBS = [usb_root(1), usb_root(2), usb_hub("1-1"), usb_device("1-1.2"), usb_device("1-1.10", number=4)]
+SERIALS = [usb_device("1-1", serial=None), usb_device("1-2", serial="A1"), usb_device("1-3", serial="A1")]
+REFUSED = merge(usb_device("1-2", interfaces=()), files({f"{usb_path('1-2')}/authorized": "0\n"}))
+ADMITTED = merge(usb_device("1-1"), files({f"{ONE}/authorized": "1\n"}))
+UDEV = usb_device("1-1", properties={"ID_VENDOR_ENC": "FTDI", "ID_MODEL": "caf\udce9"})
+
+
+@pytest.mark.parametrize(
+    ("parts", "keys", "devices"),
+    [
+        ([], {}, []),
+        ([usb_root(1)], {}, []),
+        ([usb_root(1), usb_device("1-1"), PHONE], {}, ["1-1", "1-3"]),
+        (
+            [usb_device("1-1", interfaces=[]), usb_device("1-2", interfaces=[("030101", "usbhid")] * 3)],
+            {},
+            ["1-1", "1-2"],
+        ),
+        (HUBS, {}, ["1-1.10", "1-1.2"]),
+        (HUBS, {"hub": True}, ["1-1"]),
+        ([CAMERA, STICK], {"class": "0e"}, ["1-1"]),
+        ([CAMERA, STICK], {"class": "0806"}, ["1-2"]),
+        ([CAMERA, STICK], {"class": "00"}, []),
+        *(
+            ([usb_device("1-1", "04aB"), usb_device("1-2", "0529")], {"vendor": vendor}, ["1-1"])
+            for vendor in ("04ab", "04AB", "0x04ab", "04a*", ["dead", "04ab"])
+        ),
+        (SERIALS, {"serial": "A1"}, ["1-2", "1-3"]),
+        (SERIALS, {"serial": ""}, ["1-1"]),
+        *(([usb_device("1-1.2", number=number)], {"port": "1-1.2"}, ["1-1.2"]) for number in (5, 17)),  # after a replug
+        # A device without authorization has no interfaces (Documentation/usb/authorization.rst).
+        ([ADMITTED, REFUSED], {"vendor": "0403"}, ["1-1", "1-2"]),
+        ([ADMITTED, REFUSED], {"attributes.authorized": "1"}, ["1-1"]),
+        ([ADMITTED, REFUSED], {"class": "ff"}, ["1-1"]),
+        ([UDEV, usb_device("1-2", number=3)], {"attributes.devnum": "3"}, ["1-2"]),
+        ([UDEV, usb_device("1-2", number=3)], {"attributes.nothing": ""}, ["1-1", "1-2"]),
+        ([UDEV], {"properties.ID_VENDOR_ENC": "FTDI", "properties.ID_MODEL": r"caf\xe9"}, ["1-1"]),
+        ([usb_device(serial="x" * 65535)], {"serial": "x*"}, ["1-1"]),
+    ],
+)
+def test_matches(parts: list[Recording], keys: dict[str, object], devices: list[str]) -> None:
+    assert counted(machine(*parts), "usb", keys) == devices
+
+
+def test_a_device_counts_once_for_several_tables_and_not_at_all_if_excepted() -> None:
+    host = machine(usb_device("1-1", serial="A17"), usb_device("1-2", serial="B03"), usb_device("1-3", serial="C1"))
+    tables: list[dict[str, object]] = [{"vendor": "0403"}, {"product": "6001"}, {}]
+    assert counted(host, "usb", *tables, excepts=({"serial": ["A17", "B03"]},)) == ["1-3"]
+
+
+def without(file: str) -> Recording:
+    device = usb_device(device_class="ef0201")
+    del device["files"][ONE + file]
+    return device
+
+
+@pytest.mark.parametrize(
+    ("one", "key", "value"),
+    [
+        (CAMERA, "class", ("0e0100", "0e0200", "ef0201")),
+        (STICK, "class", ("080650",)),
+        *((without(file), "class", ("ffffff",)) for file in ("/bDeviceProtocol", "/bDeviceClass")),
+        (without("/1-1:1.0/bInterfaceSubClass"), "class", ("ef0201",)),
+        (
+            merge(
+                usb_device(interfaces=()),
+                files({f"{SECOND}/bInterface{part}": f"{n}\n" for part, n in (("Class", "02"), ("SubClass", "0d"))}),
+                files({f"{SECOND}/bInterfaceProtocol": "00\n"}),
+            ),
+            "class",
+            ("020d00",),
+        ),
+        (usb_device(interfaces=[]), "driver", ()),
+        (usb_device(interfaces=[("030101", "usbhid")] * 3), "driver", ("usbhid",)),
+        (  # exported with USB/IP
+            merge(
+                usb_device(interfaces=[]),
+                {"links": {f"{ONE}/driver": "/sys/bus/usb/drivers/usbip-host"}},
+                files({"/sys/bus/usb/drivers/usbip-host/uevent": ""}),
+            ),
+            "driver",
+            ("usbip-host",),
+        ),
+        (usb_device(manufacturer="FTDI", model="FT232R"), "model", "FT232R"),
+        (usb_device(manufacturer="FTDI", model="FT232R"), "manufacturer", "FTDI"),
+    ],
+)
+def test_values(one: Recording, key: str, value: object) -> None:
+    assert list(values(machine(one), "usb", key).values()) == [value]
+
+
+EACH = [
+    ("/idVendor", {"vendor": "0403"}),
+    ("/serial", {"serial": "A17"}),
+    ("/bDeviceClass", {}),
+    ("/1-1:1.0/bInterfaceClass", {"class": "ff"}),
+    ("/1-1:1.0/driver", {"driver": "ftdi_sio"}),
+    ("", {"vendor": "0403"}),
+]
+
+
+@pytest.mark.parametrize(
+    ("host", "keys"),
+    [
+        *((machine(usb_device(), errors({ONE + place: e})), keys) for place, keys in EACH for e in ("EACCES", "EIO")),
+        (machine(usb_device(serial="x" * 65536)), {"serial": "x*"}),
+        (machine(usb_device(), {"links": {f"{ONE}/1-1:1.0/driver": "../../gone"}}), {"driver": ""}),
+        (RecordedHost({}), {}),  # without a sysfs
+    ],
+)
+def test_what_could_not_be_read_makes_the_resource_unknown(host: Host, keys: dict[str, object]) -> None:
+    assert isinstance(read(host, "usb", keys), Unknown)
+
+
+def test_what_could_not_be_read_does_not_matter_if_another_key_excludes_the_device() -> None:
+    host = machine(usb_device("1-1"), usb_device("1-2", "0529"), errors({usb_path("1-2") + "/serial": "EIO"}))
+    assert counted(host, "usb", {"serial": "*", "vendor": "0403"}) == ["1-1"]
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("caf\udce9", r"caf\xe9"),  # Latin-1 instead of UTF-8
+        ("\x1b]0;owned\x07\x1b[2J", r"\x1b]0;owned\x07\x1b[2J"),
+        ("a\0b", r"a\x00b"),
+        ("one\ntwo\r", r"one\ntwo\r"),
+        ("user\u202etxt.exe\u2066", r"user\u202etxt.exe\u2066"),
+        ("\u200bzero\ufeff", r"\u200bzero\ufeff"),
+        ("\ud800", r"\ud800"),
+        ("naïve 日本", "naïve 日本"),
+    ],
+)
+def test_strings_of_a_device_are_safe_to_print(text: str, shown: str) -> None:
+    host = machine(usb_device(serial=text, model=text, manufacturer=text))
+    assert values(host, "usb", "model") == values(host, "usb", "manufacturer") == {"1-1": shown}
+    assert counted(host, "usb", {"serial": shown.replace("[", "[[]")}) == ["1-1"]
+    assert shown.isprintable()
+
+
+def test_without_devices_it_is_absent() -> None:
+    assert isinstance(read(machine(), "usb"), Absent)

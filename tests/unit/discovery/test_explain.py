@@ -1,0 +1,218 @@
+"""probe --explain: the rule that excluded a device, the nearest device, and what to fix."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from capacityd.cli import run
+from capacityd.cli.output.explain import _details, _nearest
+from capacityd.config import load
+from capacityd.discovery.runner import probe
+from capacityd.host.recording.replay import RecordedHost
+from capacityd.model.errors import Cause
+from capacityd.model.host import Host
+from capacityd.model.reading import Explanation, Reading, Unknown
+from tests import ROOT
+from tests.support.machines import (
+    bare,
+    disk,
+    errors,
+    files,
+    machine,
+    merge,
+    nic,
+    pci_nic,
+    usb_device,
+    usb_hub,
+    usb_path,
+)
+from tests.support.tour import MACHINE, recording
+
+FTDI = 'usb = { vendor = "0403", product = "6001" }'
+VARIOUS = machine(
+    usb_device("1-1", product="6010"),
+    errors({f"{usb_path('1-1')}/manufacturer": "EIO"}),
+    usb_device("1-2", "0529", "0001", "B03"),
+    usb_hub("1-3"),
+    usb_device("1-4", "1d6b", "0100", None),
+    disk("sda", size=480 * 10**9 - 512),
+)
+
+
+def explained(folder: Path, written: str, host: Host) -> Reading:
+    path = folder / "c.toml"
+    path.write_text(f'[resources."example.com/x"]\n{written}\n')
+    return probe(load(str(path)).require(), host, "n1", explain=True)["example.com/x"]
+
+
+def explanation(folder: Path, written: str, host: Host) -> Explanation:
+    found = explained(folder, written, host).explanation
+    assert found is not None
+    return found
+
+
+def nearest(folder: Path, written: str, host: Host) -> str:
+    """As the command prints it."""
+    found = explanation(folder, written, host).nearest
+    return _nearest(found) if found else ""
+
+
+def output(folder: Path, written: str, recorded: dict[str, Any], capsys: pytest.CaptureFixture[str], *more: str) -> str:
+    """What `probe --explain` prints on a recorded machine."""
+    (folder / "m.json").write_text(json.dumps(recorded))
+    (folder / "c.toml").write_text(f'[resources."example.com/x"]\n{written}\n')
+    run(["probe", "--explain", "--machine", str(folder / "m.json"), "--config", str(folder / "c.toml"), *more])
+    return capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("written", "text"),
+    [
+        (FTDI, '1-1: vendor "0403" matches; product is "6010", wanted "6001"'),
+        ('usb = { vendor = "0403", product = ["6001", "6011"] }', 'wanted "6001" or "6011"'),
+        (
+            'usb = [{ vendor = "1111" }, { product = "6010", serial = "B*" }]',
+            '1-1 (table 2): product "6010" matches; serial is',
+        ),
+        ('usb = [{ vendor = "0403", product = "6001" }, { vendor = "0529", product = "0002" }]', "1-2 (table 2): "),
+        ('usb = { vendor = "05e3" }', '1-3: vendor "05e3" matches; hub is true, wanted false by default'),
+        ('usb = { vendor = "0403" }\nexcept = { serial = "A*" }', '1-1: vendor "0403" matches; except: serial is "A*"'),
+        ('usb = { vendor = "0528" }', '1-2: vendor is "0529", wanted "0528"'),
+        (
+            'usb = { vendor = "0403", product = "6001", manufacturer = "F" }',
+            'product is "6010", wanted "6001"; manufacturer could not be read: ',
+        ),
+        ('disk = { size = ">=500GB" }', "sda: size is 480 GB, wanted >=500GB"),
+        ('disk = { size = ">=480GB" }', "sda: size is 479999999488 B, wanted >=480GB"),
+        ('disk = { size = ">=500PB" }', "sda: size is 479999999488 B, wanted >=500PB"),
+        ('disk = { size = "=480GB", type = "ssd" }', 'sda: type "ssd" matches; size is 479999999488 B, wanted =480GB'),
+        ('disk = { properties = { ID_BUS = "ata" } }', 'sda: properties.ID_BUS is missing, wanted "ata"'),
+    ],
+)
+def test_nearest_device(tmp_path: Path, written: str, text: str) -> None:
+    assert text in nearest(tmp_path, written, VARIOUS)
+
+
+@pytest.mark.parametrize("written", ['{ vendor = "9999" }', '{ vendor = "9999", product = "8888" }'])
+def test_no_device_is_nearest_if_none_has_anything_in_common(tmp_path: Path, written: str) -> None:
+    assert explained(tmp_path, f"usb = {written}", VARIOUS).explanation is None
+
+
+def test_rejection_names_each_key_once_for_several_tables(tmp_path: Path) -> None:
+    written = 'usb = [{ vendor = "0529" }, { vendor = "046d", hub = true }, { serial = "B" }]'
+    (one,) = explained(tmp_path, written, machine(usb_device("1-1"))).rejections
+    assert one.reason == 'vendor is "0403", wanted "0529" or "046d"; serial is "A17", wanted "B"'
+
+
+def test_quantity_has_rejections_and_no_nearest_device(tmp_path: Path) -> None:
+    reading = explained(tmp_path, FTDI, machine(usb_device("1-1"), usb_device("1-2", product="6010")))
+    assert reading.explanation is None
+    assert [(r.device, [str(c) for c in r.mismatches]) for r in reading.rejections] == [
+        ("1-2", ['product is "6010", wanted "6001"'])
+    ]
+
+
+def test_when_shows_every_test_and_the_machines_value(tmp_path: Path) -> None:
+    host = machine(files({"/sys/class/dmi/id/product_name": "VirtualBox\n"}))
+    written = f'when = {{ dmi = {{ product_name = "PowerEdge R75*" }}, arch = "x86_64" }}\n{FTDI}'
+    assert [str(compared) for compared in explanation(tmp_path, written, host).when] == [
+        'dmi.product_name is "VirtualBox", wanted "PowerEdge R75*"',
+        'arch "x86_64" matches',
+    ]
+
+
+@pytest.mark.parametrize(
+    ("code", "advice"),
+    [("EIO", "dmesg may say more"), ("EACCES", "run it as root"), ("ELOOP", 'another key than "product"')],
+)
+def test_undetermined_device_has_its_reason_and_advice(tmp_path: Path, code: str, advice: str) -> None:
+    host = machine(usb_device("1-1"), usb_device("1-2"), usb_hub("1-3"), errors({f"{usb_path('1-1')}/idProduct": code}))
+    why = explanation(tmp_path, FTDI, host)
+    (one,) = why.undetermined
+    assert (one.device, one.reason.partition(" ")[0]) == ("1-1", "product:")
+    assert advice in one.advice
+    assert [(c.device, c.amount) for c in why.counted] == [("1-2", 1)]
+
+
+@pytest.mark.parametrize(
+    ("written", "advice"),
+    [
+        ('nic = {}\nmeasure = "speed"\nunit = "Mbit/s"', "set fallback"),
+        ("nic = { system = false }", 'by another key than "system"'),
+        ('file = { path = "/run/seats" }', "the program that writes the file"),
+        ('exec = { command = ["/bin/count"] }', "run the program by hand"),
+        ('when = { dmi = { product_name = "x" } }\nusb = {}', 'another key in "when"'),
+    ],
+)
+def test_advice(tmp_path: Path, written: str, advice: str) -> None:
+    host = machine(pci_nic("eth0", speed="-1"), errors({"/sys/class/dmi/id/product_name": "ELOOP"}), usb_device("1-1"))
+    why = explanation(tmp_path, written, host)
+    assert advice in " ".join([why.advice, *(u.advice for u in why.undetermined)])
+
+
+def test_many_devices_are_grouped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    parts = [usb_device(f"1-{n}", f"{n % 2 + 1:04}", f"{n % 7:04}", number=n + 1) for n in range(1, 101)]
+    out = output(tmp_path, 'usb = { vendor = "0001", product = "0000" }', merge(bare(), *parts), capsys)
+    assert [" ".join(line.split()) for line in out.splitlines()[7:]] == [
+        "+ 1-98 1",
+        '- 1-1, 1-11, 1-13 and 47 more vendor is "0002", wanted "0001"',
+        '- 1-100, 1-16, 1-2 and 5 more product is "0002", wanted "0000"',
+        '- 1-10, 1-24, 1-38 and 4 more product is "0003", wanted "0000"',
+        '- 1-12, 1-26, 1-40 and 4 more product is "0005", wanted "0000"',
+        '- 1-18, 1-32, 1-4 and 18 more same rule, for example: product is "0004", wanted "0000"',
+    ]
+
+
+def test_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = output(tmp_path, 'usb = { vendor = "0529", product = "6001" }', recording(), capsys, "--json")
+    (found,) = json.loads(out)["resources"]
+    assert len(found["rejected"]) == 6
+    assert found["rejected"][0]["mismatches"] == [
+        {"key": "vendor", "value": '"05e3"', "wanted": '"0529"', "matches": False, "default": False}
+    ]
+    near = found["explanation"]["nearest"]
+    assert (near["device"], [(c["key"], c["matches"]) for c in near["compared"]]) == (
+        "1-1.1",
+        [("vendor", True), ("product", False), ("hub", True)],
+    )
+
+
+def test_a_detector_that_times_out_has_advice(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "c.toml"
+    path.write_text('[resources."example.com/x"]\nexec = { command = ["/bin/sleep", "60"], timeout = "200ms" }\n')
+    assert run(["probe", "--explain", "--config", str(path)]) == 4
+    assert "advice  run the program by hand" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("cause", "advised"), [(cause, cause in (Cause.TIMEOUT, Cause.HANGING)) for cause in Cause])
+def test_only_what_may_hang_has_advice_without_an_explanation(tmp_path: Path, cause: Cause, advised: bool) -> None:
+    (tmp_path / "c.toml").write_text(f'[resources."example.com/x"]\n{FTDI}\n')
+    (resource,) = load(str(tmp_path / "c.toml")).require().resources
+    assert [label for label, _ in _details(resource, Unknown("why", cause))] == ["advice"] * advised
+
+
+def test_a_plain_probe_does_not_import_the_inventory() -> None:
+    script = f"""
+import sys
+sys.path.insert(0, {str(ROOT / "agent")!r})
+from capacityd.cli import run
+assert run(["probe", "--machine", {str(MACHINE)!r}, "--config", {str(ROOT / "docs/tour/dongles.toml")!r}]) == 0
+print("capacityd.cli.inventory.devices" in sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.splitlines()[-1] == "False"
+
+
+def test_explain_does_not_change_the_readings() -> None:
+    host = RecordedHost(merge(recording(), nic("lo", number=9)))
+    config = load(str(ROOT / "docs/tour/dongles.toml")).require()
+    plain, full = probe(config, host, "n1"), probe(config, host, "n1", explain=True)
+    assert {name: (type(r), getattr(r, "value", None)) for name, r in full.items()} == {
+        name: (type(r), getattr(r, "value", None)) for name, r in plain.items()
+    }

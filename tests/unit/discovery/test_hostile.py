@@ -1,0 +1,174 @@
+"""Hardware that reports nonsense, fails or disappears: no crash, no raw text, and never a smaller quantity."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from capacityd.cli.inventory.devices import list_devices
+from capacityd.detectors import load, names
+from capacityd.discovery.reader import read_resource
+from capacityd.host.recording.replay import RecordedHost
+from capacityd.model.config import Resource
+from capacityd.model.device import DeviceDetector
+from capacityd.model.errors import HostError
+from capacityd.model.reading import Absent, Quantity, Reading, Unknown
+from tests.support.machines import errors, merge
+from tests.support.readings import resource
+from tests.unit.discovery.test_unreadable import MBITS, PLACES, RESOURCES, WORLD
+
+ERRORS = ["EACCES", "EIO", "EINVAL", "ENODEV", "ENOENT", "ENXIO", "EOPNOTSUPP", "ETIMEDOUT", "ELOOP", "EAGAIN"]
+UNREADABLE = ["EACCES", "EIO", "ETIMEDOUT", "EAGAIN"]
+FILES = sorted(WORLD["files"])
+DETECTORS = [detector for name in names() if isinstance(detector := load(name), DeviceDetector)]
+DEVICES = sorted({path.rpartition("/")[0] for path in FILES if path.endswith("/uevent") and "/devices/" in path})
+WITH_MISSING_VALUES = [
+    resource("usb", {"serial": ""}),
+    resource("pci", {"driver": "", "class": "03"}),
+    resource("pci", {"class": "03"}, excepts=({"attributes.boot_vga": "*"},)),
+    resource("disk", {"serial": ""}),
+    resource("nic", {"driver": ""}),
+]
+
+texts = st.one_of(
+    st.binary(max_size=80).map(lambda raw: raw.decode("utf-8", "surrogateescape")),
+    st.text(max_size=80),
+    st.sampled_from(
+        ["", "\n", "\0", "0", "-1", "1" * 30, "0x", "\x1b]0;owned\x07", "\u202e", "9" * 70_000, "1\n2", " 7 "]
+    ),
+)
+
+
+@given(st.sampled_from(RESOURCES), st.dictionaries(st.sampled_from(PLACES), st.sampled_from(UNREADABLE), max_size=12))
+def test_any_unreadable_paths_never_make_a_quantity_smaller(wanted: Resource, broken: dict[str, str]) -> None:
+    whole = read_resource(wanted, RecordedHost(WORLD), "node")
+    reading = read_resource(wanted, RecordedHost(merge(WORLD, errors(broken))), "node", explain=True)
+    assert isinstance(whole, Quantity)
+    assert isinstance(reading, Unknown) or (isinstance(reading, Quantity) and reading.value == whole.value)
+
+
+@given(
+    st.sampled_from(RESOURCES),
+    st.dictionaries(st.sampled_from(FILES), texts, max_size=12),
+    st.dictionaries(st.sampled_from(PLACES), st.sampled_from(ERRORS), max_size=4),
+    st.lists(st.sampled_from(FILES), max_size=4),
+)
+def test_any_file_content_gives_a_reading_that_is_safe_to_print(
+    wanted: Resource, contents: dict[str, str], broken: dict[str, str], missing: list[str]
+) -> None:
+    host = RecordedHost(merge(_world(contents, missing), errors(broken)))
+    reading = read_resource(wanted, host, "node", explain=True)
+    assert all(text.isprintable() for text in _texts(reading))
+    if isinstance(reading, Quantity):
+        assert reading.value >= 0
+
+
+@given(st.sampled_from(DETECTORS), st.dictionaries(st.sampled_from(FILES), texts, max_size=12))
+def test_any_file_content_can_be_listed(detector: DeviceDetector, contents: dict[str, str]) -> None:
+    try:
+        texts_shown = [
+            text
+            for d in list_devices(RecordedHost(_world(contents, [])), detector)
+            for text in (d.name, d.title, d.unique.toml, d.kind.toml, d.unique.reason)
+        ]
+    except HostError as e:
+        texts_shown = [str(e)]
+    assert all(text.isprintable() for text in texts_shown)
+
+
+@settings(max_examples=min(4 * settings().max_examples, 20_000))
+@given(st.sampled_from([*RESOURCES, *WITH_MISSING_VALUES]), st.integers(0, 600), st.sampled_from(DEVICES))
+def test_a_device_that_disappears_after_any_call_counts_or_not_or_is_unknown(
+    wanted: Resource, after: int, gone: str
+) -> None:
+    """The reading is that of the machine before or after, never a mixture."""
+    before, later = RecordedHost(WORLD), RecordedHost(_without(gone))
+    expected = [_outcome(read_resource(wanted, host, "node")) for host in (before, later)]
+    reading = read_resource(wanted, _Disappearing(before, later, after), "node")
+    assert isinstance(reading, Unknown) or _outcome(reading) in expected
+
+
+@pytest.mark.parametrize(
+    ("wanted", "gone"),
+    [
+        (resource("usb", {}), "/1-1"),
+        (resource("pci", {}), "/0000:3b:00.1"),
+        (resource("nic", {}), "/eth1"),
+        (resource("nic", {"kind": "virtual"}), "/eth1"),
+        (resource("nic", {"kind": "bond"}, measure="max_speed", unit=MBITS), "/bond0"),
+        (resource("nic", {"link": "down"}), "/eth1"),
+        (resource("disk", {"system": False}), "/sdb"),
+    ],
+    ids=range(7),
+)
+def test_a_device_that_disappears_after_each_call(wanted: Resource, gone: str) -> None:
+    """A hub must not count as a device, nor a virtual function as a card, because a value was read too late."""
+    (device,) = (path for path in DEVICES if path.endswith(gone))
+    before, later = RecordedHost(WORLD), RecordedHost(_without(device))
+    expected = [_outcome(read_resource(wanted, host, "node")) for host in (before, later)]
+    counting = _Disappearing(before, before, 0)
+    read_resource(wanted, counting, "node")
+    for after in range(-counting.left):
+        reading = read_resource(wanted, _Disappearing(before, later, after), "node")
+        assert isinstance(reading, Unknown) or _outcome(reading) in expected, after
+
+
+def test_a_device_link_to_nowhere_is_unknown() -> None:
+    world = {**WORLD, "links": {**WORLD["links"], "/sys/bus/usb/devices/9-9": "../../../devices/gone"}}
+    for wanted in (resource("usb", {"vendor": "0403"}), resource("usb", {"serial": ""})):
+        reading = read_resource(wanted, RecordedHost(world), "node")
+        assert reading == Unknown("9-9 disappeared during each of 3 attempts to read it")
+
+
+class _Disappearing:
+    """A host that becomes another one after some calls. A double: real hardware does not disappear on cue."""
+
+    def __init__(self, before: RecordedHost, later: RecordedHost, after: int) -> None:
+        self._before, self._later, self.left = before, later, after
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        self.left -= 1
+        found: Callable[..., Any] = getattr(self._before if self.left >= 0 else self._later, name)
+        return found
+
+
+def _world(contents: Mapping[str, str], missing: Sequence[str]) -> dict[str, Any]:
+    return {
+        **WORLD,
+        "files": {path: text for path, text in {**WORLD["files"], **contents}.items() if path not in missing},
+    }
+
+
+def _without(device: str) -> dict[str, Any]:
+    """The machine without a device, what is below it, and the links to either."""
+
+    def stays(path: str) -> bool:
+        return path != device and not path.startswith(f"{device}/")
+
+    def resolved(path: str, target: str) -> str:
+        return os.path.normpath(f"{path.rpartition('/')[0]}/{target}")
+
+    links = {path: target for path, target in WORLD["links"].items() if stays(path) and stays(resolved(path, target))}
+    return {
+        **WORLD,
+        "files": {path: text for path, text in WORLD["files"].items() if stays(path)},
+        "links": links,
+        "properties": {path: found for path, found in WORLD.get("properties", {}).items() if stays(path)},
+    }
+
+
+def _outcome(reading: Reading) -> object:
+    return reading.value if isinstance(reading, Quantity) else type(reading)
+
+
+def _texts(reading: Reading) -> list[str]:
+    found = [f"{r.device} {r.reason}" for r in reading.rejections]
+    if isinstance(reading, Quantity):
+        return [*found, reading.warning, *(f"{e.device} {e.note}" for e in reading.contributions)]
+    assert isinstance(reading, Absent | Unknown)
+    return [*found, reading.reason]

@@ -1,0 +1,143 @@
+"""Whether a device matches: Kleene's logic, checked against every value that an unknown may have."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import product
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from capacityd.discovery.matcher import match_all, match_device
+from capacityd.model.config import Table
+from capacityd.model.errors import AmbiguousValue, HostError
+from capacityd.model.matchers import GlobMatcher, KeyMatcher, Value
+
+KEYS = ("a", "b", "c")
+State = dict[str, bool | None]
+
+
+def table(*keys: str) -> Table:
+    return Table(tuple(KeyMatcher(key, (GlobMatcher("yes"),), "yes") for key in keys))
+
+
+def reader(state: State) -> Callable[[str], Value]:
+    def read(key: str) -> Value:
+        if state[key] is None:
+            raise HostError("can't be read")
+        return "yes" if state[key] else "no"
+
+    return read
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "both", "either"),
+    [
+        (True, True, True, True),
+        (True, False, False, True),
+        (True, None, None, True),
+        (False, False, False, False),
+        (False, None, False, None),
+        (None, None, None, None),
+    ],
+)
+def test_truth_table(a: bool | None, b: bool | None, both: bool | None, either: bool | None) -> None:
+    for state in ({"a": a, "b": b}, {"a": b, "b": a}):
+        read = reader(state)
+        assert match_all(table("a", "b").tests, read).matches is both
+        assert match_device([table("a"), table("b")], [], read).matches is either
+
+
+@pytest.mark.parametrize(
+    ("wanted", "excepted", "matches"),
+    [
+        (True, True, False),
+        (True, False, True),
+        (True, None, None),
+        (False, True, False),
+        (False, False, False),
+        (False, None, False),
+        (None, True, False),
+        (None, False, None),
+        (None, None, None),
+    ],
+)
+def test_truth_table_of_except(wanted: bool | None, excepted: bool | None, matches: bool | None) -> None:
+    read = reader({"a": wanted, "b": excepted})
+    assert match_device([table("a")], [table("b")], read).matches is matches
+
+
+tables = st.lists(st.lists(st.sampled_from(KEYS), max_size=3).map(lambda keys: table(*keys)), max_size=3)
+states = st.fixed_dictionaries({key: st.sampled_from([True, False, None]) for key in KEYS})
+
+
+@given(st.lists(tables, min_size=2, max_size=2), states)
+def test_a_result_holds_for_every_value_of_the_unknown(both: list[list[Table]], state: State) -> None:
+    wanted, excepts = both
+    result = match_device(wanted, excepts, reader(state)).matches
+    unknown = [key for key, value in state.items() if value is None]
+    ways = [state | dict(zip(unknown, way, strict=True)) for way in product([True, False], repeat=len(unknown))]
+    if result is not None:
+        assert {match_device(wanted, excepts, reader(way)).matches for way in ways} == {result}
+
+
+@given(tables, tables, st.fixed_dictionaries({key: st.booleans() for key in KEYS}))
+def test_without_unknowns_it_is_boolean(wanted: list[Table], excepts: list[Table], state: dict[str, bool]) -> None:
+    def any_of(tables: list[Table]) -> bool:
+        return any(all(state[test.key] for test in t.tests) for t in tables)
+
+    result = match_device(wanted, excepts, reader(dict(state)))
+    assert result.matches is (any_of(wanted) and not any_of(excepts))
+
+
+def test_reason() -> None:
+    read = reader({"a": False, "b": False})
+    assert (
+        match_device([table("a"), table("b"), table("a")], [], read).reason
+        == 'a is "no", wanted yes; b is "no", wanted yes'
+    )
+    yes = reader({"a": True, "b": True})
+    assert match_device([table("a")], [table("b")], yes).reason == "except: b is yes"
+    unread = reader({"a": None, "b": None})
+    for tables in ([table("a")], [table("a", "b")], [table("a"), table("b")]):
+        assert match_device(tables, [], unread).reason == "a: can't be read"
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, "missing"),
+        ("", "missing"),
+        ((), "missing"),
+        (True, "true"),
+        (False, "false"),
+        (("x", "y"), "x, y"),
+        (5, "5"),
+    ],
+)
+def test_reason_shows_a_value(value: Value, text: str) -> None:
+    assert match_all(table("a").tests, lambda _: value).reason == f"a is {text}, wanted yes"
+
+
+def test_nothing_is_read_after_the_first_mismatch() -> None:
+    keys: list[str] = []
+
+    def read(key: str) -> Value:
+        keys.append(key)
+        return "no"
+
+    match_device([table("a", "b", "c")], [table("c")], read)
+    assert keys == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("possible", "matches"), [(("no", "other"), False), (("no", "yes"), None), (("yes",), None), ((), None)]
+)
+def test_a_value_that_may_be_one_of_a_few(possible: tuple[str, ...], matches: bool | None) -> None:
+    """It fails a test that none of them passes."""
+
+    def read(key: str) -> Value:
+        raise AmbiguousValue(HostError("can't be read"), possible)
+
+    assert match_all(table("a").tests, read).matches is matches

@@ -1,0 +1,273 @@
+"""One resource's reading: exact arithmetic, fallbacks, `when`, and devices that disappear."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from math import floor
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from capacityd.discovery.reader import read_resource
+from capacityd.host.recording.replay import RecordedHost
+from capacityd.model.config import Reserve, Resource, Table
+from capacityd.model.errors import Cause, HostError
+from capacityd.model.matchers import GlobMatcher, KeyMatcher
+from capacityd.model.quantity import LARGEST, storable
+from capacityd.model.reading import Absent, Contribution, Quantity, Unknown
+from capacityd.model.value_types import UNITS, Unit
+from tests.support.machines import (
+    Recording,
+    disk,
+    errors,
+    machine,
+    merge,
+    pci_nic,
+    usb_device,
+    usb_hub,
+    usb_path,
+)
+from tests.support.readings import quantity, read, resource
+
+SIZE = UNITS["size"]
+GIB, MBITS = Unit("GiB", SIZE["GiB"]), Unit("Mbit/s", 10**6)
+
+
+def disks(sizes: Sequence[int]) -> RecordedHost:
+    """A machine with a disk of each size, in sectors."""
+    return machine(
+        *(disk(f"sd{n}", f"/sys/devices/platform/d{n}", s * 512, number=f"8:{n}") for n, s in enumerate(sizes))
+    )
+
+
+@given(
+    st.lists(st.integers(1, 2**45), min_size=1, max_size=5),
+    st.sampled_from(["sum", "min", "max"]),
+    st.sampled_from(sorted(SIZE)),
+    st.integers(1, 7),
+    st.one_of(
+        st.integers(0, 10**6).map(Reserve),
+        st.integers(0, 1000).map(lambda n: Reserve(share=(n, 1000))),
+    ),
+)
+def test_quantity_is_exact(sectors: list[int], reduce: str, unit: str, slots: int, reserve: Reserve) -> None:
+    """floor(reduce(measure x slots) - reserve), at least 0, in the resource's unit."""
+    more = {"measure": "size", "unit": Unit(unit, SIZE[unit]), "reduce": reduce, "slots": slots, "reserve": reserve}
+    reading = read(disks(sectors), "disk", **more)
+    shares = [Fraction(s * 512 * slots, SIZE[unit]) for s in sectors]
+    total: Fraction = {"sum": sum, "min": min, "max": max}[reduce](shares)  # type: ignore[operator]
+    exact = max(0, floor(total - reserve.units - total * Fraction(*reserve.share)))
+    if exact > LARGEST or not storable(exact):
+        assert isinstance(reading, Unknown)
+        return
+    assert isinstance(reading, Quantity)
+    assert reading.value == exact
+    assert bool(reading.warning) == (exact == 0)
+    assert [float(share) for share in shares] == pytest.approx([e.amount for e in reading.contributions], abs=0.001)
+
+
+@pytest.mark.parametrize(
+    ("more", "value"),
+    [
+        ({}, 3),
+        ({"slots": 4}, 12),
+        ({"reserve": Reserve(1)}, 2),
+        ({"slots": 4, "reserve": Reserve(share=(1, 10))}, 10),  # 12 - 1.2, rounded down once
+        ({"reserve": Reserve(100)}, 0),
+        ({"reduce": "max"}, 1),
+    ],
+)
+def test_counts(more: dict[str, Any], value: int) -> None:
+    assert quantity(machine(*(usb_device(f"1-{n}") for n in (1, 2, 3))), "usb", **more) == value
+
+
+def test_less_than_one_unit_is_0_with_a_warning_and_not_absent() -> None:
+    reading = read(disks([2**21 - 1]), "disk", measure="size", unit=GIB)
+    assert isinstance(reading, Quantity)
+    assert (reading.value, reading.contributions) == (0, (Contribution("sd0", 1.0),))
+    assert "less than 1 GiB" in reading.warning
+
+
+def test_more_than_kubernetes_can_count_is_unknown() -> None:
+    reading = read(disks([2**54] * 2), "disk", measure="size", unit=Unit("B", 1))
+    assert isinstance(reading, Unknown)
+    assert reading.cause is Cause.TOO_LARGE
+    assert "take a larger unit" in reading.reason
+    assert quantity(disks([2**54] * 2), "disk", measure="size", unit=GIB) == 2**34
+    without_unit = read(machine(usb_device()), "usb", slots=2 * LARGEST)
+    assert isinstance(without_unit, Unknown)
+    assert without_unit.reason == f"{2 * LARGEST} is more than Kubernetes can count"
+
+
+@pytest.mark.parametrize(("numbers", "reserve", "value"), [((4, 5), 2, 7), ((0,), 0, 0)])
+def test_values_of_several_tables_add_up_without_a_warning(numbers: tuple[int, ...], reserve: int, value: int) -> None:
+    tables = tuple(Table(settings={"quantity": n}) for n in numbers)
+    reading = read_resource(Resource("example.com/x", "static", tables, reserve=Reserve(reserve)), machine(), "node")
+    assert reading == Quantity(value, tuple(Contribution("configuration", n) for n in numbers))
+
+
+def test_fallback_replaces_a_missing_measure_only() -> None:
+    host = machine(pci_nic("eth0", "0000:01:00.0", speed="10000"), pci_nic("eth1", "0000:01:00.1", speed="-1"))
+    assert isinstance(read(host, "nic", measure="speed", unit=MBITS), Unknown)
+    reading = read(host, "nic", measure="speed", unit=MBITS, fallback=10**9)
+    assert isinstance(reading, Quantity)
+    assert reading.value == 11_000
+    assert reading.contributions[1] == Contribution("eth1", 1000, "fallback: its driver does not report its speed")
+    broken = machine(pci_nic(speed="10000"), errors({"/sys/devices/pci0000:01/0000:01:00.0/vendor": "EIO"}))
+    assert isinstance(read(broken, "nic", {"vendor": "8086"}, measure="speed", unit=MBITS, fallback=10**9), Unknown)
+
+
+@pytest.mark.parametrize(
+    ("measure", "reason"),
+    [
+        ("properties.none", "has no properties.none"),
+        ("attributes.none", "has no attributes.none"),
+        ("attributes.class", 'attributes.class is "0x020000", not a whole number'),
+    ],
+)
+def test_a_missing_measure_is_named(measure: str, reason: str) -> None:
+    wanted = resource("udev", {"subsystem": "pci"}, measure=measure)
+    reading = read_resource(wanted, machine(pci_nic("eth0", "0000:01:00.0")), "n1")
+    assert reading == Unknown(f"0000:01:00.0: {reason}; fallback sets a value for such devices", Cause.NO_MEASURE)
+
+
+def test_absent_names_the_rule_that_excluded_each_device() -> None:
+    host = machine(usb_device("1-1", serial="A17"), usb_device("1-2", "0529", serial="B03"), usb_hub("1-3"))
+    reading = read(host, "usb", {"vendor": "0529"}, excepts=({"serial": "B03"},))
+    assert isinstance(reading, Absent)
+    assert reading.reason == "none of 3 usb devices matches"
+    assert [(r.device, r.reason) for r in reading.rejections] == [
+        ("1-1", 'vendor is "0403", wanted 0529'),
+        ("1-2", "except: serial is B03"),
+        ("1-3", "hub is true, wanted False by default"),
+    ]
+    assert read(machine(), "usb", {"vendor": "0529"}) == Absent("the machine has no usb device")
+
+
+def test_unknown_names_the_first_device_and_how_many_more() -> None:
+    broken = [errors({f"{usb_path(f'1-{n}')}/serial": "EIO"}) for n in (1, 2, 3)]
+    reading = read(machine(*(usb_device(f"1-{n}") for n in (1, 2, 3)), *broken), "usb", {"serial": "*"})
+    assert isinstance(reading, Unknown)
+    assert reading.reason.startswith("1-1: serial: /sys/bus/usb/devices/1-1/serial could not be read: ")
+    assert reading.reason.endswith("(and 2 more)")
+
+
+class Disappearing:
+    """A machine from which a device is removed after a call; fails: and that call fails."""
+
+    def __init__(self, host: RecordedHost, without: RecordedHost, after: Callable[[str], bool], fails: bool) -> None:
+        self._host, self._without, self._after, self._fails = host, without, after, fails
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._host, name)
+
+        def call(path: str, *more: Any) -> Any:
+            found = method(path, *more)
+            if self._after(f"{name} {path}"):
+                self._host = self._without
+                if self._fails:
+                    raise HostError("No such device")
+            return found
+
+        return call
+
+
+@pytest.mark.parametrize(
+    ("detector", "keys", "more", "moment", "fails"),
+    [
+        ("usb", {"vendor": "0403"}, {}, "listdir /sys/bus/usb/devices", False),
+        ("usb", {"vendor": "0403", "serial": "A17"}, {}, "text /sys/bus/usb/devices/1-2/idVendor", False),
+        ("pci", {"class": "02"}, {"measure": "sriov_numvfs"}, "text /sys/bus/pci/devices/0000:02:00.0/class", False),
+        ("nic", {}, {"measure": "speed"}, "resolve /sys/class/net/eth1/device", False),
+        ("nic", {}, {"measure": "speed", "fallback": 9}, "resolve /sys/class/net/eth1/phy80211", False),
+        ("disk", {}, {"measure": "size", "fallback": 9}, "text /sys/block/sdb/device/wwid", False),
+        ("usb", {"vendor": "0403"}, {}, "text /sys/bus/usb/devices/1-2/idVendor", True),
+        ("pci", {"class": "02"}, {"measure": "sriov_numvfs"}, "text /sys/bus/pci/devices/0000:02:00.0/class", True),
+        ("disk", {}, {"measure": "size", "fallback": 9}, "text /sys/block/sdb/size", True),
+    ],
+)
+def test_a_device_that_disappears_while_it_is_read_does_not_count(
+    detector: str, keys: dict[str, str], more: dict[str, Any], moment: str, fails: bool
+) -> None:
+    stays = merge(
+        usb_device("1-1"),
+        pci_nic("eth0", "0000:01:00.0"),
+        disk("sda", "/sys/devices/pci0000:00/0000:00:17.0/host1"),
+    )
+    goes = merge(
+        usb_device("1-2"),
+        pci_nic("eth1", "0000:02:00.0"),
+        disk("sdb", "/sys/devices/pci0000:00/0000:00:17.0/host2", number="8:16"),
+    )
+    calls: list[str] = []
+
+    def after(call: str) -> bool:
+        calls.append(call)
+        return call == moment
+
+    host: Any = Disappearing(machine(stays, goes), machine(stays), after, fails)
+    reading = read(host, detector, keys, **more)
+    assert moment in calls
+    alone = read(machine(stays), detector, keys, **more)
+    assert isinstance(reading, Quantity)
+    assert isinstance(alone, Quantity)
+    assert (reading.value, reading.contributions) == (alone.value, alone.contributions)
+
+
+MACHINE_FACTS: Recording = {
+    "files": {
+        "/sys/class/dmi/id/product_name": "PowerEdge R750\n",
+        "/sys/class/dmi/id/board_name": "\0\x01 0X3D66 \x7f\n\x1f",
+        "/sys/class/dmi/id/chassis_asset_tag": "\x02\x01\n",
+        "/sys/class/dmi/id/sys_vendor": "Dell\x1b[2J Inc.\n",
+        "/sys/class/dmi/id/bios_vendor": "\udcff\udcff",
+        "/proc/device-tree/compatible": "raspberrypi,4-model-b\0brcm,bcm2711\0",
+        "/dev/kvm": "",
+    },
+    "errors": {"/sys/class/dmi/id/product_serial": "EACCES"},
+}
+
+
+@pytest.mark.parametrize(
+    ("when", "applies"),
+    [
+        ({"dmi.product_name": "PowerEdge R75*"}, True),
+        ({"dmi.product_name": "ProLiant*"}, False),
+        ({"dmi.product_name": "PowerEdge*", "arch": "aarch64"}, False),
+        ({"dmi.board_version": ""}, True),
+        ({"dmi.board_name": "0X3D66"}, True),  # control characters at the ends are removed
+        ({"dmi.chassis_asset_tag": ""}, True),
+        ({"dmi.sys_vendor": "Dell*"}, None),
+        ({"dmi.bios_vendor": "*"}, None),
+        ({"dmi.sys_vendor": "Dell*", "arch": "aarch64"}, False),
+        ({"arch": "x86_64"}, True),
+        ({"node_name": "gpu-*"}, True),
+        ({"node_name": "gpu-2"}, False),
+        ({"path": "/dev/kvm"}, True),
+        ({"path": "/dev/sgx"}, False),
+        ({"devicetree.compatible": "raspberrypi,*"}, True),
+        ({"devicetree.compatible": "nvidia,*"}, False),
+        ({"dmi.product_serial": "*"}, None),
+    ],
+)
+def test_when(when: dict[str, str], applies: bool | None) -> None:
+    tests = tuple(KeyMatcher(key, (GlobMatcher(text),), text) for key, text in when.items())
+    reading = read_resource(resource("usb", when=tests), machine(MACHINE_FACTS, usb_device()), "gpu-1")
+    assert isinstance(reading, {True: Quantity, False: Absent, None: Unknown}[applies])
+    if isinstance(reading, Absent):
+        assert reading.reason.startswith(f"does not apply to this machine: {[*when][-1]} is ")
+    if isinstance(reading, Unknown):
+        assert reading.reason.startswith(f"when: {next(iter(when))}: /sys/class/dmi/id/")
+
+
+def test_an_unprintable_dmi_value_names_the_command_that_shows_it() -> None:
+    tests = (KeyMatcher("dmi.sys_vendor", (GlobMatcher("Dell*"),), "Dell*"),)
+    reading = read_resource(resource("usb", when=tests), machine(MACHINE_FACTS, usb_device()), "n1", explain=True)
+    assert isinstance(reading, Unknown)
+    assert r'"Dell\x1b[2J Inc."' in reading.reason
+    assert "capacityd probe --explain" in reading.reason
+    assert reading.explanation is not None
+    assert [(c.key, c.matches) for c in reading.explanation.when] == [("dmi.sys_vendor", None)]

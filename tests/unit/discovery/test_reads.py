@@ -1,0 +1,87 @@
+"""What a probe reads: only what the configuration needs, and nothing that blocks, writes or wakes hardware."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from capacityd.cli.inventory.devices import list_devices
+from capacityd.detectors import load, names
+from capacityd.discovery.reader import read_resource
+from capacityd.host.recording.contents import keeps_file
+from capacityd.host.recording.replay import RecordedHost
+from capacityd.model.config import Resource
+from capacityd.model.device import DeviceDetector
+from capacityd.model.reading import Quantity
+from tests.support.machines import Recording, bare, merge, usb_device
+from tests.support.readings import resource
+from tests.unit.discovery.test_unreadable import WORLD
+
+MANY = [f"1-{n}" for n in range(1, 40)]
+DETECTORS = [detector for name in names() if isinstance(detector := load(name), DeviceDetector)]
+
+# vpd and rom of PCI: slow, and some cards hang; config: may be masked; resource*: the hardware itself; remove, reset
+# and rescan are for writing; descriptors wake devices.
+HARMFUL = ("vpd", "rom", "config", "resource", "remove", "reset", "rescan", "new_id", "bind", "unbind", "descriptors")
+
+
+ADDRESSES: Recording = {"addresses": [["eth0", "ipv4", "192.0.2.7", 24, "global", False]]}
+
+
+class CallRecorder:
+    """A host that records the calls."""
+
+    def __init__(self, host: RecordedHost) -> None:
+        self._host = host
+        self.calls: list[tuple[str, str]] = []
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        method = getattr(self._host, name)
+
+        def call(*arguments: Any) -> Any:
+            self.calls.append((name, str(arguments[0]) if arguments else ""))
+            return method(*arguments)
+
+        return call
+
+
+def _files(wanted: Resource) -> tuple[set[str], set[str]]:
+    """The names of the attributes that are read, and of the methods that are called."""
+    host = CallRecorder(RecordedHost(merge(bare(), *(usb_device(port, number=n) for n, port in enumerate(MANY, 2)))))
+    assert isinstance(read_resource(wanted, host, "node"), Quantity)
+    return {path.rpartition("/")[2] for what, path in host.calls if what == "text"}, {what for what, _ in host.calls}
+
+
+@pytest.mark.parametrize(
+    ("wanted", "files"),
+    [
+        (resource("usb", {}), {"bDeviceClass"}),
+        (resource("usb", {"vendor": "0403"}), {"bDeviceClass", "idVendor"}),
+        (resource("usb", {"vendor": "0403"}, excepts=({"serial": "X"},)), {"bDeviceClass", "idVendor", "serial"}),
+        (resource("usb", {"attributes.speed": "*"}, {"vendor": "0403"}), {"bDeviceClass", "idVendor", "speed"}),
+    ],
+)
+def test_only_the_configured_keys_are_read(wanted: Resource, files: set[str]) -> None:
+    read, methods = _files(wanted)
+    assert read <= files
+    assert methods <= {"listdir", "text", "resolve"}, "udev's database is not needed"
+
+
+def test_each_attribute_is_read_once_for_a_device() -> None:
+    host = CallRecorder(RecordedHost(merge(bare(), usb_device("1-1"))))
+    read_resource(resource("usb", {"vendor": "0529"}, {"vendor": "0403", "product": "6001"}), host, "node")
+    texts = [path for what, path in host.calls if what == "text"]
+    assert len(texts) == len(set(texts))
+
+
+@pytest.mark.parametrize("detector", DETECTORS, ids=lambda detector: detector.name)
+def test_no_harmful_file_is_read(detector: DeviceDetector) -> None:
+    """All keys of all devices, as the command `devices` reads them."""
+    host = CallRecorder(RecordedHost(merge(WORLD, ADDRESSES)))
+    assert list_devices(host, detector)
+    read = {path for what, path in host.calls if what in ("text", "lines", "read_file")}
+    assert not [path for path in read if path.rpartition("/")[2].startswith(HARMFUL)]
+    assert not [path for path in read if path.startswith("/sys/") and not keeps_file(path)]
+    assert not [what for what, _ in host.calls if what == "run"]

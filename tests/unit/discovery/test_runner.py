@@ -1,0 +1,373 @@
+"""Isolation: a detector that hangs, dies, raises, uses up memory or leaves programs makes only its resource unknown."""
+
+from __future__ import annotations
+
+import errno
+import faulthandler
+import os
+import pickle
+import select
+import signal
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from capacityd.discovery import runner as runner
+from capacityd.discovery.encoding import decode, encode
+from capacityd.discovery.runner import allowed_seconds, discover, probe
+from capacityd.host.live import LiveHost
+from capacityd.linux.subreaper import become_subreaper, kill_children
+from capacityd.model.config import Config, Resource, Table
+from capacityd.model.device import ValueDetector
+from capacityd.model.errors import Cause, HostError
+from capacityd.model.host import Host
+from capacityd.model.reading import Absent, Contribution, Quantity, Reading, Rejection, Unknown
+from tests.support.forked import forked, has_children, open_files, still_alive
+from tests.support.machines import machine, usb_device
+from tests.support.readings import resource
+
+HOST = machine(usb_device("1-1"), usb_device("1-2"))
+GOOD = [
+    Resource("example.com/first", "static", (Table(settings={"quantity": 3}),)),
+    Resource("example.com/last", "usb", resource("usb").tables),
+]
+READ: dict[str, Reading] = {
+    "example.com/first": Quantity(3, (Contribution("configuration", 3),)),
+    "example.com/last": Quantity(2, (Contribution("1-1", 1), Contribution("1-2", 1))),
+}
+
+
+@pytest.fixture
+def double(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], Any]], Resource]:
+    """Makes a detector "double" that runs an action, and returns a resource that uses it."""
+
+    def make(action: Callable[[], Any]) -> Resource:
+        def read(_: Host, __: Mapping[str, object]) -> Contribution:
+            return Contribution("double", int(action() or 0))
+
+        module = ModuleType("capacityd.detectors.double")
+        module.DETECTOR = ValueDetector("double", "a double", {}, read)  # type: ignore[attr-defined]
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+        return Resource("example.com/double", "double", (Table(),))
+
+    return make
+
+
+def readings(*resources: Resource, host: Host = HOST, **more: Any) -> dict[str, Reading]:
+    """The readings, from a process that afterwards must have no child and no more open files than before."""
+
+    def run_pass() -> dict[str, Reading]:
+        before = open_files()
+        found = probe(Config(resources), host, "node", **more)
+        assert not has_children()
+        assert open_files() == before
+        return found
+
+    return forked(run_pass)
+
+
+def limit_the_double(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
+    """Gives the double a shorter deadline; the other detectors keep theirs."""
+    usual = runner.allowed_seconds
+    monkeypatch.setattr(runner, "allowed_seconds", lambda r: seconds if r.detector == "double" else usual(r))
+
+
+def wait_for_ever() -> None:
+    ours, _ = os.pipe()
+    os.read(ours, 1)
+
+
+def die_of(number: int) -> None:
+    faulthandler.disable()  # pytest's own; it would fill the output
+    os.kill(os.getpid(), number)
+
+
+def needs(module: str) -> None:
+    raise ImportError(f"No module named {module}\x1b[2J")
+
+
+def fill_memory() -> int:
+    return len(bytearray(1 << 30))
+
+
+def leak_memory() -> None:
+    pieces = []
+    while True:
+        pieces.append(bytearray(1 << 20))
+
+
+@pytest.mark.parametrize(
+    ("action", "reason", "cause"),
+    [
+        (lambda: die_of(signal.SIGKILL), "was killed by signal 9 (SIGKILL, out of memory?)", Cause.KILLED),
+        (lambda: die_of(signal.SIGSEGV), "was killed by signal 11 (SIGSEGV)", Cause.KILLED),
+        (lambda: die_of(signal.SIGABRT), "was killed by signal 6 (SIGABRT)", Cause.KILLED),
+        (lambda: os._exit(7), "ended without a reading", Cause.DETECTOR_FAILED),
+        (lambda: sys.exit(0), "ended without a reading", Cause.DETECTOR_FAILED),
+        (lambda: 1 // 0, r"failed: ZeroDivisionError: ", Cause.DETECTOR_FAILED),
+        (lambda: needs("x"), r"failed: ImportError: No module named x\x1b[2J", Cause.DETECTOR_FAILED),
+        (fill_memory, "needed more than 512 MiB of memory", Cause.KILLED),
+        (leak_memory, "needed more than 512 MiB of memory", Cause.KILLED),
+    ],
+)
+def test_a_detector_that_fails_makes_only_its_resource_unknown(
+    double: Callable[[Callable[[], Any]], Resource], action: Callable[[], Any], reason: str, cause: Cause
+) -> None:
+    found = readings(GOOD[0], double(action), GOOD[1])
+    bad = found.pop("example.com/double")
+    assert isinstance(bad, Unknown)
+    assert reason in bad.reason
+    assert bad.cause is cause
+    assert found == READ
+
+
+def ignore_signals() -> None:
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    wait_for_ever()
+
+
+@pytest.mark.parametrize("action", [wait_for_ever, ignore_signals])
+def test_a_detector_that_hangs_is_killed_and_makes_only_its_resource_unknown(
+    double: Callable[[Callable[[], Any]], Resource], monkeypatch: pytest.MonkeyPatch, action: Callable[[], None]
+) -> None:
+    limit_the_double(monkeypatch, 1.0)
+    found = readings(GOOD[0], double(action), GOOD[1])
+    assert found.pop("example.com/double") == Unknown("the detector double did not end within 1 s", Cause.TIMEOUT)
+    assert found == READ
+
+
+def test_a_detector_that_cannot_be_killed_delays_no_pass_and_is_not_started_again(
+    double: Callable[[Callable[[], Any]], Resource], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Like one in an uninterruptible sleep: here nothing kills it. The service becomes its parent."""
+    config = Config((GOOD[0], double(wait_for_ever), GOOD[1]))
+
+    def run_pass() -> dict[str, Reading]:
+        """Without forked(), which would wait for the child that is left."""
+        pid = os.fork()
+        if pid == 0:
+            (tmp_path / "found").write_bytes(pickle.dumps(probe(config, HOST, "node")))
+            os._exit(0)
+        os.waitpid(pid, 0)
+        found: dict[str, Reading] = pickle.loads((tmp_path / "found").read_bytes())
+        return found
+
+    def serve() -> tuple[list[dict[str, Reading]], str, bool]:
+        become_subreaper()
+        reader, output = os.pipe()
+        os.dup2(output, 1)
+        os.close(output)
+        try:
+            with monkeypatch.context() as immortal:
+                immortal.setattr(os, "killpg", lambda *_: None)
+                first = run_pass()
+            os.dup2(2, 1)
+            silent = bool(select.select([reader], [], [], 0)[0])
+            with open(f"/proc/self/task/{os.getpid()}/children") as f:
+                (left,) = f.read().split()
+            second = run_pass()
+        finally:
+            kill_children(time.monotonic() + 10)
+        return [first, second, run_pass()], left, silent
+
+    limit_the_double(monkeypatch, 1.0)
+    found, left, silent = forked(serve)
+    late = Unknown("the detector double did not end within 1 s", Cause.TIMEOUT)
+    hangs = Unknown(f"the detector double of an earlier pass hangs in the kernel (process {left})", Cause.HANGING)
+    assert [f.pop("example.com/double") for f in found] == [late, hangs, late]
+    assert found == [READ] * 3
+    assert silent, "the child must not hold the output of a pass"
+
+
+def test_children_of_a_detector_are_killed_with_it(
+    double: Callable[[Callable[[], Any]], Resource], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    marker = tmp_path / f"left-{os.getpid()}"
+    marker.symlink_to("/bin/sleep")
+
+    def fork() -> None:
+        if os.fork() == 0:
+            os.execv(marker, [str(marker), "3600"])
+        wait_for_ever()
+
+    monkeypatch.setattr(runner, "DEADLINE", 0.3)
+    assert isinstance(readings(double(fork))["example.com/double"], Unknown)
+    assert still_alive(marker.name) == []
+
+
+def test_more_detectors_hang_than_run_at_once(
+    double: Callable[[Callable[[], Any]], Resource], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limit_the_double(monkeypatch, 0.2)
+    stuck = double(wait_for_ever)
+    many = [Resource(f"example.com/{n}", "double", stuck.tables) for n in range(20)]
+    found = readings(*many, *GOOD)
+    assert sum(isinstance(r, Unknown) for r in found.values()) == 20
+    assert {name: found[name] for name in READ} == READ
+
+
+def test_readings_are_sorted_and_include_resources_with_configuration_errors() -> None:
+    config = Config(tuple(reversed(GOOD)), broken={"example.com/broken": 'unknown key "vendro"'})
+    found = forked(lambda: probe(config, HOST, "node"))
+    assert list(found) == ["example.com/broken", "example.com/first", "example.com/last"]
+    assert found["example.com/broken"] == Unknown('configuration: unknown key "vendro"', Cause.CONFIGURATION)
+
+
+def test_each_resource_that_is_read_has_its_duration(
+    double: Callable[[Callable[[], Any]], Resource], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that is killed at its deadline took that long; one that is not read has none."""
+    limit_the_double(monkeypatch, seconds=0.3)
+    config = Config((*GOOD, double(wait_for_ever)), broken={"example.com/broken": "no"})
+    found = forked(lambda: discover(config, HOST, "node"))
+    assert list(found.readings) == ["example.com/broken", "example.com/double", "example.com/first", "example.com/last"]
+    assert set(found.durations) == set(found.readings) - {"example.com/broken"}
+    assert found.durations["example.com/double"] >= 0.3
+    assert all(seconds > 0 for seconds in found.durations.values())
+
+
+def test_a_reading_larger_than_the_pipe() -> None:
+    host = machine(*(usb_device(f"{bus}-{port}") for bus in range(1, 31) for port in range(1, 61)))
+    found = readings(GOOD[1], resource("usb", {"serial": "none"}), host=host, explain=True)
+    assert isinstance(reading := found["example.com/thing"], Absent)
+    assert len(reading.rejections) == 30 * 60
+
+
+@pytest.mark.parametrize(
+    "reading",
+    [
+        Quantity(3, (Contribution("1-1", 1, "note"), Contribution("sda", 1.5)), (Rejection("1-2", "why"),), "warning"),
+        Quantity(0),
+        Absent("none", (Rejection("1-2", "why"),)),
+        Absent("not here", applies=False),
+        *(Unknown("why", cause) for cause in Cause),
+    ],
+)
+def test_readings_are_decoded_as_they_were_encoded(reading: Reading) -> None:
+    assert decode(encode(reading)) == reading
+
+
+def program(folder: Path, text: str) -> tuple[str, ...]:
+    path = folder / f"program{len(list(folder.iterdir()))}"
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+    return (str(path),)
+
+
+def runs(*commands: tuple[str, ...], timeout: float = 20.0, name: str = "example.com/program") -> Resource:
+    return Resource(name, "exec", tuple(Table(settings={"command": c, "timeout": timeout}) for c in commands))
+
+
+def test_a_program_that_hangs_stops_the_programs_after_it(tmp_path: Path) -> None:
+    """The programs of several tables run one after another in one child."""
+    hangs = runs(program(tmp_path, "exec sleep 3600"), program(tmp_path, f"touch {tmp_path}/ran"), timeout=0.2)
+    assert allowed_seconds(hangs) > 2 * 0.2
+    found = readings(hangs, GOOD[0], host=LiveHost())
+    assert isinstance(reading := found["example.com/program"], Unknown)
+    assert found["example.com/first"] == READ["example.com/first"]
+    assert "did not end within 0.2 s" in reading.reason
+    assert reading.cause is Cause.TIMEOUT
+    assert not (tmp_path / "ran").exists()
+
+
+def test_programs_add_up(tmp_path: Path) -> None:
+    found = readings(runs(program(tmp_path, "echo 3"), program(tmp_path, "echo 4")), host=LiveHost())
+    assert isinstance(reading := found["example.com/program"], Quantity)
+    assert reading.value == 7
+
+
+def test_programs_of_a_killed_detector_are_killed(tmp_path: Path) -> None:
+    marker = tmp_path / f"left-{os.getpid()}"
+    marker.symlink_to("/bin/sleep")
+    kills = runs(program(tmp_path, f"setsid -f {marker} 3600; kill -KILL $PPID; exec {marker} 3600"))
+    found = readings(kills, GOOD[0], host=LiveHost())
+    assert isinstance(reading := found["example.com/program"], Unknown)
+    assert found["example.com/first"] == READ["example.com/first"]
+    assert "was killed by signal 9" in reading.reason
+    assert reading.cause is Cause.KILLED
+    assert still_alive(marker.name) == []
+
+
+def test_the_memory_of_a_program_is_limited(tmp_path: Path) -> None:
+    python = program(tmp_path, f"exec {sys.executable} -c 'print(len(bytearray(1 << 30)))'")
+    found = readings(runs(python), host=LiveHost())
+    assert isinstance(reading := found["example.com/program"], Unknown)
+    assert "MemoryError" in reading.reason
+    assert reading.cause is Cause.PROGRAM_FAILED
+
+
+def test_a_program_may_reserve_much_address_space(tmp_path: Path) -> None:
+    """As Go and Java do; only private, writable memory is limited."""
+    reserves = "import mmap; mmap.mmap(-1, 1 << 33, prot=mmap.PROT_READ); print(5)"
+    found = readings(runs(program(tmp_path, f"exec {sys.executable} -c '{reserves}'")), host=LiveHost())
+    assert isinstance(found["example.com/program"], Quantity)
+
+
+@pytest.mark.parametrize("limit", [os.EX_OK, 1, 2])
+def test_without_a_free_process_a_detector_waits_or_is_unknown(monkeypatch: pytest.MonkeyPatch, limit: int) -> None:
+    """limit: how many processes may run at once."""
+    fork, running = os.fork, set[int]()
+
+    def limited() -> int:
+        for pid in list(running):
+            try:
+                os.kill(pid, 0)
+            except ProcessLookupError:
+                running.discard(pid)
+        if len(running) >= limit:
+            raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
+        if pid := fork():
+            running.add(pid)
+        return pid
+
+    def run_pass() -> dict[str, Reading]:
+        before = open_files()
+        monkeypatch.setattr("os.fork", limited)
+        found = probe(Config(tuple(GOOD)), HOST, "node")
+        assert open_files() == before
+        return found
+
+    why = "could not be started: Resource temporarily unavailable"
+    if limit:
+        assert forked(run_pass) == READ
+    else:
+        assert forked(run_pass) == {
+            r.name: Unknown(f"the detector {r.detector} {why}", Cause.DETECTOR_FAILED) for r in GOOD
+        }
+
+
+def test_an_interrupted_probe_leaves_no_child_and_no_open_file(
+    double: Callable[[Callable[[], Any]], Resource], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stuck = double(wait_for_ever)
+
+    def interrupted(_: object) -> None:
+        raise KeyboardInterrupt
+
+    def run_pass() -> None:
+        before = open_files()
+        monkeypatch.setattr(runner, "_wait", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            probe(Config((stuck, *GOOD)), HOST, "node")
+        assert not has_children()
+        assert open_files() == before
+
+    forked(run_pass)
+
+
+def test_a_host_error_is_not_a_failure_of_the_detector(double: Callable[[Callable[[], Any]], Resource]) -> None:
+    def fails() -> None:
+        raise HostError("not readable")
+
+    assert readings(double(fails))["example.com/double"] == Unknown("not readable")
+
+
+def test_allowed_seconds() -> None:
+    assert allowed_seconds(GOOD[0]) == runner.DEADLINE
+    assert allowed_seconds(runs(("/bin/a",), ("/bin/b",), timeout=30.0)) > 60

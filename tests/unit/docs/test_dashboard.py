@@ -1,0 +1,65 @@
+"""The dashboard's file, and that its picture shows its queries. What they return is tested with the package."""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Iterator
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from capacityd.worker import metrics
+from capacityd.worker.metrics import Counters
+from tests.support.dashboard import PICTURE, PICTURE_KEY, digest, document, panels
+from tests.unit.worker.test_metrics import CONFIG, FIGURES
+
+
+def chunks(png: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """Type and content of each chunk of a PNG file."""
+    at = 8
+    while at < len(png):
+        size, kind = struct.unpack_from(">I4s", png, at)
+        yield kind, png[at + 8 : at + 8 + size]
+        at += size + 12
+
+
+def test_the_picture_shows_these_queries() -> None:
+    texts = dict(content.split(b"\0", 1) for kind, content in chunks(PICTURE.read_bytes()) if kind == b"tEXt")
+    assert texts[PICTURE_KEY.encode()].decode() == digest(), "make docs-dashboard draws it anew"
+
+
+def test_the_picture_is_small() -> None:
+    assert PICTURE.stat().st_size < 64 * 1024
+
+
+def test_panels_have_places_and_texts_of_their_own() -> None:
+    found = panels()
+    assert len({panel.number for panel in found}) == len(found)
+    assert all(panel.title and panel.description and panel.queries for panel in found)
+    cells = [
+        (x, y)
+        for panel in found
+        for x in range(panel.x, panel.x + panel.width)
+        for y in range(panel.y, panel.y + panel.height)
+    ]
+    assert len(set(cells)) == len(cells), "panels overlap"
+    assert {x for x, _ in cells} == set(range(24))
+
+
+def test_every_query_can_be_narrowed_and_uses_the_chosen_data_source() -> None:
+    for panel in document()["panels"]:
+        assert panel["datasource"] == {"type": "prometheus", "uid": "${datasource}"}
+        for target in panel["targets"]:
+            expr = target["expr"]
+            assert expr.count("capacityd_") == expr.count('instance=~"$instance"'), expr
+            assert expr.count("capacityd_resource_") == expr.count('resource=~"$resource"'), expr
+
+
+def test_every_query_has_metrics_that_there_are() -> None:
+    families = text_string_to_metric_families(metrics.text(FIGURES, Counters(), CONFIG).decode())
+    exported = {sample.name for family in families for sample in family.samples}
+    for panel in panels():
+        for query in panel.queries:
+            names = set(re.findall(r"capacityd_\w+", query.expr))
+            assert names
+            assert names <= exported, panel.title

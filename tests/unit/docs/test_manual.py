@@ -1,0 +1,150 @@
+"""The manual and the completions do in man, bash and zsh what they are for; the reference is current."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import select
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from capacityd.cli import run
+from capacityd.config.keys import RESOURCE, TABLES, WHEN
+from capacityd.detectors import load, names
+from capacityd.model.device import DeviceDetector
+from tests import ROOT
+
+PATIENCE = 60.0
+
+
+def made(name: str) -> str:
+    """One of the files, made as the package's build does."""
+    command: list[str | Path] = [sys.executable, "-B", ROOT / "packaging/manual", name]
+    environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT / "agent"), "LC_ALL": "C"}
+    return subprocess.run(command, capture_output=True, encoding="utf-8", check=True, env=environment).stdout
+
+
+@pytest.mark.parametrize("page", ["capacityd.8", "capacityd.toml.5"])
+@pytest.mark.parametrize("width", [60, 80])
+def test_man_shows_the_page_without_a_warning(page: str, width: int, tmp_path: Path) -> None:
+    path = tmp_path / page
+    path.write_text(made(page))
+    environment = {"PATH": os.environ["PATH"], "MANWIDTH": str(width), "LC_ALL": "C.UTF-8", "MANROFFOPT": "-c"}
+    done = subprocess.run(
+        ["man", "--warnings", "-E", "UTF-8", "-l", path], capture_output=True, text=True, env=environment
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    shown = re.sub("\b.", "", done.stdout)
+    for word in ("config",) if page == "capacityd.8" else (*RESOURCE, *WHEN, *names(), *TABLES):
+        assert re.search(rf"^ +\[?{re.escape(word)}\b", shown, re.MULTILINE), word
+
+
+def test_the_manual_knows_every_key_of_every_detector() -> None:
+    page = made("capacityd.toml.5")
+    for name in names():
+        detector = load(name)
+        section = page.partition(f".SS {name}\n")[2].partition("\n.S")[0]
+        keys = detector.keys if isinstance(detector, DeviceDetector) else detector.settings
+        assert re.findall(r"^\\fB(\w+)\\fR = ", section, re.MULTILINE) == [*keys]
+
+
+def test_the_reference_is_current() -> None:
+    assert (ROOT / "docs/reference.md").read_text() == made("reference.md"), "make docs writes it anew"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "devices",
+        "probe --config docs/tour/dongles.toml",
+        "plan --config docs/tour/dongles.toml",
+        "config check",
+        "config show",
+    ],
+)
+def test_the_reference_knows_every_key_of_the_json(
+    command: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    options = ["--json"]
+    if not command.startswith("config"):
+        options += ["--machine", "docs/tour/machine.json"]
+    options += ["--node-file", "docs/tour/node.json"] if command.startswith("plan") else []
+    options += ["--config", "docs/tour/dongles.toml"] if command.startswith("config") else []
+    assert run([*command.split(), *options]) == 0
+    found = json.loads(capsys.readouterr().out)
+    name = command.partition(" --")[0]
+    (said,) = re.findall(rf"^- `{name} --json`: (.*)$", made("reference.md"), re.MULTILINE)
+    keys = {*found} - {"resources"} if name == "config show" else {*found}
+    for value in found.values():
+        if isinstance(value, list) and value and isinstance(value[0], dict) and "op" not in value[0]:
+            keys |= {*value[0]}
+    assert {key for key in keys if f"`{key}`" not in said} == set()
+
+
+SHELLS = {
+    "bash": (["bash", "--norc", "--noprofile", "-i"], "capacityd.bash", "source {file}"),
+    "zsh": (
+        ["zsh", "-f", "-i"],
+        "_capacityd",
+        "fpath=({folder} $fpath); autoload -Uz compinit; compinit -u -d {folder}/dump",
+    ),
+}
+
+
+@contextmanager
+def shell(name: str, folder: Path) -> Iterator[int]:
+    """An interactive shell with our completion, in which capacityd only says what it was given; its terminal."""
+    command, file, load_it = SHELLS[name]
+    (folder / file).write_text(made(file))
+    pid, terminal = pty.fork()
+    if not pid:
+        os.chdir(folder)
+        os.execvpe(command[0], command, {"PATH": os.environ["PATH"], "TERM": "dumb", "PS1": "", "HOME": str(folder)})
+    try:
+        os.write(terminal, (load_it.format(file=folder / file, folder=folder) + "\n").encode())
+        os.write(terminal, b"capacityd() { printf 'got<%s>' \"$@\"; echo; }; echo rea''dy\n")
+        heard(terminal, "ready")
+        yield terminal
+    finally:
+        os.close(terminal)
+        os.waitpid(pid, 0)
+
+
+def heard(terminal: int, awaited: str) -> str:
+    """What the terminal shows up to this."""
+    shown, end = "", time.monotonic() + PATIENCE
+    while not re.search(awaited, shown):
+        assert time.monotonic() < end, shown
+        if select.select([terminal], [], [], 1)[0]:
+            shown += os.read(terminal, 4096).decode(errors="replace")
+    return shown
+
+
+@pytest.mark.parametrize("name", SHELLS)
+def test_completion(name: str, tmp_path: Path) -> None:
+    (tmp_path / "a file.json").write_text("")
+    with shell(name, tmp_path) as terminal:
+        for typed, words in {
+            "dev\t": ["devices"],
+            "devices us\t": ["devices", "usb"],
+            "devices file\t": ["devices", "filesystem"],
+            "probe --exp\t": ["probe", "--explain"],
+            "--js\t st\t": ["--json", "status"],
+            "config sch\t": ["config", "schema"],
+            "--machine a\t pro\t": ["--machine", "a file.json", "probe"],
+            "record a\t": ["record", "a file.json"],
+            "apply --dry\t": ["apply", "--dry-run"],
+            "flee\t --wa\t": ["fleet", "--watch"],
+        }.items():
+            os.write(terminal, f"capacityd {typed}\n".encode())
+            expected = "".join(f"got<{word}>" for word in words)
+            assert expected in heard(terminal, r"got<[^%]*>\r?\n"), typed

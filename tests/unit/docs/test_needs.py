@@ -1,0 +1,134 @@
+"""Everyday needs: the page's TOML on fitting machines, and on machines that have none of it.
+
+The right answers are written by hand, from how the machines in docmachines.py are put together.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from capacityd.config import load
+from capacityd.discovery.reader import read_resource
+from capacityd.host.recording.replay import RecordedHost
+from capacityd.model.config import Resource
+from capacityd.model.reading import Absent, Quantity, Unknown
+from tests.support.docmachines import MACHINES
+from tests.support.machines import Recording, bare, disk, merge, mounts, nvme, pci_function, routes, usb_device
+from tests.support.trees import Tree
+
+PAGE = Path(__file__).parents[3] / "docs/needs.md"
+BLOCKS = re.findall(r"^```toml\n(.*?)^```$", PAGE.read_text(), re.M | re.S)
+
+
+def dongles() -> Recording:
+    """Seven dongles: three of one vendor, one of them kept; four of the other, one of another product, one kept."""
+    ours = [
+        usb_device(f"1-{n}", "0529", "0001", serial, number=n + 1) for n, serial in enumerate(("C1", "C2", "A17"), 1)
+    ]
+    theirs = [
+        usb_device(f"2-{n}", "0403", "6001", serial, number=n + 9) for n, serial in enumerate(("B01", "B03", None), 1)
+    ]
+    return merge(bare(), *ours, *theirs, usb_device("2-4", "0403", "6010", "B05", number=20))
+
+
+def cards() -> Recording:
+    """Two FPGA cards of two functions each, and another vendor's.
+
+    One NVIDIA GPU that is the console's, too, and one that is not; an NVMe disk below the system, and another.
+    """
+    return merge(
+        bare(),
+        pci_function("0000:21:00.0", "10ee", "500c", "120000", "xclmgmt"),
+        pci_function("0000:21:00.1", "10ee", "500d", "120000", "xocl"),
+        pci_function("0000:22:00.0", "10ee", "500c", "120000", "xclmgmt"),
+        pci_function("0000:22:00.1", "10ee", "500d", "120000", "xocl"),
+        pci_function("0000:23:00.0", "8086", "0b30", "120000", "dfl-pci"),
+        pci_function("0000:03:00.0", "10de", "1cb3", "030000", "nvidia", attributes={"boot_vga": "1\n"}),
+        pci_function("0000:04:00.0", "10de", "2330", "030200", "nvidia"),
+        nvme("nvme0n1", "S1", at="/sys/devices/pci0000:5e/0000:5e:00.0/nvme/nvme0", number="259:0", wwid="eui.1"),
+        nvme(
+            "nvme1n1",
+            "S2",
+            at="/sys/devices/pci0000:5e/0000:5e:00.1/nvme/nvme1",
+            number="259:1",
+            wwid="eui.2",
+            size=1_000 * 2**30,
+        ),
+        disk("sda", rotational=True, of_device={"wwid": "naa.5"}, number="8:0"),
+        mounts(("/", "259:0", "xfs", "/dev/nvme0n1")),
+        routes(),
+    )
+
+
+def serial() -> Recording:
+    """A port on the mainboard, and three of USB adapters."""
+    properties: dict[str, dict[str, str]] = {}
+    tree = Tree()
+    for name, bus in (("ttyS0", "pci"), ("ttyUSB0", "usb"), ("ttyUSB1", "usb"), ("ttyACM0", "usb")):
+        path = f"/sys/devices/platform/{name}/tty/{name}"
+        tree.attributes(path, {"uevent": f"DEVNAME={name}\n"})
+        tree.link(f"{path}/subsystem", "/sys/class/tty")
+        tree.link(f"/sys/class/tty/{name}", path)
+        properties[path] = {"ID_BUS": bus}
+    return merge(bare(), tree.recording(properties))
+
+
+ALL = {**MACHINES, "dongles": dongles, "cards": cards, "serial": serial}
+
+# need -> machine -> the right answer; any other machine has none of it, and then nothing is published
+TRUTH: dict[str, dict[str, int]] = {
+    "dongle": {"dongles": 4, "adapters": 1},  # A17 and B03 are kept; what has no serial number counts
+    "dongle-slot": {"dongles": 3 * 4},
+    "gpu": {"gpus": 4, "cards": 1},
+    "port-10g": {"network": 3},  # two of 25G, one of 100G; its virtual functions are not physical
+    "nic-mbps": {"network": 100_000},
+    "bond-mbps": {"network": 50_000},  # 802.3ad of two times 25G
+    # (3840755982336 + 3840755982336) / 2^30 * 0.9, and 1000 GiB * 0.9: the system's and the small one left out
+    "scratch-gib": {"storage": 6438, "cards": 900, "cloud": 1571},  # of the cloud's the two local disks, less a tenth
+    "local-gib": {"cloud": 1746},  # 2 * 937500000000 / 2^30; neither the system's volume nor a pod's
+    "spinning-disk": {"storage": 2, "cards": 1},
+    "vf": {"network": 2},
+    "address": {"virtual": 254 - 1 - 15},
+    "serial-port": {"serial": 3},
+    "fpga": {"cards": 2},  # cards, not functions
+    "licensed-core": {**dict.fromkeys(ALL, 2), "gpus": 64, "cloud": 16},
+    "swap-mib": {"storage": 8191},  # a partition of 8 GiB, less a page
+    "seats": {"software": 12},
+    "front-bay": {"gpus": 1},
+}
+UNKNOWN = {  # what those machines can't tell, and why
+    **{
+        (need, machine): "reports no link modes"
+        for need in ("port-10g", "nic-mbps")
+        for machine in ("virtual", "cloud")
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def resources(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Resource]:
+    """All needs in one file, as in one image."""
+    path = tmp_path_factory.mktemp("needs") / "needs.toml"
+    path.write_text("\n".join(BLOCKS))
+    return {resource.name.partition("/")[2]: resource for resource in load(str(path)).require().resources}
+
+
+def test_every_need_has_an_answer(resources: dict[str, Resource]) -> None:
+    assert resources.keys() == TRUTH.keys()
+
+
+@pytest.mark.parametrize("need", TRUTH)
+@pytest.mark.parametrize("machine", ALL)
+def test_needs(resources: dict[str, Resource], machine: str, need: str) -> None:
+    reading = read_resource(resources[need], RecordedHost(ALL[machine]()), "n1")
+    if (need, machine) in UNKNOWN:
+        assert isinstance(reading, Unknown)
+        assert UNKNOWN[need, machine] in reading.reason
+    elif machine in TRUTH[need]:
+        assert isinstance(reading, Quantity), reading
+        assert reading.value == TRUTH[need][machine], reading
+    else:
+        assert isinstance(reading, Absent), reading

@@ -1,0 +1,220 @@
+"""Every example of the documentation: commands print what is shown, TOML is valid, links have a target."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from capacityd.cli import command_parser
+from capacityd.config import load
+from capacityd.config.keys import RESOURCE, TABLES
+from tests import ROOT
+from tests.support.pages import Block, blocks, commands, fences, manifests, on_cluster, pages, play, same
+from tests.support.tour import as_file, printed, recordings
+
+PAGES = pages()
+
+
+def name_of(page: object) -> str:
+    return str(page.relative_to(ROOT)) if isinstance(page, Path) else ""
+
+
+def all_blocks(kind: str) -> list[Any]:
+    """All blocks of a kind."""
+    return [
+        pytest.param(block, id=f"{name_of(page)}-{number}")
+        for page in PAGES
+        for number, block in enumerate(blocks(page.read_text()), 1)
+        if block.kind == kind
+    ]
+
+
+@pytest.mark.parametrize("name", recordings())
+def test_the_machines_are_those_of_the_tests(name: str) -> None:
+    assert (ROOT / "docs" / name).read_text() == as_file(recordings()[name]), "make docs writes it again"
+
+
+def test_no_machine_is_left_over() -> None:
+    assert {f"machines/{path.name}" for path in (ROOT / "docs/machines").iterdir()} < set(recordings())
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if not on_cluster(p.read_text())], ids=name_of)
+def test_commands_print_what_is_shown(page: Path, tmp_path: Path) -> None:
+    text = page.read_text()
+    assert same(printed(text, tmp_path)) == same(text), "make docs writes it again"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_every_fence_belongs_to_a_block(page: Path) -> None:
+    text = page.read_text()
+    assert fences(text) == 2 * len(list(blocks(text))), "a fence is indented, or not closed"
+
+
+@pytest.mark.parametrize("block", all_blocks("toml"))
+def test_toml_is_valid_or_marked_as_invalid(block: Block, tmp_path: Path) -> None:
+    path = tmp_path / "example.toml"
+    path.write_text(block.text)
+    problems = [str(problem) for problem in load(str(path)).problems]
+    if block.invalid:
+        assert problems, "marked as invalid, but valid"
+    else:
+        assert problems == []
+
+
+@pytest.mark.parametrize("block", all_blocks("yaml"))
+def test_yaml_can_be_read(block: Block) -> None:
+    assert all(isinstance(document, dict) for document in manifests(block))
+
+
+@pytest.mark.parametrize("block", all_blocks("sh"))
+def test_shell_commands_are_well_formed_and_ours_exist(block: Block) -> None:
+    done = subprocess.run(["sh", "-n"], input=block.text, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    for words in commands(block):
+        words = words[1:] if words[0] == "sudo" else words
+        if words[0] == "capacityd":
+            command_parser().parse_args(words[1 : 1 + _end(words)])
+
+
+def _end(words: list[str]) -> int:
+    """How many of the words after the first are the program's own."""
+    return next((n for n, word in enumerate(words[1:]) if word in ("|", ">", ">>", "2>", "&&", "||", ";")), len(words))
+
+
+def test_the_configuration_page_has_every_key_that_is_not_a_detectors() -> None:
+    page = (ROOT / "docs/configuration.md").read_text()
+    for key in (*RESOURCE, *(key for table in TABLES.values() for key in table)):
+        assert re.search(rf"^{key} = ", page, re.MULTILINE), key
+
+
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / "docs").rglob("*.toml")) + sorted((ROOT / "conf").rglob("*.toml")), ids=lambda p: p.name
+)
+def test_shipped_files_are_valid(path: Path) -> None:
+    assert [str(problem) for problem in load(str(path)).problems] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_links_within_the_project_lead_somewhere(page: Path) -> None:
+    for target, anchor in links(page):
+        assert target.exists(), target
+        assert not anchor or anchor in anchors(target), f"{target.name} has no heading #{anchor}"
+
+
+def test_every_page_can_be_found_from_the_readme() -> None:
+    found, waiting = set[Path](), [ROOT / "README.md"]
+    while waiting:
+        page = waiting.pop()
+        if page not in found:
+            found.add(page)
+            waiting += [target for target, _ in links(page) if target.suffix == ".md"]
+    assert set(PAGES) - found == set()
+
+
+def test_the_page_on_the_code_has_every_module_and_every_kind_of_test() -> None:
+    """Each once, and none that is gone."""
+    rows = re.findall(r"^\| (`.*?`) \|", (ROOT / "docs/code.md").read_text(), re.MULTILINE)
+    named = sorted(name for row in rows for name in re.findall("`([^`]*)`", row))
+    modules = {path.stem for path in (ROOT / "agent/capacityd").iterdir()} - {"__init__", "__pycache__"}
+    tests = {f"tests/{path.parent.name}" for path in (ROOT / "tests").glob("*/__init__.py")}
+    assert named == sorted(modules | tests)
+
+
+def links(page: Path) -> list[tuple[Path, str]]:
+    """(file, heading or "") of each link within the project."""
+    prose = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+    found = re.findall(r"\]\((?!https?:|mailto:)([^)#\s]*)(?:#([^)\s]*))?\)", prose)
+    return [((page.parent / target).resolve() if target else page, anchor) for target, anchor in found]
+
+
+def anchors(page: Path) -> set[str]:
+    """What a heading is linked by, as GitHub makes it."""
+    prose = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+    titles = re.findall(r"^#+ (.*)$", prose, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+class Prompt:
+    """A world that records what it gets."""
+
+    def __init__(self) -> None:
+        self.done: list[str] = []
+
+    def directive(self, *words: str) -> None:
+        self.done.append(f"directive {' '.join(words)}")
+
+    def file(self, name: str, text: str) -> None:
+        self.done.append(f"{name}: {text.strip()}")
+
+    def run(self, command: str, shown: str) -> str:
+        self.done.append(f"{command} > {shown.strip()}")
+        return "output\n"
+
+
+def test_a_page_is_played_from_top_to_bottom() -> None:
+    page = (
+        "<!-- docs: cluster -->\n<!-- docs: machine x.json -->\n```toml a.toml\nx = 1\n```\n"
+        "```console\n$ one\n$ two --x\nold\n```\n```sh\n$ three\n```\n"
+    )
+    prompt = Prompt()
+    played = play(page, prompt)
+    assert prompt.done == ["directive machine x.json", "a.toml: x = 1", "one > ", "two --x > old"]
+    assert played == page.replace("$ one\n$ two --x\nold\n", "$ one\noutput\n$ two --x\noutput\n")
+    assert on_cluster(page)
+
+
+@pytest.mark.parametrize("before", ["x = 1\n", "", "toml\n"])
+def test_a_block_named_as_a_file_of_the_project_is_that_file(before: str) -> None:
+    played = play(f"```toml docs/tour/dongles.toml\n{before}```\n", Prompt())
+    assert played == f"```toml docs/tour/dongles.toml\n{(ROOT / 'docs/tour/dongles.toml').read_text()}```\n"
+
+
+@pytest.mark.parametrize(
+    "fence", ["```tmol\n```\n", "```toml a.toml b.toml\n```\n", "```json invalid\n```\n", "```\n```\n"]
+)
+def test_a_mark_that_means_nothing_is_an_error(fence: str) -> None:
+    with pytest.raises(ValueError, match="marked"):
+        list(blocks(fence))
+
+
+@pytest.mark.parametrize("text", ["<!-- docs: moon x -->", "```console\n$ kubectl get nodes\n```"])
+def test_what_a_recording_can_not_do_is_an_error(text: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="docs:"):
+        printed(text, tmp_path)
+
+
+def test_what_differs_from_run_to_run_is_the_same() -> None:
+    assert same("n1   Ready  3m12s 2026-11-21T11:23:45Z") == same("n1 Ready    4s  2025-01-01T00:00:00Z")
+    assert same("n1 Ready") != same("n1 NotReady")
+    assert same('vendor is "046d"') != same('vendor is "045d"')
+    assert same("$ a\nn1  Ready\n") != same("$ a\nn1 Ready\n")
+    assert same("$ a\nn1  Ready\n$ b\nn1  4s\n") == same("$ a\nn1  Ready\n$ b\nn1 10s\n")
+
+
+def test_make_run_shows_the_main_job_and_no_kubeconfig_leads_it_astray(tmp_path: Path) -> None:
+    kubeconfig, node = tmp_path / "config", tmp_path / "node.json"
+    kubeconfig.write_text("not for us: {")
+    done = subprocess.run(
+        ["sh", str(ROOT / "docs/tour/run.sh")],
+        env={
+            "PATH": os.environ["PATH"],
+            "CAPACITYD": f"env PYTHONPATH={ROOT / 'agent'} {sys.executable} -m capacityd",
+            "NODE_FILE": str(node),
+            "KUBECONFIG": str(kubeconfig),
+        },
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.count("\n$ capacityd ") == 4
+    capacity = json.loads(node.read_text())["status"]["capacity"]
+    assert f'"cpu": "{capacity["cpu"]}"' in done.stdout.rpartition("The capacity of the Node")[2]

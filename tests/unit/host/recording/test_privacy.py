@@ -1,0 +1,344 @@
+"""What a recording contains: identifiers planted on a whole machine are nowhere in it, and all else is as it was."""
+
+from __future__ import annotations
+
+import json
+import re
+import string
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from capacityd.host.recording import contents
+from capacityd.host.recording.privacy import SHAPES, Privacy, without_identifiers
+from capacityd.host.recording.recorder import Recorder
+from capacityd.host.recording.replay import RecordedHost
+from capacityd.host.recording.source import RecordedSource
+from tests import ROOT
+from tests.support.machines import bare, disk, files, merge, mounts, nic, nvme, pci_nic, stacked, usb_device, usb_path
+from tests.support.text import squeezed
+from tests.unit.discovery.test_unreadable import WORLD
+
+SERIAL, NVME_SERIAL, DMI_SERIAL = "FT4XQ2Z8", "S64FNE0R500123", "CZ20340ABC"
+MAC, BOND_MAC, IB = (
+    "3c:fd:fe:9b:31:d4",
+    "3c:fd:fe:9b:31:d5",
+    "80:00:02:08:fe:80:00:00:00:00:00:00:e4:1d:2d:03:00:7b:a2:f1",
+)
+WWN, EUI, MPATH = "5000c500a1b2c3d4", "0025385b71b00c1d", "3600508b1001c4d2ea3f7c8b9d0e1f2a3"
+UUID, FS_UUID, FAT = "4c4c4544-0042-3510-8051-b4c04f4b3232", "0ac6b6b0-51a4-4c1e-9f5e-3a7d21c0be9f", "5E2A-91CD"
+LVM = "LVM-" + "aB3dE6gH9jK2mN5pQ8sT1vW4xY7zC0fR" + "Zy9Xw8Vu7Ts6Rq5Po4Nm3Lk2Ji1HgF0e"
+MACHINE_ID = "6f1e2d3c4b5a69788796a5b4c3d2e1f0"
+HOST, DOMAIN, SERVER = "build-farm-17", "build-farm-17.corp.example", "filer9"
+IP4, IP6, LINK_LOCAL, TARGET_IP = "10.11.12.13", "2001:470:1f0b:9::2", "fe80::3efd:feff:fe9b:31d4", "10.99.1.7"
+PLANTED = [
+    SERIAL,
+    NVME_SERIAL,
+    DMI_SERIAL,
+    MAC,
+    BOND_MAC,
+    IB,
+    WWN,
+    EUI,
+    MPATH[1:],
+    UUID,
+    FS_UUID,
+    FAT,
+    LVM[4:36],
+    LVM[36:],
+]
+PLANTED += [MACHINE_ID, HOST, DOMAIN, SERVER, NVME_SERIAL.encode().hex(), "ZC1", "b2d4f6a8", IP4, TARGET_IP, IP6]
+
+USB, AT = usb_path("1-1"), "/sys/devices/pci0000:00/0000:00:17.0/ata1/host0/target0:0:0/0:0:0:0"
+BARE_MAC = MAC.replace(":", "")
+NET = f"enx{BARE_MAC}"
+WORLD_OF_SECRETS = merge(
+    bare(),
+    usb_device(
+        "1-1",
+        serial=SERIAL,
+        properties={
+            "ID_SERIAL": f"FTDI_FT232R_USB_UART_{SERIAL}",
+            "ID_SERIAL_SHORT": SERIAL,
+            "ID_USB_SERIAL": f"FTDI_FT232R_USB_UART_{SERIAL}",
+            "ID_MODEL": "FT232R_USB_UART",
+            "DEVLINKS": f"/dev/serial/by-id/usb-FTDI_FT232R_USB_UART_{SERIAL}-if00-port0 /dev/licence-{SERIAL.lower()}",
+        },
+    ),
+    pci_nic(
+        NET,
+        attributes={"address": f"{MAC}\n", "phys_switch_id": f"{BARE_MAC}\n", "ifalias": f"uplink of {HOST}\n"},
+        properties={"ID_NET_NAME_MAC": NET, "ID_NET_NAME": NET, "DEVPATH": f"/devices/pci0000:00/net/{NET}"},
+        number=7,
+    ),
+    nic(f"br-{HOST}", lower=[NET], number=8, attributes={"address": f"{BOND_MAC.upper()}\n"}, devtype="bridge"),
+    nic("ib0", number=9, attributes={"address": f"{IB}\n"}),
+    disk(
+        "sda",
+        AT,
+        of_device={"wwid": f"naa.{WWN}", "model": "ST4000NM0035"},
+        properties={
+            "ID_WWN": f"0x{WWN}",
+            "ID_WWN_WITH_EXTENSION": f"0x{WWN}",
+            "ID_SERIAL_SHORT": "ZC1",
+            "ID_SERIAL": "ST4000NM0035_ZC1",
+            "ID_FS_UUID": FS_UUID,
+            "ID_FS_UUID_ENC": FS_UUID,
+            "ID_PART_TABLE_UUID": "b2d4f6a8",
+            "DEVLINKS": f"/dev/disk/by-id/wwn-0x{WWN} /dev/disk/by-id/ata-ST4000NM0035_ZC1 /dev/disk/by-uuid/{FS_UUID}",
+            "ID_PATH": f"ip-{TARGET_IP}:3260-iscsi-iqn.2003-01.org.linux:target-lun-0",
+        },
+        partitions=["sda1"],
+    ),
+    nvme(serial=f"{NVME_SERIAL}   ", wwid=f"eui.{EUI}"),
+    nvme(
+        "nvme1n1",
+        serial=f"{NVME_SERIAL}   ",
+        wwid=f"nvme.144d-{NVME_SERIAL.encode().hex()}-53414d53554e47-00000001",
+        at="/sys/devices/pci0000:5f/0000:5f:00.0/nvme/nvme1",
+        number="259:3",
+    ),
+    stacked("dm-0", ["sda1"], dm=(f"{HOST.replace('-', '--')}--vg-root", LVM)),
+    stacked("dm-1", number="253:1", dm=(MPATH, f"mpath-{MPATH}")),
+    mounts(
+        ("/", "253:0", "ext4", f"/dev/mapper/{HOST}--vg-root"),
+        ("/mnt", "0:44", "nfs4", f"{SERVER}.corp.example:/export"),
+        ("/mnt2", "0:45", "nfs", f"{IP4}:/export"),
+        ("/boot", "8:1", "vfat", f"/dev/disk/by-uuid/{FAT}"),
+    ),
+    files(
+        {
+            "/sys/class/dmi/id/product_serial": f"{DMI_SERIAL}\n",
+            "/sys/class/dmi/id/chassis_serial": f"{DMI_SERIAL.lower()}\n",
+            "/sys/class/dmi/id/product_uuid": f"{UUID}\n",
+            "/sys/class/dmi/id/product_name": "PowerEdge R750\n",
+            "/sys/devices/virtual/input/input3/uevent": f'PRODUCT=3/46d/c31c/111\nUNIQ="{SERIAL}"\nPHYS="usb-1"\n',
+            f"{USB}/1-1:1.0/description": f"port of {SERIAL[:4]}-{SERIAL[4:]} in {MACHINE_ID}\n",
+            "/sys/devices/virtual/misc/x/name": f"hello from {HOST.upper()}.\n",
+            "/etc/machine-id": f"{MACHINE_ID}\n",
+        }
+    ),
+    {
+        "hostname": DOMAIN,
+        "default_interfaces": [NET],
+        "links": {f"/sys/devices/virtual/net/br-{HOST}/brif/{NET}": f"../../../../pci0000:00/net/{NET}/brport"},
+        "properties": {AT: {"DM_UUID": f"mpath-{MPATH}", "PARTUUID": "b2d4f6a8-01", "NVME_TRADDR": IP6}},
+        "link_speeds": {NET: [10**9]},
+        "errors": {f"/sys/class/net/{NET}/duplex": "EINVAL"},
+    },
+)
+
+
+SALT = b"of a test"
+
+
+def recorded(world: dict[str, Any], *more: str) -> dict[str, Any]:
+    found = without_identifiers(Recorder(RecordedSource(world)).run(), more, SALT)
+    return dict(json.loads(json.dumps(found)))
+
+
+def test_planted_identifiers_are_nowhere() -> None:
+    """In no letter case, with or without separators, whole or inside other text, as a value or as a name."""
+    text = json.dumps(recorded(WORLD_OF_SECRETS, MACHINE_ID))
+    before = squeezed(json.dumps(WORLD_OF_SECRETS))
+    for identifier in PLANTED:
+        assert squeezed(identifier) in before, f"{identifier} was not planted"
+        if len(identifier) > 8:
+            assert squeezed(identifier) not in squeezed(text), identifier
+        assert not re.search(rf"(?<![0-9A-Za-z]){re.escape(identifier)}(?![0-9A-Za-z])", text, re.I), identifier
+
+
+def test_what_is_equal_stays_equal_and_the_machine_one_machine() -> None:
+    host = RecordedHost(recorded(WORLD_OF_SECRETS))
+    serial = host.text("/sys/bus/usb/devices/1-1/serial")
+    known = host.properties("/sys/bus/usb/devices/1-1")
+    assert serial is not None
+    assert re.fullmatch("id-[0-9a-f]{12}", serial)
+    assert known["ID_SERIAL_SHORT"] == serial
+    assert known["ID_SERIAL"] == f"FTDI_FT232R_USB_UART_{serial}"
+    links = f"/dev/serial/by-id/usb-FTDI_FT232R_USB_UART_{serial}-if00-port0 /dev/licence-{serial}"
+    assert known["DEVLINKS"] == links
+    (name,) = host.default_interfaces()
+    mac = host.text(f"/sys/class/net/{name}/address")
+    assert mac is not None
+    assert re.fullmatch("02(:[0-9a-f]{2}){5}", mac)
+    assert name == f"enx{mac.replace(':', '')}"
+    assert host.text(f"/sys/class/net/{name}/phys_switch_id") == mac.replace(":", "")
+    assert host.link_speeds(name) == [10**9]
+    assert host.properties(f"/sys/class/net/{name}")["ID_NET_NAME_MAC"] == name
+    (bridge,) = [n for n in host.listdir("/sys/class/net") if n.startswith("br-")]
+    assert bridge == f"br-{host.hostname()}"
+    assert host.resolve(f"/sys/class/net/{bridge}/lower_{name}") == host.resolve(f"/sys/class/net/{name}")
+    assert host.text("/sys/block/nvme0n1/device/serial") == host.text("/sys/block/nvme1n1/device/serial") != serial
+    assert host.text("/sys/class/dmi/id/product_serial") == host.text("/sys/class/dmi/id/chassis_serial")
+    assert host.text("/sys/class/dmi/id/product_name") == "PowerEdge R750"
+    assert host.text(f"{AT}/model") == "ST4000NM0035"
+    wwid = host.text(f"{AT}/wwid")
+    assert wwid is not None
+    assert re.fullmatch("naa.[0-9a-f]{16}", wwid)
+    assert f"/dev/disk/by-id/wwn-0x{wwid[4:]} " in host.properties("/sys/block/sda")["DEVLINKS"]
+    assert host.text("/sys/block/dm-1/dm/uuid") == f"mpath-{host.text('/sys/block/dm-1/dm/name')}"
+    root = f"/dev/mapper/{host.hostname()}--vg-root"
+    assert any(f" ext4 {root} " in line for line in host.lines("/proc/self/mountinfo"))
+
+
+def test_another_recording_has_other_hashes() -> None:
+    world = merge(bare(), usb_device("1-1", serial=SERIAL))
+    made = [without_identifiers(Recorder(RecordedSource(world)).run()) for _ in range(2)]
+    serials = {found["files"][f"{usb_path('1-1')}/serial"] for found in made}
+    assert len(serials) == 2
+
+
+def test_a_short_serial_number_is_replaced_in_its_places_only() -> None:
+    """Else sizes, port numbers and what else is short would become one."""
+    short = usb_device(
+        "1-2", serial="512", product="0512", properties={"ID_SERIAL": "A_B_512", "ID_SERIAL_SHORT": "512"}
+    )
+    host = RecordedHost(recorded(merge(bare(), short)))
+    serial = host.text("/sys/bus/usb/devices/1-2/serial")
+    assert serial != "512"
+    assert host.properties("/sys/bus/usb/devices/1-2") == {"ID_SERIAL": f"A_B_{serial}", "ID_SERIAL_SHORT": serial}
+    assert host.text("/sys/bus/usb/devices/1-2/idProduct") == "0512"
+
+
+@pytest.mark.parametrize("serial", ["virtio0", "0000:00:14.0", "usb1", "devices", "nvme0n1", "uevent", "block"])
+def test_a_serial_number_that_is_a_name_of_the_kernels_changes_no_path(serial: str) -> None:
+    """A root hub's is the address of its controller."""
+    world = merge(WORLD, usb_device("1-1.2", serial=serial), files({"/sys/devices/virtio0/block/x": ""}))
+    assert recorded(world)["links"] == Recorder(RecordedSource(world)).run()["links"]
+
+
+def test_a_device_without_serial_number_keeps_its_model() -> None:
+    known = {"ID_SERIAL": "Logitech_USB_Receiver", "ID_VENDOR": "Logitech", "ID_MODEL": "USB_Receiver"}
+    model = usb_device("1-2", serial=None, manufacturer="Logitech", model="USB Receiver", properties=known)
+    assert recorded(merge(bare(), model))["properties"][usb_path("1-2")] == known
+
+
+@pytest.mark.parametrize("host", ["node", "pci", "net", "master", "virtual", "x86_64", "usb"])
+def test_a_host_named_as_the_kernel_names_things_keeps_its_machine_whole(host: str) -> None:
+    world = merge(WORLD, {"hostname": host, "arch": "x86_64"}, files({"/sys/devices/system/node/node0/cpulist": "0"}))
+    before, after = Recorder(RecordedSource(world)).run(), recorded(world)
+    assert after["links"].keys() == before["links"].keys()
+    assert after["arch"] == "x86_64"
+
+
+def test_a_property_on_no_list_is_a_hash_and_a_file_on_none_is_unknown() -> None:
+    told = files({f"{usb_path('1-1')}/secret": "x", f"{usb_path('1-1')}/power/control": "auto"})
+    world = merge(bare(), usb_device("1-1", properties={"OWNER": "Joe Doe", "FLAG": "1", "ID_BUS": "usb"}), told)
+    found = recorded(world)
+    assert found["properties"][usb_path("1-1")].items() >= {"FLAG": "1", "ID_BUS": "usb"}.items()
+    assert re.fullmatch("id-[0-9a-f]{12}", found["properties"][usb_path("1-1")]["OWNER"])
+    assert found["left_out"][usb_path("1-1")] == ["power/", "secret"]
+
+
+def test_kinds_of_partitions_and_of_devices_and_bit_masks_are_no_identifiers() -> None:
+    esp, wmi = "c12a7328-f81f-11d2-ba4b-00a0c93ec93b", "05901221-D566-11D1-B2F0-00A0C9062910"
+    wmi_path, keys = f"/sys/devices/platform/PNP0C14:00/wmi_bus/wmi/{wmi}", "7 ff9f207ac14057ff febeffdfffefffff"
+    board = "/sys/devices/virtual/input/input3"
+    world = merge(
+        bare(),
+        disk("sda", AT, properties={"ID_PART_ENTRY_TYPE": esp, "ID_PART_ENTRY_UUID": UUID}),
+        files({f"{wmi_path}/uevent": "", f"{board}/capabilities/key": keys, f"{board}/uevent": f"KEY={keys}\n"}),
+        {"links": {f"/sys/bus/wmi/devices/{wmi}": wmi_path, "/sys/class/input/input3": board}},
+    )
+    found = recorded(world)
+    text = json.dumps(found)
+    assert esp in text
+    assert f"{wmi_path}/uevent" in found["files"]
+    assert UUID not in text
+    assert found["files"][f"{board}/capabilities/key"] == keys
+    assert found["files"][f"{board}/uevent"] == f"KEY={keys}\n"
+
+
+NET, HOST0 = "/sys/devices/virtual/net/tunl0", "/sys/devices/pci0000:00/0000:00:1f.0/host0/scsi_host/host0"
+HIDDEN = [  # attributes that hold identifiers, under their many names
+    (f"{NET}/address", "0a:0b:0c:0d", "0a:0b:0c:0d"),
+    (f"{NET}/broadcast", "20:01:04:70:1f:0b:00:09:00:00:00:00:00:00:00:02", "04:70:1f:0b:00:09"),
+    (f"{HOST0}/serialnum", "VM81234567", "VM81234567"),
+    (f"{HOST0}/serial_num", "RFD1234K567", "RFD1234K567"),
+    (f"{HOST0}/board_tracer", "SV81234567", "SV81234567"),
+    (f"{HOST0}/host_sas_address", "0x500304801e8a0c3f", "500304801e8a0c3f"),
+    (f"{HOST0}/port_name", "0x500304801e8a0c3f", "500304801e8a0c3f"),
+    (f"{NET}/bonding/slaves", "enx3cfdfe9b31d4", "3cfdfe9b31d4"),
+    (f"{NET}/name", "stratis-1-private-6f1e2d3c4b5a69788796a5b4c3d2e1f0-flex", MACHINE_ID),
+    (f"{HOST0}/device", "{8c2b1f4e-93d7-4a06-b5c1-0e7f2d6a9b38}", "8c2b1f4e-93d7-4a06-b5c1-0e7f2d6a9b38"),
+]
+
+
+@pytest.mark.parametrize(("path", "text", "identifier"), HIDDEN)
+def test_identifiers_are_found_by_the_name_of_their_file_or_their_form(path: str, text: str, identifier: str) -> None:
+    folder = path.partition("/bonding")[0].rpartition("/")[0] if "bonding" not in path else NET
+    world = merge(bare(), files({path: f"{text}\n"}), {"links": {"/sys/class/x/y": folder}})
+    assert squeezed(identifier) in squeezed(json.dumps(Recorder(RecordedSource(world)).run()))
+    assert squeezed(identifier) not in squeezed(json.dumps(recorded(world)))
+
+
+@pytest.mark.parametrize(
+    ("kind", "source"),
+    [
+        ("nfs4", f"{SERVER}:/export"),
+        ("nfs4", f"[{IP6}]:/export"),
+        ("cifs", f"//{SERVER}/share"),
+        ("fuse.sshfs", f"backup@{SERVER}:/data"),
+        ("fuse.curlftpfs", f"curlftpfs#ftp://joe:sesame@{SERVER}/"),
+        ("ceph", f"{IP4}:6789:/"),
+    ],
+)
+def test_file_servers_and_who_opens_them(kind: str, source: str) -> None:
+    found = recorded(merge(bare(), mounts(("/mnt", "0:44", kind, source))))["files"]["/proc/self/mountinfo"]
+    assert re.search(rf" - {kind} id-[0-9a-f]{{12}} ", found)
+    kept = Recorder(RecordedSource(merge(bare(), mounts(("/mnt", "0:44", kind, source))))).run()
+    assert "sesame" not in json.dumps(kept), "a password is left out in any case"
+
+
+def test_addresses_of_interfaces_stay_addresses() -> None:
+    told = [["eth0", "ipv4", IP4, 24, "global", False], ["eth0", "ipv6", IP6, 64, "global", True]]
+    local = [["eth0", "ipv6", LINK_LOCAL, 64, "link", False], ["lo", "ipv4", "127.0.0.1", 8, "host", False]]
+    first, second, third, last = RecordedHost(recorded(merge(bare(), {"addresses": told + local}))).addresses()
+    assert first.address.startswith("2")
+    assert second.address.startswith("2001:db8:")
+    assert third.address.startswith("fe80:")
+    assert last.address == "127.0.0.1"
+
+
+def test_addresses_that_are_the_same_everywhere_stay() -> None:
+    loop = nic("lo", attributes={"address": "00:00:00:00:00:00", "broadcast": "ff:ff:ff:ff:ff:ff"})
+    found = json.dumps(recorded(merge(bare(), loop)))
+    assert "00:00:00:00:00:00" in found
+    assert "ff:ff:ff:ff:ff:ff" in found
+
+
+WORDS = st.text(string.ascii_letters + string.digits, min_size=8, max_size=24).filter(
+    lambda s: any(c.isalpha() for c in s) and any(c.isdigit() for c in s) and len(set(s.lower())) > 2
+)
+AROUND = st.text(st.characters(exclude_characters="/\n", codec="utf-8"), max_size=20).map(lambda text: f"{text} ")
+
+
+@given(WORDS, AROUND, st.booleans())
+def test_a_serial_number_is_found_wherever_it_is_a_word(serial: str, around: str, upper: bool) -> None:
+    if serial.lower() in around.lower():
+        return
+    privacy = Privacy(SALT, {"files": {}, "links": {}})
+    privacy.learn(serial)
+    hidden = privacy.text(f"{around}{serial.upper() if upper else serial.lower()} {around}")
+    assert serial.lower() not in hidden.lower()
+    assert privacy.identifier(serial) in hidden
+
+
+@given(st.text(max_size=40), st.text(max_size=40))
+def test_hashes_are_equal_if_and_only_if_the_identifiers_are(one: str, other: str) -> None:
+    privacy = Privacy(SALT, {"files": {}, "links": {}})
+    same = privacy.identifier(one) == privacy.identifier(other)
+    assert same == (one == other) or squeezed(one) == squeezed(other)
+    assert len(set(squeezed(one))) < 2 or privacy.identifier(one) != one
+
+
+def test_the_page_lists_what_the_code_does() -> None:
+    """Every list of the page on recordings is that of the code, and no list is missing."""
+    page = (ROOT / "docs/how-to/record.md").read_text()
+    listed = {name: set(body.split()) for name, body in re.findall(r"^```text (\w+)\n(.*?)^```$", page, re.M | re.S)}
+    names = ("ATTRIBUTES", "FOLDERS", "ATTRIBUTE_IDENTIFIERS", "PROPERTIES", "PROPERTY_IDENTIFIERS")
+    assert listed == {name.lower(): {*getattr(contents, name)} for name in names}
+    assert all(shape in " ".join(page.split()) for shape in SHAPES)

@@ -1,0 +1,431 @@
+"""The command record: the file it writes, when it refuses, what it says; and that a replay gives the same readings."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import stat
+import subprocess
+import sys
+import threading
+from collections.abc import Collection
+from fnmatch import filter as matching
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from capacityd.cli import run
+from capacityd.cli.commands import record as command
+from capacityd.config.tables import UNSAFE_ATTRIBUTES
+from capacityd.detectors.udev import DETECTOR, find_in
+from capacityd.discovery.reader import value_of
+from capacityd.host.live import LiveHost
+from capacityd.host.recording.contents import ATTRIBUTES, keeps_file
+from capacityd.host.recording.recorder import Recorder
+from capacityd.host.recording.replay import RecordedHost, load
+from capacityd.host.recording.source import LiveSource, RecordedSource
+from capacityd.model.device import Device
+from capacityd.model.errors import HostError
+from capacityd.model.host import Host
+from tests import ROOT
+from tests.support.forked import can_be_alone, run_alone
+from tests.support.machines import bare, merge, usb_device, write_tree
+from tests.support.nodes import node
+from tests.support.tour import MACHINE
+from tests.unit.discovery.test_unreadable import WORLD
+from tests.unit.host.test_live import MOUNTING
+
+DETECTORS = ("address", "cpu", "disk", "filesystem", "memory", "nic", "pci", "usb")
+ASKED = ("local", "memory", "overlay")
+
+
+def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    assert run(arguments) == 0
+    return capsys.readouterr().out
+
+
+@pytest.mark.skipif(not os.path.isdir("/sys/devices"), reason="needs a sysfs")
+def test_this_machine_replays_to_the_same_devices(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("m.json", "m.json.gz"):
+        path = str(tmp_path / name)
+        said(capsys, "record", path, "--keep-serials")
+        for detector in DETECTORS:
+            live, replay = (
+                json.loads(said(capsys, "devices", detector, "--json", *machine))["devices"]
+                for machine in ((), ("--machine", path))
+            )
+            if detector == "filesystem":  # nobody asks the others, which may not answer, how large they are
+                live, replay = ([d for d in ds if d["values"]["kind"] in ASKED] for ds in (live, replay))
+            assert replay == live
+    assert os.path.getsize(tmp_path / "m.json.gz") * 5 < os.path.getsize(tmp_path / "m.json")
+
+
+@pytest.mark.skipif(not os.path.isdir("/sys/devices"), reason="needs a sysfs")
+@pytest.mark.parametrize("options", [(), ("--keep-serials",)])
+def test_every_subsystem_of_this_machine_replays_alike(
+    tmp_path: Path, options: Collection[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each bus and class, with its files and folders: the same devices, with the same values but for identifiers."""
+    said(capsys, "record", str(tmp_path / "m.json"), *options)
+    live, replay = LiveHost(), load(str(tmp_path / "m.json"))
+    subsystems = {*live.listdir("/sys/bus"), *live.listdir("/sys/class")}
+    assert subsystems == {*replay.listdir("/sys/bus"), *replay.listdir("/sys/class")}
+    keys = ("subsystem", "driver", "devtype") if not options else tuple(DETECTOR.keys)
+    for subsystem in sorted(subsystems):
+        found, replayed = ([*find_in(host, [subsystem])] for host in (live, replay))
+        assert len(found) == len(replayed), subsystem
+        for key in keys:
+            values = [_value(live, device, key) for device in found]
+            assert values == [_value(replay, device, key) for device in replayed], (subsystem, key)
+
+
+def _value(host: Host, device: Device, key: str) -> object:
+    try:
+        return value_of(host, DETECTOR, device, key)
+    except HostError as e:
+        return str(e)
+
+
+@pytest.mark.skipif(not os.path.isdir("/sys/devices"), reason="needs a sysfs")
+def test_two_recordings_of_an_unchanged_machine_are_equal(tmp_path: Path) -> None:
+    """With the identifiers as they are: hashes differ from recording to recording."""
+    for name in ("a.json.gz", "b.json.gz"):
+        assert run(["record", str(tmp_path / name), "--keep-serials"]) == 0
+    assert (tmp_path / "a.json.gz").read_bytes() == (tmp_path / "b.json.gz").read_bytes()
+
+
+@pytest.mark.parametrize("machine", sorted((ROOT / "docs").rglob("machine*.json")), ids=lambda path: path.stem)
+def test_a_recorded_machine_can_be_recorded_again(
+    machine: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    once, twice = str(tmp_path / "once.json.gz"), str(tmp_path / "twice.json.gz")
+    said(capsys, "record", once, "--machine", str(machine))
+    said(capsys, "record", twice, "--machine", once)
+    assert Path(once).read_bytes() == Path(twice).read_bytes()
+    kept = str(tmp_path / "kept.json")
+    said(capsys, "record", kept, "--machine", str(machine), "--keep-serials")
+    for detector in ("cpu", "disk", "memory", "nic", "pci", "usb"):
+        original = said(capsys, "devices", detector, "--json", "--machine", str(machine))
+        assert said(capsys, "devices", detector, "--json", "--machine", kept) == original
+
+
+READINGS = """
+import json, sys
+from capacityd.detectors import load
+from capacityd.model.errors import HostError
+from capacityd.host.live import LiveHost
+from capacityd.host.recording.recorder import Recorder
+from capacityd.host.recording.source import LiveSource, RecordedSource
+from capacityd.discovery.reader import value_of
+
+def readings(host):
+    found = {}
+    for name in ("usb", "pci", "nic", "disk", "filesystem", "address", "cpu", "memory"):
+        detector = load(name)
+        for device in detector.find(host):
+            more = ("attributes.uevent", "attributes.dev", "properties.ID_TEST", "properties.DEVNAME")
+            for key in (*detector.keys, *more):
+                if key == "size" and device.cached_values.get("kind", "local") != "local":
+                    continue  # nobody is asked for those
+                try:
+                    value = value_of(host, detector, device, key)
+                except HostError as e:
+                    value = [e.errno, str(e)]
+                found[f"{name} {device.name} {key}"] = value
+    return found
+
+recording = Recorder(LiveSource()).run()
+replayed = RecordedSource(json.loads(json.dumps(recording)))
+again = Recorder(replayed).run()
+print(json.dumps([readings(LiveHost()), readings(replayed), again == recording, len(recording["unknown"])]))
+"""
+
+
+def replayed(recording: dict[str, object], folder: Path) -> dict[str, object]:
+    write_tree(recording, str(folder))
+    live, replay, same, _ = json.loads(run_alone(MOUNTING, READINGS, str(folder)))
+    assert live == replay
+    assert same
+    return dict(live)
+
+
+@pytest.mark.skipif(not can_be_alone(), reason="needs namespaces")
+def test_a_foreign_machine_replays_to_the_same_readings(tmp_path: Path) -> None:
+    """As real files on /sys: read by the live host, and by a replay of what was recorded of them."""
+    files = {path: text for path, text in WORLD["files"].items() if path.startswith("/sys/")}
+    properties = {"/sys/devices/pci0000:3b/0000:3b:00.0": {"ID_TEST": "caf\udce9 \x1b[31m \u202e"}}
+    live = replayed({"files": files, "links": WORLD["links"], "properties": properties}, tmp_path)
+    assert live["pci 0000:3b:00.0 properties.ID_TEST"] == r"caf\xe9 \x1b[31m \u202e"
+    assert "udev has not processed" in str(live["disk sda properties.ID_TEST"])
+    assert len({name.split()[1] for name in live}) > 15
+
+
+HOSTILE = st.binary(max_size=60).map(lambda raw: raw.replace(b"\0", b"").decode("utf-8", "surrogateescape"))
+
+
+@given(HOSTILE, HOSTILE, HOSTILE)
+def test_whatever_a_device_says_is_replayed_as_it_is_read(serial: str, model: str, name: str) -> None:
+    """A file's bytes, through the recorder, JSON and the loader; against the live host on the same bytes."""
+    path = "/sys/bus/usb/devices/1-1"
+    before = RecordedSource(merge(bare(), usb_device(serial=serial, model=model, properties={"ID_X": name})))
+    recording = json.loads(json.dumps(Recorder(before).run(), sort_keys=True))
+    after = RecordedHost(recording)
+    for ask in (
+        lambda host: host.text(f"{path}/serial"),
+        lambda host: host.text(f"{path}/product"),
+        lambda host: host.lines(f"{path}/product"),
+        lambda host: host.properties(path),
+    ):
+        assert ask(after) == ask(before)
+    assert Recorder(RecordedSource(recording)).run() == recording
+
+
+@given(st.binary(max_size=200))
+def test_the_bytes_of_a_file_are_recorded_as_they_are(content: bytes) -> None:
+    with open(os.memfd_create("attribute"), "wb") as f:
+        f.write(content)
+        f.flush()
+        path = f"/proc/self/fd/{f.fileno()}"
+        text = LiveSource().raw(path, 8192)
+        assert text.encode("utf-8", "surrogateescape") == content
+        replay = RecordedHost({"files": {path: text}})
+        assert (replay.text(path), replay.lines(path)) == (LiveHost().text(path), LiveHost().lines(path))
+
+
+AT = "/sys/devices/pci0000:00/0000:00:1f.0"
+
+
+def pci(found: dict[str, str], **parts: dict[str, str]) -> dict[str, object]:
+    """A machine with one PCI function that has these files."""
+    links = {"/sys/bus/pci/devices/0000:00:1f.0": AT, f"{AT}/subsystem": "/sys/bus/pci"}
+    return merge(parts, {"files": {f"{AT}/{name}": text for name, text in found.items()}, "links": links})
+
+
+def test_what_is_left_out_is_unknown_not_absent() -> None:
+    names = ("vendor", "config", "rom", "vpd", "resource0", "power/control", "key", "uevent")
+    host = RecordedHost(Recorder(RecordedSource(pci(dict.fromkeys(names, "x")))).run())
+    assert host.text(f"{AT}/vendor") == "x"
+    assert host.text(f"{AT}/none") is None
+    for name in ("config", "rom", "vpd", "resource0", "power/control", "key"):
+        with pytest.raises(HostError, match=f"{name} is not part of the recording"):
+            host.text(f"{AT}/{name}")
+    with pytest.raises(HostError, match="power is not part of the recording"):
+        host.listdir(f"{AT}/power")
+    assert list(host.listdir(AT)) == sorted({name.partition("/")[0] for name in (*names, "subsystem")})
+    assert host.resolve(f"{AT}/rom") == f"{AT}/rom"
+    assert host.resolve(f"{AT}/rom/below") is None
+
+
+def test_files_of_a_class_and_folders_that_are_left_out_are_no_obstacle() -> None:
+    """/sys/class/drm/version is a file; a device may be called as a folder that is left out elsewhere."""
+    misc = "/sys/devices/virtual/misc/microcode"
+    files = {"/sys/class/drm/version": "drm 1.1", f"{misc}/uevent": "", f"{misc}/power/control": "auto"}
+    links = {"/sys/class/misc/microcode": misc, f"{misc}/subsystem": "/sys/class/misc"}
+    host = RecordedHost(Recorder(RecordedSource({"files": files, "links": links})).run())
+    assert [*find_in(host, ["drm"])] == []
+    assert [device.name for device in find_in(host, ["misc"])] == ["microcode"]
+
+
+def test_passwords_and_what_talks_to_hardware_is_on_no_list() -> None:
+    for name in ("config", "rom", "vpd", "resource", "resource0_wc", "vpd_pg80", "edid", "temp1_input", "pcr-sha256"):
+        assert not keeps_file(f"{AT}/{name}")
+    for name in ("password", "password_in", "dhchap_secret", "dhchap_ctrl_secret", "config_info", "key", "remove"):
+        assert not keeps_file(f"{AT}/{name}")
+    assert keeps_file(f"{AT}/input/input3/capabilities/key")
+    assert not [name for pattern, _ in UNSAFE_ATTRIBUTES for name in matching(ATTRIBUTES, pattern)]
+
+
+def test_errors_are_recorded_with_their_names() -> None:
+    errors = {f"{AT}/speed": "EINVAL", f"{AT}/model": "EACCES"}
+    recorder = Recorder(RecordedSource(pci({"vendor": "1", "speed": "", "model": ""}, errors=errors)))
+    assert recorder.run()["errors"] == errors
+    assert recorder.unreadable == {"EACCES": [f"{AT}/model"]}
+
+
+def test_a_link_to_what_is_not_recorded_leads_there_all_the_same() -> None:
+    links = {
+        f"{AT}/driver": "../../../bus/pci/drivers/i40e",
+        f"{AT}/dead": "../nowhere",
+        f"{AT}/of": "../../../firmware/node",
+    }
+    more = {"/sys/bus/pci/drivers/i40e/uevent": "", "/sys/firmware/node/name": "n"}
+    before = RecordedSource(merge(pci({"uevent": ""}), {"links": links, "files": more}))
+    after = RecordedHost(Recorder(before).run())
+    for name in ("driver", "dead", "of"):
+        assert after.resolve(f"{AT}/{name}") == before.resolve(f"{AT}/{name}")
+    with pytest.raises(HostError, match="not part of the recording"):
+        after.resolve("/sys/bus/pci/drivers/nvme")
+
+
+def test_devices_by_link_that_mounts_name(tmp_path: Path) -> None:
+    mounts = "29 1 0:25 / / rw - btrfs /dev/disk/by-label/r\\040t rw,space_cache,subvol=/@secret\n"
+    files = {"/proc/self/mountinfo": mounts, "/dev/sda2": "", "/sys/devices/x/uevent": ""}
+    recording = Recorder(RecordedSource({"files": files, "links": {"/dev/disk/by-label/r t": "../../sda2"}})).run()
+    assert recording["links"]["/dev/disk/by-label/r t"] == "/dev/sda2"
+    assert "secret" not in recording["files"]["/proc/self/mountinfo"]
+    assert RecordedHost(recording).resolve("/dev/disk/by-label/r t") == "/dev/sda2"
+
+
+def test_that_systemd_made_an_automount_by_itself_is_recorded() -> None:
+    made = {"files": {"/run/systemd/generator.late/efi.automount": "[Automount]\nWhere=/efi\n"}}
+    recorded = Recorder(RecordedSource(merge(bare(), made))).run()
+    assert made["files"].items() <= recorded["files"].items()
+
+
+def test_a_file_system_below_another_at_the_same_place_has_no_size_that_is_known() -> None:
+    class Covered(RecordedSource):
+        """A double of a machine that tells as the kernel does."""
+
+        def filesystem_size(self, point: str, mounts: Collection[str]) -> int:
+            if "31" not in mounts:
+                raise HostError(f"{point} is hidden by another mount")
+            return 7
+
+    table = "".join(f"{n} 1 0:{n} / /dev/shm rw - tmpfs {n} rw\n" for n in (30, 31, 32))
+    replay = RecordedHost(Recorder(Covered({"files": {"/proc/self/mountinfo": table}})).run())
+    assert replay.filesystem_size("/dev/shm", {"31"}) == 7
+    for hidden in ("30", "32"):
+        with pytest.raises(HostError, match="hidden by another"):
+            replay.filesystem_size("/dev/shm", {hidden})
+
+
+class Hanging(RecordedSource):
+    """A double of a machine with an attribute that never answers."""
+
+    def raw(self, path: str, most: int) -> str:
+        if path.endswith("/speed"):
+            threading.Event().wait()
+        return super().raw(path, most)
+
+
+def test_an_attribute_that_never_answers_is_left_behind(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(command, "_READ_TIMEOUT", 0.3)
+    recording, unreadable = command._recorded(Hanging(pci({"size": "3", "speed": "1", "vendor": "2"})))
+    assert recording["files"] == {f"{AT}/size": "3", f"{AT}/vendor": "2"}
+    assert recording["errors"] == {f"{AT}/speed": "ETIMEDOUT"}
+    assert unreadable == {"ETIMEDOUT": [f"{AT}/speed"]}
+    assert f"{AT}/speed does not answer; it is left out" in capsys.readouterr().err
+
+
+def test_a_file_that_is_there_is_kept_unless_forced(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "m.json"
+    path.write_text("precious")
+    assert run(["record", str(path), "--machine", str(MACHINE)]) == 2
+    assert "exists; give another name, or --force" in capsys.readouterr().err
+    assert path.read_text() == "precious"
+    assert run(["record", str(path), "--machine", str(MACHINE), "--force"]) == 0
+    assert load(str(path)).hostname().startswith("host-")
+    assert os.listdir(tmp_path) == ["m.json"]
+
+
+def test_the_file_has_the_rights_of_a_new_file(tmp_path: Path) -> None:
+    before = os.umask(0o027)
+    try:
+        assert run(["record", str(tmp_path / "m.json"), "--machine", str(MACHINE)]) == 0
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(os.stat(tmp_path / "m.json").st_mode) == 0o640
+
+
+def test_a_folder_that_is_not_there_or_a_file_in_the_way(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for path in (tmp_path / "none/m.json", tmp_path):
+        assert run(["record", str(path), "--machine", str(MACHINE)]) == 2
+        assert f"{path}: could not be written" in capsys.readouterr().err
+    assert os.listdir(tmp_path) == []
+
+
+def test_standard_output_and_pipes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = said(capsys, "record", "-", "--machine", str(MACHINE), "--keep-serials")
+    done = subprocess.run(
+        [sys.executable, "-m", "capacityd", "record", "/dev/stdout", "--machine", str(MACHINE), "--keep-serials"],
+        env={**os.environ, "PYTHONPATH": str(ROOT / "agent")},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == out
+
+
+def test_what_it_says(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = str(tmp_path / "m.json.gz")
+    found = json.loads(said(capsys, "record", path, "--machine", str(MACHINE), "--json"))
+    sizes = {"bytes": os.path.getsize(path), "left_out": 0}
+    assert found == {"file": path, "redacted": True, "unreadable": {}} | sizes
+    assert run(["record", path, "--machine", str(MACHINE), "--force", "--keep-serials"]) == 0
+    assert "serial numbers, addresses and names are in it as they are" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"{", "is not JSON"),
+        (b"\xff{}", "is not JSON"),
+        (b"[" * 100_000, "is not JSON"),
+        (b'{"x": 1}', "is not a recorded machine"),
+        (gzip.compress(b"{}", mtime=0)[:-9], "is cut off"),
+        (gzip.compress(b"{}" * 100, mtime=0)[:10] + b"\xff" * 20, "could not be read"),
+        *(
+            (json.dumps({part: value}).encode(), f'its part "{part}" is not what')
+            for part, value in {
+                "files": {"/a": 1},
+                "links": [],
+                "errors": {"/a": "ENONSENSE"},
+                "left_out": {"/a": "b"},
+                "folders": {"/a": ""},
+                "properties": {"/a": "x"},
+                "hardware_names": {"usb:x": "y"},
+                "link_speeds": {"eth0": ["1"]},
+                "link_kinds": {"eth0": None},
+                "default_interfaces": "eth0",
+                "ages": {"/a": "1"},
+                "programs": {"[]": [0, "x"]},
+                "unknown": {"x": "y"},
+                "arch": 64,
+                "hostname": None,
+                "redacted": 1,
+            }.items()
+        ),
+    ],
+)
+def test_what_is_no_recording_says_why(
+    content: bytes, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "m.json"
+    path.write_bytes(content)
+    assert run(["devices", "--machine", str(path)]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_a_node_as_kubectl_prints_it_and_a_recording_plan_together(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With all that a kubelet keeps there (kubectl get node n1 -o json, Kubernetes 1.33)."""
+    printed = node() | {"apiVersion": "v1", "kind": "Node"}
+    printed["metadata"] |= {
+        "creationTimestamp": "2026-11-20T09:00:00Z",
+        "labels": {"kubernetes.io/hostname": "n1", "kubernetes.io/os": "linux"},
+        "resourceVersion": "812",
+    }
+    printed["spec"] = {"podCIDR": "10.244.0.0/24", "podCIDRs": ["10.244.0.0/24"], "providerID": "kind://n1"}
+    printed["status"] |= {
+        "addresses": [{"address": "172.18.0.2", "type": "InternalIP"}, {"address": "n1", "type": "Hostname"}],
+        "daemonEndpoints": {"kubeletEndpoint": {"Port": 10250}},
+        "images": [{"names": ["registry.k8s.io/pause:3.10"], "sizeBytes": 320368}],
+        "nodeInfo": {"machineID": "0" * 32, "kubeletVersion": "v1.33.1", "operatingSystem": "linux"},
+        "runtimeHandlers": [{"features": {"userNamespaces": True}, "name": ""}],
+    }
+    machine, file = str(tmp_path / "m.json.gz"), tmp_path / "n1.json"
+    file.write_text(json.dumps(printed, indent=4))
+    said(capsys, "record", machine, "--machine", str(MACHINE))
+    config = str(ROOT / "docs/tour/dongles.toml")
+    out = json.loads(said(capsys, "plan", "--machine", machine, "--config", config, "--node-file", str(file), "--json"))
+    assert {c["name"]: (c["action"], c["new"]) for c in out["changes"]} == {
+        "example.com/dongle": ("set", "4"),
+        "example.com/nic-mbps": ("set", "10000"),
+        "example.com/scratch-gib": ("set", "1609"),
+    }

@@ -1,0 +1,185 @@
+"""Link modes: the table of the kernel's bits, and the ioctl on real interfaces."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import fcntl
+import json
+import os
+import re
+import shutil
+import struct
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from capacityd.host.ethtool import speeds_of, supported_modes
+from capacityd.model.errors import HostError
+from tests.support.forked import can_be_alone, run_alone
+
+MBIT = 10**6
+
+
+@pytest.mark.parametrize(
+    ("bits", "mbits"),
+    [
+        ([], []),
+        ([0, 1, 2, 3, 5, 6, 7, 13], [10, 100, 1000]),  # a plain copper port, with autonegotiation, TP and pause
+        ([6, 10, 13, 14, 49, 50, 51, 74], []),  # nothing that is a speed
+        ([5, 12], [1000, 10_000]),
+        ([15], [2500]),
+        ([47, 48], [2500, 5000]),
+        ([22], [20_000]),
+        ([17, 19, 31, 32, 33], [1000, 10_000, 25_000]),
+        ([26], [40_000]),
+        ([30], [56_000]),
+        ([40, 52], [50_000]),
+        ([36, 61, 79], [100_000]),
+        ([66, 84, 103, 108], [200_000]),
+        ([73, 89, 109, 114], [400_000]),
+        ([93, 98, 120], [800_000]),
+        ([121, 124], [1_600_000]),
+        ([67, 68, 90, 92, 102], [10, 100, 1000]),
+    ],
+)
+def test_speeds_of_masks(bits: list[int], mbits: list[int]) -> None:
+    assert speeds_of(sum(1 << bit for bit in bits)) == [n * MBIT for n in mbits]
+
+
+@pytest.mark.parametrize("bit", [125, 200, 1000])
+def test_a_mode_that_is_not_known_may_be_the_best(bit: int) -> None:
+    with pytest.raises(HostError, match=f"bit {bit}"):
+        speeds_of(1 << 5 | 1 << bit)
+
+
+HEADER = Path("/usr/include/linux/ethtool.h")
+
+
+@pytest.mark.skipif(not HEADER.exists(), reason="needs the kernel's header")
+def test_the_table_says_what_the_kernels_header_says() -> None:
+    modes = re.findall(r"ETHTOOL_LINK_MODE_(\w+)_BIT\s*=\s*(\d+)", HEADER.read_text())
+    assert len(modes) > 90
+    for name, bit in modes:
+        speed = re.match(r"(\d+)base", name)
+        assert speeds_of(1 << int(bit)) == ([int(speed[1]) * MBIT] if speed else []), name
+
+
+@pytest.mark.skipif(not os.path.isdir("/sys/class/net"), reason="needs interfaces")
+def test_this_machines_interfaces_answer() -> None:
+    """Every driver answers with a mask, if only an empty one, or with an error that is told; none with nonsense."""
+    for name in os.listdir("/sys/class/net"):
+        if name == "bonding_masters":
+            continue
+        try:
+            speeds = speeds_of(supported_modes(name))
+        except HostError:
+            continue
+        assert all(speed >= 10 * MBIT for speed in speeds)
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"), [("none-such", "none-such"), ("x" * 40, "x" * 40), ("", ""), ("caf\udce9", "caf\\xe9")]
+)
+def test_no_such_interface(name: str, shown: str) -> None:
+    with pytest.raises(HostError) as found:
+        supported_modes(name)
+    assert str(found.value) == f"the link modes of {shown} could not be read: No such device"
+    assert found.value.errno == errno.ENODEV
+
+
+def settings_of(header: str) -> type[ctypes.Structure]:
+    """struct ethtool_link_settings as the kernel's header declares it, with room for the masks."""
+    (body,) = re.findall(r"struct ethtool_link_settings \{(.*?)\n\};", header, re.S)
+    body = re.sub(r"/\*.*?\*/", "", body, flags=re.S)
+    sorts = {"__u32": ctypes.c_uint32, "__u8": ctypes.c_uint8, "__s8": ctypes.c_int8}
+    fields: list[tuple[str, Any]] = []
+    for sort, name, length in re.findall(r"(__\w+)\s+(\w+)(?:\[(\d*)\])?;", body):
+        fields.append((name, sorts[sort] * int(length) if length else sorts[sort]))
+    fields[-1] = ("link_mode_masks", ctypes.c_uint32 * 381)
+    return type("Settings", (ctypes.Structure,), {"_fields_": fields})
+
+
+@pytest.mark.skipif(not HEADER.exists(), reason="needs the kernel's header")
+@pytest.mark.parametrize("words", [1, 3, 4])
+def test_the_conversation_is_the_one_of_the_kernels_header(words: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A double of the kernel that speaks as its header says: first how long the masks are, then the masks."""
+    layout = settings_of(HEADER.read_text())
+    supported = 1 << 5 | 1 << (32 * words - 1)
+
+    def ioctl(fd: int, number: int, request: bytes) -> None:
+        assert number == 0x8946
+        (address,) = struct.unpack_from("P", request, 16)
+        asked: Any = layout.from_address(address)
+        assert asked.cmd == 0x4C
+        assert bytes(request[:16]).rstrip(b"\0") == b"enp129s0f0np123"
+        if asked.link_mode_masks_nwords != words:
+            asked.link_mode_masks_nwords = -words
+            return
+        for n in range(words):
+            asked.link_mode_masks[n] = supported >> (32 * n) & 0xFFFFFFFF
+            asked.link_mode_masks[words + n] = 0xFFFFFFFF  # what it advertises
+
+    monkeypatch.setattr(fcntl, "ioctl", ioctl)
+    assert supported_modes("enp129s0f0np123") == supported
+
+
+TAP = """
+import fcntl, json, os, struct, subprocess, sys
+from capacityd.model.errors import HostError
+from capacityd.detectors import load
+from capacityd.host.live import LiveHost
+from capacityd.discovery.reader import value_of
+
+tap = os.open("/dev/net/tun", os.O_RDWR)
+fcntl.ioctl(tap, 0x400454CA, struct.pack("16sH22x", b"tapx", 0x1002))  # TUNSETIFF, IFF_TAP | IFF_NO_PI
+subprocess.run(["ip", "link", "set", "tapx", "up"], check=True)
+subprocess.run(["ethtool", "-s", "tapx", "speed", "25000", "duplex", "full", "autoneg", "off"], check=True)
+host, detector = LiveHost(), load("nic")
+
+def read(*keys):
+    device = next(d for d in detector.find(host) if d.name == "tapx")
+    found = {}
+    for key in keys:
+        try:
+            found[key] = value_of(host, detector, device, key)
+        except HostError as e:
+            found[key] = str(e)
+    return found
+
+found = [read("kind", "link", "speed", "max_speed", "system")]
+fcntl.ioctl(tap, 0x400454E2, struct.pack("i", 0))  # TUNSETCARRIER
+found.append(read("link", "speed"))
+fcntl.ioctl(tap, 0x400454E2, struct.pack("i", 1))
+subprocess.run(["ip", "address", "add", "192.0.2.7/24", "dev", "tapx"], check=True)
+subprocess.run(["ip", "route", "add", "default", "via", "192.0.2.1"], check=True)
+found.append(read("link", "speed", "system"))
+subprocess.run(["ip", "link", "set", "tapx", "down"], check=True)
+found.append(read("link", "speed"))
+subprocess.run(["ip", "link", "set", "tapx", "up"], check=True)
+subprocess.run(["ip", "link", "add", "br0", "type", "bridge"], check=True)
+subprocess.run(["ip", "link", "set", "tapx", "master", "br0"], check=True)
+subprocess.run(["ip", "link", "set", "br0", "up"], check=True)
+subprocess.run(["ip", "route", "add", "default", "dev", "br0"], check=True)
+found.append(read("system"))
+print(json.dumps(found))
+"""
+
+
+def has_tap() -> bool:
+    tools = ("ip", "ethtool")
+    return can_be_alone() and os.access("/dev/net/tun", os.R_OK | os.W_OK) and all(shutil.which(t) for t in tools)
+
+
+@pytest.mark.skipif(not has_tap(), reason="needs namespaces, TAP devices, ip and ethtool")
+def test_a_real_interface_with_a_real_speed() -> None:
+    """Read through the real /sys and the real ioctl: its speed while the link is up, and unknown while it is down."""
+    up, without_carrier, routed, down, bridged = json.loads(run_alone("mount -t sysfs none /sys", TAP))
+    assert (up["kind"], up["link"], up["speed"]) == ("virtual", "up", 25_000 * MBIT)
+    assert "reports no link modes" in str(up["max_speed"]) or "could not be read" in str(up["max_speed"])
+    assert "no default route" in up["system"]
+    for state in (without_carrier, down):
+        assert (state["link"], "link is down" in state["speed"]) == ("down", True)
+    assert routed == {"link": "up", "speed": 25_000 * MBIT, "system": True}
+    assert bridged == {"system": True}

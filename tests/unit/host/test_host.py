@@ -1,0 +1,204 @@
+"""The door to the machine, live and recorded: the same readings from both, errors told, nothing harmful let through."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from capacityd.host.live import LiveHost
+from capacityd.host.recording.replay import RecordedHost, load
+from capacityd.model.errors import HostError, UsageError
+from capacityd.model.host import SystemDevices, basename, machine_id, read_int
+from capacityd.model.text import printable
+from tests.support.forked import forked
+from tests.support.machines import (
+    bare,
+    machine,
+    merge,
+    usb_device,
+    write_tree,
+)
+
+LIVE = LiveHost()
+
+
+@given(st.one_of(st.binary(), st.text(st.characters())))
+def test_what_comes_out_is_safe_to_print(raw: bytes | str) -> None:
+    text = printable(raw)
+    assert text.isprintable()
+    text.encode()
+    assert printable(text) == text
+
+
+@pytest.mark.parametrize(
+    ("raw", "text"),
+    [
+        (b"plain", "plain"),
+        ("日本".encode(), "日本"),
+        (b"caf\xe9", r"caf\xe9"),
+        ("caf\udce9", r"caf\xe9"),
+        (b"\x1b[31m", r"\x1b[31m"),
+        (b"a\x00b\r\n", r"a\x00b\r\n"),
+        ("\u202e\u2028\u00a0", r"\u202e\u2028\xa0"),
+        ("\U000e0001", r"\U000e0001"),
+        ("\ud800", r"\ud800"),
+        (b"\x9b31m", r"\x9b31m"),
+    ],
+)
+def test_escapes(raw: bytes | str, text: str) -> None:
+    assert printable(raw) == text
+
+
+def both(tmp_path: Path, found: Mapping[str, str]) -> list[tuple[LiveHost | RecordedHost, str]]:
+    """The same files on this machine and on a recorded one: a host and what its paths begin with."""
+    write_tree({"files": found}, str(tmp_path))
+    return [(LIVE, str(tmp_path)), (RecordedHost({"files": found}), "")]
+
+
+def test_text(tmp_path: Path) -> None:
+    content = {"/d/a": " x y\n\0", "/d/empty": "", "/d/full": "x" * 65536, "/d/more": "x" * 65537, "/d/latin": "\udce9"}
+    for host, at in both(tmp_path, content):
+        assert host.text(f"{at}/d/a") == "x y"
+        assert host.text(f"{at}/d/empty") == ""
+        assert host.text(f"{at}/d/latin") == r"\xe9"
+        assert host.text(f"{at}/d/none") is host.text(f"{at}/d/a/below") is host.text(f"{at}/d") is None
+        assert host.text(f"{at}/d/full") == "x" * 65536
+        with pytest.raises(HostError, match="is longer than 65536 bytes"):
+            host.text(f"{at}/d/more")
+
+
+def test_lines(tmp_path: Path) -> None:
+    for host, at in both(tmp_path, {"/d/a": "one\ttwo\n\nthree\0four\x1b\n"}):
+        assert host.lines(f"{at}/d/a") == ["one two", "three", r"four\x1b"]
+        assert list(host.lines(f"{at}/d/none")) == list(host.lines(f"{at}/d")) == []
+
+
+def test_names(tmp_path: Path) -> None:
+    for host, at in both(tmp_path, {"/d/b": "", "/d/a/x": "", "/d/c": ""}):
+        assert list(host.listdir(f"{at}/d")) == ["a", "b", "c"]
+        assert list(host.listdir(f"{at}/none")) == list(host.listdir(f"{at}/d/b")) == []
+
+
+def test_content(tmp_path: Path) -> None:
+    for host, at in both(tmp_path, {"/d/a": " 7\n", "/d/big": "7" * 11}):
+        assert host.read_file(f"{at}/d/a", 10).text == "7"
+        for path in ("big", "none"):
+            with pytest.raises(HostError):
+                host.read_file(f"{at}/d/{path}", 10)
+
+
+def test_resolve_and_changed(tmp_path: Path) -> None:
+    (tmp_path / "real").write_text("")
+    (tmp_path / "link").symlink_to("real")
+    (tmp_path / "dead").symlink_to("gone")
+    (tmp_path / "loop").symlink_to("loop")
+    real = os.path.realpath(tmp_path / "real")
+    assert LIVE.resolve(str(tmp_path / "link")) == real
+    assert LIVE.resolve(str(tmp_path / "dead")) is LIVE.resolve(f"{tmp_path}/none") is None
+    assert LIVE.ctime(str(tmp_path / "link")) == os.stat(real).st_ctime
+    assert LIVE.ctime(f"{tmp_path}/none") is None
+    with pytest.raises(HostError):
+        LIVE.resolve(str(tmp_path / "loop"))
+    links = {"/d/link": "real", "/d/dead": "gone", "/d/loop": "loop", "/up": "d/../d/link"}
+    recorded = RecordedHost({"files": {"/d/real": ""}, "links": links})
+    assert recorded.resolve("/d/link") == recorded.resolve("/up") == "/d/real"
+    assert recorded.resolve("/d/dead") is recorded.resolve("/none") is None
+    with pytest.raises(HostError, match="Too many levels"):
+        recorded.resolve("/d/loop")
+
+
+def test_what_may_not_be_read_names_the_way_out(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    (tmp_path / "a").write_text("")
+    (tmp_path / "a").chmod(0)
+    folder_fd = os.open(tmp_path, os.O_PATH)
+
+    def read_as_nobody() -> str:
+        if os.geteuid() == 0:
+            os.setgroups([])
+            os.setgid(65534)
+            os.setuid(65534)
+        try:
+            LIVE.text(f"/proc/self/fd/{folder_fd}/a")
+        except HostError as e:
+            return str(e)
+        return "it was read"
+
+    assert "(run as root?)" in forked(read_as_nobody)
+
+
+@pytest.mark.parametrize(("error", "gone"), [("EACCES", False), ("EIO", False), ("EINVAL", False), ("ENXIO", True)])
+def test_a_recorded_error_is_told_as_the_kernel_would(error: str, gone: bool) -> None:
+    host = RecordedHost({"files": {"/d/a": "x"}, "errors": {"/d/a": error}})
+    if gone:
+        assert host.text("/d/a") is None
+        return
+    for ask in (host.text, host.lines, host.resolve, host.listdir):
+        with pytest.raises(HostError, match="/d/a could not be read"):
+            ask("/d/a")
+
+
+def test_an_error_that_is_an_answer() -> None:
+    """Reading from an unset attribute fails: EINVAL here, as of a link that is down. The number must come through."""
+    with pytest.raises(HostError) as raised:
+        RecordedHost({"files": {"/d/a": "x"}, "errors": {"/d/a": "EINVAL"}}).text("/d/a")
+    assert raised.value.errno == 22
+
+
+def test_a_machine_without_sysfs_can_tell_nothing_of_devices() -> None:
+    with pytest.raises(HostError, match="/sys/bus/usb/devices does not exist"):
+        RecordedHost({}).listdir("/sys/bus/usb/devices")
+    assert list(machine().listdir("/sys/bus/usb/devices")) == []
+
+
+def test_numbers() -> None:
+    host = RecordedHost({"files": {"/a": "12\n", "/b": "-1", "/c": "", "/d": "9" * 21, "/e": "²"}})
+    assert read_int(host, "/a") == 12
+    assert read_int(host, "/none") is None
+    for path in ("/b", "/c", "/d", "/e"):
+        with pytest.raises(HostError, match="not a whole number"):
+            read_int(host, path)
+
+
+def test_small_answers() -> None:
+    assert basename("/a/b") == "b"
+    assert basename(None) is None
+    assert machine_id(RecordedHost({"files": {"/etc/machine-id": "abc\n"}})) == "abc"
+    assert machine_id(RecordedHost({})) == ""
+    assert RecordedHost({"arch": "riscv64", "hostname": "n1"}).arch() == "riscv64"
+    assert RecordedHost({"arch": "riscv64", "hostname": "n1"}).hostname() == "n1"
+    assert LIVE.arch() == os.uname().machine
+    assert LIVE.hostname() == os.uname().nodename
+
+
+def test_a_doubt_stands_for_everything_but_what_is_known() -> None:
+    assert SystemDevices(frozenset({"sda"})).has("sda")
+    assert not SystemDevices(frozenset({"sda"})).has("sdb")
+    assert SystemDevices(frozenset({"sda"}), "zfs").has("sda")
+    with pytest.raises(HostError, match="zfs"):
+        SystemDevices(frozenset({"sda"}), "zfs").has("sdb")
+
+
+def test_loading_a_recording(tmp_path: Path) -> None:
+    path = tmp_path / "machine.json"
+    path.write_text(json.dumps(merge(bare(), usb_device(serial="caf\udce9"))))
+    assert load(str(path)).text("/sys/bus/usb/devices/1-1/serial") == r"caf\xe9"
+    for text, message in (("{", "is not JSON"), ("[]", "is not a recorded machine"), ('{"x": 1}', "not a recorded")):
+        path.write_text(text)
+        with pytest.raises(UsageError, match=message):
+            load(str(path))
+    with pytest.raises(UsageError, match="No such file"):
+        load(str(tmp_path / "none.json"))
+
+
+@pytest.mark.skipif(not os.path.isdir("/sys/devices"), reason="needs a sysfs")
+def test_this_machine_can_be_read() -> None:
+    assert LIVE.listdir("/sys/class/net")
+    with pytest.raises(HostError, match="udev does not know"):
+        LIVE.properties("/sys/devices/nothing")

@@ -1,0 +1,73 @@
+"""The hardware database as systemd's own program reads it."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from capacityd.host import hwdb
+from capacityd.host.live import LiveHost
+from tests.support.forked import forked
+
+
+def looked_up(modalias: str) -> dict[str, str]:
+    """In a process of its own, which may end all its children."""
+    return forked(lambda: dict(LiveHost().hardware_names(modalias)))
+
+
+@pytest.mark.parametrize(
+    "modalias",
+    ["usb:v0529p0001", "usb:v046DpC077", "pci:v00008086d00001572", "usb:vFFFFp0000", "no such\x1bthing", "-h"],
+)
+def test_has_what_the_program_prints(modalias: str) -> None:
+    command = ["systemd-hwdb", "query", "--", modalias]
+    printed = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
+    assert looked_up(modalias) == dict(line.split("=", 1) for line in printed.splitlines())
+
+
+def test_asks_once_for_each() -> None:
+    def calls() -> int:
+        hwdb.look_up.cache_clear()  # this process may have asked before
+        LiveHost().hardware_names("usb:v0529p0001")
+        LiveHost().hardware_names("usb:v0529p0001")
+        return hwdb.look_up.cache_info().misses
+
+    assert forked(calls) == 1
+
+
+def test_has_names() -> None:
+    assert looked_up("usb:v0529p0001")["ID_VENDOR_FROM_DATABASE"] == "Aladdin Knowledge Systems"
+
+
+@pytest.mark.parametrize(
+    ("script", "names"),
+    [
+        (None, {}),
+        (
+            "printf 'ID_MODEL=a=b\\\\c\\n'; printf 'ID_VENDOR=\\033[31m\\377\\n'; echo nothing",
+            {"ID_MODEL": "a=b\\c", "ID_VENDOR": r"\x1b[31m\xff"},
+        ),
+        ("echo ID_MODEL=a; exit 1", {}),
+        ("sleep 1000", {}),
+        ("cat /dev/zero", {}),
+    ],
+    ids=["missing", "prints", "fails", "hangs", "floods"],
+)
+def test_a_program_that_does_not_answer_means_no_names(
+    script: str | None, names: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The program is a double: the real one neither hangs nor prints what is not printable."""
+    program = tmp_path / "systemd-hwdb"
+    if script is not None:
+        program.write_text(f"#!/bin/sh\n{script}\n")
+        program.chmod(0o755)
+    monkeypatch.setattr(hwdb, "_PROGRAM", str(program))
+    monkeypatch.setattr(hwdb, "_TIMEOUT", 1.0)
+    assert looked_up("usb:v0529p0001") == names
+
+
+@pytest.mark.parametrize("modalias", ["", "usb:\0"])
+def test_what_no_program_can_be_asked_has_no_names(modalias: str) -> None:
+    assert looked_up(modalias) == {}

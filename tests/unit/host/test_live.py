@@ -1,0 +1,145 @@
+"""The live host on another machine's /sys: real files, links and udev's database, bound over this machine's."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+import pyudev
+
+from capacityd.host.live import LiveHost
+from capacityd.model.errors import HostError
+from tests.support.forked import can_be_alone, run_alone
+from tests.support.machines import (
+    bare,
+    disk,
+    files,
+    merge,
+    nvme,
+    pci_function,
+    pci_nic,
+    stacked,
+    usb_device,
+    usb_hub,
+    usb_nic,
+    usb_root,
+    virtio_nic,
+    write_tree,
+)
+
+READINGS = """
+import json, sys
+from capacityd.detectors import load
+from capacityd.model.errors import HostError
+from capacityd.host.live import LiveHost
+from capacityd.host.recording.replay import RecordedHost
+from capacityd.discovery.reader import value_of
+
+def readings(host):
+    found = {}
+    for name in ("usb", "pci", "nic", "disk"):
+        detector = load(name)
+        for device in detector.find(host):
+            for key in (*detector.keys, "attributes.uevent", "properties.ID_TEST"):
+                if key not in ("max_speed", "system"):  # asked of the kernel and of /proc, not of /sys
+                    try:
+                        value = value_of(host, detector, device, key)
+                    except HostError as e:
+                        value = str(e)
+                    found[f"{name} {device.name} {key}"] = value
+    return found
+
+with open(sys.argv[1]) as f:
+    recorded = RecordedHost(json.load(f))
+print(json.dumps([readings(LiveHost()), readings(recorded)]))
+"""
+MOUNTING = 'mount --rbind "$1/sys" /sys; mkdir -p /run/udev; mount --bind "$1/run/udev" /run/udev; shift'
+
+
+@pytest.mark.skipif(not can_be_alone(), reason="needs namespaces")
+def test_a_recorded_machine_reads_as_a_real_one(tmp_path: Path) -> None:
+    """The same machine as real files and links on /sys, read by the live host, with udev's properties from libudev."""
+    at = "/sys/devices/pci0000:00/0000:00:17.0/ata1/host0/target0:0:0/0:0:0:0"
+    hostile = {"ID_TEST": "caf\udce9 \x1b[31m \u202e"}
+    udev = {"ID_SERIAL_SHORT": "S3Z", "ID_WWN": "0x5", "ID_TEST": "x"}
+    recording = merge(
+        bare(),
+        usb_root(1),
+        usb_hub("1-1"),
+        usb_device("1-1.2", serial="caf\udce9\x1b", number=3, properties=hostile),
+        usb_device("1-3", serial=None, number=4),
+        usb_nic("enx0", "1-2", number=7, properties={"ID_TEST": "net"}),
+        pci_function(attributes={"boot_vga": "1\n"}, vfs=(8, 1)),
+        pci_function("0000:3b:00.1", physfn="0000:3b:00.0", driver=None),
+        pci_nic("eth0", speed="-1"),
+        virtio_nic("eth1", number=3),
+        virtio_nic("e\x1b\udcff", "0000:00:04.0", number=9, properties={"ID_TEST": "named"}),
+        disk("sda", at, partitions=["sda1"], of_device={"model": "X" * 16, "vendor": "ATA"}, properties=udev),
+        nvme(partitions=["nvme0n1p1"], properties={"ID_TEST": "nvme"}),
+        stacked("dm-0", ["sda1"], dm=("root", "LVM-x")),
+        files({"/sys/class/net/bonding_masters": "\n"}),
+    )
+    # udev has looked at everything that has a node or a number; and libudev knows more than the rules set.
+    for path, text in recording["files"].items():
+        if path.endswith("/uevent") and ("MAJOR=" in text or "IFINDEX=" in text):
+            recording["properties"].setdefault(path.removesuffix("/uevent"), {})
+    write_tree(recording, str(tmp_path))
+    (tmp_path / "recording.json").write_text(json.dumps(recording))
+    live, recorded = json.loads(run_alone(MOUNTING, READINGS, str(tmp_path), str(tmp_path / "recording.json")))
+    assert live == recorded
+    assert live["usb 1-1.2 serial"] == r"caf\xe9\x1b"
+    assert live["usb 1-1.2 properties.ID_TEST"] == r"caf\xe9 \x1b[31m \u202e"
+    assert live["disk sda serial"] == "S3Z"
+    assert live["nic enx0 vendor"] == "0bda"
+    assert live[r"nic e\x1b\xff properties.ID_TEST"] == "named"
+    assert len({name.split()[1] for name in live}) == 15
+
+
+@pytest.mark.skipif(not can_be_alone(), reason="needs namespaces")
+def test_a_device_that_udev_has_not_processed_has_unknown_properties(tmp_path: Path) -> None:
+    recording = merge(bare(), usb_device())
+    write_tree(recording, str(tmp_path))
+    (tmp_path / "recording.json").write_text(json.dumps(recording))
+    live, _ = json.loads(run_alone(MOUNTING, READINGS, str(tmp_path), str(tmp_path / "recording.json")))
+    assert "udev has not processed" in live["usb 1-1 properties.ID_TEST"]
+    assert live["usb 1-1 serial"] == "A17"
+
+
+@pytest.mark.skipif(not can_be_alone(), reason="needs namespaces")
+def test_this_machine_without_sysfs_can_tell_nothing_of_devices(tmp_path: Path) -> None:
+    program = """
+from capacityd.detectors import load
+from capacityd.model.errors import HostError
+from capacityd.host.live import LiveHost
+for name in ("usb", "pci", "nic", "disk"):
+    try:
+        print(name, len(list(load(name).find(LiveHost()))))
+    except HostError as e:
+        print(name, e)
+"""
+    said = run_alone("mount -t tmpfs none /sys", program).splitlines()
+    assert [line.partition(" ")[2] for line in said] == [
+        "/sys/bus/usb/devices does not exist",
+        "/sys/bus/pci/devices does not exist",
+        "/sys/class/net does not exist",
+        "/sys/block does not exist",
+    ]
+
+
+def test_all_properties_of_a_pass_are_asked_through_one_context(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each context loads libudev anew: of 10,000 devices that was more than a detector may have (512 MiB)."""
+    made = []
+    context = pyudev.Context
+
+    def count() -> object:
+        made.append(context())
+        return made[-1]
+
+    monkeypatch.setattr(pyudev, "Context", count)
+    host = LiveHost()
+    for name in ("null", "zero", "full", "null"):
+        with suppress(HostError):  # udev need not run here
+            host.properties(f"/sys/class/mem/{name}")
+    assert len(made) == 1

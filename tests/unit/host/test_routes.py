@@ -1,0 +1,183 @@
+"""Default routes, as the real kernel tells them in a network namespace of its own; and what it seldom says."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import struct
+
+import pytest
+
+from capacityd.host.live import LiveHost
+from capacityd.host.netlink import answers
+from capacityd.host.routes import _default
+from capacityd.linux.netlink import ask, attribute, attributes
+from capacityd.model.errors import HostError
+from tests.support.forked import can_be_alone, run_alone
+
+PROGRAM = """
+import fcntl, json, os, struct, subprocess
+from capacityd.model.errors import HostError
+from capacityd.host.routes import default_interfaces
+
+def ip(line):
+    subprocess.run(["ip", *line.split()], check=True)
+
+taps = [os.open("/dev/net/tun", os.O_RDWR) for _ in range(3)]
+for n, tap in enumerate(taps):
+    fcntl.ioctl(tap, 0x400454CA, struct.pack("16sH22x", b"tap%d" % n, 0x1002))
+    ip(f"link set tap{n} up")
+    ip(f"address add 192.0.{n}.7/24 dev tap{n}")
+found = {"none": default_interfaces()}
+ip("route add unreachable default metric 9999")
+ip("-6 route add unreachable default metric 9999")
+ip("route add default via 192.0.2.1 dev tap2 table 77")
+ip("route add 10.0.0.0/8 via 192.0.2.1")
+found["others"] = default_interfaces()
+ip("route add default via 192.0.1.1")
+found["one"] = default_interfaces()
+ip("route del default via 192.0.1.1")
+ip("route add default nexthop via 192.0.0.1 nexthop via 192.0.1.1")
+found["two ways"] = default_interfaces()
+ip("route del default")
+ip("nexthop add id 1 via 192.0.0.1 dev tap0")
+ip("nexthop add id 2 via 192.0.2.1 dev tap2")
+ip("nexthop add id 9 group 1/2")
+ip("route add default nhid 9")
+found["next hops"] = default_interfaces()
+ip("route del default nhid 9")
+ip("-6 address add 2001:db8::7/64 dev tap1 nodad")
+ip("-6 route add default via 2001:db8::1 dev tap1")
+found["six"] = default_interfaces()
+subprocess.run(["ip", "-batch", "-"], check=True, text=True,
+               input="".join(f"route add 100.{n >> 8}.{n & 255}.0/24 via 192.0.2.1\\n" for n in range(4000)))
+ip("route add default via 192.0.2.1 metric 5")
+found["many"] = default_interfaces()
+print(json.dumps(found))
+"""
+
+
+def has_taps() -> bool:
+    return can_be_alone() and os.access("/dev/net/tun", os.R_OK | os.W_OK) and shutil.which("ip") is not None
+
+
+@pytest.mark.skipif(not has_taps(), reason="needs namespaces, TAP devices and ip")
+def test_default_routes_of_a_real_kernel() -> None:
+    """All interfaces of a route over several, and none of what is no default route of the machine itself."""
+    assert json.loads(run_alone("mount -t sysfs none /sys", PROGRAM)) == {
+        "none": [],
+        "others": [],
+        "one": ["tap1"],
+        "two ways": ["tap0", "tap1"],
+        "next hops": ["tap0", "tap2"],
+        "six": ["tap1"],
+        "many": ["tap1", "tap2"],
+    }
+
+
+def test_this_machines_routes_can_be_asked() -> None:
+    assert set(LiveHost().default_interfaces()) <= set(os.listdir("/sys/class/net"))
+
+
+KINDS = """
+import json, subprocess
+from capacityd.model.errors import HostError
+from capacityd.host.live import LiveHost
+from capacityd.linux.netlink import ask, attribute, attributes
+
+for line in ["link add v0 type veth peer name v1", "link add m0 link v0 type macvlan", "link add b0 type bridge"]:
+    subprocess.run(["ip", *line.split()], check=True)
+found = {name: LiveHost().link_kind(name) for name in ["v0", "m0", "b0", "lo"]}
+try:
+    LiveHost().link_kind("gone")
+except HostError as e:
+    found["gone"] = f"{e} ({e.errno})"
+print(json.dumps(found))
+"""
+
+
+@pytest.mark.skipif(not has_taps(), reason="needs namespaces and ip")
+def test_kinds_of_interfaces_of_a_real_kernel() -> None:
+    assert json.loads(run_alone("mount -t sysfs none /sys", KINDS)) == {
+        "v0": "veth",
+        "m0": "macvlan",
+        "b0": "bridge",
+        "lo": "",
+        "gone": "the kind of gone could not be read: No such device (19)",
+    }
+
+
+@pytest.mark.parametrize(("table", "found"), [(254, [7]), (253, [7]), (255, []), (77, [])])
+def test_of_the_tables_that_are_for_every_packet(table: int, found: list[int]) -> None:
+    said = bytes([2, 0, 0, 0, table, 3, 0, 1, 0, 0, 0, 0]) + attribute(4, struct.pack("i", 7))
+    assert list(_default(said)) == found
+    assert list(_default(said + attribute(15, struct.pack("I", 1000)))) == []
+
+
+def test_a_default_route_without_an_interface_is_told() -> None:
+    with pytest.raises(HostError, match="without an interface"):
+        list(_default(bytes([2, 0, 0, 0, 254, 3, 0, 1, 0, 0, 0, 0])))
+
+
+class Kernel:
+    """A socket whose other end says these, one after another."""
+
+    AF_NETLINK = SOCK_RAW = SOCK_CLOEXEC = NETLINK_ROUTE = 0
+
+    def __init__(self, *answers: bytes) -> None:
+        self.answers = list(answers)
+
+    def socket(self, *_: int) -> Kernel:
+        return self
+
+    def __enter__(self) -> Kernel:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def setsockopt(self, *_: int) -> None:
+        raise OSError  # an old one
+
+    def send(self, _: bytes) -> None:
+        pass
+
+    def recv(self, _: int) -> bytes:
+        return self.answers.pop(0)
+
+
+def message(kind: int, body: bytes = b"", flags: int = 0) -> bytes:
+    return struct.pack("IHHII", 16 + len(body), kind, flags, 1, 0) + body + bytes(-len(body) % 4)
+
+
+def test_an_answer_has_several_messages_in_several_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    kernel = Kernel(message(24, b"one") + message(25, b"and 2"), message(24, b"3"), message(3), message(24, b"late"))
+    monkeypatch.setattr("capacityd.linux.netlink.socket", kernel)
+    assert list(ask(26, b"")) == [(24, b"one"), (25, b"and 2"), (24, b"3")]
+    kernel.answers = [message(24, b"one")]
+    assert list(ask(26, b"", dump=False)) == [(24, b"one")]
+
+
+@pytest.mark.parametrize(
+    ("answer", "error"),
+    [
+        (message(24, b"one", flags=0x10 | 0x2), "the routes changed while they were read"),
+        (message(2, struct.pack("i", -1)), "the routes could not be read: Operation not permitted"),
+    ],
+)
+def test_half_an_answer_is_none(answer: bytes, error: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("capacityd.linux.netlink.socket", Kernel(message(24, b"half"), answer, message(3)))
+    with pytest.raises(HostError, match=f"^{error}$"), answers("the routes"):
+        list(ask(26, b""))
+
+
+def test_attributes() -> None:
+    said = attribute(3, b"eth0\0") + attribute(0x8000 | 18, b"nested")
+    assert attributes(said) == {3: b"eth0\0", 18: b"nested"}
+    assert attributes(said + bytes(8) + said) == {3: b"eth0\0", 18: b"nested"}
+    assert attributes(attribute(7, b"") + said) == {7: b"", 3: b"eth0\0", 18: b"nested"}
+    assert attributes(said + attribute(7, b"")) == {3: b"eth0\0", 18: b"nested", 7: b""}
+    assert attributes(b"\0") == {}
+    assert attributes(said + struct.pack("HH", 3, 9) + attribute(7, b"")) == {3: b"eth0\0", 18: b"nested"}
+    assert attributes(said + struct.pack("HH", 9, 9) + b"half") == {3: b"eth0\0", 18: b"nested"}

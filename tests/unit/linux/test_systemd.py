@@ -1,0 +1,182 @@
+"""What the service says, and that it never waits for who is to hear it: real pipes, terminals and sockets."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+import pty
+import resource
+import signal
+import socket
+import sys
+import termios
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from capacityd.linux import systemd
+from tests.support.forked import can_be_alone, forked, run_alone
+
+_TOO_LONG = 20  # seconds
+
+
+def _pipe() -> tuple[int, int]:
+    return os.pipe()
+
+
+def _terminal() -> tuple[int, int]:
+    reads, writes = pty.openpty()
+    termios.tcflow(writes, termios.TCOOFF)  # as Ctrl+S does
+    return reads, writes
+
+
+def _sockets() -> tuple[int, int]:
+    """As the journal's stream is one."""
+    reads, writes = socket.socketpair()
+    return reads.detach(), writes.detach()
+
+
+def _fill(fd: int) -> None:
+    os.set_blocking(fd, False)
+    try:
+        while True:
+            os.write(fd, b"x" * 512)
+    except BlockingIOError:
+        os.set_blocking(fd, True)
+
+
+def _no_file_left() -> None:
+    resource.setrlimit(resource.RLIMIT_NOFILE, (3, 3))
+
+
+@pytest.mark.parametrize("made", [_pipe, _terminal, _sockets])
+@pytest.mark.parametrize("full", [True, False])
+@pytest.mark.parametrize("before", [lambda: None, _no_file_left], ids=["", "no file left"])
+def test_standard_error_that_nobody_reads(
+    made: Callable[[], tuple[int, int]], full: bool, before: Callable[[], None], capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing waits, and what is written is what fits; others who share it find it as it was."""
+
+    def write() -> tuple[int, bytes]:
+        signal.alarm(_TOO_LONG)
+        os.environ.pop("JOURNAL_STREAM", None)
+        reads, writes = made()
+        if full:
+            _fill(writes)
+        elif made is _terminal:
+            termios.tcflow(writes, termios.TCOON)
+        os.dup2(reads, 0)
+        os.dup2(writes, 2)
+        before()
+        for _ in range(100):
+            systemd.log(4, "trouble \ud800", systemd.MSGID_DEGRADED)
+        systemd.use_nonblocking_stderr()
+        print("a traceback", file=sys.stderr)
+        os.set_blocking(0, False)
+        return fcntl.fcntl(2, fcntl.F_GETFL) & os.O_NONBLOCK, b"" if full else os.read(0, 65536)
+
+    flags, said = forked(write)
+    assert flags == 0
+    if not full:
+        assert said.replace(b"\r\n", b"\n").startswith(b"capacityd: trouble \\ud800\ncapacityd: trouble \\ud800\n")
+
+
+def test_a_file_gets_it_at_its_end(tmp_path: Path) -> None:
+    """Though others write to it, too."""
+
+    def write() -> None:
+        os.environ.pop("JOURNAL_STREAM", None)
+        fd = os.open(tmp_path / "errors", os.O_WRONLY | os.O_CREAT)
+        os.dup2(fd, 2)
+        os.write(fd, b"one\n")
+        systemd.log(4, "two", systemd.MSGID_DEGRADED)
+        os.write(fd, b"three\n")
+
+    forked(write)
+    assert (tmp_path / "errors").read_text() == "one\ncapacityd: two\nthree\n"
+
+
+def test_nobody_reads_any_more() -> None:
+    def write() -> None:
+        reads, writes = os.pipe()
+        os.dup2(writes, 2)
+        os.close(reads)
+        with pytest.raises(OSError, match="Broken pipe") as raised:
+            os.write(2, b"x")
+        assert raised.value.errno == errno.EPIPE
+        systemd.log(4, "trouble", systemd.MSGID_DEGRADED)
+        os.close(2)
+        systemd.log(4, "trouble", systemd.MSGID_DEGRADED)
+
+    forked(write)
+
+
+JOURNAL = """
+import json, os, signal, socket, sys
+from capacityd.linux import systemd
+
+signal.alarm(20)
+os.makedirs("/run/systemd/journal")
+journal = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+journal.bind("/run/systemd/journal/socket")
+errors, stream = os.pipe()
+os.dup2(stream, 2)
+found = os.fstat(2)
+
+def said():
+    os.set_blocking(errors, False)
+    try:
+        return os.read(errors, 65536).decode()
+    except BlockingIOError:
+        return ""
+
+def heard():
+    journal.setblocking(False)
+    entries = []
+    while True:
+        try:
+            entries.append(dict(l.split("=", 1) for l in journal.recv(65536).decode().splitlines() if "=" in l))
+        except BlockingIOError:
+            return entries
+
+steps = []
+os.environ["JOURNAL_STREAM"] = "1:1"
+systemd.log(4, "inherited", systemd.MSGID_DEGRADED)
+steps.append([heard(), said()])
+os.environ["JOURNAL_STREAM"] = f"{found.st_dev}:{found.st_ino}"
+systemd.log_entry(5, "a\\udcff", systemd.MSGID_RECOVERED, {"RESOURCE": "example.com/x"})
+steps.append([heard(), said()])
+for n in range(10000):
+    systemd.log(4, "many", systemd.MSGID_DEGRADED)
+    if text := said():
+        break
+steps.append([len(heard()) == n, text])
+journal.close()
+systemd.log(4, "nobody listens", systemd.MSGID_DEGRADED)
+steps.append([[], said()])
+os.unlink("/run/systemd/journal/socket")
+systemd.log(4, "gone", systemd.MSGID_DEGRADED)
+steps.append([[], said()])
+print(json.dumps(steps))
+"""
+
+
+@pytest.mark.skipif(not can_be_alone(), reason="needs namespaces")
+def test_the_journal_has_it_and_where_it_does_not_standard_error() -> None:
+    """Another's stream, a journal that hangs with a full queue, one that has ended, and none at all."""
+    other, entry, full, ended, gone = json.loads(run_alone("mount -t tmpfs none /run", JOURNAL))
+    assert other == [[], "capacityd: inherited\n"]
+    ((fields,), said) = entry
+    assert said == ""
+    wanted = {
+        "MESSAGE": r"a\udcff",
+        "MESSAGE_ID": systemd.MSGID_RECOVERED,
+        "PRIORITY": "5",
+        "SYSLOG_IDENTIFIER": "capacityd",
+    }
+    assert fields.items() >= (wanted | {"RESOURCE": "example.com/x"}).items()
+    assert full == [True, "capacityd: many\n"]
+    assert (ended, gone) == ([[], "capacityd: nobody listens\n"], [[], "capacityd: gone\n"])

@@ -1,0 +1,133 @@
+"""Quantities by value, checked against the Kubernetes client's own parser; names as Kubernetes validates them."""
+
+from __future__ import annotations
+
+from decimal import Decimal, localcontext
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from kubernetes.utils import quantity as client
+
+from capacityd.model.quantity import LARGEST, name_problem, parse_quantity, same_quantity, whole_number, whole_quantity
+
+SUFFIXES = ["", "n", "u", "m", "k", "M", "G", "T", "P", "E", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"]
+numbers = st.tuples(
+    st.sampled_from(["", "+", "-"]), st.integers(0, 10**12), st.sampled_from(["", ".", ".5", ".125", ".0"])
+)
+
+
+def theirs(text: str) -> Decimal:
+    """What the Kubernetes client makes of it."""
+    return Decimal(client.parse_quantity(text))
+
+
+@given(numbers, st.sampled_from(SUFFIXES))
+def test_means_what_the_client_says(number: tuple[str, int, str], suffix: str) -> None:
+    text = f"{number[0]}{number[1]}{number[2]}{suffix}"
+    with localcontext() as exact:
+        exact.prec = 100  # the client rounds to 28 digits
+        assert Fraction(*parse_quantity(text)) == Fraction(theirs(text))
+
+
+@given(numbers, st.integers(-30, 30), st.sampled_from("eE"))
+def test_exponents(number: tuple[str, int, str], exponent: int, e: str) -> None:
+    plain = f"{number[0]}{number[1]}{number[2]}"
+    assert Fraction(*parse_quantity(f"{plain}{e}{exponent}")) == Fraction(Decimal(plain)) * Fraction(10) ** exponent
+
+
+@given(st.integers(0, LARGEST))
+def test_a_whole_number_is_the_same_however_it_is_spelt(number: int) -> None:
+    spelt = [str(number), f"{number}.0", f"+{number}", f"{number}000m", f"{number}e0", f"0{number}"]
+    if number % 1000 == 0:
+        spelt += [f"{number // 1000}k", f"{number // 1000}e3"]
+    if number % 1024 == 0:
+        spelt.append(f"{number // 1024}Ki")
+    for text in spelt:
+        assert same_quantity(text, number)
+        assert whole_quantity(text) == number
+        assert not same_quantity(text, number + 1)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", ".", "+", "-", "k", "1 k", " 1", "1K", "1ki", "1kk", "1e", "1e3k", "0x10", "1_000", "٣", "1\n", "NaN", "e3"],
+)
+def test_what_is_no_quantity(text: str) -> None:
+    with pytest.raises(ValueError, match="is not a quantity"):
+        parse_quantity(text)
+    assert not same_quantity(text, 0)
+    assert whole_quantity(text) is None
+
+
+@given(st.text(max_size=12))
+def test_any_text_is_a_quantity_or_is_told_to_be_none(text: str) -> None:
+    try:
+        numerator, denominator = parse_quantity(text)
+    except ValueError:
+        assert whole_quantity(text) is None
+        return
+    assert denominator >= 1
+    assert theirs(text.replace("e+", "e")) == Decimal(numerator) / Decimal(denominator)
+
+
+@pytest.mark.parametrize(("text", "whole"), [("1500m", None), ("2000m", 2), ("0.5", None), ("-3", -3), ("1Ki", 1024)])
+def test_whole(text: str, whole: int | None) -> None:
+    assert whole_quantity(text) == whole
+
+
+@pytest.mark.parametrize(("text", "number"), [("0", 0), ("7", 7), ("007", 7), (str(LARGEST), LARGEST)])
+def test_whole_numbers(text: str, number: int) -> None:
+    assert whole_number(text) == number
+
+
+@pytest.mark.parametrize("text", ["", "-1", "1.0", "1e3", "1k", "٣", "²", " 1", str(LARGEST + 1), "9" * 5000])
+def test_what_is_no_whole_number(text: str) -> None:
+    with pytest.raises(ValueError, match=r".") as raised:
+        whole_number(text)
+    assert len(str(raised.value)) < 150
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "example.com/dongle",
+        "a/b",
+        "example.com/NIC_mbps.v1-x",
+        "x-1.example.com/" + "y" * 63,
+        f"{'d' * 63}.com/a",
+        "1.2/3",
+    ],
+)
+def test_good_names(name: str) -> None:
+    assert name_problem(name) == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        ("dongle", "needs a domain"),
+        ("", "needs a domain"),
+        ("example.com/a/b", "only one slash"),
+        ("kubernetes.io/x", "keeps for itself"),
+        ("node.kubernetes.io/x", "keeps for itself"),
+        ("requests.example.com/x", 'may not begin with "requests."'),
+        ("Example.com/x", "in lower case"),
+        ("example..com/x", "DNS name"),
+        ("-example.com/x", "DNS name"),
+        ("exam_ple.com/x", "DNS name"),
+        ("/x", "DNS name"),
+        ("example.com\n/x", "DNS name"),
+        ("example.com/", "0 characters after the slash"),
+        ("example.com/" + "x" * 64, "64 characters after the slash"),
+        ("example.com/-x", "after the slash"),
+        ("example.com/x.", "after the slash"),
+        ("example.com/a b", "after the slash"),
+        ("example.com/a\n", "after the slash"),
+        ("example.com/ä", "after the slash"),
+        ("d" * 250 + "/x", "244 is the most"),
+    ],
+)
+def test_bad_names(name: str, problem: str) -> None:
+    assert problem in name_problem(name)

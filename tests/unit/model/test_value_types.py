@@ -1,0 +1,154 @@
+"""The types of value: what a configuration can hold, and what it matches. tests/unit/config has the errors."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from capacityd.model.matchers import RangeMatcher, Value
+from capacityd.model.value_types import (
+    UNITS,
+    Amount,
+    Choice,
+    Flag,
+    HexId,
+    Kind,
+    Text,
+    describe_toml_value,
+    parse_amount,
+)
+
+
+def matches(kind: Kind, written: object, value: Value) -> bool:
+    return any(pattern.matches(value) for pattern in kind.parse(written))
+
+
+@pytest.mark.parametrize(
+    ("kind", "written", "value", "expected"),
+    [
+        (Text(), "A17", "A17", True),
+        (Text(), "A17", "a17", False),
+        (Text(), "A17", "A170", False),
+        (Text(), "A*", "A17", True),
+        (Text(), "A?7", "A17", True),
+        (Text(), "A[0-9]7", "A17", True),
+        (Text(), "A[!0-9]7", "A17", False),
+        (Text(), "[*]", "*", True),
+        (Text(), "*", None, False),
+        (Text(), "*", "", False),
+        (Text(), "", None, True),
+        (Text(), "", "", True),
+        (Text(), "", (), True),
+        (Text(), "", "x", False),
+        (Text(), ["a", "b"], "b", True),
+        (Text(), "b", ("a", "b"), True),
+        (Text(), "c", ("a", "b"), False),
+        (Text(), ["", "x"], None, True),
+        (Text(), "a.c", "abc", False),
+        (Text(fold=True), "EUI.AB", "eui.ab", True),
+        (Choice(("nvme", "ssd")), "ssd", "ssd", True),
+        (Choice(("nvme", "ssd")), ["nvme", "ssd"], "hdd", False),
+        (HexId(4), "10DE", "10de", True),
+        (HexId(4), "0x10de", "10DE", True),
+        (HexId(4), "10*", "10de", True),
+        (HexId(4), "", None, True),
+        (HexId(6, prefix=True), "03", "030200", True),
+        (HexId(6, prefix=True), "0302", "030200", True),
+        (HexId(6, prefix=True), "0303", "030200", False),
+        (HexId(6, prefix=True), "03", ("000000", "030200"), True),
+        (Flag(), True, True, True),
+        (Flag(), False, True, False),
+        (Flag(), False, None, False),
+        (Amount("size"), ">=500GB", 500 * 10**9, True),
+        (Amount("size"), ">500GB", 500 * 10**9, False),
+        (Amount("size"), "1GiB", 2**30, True),
+        (Amount("size"), "< 1 GiB", 2**30, False),
+        (Amount("size"), ">=1.5TB", 15 * 10**11, True),
+        (Amount("size"), ">=100GB, <1TB", 5 * 10**11, True),
+        (Amount("size"), ">=100GB, <1TB", 10**12, False),
+        (Amount("size"), ["<1GB", ">1TB"], 2 * 10**12, True),
+        (Amount("speed"), ">=10Gbit/s", 10**10, True),
+        (Amount("speed"), "10000Mbit/s", 10**10, True),
+        (Amount("frequency"), ">=3.4GHz", 3_400_000_000, True),
+        (Amount("frequency"), ">3400MHz", 3_400_000_000, False),
+        (Amount("number"), 3, 3, True),
+        (Amount("number"), ">=1", 0, False),
+        (Amount("number"), ">=0", None, False),
+        (Amount("number"), "<5", "3", False),
+        (Amount("number"), 1, True, False),
+    ],
+)
+def test_matches(kind: Kind, written: object, value: Value, expected: bool) -> None:
+    assert matches(kind, written, value) is expected
+
+
+@given(st.integers(0, 10**6), st.integers(0, 999), st.sampled_from([*UNITS["size"].items(), *UNITS["speed"].items()]))
+def test_amounts_are_exact(whole: int, thousandths: int, unit: tuple[str, int]) -> None:
+    name, factor = unit
+    exact = (whole + Fraction(thousandths, 1000)) * factor
+    text = f"{whole}.{thousandths:03}{name}"
+    dimension = "speed" if "bit" in name else "size"
+    if exact.denominator == 1:
+        assert parse_amount(text, dimension) == exact
+    else:
+        with pytest.raises(ValueError, match="not a whole number"):
+            parse_amount(text, dimension)
+
+
+@given(st.sampled_from([">=", "<=", ">", "<", ""]), st.integers(0, 100), st.integers(0, 100))
+def test_comparisons_mean_what_they_say(sign: str, bound: int, value: int) -> None:
+    expected = {">=": value >= bound, "<=": value <= bound, ">": value > bound, "<": value < bound, "": value == bound}
+    assert matches(Amount("number"), f"{sign}{bound}", value) is expected[sign]
+
+
+@pytest.mark.parametrize(("raw", "value"), [("10Gbit/s", 10**10), (" 1 Mbit/s ", 10**6)])
+def test_an_amount_without_comparison(raw: str, value: int) -> None:
+    assert Amount("speed").amount(raw) == value
+
+
+@pytest.mark.parametrize("raw", [">=10Gbit/s", 10, -1, True, None, "10"])
+def test_an_amount_without_comparison_is_strict(raw: object) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        Amount("speed").amount(raw)
+
+
+def test_numbers_without_unit() -> None:
+    assert Amount("number").amount(7) == 7
+    assert Amount("number").amount("7") == 7
+    with pytest.raises(ValueError, match="must be written"):
+        Amount("number").amount(-7)
+
+
+@given(st.text(max_size=20))
+def test_any_text_parses_or_is_a_value_error(text: str) -> None:
+    kinds: list[Kind] = [Text(), HexId(4), HexId(6, prefix=True), *map(Amount, UNITS)]
+    for kind in kinds:
+        try:
+            patterns = kind.parse(text)
+        except ValueError:
+            continue
+        for pattern in patterns:
+            pattern.matches(text)
+            pattern.matches(None)
+
+
+def test_missing_never_fits_a_comparison() -> None:
+    assert not RangeMatcher(((">=", 0),)).matches(None)
+
+
+@pytest.mark.parametrize(
+    ("raw", "text"),
+    [
+        (True, "true"),
+        (1, "1"),
+        (1.5, "1.5"),
+        ("x", '"x"'),
+        ([], "a list"),
+        ({}, "a table"),
+    ],
+)
+def test_described(raw: object, text: str) -> None:
+    assert describe_toml_value(raw) == text

@@ -1,0 +1,636 @@
+"""The Node on a double of an API server, for what no real one can be made to say; the rest is in tests/cluster."""
+
+from __future__ import annotations
+
+import base64
+import gc
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from capacityd import __version__
+from capacityd.model.errors import (
+    NodeConflict,
+    NodeDenied,
+    NodeError,
+    NodeForbidden,
+    NodeGuardFailed,
+    NodeGuardUnexplained,
+    NodeMissing,
+    NodeRejected,
+    NodeUnreachable,
+)
+from capacityd.model.node import Event, Node
+from capacityd.node import Review, client, open_node
+from tests.cluster.credentials import Authority, kubeconfig
+from tests.support.nodes import node
+from tests.support.server import SILENCE, Request, Script, Server, answer, failure, review, serve
+from tests.support.tls import answers, serve_tls
+
+V1 = "client.authentication.k8s.io/v1"
+ME = review("system:node:n1")
+NODE = answer(200, node(capacity={"cpu": "4"}))
+PATCH: list[dict[str, object]] = [
+    {"op": "test", "path": "/metadata/uid", "value": None},
+    {"op": "remove", "path": "/status/capacity/cpu"},
+]
+EVENT = Event("Normal", "CapacityChanged", "x")
+
+Open = Callable[..., "AbstractContextManager[tuple[Server, Node]]"]
+
+
+@pytest.fixture
+def opened(tmp_path: Path) -> Open:
+    """A server that follows a script, and the Node on it; its token is secret-token."""
+
+    @contextmanager
+    def opened(
+        script: Script, node_name: str | None = None, machine_id: str | None = None
+    ) -> Iterator[tuple[Server, Node]]:
+        with serve(script) as server:
+            path = tmp_path / "kubelet.conf"
+            configure(path, server.url, "secret-token")
+            yield server, open_node(str(path), node_name, None, "Host-1 ", machine_id)
+
+    return opened
+
+
+def configure(path: Path, server: str, token: str) -> None:
+    context = {"name": "c", "context": {"cluster": "k", "user": "u"}}
+    cluster = {"name": "k", "cluster": {"server": server}}
+    user = {"name": "u", "user": {"token": token}}
+    path.write_text(json.dumps({"current-context": "c", "contexts": [context], "clusters": [cluster], "users": [user]}))
+
+
+def script(
+    read: bytes | None = NODE, patch: bytes | None = NODE, event: bytes | None = b"", who: bytes | None = ME
+) -> Script:
+    """One answer for each kind of request."""
+
+    def follow(request: Request) -> bytes | None:
+        if request.method == "GET":
+            return read
+        if request.method == "PATCH":
+            return patch
+        return who if "selfsubjectreviews" in request.path else event
+
+    return follow
+
+
+def everything(found: Node) -> None:
+    state = found.read()
+    found.write(PATCH)
+    found.report(EVENT, state)
+
+
+def test_importing_it_loads_no_library() -> None:
+    libraries = {"kubernetes", "urllib3", "yaml", "jsonpatch", "ssl"}
+    code = f"import sys, capacityd.node; print(sorted({libraries} & set(sys.modules)))"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout == "[]\n"
+
+
+def test_the_requests(opened: Open) -> None:
+    with opened(script(event=answer(201, {"kind": "Event"}))) as (server, found):
+        assert found.name == "n1"
+        state = found.read()
+        assert state.capacity == {"cpu": "4"}
+        assert found.write(PATCH) == state
+        found.report(EVENT, state)
+    assert [(r.method, r.path) for r in server.heard] == [
+        ("POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews"),
+        ("GET", "/api/v1/nodes/n1"),
+        ("PATCH", "/api/v1/nodes/n1/status?fieldManager=capacityd"),
+        ("POST", "/api/v1/namespaces/default/events"),
+    ]
+    for request in server.heard:
+        assert request.headers["authorization"] == "Bearer secret-token"
+        assert request.headers["user-agent"] == f"capacityd/{__version__}"
+    patch = server.heard[2]
+    assert patch.headers["content-type"] == "application/json-patch+json"
+    assert json.loads(patch.body) == PATCH, "the null of a guard arrives too"
+    event = json.loads(server.heard[3].body)
+    assert event["involvedObject"] == {"apiVersion": "v1", "kind": "Node", "name": "n1", "uid": state.uid}
+    assert (event["source"], event["type"]) == ({"component": "capacityd", "host": "n1"}, "Normal")
+    assert event["reportingInstance"] == "n1", "the component alone is the same on every Node"
+    assert (event["reason"], event["message"], event["reportingComponent"]) == ("CapacityChanged", "x", "capacityd")
+
+
+GARBAGE = b"\x16\x03 this is not HTTP \x00\r\n\r\n"
+HALF = NODE[: len(NODE) // 2]
+UNUSABLE = [
+    (None, "closed the connection before"),
+    (b"", "closed the connection"),
+    (GARBAGE, "response is incomplete"),
+    (HALF, ""),
+    (b'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n{"a"', ""),
+    (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", ""),
+    (b"HTTP/1.1 999999 \xff\r\n\r\n", ""),
+    (b"HTTP/1.1 200 " + b"x" * 70_000, ""),
+    (b"HTTP/1.1 200 OK\r\n" + b"A: b\r\n" * 200 + b"\r\n", ""),
+    (answer(200), "it is not JSON"),
+    (answer(200, b"<html>"), "it is not JSON"),
+    (answer(200, b"\xff\xfe"), "it is not JSON"),
+    (answer(200, b"[" * 100_000), "it is not JSON"),
+    (answer(200, b"\x1f\x8b", "Content-Encoding: gzip\r\n"), "it is not JSON"),
+    (answer(204), "it is not JSON"),
+    (b"HTTP/1.1 200 OK\r\n\r\n" + b"x" * (5 << 20), "more than 4194304 bytes"),
+    (answer(302, headers="Location: http://192.0.2.1/\r\n"), "not an API server"),
+    (answer(502, b"<html>"), "is unavailable (HTTP 502)"),
+]
+
+
+@pytest.fixture(autouse=True)
+def no_collection() -> Iterator[None]:
+    """A finalizer that runs in the depths of a hostile answer fails for want of stack, and with it the test."""
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.mark.parametrize(("raw", "says"), UNUSABLE)
+@pytest.mark.parametrize("method", ["GET", "PATCH", "POST"])
+def test_a_broken_answer_is_unreachable_and_asked_for_once(
+    opened: Open, method: str, raw: bytes | None, says: str
+) -> None:
+    answers = {"GET": "read", "PATCH": "patch", "POST": "event"}
+    with opened(script(**{answers[method]: raw})) as (server, found), pytest.raises(NodeUnreachable) as raised:
+        everything(found)
+    assert says in str(raised.value)
+    assert str(raised.value).isprintable()
+    asked = [r for r in server.heard if r.method == method and "selfsubject" not in r.path]
+    assert len(asked) == 1
+
+
+@pytest.mark.parametrize(("raw", "says"), UNUSABLE)
+def test_a_broken_review_is_unreachable_too(opened: Open, raw: bytes | None, says: str) -> None:
+    with opened(script(who=raw)) as (_, found), pytest.raises(NodeUnreachable) as raised:
+        _ = found.name
+    assert says in str(raised.value)
+
+
+def test_json_that_is_no_node(opened: Open) -> None:
+    with (
+        opened(script(read=answer(200, {"kind": "Pod"}))) as (_, found),
+        pytest.raises(NodeUnreachable, match="not a Node"),
+    ):
+        found.read()
+
+
+def test_no_answer_in_time(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert client._TIMEOUT[1] > 10, "that is an admission webhook's, and the API server names one that hangs"
+    monkeypatch.setattr(client, "_TIMEOUT", (1.0, 0.1))
+    with (
+        opened(script(read=SILENCE)) as (server, found),
+        pytest.raises(NodeUnreachable, match="did not respond in time"),
+    ):
+        found.read()
+    assert [r.method for r in server.heard] == ["POST", "GET"]
+
+
+def test_nobody_listens(opened: Open) -> None:
+    with opened(script()) as (_, found):
+        pass
+    with pytest.raises(
+        NodeUnreachable, match=r"refused the connection. Is it running\? Is the address in .*kubelet.conf"
+    ):
+        found.read()
+
+
+@pytest.mark.parametrize("status", [429, 503])
+@pytest.mark.parametrize("method", ["read", "patch"])
+def test_a_server_that_says_later_is_not_asked_again(opened: Open, method: str, status: int) -> None:
+    later = failure(status, "slow down", headers="Retry-After: 1\r\n")
+    with opened(script(**{method: later})) as (server, found), pytest.raises(NodeUnreachable) as raised:
+        everything(found)
+    assert raised.value.retry_after == 1.0
+    assert [r.method for r in server.heard] == (["POST", "GET"] if method == "read" else ["POST", "GET", "PATCH"])
+
+
+@pytest.mark.parametrize(
+    ("raw", "kind"),
+    [
+        (failure(409), NodeConflict),
+        (failure(422, "the server rejected our request due to an error in our request"), NodeGuardFailed),
+        (failure(422, "invalid", {"causes": [{"message": "x"}]}), NodeRejected),
+        (failure(400, "bad"), NodeRejected),
+        (failure(413, "large"), NodeRejected),
+        (failure(404, "none", {"kind": "nodes"}), NodeMissing),
+        (failure(401, "Unauthorized"), NodeDenied),
+        (failure(403, 'nodes "n1" is forbidden: User "x" cannot patch'), NodeForbidden),
+        (failure(403, "forbidden by a policy"), NodeRejected),
+    ],
+)
+def test_refusals_of_a_patch(opened: Open, raw: bytes, kind: type[NodeError]) -> None:
+    with opened(script(patch=raw)) as (server, found), pytest.raises(NodeError) as raised:
+        found.write(PATCH)
+    assert type(raised.value) is kind
+    assert "secret-token" not in str(raised.value)
+    assert [r.method for r in server.heard] == ["POST", "GET", "PATCH"]
+
+
+GUARD = failure(422, "the server rejected our request due to an error in our request")
+SAME = [{"op": "test", "path": "/status/capacity/cpu", "value": "4"}, {"op": "remove", "path": "/status/capacity/cpu"}]
+
+
+@pytest.mark.parametrize(
+    ("patch", "after", "explained"),
+    [
+        (SAME, {"cpu": "4"}, False),
+        (SAME, {"cpu": "5"}, True),
+        (SAME, {}, True),
+        (SAME[1:], {"memory": "1"}, True),
+        (SAME[1:], {"cpu": "9"}, False),
+        ([*SAME, {"op": "nonsense"}], {"cpu": "4"}, True),
+    ],
+)
+def test_a_guard_that_fails_and_then_holds(
+    opened: Open, patch: list[dict[str, object]], after: dict[str, str], explained: bool
+) -> None:
+    """Seen at the read that follows anyway; what comes after that is judged anew."""
+    reads = iter([NODE, answer(200, node(capacity=after)), NODE])
+
+    def follow(request: Request) -> bytes | None:
+        return next(reads) if request.method == "GET" else script(patch=GUARD)(request)
+
+    with opened(follow) as (server, found):
+        with pytest.raises(NodeGuardFailed):
+            found.write(patch)
+        if explained:
+            assert found.read().capacity == after
+        else:
+            with pytest.raises(NodeGuardUnexplained, match=r"\(HTTP 422\), but it has not: a bug"):
+                found.read()
+        assert found.read().capacity == {"cpu": "4"}
+    assert [r.method for r in server.heard] == ["POST", "GET", "PATCH", "GET", "GET"]
+
+
+def test_a_conflict_without_a_guard_needs_no_explanation(opened: Open) -> None:
+    """The API server gives up after five conflicts of its own, whoever wrote whatever."""
+    with opened(script(patch=failure(409))) as (_, found):
+        with pytest.raises(NodeConflict):
+            found.write(SAME)
+        assert found.read().capacity == {"cpu": "4"}
+
+
+def test_credentials_that_were_renewed_are_tried_once_more(opened: Open, tmp_path: Path) -> None:
+    def only_the_new(request: Request) -> bytes | None:
+        if request.headers["authorization"] != "Bearer new":
+            configure(tmp_path / "kubelet.conf", server.url, "new")
+            return failure(401, "Unauthorized")
+        return script()(request)
+
+    with opened(only_the_new) as (server, found):
+        assert found.read().name == "n1"
+    assert [r.method for r in server.heard] == ["POST", "POST", "GET"]
+
+
+def test_who_is_not_let_in_is_told_with_renewed_credentials_too(opened: Open, tmp_path: Path) -> None:
+    def follow(request: Request) -> bytes | None:
+        if request.method != "PATCH":
+            return script()(request)
+        if request.headers["authorization"] == "Bearer new":
+            return failure(403, 'nodes "n1" is forbidden: User "system:node:n1" cannot patch')
+        configure(tmp_path / "kubelet.conf", server.url, "new")
+        return failure(401, "Unauthorized")
+
+    with opened(follow) as (server, found), pytest.raises(NodeDenied, match="system:node:n1"):
+        found.write(PATCH)
+
+
+# What the review says -> the name, and whether the Node's machineID must be this machine's.
+TOKEN_OF = {"authentication_kubernetes_io__node-name": ["n7"]}
+
+
+@pytest.mark.parametrize(
+    ("who", "configured", "name", "checked"),
+    [
+        (ME, None, "n1", False),
+        (ME, "n1", "n1", False),
+        (review("system:serviceaccount:x:y", **TOKEN_OF), None, "n7", True),
+        (review("system:serviceaccount:x:y", **TOKEN_OF), "n7", "n7", True),
+        (review("bob"), None, "host-1", True),
+        (review("bob"), "Other", "Other", True),
+        (review("system:node:"), "n3", "n3", True),
+        (failure(404), None, "host-1", True),
+        (failure(403), None, "host-1", True),
+        (failure(405), "n3", "n3", True),
+        (
+            answer(
+                201, {"status": {"userInfo": {"username": 3, "extra": {"authentication.kubernetes.io/node-name": "x"}}}}
+            ),
+            None,
+            "host-1",
+            True,
+        ),
+        (answer(201, []), None, "host-1", True),
+        (answer(201, {"status": {"userInfo": []}}), None, "host-1", True),
+    ],
+)
+def test_which_node_it_is(opened: Open, who: bytes, configured: str | None, name: str, checked: bool) -> None:
+    document: dict[str, Any] = node()
+    document["status"]["nodeInfo"] = {"machineID": "theirs"}
+    follow = script(who=who, read=answer(200, document), patch=answer(200, document))
+    with opened(follow, configured, "ours") as (server, found):
+        assert found.name == name
+        if checked:
+            for use in (found.read, lambda: found.write(PATCH)):
+                with pytest.raises(
+                    NodeDenied, match=r"its machineID is theirs, this machine's is ours\. Set node_name"
+                ):
+                    use()
+        else:
+            found.write(PATCH)
+    assert [r.method for r in server.heard].count("POST") == 1, "one review is enough"
+    assert any(r.method == "PATCH" for r in server.heard) is not checked
+
+
+def jwt(**claims: object) -> str:
+    """A JSON Web Token that nobody has signed."""
+    return ".".join(
+        base64.urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=") for part in ({}, claims, 1)
+    )
+
+
+def entry(user: Mapping[str, Any], name: str = "u") -> dict[str, Any]:
+    """What of a kubeconfig is another user's."""
+    context = {"name": "c", "context": {"cluster": "k", "user": name}}
+    return {"contexts": [context], "users": [{"name": name, "user": dict(user)}]}
+
+
+@pytest.fixture
+def users(tmp_path: Path) -> dict[str, dict[str, Any]]:
+    """Kinds of users, by what they are; each has another token each time but for static."""
+    plugin = tmp_path / "plugin"
+    credential = json.dumps({"apiVersion": V1, "kind": "ExecCredential", "status": {"token": "TOKEN"}})
+    plugin.write_text(f"#!/bin/sh\necho '{credential}' | sed s/TOKEN/secret-$$-$1/\n")
+    plugin.chmod(0o700)
+    (tmp_path / "token").write_text("secret-1")
+    by = {"apiVersion": V1, "command": str(plugin)}
+    return {
+        "exec": entry({"exec": by}),
+        "exec-other-name": entry({"exec": by}, "v"),
+        "exec-other-argument": entry({"exec": {**by, "args": ["x"]}}),
+        "file": entry({"tokenFile": "token"}),
+        "account": entry({"tokenFile": "jwt"}),
+        "account-of-another-node": entry({"tokenFile": "jwt"}),
+        "static": entry({"token": "secret-2"}),
+        "static-other": entry({"token": "secret-3"}),
+    }
+
+
+def test_whose_credentials_are_is_asked_once_for_a_user(tmp_path: Path, users: dict[str, dict[str, Any]]) -> None:
+    """Of the next process, too, and whatever the token is by then. Only the last is remembered."""
+    reviews: dict[str, Review] = {}
+    numbers = count()
+    with serve(lambda _: ME) as server:
+
+        def asks(user: str, kubeconfig: str = "1", **cluster: str) -> bool:
+            path = tmp_path / kubeconfig
+            configure(path, server.url, "x")
+            document = json.loads(path.read_text()) | users[user]
+            document["clusters"][0]["cluster"] |= cluster
+            path.write_text(json.dumps(document))
+            (tmp_path / "token").write_text(f"secret-{next(numbers)}")
+            bound = {"node": {"name": user}, "serviceaccount": {"name": "capacityd"}}
+            (tmp_path / "jwt").write_text(jwt(iss="k", sub="system:x", exp=next(numbers), **{"kubernetes.io": bound}))
+            before = len(server.heard)
+            assert open_node(str(path), None, None, "host", None, reviews).name == "n1"
+            assert len(reviews) == 1
+            return len(server.heard) > before
+
+        for user in users:
+            assert [asks(user) for _ in range(4)] == [True, False, False, False], user
+        assert asks("static", "2")
+        assert asks("static", "2", server=server.url.replace("127.0.0.1", "127.1"))
+    assert "secret" not in str(reviews)
+
+
+def test_another_authority_is_another_cluster(tmp_path: Path) -> None:
+    """Each node may reach its cluster at the same address of the loopback."""
+    reviews: dict[str, Review] = {}
+    first, other = (Authority.create(tmp_path / name) for name in ("first", "other"))
+    path, ca = tmp_path / "kubelet.conf", tmp_path / "ca.crt"
+    names = {first: "n1", other: "n2"}
+    behaviours = {a: answers(partial(_review_of, name), a.server()) for a, name in names.items()}
+    with serve_tls(behaviours[first]) as server:
+        path.write_text(kubeconfig(server.url, ca, {"token": "secret"}))
+        for authority in (first, other, other):
+            ca.write_bytes(authority.ca_file.read_bytes())
+            server.behave = behaviours[authority]
+            assert open_node(str(path), None, None, "host", None, reviews).name == names[authority]
+        assert server.connections == 2
+
+
+def _review_of(name: str, _: Request) -> bytes:
+    return review(f"system:node:{name}")
+
+
+def test_a_renewed_certificate_is_of_the_same_user(tmp_path: Path) -> None:
+    authority = Authority.create(tmp_path / "authority")
+    reviews: dict[str, Review] = {}
+    path = tmp_path / "kubelet.conf"
+    with serve(lambda _: ME) as server:
+        for number, (user, asked) in enumerate([("n1", 1), ("n1", 1), ("n2", 2)]):
+            pem = authority.client(f"system:node:{user}", ["system:nodes"], tmp_path / f"{number}.pem")
+            (tmp_path / "current.pem").write_bytes(pem.read_bytes())
+            current = {key: str(tmp_path / "current.pem") for key in ("client-certificate", "client-key")}
+            path.write_text(kubeconfig(server.url, authority.ca_file, current))
+            assert open_node(str(path), None, None, "host", None, reviews).name == "n1"
+            assert len(server.heard) == asked
+
+
+def test_what_is_not_told_is_asked_again(opened: Open) -> None:
+    with opened(script(who=failure(404))) as (server, found):
+        reviews: dict[str, Review] = {}
+        path = str(found._kubeconfig)  # type: ignore[attr-defined]
+        for _ in range(2):
+            assert open_node(path, None, None, "host", None, reviews).name == "host"
+    assert (len(server.heard), reviews) == (2, {})
+
+
+class Cluster:
+    """Two Nodes, each of a machine. Whoever is here reaches its own, an administrator each."""
+
+    def __init__(self) -> None:
+        self.user = "system:node:n1"
+        self.machines = {"n1": "ours", "n2": "theirs"}
+        self.forbidden = False
+        self.writable = {"n1", "n2", "n9"}
+
+    def __call__(self, request: Request) -> bytes:
+        if request.method == "POST":
+            return review(self.user)
+        name = request.path.split("/")[4].partition("?")[0]
+        if request.method == "PATCH" and name not in self.writable:
+            return failure(403, f'nodes "{name}" is forbidden: User "{self.user}" cannot patch')
+        if self.forbidden or self.user not in ("admin", f"system:node:{name}"):
+            return failure(403, "forbidden")
+        document: dict[str, Any] = node()
+        document["metadata"]["name"], document["status"]["nodeInfo"] = name, {"machineID": self.machines[name]}
+        return answer(200, document)
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Iterator[tuple[Cluster, Server, Callable[[], Node]]]:
+    """A cluster, its server, and the Node as each next process opens it."""
+    cluster, reviews = Cluster(), dict[str, Review]()
+    with serve(cluster) as server:
+        configure(tmp_path / "kubelet.conf", server.url, "secret")
+        yield cluster, server, lambda: open_node(str(tmp_path / "kubelet.conf"), None, None, "n9", "ours", reviews)
+
+
+Here = tuple[Cluster, Server, Callable[[], Node]]
+
+
+def asked(server: Server) -> list[str]:
+    """Since the last call."""
+    found = ["review" if r.method == "POST" else f"{r.method} {r.path.split('/')[4]}" for r in server.heard]
+    server.heard.clear()
+    return found
+
+
+def test_credentials_of_another_node_never_reach_ours(here: Here) -> None:
+    """They come under the same name, as k3s's do: what is refused tells, and nothing is written before."""
+    cluster, server, process = here
+    assert process().read().name == "n1"
+    assert asked(server) == ["review", "GET n1"]
+    cluster.user, cluster.machines = "system:node:n2", {"n1": "ours", "n2": "ours"}
+    found = process()
+    assert found.write(PATCH).name == "n2"
+    assert asked(server) == ["GET n1", "review", "GET n2", "PATCH n2"]
+    assert process().read().name == "n2"
+    assert asked(server) == ["GET n2"]
+
+
+def test_credentials_that_reach_every_node_under_the_same_name(here: Here) -> None:
+    """No refusal tells then; that the Node is not this machine's does."""
+    cluster, server, process = here
+    assert process().read().name == "n1"
+    cluster.user, cluster.machines = "admin", {"n1": "theirs", "n9": "ours"}
+    asked(server)
+    assert process().write(PATCH).name == "n9"
+    assert asked(server) == ["GET n1", "review", "GET n9", "PATCH n9"]
+
+
+def test_a_node_of_another_machine_id_is_still_ours_if_the_server_says_so(here: Here) -> None:
+    """It is asked each time then, which is once an hour: the machine's id was changed after the kubelet had started."""
+    cluster, server, process = here
+    cluster.machines["n1"] = "changed"
+    for expected in (["review", "GET n1"], ["GET n1", "review", "GET n1"]):
+        assert process().read().name == "n1"
+        assert asked(server) == expected
+
+
+def test_a_write_that_is_refused_has_the_next_attempt_be_right(here: Here) -> None:
+    """An identity of its own may read every Node. What it may write is for a policy, which refuses the other's."""
+    cluster, server, process = here
+    process().read()
+    cluster.user, cluster.machines, cluster.writable = "admin", {"n1": "ours", "n9": "ours"}, {"n9"}
+    asked(server)
+    with pytest.raises(NodeForbidden):
+        process().write(PATCH)
+    assert asked(server) == ["GET n1", "PATCH n1", "review"]
+    assert process().write(PATCH).name == "n9"
+    assert asked(server) == ["GET n9", "PATCH n9"]
+
+
+def test_what_is_refused_is_asked_about_every_now_and_then(here: Here, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster, server, process = here
+    now = 10.0
+    monkeypatch.setattr("capacityd.node.api_node.time.monotonic", lambda: now)
+    process().read()
+    asked(server)
+    cluster.forbidden = True
+
+    def refused() -> list[str]:
+        with pytest.raises(NodeForbidden):
+            process().read()
+        return asked(server)
+
+    assert [refused(), refused(), refused()] == [["GET n1", "review"], ["GET n1"], ["GET n1"]]
+    now += 299.0
+    assert refused() == ["GET n1"]
+    now += 2.0
+    assert [refused(), refused()] == [["GET n1", "review"], ["GET n1"]]
+    cluster.forbidden = False
+    assert process().read().name == "n1"
+    assert asked(server) == ["GET n1"]
+
+
+def test_who_is_refused_at_once_is_not_asked_twice(here: Here) -> None:
+    cluster, server, process = here
+    cluster.forbidden = True
+    for expected in (["review", "GET n1"], ["GET n1"]):
+        with pytest.raises(NodeForbidden):
+            process().read()
+        assert asked(server) == expected
+
+
+@pytest.mark.parametrize("raw", [None, failure(500), failure(404, "", {"kind": "nodes"}), failure(401)])
+def test_other_failures_are_no_reason_to_ask_who_we_are(tmp_path: Path, raw: bytes | None) -> None:
+    reviews: dict[str, Review] = {}
+    with serve(lambda request: ME if request.method == "POST" else raw) as server:
+        configure(tmp_path / "kubelet.conf", server.url, "secret")
+        for _ in range(3):
+            with pytest.raises(NodeError):
+                open_node(str(tmp_path / "kubelet.conf"), None, None, "host", None, reviews).read()
+    assert [r.method for r in server.heard] == ["POST", "GET", "GET", "GET"]
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours", "allowed"),
+    [
+        ("same", "same", True),
+        ("same", None, True),
+        ("", None, True),
+        ("", "", False),
+        ("x", "", False),
+        ("", "x", False),
+    ],
+)
+def test_another_identity_needs_this_machines_id(opened: Open, theirs: str, ours: str | None, allowed: bool) -> None:
+    document: dict[str, Any] = node()
+    document["status"]["nodeInfo"] = {"machineID": theirs}
+    with opened(script(who=review("bob"), read=answer(200, document)), None, ours) as (_, found):
+        if allowed:
+            assert found.write(PATCH).name == "n1"
+        else:
+            with pytest.raises(NodeDenied, match="belongs to another machine"):
+                found.write(PATCH)
+
+
+@pytest.mark.parametrize("who", [ME, review("system:serviceaccount:x:y", **{k: ["n1"] for k in TOKEN_OF})])
+def test_a_configured_name_of_another_node(opened: Open, who: bytes) -> None:
+    with opened(script(who=who), "n2") as (_, found), pytest.raises(NodeDenied) as raised:
+        _ = found.name
+    assert 'node_name is "n2", but the credentials belong to Node "n1"' in str(raised.value)
+
+
+def test_what_the_environment_says_of_proxies_does_not_count(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:1")
+    with opened(script()) as (_, found):
+        assert found.read().name == "n1"
+
+
+def test_a_proxy_of_the_kubeconfig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("NO_PROXY", "no_proxy"):
+        monkeypatch.setenv(name, "192.0.2.1")
+    with serve(script()) as proxy:
+        path = tmp_path / "kubelet.conf"
+        configure(path, "http://192.0.2.1:6443", "t")
+        document = json.loads(path.read_text())
+        document["clusters"][0]["cluster"]["proxy-url"] = proxy.url.replace("//", "//me:pass@")
+        path.write_text(json.dumps(document))
+        assert open_node(str(path), None, None, "h", None).read().name == "n1"
+    assert proxy.heard[1].path == "http://192.0.2.1:6443/api/v1/nodes/n1"
+    assert proxy.heard[1].headers["proxy-authorization"].startswith("Basic ")

@@ -1,0 +1,483 @@
+"""Which kubeconfig is used, what is read from it, and what is said of one that can't be used."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from capacityd.model.errors import CredentialsMissing, NodeDenied, NodeError, NodeUnreachable
+from capacityd.node import kubelet_kubeconfig
+from capacityd.node.client import Client
+from capacityd.node.credentials import not_after, token_subject
+from capacityd.node.kubeconfig import load
+from tests.cluster.credentials import Authority
+
+SERVER = "https://192.0.2.1:6443"
+SECRET = "s3cr3t"
+V1 = "client.authentication.k8s.io/v1"
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority.create(tmp_path_factory.mktemp("credentials") / "authority")
+
+
+def config(
+    cluster: Mapping[str, Any] | None = None, user: Mapping[str, Any] | None = None, **more: Any
+) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "c",
+        "contexts": [{"name": "other"}, {"name": "c", "context": {"cluster": "k", "user": "u"}}],
+        "clusters": [{"name": "k", "cluster": {"server": SERVER, **(cluster or {})}}],
+        "users": [{"name": "u", "user": user or {}}],
+        **more,
+    }
+
+
+def written(folder: Path, document: object, name: str = "kubelet.conf") -> str:
+    path = folder / name
+    path.write_text(document if isinstance(document, str) else json.dumps(document))
+    return str(path)
+
+
+def program(folder: Path, script: str, name: str = "plugin") -> str:
+    path = folder / name
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+    return str(path)
+
+
+def plugin(folder: Path, script: str, **more: Any) -> str:
+    entry = {"apiVersion": V1, "command": program(folder, script), **more}
+    return written(folder, config(user={"exec": entry}))
+
+
+def credential(**status: Any) -> str:
+    return json.dumps({"apiVersion": V1, "kind": "ExecCredential", "status": status})
+
+
+def test_the_first_place_that_exists(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    places = [str(tmp_path / name) for name in ("none", "folder/none", "first", "second")]
+    monkeypatch.setattr(kubelet_kubeconfig, "KUBECONFIG_PATHS", places)
+    monkeypatch.setenv("KUBECONFIG", written(tmp_path, config(), "users-own"))
+    with pytest.raises(NodeDenied, match="Has this machine joined a cluster") as raised:
+        load(None)
+    assert all(place in str(raised.value) for place in places)
+    written(tmp_path, config(user={"token": "2"}), "second")
+    assert load(None).token == "2"
+    written(tmp_path, config(user={"token": "1"}), "first")
+    assert load(None).token == "1"
+    assert load(places[3]).token == "2"
+
+
+def test_a_place_that_one_may_not_look_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: str, **_: object) -> os.stat_result:
+        raise PermissionError(13, "Permission denied", path)
+
+    monkeypatch.setattr("os.stat", refuse)
+    with pytest.raises(NodeDenied, match=r"cannot look .* /var/lib/kubelet/kubeconfig.*permission denied.*root"):
+        load(None)
+
+
+def test_files_are_relative_to_the_kubeconfig_and_read_anew(tmp_path: Path) -> None:
+    path = written(
+        tmp_path,
+        config(
+            {"certificate-authority": "pki/ca.crt", "tls-server-name": "kubernetes", "proxy-url": "http://p:3128"},
+            {"client-certificate": "pki/both.pem", "client-key": "pki/both.pem", "tokenFile": "token"},
+        ),
+    )
+    (tmp_path / "pki").mkdir()
+    written(tmp_path / "pki", "authority", "ca.crt")
+    both = tmp_path / "pki" / "both.pem"
+    both.write_bytes(b"# caf\xe9\npair")
+    written(tmp_path, " a-token\n", "token")
+    found = load(path)
+    assert (found.server, found.authority, found.token) == (SERVER, "authority", "a-token")
+    assert found.certificate == found.key == "# café\npair"
+    assert (found.server_name, found.proxy, found.verify) == ("kubernetes", "http://p:3128", True)
+    both.write_text("renewed")
+    assert load(path).certificate == "renewed"
+
+
+def test_data_wins_over_files(tmp_path: Path) -> None:
+    data = {f"{key}-data": base64.b64encode(key.encode()).decode() for key in ("client-certificate", "client-key")}
+    found = load(written(tmp_path, config(user={**data, "client-certificate": "none", "client-key": "none"})))
+    assert (found.certificate, found.key) == ("client-certificate", "client-key")
+
+
+def test_yaml_and_no_user_at_all(tmp_path: Path) -> None:
+    text = f"""
+        current-context: c
+        contexts: [{{name: c, context: {{cluster: k}}}}]
+        clusters:
+        - name: k
+          cluster: {{server: "{SERVER}/", insecure-skip-tls-verify: true}}
+    """
+    found = load(written(tmp_path, text))
+    assert (found.server, found.verify, found.token, found.certificate) == (SERVER, False, None, None)
+
+
+TOKEN = {"token": SECRET}
+WRONG: list[tuple[object, str]] = [
+    ("", "is invalid: the file is not a mapping"),
+    (f"token: {SECRET}\n  token: [{SECRET}", "is not valid YAML, line 2"),
+    ("a: &a [*a]\nb: 2026-99-99", "is not valid YAML"),
+    ("[" * 5000, "is not valid YAML"),
+    ("[]", "is invalid: the file is not a mapping"),
+    ({}, "has no current-context"),
+    (config() | {"current-context": ""}, "has no current-context"),
+    (config() | {"current-context": 3}, "current-context is not text"),
+    (config(contexts=[]), 'has no context named "c"'),
+    (config(contexts=None), 'has no context named "c"'),
+    (config(contexts={}), 'has no context named "c"'),
+    (config(contexts="c"), "is invalid: contexts is not a list"),
+    (config(contexts=[{"name": "c", "context": []}]), 'has no cluster named ""'),
+    (config(clusters=[]), 'has no cluster named "k"'),
+    (config(users=[{"name": "u", "user": "x"}]), "user u is not a mapping"),
+    (config(users=[]), 'has no user named "u"'),
+    (config({"server": ""}), "has no server such as"),
+    (config({"server": "192.0.2.1:6443"}), "has no server such as"),
+    (config({"server": "https://"}), "has no server such as"),
+    (config({"server": "https://[::1"}), "has no server such as"),
+    (config({"server": "https://h:99999"}), "has no server such as"),
+    (config({"server": "https://h:0"}), "has no server such as"),
+    (config({"server": "https://me:s3cr3t@h"}), "has no server such as"),
+    (config({"server": "https://h\x1b"}), "has no server such as"),
+    (config({"server": ["https://h"]}), "server is not text"),
+    (config({"proxy-url": "socks5://h"}), "has an invalid proxy-url"),
+    (config({"proxy-url": "http://"}), "has an invalid proxy-url"),
+    (config({"certificate-authority-data": "s3cr3t!"}), "certificate-authority-data is not base64"),
+    (config({"certificate-authority": "/nonexistent/ca"}), "/nonexistent/ca, does not exist. Has the kubelet joined"),
+    (config({"certificate-authority": "/"}), "/, cannot be read: Is a directory"),
+    (config({"certificate-authority": "a\0b"}), "cannot be read: embedded null byte"),
+    (config({"certificate-authority": "/dev/zero"}), "is larger than"),
+    (config(user={"client-certificate": "/nonexistent/pem", "client-key": "x"}), "the client-certificate named in"),
+    (config(user={"client-certificate-data": "eA=="}), "a client certificate without its key"),
+    (config(user={"client-key-data": "eA=="}), "a key without its certificate"),
+    (config(user={"token": "s3cr3t\ns3cr3t"}), "a token with invalid characters"),
+    (config(user={"token": "s3cr3té"}), "a token with invalid characters"),
+    (config(user={"tokenFile": "/dev/null"}), "/dev/null, is empty"),
+    (config(user={"tokenFile": "/nonexistent/token"}), "the token file named in"),
+    (config(user={"token": 5}), "token is not text"),
+    (config(user={**TOKEN, "auth-provider": {"name": "gcp"}}), "uses auth-provider: "),
+    (config(user={"username": "u", "password": SECRET}), "uses username: "),
+    (config(user={**TOKEN, "as": "other"}), "uses as: "),
+    (config(user={"exec": []}), "exec is not a mapping"),
+    (config(user={"exec": {"apiVersion": V1}}), "an exec plugin without a command"),
+    (config(user={"exec": {"command": "x", "args": "x"}}), "args or env of exec is not a list"),
+    (config(user={"exec": {"command": "x", "env": ["x"]}}), "exec.env is not a mapping"),
+    (config(user={"exec": {"apiVersion": V1, "command": "x", "interactiveMode": "Always"}}), "needs a terminal"),
+    (config(user={"exec": {"apiVersion": "v9", "command": "x"}}), "unsupported apiVersion v9; supported are"),
+    (config(user={"exec": {"apiVersion": V1, "command": "no-such-plugin"}}), "no-such-plugin is not installed"),
+    (
+        config(user={"exec": {"apiVersion": V1, "command": "no-such-plugin", "installHint": "apt\x1b"}}),
+        "is not installed or not executable (apt\\x1b)",
+    ),
+    (
+        config(user={"exec": {"apiVersion": V1, "command": "/dev/null"}}),
+        "/dev/null is not installed or not executable",
+    ),
+]
+
+
+@pytest.mark.parametrize(("document", "says"), WRONG)
+def test_what_is_wrong_is_named_and_no_secret_is(tmp_path: Path, document: object, says: str) -> None:
+    path = written(tmp_path, document)
+    with pytest.raises(NodeDenied) as raised:
+        load(path)
+    assert says in str(raised.value)
+    assert "exec plugin" in str(raised.value) or path in str(raised.value)
+    assert SECRET not in str(raised.value)
+    assert str(raised.value).isprintable()
+
+
+@pytest.mark.parametrize("written_to", [False, True])
+def test_a_pipe_is_not_waited_for(tmp_path: Path, written_to: bool) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = os.open(pipe, os.O_RDWR) if written_to else -1
+    for path in (str(pipe), written(tmp_path, config(user={"tokenFile": "pipe"}))):
+        with pytest.raises(NodeDenied, match=f"{pipe}, is a pipe; it must be a file"):
+            load(path)
+    if written_to:
+        os.close(writer)
+
+
+@pytest.mark.parametrize(("before", "after"), [("\ufeff", "\n"), ("", "\r\n"), ("\ufeff", "\r\n")])
+def test_as_other_systems_write_text(tmp_path: Path, before: str, after: str) -> None:
+    text = f"""current-context: c
+contexts: [{{name: c, context: {{cluster: k, user: u}}}}]
+clusters: [{{name: k, cluster: {{server: "{SERVER}"}}}}]
+users:
+- name: u
+  user: {{token: {SECRET}}}
+"""
+    path = tmp_path / "kubeconfig"
+    path.write_bytes((before + text.replace("\n", after)).encode())
+    assert (load(str(path)).server, load(str(path)).token) == (SERVER, SECRET)
+
+
+def test_a_gigabyte(tmp_path: Path) -> None:
+    path = tmp_path / "kubeconfig"
+    path.touch()
+    os.truncate(path, 1 << 30)
+    with pytest.raises(NodeDenied, match="is larger than 1048576 bytes"):
+        load(str(path))
+
+
+def test_no_such_kubeconfig(tmp_path: Path) -> None:
+    with pytest.raises(NodeDenied, match=r"the kubeconfig, .*none, does not exist. Has the kubelet joined"):
+        load(str(tmp_path / "none"))
+
+
+def missing(kubeconfig: str | None) -> tuple[str, ...]:
+    """The files that are expected where there are no credentials yet."""
+    with pytest.raises(CredentialsMissing) as raised:
+        load(kubeconfig)
+    return raised.value.files
+
+
+def test_what_is_missing_is_told_as_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kubelet_kubeconfig, "KUBECONFIG_PATHS", ("/nonexistent/a", "/nonexistent/b"))
+    monkeypatch.chdir(tmp_path)
+    assert missing(None) == ("/nonexistent/a", "/nonexistent/b")
+    assert missing("none") == (str(tmp_path / "none"),)
+    both = {"client-certificate": "pki/current.pem", "client-key": "pki/current.pem"}
+    written(tmp_path, config({"certificate-authority": "ca.crt"}, both))
+    assert missing("kubelet.conf") == (str(tmp_path / "pki/current.pem"),)
+    (tmp_path / "pki").mkdir()
+    written(tmp_path / "pki", "pair", "current.pem")
+    assert missing("kubelet.conf") == (str(tmp_path / "ca.crt"),)
+    written(tmp_path, config(user={"tokenFile": "token"}))
+    assert missing("kubelet.conf") == (str(tmp_path / "token"),)
+    (tmp_path / "token").touch()
+    assert missing("kubelet.conf") == (str(tmp_path / "token"),), "it is not written yet"
+
+
+def test_the_files_that_credentials_are_in(tmp_path: Path) -> None:
+    """What can't be used is told with them, too: any of them may be what has to change."""
+    path = written(tmp_path, config({"certificate-authority": "ca.crt"}, {"tokenFile": "token"}))
+    written(tmp_path, SECRET, "token")
+    written(tmp_path, "authority", "ca.crt")
+    assert set(load(path).files) == {path, f"{tmp_path}/token", f"{tmp_path}/ca.crt"}
+    written(tmp_path, "caf\xe9 \x01", "token")
+    with pytest.raises(NodeDenied, match="a token with invalid characters") as raised:
+        load(path)
+    assert raised.value.cause == "denied"
+    assert raised.value.files == (path, f"{tmp_path}/token")
+
+
+def test_one_that_may_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: str, *_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied", path)
+
+    path = written(tmp_path, config())
+    monkeypatch.setattr("builtins.open", refuse)
+    with pytest.raises(NodeDenied, match=r"permission denied\. Run this command as root"):
+        load(path)
+
+
+def test_a_plugin_that_hands_out_a_token(tmp_path: Path) -> None:
+    path = plugin(tmp_path, f"echo '{credential(token=SECRET)}'")
+    found = load(path)
+    assert (found.token, found.certificate) == (SECRET, None)
+    assert SECRET not in repr(found)
+
+
+def test_a_plugin_that_hands_out_a_certificate(tmp_path: Path) -> None:
+    path = plugin(tmp_path, f"echo '{credential(clientCertificateData='cert', clientKeyData='key')}'")
+    assert (load(path).certificate, load(path).key) == ("cert", "key")
+
+
+def test_what_a_plugin_is_told(tmp_path: Path) -> None:
+    script = (
+        f'printf "%s\\n" "$@" "$MINE" "$KUBERNETES_EXEC_INFO" >{tmp_path}/told; read line && exit 9; '
+        f"echo '{credential(token=SECRET)}'"
+    )
+    entry = {
+        "apiVersion": V1,
+        "command": "./bin/plugin",  # beside the kubeconfig, wherever one stands
+        "args": ["get-token", "a b"],
+        "env": [{"name": "MINE", "value": "yes"}],
+        "provideClusterInfo": True,
+    }
+    (tmp_path / "bin").mkdir()
+    program(tmp_path / "bin", script)
+    extension = {"name": "client.authentication.k8s.io/exec", "extension": {"audience": "x"}}
+    cluster = {"certificate-authority-data": "eHl6", "extensions": [{"name": "other"}, extension]}
+    assert load(written(tmp_path, config(cluster, {"exec": entry}))).token == SECRET
+    first, second, mine, told = (tmp_path / "told").read_text().splitlines()
+    assert (first, second, mine) == ("get-token", "a b", "yes")
+    spec = json.loads(told)["spec"]
+    assert spec["interactive"] is False
+    assert spec["cluster"] == {"server": SERVER, "certificate-authority-data": "eHl6", "config": {"audience": "x"}}
+
+
+def test_a_plugin_in_the_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "bin").mkdir()
+    program(tmp_path / "bin", f"echo '{credential(token=SECRET)}'", "my-plugin")
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin", prepend=":")
+    assert load(written(tmp_path, config(user={"exec": {"apiVersion": V1, "command": "my-plugin"}}))).token == SECRET
+
+
+def test_a_token_that_is_there_needs_no_plugin(tmp_path: Path) -> None:
+    entry = {"apiVersion": V1, "command": program(tmp_path, "exit 1")}
+    assert load(written(tmp_path, config(user={"exec": entry, "token": "t"}))).token == "t"
+
+
+@pytest.mark.parametrize(
+    ("script", "says"),
+    [
+        ("echo 'no \033 network' >&2; echo s3cr3t; exit 3", "failed (exit status 3): no \\x1b network"),
+        ("exit 3", "failed (exit status 3): it printed no reason"),
+        ("kill -9 $$", "was killed by signal 9"),
+        ("echo s3cr3t", "did not print JSON"),
+        ("echo '\"s3cr3t\"'", "did not print an ExecCredential"),
+        ('echo \'{"kind": "ExecCredential", "token": "s3cr3t"}\'', "did not print an ExecCredential"),
+        (f"echo '{credential()}'", "neither a token nor a certificate"),
+        (f"echo '{credential(token='')}'", "neither a token nor a certificate"),
+        (f"echo '{credential(clientCertificateData='s3cr3t')}'", "neither a token nor a certificate"),
+        (f"echo '{credential(token=[SECRET])}'", "a value that is not text"),
+        (f"echo '{credential(token=SECRET)}' | sed s@/v1@/v1beta1@", "printed another apiVersion"),
+    ],
+)
+def test_a_plugin_that_fails(tmp_path: Path, script: str, says: str) -> None:
+    with pytest.raises(NodeDenied) as raised:
+        load(plugin(tmp_path, script))
+    assert says in str(raised.value)
+    ended_badly = "failed" in says or "killed by" in says
+    assert raised.value.cause == ("unreachable" if ended_badly else "denied"), "it may need the network"
+    assert SECRET not in str(raised.value)
+    assert str(raised.value).isprintable()
+
+
+def test_a_plugin_that_can_not_be_started(tmp_path: Path) -> None:
+    path = plugin(tmp_path, "")
+    (tmp_path / "plugin").write_text("#!/nonexistent/interpreter\n")
+    with pytest.raises(NodeDenied, match="could not be started: No such file"):
+        load(path)
+
+
+def test_a_plugin_that_does_not_end_is_ended_with_all_that_it_started(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    # Both keep the pipe open; reading it to its end tells that both are gone.
+    path = plugin(tmp_path, f"exec 3>{pipe}; sleep 1000 & sleep 1000")
+    reader = subprocess.Popen(["cat", pipe], stdout=subprocess.PIPE)
+    with pytest.raises(NodeUnreachable, match=r"did not end within 0\.2 s"):
+        load(path, plugin_timeout=0.2)
+    assert reader.communicate(timeout=10)[0] == b""
+
+
+@pytest.mark.parametrize("leave", ["sleep 1000 &", "(trap '' HUP TERM; sleep 1000; sleep 1000) &"])
+def test_a_plugin_that_leaves_a_child_behind_has_answered(tmp_path: Path, leave: str) -> None:
+    """The child keeps the pipes open; it is ended."""
+    script = f"exec 3>{tmp_path / 'pipe'}; {leave} echo '{credential(token=SECRET)}'"
+    os.mkfifo(tmp_path / "pipe")
+    path = plugin(tmp_path, script)
+    with subprocess.Popen(["cat", tmp_path / "pipe"], stdout=subprocess.PIPE) as reader:
+        assert load(path).token == SECRET
+        assert reader.communicate(timeout=10)[0] == b""
+
+
+def test_a_plugin_that_fails_and_leaves_a_child_behind_says_why(tmp_path: Path) -> None:
+    with pytest.raises(NodeDenied, match=r"failed \(exit status 3\): no network"):
+        load(plugin(tmp_path, "sleep 1000 & echo no network >&2; exit 3"))
+
+
+@pytest.mark.parametrize("to", ["1", "2"])
+def test_a_plugin_that_says_too_much(tmp_path: Path, to: str) -> None:
+    with pytest.raises(NodeDenied, match=r"printed more than 1048576 bytes"):
+        load(plugin(tmp_path, f"yes >&{to}"))
+
+
+def test_a_plugin_that_says_much(tmp_path: Path) -> None:
+    """More than a pipe holds."""
+    token = "x" * 300_000
+    assert load(plugin(tmp_path, f"cat <<'END'\n{credential(token=token)}\nEND")).token == token
+
+
+def test_a_plugin_is_told_of_dates_of_the_kubeconfig(tmp_path: Path) -> None:
+    """YAML has dates, JSON has not."""
+    extension = "{name: client.authentication.k8s.io/exec, extension: {since: 2026-01-01}}"
+    told = program(tmp_path, f"printf %s \"$KUBERNETES_EXEC_INFO\" >{tmp_path}/told; echo '{credential(token=SECRET)}'")
+    text = f"""
+        current-context: c
+        contexts: [{{name: c, context: {{cluster: k, user: u}}}}]
+        clusters: [{{name: k, cluster: {{server: "{SERVER}", extensions: [{extension}]}}}}]
+        users: [{{name: u, user: {{exec: {{apiVersion: {V1}, command: "{told}", provideClusterInfo: true}}}}}}]
+    """
+    assert load(written(tmp_path, text)).token == SECRET
+    assert json.loads((tmp_path / "told").read_text())["spec"]["cluster"]["config"] == {"since": "2026-01-01"}
+
+
+@pytest.mark.parametrize("value", ["!!bool s3cr3t", "!!int ''", "!!timestamp s3cr3t", "{[s3cr3t]: b}", "!!float ''"])
+def test_what_the_yaml_library_can_not_stand_is_wrong_too(tmp_path: Path, value: str) -> None:
+    with pytest.raises(NodeDenied) as raised:
+        load(written(tmp_path, f"current-context: {value}"))
+    assert "is not valid YAML" in str(raised.value)
+    assert SECRET not in str(raised.value)
+
+
+def test_when_a_certificate_ends(authority: Authority, tmp_path: Path) -> None:
+    pem = authority.client("system:node:n1", ["system:nodes"], tmp_path / "pair.pem").read_text()
+    shown = subprocess.run(
+        ["openssl", "x509", "-noout", "-enddate", "-dateopt", "iso_8601"], input=pem, capture_output=True, text=True
+    )
+    end = not_after(pem)
+    assert end is not None
+    assert f"notAfter={end:%Y-%m-%d %H:%M:%SZ}" == shown.stdout.strip()
+
+
+@pytest.mark.parametrize("pem", ["", "x", "-----BEGIN CERTIFICATE-----\nMAA=\n-----END CERTIFICATE-----"])
+def test_no_certificate_has_no_end(pem: str) -> None:
+    assert not_after(pem) is None
+
+
+def test_certificates_that_can_not_be_used(authority: Authority, tmp_path: Path) -> None:
+    pair = authority.client("system:node:n1", [], tmp_path / "one.pem").read_text()
+    other = authority.client("system:node:n2", [], tmp_path / "two.pem").read_text()
+    files = {"client-certificate": "certificate", "client-key": "key"}
+    path = written(tmp_path, config({"certificate-authority": str(authority.ca_file)}, files))
+    encrypted = subprocess.run(
+        ["openssl", "pkcs8", "-topk8", "-v2", "aes256", "-passout", "pass:x"],
+        input=pair,
+        capture_output=True,
+        text=True,
+    )
+    written(tmp_path, pair, "certificate")
+    written(tmp_path, pair, "key")
+    Client(load(path))
+    for key in (other[other.index("-----BEGIN EC") :], "damaged", encrypted.stdout):
+        written(tmp_path, key, "key")
+        written(tmp_path, pair[: pair.index("-----BEGIN EC")], "certificate")
+        with pytest.raises(NodeDenied, match=r"client certificate in .* cannot be used"):
+            Client(load(path))
+    bad = written(tmp_path, config({"certificate-authority-data": "eA=="}), "bad")
+    with pytest.raises(NodeError, match="contains no usable certificate"):
+        Client(load(bad))
+
+
+@pytest.mark.parametrize(
+    "token", ["", "a.b", "a.b.c", "a.W10.c", "a.e30x.c", "a.\u00e9.c", "a.bnVsbA.c", "a." + "W" * 9999 + ".c"]
+)
+def test_a_token_that_tells_nobody(token: str) -> None:
+    assert token_subject(token) == ""
+
+
+@given(st.recursive(st.none() | st.text(max_size=3), lambda x: st.lists(x) | st.dictionaries(st.text(max_size=3), x)))
+def test_claims_of_any_shape(claims: Any) -> None:
+    for content in (claims, {"kubernetes.io": claims}, {"kubernetes.io": {"node": claims}, "sub": claims}):
+        token_subject(f"a.{base64.urlsafe_b64encode(json.dumps(content).encode()).decode()}.c")

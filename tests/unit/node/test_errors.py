@@ -1,0 +1,277 @@
+"""What each thing that can go wrong on the way to the API server is called, and what is said of it."""
+
+from __future__ import annotations
+
+import json
+import socket
+import ssl
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+import urllib3.exceptions
+from hypothesis import given
+from hypothesis import strategies as st
+
+from capacityd.model.errors import (
+    NodeConflict,
+    NodeDenied,
+    NodeError,
+    NodeForbidden,
+    NodeGuardFailed,
+    NodeMissing,
+    NodeRejected,
+    NodeUnreachable,
+)
+from capacityd.node.errors import Call, HttpError, clip, from_http_status
+from capacityd.node.transport_errors import from_transport_error
+
+CALL = Call("https://192.0.2.1:6443", "/etc/k.conf", "patch", "nodes/status", "n2", "system:node:n2")
+CAUSE = {"causes": [{"field": "status.capacity.x", "message": "must not be -1"}, "junk"]}
+
+
+def status(message: str = "", details: Any = None) -> bytes:
+    return json.dumps({"kind": "Status", "message": message, "details": details}).encode()
+
+
+def call(
+    resource: str = "nodes/status", identity: str = "system:node:n2", verb: str = "patch", expired: str = ""
+) -> Call:
+    return Call(CALL.server, CALL.kubeconfig, verb, resource, "n2", identity, expired)
+
+
+def refusal(code: int, body: bytes = b"", headers: Mapping[str, str] | None = None, of: Call = CALL) -> NodeError:
+    return from_http_status(HttpError(code, headers or {}, body), of)
+
+
+@pytest.mark.parametrize(
+    ("code", "body", "of", "kind", "says"),
+    [
+        (409, status("modified"), CALL, NodeConflict, "has changed since it was read"),
+        (422, status("error in our request"), CALL, NodeGuardFailed, "has changed since it was read"),
+        (422, status("invalid", {"causes": []}), CALL, NodeGuardFailed, "has changed since it was read"),
+        (422, status("invalid", CAUSE), CALL, NodeRejected, "(HTTP 422): status.capacity.x: must not be -1"),
+        (
+            422,
+            status("invalid"),
+            call("events", verb="create"),
+            NodeRejected,
+            "refused to create events (HTTP 422): invalid",
+        ),
+        (
+            409,
+            status("exists"),
+            call("events", verb="create"),
+            NodeRejected,
+            "refused to create events (HTTP 409): exists",
+        ),
+        (422, b"<html>", CALL, NodeUnreachable, "not an API server"),
+        (422, b'{"message": "invalid"}', CALL, NodeUnreachable, "not an API server"),
+        (422, b"[" * 100_000, CALL, NodeUnreachable, "not an API server"),
+        (400, status("bad"), CALL, NodeRejected, "refused to patch nodes/status (HTTP 400): bad"),
+        (400, status("bad", {"kind": "nodes"}), CALL, NodeRejected, "refused to patch nodes/status (HTTP 400): bad"),
+        (413, status("too large"), CALL, NodeRejected, "(HTTP 413): too large"),
+        (415, status(), CALL, NodeRejected, "refused to patch nodes/status (HTTP 415)"),
+        (400, b"bad request", CALL, NodeUnreachable, "not an API server"),
+        (
+            404,
+            status("", {"kind": "nodes", "name": "n2"}),
+            CALL,
+            NodeMissing,
+            'https://192.0.2.1:6443 has no Node "n2"',
+        ),
+        (404, status("", {"kind": "namespaces"}), call("events"), NodeRejected, "(HTTP 404)"),
+        (
+            404,
+            b"404 page not found",
+            CALL,
+            NodeUnreachable,
+            "https://192.0.2.1:6443 is not an API server",
+        ),
+        (302, b"", CALL, NodeUnreachable, "not an API server"),
+        (302, status("elsewhere"), CALL, NodeUnreachable, "not an API server"),
+        (101, b"", CALL, NodeUnreachable, "not an API server"),
+        (429, status("slow down"), CALL, NodeUnreachable, "is unavailable (HTTP 429): slow down"),
+        (500, b"", CALL, NodeUnreachable, "is unavailable (HTTP 500)"),
+        (500, status("etcd", {"kind": "nodes"}), CALL, NodeUnreachable, "is unavailable (HTTP 500): etcd"),
+        (503, b"<html>", CALL, NodeUnreachable, "is unavailable (HTTP 503)"),
+        (401, status("Unauthorized"), CALL, NodeDenied, "rejected the credentials in /etc/k.conf (HTTP 401)"),
+        (401, b"", CALL, NodeDenied, "(HTTP 401): are they expired, revoked, or of another cluster?"),
+        (401, b"", call(expired="2026-01-01 00:00 UTC"), NodeDenied, "certificate expired on 2026-01-01 00:00 UTC"),
+        (
+            403,
+            status("no"),
+            call("events", identity="", verb="create"),
+            NodeForbidden,
+            "the identity in /etc/k.conf may not create events",
+        ),
+        (403, status('User "bob" cannot patch'), call(identity=""), NodeForbidden, 'the identity "bob" may not'),
+        (403, status('User "system:anonymous" cannot patch'), call(identity=""), NodeForbidden, "as system:anonymous"),
+        (403, status("only own"), call(identity="system:node:n1"), NodeForbidden, "has access to its own Node only"),
+        (
+            403,
+            status('User "system:node:n2" cannot patch'),
+            CALL,
+            NodeForbidden,
+            "is the Node authorizer enabled (--authorization-mode=Node)? The API server's message: User",
+        ),
+        (
+            403,
+            status('admission webhook "x" denied the request: no'),
+            CALL,
+            NodeRejected,
+            'refused to patch nodes/status (HTTP 403): admission webhook "x" denied the request: no',
+        ),
+        (
+            403,
+            status('User "bob" cannot patch'),
+            call(identity="bob"),
+            NodeForbidden,
+            'it needs a role with the verb "patch" on "nodes/status"',
+        ),
+        (
+            403,
+            status("x"),
+            call("nodes", "bob", "get"),
+            NodeForbidden,
+            'may not get Node "n2" (HTTP 403): it needs a role with',
+        ),
+        (
+            403,
+            status("x"),
+            call("events", "bob", "create"),
+            NodeForbidden,
+            'may not create events (HTTP 403): it needs a role with the verb "create" on "events" in the namespace',
+        ),
+    ],
+)
+def test_a_refusal(code: int, body: bytes, of: Call, kind: type[NodeError], says: str) -> None:
+    error = refusal(code, body, of=of)
+    assert type(error) is kind
+    assert says in str(error)
+    places = (of.server, of.kubeconfig, f'Node "{of.node}"', f'the identity "{of.identity}"')
+    assert any(place in str(error) for place in places)
+
+
+@pytest.mark.parametrize(
+    ("value", "seconds"),
+    [
+        *[("7", 7.0), (" 7 ", 7.0), ("0", 0.0), ("999999999", 3600.0)],
+        *[(no, None) for no in ("-1", "1.5", "\u0663", "", "9" * 400, "Wed, 21 Oct 2015 07:28:00 GMT")],
+    ],
+)
+def test_how_long_to_wait(value: str, seconds: float | None) -> None:
+    for name in ("Retry-After", "retry-after"):
+        error = refusal(429, headers={"X": "y", name: value})
+        assert isinstance(error, NodeUnreachable)
+        assert error.retry_after == seconds
+
+
+def test_what_others_say_is_made_safe_and_short() -> None:
+    error = refusal(400, status("\x1b[31m" + "x" * 1000))
+    assert str(error).isprintable()
+    assert len(str(error)) < 450
+    assert clip("  short\n") == "short"
+
+
+@given(st.integers(100, 599), st.one_of(st.binary(max_size=40), st.text(max_size=20).map(status)))
+def test_whatever_is_refused_is_an_error_of_ours(code: int, body: bytes) -> None:
+    assert str(refusal(code, body)).isprintable()
+
+
+@given(
+    st.recursive(
+        st.none() | st.integers() | st.text(max_size=3),
+        lambda x: st.lists(x) | st.dictionaries(st.sampled_from(["causes", "kind", "field", "message"]), x),
+        max_leaves=8,
+    )
+)
+def test_a_status_of_any_shape(details: Any) -> None:
+    for code in (404, 422):
+        assert str(refusal(code, status("x", details))).isprintable()
+
+
+def certificate_error(code: int) -> ssl.SSLCertVerificationError:
+    error = ssl.SSLCertVerificationError(1, "certificate verify failed")
+    error.verify_code, error.verify_message = code, "why"
+    return error
+
+
+def ended(kind: type[ssl.SSLError]) -> ssl.SSLError:
+    error = kind(8, "EOF occurred in violation of protocol")
+    error.reason = None  # type: ignore[assignment]  # as ssl itself does
+    return error
+
+
+def tls_error(reason: str) -> ssl.SSLError:
+    error = ssl.SSLError(1, reason)
+    error.reason = reason
+    return error
+
+
+def caused(error: Exception, by: BaseException) -> Exception:
+    error.__cause__ = by
+    return error
+
+
+class CertificateError(ValueError):
+    """As urllib3 has it, in a place that depends on its version."""
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "says"),
+    [
+        (
+            urllib3.exceptions.SSLError(certificate_error(19)),
+            NodeDenied,
+            "the certificate authority in /etc/k.conf did not sign",
+        ),
+        (urllib3.exceptions.SSLError(certificate_error(10)), NodeDenied, "an expired certificate"),
+        (urllib3.exceptions.SSLError(certificate_error(9)), NodeDenied, "not valid yet. Is this machine's clock right"),
+        (urllib3.exceptions.SSLError(CertificateError("not x")), NodeDenied, "certificate for other names (not x)"),
+        (tls_error("TLSV13_ALERT_CERTIFICATE_REQUIRED"), NodeDenied, "rejected the client certificate"),
+        (tls_error("TLSV1_ALERT_INTERNAL_ERROR"), NodeUnreachable, "TLS failed (TLSV1_ALERT_INTERNAL_ERROR)"),
+        (tls_error("NO_CERTIFICATE_ASSIGNED"), NodeUnreachable, "TLS failed (NO_CERTIFICATE_ASSIGNED)"),
+        (urllib3.exceptions.SSLError(tls_error("WRONG_VERSION_NUMBER")), NodeUnreachable, "WRONG_VERSION_NUMBER"),
+        (urllib3.exceptions.SSLError(ended(ssl.SSLEOFError)), NodeUnreachable, "during the TLS handshake. Is it overl"),
+        (ended(ssl.SSLZeroReturnError), NodeUnreachable, "during the TLS handshake. Is it overloaded? Is "),
+        (
+            caused(urllib3.exceptions.HTTPError("x"), socket.gaierror(-2, "Name or service not known")),
+            NodeUnreachable,
+            "its name cannot be resolved (Name or service not known)",
+        ),
+        (
+            caused(urllib3.exceptions.HTTPError("x"), ConnectionRefusedError(111, "refused")),
+            NodeUnreachable,
+            "refused the connection. Is it running? Is the address in /etc/k.conf right?",
+        ),
+        (urllib3.exceptions.ConnectTimeoutError("x"), NodeUnreachable, "the connection timed out"),
+        (urllib3.exceptions.ReadTimeoutError(None, "u", "x"), NodeUnreachable, "did not respond in time"),
+        (TimeoutError("timed out"), NodeUnreachable, "did not respond in time"),
+        (
+            urllib3.exceptions.ProtocolError("a", ConnectionResetError(104, "x")),
+            NodeUnreachable,
+            "closed the connection before",
+        ),
+        (
+            urllib3.exceptions.ProxyError("no\x1bproxy", OSError()),
+            NodeUnreachable,
+            "the proxy in /etc/k.conf (proxy-url) failed",
+        ),
+        (urllib3.exceptions.IncompleteRead(3, 5), NodeUnreachable, "response is incomplete"),
+        (OSError(113, "x"), NodeUnreachable, "No route to host"),
+        (ValueError("odd\x1b"), NodeUnreachable, "odd\\x1b"),
+    ],
+)
+def test_no_answer(error: Exception, kind: type[NodeError], says: str) -> None:
+    found = from_transport_error(error, CALL)
+    assert type(found) is kind
+    assert says in str(found)
+    assert CALL.server in str(found) or f"the proxy in {CALL.kubeconfig}" in str(found)
+    assert str(found).isprintable()
+
+
+def test_a_chain_that_bites_its_tail_ends() -> None:
+    one, other = ValueError("one"), ValueError("other")
+    one.__context__, other.__context__ = other, one
+    assert "response is incomplete: other" in str(from_transport_error(one, CALL))

@@ -1,0 +1,207 @@
+"""A Node in a file: patches as the API server applies them, all of it or nothing."""
+
+from __future__ import annotations
+
+import copy
+import io
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import jsonpatch
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from capacityd.model.errors import NodeConflict, NodeError, NodeMissing, NodeRejected, UsageError
+from capacityd.model.node import ANNOTATION, Event, Node
+from capacityd.node import open_node
+from capacityd.node.file_node import FileNode, patched
+from tests.support.nodes import node
+
+KEY = "/status/capacity/example.com~1x"
+RECORD = "/metadata/annotations/" + ANNOTATION.replace("/", "~1")
+
+
+def check(path: str, value: object) -> dict[str, object]:
+    return {"op": "test", "path": path, "value": value}
+
+
+def add(path: str, value: object) -> dict[str, object]:
+    return {"op": "add", "path": path, "value": value}
+
+
+def written(path: Path, document: object) -> Path:
+    path.write_text(json.dumps(document))
+    return path
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return written(tmp_path / "node.json", node(capacity={"cpu": "4"}))
+
+
+def test_it_is_what_open_node_gives(file: Path) -> None:
+    opened: Node = open_node(None, None, str(file), "host", "id")
+    assert opened.name == "n1"
+    opened.report(Event("Normal", "Reason", "message"), opened.read())
+
+
+def test_a_patch_is_written(file: Path) -> None:
+    file.chmod(0o640)
+    opened = FileNode(str(file))
+    state = opened.write([check(KEY, None), add(KEY, "4"), check(RECORD, None), add(RECORD, "{}")])
+    assert (state.capacity, state.annotation) == ({"cpu": "4", "example.com/x": "4"}, "{}")
+    assert opened.read() == state
+    assert file.stat().st_mode & 0o777 == 0o640
+    assert os.listdir(file.parent) == ["node.json"]
+
+
+def test_a_link_stays_one(file: Path) -> None:
+    link = file.with_name("link.json")
+    link.symlink_to(file)
+    FileNode(str(link)).write([add(KEY, "4")])
+    assert link.is_symlink()
+    assert json.loads(file.read_text())["status"]["capacity"]["example.com/x"] == "4"
+
+
+@pytest.mark.parametrize(
+    "patch",
+    [
+        [add(KEY, "4"), check("/status/capacity/cpu", None)],
+        [add(KEY, "4"), check("/status/capacity/cpu", "5")],
+        [add(KEY, "4"), check("/status/nowhere/cpu", None)],
+        [add(KEY, "4"), check("/status/conditions/0", None)],
+        [add(KEY, "4"), check("/status/conditions/1", None)],  # beyond the end
+        [add(KEY, "4"), check("/status/conditions/-", None)],
+        [add(KEY, "4"), check("", None)],
+        [add(KEY, "4"), check("/status/capacity/absent", "1")],
+        [add(KEY, "4"), {"op": "remove", "path": "/status/capacity/absent"}],
+        [add(KEY, "4"), {"op": "replace", "path": "/status/capacity/absent", "value": "1"}],
+        [add(KEY, "4"), {"op": "remove", "path": "/status/conditions/7"}],
+        [add(KEY, "4"), add("/status/nowhere/cpu", "1")],
+        [add(KEY, "4"), add("/metadata/name/x", "1")],
+        [add(KEY, "4"), add("/status/conditions/7", {})],
+    ],
+)
+def test_a_conflict_writes_nothing(file: Path, patch: list[dict[str, object]]) -> None:
+    before = file.read_bytes()
+    with pytest.raises(NodeConflict, match="has changed since it was read"):
+        FileNode(str(file)).write(patch)
+    assert file.read_bytes() == before
+    assert os.listdir(file.parent) == ["node.json"]
+
+
+@pytest.mark.parametrize("wrong", [{"op": "frobnicate", "path": "/x"}, {"path": "/x"}, {"op": "add", "path": "/x"}])
+def test_what_is_no_patch_is_rejected(wrong: dict[str, object]) -> None:
+    with pytest.raises(NodeRejected):
+        patched(node(), [wrong])
+
+
+def test_a_test_for_null_below_a_parent_that_is_missing() -> None:
+    document = node()
+    del document["metadata"]["annotations"]
+    del document["status"]["capacity"]
+    with pytest.raises(NodeConflict):
+        patched(document, [check(RECORD, None)])
+    after = patched(document, [check("/status/capacity", None), add("/status/capacity", {"example.com/x": "1"})])
+    assert after["status"]["capacity"] == {"example.com/x": "1"}
+    assert "capacity" not in document["status"]
+
+
+def test_a_quantity_that_is_a_number_can_be_guarded(tmp_path: Path) -> None:
+    file = written(tmp_path / "node.json", node(capacity={"example.com/x": 4}))  # type: ignore[dict-item]
+    opened = FileNode(str(file))
+    assert opened.read().capacity == {"example.com/x": "4"}
+    assert opened.write([check(KEY, "4"), add(KEY, "5")]).capacity == {"example.com/x": "5"}
+
+
+def test_standard_input_is_read_once_and_never_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Input:
+        buffer = io.BytesIO(json.dumps(node()).encode())
+
+    monkeypatch.setattr("sys.stdin", Input)
+    opened = FileNode("-")
+    assert opened.read() == opened.read()
+    assert opened.name == "n1"
+    with pytest.raises(UsageError):
+        opened.write([add(KEY, "4")])
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (b"", "is not JSON"),
+        (b"\xff\xfe\x00", "is not JSON"),
+        (b"[" * 100_000, "is not JSON"),
+        (b'{"kind": "Pod"}', 'its kind is "Pod"'),
+        (b'{"kind": "List"}', "kubectl get node NAME"),
+    ],
+)
+def test_a_file_that_is_no_node(tmp_path: Path, content: bytes, says: str) -> None:
+    file = tmp_path / "node\x1b.json"
+    file.write_bytes(content)
+    with pytest.raises(NodeError) as raised:
+        FileNode(str(file)).read()
+    assert says in str(raised.value)
+    assert "node\\x1b.json" in str(raised.value)
+
+
+def test_no_file(tmp_path: Path) -> None:
+    with pytest.raises(NodeMissing, match=r"none\.json does not exist"):
+        FileNode(str(tmp_path / "none.json")).read()
+    with pytest.raises(NodeError, match="cannot be read"):
+        FileNode(str(tmp_path)).read()
+
+
+def test_a_folder_that_takes_no_file(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    before = file.read_bytes()
+    monkeypatch.setattr("os.fsync", refuse)
+    with pytest.raises(NodeError, match="cannot be written: No space left"):
+        FileNode(str(file)).write([add(KEY, "4")])
+    assert file.read_bytes() == before
+    assert os.listdir(file.parent) == ["node.json"]
+
+
+NAMES = st.sampled_from(["cpu", "a~1b", "x"])
+PATHS = st.one_of(
+    NAMES.map("/status/capacity/{}".format),
+    NAMES.map("/metadata/annotations/{}".format),
+    st.sampled_from(["/status/capacity", "/metadata/annotations", "/status/conditions/0", "/status/conditions/-"]),
+)
+VALUES: st.SearchStrategy[Any] = st.sampled_from(["1", "2", {"x": "1"}, {}, [{"type": "Ready"}]])
+OPERATIONS = st.one_of(
+    st.builds(add, PATHS, VALUES),
+    st.builds(check, PATHS, VALUES),
+    st.builds(lambda path: {"op": "remove", "path": path}, PATHS),
+    st.builds(lambda path, value: {"op": "replace", "path": path, "value": value}, PATHS, VALUES),
+)
+
+
+@given(st.lists(OPERATIONS, max_size=6))
+def test_but_for_null_it_is_rfc_6902(patch: list[dict[str, object]]) -> None:
+    document = node(capacity={"cpu": "1", "x": "2"})
+    before = copy.deepcopy(document)
+    try:
+        expected = jsonpatch.apply_patch(document, patch)
+    except (jsonpatch.JsonPatchException, jsonpatch.JsonPointerException, TypeError):
+        with pytest.raises((NodeConflict, NodeRejected)):
+            patched(document, patch)
+    else:
+        assert patched(document, patch) == expected
+    assert document == before
+
+
+@given(NAMES, st.sampled_from(["capacity", "annotations"]))
+def test_a_test_for_null_holds_where_there_is_nothing(name: str, part: str) -> None:
+    document = node(capacity={"cpu": "1"})
+    path = f"/status/capacity/{name}" if part == "capacity" else f"/metadata/annotations/{name}"
+    if part == "capacity" and name == "cpu":
+        with pytest.raises(NodeConflict):
+            patched(document, [check(path, None)])
+    else:
+        assert patched(document, [check(path, None), add(path, "9")]) == patched(document, [add(path, "9")])

@@ -1,0 +1,244 @@
+"""All Nodes of a double of an API server, for what no real one can be made to send; the rest is in tests/cluster."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from capacityd.model.errors import NodeDenied, NodeError, NodeForbidden, NodeListExpired, NodeRejected, NodeUnreachable
+from capacityd.model.fleet import ConditionSummary, Fleet, NodeSummary
+from capacityd.model.node import ANNOTATION, CONDITION, CONFIGURATION_ANNOTATION
+from capacityd.node import client, node_list
+from capacityd.node.node_list import Progress, read_fleet
+from tests.support.server import Request, Script, answer, failure, serve
+from tests.unit.node.test_api_node import configure
+
+LABEL = "example.com/pool"
+DONGLE = "example.com/dongle"
+NODE: dict[str, Any] = {
+    "metadata": {
+        "name": "n1",
+        "labels": {LABEL: "a"},
+        "annotations": {ANNOTATION: f'{{"{DONGLE}":2000}}', CONFIGURATION_ANNOTATION: "4f1c"},
+    },
+    "status": {
+        "capacity": {"cpu": "4", DONGLE: "2k", "other.example/card": "1"},
+        "allocatable": {"cpu": "4", DONGLE: "1999"},
+        "conditions": [
+            {"type": "Ready", "status": "True"},
+            {
+                "type": CONDITION,
+                "status": "False",
+                "reason": "Refused",
+                "message": "refused: x",
+                "lastHeartbeatTime": "2027-01-15T08:00:00Z",
+            },
+        ],
+    },
+}
+
+PARTS = [key for part in NODE.values() for key in part]
+
+
+def page(*items: object, token: str = "", **metadata: object) -> bytes:
+    found = {"resourceVersion": "1", **({"continue": token} if token else {}), **metadata}
+    return answer(200, {"kind": "NodeList", "apiVersion": "v1", "metadata": found, "items": list(items)})
+
+
+def named(name: str) -> dict[str, Any]:
+    return {"metadata": {"name": name}}
+
+
+def query(request: Request) -> dict[str, str]:
+    return {name: value for name, [value] in parse_qs(urlsplit(request.path).query).items()}
+
+
+def only_nodes(script: Script) -> Script:
+    """The script for Nodes; there are no DeviceClasses."""
+    return lambda request: script(request) if request.path.startswith("/api/v1/nodes") else failure(404)
+
+
+def read(
+    folder: Path, script: Script, selector: str = "", progress: Progress = lambda read, of: None
+) -> tuple[Fleet, list[Request]]:
+    with serve(script) as server:
+        path = folder / "config"
+        configure(path, server.url, "secret-token")
+        fleet = read_fleet(str(path), selector, LABEL, progress)
+        return fleet, server.heard
+
+
+def names(fleet: Fleet) -> list[str]:
+    return [node.name for node in fleet.nodes]
+
+
+def test_a_node(tmp_path: Path) -> None:
+    fleet, _ = read(tmp_path, only_nodes(lambda _: page(NODE)))
+    assert fleet.nodes == (
+        NodeSummary(
+            "n1",
+            "a",
+            {DONGLE: 2000, "other.example/card": 1},
+            {DONGLE: 1999},
+            {DONGLE: 2000},
+            "4f1c",
+            ConditionSummary("False", "Refused", "refused: x", 1_800_000_000.0),
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"metadata": None},
+        {"metadata": {"labels": [], "annotations": {ANNOTATION: "{"}}, "status": None},
+        {"metadata": {"annotations": {ANNOTATION: '["x"]'}}, "status": []},
+        {"metadata": {"annotations": {ANNOTATION: '{"cpu":1,"example.com/x":-1,"example.com/y":true}'}}},
+        {"metadata": {"annotations": {ANNOTATION: "[" * 100_000}}},
+        {"status": {"capacity": {"example.com/x": "y", "example.com/z": "500m"}, "conditions": [7, {}, None]}},
+    ],
+)
+def test_a_strange_node_does_not_hide_the_others(tmp_path: Path, changes: dict[str, Any]) -> None:
+    strange = {"metadata": {"name": "odd"}, **changes}
+    fleet, _ = read(tmp_path, only_nodes(lambda _: page(strange, NODE)))
+    odd, usual = fleet.nodes
+    assert (odd.capacity, odd.allocatable, odd.published, odd.condition) == ({}, {}, {}, None)
+    assert usual.name == "n1"
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text() | st.just("1e9999"),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text() | st.just(DONGLE), inner, max_size=3),
+    max_leaves=5,
+)
+
+
+@given(st.fixed_dictionaries({part: st.dictionaries(st.sampled_from(PARTS), JSON) | JSON for part in NODE}))
+def test_any_json_has_a_summary(document: dict[str, object]) -> None:
+    found = node_list._summary(document, LABEL)
+    assert all(0 <= len(str(number)) <= 20 for number in found.capacity.values())
+    hash((found.name, found.label, found.configuration, found.condition))
+
+
+@pytest.mark.parametrize("timestamp", [None, "", "yesterday", "2027-01-15", 7])
+def test_a_heartbeat_that_is_no_time_is_none(tmp_path: Path, timestamp: object) -> None:
+    ours = {"type": CONDITION, "status": "True", "lastHeartbeatTime": timestamp}
+    fleet, _ = read(tmp_path, only_nodes(lambda _: page({"status": {"conditions": [ours]}})))
+    (node,) = fleet.nodes
+    assert node.condition == ConditionSummary("True", "", "", None)
+
+
+def test_pages_follow_each_other(tmp_path: Path) -> None:
+    steps: list[tuple[int, int | None]] = []
+
+    def script(request: Request) -> bytes:
+        return {
+            "": page(named("a"), named("b"), token="2", remainingItemCount=3),
+            "2": page(named("c"), token="3 &"),
+            "3 &": page(named("d")),
+        }[query(request).get("continue", "")]
+
+    fleet, heard = read(tmp_path, only_nodes(script), "pool in (a,b)", lambda *step: steps.append(step))
+    assert names(fleet) == ["a", "b", "c", "d"]
+    assert steps == [(2, 5), (3, None), (4, 4)]
+    asked = [query(request) for request in heard if request.path.startswith("/api/v1/nodes")]
+    assert {one["labelSelector"] for one in asked} == {"pool in (a,b)"}
+    assert {one["limit"] for one in asked} == {"250"}
+    assert {request.method for request in heard} == {"GET"}
+    assert {request.headers["authorization"] for request in heard} == {"Bearer secret-token"}
+
+
+@pytest.mark.parametrize("expirations", [1, 2])
+def test_a_list_that_expired_is_read_again_once(tmp_path: Path, expirations: int) -> None:
+    continued = 0
+
+    def script(request: Request) -> bytes:
+        nonlocal continued
+        if "continue" not in query(request):
+            return page(named("a"), token="2")
+        continued += 1
+        return failure(410, "The provided continue parameter is too old") if continued <= expirations else page()
+
+    if expirations == 1:
+        fleet, _ = read(tmp_path, only_nodes(script))
+        assert names(fleet) == ["a"]
+    else:
+        with pytest.raises(NodeListExpired, match="cannot continue the list of nodes"):
+            read(tmp_path, only_nodes(script))
+    assert continued == 2
+
+
+def test_the_api_server_may_ask_to_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses: list[float] = []
+    monkeypatch.setattr("capacityd.node.node_list.time.sleep", pauses.append)
+    busy = [failure(429, headers="Retry-After: 1\r\n"), failure(503, headers="Retry-After: 600\r\n")]
+    fleet, _ = read(tmp_path, only_nodes(lambda _: busy.pop(0) if busy else page(named("a"))))
+    assert names(fleet) == ["a"]
+    assert pauses == [1.0, 10.0]
+    pauses.clear()
+    with pytest.raises(NodeUnreachable, match="429"):
+        read(tmp_path, only_nodes(lambda _: failure(429, headers="Retry-After: 1\r\n")))
+    assert len(pauses) == 4
+
+
+FORBIDDEN = 'nodes is forbidden: User "jane" cannot list resource "nodes"'
+
+
+@pytest.mark.parametrize(
+    ("sent", "error", "message"),
+    [
+        (failure(401), NodeDenied, r"rejected the credentials .*Does kubectl work with the same kubeconfig\?$"),
+        (failure(403, FORBIDDEN), NodeForbidden, 'identity "jane" may not list nodes .* the verb "list" on "nodes"'),
+        (failure(400, "unable to parse requirement"), NodeRejected, r"HTTP 400\): unable to parse requirement"),
+        (failure(500), NodeUnreachable, "HTTP 500"),
+        (answer(404, b"<html>"), NodeUnreachable, "is not an API server"),
+        (answer(200, {"kind": "Node"}), NodeUnreachable, "is not a list of Nodes"),
+        (answer(200, {"kind": "NodeList", "items": 7}), NodeUnreachable, "is not a list of Nodes"),
+        (answer(200, b"["), NodeUnreachable, "not JSON"),
+        (None, NodeUnreachable, "closed the connection"),
+    ],
+)
+def test_an_error_says_what_to_do(tmp_path: Path, sent: bytes | None, error: type[NodeError], message: str) -> None:
+    with pytest.raises(error, match=message):
+        read(tmp_path, only_nodes(lambda _: sent))
+
+
+def test_a_page_may_be_larger_than_a_node_and_not_without_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    large = {**named("a"), "x": "x" * client._MAX_RESPONSE_BYTES}
+    fleet, _ = read(tmp_path, only_nodes(lambda _: page(large)))
+    assert names(fleet) == ["a"]
+    monkeypatch.setattr(node_list, "_MAX_PAGE_BYTES", 1000)
+    with pytest.raises(NodeUnreachable, match="more than 1000 bytes"):
+        read(tmp_path, only_nodes(lambda _: page(large)))
+
+
+def test_device_classes(tmp_path: Path) -> None:
+    classes = [
+        {"metadata": {"name": "usb"}, "spec": {"extendedResourceName": DONGLE}},
+        {"metadata": {"name": "usb2"}, "spec": {"extendedResourceName": DONGLE}},
+        {"metadata": {"name": "gpu"}, "spec": {"extendedResourceName": "example.com/gpu"}},
+        {"metadata": {"name": "plain"}, "spec": {}},
+        7,
+    ]
+
+    def script(request: Request) -> bytes:
+        if request.path.startswith("/api/v1/nodes"):
+            return page()
+        assert request.path == "/apis/resource.k8s.io/v1/deviceclasses"
+        return answer(200, {"kind": "DeviceClassList", "items": classes})
+
+    fleet, _ = read(tmp_path, script)
+    assert fleet.device_classes == {DONGLE: ("usb", "usb2"), "example.com/gpu": ("gpu",)}
+
+
+@pytest.mark.parametrize("status", [403, 404])
+def test_device_classes_are_optional(tmp_path: Path, status: int) -> None:
+    fleet, _ = read(tmp_path, lambda r: page() if r.path.startswith("/api/v1/nodes") else failure(status, "no"))
+    assert fleet == Fleet((), {})

@@ -1,0 +1,98 @@
+"""Which kubeconfig is a person's, and what messages about it advise."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from capacityd.model.errors import CredentialsMissing, NodeDenied
+from capacityd.node.errors import Call, why_not_accepted
+from capacityd.node.kubeconfig import load
+from capacityd.node.operator_kubeconfig import load_operators
+from tests.unit.node.test_credentials import config, program, written
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The home folder of a person without a kubeconfig."""
+    folder = tmp_path / "home"
+    (folder / ".kube").mkdir(parents=True)
+    monkeypatch.setenv("HOME", str(folder))
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    return folder
+
+
+def with_token(folder: Path, token: str, name: str) -> str:
+    return written(folder, config(user={"token": token}), name)
+
+
+def test_the_order(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(CredentialsMissing) as raised:
+        load_operators(None)
+    assert str(raised.value) == (
+        f"no kubeconfig found in {home}/.kube/config, and KUBECONFIG is not set. Give its path with --kubeconfig"
+    )
+    with_token(home, "home", ".kube/config")
+    assert load_operators(None).token == "home"
+    monkeypatch.setenv("KUBECONFIG", with_token(tmp_path, "variable", "variable"))
+    assert load_operators(None).token == "variable"
+    assert load_operators(with_token(tmp_path, "option", "option")).token == "option"
+    monkeypatch.setenv("KUBECONFIG", f"{os.pathsep}")
+    assert load_operators(None).token == "home"
+
+
+def test_a_list_of_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = written(tmp_path, config(user={"token": "1"}) | {"current-context": "elsewhere"}, "first")
+    second = written(tmp_path, config(user={"token": "2"}), "second")
+    other = config(user={"token": "3"}) | {"current-context": "", "contexts": config()["contexts"]}
+    other["contexts"] = [{"name": "elsewhere", "context": {"cluster": "k", "user": "u"}}, 7]
+    third = written(tmp_path, other, "third")
+    missing = str(tmp_path / "missing")
+    for files, token in (
+        ((second, first), "2"),
+        ((missing, second), "2"),
+        ((first, second, third), "3"),
+        ((third, second, first), "2"),
+    ):
+        monkeypatch.setenv("KUBECONFIG", os.pathsep.join(files))
+        assert load_operators(None).token == token, files
+    monkeypatch.setenv("KUBECONFIG", os.pathsep.join((first, second)))
+    with pytest.raises(NodeDenied, match='first has no context named "elsewhere"'):
+        load_operators(None)
+    monkeypatch.setenv("KUBECONFIG", os.pathsep.join((missing, missing)))
+    with pytest.raises(CredentialsMissing, match=r"missing and .*missing \(KUBECONFIG\)"):
+        load_operators(None)
+    monkeypatch.setenv("KUBECONFIG", os.pathsep.join((second, written(tmp_path, "{", "broken"))))
+    with pytest.raises(NodeDenied, match="broken is not valid YAML"):
+        load_operators(None)
+    monkeypatch.setenv("KUBECONFIG", os.pathsep.join((second, written(tmp_path, "!!bool x", "broken"))))
+    with pytest.raises(NodeDenied, match="broken"):
+        load_operators(None)
+
+
+def test_paths_are_relative_to_their_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "elsewhere"
+    folder.mkdir()
+    (folder / "token").write_text("relative")
+    monkeypatch.chdir(tmp_path)
+    assert load_operators(written(folder, config(user={"tokenFile": "token"}))).token == "relative"
+
+
+def test_an_exec_plugin(tmp_path: Path) -> None:
+    printed = '{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{"token":"t"}}'
+    entry = {"apiVersion": "client.authentication.k8s.io/v1", "command": program(tmp_path, f"echo '{printed}'")}
+    assert load_operators(written(tmp_path, config(user={"exec": entry}))).token == "t"
+
+
+def test_advice_is_for_a_person_not_for_a_node(tmp_path: Path) -> None:
+    for path in (str(tmp_path / "missing"), written(tmp_path, config(user={"tokenFile": "missing"}))):
+        with pytest.raises(CredentialsMissing, match=r"does not exist$"):
+            load_operators(path)
+        with pytest.raises(CredentialsMissing, match="Has the kubelet joined the cluster"):
+            load(path)
+    for call in (Call("https://x", "file", of_kubelet=False), Call("https://x", "file", expired="x", of_kubelet=False)):
+        assert "kubelet" not in why_not_accepted(call)
+        assert "at each attempt" not in why_not_accepted(call)
+    assert not load_operators(written(tmp_path, config(user={"token": "t"}))).of_kubelet

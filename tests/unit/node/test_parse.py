@@ -1,0 +1,141 @@
+"""What of a Node's JSON we go by, and what is no Node."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from capacityd.model.errors import NodeError
+from capacityd.model.node import ANNOTATION, CONDITION
+from capacityd.node.parse import node_state
+
+OURS = {"type": CONDITION, "status": "False", "reason": "Unknown", "message": "unknown: x", "lastHeartbeatTime": None}
+
+
+def document(metadata: Any = None, status: Any = None) -> dict[str, Any]:
+    return {"kind": "Node", "metadata": {"name": "n1", **(metadata or {})}, "status": status}
+
+
+def test_a_whole_node() -> None:
+    found = node_state(
+        document(
+            {"uid": "u-1", "annotations": {ANNOTATION: '{"example.com/x":\n1}'}},
+            {
+                "capacity": {"cpu": "4", "example.com/x": 1},
+                "allocatable": {"cpu": "3800m"},
+                "conditions": [{"type": "Ready", "lastHeartbeatTime": "2026-01-02T03:04:05Z"}, OURS],
+                "nodeInfo": {"machineID": "abc"},
+            },
+        )
+    )
+    assert (found.name, found.uid, found.machine_id) == ("n1", "u-1", "abc")
+    assert found.capacity == {"cpu": "4", "example.com/x": "1"}
+    assert found.allocatable == {"cpu": "3800m"}
+    assert found.has_annotations
+    assert found.annotation == '{"example.com/x":\n1}', "a guard needs it to the letter"
+    assert found.conditions == 2
+    assert found.condition is not None
+    assert (found.condition.index, found.condition.status, found.condition.reason) == (1, "False", "Unknown")
+    assert found.condition.stored == OURS
+    assert found.heartbeat == datetime(2026, 1, 2, 3, 4, 5, tzinfo=timezone.utc).timestamp()
+
+
+@pytest.mark.parametrize("status", [None, {}, {"capacity": None, "conditions": None, "nodeInfo": None}])
+def test_what_is_missing_is_not_made_up(status: Any) -> None:
+    found = node_state(document({"annotations": None}, status))
+    assert found.capacity is None
+    assert found.allocatable == {}
+    assert not found.has_annotations
+    assert found.annotation is None
+    assert found.conditions is None
+    assert found.condition is None
+    assert (found.uid, found.machine_id, found.heartbeat) == ("", "", None)
+
+
+def test_an_empty_map_is_there() -> None:
+    found = node_state(document({"annotations": {}}, {"capacity": {}, "conditions": []}))
+    assert (found.capacity, found.has_annotations, found.conditions) == ({}, True, 0)
+
+
+def test_text_is_safe_to_print() -> None:
+    found = node_state(
+        document({"name": "n\x1b[31m"}, {"capacity": {"a\nb": "1\x07"}, "nodeInfo": {"machineID": "\0"}})
+    )
+    assert (found.name, found.capacity, found.machine_id) == ("n\\x1b[31m", {"a\\nb": "1\\x07"}, "\\x00")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        ([], "not a JSON object"),
+        ("Node", "not a JSON object"),
+        ({}, "its kind is missing"),
+        ({"kind": "Pod\x1b"}, 'its kind is "Pod\\x1b"'),
+        ({"kind": 3}, "its kind is not text"),
+        ({"kind": "List", "items": [document()]}, "kubectl get node NAME -o json"),
+        ({"kind": "Node"}, "metadata.name is missing"),
+        ({"kind": "Node", "metadata": []}, "metadata is not a JSON object"),
+        (document({"name": 3}), "metadata.name is not text"),
+        (document({"uid": {}}), "metadata.uid is not text"),
+        (document({"annotations": "x"}), "annotations is not a JSON object"),
+        (document({"annotations": {ANNOTATION: {}}}), f"annotation {ANNOTATION} is not text"),
+        (document(status=3), "status is not a JSON object"),
+        (document(status={"capacity": []}), "status.capacity is not a JSON object"),
+        (document(status={"capacity": {"cpu": None}}), 'status.capacity has an invalid quantity for "cpu"'),
+        (document(status={"capacity": {"cpu": True}}), 'status.capacity has an invalid quantity for "cpu"'),
+        (document(status={"allocatable": {"cpu": {}}}), 'status.allocatable has an invalid quantity for "cpu"'),
+        (document(status={"conditions": {}}), "status.conditions is not a list"),
+        (document(status={"conditions": [3]}), "status.conditions is not a list"),
+        (document(status={"conditions": [{"type": CONDITION, "status": 1}]}), f"condition {CONDITION} is not text"),
+        (document(status={"nodeInfo": {"machineID": 1}}), "machineID is not text"),
+    ],
+)
+def test_a_wrong_shape_is_named(wrong: Any, says: str) -> None:
+    with pytest.raises(NodeError) as raised:
+        node_state(wrong)
+    assert says in str(raised.value)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["capacity", "conditions", "type", "name", "annotations", "x"]), inner, max_size=4
+        )
+    ),
+    max_leaves=12,
+)
+
+
+@pytest.mark.parametrize("stamp", ["", "yesterday", "2026-01-02T03:04:05+01:00", None])
+def test_a_heartbeat_that_cannot_be_read_is_as_none(stamp: str | None) -> None:
+    conditions = [
+        {"type": "DiskPressure", "lastHeartbeatTime": "2026-01-02T03:04:05Z"},
+        {"type": "Ready", "lastHeartbeatTime": stamp},
+    ]
+    assert node_state(document(status={"conditions": conditions})).heartbeat is None
+
+
+def test_further_conditions_of_ours_are_told_apart() -> None:
+    found = node_state(document(status={"conditions": [OURS, {"type": "Ready"}, OURS | {"message": "later"}]}))
+    assert found.condition is not None
+    assert (found.condition.index, found.condition.message) == (0, "unknown: x")
+    assert [(c.index, c.message) for c in found.surplus] == [(2, "later")]
+
+
+@given(JSON, JSON)
+def test_whatever_comes_is_a_node_or_an_error(metadata: Any, status: Any) -> None:
+    error, found = "", None
+    try:
+        found = node_state({"kind": "Node", "metadata": metadata, "status": status})
+    except NodeError as e:
+        error = str(e)
+    assert error.isprintable()
+    if found is not None:
+        assert found.name.isprintable()
+        assert all(isinstance(quantity, str) for quantity in (found.capacity or {}).values())

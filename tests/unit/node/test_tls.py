@@ -1,0 +1,109 @@
+"""Every fault of TLS is one line that says what to do, before the identity is known and after.
+
+After, it is the client library that meets the fault, which makes exceptions of its own of it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+
+from capacityd.model.errors import NodeDenied, NodeError, NodeUnreachable
+from capacityd.model.node import Node
+from capacityd.node import open_node
+from tests.cluster.credentials import Authority, kubeconfig
+from tests.support import tls
+from tests.support.nodes import node
+from tests.support.server import Request, answer, review
+from tests.support.tls import Behaviour, answers, certificate
+from tests.unit.node.test_api_node import EVENT, PATCH
+
+USES: Mapping[str, Callable[[Node], object]] = {
+    "read": lambda found: found.read(),
+    "write": lambda found: found.write(PATCH),
+}
+
+
+def script(request: Request) -> bytes:
+    return review("system:node:n1") if request.method == "POST" else answer(200, node(capacity={"cpu": "4"}))
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority.create(tmp_path_factory.mktemp("tls") / "authority")
+
+
+@pytest.fixture(scope="module")
+def faults(authority: Authority) -> dict[str, tuple[Behaviour, type[NodeError], str]]:
+    other = Authority.create(authority.folder.parent / "other")
+    good = authority.server()
+    expired = certificate(authority, "expired", begins=-2, ends=-1)
+    future = certificate(authority, "future", begins=1, ends=2)
+    named = certificate(authority, "named", names="DNS:elsewhere.example")
+    closed = "closed the connection "
+    return {
+        "changed": (answers(script, certificate(other, "changed")), NodeDenied, "that the certificate authority in"),
+        "self-signed": (answers(script, other.server()), NodeDenied, "that the certificate authority in"),
+        "expired": (answers(script, expired), NodeDenied, "an expired certificate. Is this machine's clock"),
+        "not-yet-valid": (answers(script, future), NodeDenied, "not valid yet. Is this machine's clock right?"),
+        "wrong-name": (answers(script, named), NodeDenied, "presented a certificate for other names"),
+        "closes": (tls.closes_after_client_hello, NodeUnreachable, closed),
+        "resets": (tls.resets_after_client_hello, NodeUnreachable, closed),
+        "plain-http": (tls.plain_http, NodeUnreachable, "TLS failed (WRONG_VERSION_NUMBER)"),
+        "refuses-us": (answers(script, good, other.ca_file), NodeDenied, "rejected the client certificate"),
+    }
+
+
+FAULTS = ("changed", "self-signed", "expired", "not-yet-valid", "wrong-name", "closes", "resets", "plain-http")
+
+
+@pytest.mark.parametrize("use", USES)
+@pytest.mark.parametrize("known", [False, True])
+@pytest.mark.parametrize("fault", [*FAULTS, "refuses-us"])
+@pytest.mark.parametrize("ours", ["token", "certificate"])
+def test_a_fault_of_tls(
+    faults: dict[str, tuple[Behaviour, type[NodeError], str]],
+    authority: Authority,
+    tmp_path: Path,
+    fault: str,
+    known: bool,
+    use: str,
+    ours: str,
+) -> None:
+    if ours == "token":
+        user = {"token": "secret"}
+    else:
+        pem = str(authority.client("system:node:n1", ["system:nodes"], tmp_path / "client.pem"))
+        user = {"client-certificate": pem, "client-key": pem}
+    behave, kind, says = faults[fault]
+    with tls.serve_tls(answers(script, authority.server())) as server:
+        path = tmp_path / "kubelet.conf"
+        path.write_text(kubeconfig(server.url, authority.ca_file, user))
+        found = open_node(str(path), None, None, "host", None)
+        if known:
+            found.read()
+        before, server.behave = server.connections, behave
+        with pytest.raises(NodeError) as raised:
+            USES[use](found)
+        assert server.connections == before + 1, "one attempt"
+    assert type(raised.value) is kind
+    assert says in str(raised.value)
+    assert server.url in str(raised.value)
+    assert str(raised.value).isprintable()
+
+
+def test_an_event_meets_it_too(
+    faults: dict[str, tuple[Behaviour, type[NodeError], str]], authority: Authority, tmp_path: Path
+) -> None:
+    with tls.serve_tls(answers(script, authority.server())) as server:
+        path = tmp_path / "kubelet.conf"
+        path.write_text(kubeconfig(server.url, authority.ca_file, {"token": "secret"}))
+        found = open_node(str(path), None, None, "host", None)
+        state = found.read()
+        for behave, kind, says in faults.values():
+            server.behave = behave
+            with pytest.raises(kind, match=re.escape(says)):
+                found.report(EVENT, state)

@@ -1,0 +1,187 @@
+"""A resource that the API server denies blocks no other, and is reported. The real API server is in tests/cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from capacityd.model.errors import NodeRejected
+from capacityd.model.node import ANNOTATION, NodeState, Plan
+from capacityd.model.reading import Quantity, Reading
+from capacityd.reconcile.apply import Denied, Outcome, apply
+from capacityd.reconcile.plan import make_plan
+from capacityd.reconcile.plan_input import PlanInput
+from tests.unit.reconcile.test_reconcile import MemoryNode, Service
+
+NAMES = [f"example.com/{letter}" for letter in "abcde"]
+A, B, C, D, E = NAMES
+
+
+class Admission(MemoryNode):
+    """A Node whose API server denies patches that write one of these paths, or alters what is stored."""
+
+    def __init__(self, denied: Collection[str] = (), reason: str = "policy: {}") -> None:
+        super().__init__()
+        self.denied = {
+            name if name.startswith("/") else "/status/capacity/" + name.replace("/", "~1") for name in denied
+        }
+        self.reason = reason
+        self.alter: Callable[[dict[str, Any]], None] = lambda _: None
+        self.requests: list[list[str]] = []
+
+    def write(self, patch: Sequence[Mapping[str, object]]) -> NodeState:
+        paths = [str(operation["path"]) for operation in patch if operation["op"] != "test"]
+        self.requests.append(paths)
+        if found := sorted({path for path in paths for denied in self.denied if path.startswith(denied)}):
+            raise NodeRejected("HTTP 422: " + self.reason.format(found[0]), self.reason.format(found[0]))
+        super().write(patch)
+        self.alter(self.document)
+        return self.read()
+
+    @property
+    def published(self) -> dict[str, str]:
+        return {name: q for name, q in self.document["status"]["capacity"].items() if name in NAMES}
+
+    @property
+    def our_condition(self) -> tuple[str, str, str]:
+        found = self.read().condition
+        assert found is not None
+        return found.status, found.reason, found.message
+
+
+def publish(node: MemoryNode, readings: Mapping[str, Reading], condition: bool = True) -> Outcome:
+    def decide(state: NodeState, denied: Denied) -> Plan:
+        return make_plan(readings, state, PlanInput(denied=denied, condition=condition, configuration="abc"))
+
+    return apply(node, decide, retry_timeout=0.0)
+
+
+@given(st.lists(st.sampled_from(NAMES), min_size=1, unique=True), st.sets(st.sampled_from(NAMES)))
+def test_each_denied_resource_is_isolated(names: list[str], denies: set[str]) -> None:
+    node = Admission(denies, reason="not on my Nodes")
+    denied = sorted(denies.intersection(names))
+    outcome = publish(node, {name: Quantity(4) for name in names})
+    assert node.published == {name: "4" for name in names if name not in denies}
+    assert outcome.denied == dict.fromkeys(denied, "not on my Nodes")
+    assert outcome.plan.published == dict.fromkeys(sorted({*names} - denies), 4)
+    message = f"denied: {', '.join(denied)}: not on my Nodes"
+    everything = ("True", "Published", "all configured resources are published")
+    assert node.our_condition == (("False", "Denied", message) if denied else everything)
+    # With the GET: 2 + the number of changed resources, and one more if each of several is denied.
+    all_denied = len(denied) == len(names) > 1
+    assert len(node.requests) <= (1 + len(names) + all_denied if denied else 1)
+    changes = {c.name: c.action for c in outcome.plan.changes}
+    assert changes == {name: "deny" if name in denies else "set" for name in names}
+
+
+def test_each_has_the_reason_of_its_own() -> None:
+    node = Admission([A, C])
+    assert publish(node, {name: Quantity(4) for name in (A, B, C)}).denied == {
+        name: f"policy: /status/capacity/{name.replace('/', '~1')}" for name in (A, C)
+    }
+    assert node.our_condition[2] == "; ".join(
+        f"denied: {name}: policy: /status/capacity/{name.replace('/', '~1')}" for name in (A, C)
+    )
+    (event,) = [text for text in node.told if "policy" in text]
+    assert event.startswith(f"{A}: policy: ")
+
+
+def test_a_denied_removal_and_a_denied_reduction_keep_what_was_published() -> None:
+    node = Admission()
+    publish(node, {name: Quantity(4) for name in (A, B, C)})
+    node.denied = {f"/status/capacity/{name.replace('/', '~1')}" for name in (A, B)}
+    outcome = publish(node, {B: Quantity(3), C: Quantity(5)})
+    assert node.published == {A: "4", B: "4", C: "5"}
+    assert outcome.plan.published == {A: 4, B: 4, C: 5}
+
+
+def test_an_altered_quantity_is_reported_as_denied() -> None:
+    node = Admission()
+    node.alter = lambda document: document["status"]["capacity"].update({A: "3"})
+    outcome = publish(node, {A: Quantity(4), B: Quantity(1)})
+    why = "the API server accepted 4 but stored 3; does an admission webhook or policy change it?"
+    assert outcome.denied == {A: why}
+    assert node.our_condition == ("False", "Denied", f"denied: {A}: {why}")
+    assert len(node.requests) == 2
+    node.alter = lambda document: document["status"]["capacity"].update({A: "4k", B: "1000m"})
+    assert publish(node, {A: Quantity(4000), B: Quantity(1)}).denied == {}, "another spelling is no other quantity"
+
+
+def test_an_altered_annotation_is_an_error() -> None:
+    node = Admission()
+    node.alter = lambda document: document["metadata"]["annotations"].pop(ANNOTATION)
+    with pytest.raises(NodeRejected, match="accepted the annotation capacityd/published but stored a different one"):
+        publish(node, {A: Quantity(4)})
+    assert node.told == []
+
+
+@pytest.mark.parametrize("names", [[A], [A, B]])
+def test_if_everything_is_rejected_the_condition_reports_that_alone(names: list[str]) -> None:
+    """For example if other writers have filled the annotations up to their limit."""
+    node = Admission(["/metadata/annotations"], reason="annotations are full")
+    for _ in range(2):
+        with pytest.raises(NodeRejected, match="annotations are full"):
+            publish(node, {name: Quantity(4) for name in names})
+        assert (node.our_condition, node.published) == (("False", "Rejected", "HTTP 422: annotations are full"), {})
+    assert node.writes == 1, "the condition is written once"
+    node.denied.clear()
+    assert publish(node, {A: Quantity(4)}).applied
+    assert node.our_condition[0] == "True"
+
+
+def test_without_a_condition_a_rejection_is_only_raised() -> None:
+    node = Admission(["/metadata/annotations"])
+    with pytest.raises(NodeRejected):
+        publish(node, {A: Quantity(4)}, condition=False)
+    assert node.writes == 0
+
+
+def test_the_service_retries_with_backoff_and_not_in_every_pass() -> None:
+    service, node = Service(), Admission([A])
+    service.node = node
+    found = service.reconcile(1000.0, a=Quantity(4), b=Quantity(1))
+    assert (found.failed, found.requeue_after, node.published) == (False, 60.0, {B: "1"})
+    before = len(node.requests)
+    for second in range(1010, 1060, 10):
+        found = service.reconcile(float(second), {"hardware"}, a=Quantity(4), b=Quantity(1))
+        assert (found.outcome, found.requeue_after) == (None, 1060.0 - second)
+    assert service.reconcile(1059.0, {"resync"}, a=Quantity(4), b=Quantity(1)).outcome is not None
+    assert len(node.requests) == before, "a resync sends nothing that is denied"
+    pauses = []
+    at = 1060.0
+    for _ in range(5):
+        pause = service.reconcile(at, {"requeue"}, a=Quantity(4), b=Quantity(1)).requeue_after
+        assert pause is not None
+        pauses.append(pause)
+        at += pause
+    assert pauses == [240.0, 960.0, 3600.0, 3600.0, 3600.0]
+    attempts = [paths for paths in node.requests[before:] if any("/capacity/" in path for path in paths)]
+    assert len(attempts) == 5
+    assert [text for text in node.told if "policy" in text] == [f"{A}: policy: /status/capacity/example.com~1a"]
+    node.denied.clear()
+    service.reconcile(at, {"requeue"}, a=Quantity(4), b=Quantity(1))
+    assert (node.published, node.our_condition[0]) == ({A: "4", B: "1"}, "True")
+
+
+@pytest.mark.parametrize("reason", ["config", "boot", "credentials"])
+def test_what_may_end_a_denial_is_tried_at_once(reason: str) -> None:
+    service, node = Service(), Admission([A])
+    service.node = node
+    service.reconcile(1000.0, a=Quantity(4), b=Quantity(1))
+    node.denied.clear()
+    service.reconcile(1001.0, {reason}, a=Quantity(4), b=Quantity(1))
+    assert (node.published, node.our_condition[0]) == ({A: "4", B: "1"}, "True")
+
+
+def test_what_changes_beside_a_denied_resource_is_written() -> None:
+    service, node = Service(), Admission([A])
+    service.node = node
+    service.reconcile(1000.0, a=Quantity(4), b=Quantity(1))
+    before = len(node.requests)
+    service.reconcile(1010.0, {"hardware"}, a=Quantity(4), b=Quantity(2))
+    assert (node.published, len(node.requests) - before) == ({B: "2"}, 1)
+    assert node.our_condition[1] == "Denied"

@@ -1,0 +1,106 @@
+"""What Events say: each is to be read in one line, however much there is to tell."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from capacityd.model.node import Change, Event, Plan
+from capacityd.reconcile.events import events
+
+A, B, C, D = (f"example.com/{letter}" for letter in "abcd")
+PATCH: tuple[Mapping[str, object], ...] = ({"op": "add", "path": "/status/capacity/x", "value": "1"},)
+TOLD = 1_024
+"""The most bytes that the API server takes as an Event's message."""
+
+
+def plan(*changes: Change, newly: Sequence[str] = (), patch: Sequence[Mapping[str, object]] = PATCH) -> Plan:
+    return Plan("n1", changes, tuple(patch), {}, newly_refused=tuple(newly))
+
+
+def changed(*changes: Change) -> str:
+    (event,) = events(plan(*changes))
+    assert (event.type, event.reason, event.action) == ("Normal", "CapacityChanged", "Publish")
+    return event.message
+
+
+LOWERED = "; pods that no longer fit are stopped at the kubelet's next start"
+CASES: list[tuple[list[Change], str]] = [
+    ([Change(A, "set", "3", "4", "the hardware changed")], f"{A}: 3 → 4 (the hardware changed)"),
+    ([Change(A, "set", "4", "3", "the hardware changed")], f"{A}: 4 → 3 (the hardware changed){LOWERED}"),
+    ([Change(A, "set", "10k", "12000", "why")], f"{A}: 10000 → 12000 (why)"),
+    ([Change(A, "set", "1500m", "2", "why")], f"{A}: 1500m → 2 (why)"),
+    ([Change(A, "set", None, "0", "found")], f"{A}: none → 0 (found)"),
+    ([Change(A, "set", "0", "4", "restored")], f"{A}: 0 → 4 (restored)"),
+    (
+        [Change(A, "remove", "4", None, "none of 3 usb devices matches")],
+        f"{A}: 4 → none (none of 3 usb devices matches)",
+    ),
+    (
+        [Change(A, "set", None, "4", "found"), Change(B, "set", None, "10000", "found")],
+        f"2 resources (found): {A} none → 4, {B} none → 10000",
+    ),
+    (
+        [
+            Change(A, "set", "4", "3", "changed"),
+            Change(B, "remove", "1k", None, "withdrawn"),
+            Change(C, "set", "1", "2", "changed"),
+        ],
+        f"2 resources (changed): {A} 4 → 3, {C} 1 → 2; {B}: 1000 → none (withdrawn){LOWERED}",
+    ),
+]
+
+
+@pytest.mark.parametrize(("changes", "message"), CASES)
+def test_changes(changes: list[Change], message: str) -> None:
+    assert changed(*changes) == message
+
+
+def test_refusals_are_an_event_of_their_own() -> None:
+    refused = [Change(n, "refuse", "9", "9", reason) for n, reason in ((B, "theirs"), (C, "a plugin's"), (D, "theirs"))]
+    assert events(plan(Change(A, "set", "1", "2", "more"), *refused, newly=(B, C, D))) == [
+        Event("Normal", "CapacityChanged", f"{A}: 1 → 2 (more)", "Publish"),
+        Event("Warning", "CapacityRefused", f"{B}, {D}: theirs; {C}: a plugin's", "Refuse"),
+    ]
+
+
+@pytest.mark.parametrize("action", ["keep", "hold", "refuse"])
+def test_what_is_no_news_has_no_event(action: str) -> None:
+    assert events(plan(Change(A, action, "4", "4", "so it is"))) == []
+
+
+def test_what_is_not_written_has_no_event() -> None:
+    assert events(plan(Change(A, "refuse", "9", "9", "why"), newly=(A,), patch=())) == []
+
+
+@pytest.mark.parametrize(
+    ("count", "reason"), [(200, "found"), (2, "x" * 600), (1, "x" * 5_000), (3, "x" * 970), (9, "→" * 100)]
+)
+def test_a_long_event_is_cut_and_says_so(count: int, reason: str) -> None:
+    message = changed(*[Change(f"example.com/r{n:03}", "set", None, "1", f"{reason}{n % 2}") for n in range(count)])
+    assert len(message.encode()) <= TOLD
+    assert "example.com/r000" in message
+    rest = count - message.count("example.com/r")
+    assert not rest or message.endswith(f"; and {rest} more, see capacityd status")
+    assert rest or message.endswith("…") or len(reason) < 500
+
+
+def test_of_many_as_many_are_told_as_fit() -> None:
+    message = changed(*[Change(f"example.com/r{n:03}", "set", None, "1", "found") for n in range(200)])
+    assert len(message.encode()) > 950
+    assert re.match(r"\d+ resources \(found\): example\.com/r000 none → 1, ", message)
+
+
+names = st.text("abcdefgh-./", min_size=1, max_size=300)
+quantities = st.none() | st.integers(0, 2**63 - 1).map(str)
+changes = st.builds(Change, names, st.sampled_from(["set", "remove"]), quantities, quantities, st.text(max_size=400))
+
+
+@given(st.lists(changes, min_size=1, max_size=30))
+def test_none_is_ever_too_long(changes: list[Change]) -> None:
+    (event,) = events(plan(*changes))
+    assert 0 < len(event.message.encode()) <= TOLD

@@ -1,0 +1,186 @@
+"""The condition is True only while nothing is wrong, and its heartbeat shows that the service runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from capacityd.model.config import Settings
+from capacityd.model.node import CONFIGURATION_ANNOTATION
+from capacityd.model.reading import Absent, Quantity, Reading
+from tests.unit.reconcile.test_reconcile import ABSENT, EPOCH, FOUR, UNKNOWN, A, B, Service
+
+ELSEWHERE = Absent("when: arch is x86_64", applies=False)
+
+
+@pytest.fixture
+def service() -> Service:
+    """One that expects four of a, and has just published them at uptime 1000."""
+    found = Service()
+    found.expect = {A: 4}
+    found.reconcile(1000.0, a=FOUR)
+    assert found.our_condition == ("True", "Published", "all configured resources are published")
+    return found
+
+
+@pytest.mark.parametrize(
+    ("reading", "expected"),
+    [
+        (Quantity(3), ("False", "BelowExpected", f"below expected: {A} is 3 of 4")),
+        (Quantity(0), ("False", "BelowExpected", f"below expected: {A} is 0 of 4")),
+        (ABSENT, ("False", "BelowExpected", f"below expected: {A} is 0 of 4")),
+        (Quantity(5), ("True", "Published", "all configured resources are published")),
+        (UNKNOWN, ("False", "Unknown", f"unknown: {A}")),
+        (ELSEWHERE, ("True", "Published", "all configured resources are published")),
+    ],
+)
+def test_less_than_expected(service: Service, reading: Reading, expected: tuple[str, str, str]) -> None:
+    service.reconcile(1010.0, {"hardware"}, a=reading)
+    service.reconcile(1020.0, {"requeue"}, a=reading)
+    assert service.our_condition == expected
+    assert service.capacity == {A: "4"} if reading is UNKNOWN else service.capacity != {A: "4"}, "it publishes the same"
+
+
+def test_while_a_reduction_is_held_back_the_node_has_what_is_expected(service: Service) -> None:
+    service.reconcile(1010.0, {"hardware", "resync"}, a=Quantity(3))
+    assert (service.capacity, service.condition) == ({A: "4"}, "True")
+
+
+def test_one_event_when_it_begins_and_one_when_it_ends(service: Service) -> None:
+    def about_expectations() -> list[str]:
+        return [text for text in service.node.told if "(" not in text]
+
+    for at, reading in ((1100, Quantity(3)), (1200, Quantity(3)), (1300, UNKNOWN), (1400, Quantity(3))):
+        service.reconcile(float(at), {"resync"}, a=reading)
+        service.reconcile(float(at + 10), {"requeue"}, a=reading)
+    assert about_expectations() == [f"{A}: 3, expected 4"]
+    service.reconcile(1500.0, {"hardware"}, a=FOUR)
+    service.reconcile(1600.0, {"resync"}, a=FOUR)
+    assert about_expectations() == [f"{A}: 3, expected 4", f"{A}: 4"]
+
+
+def test_what_is_no_longer_expected_ends_without_an_event(service: Service) -> None:
+    service.reconcile(1100.0, {"resync"}, a=Quantity(3))
+    service.reconcile(1110.0, {"requeue"}, a=Quantity(3))
+    told = len(service.node.told)
+    service.expect = {}
+    service.reconcile(1120.0, {"config"}, a=Quantity(3))
+    assert (service.condition, len(service.node.told)) == ("True", told)
+
+
+def test_the_kubelet_that_follows_costs_one_request(service: Service) -> None:
+    service.node.follows = False
+    service.beat(1000.0)
+    found = service.reconcile(1100.0, {"hardware"}, a=Quantity(5))
+    assert found.requeue_after == 15.0
+    opened = service.opened
+    assert service.reconcile(1105.0, {"hardware"}, a=Quantity(5)).requeue_after == 10.0
+    assert service.opened == opened, "an event in between asks nobody"
+    service.node.follows = True
+    assert service.reconcile(1115.0, {"requeue"}, a=Quantity(5)).requeue_after is None
+    assert (service.opened, service.condition) == (opened + 1, "True")
+
+
+@pytest.mark.parametrize("alive", [True, False])
+def test_a_kubelet_that_does_not_follow(service: Service, alive: bool) -> None:
+    service.node.follows = False
+    service.beat(1000.0)
+    pauses = [service.reconcile(1100.0, {"hardware"}, a=Quantity(5)).requeue_after]
+    pauses.append(service.reconcile(1115.0, {"requeue"}, a=Quantity(5)).requeue_after)
+    assert service.condition == "True", "it has a minute"
+    if alive:
+        service.beat(1130.0)
+    pauses.append(service.reconcile(1161.0, {"requeue"}, a=Quantity(5)).requeue_after)
+    late = ("False", "NotAllocatable", f"the kubelet has not updated allocatable: {A} is 4, not 5")
+    assert service.our_condition == (late if alive else ("True", "Published", "all configured resources are published"))
+    pauses.append(service.reconcile(1460.0, {"requeue"}, a=Quantity(5)).requeue_after)
+    assert pauses == [15.0, 46.0, 299.0, None]
+    service.node.follows = True
+    service.reconcile(2000.0, {"resync"}, a=Quantity(5))
+    assert service.condition == "True"
+
+
+@pytest.mark.parametrize(
+    ("errors", "message"),
+    [
+        (("a.toml:3: x",), "the configuration has errors: a.toml:3: x (capacityd config check)"),
+        (("a.toml:3: x", "b", "c"), "the configuration has errors: a.toml:3: x; and 2 more (capacityd config check)"),
+    ],
+)
+def test_a_rejected_configuration(service: Service, errors: tuple[str, ...], message: str) -> None:
+    service.configuration_errors = errors
+    for at in (1100.0, 1200.0):
+        service.reconcile(at, {"config"}, a=FOUR)
+        assert service.our_condition == ("False", "ConfigurationRejected", message)
+    assert service.node.told[1:] == ["; ".join(errors)], "one Event"
+    service.configuration_errors = ("other.toml:1: y",)
+    service.reconcile(1300.0, {"config"}, a=FOUR)
+    assert service.node.told[2:] == ["other.toml:1: y"], "another rejection is another Event"
+    service.configuration_errors = ()
+    service.reconcile(1400.0, {"config"}, a=FOUR)
+    assert (service.condition, len(service.node.told)) == ("True", 3)
+
+
+def test_the_most_urgent_is_the_reason_and_the_message_names_all(service: Service) -> None:
+    service.configuration_errors = ("a.toml:3: x",)
+    service.capacity[B] = "9"
+    service.reconcile(1100.0, {"resync"}, a=Quantity(3), b=Quantity(1), c=UNKNOWN)
+    service.reconcile(1110.0, {"requeue"}, a=Quantity(3), b=Quantity(1), c=UNKNOWN)
+    assert service.our_condition == (
+        "False",
+        "ConfigurationRejected",
+        "the configuration has errors: a.toml:3: x (capacityd config check); unknown: example.com/c; "
+        f"refused: {B}; below expected: {A} is 3 of 4",
+    )
+
+
+def heartbeat(service: Service) -> float | None:
+    condition = service.node.read().condition
+    return None if condition is None else condition.heartbeat
+
+
+def test_the_heartbeat_is_refreshed_at_each_resync_and_at_no_event(service: Service) -> None:
+    assert heartbeat(service) == EPOCH + 1000.0
+    writes = service.node.writes
+    service.reconcile(1010.0, {"hardware"}, a=FOUR)
+    service.reconcile(2700.0, {"plugins", "kubelet"}, a=FOUR)
+    assert (heartbeat(service), service.node.writes) == (EPOCH + 1000.0, writes), "it is younger than half a period"
+    for at in (4000.0, 7200.0):
+        service.reconcile(at, {"resync"}, a=FOUR)
+        assert heartbeat(service) == EPOCH + at
+    assert service.node.writes == writes + 2
+    assert service.condition == "True"
+
+
+@pytest.mark.parametrize("stored", ["2100-01-01T00:00:00Z", "yesterday", None])
+def test_a_heartbeat_that_makes_no_sense_is_replaced(service: Service, stored: Any) -> None:
+    condition = service.node.document["status"]["conditions"][-1]
+    condition["lastHeartbeatTime"] = stored
+    service.reconcile(1010.0, {"resync"}, a=FOUR)
+    assert heartbeat(service) == EPOCH + 1010.0
+
+
+def test_without_a_condition_there_is_no_heartbeat() -> None:
+    service = Service()
+    service.settings = Settings(condition=False)
+    service.reconcile(1000.0, a=FOUR)
+    writes = service.node.writes
+    service.reconcile(9000.0, {"resync"}, a=FOUR)
+    assert (service.node.writes, heartbeat(service)) == (writes, None)
+
+
+def test_the_hash_of_the_configuration_is_on_the_node(service: Service) -> None:
+    def annotation() -> object:
+        return service.node.document["metadata"]["annotations"].get(CONFIGURATION_ANNOTATION)
+
+    assert annotation() == "first"
+    service.digest = "second"
+    service.reconcile(1100.0, {"config"}, a=FOUR)
+    assert (annotation(), service.capacity) == ("second", {A: "4"})
+    service.node.document["metadata"]["annotations"][CONFIGURATION_ANNOTATION] = "é<another"
+    service.reconcile(1200.0, {"resync"}, a=FOUR)
+    assert annotation() == "second"
+    service.node.document["metadata"]["annotations"].pop(CONFIGURATION_ANNOTATION)
+    service.reconcile(1300.0, {"resync"}, a=FOUR)
+    assert annotation() == "second"

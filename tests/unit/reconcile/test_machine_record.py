@@ -1,0 +1,131 @@
+"""The machine's own file on what it has published: whole at every moment, and missing rather than half."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from capacityd.model.errors import StateError
+from capacityd.model.node import MachineRecord, Plan, Reported
+from capacityd.reconcile import machine_record
+from tests.support.forked import forked
+
+A, B = "example.com/a", "example.com/b"
+records = st.builds(
+    MachineRecord,
+    st.dictionaries(st.text(max_size=8), st.integers(0, 2**63 - 1)),
+    st.dictionaries(st.text(max_size=8), st.integers(0, 2**63 - 1)),
+    st.builds(Reported, *[st.frozensets(st.text(max_size=8))] * 3, st.text(max_size=8)),
+)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return str(tmp_path_factory.mktemp("state"))
+
+
+def plan(own: dict[str, int] | None, before: dict[str, int] | None = None) -> Plan:
+    return Plan("n1", (), (), {}, own=own, own_before=before or {})
+
+
+@given(records)
+def test_it_comes_back_as_it_was(folder: str, record: MachineRecord) -> None:
+    machine_record.write(folder, record)
+    assert machine_record.read(folder) == record
+
+
+@pytest.mark.parametrize("content", ["", "null", "[]", "{}", '{"published": 4, "intended": {}}', "[" * 100_000, "\0"])
+def test_a_damaged_one_is_missing(tmp_path: Path, content: str) -> None:
+    assert machine_record.read(str(tmp_path)) is None
+    (tmp_path / "published.json").write_text(content)
+    assert machine_record.read(str(tmp_path)) is None
+
+
+def test_what_is_no_quantity_is_left_out(tmp_path: Path) -> None:
+    (tmp_path / "published.json").write_text('{"published": {"a": 4, "b": "4", "c": true, "d": 4.0}, "intended": {}}')
+    assert machine_record.read(str(tmp_path)) == MachineRecord({"a": 4})
+
+
+def test_one_that_may_not_be_read_is_not_missing(tmp_path: Path) -> None:
+    """Else a command by hand would go by the Node's record alone."""
+    (tmp_path / "published.json").mkdir()
+    with pytest.raises(StateError, match=r"published\.json could not be read: Is a directory"):
+        machine_record.read(str(tmp_path))
+
+
+def test_a_full_disk_leaves_the_one_before_whole(tmp_path: Path) -> None:
+    where = str(tmp_path)
+    before = MachineRecord({A: 4})
+    machine_record.write(where, before)
+
+    def full() -> list[str]:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        told = []
+        for size in range(0, 40, 3):
+            resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+            try:
+                machine_record.write(where, MachineRecord({A: 5, B: 7}))
+            except StateError as e:
+                told.append(str(e))
+        return told
+
+    told = forked(full)
+    assert told == [f"{where}/published.json could not be written: File too large"] * 14
+    assert machine_record.read(where) == before
+    assert os.listdir(where) == ["published.json"], "nothing half written stays"
+
+
+def test_one_that_was_killed_while_it_wrote_leaves_nothing_for_ever(tmp_path: Path) -> None:
+    where = str(tmp_path)
+    (tmp_path / "published.json.new").write_text('{"publ')
+    machine_record.write(where, MachineRecord({A: 4}))
+    assert os.listdir(where) == ["published.json"]
+
+
+def test_the_directory_is_the_first_that_systemd_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STATE_DIRECTORY", "/var/lib/x:/var/lib/y")
+    assert machine_record.state_directory() == "/var/lib/x"
+    monkeypatch.delenv("STATE_DIRECTORY")
+    assert machine_record.state_directory() == "/var/lib/capacityd"
+
+
+def test_before_a_write_both_numbers_are_there_and_after_it_one(tmp_path: Path) -> None:
+    where = str(tmp_path / "made")
+    machine_record.intend(where, None, plan({A: 5, B: 1}, {A: 4}))
+    between = machine_record.read(where)
+    assert between == MachineRecord({A: 4}, {A: 5, B: 1})
+    assert between.confirms(A, 4)
+    assert between.confirms(A, 5)
+    assert between.confirms(B, 1)
+    assert not between.confirms(B, 4)
+    assert not between.names("c")
+    machine_record.settle(where, between, plan({A: 5, B: 1}))
+    assert machine_record.read(where) == MachineRecord({A: 5, B: 1})
+    assert json.loads((tmp_path / "made/published.json").read_text()) == {
+        "published": {A: 5, B: 1},
+        "intended": {},
+        "reported": {"refused": [], "denied": [], "below_expected": [], "configuration": ""},
+    }
+
+
+def test_what_changes_nothing_is_not_written(tmp_path: Path) -> None:
+    where = str(tmp_path)
+    record = MachineRecord({A: 4})
+    machine_record.write(where, record)
+    before = (tmp_path / "published.json").stat()
+    for own in ({A: 4}, None):
+        machine_record.intend(where, record, plan(own))
+        machine_record.settle(where, record, plan(own))
+    assert (tmp_path / "published.json").stat() == before
+
+
+def test_a_directory_that_is_missing_is_no_reason_to_hold_anything_back(tmp_path: Path) -> None:
+    assert machine_record.not_writable(str(tmp_path)) == ""
+    assert machine_record.not_writable(str(tmp_path / "missing")) == ""

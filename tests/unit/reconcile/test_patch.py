@@ -1,0 +1,156 @@
+"""What a patch is guarded by: if somebody writes between our reading and our writing, nothing of it happens."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from capacityd.model.errors import NodeConflict
+from capacityd.model.node import ANNOTATION, CONDITION
+from capacityd.model.reading import Absent, Quantity, Reading, Unknown
+from capacityd.node.parse import node_state
+from capacityd.reconcile.plan import make_plan
+from capacityd.reconcile.plan_input import PlanInput
+from tests.support.nodes import apply_patch, node
+
+NAME = "example.com/a"
+Document = dict[str, Any]
+
+
+def record(text: str | None) -> Callable[[Document], None]:
+    def write(document: Document) -> None:
+        document["metadata"]["annotations"].pop(ANNOTATION, None)
+        if text is not None:
+            document["metadata"]["annotations"][ANNOTATION] = text
+
+    return write
+
+
+def key(value: str | None) -> Callable[[Document], None]:
+    def write(document: Document) -> None:
+        document["status"]["capacity"].pop(NAME, None)
+        if value is not None:
+            document["status"]["capacity"][NAME] = value
+
+    return write
+
+
+def uid(document: Document) -> None:
+    document["metadata"]["uid"] = "another"
+
+
+# reading, the Node's value, our record, adopt
+PLANS: list[tuple[Reading, str | None, int | None, bool]] = [
+    (Quantity(4), "3", 3, False),  # changes key and record
+    (Quantity(4), "0", 4, False),  # changes the key only
+    (Unknown("busy"), "0", 4, False),
+    (Absent("none"), "4", 4, False),  # removes both
+    (Quantity(4), "4", None, True),  # changes the record only
+    (Quantity(4), "4", 3, False),
+]
+BETWEEN = [record(None), record('{"example.com/b":1}'), key(None), key("7"), uid]
+
+
+@pytest.mark.parametrize("between", BETWEEN)
+@pytest.mark.parametrize(("reading", "stored", "recorded", "adopt"), PLANS)
+def test_what_was_decided_on_another_node_is_not_written(
+    reading: Reading, stored: str | None, recorded: int | None, adopt: bool, between: Callable[[Document], None]
+) -> None:
+    document = node({NAME: stored} if stored else {}, {NAME: recorded} if recorded is not None else None)
+    plan = make_plan({NAME: reading}, node_state(document), PlanInput(adopt={NAME} if adopt else ()))
+    assert plan.patch
+    apply_patch(document, plan.patch)
+    before = json.dumps(document)
+    between(document)
+    if json.dumps(document) != before:
+        with pytest.raises(NodeConflict):
+            apply_patch(document, plan.patch)
+
+
+@pytest.mark.parametrize("condition", [True, False])
+def test_of_several_conditions_of_ours_one_stays_or_none(condition: bool) -> None:
+    """Two of us that write at once can each append one."""
+    document = node(condition="True")
+    ours, ready = document["status"]["conditions"]
+    document["status"]["conditions"] = [ours, ready, ours | {"status": "False"}, ours]
+    plan = make_plan({NAME: Absent("none")}, node_state(document), PlanInput(condition=condition))
+    written = apply_patch(document, plan.patch)
+    assert [c["type"] for c in written["status"]["conditions"]] == ([CONDITION, "Ready"] if condition else ["Ready"])
+    for index in (0, 2, 3):
+        changed = copy.deepcopy(document)
+        changed["status"]["conditions"][index]["message"] = "another's"
+        with pytest.raises(NodeConflict):
+            apply_patch(changed, plan.patch)
+
+
+def test_several_conditions_that_say_what_they_should_become_one() -> None:
+    document = apply_patch(node(), make_plan({NAME: Quantity(1)}, node_state(node()), PlanInput()).patch)
+    document["status"]["conditions"].append(document["status"]["conditions"][-1])
+    plan = make_plan({NAME: Quantity(1)}, node_state(document), PlanInput())
+    written = apply_patch(document, plan.patch)
+    assert [c["type"] for c in written["status"]["conditions"]] == ["Ready", CONDITION]
+    assert make_plan({NAME: Quantity(1)}, node_state(written), PlanInput()).patch == ()
+
+
+@pytest.mark.parametrize("stored", [f'{{"{NAME}": true, "example.com/b": 2}}', f'{{"{NAME}":1,"example.com/b":2.0}}'])
+def test_a_record_that_only_looks_the_same_is_written_anew(stored: str) -> None:
+    document = node({NAME: "1", "example.com/b": "2"}, stored)
+    readings = {NAME: Quantity(1), "example.com/b": Quantity(2)}
+    plan = make_plan(readings, node_state(document), PlanInput(adopt={NAME, "example.com/b"}))
+    written = apply_patch(document, plan.patch)
+    assert written["metadata"]["annotations"][ANNOTATION] == f'{{"{NAME}":1,"example.com/b":2}}'
+
+
+def test_a_key_that_stays_as_it_is_recorded_is_no_guard_of_others() -> None:
+    document = node({NAME: "1", "example.com/b": "2"}, {NAME: 1, "example.com/b": 1})
+    plan = make_plan({NAME: Quantity(1), "example.com/b": Quantity(2)}, node_state(document), PlanInput())
+    document["status"]["capacity"][NAME] = "7"
+    assert apply_patch(document, plan.patch)["status"]["capacity"] == {NAME: "7", "example.com/b": "2"}
+
+
+def test_a_node_that_lacks_what_a_patch_may_need_is_patched_only_for_a_reason() -> None:
+    document = node()
+    del document["metadata"]["uid"], document["status"]["capacity"]
+    assert make_plan({}, node_state(document), PlanInput()).patch == ()
+    patch = make_plan({NAME: Quantity(4)}, node_state(document), PlanInput()).patch
+    assert apply_patch(document, patch)["status"]["capacity"] == {NAME: "4"}
+
+
+def test_the_condition_tells_all_that_is_wrong() -> None:
+    document = node(capacity={"example.com/c": "7"})
+    readings: dict[str, Reading] = {NAME: Unknown("x"), "example.com/b": Unknown("y"), "example.com/c": Quantity(1)}
+    plan = make_plan(
+        readings,
+        node_state(document),
+        PlanInput(configuration_errors=("a.toml:3: x", "b.toml:4: y"), now=60.0),
+    )
+    assert apply_patch(document, plan.patch)["status"]["conditions"][-1] == {
+        "type": CONDITION,
+        "status": "False",
+        "lastHeartbeatTime": "1970-01-01T00:01:00Z",
+        "lastTransitionTime": "1970-01-01T00:01:00Z",
+        "reason": "ConfigurationRejected",
+        "message": "the configuration has errors: a.toml:3: x; and 1 more (capacityd config check); "
+        "unknown: example.com/a, example.com/b; refused: example.com/c",
+    }
+
+
+@pytest.mark.parametrize(
+    ("part", "name", "another"),
+    [
+        ("status", "capacity", {"cpu": "8"}),
+        ("metadata", "annotations", {"theirs": "x"}),
+        ("status", "conditions", [{"type": "Ready"}]),
+    ],
+)
+def test_what_was_missing_is_not_written_over(part: str, name: str, another: object) -> None:
+    document = node()
+    del document[part][name]
+    patch = make_plan({NAME: Quantity(4)}, node_state(document), PlanInput()).patch
+    document[part][name] = another
+    with pytest.raises(NodeConflict):
+        apply_patch(document, patch)

@@ -1,0 +1,687 @@
+"""One look: when the Node is asked at all, what is held back until when, and what is remembered."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+
+from capacityd.linux.clock import BOOTING
+from capacityd.model.config import Config, Resource, Settings
+from capacityd.model.errors import (
+    CredentialsMissing,
+    NodeConflict,
+    NodeDenied,
+    NodeError,
+    NodeGuardUnexplained,
+    NodeMissing,
+    NodeRejected,
+    NodeUnreachable,
+    StateError,
+)
+from capacityd.model.node import CONDITION, Change, Event, MachineRecord, Node, NodeState, Plan
+from capacityd.model.reading import Absent, Quantity, Reading, Unknown
+from capacityd.node.parse import node_state
+from capacityd.reconcile.apply import TRIES
+from capacityd.reconcile.rate_limit import BURST, MIN_INTERVAL
+from capacityd.reconcile.reconcile import ReconcileResult, reconcile
+from capacityd.reconcile.state import PassContext, ReconcileState
+from capacityd.worker import journal
+from tests.support.nodes import apply_patch, node
+
+A, B = "example.com/a", "example.com/b"
+EPOCH = 1_700_000_000.0
+FOUR, ABSENT, UNKNOWN = Quantity(4), Absent("none"), Unknown("busy")
+LOCAL = ({"hardware"}, {"file"}, {"requeue"}, {"plugins"}, {"hardware", "file", "requeue"})
+ASKING = ({"boot"}, {"resync"}, {"kubelet"}, {"retry"}, {"credentials"}, {"config"}, {"resume"}, {"hardware", "retry"})
+
+
+class MemoryNode:
+    """A Node in memory. lose: how many answers to writes get lost; drop: how many writes never arrive.
+
+    Its kubelet copies capacity to allocatable at once, unless follows is False.
+
+    between: what happens once between a read and a write.
+    """
+
+    name = "n1"
+
+    def __init__(self) -> None:
+        self.document = node()
+        self.writes = self.lose = self.drop = 0
+        self.told: list[str] = []
+        self.follows = True
+        self.between: Callable[[], None] | None = None
+
+    def read(self) -> NodeState:
+        if self.follows:
+            self.document["status"]["allocatable"] = dict(self.document["status"].get("capacity", {}))
+        return node_state(self.document)
+
+    def write(self, patch: Sequence[Mapping[str, object]]) -> NodeState:
+        if self.drop:
+            self.drop -= 1
+            raise NodeUnreachable("it was lost")
+        if self.between:
+            self.between()
+            self.between = None
+        self.document = apply_patch(self.document, patch)
+        self.writes += 1
+        if self.lose:
+            self.lose -= 1
+            raise NodeUnreachable("the answer was lost")
+        return self.read()
+
+    def report(self, event: Event, state: NodeState) -> None:
+        self.told.append(event.message)
+
+
+class Service:
+    """Looks one after another, and remembers between them what the last one said to."""
+
+    def __init__(self) -> None:
+        self.settings = Settings()
+        self.node = MemoryNode()
+        self.memory = ReconcileState()
+        self.kubelet_started_at: float | None = None
+        self.error: NodeError | None = None
+        self.opened = 0
+        self.adopt: Collection[str] = ()
+        self.complete = True
+        self.plugins: Collection[str] | None = ()
+        self.record: MachineRecord | None = None
+        self.unwritable = self.full = ""
+        self.configuration_errors: tuple[str, ...] = ()
+        self.expect: dict[str, int] = {}
+        self.digest = "first"
+
+    def reconcile(self, at: float, reasons: Collection[str] = ("boot",), **readings: Reading) -> ReconcileResult:
+        """A look at that uptime; a and b are what was read."""
+        read: Mapping[str, Reading] = {f"example.com/{name}": reading for name, reading in readings.items()}
+        resources = tuple(
+            Resource(name, "static", (), adopt=name in self.adopt, expect=self.expect.get(name)) for name in read
+        )
+        config = Config(resources, self.settings, complete=self.complete, digest=self.digest)
+        here = PassContext(
+            EPOCH + at, at, self.kubelet_started_at, self.record, self.configuration_errors, self.unwritable
+        )
+        found = reconcile(config, read, reasons, self.memory, here, self._open, self._plugins, self._intend)
+        if found.outcome is not None and found.outcome.plan.own is not None and not self.settings.observe:
+            self.record = MachineRecord(found.outcome.plan.own, reported=found.outcome.plan.reported)
+        self.memory = found.memory
+        return found
+
+    def _intend(self, plan: Plan) -> None:
+        if self.full:
+            raise StateError(self.full)
+        if plan.own is not None:
+            self.record = MachineRecord(plan.own_before, plan.own)
+
+    def _plugins(self) -> Collection[str] | None:
+        return self.plugins
+
+    def _open(self) -> Node:
+        self.opened += 1
+        if self.error:
+            raise self.error
+        return self.node
+
+    def beat(self, seconds: float) -> None:
+        """The kubelet's heartbeat, so many seconds after EPOCH."""
+        stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(EPOCH + seconds))
+        (ready,) = (c for c in self.node.document["status"]["conditions"] if c["type"] == "Ready")
+        ready["lastHeartbeatTime"] = stamp
+
+    @property
+    def condition(self) -> str:
+        return next(str(c["status"]) for c in self.node.document["status"]["conditions"] if c["type"] == CONDITION)
+
+    @property
+    def our_condition(self) -> tuple[str, str, str]:
+        found = self.node.read().condition
+        assert found is not None
+        return found.status, found.reason, found.message
+
+    @property
+    def capacity(self) -> dict[str, str]:
+        found: dict[str, str] = self.node.document["status"]["capacity"]
+        return found
+
+
+@pytest.fixture
+def service() -> Service:
+    """One that has published a=4 at uptime 1000, and has nothing to do."""
+    found = Service()
+    assert found.reconcile(1000.0, a=FOUR).requeue_after is None
+    assert found.capacity == {A: "4"}
+    found.opened = 0
+    return found
+
+
+@pytest.mark.parametrize("reasons", LOCAL)
+def test_the_same_readings_for_a_local_reason_ask_nobody(service: Service, reasons: set[str]) -> None:
+    found = service.reconcile(1010.0, reasons, a=FOUR)
+    assert (service.opened, found.outcome, found.requeue_after, found.failed) == (0, None, None, False)
+
+
+@pytest.mark.parametrize("reasons", ASKING)
+def test_any_other_reason_asks_the_node(service: Service, reasons: set[str]) -> None:
+    service.capacity[A] = "0"
+    assert service.reconcile(1010.0, reasons, a=FOUR).outcome is not None
+    assert (service.opened, service.capacity) == (1, {A: "4"})
+
+
+@pytest.mark.parametrize("reasons", LOCAL)
+def test_without_memory_the_node_is_asked(service: Service, reasons: set[str]) -> None:
+    service.memory = ReconcileState()
+    service.reconcile(1010.0, reasons, a=FOUR)
+    assert (service.opened, service.node.writes) == (1, 1)
+
+
+@pytest.mark.parametrize("reading", [Quantity(5), UNKNOWN])
+def test_more_and_unknown_are_told_at_once(service: Service, reading: Reading) -> None:
+    service.reconcile(1010.0, {"hardware"}, a=reading)
+    assert service.opened == 1
+    assert service.capacity == {A: "5" if isinstance(reading, Quantity) else "4"}
+
+
+def test_what_is_unknown_is_tried_again_by_itself_ever_more_slowly_and_asks_nobody(service: Service) -> None:
+    pauses = [service.reconcile(1010.0, {"hardware"}, a=UNKNOWN, b=FOUR).requeue_after]
+    opened = service.opened
+    pauses += [service.reconcile(1100.0 + n, {"requeue"}, a=UNKNOWN, b=FOUR).requeue_after for n in range(20)]
+    assert pauses[:8] == [60.0, 120.0, 240.0, 480.0, 960.0, 1920.0, 3600.0, 3600.0]
+    assert service.opened == opened
+    assert service.reconcile(9000.0, {"requeue"}, a=FOUR, b=FOUR).requeue_after is None
+    assert service.reconcile(9100.0, {"hardware"}, a=UNKNOWN, b=FOUR).requeue_after == 60.0
+
+
+def test_a_new_resource_is_published_at_once(service: Service) -> None:
+    service.reconcile(1010.0, {"config"}, a=FOUR, b=Quantity(2))
+    assert service.capacity == {A: "4", B: "2"}
+
+
+@pytest.mark.parametrize("less", [Quantity(3), Quantity(0), ABSENT])
+def test_less_is_held_back_and_comes_due(service: Service, less: Reading) -> None:
+    found = service.reconcile(1010.0, {"hardware"}, a=less)
+    assert (service.opened, found.requeue_after, dict(found.held)) == (0, 10.0, {A: 10.0})
+    found = service.reconcile(1014.0, {"hardware"}, a=less)
+    assert (service.opened, found.requeue_after) == (0, 6.0)
+    found = service.reconcile(1020.0, {"requeue"}, a=less)
+    assert (service.opened, found.requeue_after) == (1, None)
+    assert service.capacity == ({} if less is ABSENT else {A: str(less.value)})  # type: ignore[union-attr]
+
+
+def test_less_is_held_back_also_when_the_node_is_asked(service: Service) -> None:
+    found = service.reconcile(1010.0, {"resync"}, a=Quantity(3))
+    assert (found.requeue_after, dict(found.held), service.capacity) == (10.0, {A: 10.0}, {A: "4"})
+    service.opened = 0
+    assert service.reconcile(1015.0, {"hardware"}, a=Quantity(3)).requeue_after == 5.0
+    assert service.reconcile(1016.0, {"hardware"}, a=FOUR).requeue_after is None
+    assert service.opened == 0
+
+
+def test_a_device_that_resets_costs_no_request(service: Service) -> None:
+    service.reconcile(1010.0, {"hardware"}, a=ABSENT)
+    service.reconcile(1015.0, {"hardware"}, a=FOUR)
+    found = service.reconcile(1019.0, {"hardware"}, a=ABSENT)
+    assert (service.opened, found.requeue_after) == (0, 10.0), "it counts anew"
+    assert service.reconcile(1021.0, {"hardware"}, a=FOUR).requeue_after is None
+    assert service.opened == 0
+
+
+def test_a_second_loss_is_held_back_as_long_as_the_first(service: Service) -> None:
+    service.reconcile(1010.0, {"hardware"}, a=Quantity(3))
+    service.reconcile(1020.0, {"requeue"}, a=Quantity(3))
+    assert service.capacity == {A: "3"}
+    for reasons in ({"hardware"}, {"resync"}):
+        assert service.reconcile(1021.0, reasons, a=Quantity(2)).requeue_after == 10.0
+        assert service.capacity == {A: "3"}
+
+
+def test_what_is_no_longer_configured_is_held_back_too(service: Service) -> None:
+    assert service.reconcile(1010.0, {"config"}, b=ABSENT).requeue_after == 10.0
+    assert service.capacity == {A: "4"}
+    assert service.reconcile(1015.0, {"hardware"}, b=ABSENT).requeue_after == 5.0
+    assert service.opened == 1
+    assert service.reconcile(1020.0, {"requeue"}, b=ABSENT).requeue_after is None
+    assert service.capacity == {}
+
+
+@pytest.mark.parametrize(("uptime", "lower_after"), [(20.0, 60.0), (BOOTING - 1, 60.0), (BOOTING, 10.0)])
+def test_soon_after_boot_less_must_hold_longer(uptime: float, lower_after: float) -> None:
+    service = Service()
+    service.reconcile(uptime, a=FOUR)
+    assert service.reconcile(uptime, {"hardware"}, a=ABSENT).requeue_after == lower_after
+
+
+def test_a_raise_that_is_held_at_boot_waits_for_no_more_than_it_must(service: Service) -> None:
+    service = Service()
+    service.settings = Settings(lower_after_boot=900.0)
+    for number in range(BURST):
+        service.reconcile(20.0 + number, {"hardware"}, a=Quantity(number))
+    assert service.reconcile(30.0, {"resync"}, a=Quantity(9)).requeue_after == 20.0 + BURST - 1 + MIN_INTERVAL - 30.0
+
+
+def test_what_keeps_changing_is_written_once_a_minute(service: Service) -> None:
+    service = Service()
+    at = 1000.0
+    for number in range(BURST):
+        service.reconcile(at + number, {"hardware"}, a=Quantity(number))
+    assert service.capacity == {A: str(BURST - 1)}
+    asked = service.opened
+    last = at + BURST - 1
+    found = service.reconcile(last + 1, {"hardware"}, a=Quantity(50))
+    assert (found.requeue_after, service.opened) == (MIN_INTERVAL - 1, asked)
+    found = service.reconcile(last + 2, {"resync"}, a=Quantity(51))
+    assert (found.requeue_after, service.capacity) == (MIN_INTERVAL - 2, {A: str(BURST - 1)})
+    found = service.reconcile(last + MIN_INTERVAL, {"requeue"}, a=Quantity(51), b=Quantity(1))
+    assert (found.requeue_after, service.capacity) == (None, {A: "51", B: "1"})
+    assert (
+        service.reconcile(last + MIN_INTERVAL + 5, {"hardware"}, a=Quantity(52), b=Quantity(1)).requeue_after
+        == MIN_INTERVAL - 5
+    )
+    assert (
+        service.reconcile(last + MIN_INTERVAL + 5, {"hardware"}, a=Quantity(51), b=Quantity(2)).requeue_after is None
+    ), "b may change"
+
+
+def test_one_who_fights_is_answered_once_a_minute(service: Service) -> None:
+    written = []
+    for second in range(0, 600, 10):
+        service.capacity[A] = "7"
+        service.reconcile(1300.0 + second, {"resync"}, a=FOUR)
+        if service.capacity[A] == "4":
+            written.append(second)
+    assert written == list(range(0, 600, int(MIN_INTERVAL)))
+
+
+def test_a_fight_is_looked_at_again_when_it_may_be_answered(service: Service) -> None:
+    """Not only at the next resync: what is held back comes due."""
+    for value in ("7", "8"):
+        service.capacity[A] = value
+        found = service.reconcile(1300.0, {"resync"}, a=FOUR)
+    assert (service.capacity, found.requeue_after, dict(found.held)) == ({A: "8"}, MIN_INTERVAL, {A: MIN_INTERVAL})
+    opened = service.opened
+    assert service.reconcile(1310.0, {"hardware"}, a=FOUR).requeue_after == MIN_INTERVAL - 10
+    assert service.opened == opened
+    assert service.reconcile(1300.0 + MIN_INTERVAL, {"requeue"}, a=FOUR).requeue_after is None
+    assert service.capacity == {A: "4"}
+
+
+def test_one_who_takes_the_record_off_too_is_answered_once_a_minute(service: Service) -> None:
+    for at in (1300.0, 1310.0):
+        service.node.document = node()
+        service.reconcile(at, {"resync"}, a=FOUR)
+    assert service.capacity == {}
+    service.reconcile(1300.0 + MIN_INTERVAL, {"requeue"}, a=FOUR)
+    assert service.capacity == {A: "4"}
+
+
+def test_hardware_that_changes_in_a_fight_is_written_at_once_where_nobody_wrote(service: Service) -> None:
+    service.capacity[A] = "7"
+    service.reconcile(1300.0, {"resync"}, a=FOUR)
+    for number in range(5, 3 + BURST):
+        service.reconcile(1300.0 + number, {"hardware"}, a=Quantity(number))
+        assert service.capacity == {A: str(number)}
+
+
+def test_a_kubelet_that_restarts_again_and_again_is_no_other_writer(service: Service) -> None:
+    for number in range(BURST - 1):
+        service.capacity[A] = "0"
+        service.kubelet_started_at = EPOCH + 1300.0 + number
+        service.reconcile(1301.0 + number, {"kubelet"}, a=FOUR)
+        assert service.capacity == {A: "4"}
+
+
+def test_a_reading_that_comes_and_goes_is_told_of_once_a_minute(service: Service) -> None:
+    told: list[int] = []
+    opened, before = service.opened, service.node.writes
+    for second in range(0, 600, 2):
+        writes = service.node.writes
+        service.reconcile(1300.0 + second, {"hardware"}, a=FOUR if second % 4 else UNKNOWN)
+        told += [second] * (service.node.writes - writes)
+    assert told[:BURST] == list(range(0, 2 * BURST, 2))
+    assert all(later - earlier >= MIN_INTERVAL for earlier, later in pairwise(told[BURST - 1 :]))
+    assert service.opened - opened <= len(told) + 10, "nor is the Node asked more often"
+    assert service.node.writes - before == len(told)
+
+
+def test_what_could_not_be_told_yet_comes_due(service: Service) -> None:
+    for second in range(BURST):
+        service.reconcile(1300.0 + second, {"resync"}, a=FOUR if second % 2 else UNKNOWN)
+    last = 1300.0 + BURST - 1
+    found = service.reconcile(last + 10, {"resync"}, a=UNKNOWN)
+    assert (found.requeue_after, service.condition) == (MIN_INTERVAL - 10, "True")
+    assert service.reconcile(last + 20, {"hardware"}, a=UNKNOWN).requeue_after == MIN_INTERVAL - 20
+    service.reconcile(last + MIN_INTERVAL, {"requeue"}, a=UNKNOWN)
+    assert service.condition == "False"
+    assert service.reconcile(last + MIN_INTERVAL + 1, {"hardware"}, a=Quantity(5)).requeue_after is None
+    assert (service.capacity, service.condition) == ({A: "5"}, "True"), "with a quantity it costs nothing more"
+
+
+def test_what_is_only_to_be_told_waits_and_asks_nobody(service: Service) -> None:
+    for second in range(BURST):
+        service.reconcile(1300.0 + second, {"resync"}, a=FOUR if second % 2 else UNKNOWN)
+    last, asked = 1300.0 + BURST - 1, service.opened
+    for at, reading, next_one in ((last, UNKNOWN, FOUR), (last + MIN_INTERVAL, FOUR, UNKNOWN)):
+        assert service.reconcile(at + 1, {"hardware"}, a=reading).requeue_after == MIN_INTERVAL - 1
+        assert service.reconcile(at + 2, {"hardware"}, a=next_one).outcome is None
+        assert service.opened == asked
+        service.reconcile(at + MIN_INTERVAL, {"requeue"}, a=reading)
+        asked += 1
+        assert service.condition == ("False" if reading is UNKNOWN else "True")
+
+
+def test_nothing_of_a_damaged_configuration_is_removed(service: Service) -> None:
+    service.complete = False
+    service.reconcile(1010.0, {"config"}, b=FOUR)
+    service.reconcile(1100.0, {"requeue"}, b=FOUR)
+    assert (service.capacity, service.condition) == ({A: "4", B: "4"}, "False")
+
+
+def test_the_condition_has_the_time_of_the_look_and_can_be_turned_off(service: Service) -> None:
+    ours = service.node.document["status"]["conditions"][-1]
+    assert (ours["type"], ours["lastHeartbeatTime"]) == (CONDITION, "2023-11-14T22:30:00Z")
+    service.settings = Settings(condition=False)
+    service.reconcile(1010.0, {"config"}, a=FOUR)
+    assert CONDITION not in str(service.node.document["status"]["conditions"])
+
+
+WEIRD = ["1e3", "12.5Ki", "0.1", "-4", "-0.5", "1e-9999", "1e9999", "9" * 400, "abc", "", " 4"]
+
+
+@pytest.mark.parametrize("stored", WEIRD)
+def test_whatever_another_wrote_over_ours_is_undone_and_told(service: Service, stored: str) -> None:
+    service.capacity[A] = stored
+    found = service.reconcile(1010.0, {"resync"}, a=FOUR)
+    assert (found.error, service.capacity) == ("", {A: "4"})
+    (entry,) = journal.outcome_entries(found, {})
+    assert entry.fields["NEW"] == "4"
+    assert "→ 4 (" in service.node.told[-1]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        NodeUnreachable("down", retry_after=7.0),
+        NodeDenied("who?"),
+        CredentialsMissing("nobody yet", ["/etc/kubernetes/kubelet.conf"]),
+        NodeConflict("somebody else"),
+        NodeMissing("no such Node"),
+        NodeRejected("nonsense"),
+    ],
+)
+def test_a_failure_is_told_and_keeps_the_memory(service: Service, error: NodeError) -> None:
+    """What is refused as such is not tried as often as what may heal at any moment."""
+    before = service.memory
+    service.error = error
+    found = service.reconcile(1010.0, {"resync"}, a=Quantity(5))
+    assert (found.failed, found.error, found.outcome) == (True, str(error), None)
+    conflict = (str(error), 1010.0) if isinstance(error, NodeConflict) else ("", 0.0)
+    assert found.memory == replace(before, conflict=conflict[0], conflict_at=conflict[1])
+    assert (found.retry_after, found.cause) == (getattr(error, "retry_after", None), error.cause)
+    assert found.files == getattr(error, "files", ())
+    service.error = None
+    service.reconcile(1070.0, {"retry"}, a=Quantity(5))
+    assert service.capacity == {A: "5"}
+
+
+def test_a_checkpoint_with_the_same_names_is_no_reason_to_ask(service: Service) -> None:
+    """The kubelet writes it anew for each pod with devices."""
+    service.plugins = ["vendor.example/gpu", B]
+    service.reconcile(1010.0, {"resync"}, a=FOUR)
+    asked = service.opened
+    service.plugins = [B, "vendor.example/gpu"]
+    for reasons in ({"plugins"}, {"plugins", "hardware"}):
+        assert service.reconcile(1020.0, reasons, a=FOUR).outcome is None
+    assert service.opened == asked
+    for number, plugins in enumerate(([B], None, [B, A], []), 1):
+        service.plugins = plugins
+        service.reconcile(1030.0 + 100 * number, {"hardware"}, a=FOUR)
+        assert service.opened == asked + number - 1, "nobody has heard of it yet"
+        for _ in range(2):
+            service.reconcile(1040.0 + 100 * number, {"plugins"}, a=FOUR)
+            assert service.opened == asked + number
+
+
+def test_a_write_whose_answer_is_lost_is_found_and_not_repeated(service: Service) -> None:
+    service.node.lose = 1
+    assert service.reconcile(1010.0, {"hardware"}, a=Quantity(5)).failed
+    assert service.capacity == {A: "5"}
+    writes, told = service.node.writes, len(service.node.told)
+    service.error = NodeUnreachable("and now nobody is there")
+    assert service.reconcile(1011.0, {"retry"}, a=Quantity(5)).failed
+    service.error = None
+    assert not service.reconcile(1012.0, {"retry"}, a=Quantity(5)).failed
+    assert service.node.writes == writes
+    assert len(service.node.told) == told, "an Event of it would be a guess"
+
+
+def test_a_write_that_was_lost_is_told_when_it_is_made(service: Service) -> None:
+    service.node.drop = 1
+    told = len(service.node.told)
+    assert service.reconcile(1010.0, {"hardware"}, a=Quantity(5)).failed
+    service.reconcile(1011.0, {"retry"}, a=Quantity(6))
+    assert service.node.told[told:] == [f"{A}: 4 → 6 (the hardware changed)"]
+
+
+def test_what_came_back_during_a_failure_is_held_back_anew(service: Service) -> None:
+    service.reconcile(1010.0, {"resync"}, a=Quantity(3))
+    service.node.lose = 1
+    assert service.reconcile(1015.0, {"hardware"}, a=Quantity(5)).failed
+    assert service.reconcile(1021.0, {"retry"}, a=Quantity(3)).requeue_after == 10.0
+    assert service.capacity == {A: "5"}
+
+
+def test_a_kubelet_that_began_anew_is_watched_until_its_heartbeat_is_newer(service: Service) -> None:
+    service.beat(1000)
+    service.kubelet_started_at = EPOCH + 1010.7
+    at, pauses = 1012.0, []
+    for _ in range(6):
+        found = service.reconcile(at, {"kubelet"} if at == 1012.0 else {"requeue"}, a=FOUR)
+        assert found.requeue_after is not None
+        pauses.append(found.requeue_after)
+        at += found.requeue_after
+    assert pauses == [1.0, 2.0, 4.0, 8.0, 8.0, 8.0]
+    service.reconcile(at, {"hardware"}, a=FOUR)
+    assert service.opened == 7, "until then a local reason asks, too"
+    service.capacity[A] = "0"
+    service.beat(1011)
+    assert service.reconcile(at + 1, {"requeue"}, a=FOUR).requeue_after is None
+    assert service.capacity == {A: "4"}
+    service.reconcile(at + 2, {"hardware"}, a=FOUR)
+    assert service.opened == 8
+
+
+def test_what_a_kubelet_that_began_anew_zeroes_late_is_restored_each_time(service: Service) -> None:
+    service.beat(1000)
+    service.kubelet_started_at = EPOCH + 1010.7
+    for at, reason in ((1012.0, "kubelet"), (1013.0, "requeue"), (1015.0, "requeue")):
+        service.capacity[A] = "0"
+        service.reconcile(at, {reason}, a=FOUR)
+        assert service.capacity == {A: "4"}
+
+
+def test_a_heartbeat_that_never_comes_is_given_up_once(service: Service) -> None:
+    service.beat(1000)
+    service.kubelet_started_at = EPOCH + 5000.0
+    at = 1010.0
+    while (found := service.reconcile(at, {"requeue"} if service.opened else {"kubelet"}, a=FOUR)).requeue_after:
+        at += found.requeue_after
+    assert 300 < at - 1010 < 400
+    asked = service.opened
+    assert service.reconcile(at + 3600, {"resync"}, a=FOUR).requeue_after is None
+    service.kubelet_started_at = EPOCH + 9000.0
+    assert service.reconcile(at + 7200, {"kubelet"}, a=FOUR).requeue_after == 1.0, "another start is another matter"
+    assert service.opened == asked + 2
+
+
+@pytest.mark.parametrize(
+    ("began", "beat"),
+    [
+        (1010.0, None),
+        (None, 1010),
+        (1010.7, 1010),  # it is in whole seconds
+    ],
+)
+def test_a_kubelet_that_has_nothing_to_tell_is_not_waited_for(
+    service: Service, began: float | None, beat: int | None
+) -> None:
+    service.kubelet_started_at = None if began is None else EPOCH + began
+    if beat is not None:
+        service.beat(beat)
+    assert service.reconcile(1012.0, {"kubelet"}, a=FOUR).requeue_after is None
+
+
+def test_observing_writes_nothing(service: Service) -> None:
+    service.settings = Settings(observe=True)
+    writes = service.node.writes
+    found = service.reconcile(1010.0, {"config"}, a=Quantity(5), b=Quantity(1))
+    assert found.outcome is not None
+    assert [(c.name, c.action) for c in found.outcome.plan.changes] == [(A, "set"), (B, "set")]
+    assert not found.outcome.applied
+    assert dict(found.memory.published) == {A: 4}, "what the Node's record says, not what it would"
+    found = service.reconcile(1020.0, {"config"}, a=ABSENT)
+    assert found.requeue_after == 10.0
+    assert service.reconcile(1030.0, {"requeue"}, a=ABSENT).requeue_after is None
+    service.reconcile(1040.0, {"hardware"}, a=ABSENT)
+    assert service.reconcile(1050.0, {"resync"}, a=ABSENT).requeue_after is None
+    assert (service.node.writes, service.capacity) == (writes, {A: "4"})
+
+
+def test_what_is_observed_to_be_lower_for_a_name_that_is_not_ours_is_held_back_once() -> None:
+    service = Service()
+    service.settings, service.adopt = Settings(observe=True), {A}
+    service.capacity[A] = "9"
+    assert service.reconcile(1000.0, {"config"}, a=FOUR).requeue_after == 10.0
+    assert service.reconcile(1010.0, {"requeue"}, a=FOUR).requeue_after is None
+    service.reconcile(1020.0, {"hardware"}, a=FOUR)
+    assert service.reconcile(1030.0, {"resync"}, a=FOUR).requeue_after is None, (
+        "an event that changed nothing began it anew"
+    )
+
+
+def test_what_is_observed_and_no_longer_configured_is_held_back_once(service: Service) -> None:
+    service.settings = Settings(observe=True)
+    assert service.reconcile(1000.0, {"config"}, b=UNKNOWN).requeue_after == 10.0
+    service.reconcile(1010.0, {"requeue"}, b=UNKNOWN)
+    service.reconcile(1130.0, {"requeue"}, b=UNKNOWN)
+    assert not any(c.action == "hold" for c in _changes(service.reconcile(1140.0, {"resync"}, b=UNKNOWN)))
+
+
+def test_a_device_plugin_that_registers_while_we_write_keeps_its_value(service: Service) -> None:
+    def register() -> None:
+        service.plugins = {A}
+        service.capacity[A] = "2"
+
+    service.node.between = register
+    found = service.reconcile(1010.0, {"hardware"}, a=Quantity(7))
+    assert (service.capacity[A], found.outcome and found.outcome.plan.refused) == ("2", (A,))
+
+
+def test_what_is_refused_is_not_asked_about_again() -> None:
+    service = Service()
+    service.capacity[A] = "9"
+    service.reconcile(1000.0, a=FOUR)
+    asked = service.opened
+    assert service.reconcile(1010.0, {"hardware"}, a=FOUR).requeue_after is None
+    assert (service.opened, service.capacity) == (asked, {A: "9"})
+
+
+def _changes(found: ReconcileResult) -> tuple[Change, ...]:
+    assert found.outcome is not None
+    return found.outcome.plan.changes
+
+
+def test_a_record_that_can_not_be_kept_lets_nothing_be_lowered_and_is_told() -> None:
+    """It shows when it is written only; what needs no record is then still done, in the same pass."""
+    service = Service()
+    service.reconcile(1000.0, a=FOUR, b=Quantity(2))
+    service.settings = Settings(lower_after=0.0)
+    service.full = "published.json could not be written: No space left on device"
+    found = service.reconcile(1010.0, {"hardware"}, a=Quantity(5), b=Quantity(1))
+    assert (found.failed, found.unwritable) == (True, service.full)
+    assert service.capacity == {A: "5", B: "2"}
+    assert service.condition == "False"
+    service.full = ""
+    assert not service.reconcile(1020.0, {"retry"}, a=Quantity(5), b=Quantity(1)).failed
+    assert (service.capacity, service.condition) == ({A: "5", B: "1"}, "True")
+
+
+class Contested(MemoryNode):
+    """No write of ours comes through. again: what the read after it raises."""
+
+    def __init__(self, again: NodeError | None) -> None:
+        super().__init__()
+        self.again = again
+        self.asked: list[str] = []
+
+    def read(self) -> NodeState:
+        if self.again and self.asked[-1:] == ["write"]:
+            self.asked.append("read")
+            raise self.again
+        self.asked.append("read")
+        return super().read()
+
+    def write(self, patch: Sequence[Mapping[str, object]]) -> NodeState:
+        self.asked.append("write")
+        raise NodeConflict("a guard did not hold")
+
+
+@pytest.mark.parametrize(
+    ("again", "first", "says"),
+    [
+        (None, ["read", "write"] * TRIES, "a guard did not hold; tried 6 times"),
+        (NodeGuardUnexplained("a defect"), ["read", "write", "read"], "a defect"),
+    ],
+)
+def test_conflicts_that_do_not_end(
+    monkeypatch: pytest.MonkeyPatch, again: NodeError | None, first: list[str], says: str
+) -> None:
+    """Whatever the looks are for, and however many there are: two requests a minute, and one message."""
+    monkeypatch.setattr("capacityd.reconcile.apply.time.sleep", lambda _: None)
+    service = Service()
+    service.node = node = Contested(again)
+    found = service.reconcile(1000.0, a=FOUR)
+    assert (node.asked, found.cause) == (first, "conflict")
+    said = {found.error}
+    for second in range(1, 600):
+        node.again, before = None, len(node.asked)
+        found = service.reconcile(1000.0 + second, [{"retry"}, {"kubelet"}, {"config"}][second % 3], a=FOUR)
+        assert node.asked[before:] == ([] if second % MIN_INTERVAL else ["read", "write"])
+        assert found.failed
+        assert found.cause == "conflict"
+        said.add(found.error)
+    (trouble,) = said
+    assert says in trouble
+    service.node = MemoryNode()
+    assert not service.reconcile(1600.0, {"retry"}, a=FOUR).failed
+    assert (service.memory.conflict, service.capacity) == ("", {A: "4"})
+
+
+def test_an_outage_between_two_conflicts_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("capacityd.reconcile.apply.time.sleep", lambda _: None)
+    service = Service()
+    service.node = node = Contested(None)
+    service.reconcile(1000.0, a=FOUR)
+    service.error = NodeUnreachable("nobody there")
+    assert "nobody there" in service.reconcile(1061.0, {"retry"}, a=FOUR).error
+    service.error = None
+    assert "tried 6 times" in service.reconcile(1062.0, {"retry"}, a=FOUR).error
+    assert node.asked[2 * TRIES :] == ["read", "write"]
+
+
+def test_a_refusal_is_reported_once_for_each_node_also_when_the_machine_reboots() -> None:
+    service = Service()
+    service.capacity[A] = "9"
+    for at in (1000.0, 5000.0):
+        service.reconcile(at, {"boot"}, a=FOUR)
+        service.memory = ReconcileState()  # it is in /run
+    told = [f"{A}: not published by capacityd; adopt = true takes it over"]
+    assert service.node.told == told
+    service.node.document = node({A: "9"})
+    service.reconcile(9000.0, {"boot"}, a=FOUR)
+    assert service.node.told == 2 * told

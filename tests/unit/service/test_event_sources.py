@@ -1,0 +1,259 @@
+"""What the service hears: real netlink in a network namespace of the test's own, real inotify, real signals.
+
+The kernel delivers to a socket before the sender goes on, and to inotify before the file call returns, so most is there
+at once; where the kernel takes its time, a deadline is waited for, never a pause.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import os
+import resource
+import select
+import signal
+import socket
+import struct
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeAlias
+
+import pytest
+
+from capacityd.service import event_sources
+from capacityd.service.event_sources import EventSources, Signals
+from capacityd.service.file_events import FileEvents
+from capacityd.service.netlink_events import LinkEvents
+from capacityd.service.udev_events import UdevEvents
+from tests.cluster.netlink import UdevSender
+from tests.support.forked import can_be_alone, forked, open_files
+
+Source: TypeAlias = FileEvents | LinkEvents | Signals | UdevEvents
+
+DEADLINE_MS = 20_000
+MANY = 5_000
+
+alone = pytest.mark.skipif(not can_be_alone(), reason="needs namespaces")
+
+
+def heard(source: Source) -> set[str]:
+    """What is heard next; fails if that is nothing."""
+    poll = select.poll()
+    poll.register(source.fileno(), select.POLLIN)
+    assert poll.poll(DEADLINE_MS), "nothing was heard"
+    return source.drain()
+
+
+def in_namespaces(function: Callable[[], object]) -> None:
+    """Runs it in a process with a network and a /run of its own, in which udev seems to run."""
+
+    def alone() -> None:
+        _unshare()
+        function()
+
+    forked(alone)
+
+
+def _unshare() -> None:
+    libc = ctypes.CDLL(None, use_errno=True)
+    user, newuser, namespaces = os.geteuid(), 0x10000000, 0x40000000 | 0x00020000
+    assert libc.unshare(namespaces | (newuser if user else 0)) == 0, os.strerror(ctypes.get_errno())
+    if user:
+        Path("/proc/self/uid_map").write_text(f"0 {user} 1")
+    private, recursive = 1 << 18, 1 << 14
+    assert libc.mount(None, b"/", None, private | recursive, None) == 0
+    assert libc.mount(b"tmpfs", b"/run", b"tmpfs", 0, None) == 0
+    os.mkdir("/run/udev")
+    Path("/run/udev/control").touch()
+
+
+def ip(*arguments: str) -> None:
+    subprocess.run(["ip", *arguments], check=True)
+
+
+@alone
+def test_udev_events_of_the_subsystems_asked_for() -> None:
+    def test() -> None:
+        source, sender = UdevEvents(["usb", "block"]), UdevSender(Path("/proc/self/ns/net"))
+        for subsystem, reasons in (("usb", {"hardware"}), ("net", set()), ("block", {"hardware"}), ("tty", set())):
+            sender.send("add", f"/devices/virtual/{subsystem}/x", subsystem, ID_X="1")
+            assert source.drain() == reasons
+        sender.send("remove", "/devices/usb1/1-1", "usb", "usb_device")
+        assert heard(source) == {"hardware"}
+        assert source.drain() == set()
+
+    in_namespaces(test)
+
+
+@alone
+def test_interfaces_of_pods_are_no_reason() -> None:
+    def test() -> None:
+        udev, links, sender = UdevEvents(["net"]), LinkEvents(), UdevSender(Path("/proc/self/ns/net"))
+        sender.send("add", "/devices/virtual/net/veth7", "net", ID_NET_DRIVER="veth", INTERFACE="veth7")
+        assert udev.drain() == set()
+        ip("link", "add", "veth7", "type", "veth", "peer", "name", "veth8")
+        ip("link", "set", "veth7", "up")
+        assert links.drain() == set()
+        ip("link", "del", "veth7")
+        assert links.drain() == set()
+        sender.send("add", "/devices/pci0/net/eth7", "net", ID_NET_DRIVER="e1000e", INTERFACE="eth7")
+        assert udev.drain() == {"hardware"}
+
+    in_namespaces(test)
+
+
+@alone
+def test_a_pod_that_joins_a_bridge_is_no_reason_as_its_port() -> None:
+    def test() -> None:
+        listener = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE)
+        listener.bind((0, 1))
+        ip("link", "add", "br7", "type", "bridge")
+        ip("link", "add", "veth7", "type", "veth", "peer", "name", "veth8")
+        ip("link", "set", "veth7", "master", "br7")
+        while listener.recv(65536)[16] != socket.AF_BRIDGE:
+            pass
+        links = LinkEvents()
+        ip("link", "set", "veth7", "type", "bridge_slave", "cost", "7")
+        assert links.drain() == set()
+
+    in_namespaces(test)
+
+
+def _tap(name: str) -> int:
+    fd = os.open("/dev/net/tun", os.O_RDWR)
+    fcntl.ioctl(fd, 0x400454CA, struct.pack("16sH22x", name.encode(), 0x2 | 0x1000))  # TUNSETIFF, a TAP, plain
+    return fd
+
+
+@alone
+@pytest.mark.skipif(not os.access("/dev/net/tun", os.R_OK | os.W_OK), reason="needs /dev/net/tun")
+def test_carrier_and_name_of_an_interface() -> None:
+    def test() -> None:
+        tap = _tap("tap7")
+        ip("link", "set", "tap7", "up")
+        links = LinkEvents()
+        for carrier in (0, 1):
+            fcntl.ioctl(tap, 0x400454E2, struct.pack("i", carrier))  # TUNSETCARRIER
+            assert heard(links) == {"hardware"}
+        ip("link", "set", "tap7", "down")
+        ip("link", "set", "tap7", "name", "tap8")
+        assert heard(links) == {"hardware"}
+
+    in_namespaces(test)
+
+
+@alone
+def test_an_overflow_is_a_reason_and_the_source_goes_on() -> None:
+    def test() -> None:
+        udev, links, sender = UdevEvents(["net"]), LinkEvents(), UdevSender(Path("/proc/self/ns/net"))
+        for source in (udev, links):  # libudev takes 128 MiB where it may
+            with socket.socket(fileno=os.dup(source.fileno())) as small:
+                small.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
+        for number in range(MANY):
+            sender.send("add", f"/devices/virtual/net/veth{number}", "net", ID_NET_DRIVER="veth")
+        assert heard(udev) == {"hardware"}
+        assert udev.drain() == set()
+        sender.send("change", "/devices/pci0/net/eth7", "net")
+        assert udev.drain() == {"hardware"}
+
+        ip("link", "add", "veth7", "type", "veth", "peer", "name", "veth8")
+        lines = "".join(f"link set veth7 mtu {1000 + number % 2}\n" for number in range(MANY))
+        subprocess.run(["ip", "-batch", "-"], input=lines, text=True, check=True)
+        assert heard(links) == {"hardware"}
+        assert links.drain() == set()
+        ip("link", "set", "lo", "up")
+        assert heard(links) == {"hardware"}
+
+    in_namespaces(test)
+
+
+@alone
+def test_closed_sources_leave_nothing_open() -> None:
+    def test() -> None:
+        UdevEvents(["usb"]).close()
+        before = open_files()
+        for _ in range(3):
+            for source in (UdevEvents(["usb"]), LinkEvents(), FileEvents({"/run/x": "file"})):
+                source.close()
+                del source
+        assert open_files() == before
+
+    in_namespaces(test)
+
+
+@alone
+def test_what_can_not_be_listened_to_leaves_nothing_open() -> None:
+    """It is tried again at each look. Here a file is left for libudev's socket, and none for what else is needed."""
+
+    def test() -> None:
+        UdevEvents(["usb"]).close()
+        before = open_files()
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        first = os.dup(0)  # the lowest that is free
+        os.close(first)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (first + 1, hard))
+        sizes = []
+        for _ in range(3):
+            for _ in range(500):
+                with pytest.raises(OSError, match="Too many open files"):
+                    UdevEvents(["usb"])
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+            sizes.append(_resident())
+            assert open_files() == before
+            resource.setrlimit(resource.RLIMIT_NOFILE, (first + 1, hard))
+        assert sizes[2] - sizes[0] < 256, f"{sizes} KiB"
+
+    in_namespaces(test)
+
+
+def _resident() -> int:
+    """KiB."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS:"))
+
+
+def test_signals_are_reasons() -> None:
+    def test() -> None:
+        signals = Signals()
+        sent = [(signal.SIGHUP, "reload"), (signal.SIGTERM, "stop"), (signal.SIGINT, "stop"), (signal.SIGCHLD, "child")]
+        for number, reason in sent:
+            os.kill(os.getpid(), number)
+            assert heard(signals) == {reason}
+        for _ in range(MANY):
+            os.kill(os.getpid(), signal.SIGHUP)
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert heard(signals) == {"reload", "stop"}
+        assert signals.drain() == set()
+
+    forked(test)
+
+
+@pytest.mark.parametrize("folder", ["udev", "."])
+def test_without_udev_there_is_nothing_to_try_again(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, folder: str
+) -> None:
+    """Its coming is heard by itself; what could not be opened is not."""
+    monkeypatch.setattr(event_sources, "UDEV", str(tmp_path / folder / "control"))
+
+    def test() -> None:
+        sources = EventSources({"subsystems": ["usb"]})
+        assert (sources.unavailable, sources.retry) == (["udev is not running: there are no device events"], False)
+        (tmp_path / "udev").mkdir(exist_ok=True)
+        (tmp_path / folder / "control").touch()
+        poll = select.poll()
+        for fd in sources.filenos():
+            poll.register(fd, select.POLLIN)
+        assert sources.drain({fd for fd, _ in poll.poll(DEADLINE_MS)}) == ({"udev"}, [])
+        sources.close()
+
+    forked(test)
+
+
+def test_what_can_not_be_opened_may_be_tried_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def taken(_: object) -> FileEvents:
+        raise OSError(24, "no more")
+
+    monkeypatch.setattr(event_sources, "FileEvents", taken)
+    sources = EventSources({"files": {str(tmp_path / "seats"): "file"}})
+    assert (sources.unavailable, sources.retry) == (["an event source could not be opened: [Errno 24] no more"], True)

@@ -1,0 +1,283 @@
+"""Watched files: how they come, change and go, and what stands between. Inotify tells before the file call returns."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import resource
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from capacityd.service.file_events import FileEvents
+from tests.support.forked import forked
+
+REASONS = {"file"}
+
+
+def folder_of(path: Path) -> Path:
+    path.parent.mkdir(parents=True)
+    return path.parent
+
+
+def write(path: Path, text: str = "4") -> None:
+    path.write_text(text)
+
+
+def replace(path: Path) -> None:
+    new = path.with_name("new")
+    write(new, "5")
+    new.rename(path)
+
+
+def test_a_file_appears_changes_is_replaced_and_removed(tmp_path: Path) -> None:
+    path = tmp_path / "licences" / "seats"
+    folder_of(path)
+    source = FileEvents({str(path): "file"})
+    steps: list[Callable[[Path], object]] = [write, write, replace, lambda p: p.chmod(0o600), os.unlink]
+    for act in steps:
+        assert source.drain() == set()
+        act(path)
+        assert source.drain() == REASONS
+
+
+def test_a_file_that_is_truncated_or_grows(tmp_path: Path) -> None:
+    """truncate(2) closes nothing. Who goes on writing has not closed it yet."""
+    path = tmp_path / "licences" / "seats"
+    folder_of(path)
+    write(path, "40")
+    source = FileEvents({str(path): "file"})
+    os.truncate(path, 1)
+    assert source.drain() == REASONS
+    replace(path)
+    assert source.drain() == REASONS
+    with path.open("a") as file:
+        file.write("0")
+        file.flush()
+        assert source.drain() == REASONS
+    other = tmp_path / "licences" / "other"
+    write(other, "40")
+    source.drain()
+    os.truncate(other, 1)
+    assert source.drain() == set()
+
+
+def test_two_names_of_one_file(tmp_path: Path) -> None:
+    """They share their watch."""
+    write(tmp_path / "a")
+    (tmp_path / "b").hardlink_to(tmp_path / "a")
+    (tmp_path / "c").symlink_to("b")
+    source = FileEvents({str(tmp_path / "a"): "file", str(tmp_path / "b"): "kubelet", str(tmp_path / "c"): "x"})
+    os.truncate(tmp_path / "b", 0)
+    assert source.drain() == {"file", "kubelet", "x"}
+
+
+@pytest.mark.parametrize("path", ["/", "/..", "//"])
+def test_the_root_itself(path: str) -> None:
+    """It is no file, but who says so is the detector."""
+    source = FileEvents({path: "file"})
+    assert source.drain() == set()
+    source.close()
+
+
+def test_others_in_its_folder_are_no_reason(tmp_path: Path) -> None:
+    path = tmp_path / "licences" / "seats"
+    other = folder_of(path) / "seats.old"
+    source = FileEvents({str(path): "file"})
+    write(other)
+    replace(other)
+    other.unlink()
+    (path.parent / "more").mkdir()
+    assert source.drain() == set()
+
+
+def test_its_folder_appears_level_by_level(tmp_path: Path) -> None:
+    path = tmp_path / "a" / "b" / "c" / "seats"
+    source = FileEvents({str(path): "file"})
+    for folder in (tmp_path / "a", tmp_path / "a" / "b", tmp_path / "a" / "b" / "c"):
+        folder.mkdir()
+        assert source.drain() == REASONS
+        write(folder.with_name("other"))
+        assert source.drain() == set()
+    write(path)
+    assert source.drain() == REASONS
+
+
+def test_its_folder_appears_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "a" / "b" / "c" / "seats"
+    source = FileEvents({str(path): "file"})
+    folder_of(path)
+    write(path)
+    assert source.drain() == REASONS
+    write(path)
+    assert source.drain() == REASONS
+
+
+def test_its_folder_is_removed_or_moved_and_comes_again(tmp_path: Path) -> None:
+    path = tmp_path / "licences" / "seats"
+    folder = folder_of(path)
+    source = FileEvents({str(path): "file"})
+    steps: list[Callable[[], object]] = [
+        lambda: shutil.rmtree(folder),
+        folder.mkdir,
+        lambda: write(path),
+        lambda: folder.rename(tmp_path / "away"),
+        lambda: (tmp_path / "away").rename(folder),
+        lambda: write(path),
+    ]
+    for act in steps:
+        act()
+        assert source.drain() == REASONS
+        assert source.drain() == set()
+
+
+def test_only_what_is_needed_is_watched(tmp_path: Path) -> None:
+    path = tmp_path / "a" / "b" / "seats"
+    source = FileEvents({str(path): "file"})
+    for _ in range(50):
+        folder_of(path)
+        source.drain()
+        shutil.rmtree(tmp_path / "a")
+        source.drain()
+    folder_of(path)
+    source.drain()
+    with open(f"/proc/self/fdinfo/{source.fileno()}") as f:
+        watched = [line for line in f if line.startswith("inotify")]
+    assert len(watched) == 1
+    source.close()
+
+
+def test_where_a_link_leads_is_watched_too(tmp_path: Path) -> None:
+    """As a projected volume has it: the file is a link through a folder that is a link, which is exchanged."""
+    for version in ("v1", "v2"):
+        (tmp_path / version).mkdir()
+        write(tmp_path / version / "seats")
+    (tmp_path / "data").symlink_to("v1")
+    (tmp_path / "seats").symlink_to("data/seats")
+    source = FileEvents({str(tmp_path / "seats"): "file"})
+    write(tmp_path / "v1" / "seats")
+    assert source.drain() == REASONS
+    write(tmp_path / "v2" / "seats")
+    assert source.drain() == set()
+    (tmp_path / "new").symlink_to("v2")
+    (tmp_path / "new").rename(tmp_path / "data")
+    assert source.drain() == REASONS
+    write(tmp_path / "v2" / "seats")
+    assert source.drain() == REASONS
+    write(tmp_path / "v1" / "seats")
+    assert source.drain() == set()
+
+
+def test_links_in_a_circle_end(tmp_path: Path) -> None:
+    (tmp_path / "a").symlink_to("b")
+    (tmp_path / "b").symlink_to("a")
+    source = FileEvents({str(tmp_path / "a" / "seats"): "file"})
+    (tmp_path / "b").unlink()
+    assert source.drain() == REASONS
+
+
+def test_a_link_that_is_passed_twice_is_no_circle(tmp_path: Path) -> None:
+    """As with /var/run -> /run, and a link in it that begins with /var/run again."""
+    folder_of(tmp_path / "run" / "seats")
+    write(tmp_path / "run" / "real")
+    (tmp_path / "var").symlink_to("run")
+    (tmp_path / "run" / "seats").symlink_to(tmp_path / "var" / "real")
+    source = FileEvents({str(tmp_path / "var" / "seats"): "file"})
+    write(tmp_path / "run" / "real", "5")
+    assert source.drain() == REASONS
+
+
+@pytest.mark.parametrize("links", [40, 41])
+def test_as_many_links_are_followed_as_the_kernel_does(tmp_path: Path, links: int) -> None:
+    write(tmp_path / "0")
+    for n in range(1, links + 1):
+        (tmp_path / f"{n}").symlink_to(f"{n - 1}")
+    path = tmp_path / f"{links}"
+    assert os.path.exists(path) == (links == 40)
+    source = FileEvents({str(path): "file"})
+    write(tmp_path / "0", "5")
+    assert source.drain() == (REASONS if links == 40 else set())
+
+
+@pytest.mark.parametrize("kind", ["nfs4", "cifs", "fuse.s3fs", "fuseblk", "autofs", "glusterfs"])
+@pytest.mark.parametrize("by_link", [False, True])
+@pytest.mark.parametrize("name", ["licences", "dead server", "back\\slash"])
+def test_nothing_is_asked_of_a_file_system_that_may_be_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, by_link: bool, name: str
+) -> None:
+    """Whose server is gone hangs the service. Whether it is mounted at all is heard."""
+    point, link, table = tmp_path / name, tmp_path / "link", tmp_path / "mountinfo"
+    escaped = str(point).replace("\\", r"\134").replace(" ", r"\040")
+    local = f"25 1 8:1 / {tmp_path} rw shared:1 - ext4 /dev/sda1 rw\n"
+    table.write_text(f"{local}30 25 0:50 / {escaped} rw - {kind} server:/export rw\n")
+    monkeypatch.setattr("capacityd.service.file_events.TABLE", str(table))
+    folder_of(point / "deep" / "seats")
+    write(point / "deep" / "seats")
+    link.symlink_to(point / "deep")
+    asked: list[str] = []
+    readlink = os.readlink
+
+    def ask(path: str) -> str:
+        asked.append(path)
+        return readlink(path)
+
+    monkeypatch.setattr(os, "readlink", ask)
+    source = FileEvents({str((link if by_link else point / "deep") / "seats"): "file"})
+    write(point / "deep" / "seats")
+    assert source.drain() == set()
+    assert [path for path in asked if path.startswith(str(point))] == []
+    table.write_text(local)
+    point.rename(tmp_path / "elsewhere")
+    assert source.drain() == REASONS
+
+
+def test_each_file_has_its_reason(tmp_path: Path) -> None:
+    seats, config = tmp_path / "seats", tmp_path / "kubeconfig"
+    source = FileEvents({str(seats): "file", str(config): "credentials"})
+    write(config)
+    assert source.drain() == {"credentials"}
+    write(seats)
+    write(config)
+    assert source.drain() == {"file", "credentials"}
+
+
+def test_an_overflow_is_a_reason_and_the_source_goes_on(tmp_path: Path) -> None:
+    path, other = tmp_path / "seats", tmp_path / "other"
+    source = FileEvents({str(path): "file"})
+    most = int(Path("/proc/sys/fs/inotify/max_queued_events").read_text())
+    for _ in range(most // 3 + 1):  # created, closed, deleted
+        other.touch()
+        other.unlink()
+    assert source.drain() == REASONS
+    assert source.drain() == set()
+    write(path)
+    assert source.drain() == REASONS
+
+
+def test_a_machine_with_no_inotify_left_is_told(tmp_path: Path) -> None:
+    def look() -> str:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (3, 3))  # the kernel says the same of a user's instances: EMFILE
+        with pytest.raises(OSError, match="max_user_instances") as raised:
+            FileEvents({str(tmp_path / "seats"): "file"})
+        return errno.errorcode[raised.value.errno or 0]
+
+    assert forked(look) == "EMFILE"
+
+
+def test_a_machine_with_no_watches_left_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = len(os.listdir("/proc/self/fd"))
+
+    class Exhausted:
+        inotify_init1 = ctypes.CDLL(None).inotify_init1
+
+        def inotify_add_watch(self, *_: object) -> int:
+            ctypes.set_errno(errno.ENOSPC)
+            return -1
+
+    monkeypatch.setattr("ctypes.CDLL", lambda *_, **__: Exhausted())
+    with pytest.raises(OSError, match="max_user_watches"):
+        FileEvents({str(tmp_path / "seats"): "file"})
+    assert len(os.listdir("/proc/self/fd")) == before

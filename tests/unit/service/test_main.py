@@ -1,0 +1,432 @@
+"""The resident process with children that are stubs: what it starts them for, and what it makes of what they say.
+
+The tests on the real control plane have the real children.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import resource
+import select
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+import capacityd
+
+DEADLINE = 30.0
+# Its pauses after a failed check begin with half a second, not with five, unless a test says something else before.
+_BOOT = """import sys
+sys.path.insert(0, sys.argv[1])
+from capacityd.service import main
+main.CHECK_BACKOFF = globals().get("pause", 0.5)
+sys.exit(main.main(sys.argv[2:]))
+"""
+_SLEEPS = """import os, time
+clock = time.clock_gettime
+time.clock_gettime = lambda n: clock(n) + (60 if n == time.CLOCK_BOOTTIME and os.path.exists("{flag}") else 0)
+"""
+_BOOTING = """import time
+clock = time.clock_gettime
+began = clock(time.CLOCK_BOOTTIME) - 5
+time.clock_gettime = lambda n: clock(n) - (began if n == time.CLOCK_BOOTTIME else 0)
+"""
+_NO_INOTIFY = """import os, sys
+sys.path.insert(0, sys.argv[1])
+from capacityd.service import event_sources
+FileEvents = event_sources.FileEvents
+def taken(paths):
+    if os.path.exists("{flag}"):
+        return FileEvents(paths)
+    raise OSError(24, "fs.inotify.max_user_instances")
+event_sources.FileEvents = taken
+"""
+_GOOD = {
+    "check": """echo '{"done": true, "watch": {"files": {"FOLDER/seats": "file"}}}'""",
+    "reconcile": """echo '{"probed": true}'; echo '{"done": true, "status": "1 of 1 resources published"}'""",
+}
+
+
+class Running:
+    """A service. stub: what the shell does as either child; it may be changed while the service runs."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.stub(**_GOOD)
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._socket.bind(str(folder / "notify"))
+        self._said: list[str] = []
+        self.program = folder / "sh"
+        self.program.symlink_to("/bin/sh")
+        self._agent = str(Path(capacityd.__file__).parents[1])
+        self.process: subprocess.Popen[str] | None = None
+
+    def stub(self, **jobs: str) -> None:
+        """A child appends its arguments to a file, then does this."""
+        for job, script in (_GOOD | jobs).items():
+            text = script.replace("FOLDER", str(self.folder))
+            new = self.folder / f"{job}.new"
+            new.write_text(f'echo "$*" >> {self.folder}/ran\n{text}\n')
+            new.rename(self.folder / f"{job}.sh")
+
+    def start(self, before: str = "", errors: int = subprocess.PIPE) -> None:
+        """before: what its interpreter does first. errors: its standard error."""
+        child = [str(self.program), "-c", f'. "{self.folder}/$1.sh"', "stub"]
+        command = [sys.executable, "-I", "-c", f"{before}{_BOOT}", self._agent, str(self.folder), *child]
+        environment = {**os.environ, "NOTIFY_SOCKET": str(self.folder / "notify")}
+        environment.pop("JOURNAL_STREAM", None)
+        self.process = subprocess.Popen(command, stderr=errors, text=True, env=environment)
+
+    def signal(self, number: int) -> None:
+        assert self.process
+        self.process.send_signal(number)
+
+    def heard(self, wanted: str) -> None:
+        """Waits until systemd is told that, after what was waited for before."""
+        deadline = time.monotonic() + DEADLINE
+        while not any(wanted in said for said in self._said):
+            assert time.monotonic() < deadline, f"{wanted} was not said, but {self._said}"
+            self._listen()
+        while wanted not in self._said.pop(0):
+            pass
+
+    def ran(self, times: int) -> list[str]:
+        """Waits until so many children were started; the jobs of all."""
+        deadline = time.monotonic() + DEADLINE
+        path = self.folder / "ran"
+        while not path.exists() or len(path.read_text().splitlines()) < times:
+            assert time.monotonic() < deadline, path.read_text() if path.exists() else "none ran"
+            self._listen()
+        return path.read_text().splitlines()
+
+    def _listen(self) -> None:
+        """As systemd does all the time: a service whose words nobody takes waits."""
+        while select.select([self._socket], [], [], 0.01)[0]:
+            self._said.append(self._socket.recv(4096).decode())
+
+    def end(self) -> tuple[int, str]:
+        """Ends it as systemd does; its exit status, and what it has said."""
+        assert self.process
+        self.process.terminate()
+        _, errors = self.process.communicate(timeout=DEADLINE)
+        return self.process.returncode, errors
+
+    def close(self) -> None:
+        self._socket.close()
+        if self.process and self.process.poll() is None:
+            self.process.kill()
+            self.process.communicate()
+
+
+@pytest.fixture
+def running(tmp_path: Path) -> Iterator[Running]:
+    found = Running(tmp_path)
+    yield found
+    found.close()
+
+
+def test_it_checks_then_looks_then_is_ready(running: Running) -> None:
+    running.start()
+    running.heard("READY=1")
+    running.heard("STATUS=1 of 1 resources published")
+    assert running.ran(2) == ["check boot", "reconcile boot"]
+    noted: Mapping[str, object] = json.loads((running.folder / "service.json").read_text())
+    assert running.process
+    assert (noted["pid"], noted["error"], noted["event_source_errors"]) == (running.process.pid, "", [])
+    assert running.end() == (0, "")
+    running.heard("STOPPING=1")
+
+
+def test_while_the_machine_boots_the_first_look_waits_for_quiet_since_it_listens(running: Running) -> None:
+    """However long the check took, on a machine whose disk has much else to do."""
+    running.stub(check=f"sleep 1.2; {_GOOD['check']}")
+    running.start(_BOOTING)
+    running.heard("STATUS=waiting")
+    (running.folder / "seats").write_text("4")
+    assert running.ran(2)[1:] == ["reconcile boot,file"]
+
+
+def test_a_watched_file_is_looked_at(running: Running) -> None:
+    running.start()
+    running.heard("STATUS=1 of 1")
+    (running.folder / "other").touch()
+    (running.folder / "seats").write_text("4")
+    assert running.ran(3)[2:] == ["reconcile file"]
+
+
+def test_after_a_suspend_it_looks_again(running: Running) -> None:
+    """It shows as a leap of the clock that counts it; the file, which is no reason by itself, is only what wakes it."""
+    running.start(_SLEEPS.format(flag=running.folder / "slept"))
+    running.heard("STATUS=1 of 1")
+    (running.folder / "slept").touch()
+    assert running.ran(3)[2:] == ["reconcile resume"]
+
+
+def test_a_reload_checks_and_looks(running: Running) -> None:
+    running.start()
+    running.heard("STATUS=1 of 1")
+    running.signal(signal.SIGHUP)
+    running.heard("RELOADING=1")
+    running.heard("READY=1")
+    assert running.ran(4)[2:] == ["check reload", "reconcile config"]
+
+
+@pytest.mark.parametrize(
+    ("look", "told"),
+    [
+        ("exit 1", "exited without a result"),
+        ("kill -9 $$", "was killed by SIGKILL (out of memory?)"),
+        ("kill -SEGV $$", "was killed by SIGSEGV"),
+        ("echo garbage; echo '[]'; printf '{\"done\": tr'", "exited without a result"),
+        ("head -c 3000000 /dev/zero", "exited without a result"),
+        ("sleep 1000 > /dev/null & exit 1", "exited without a result"),
+    ],
+)
+def test_a_look_that_comes_to_nothing_is_told_and_tried_again(running: Running, look: str, told: str) -> None:
+    running.stub(reconcile=look)
+    running.start()
+    assert running.ran(3)[:3] == ["check boot", "reconcile boot", "reconcile retry"]
+    running.stub()
+    running.heard("READY=1")
+    running.heard("STATUS=1 of 1")
+    status, errors = running.end()
+    assert status == 0
+    assert errors.count(f"the reconcile worker {told}; retrying") == 1
+    assert errors.count("recovered") == 1
+
+
+def test_a_child_that_can_not_be_started_is_told_and_tried_again(running: Running) -> None:
+    """No process, no memory, no file is left; here, no program."""
+    running.program.unlink()
+    running.start()
+    told = "the configuration check failed and is retried: could not be started: No such file or directory"
+    running.heard(f"STATUS={told}")
+    running.program.symlink_to("/bin/sh")
+    running.heard("READY=1")
+    running.heard("STATUS=1 of 1")
+    running.program.unlink()
+    (running.folder / "seats").write_text("4")
+    running.heard("STATUS=the reconcile worker could not be started: No such file or directory; retrying")
+    running.program.symlink_to("/bin/sh")
+    running.heard("STATUS=1 of 1")
+    status, errors = running.end()
+    assert (status, errors.count(told), errors.count("recovered")) == (0, 1, 2)
+    assert errors.count("the reconcile worker could not be started") == 1
+    assert "Traceback" not in errors
+
+
+def test_without_a_file_left_it_goes_on(running: Running) -> None:
+    running.start()
+    running.heard("STATUS=1 of 1")
+    assert running.process
+    pid, (soft, hard) = running.process.pid, resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (3, hard))
+    (running.folder / "seats").write_text("4")
+    assert running.process.stderr
+    told = "the reconcile worker could not be started: Too many open files; retrying"
+    assert any(told in line for line in running.process.stderr)
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (soft, hard))
+    running.heard("STATUS=1 of 1")
+
+
+def test_what_can_not_be_heard_is_told_once_and_tried_at_each_look(running: Running) -> None:
+    """A machine whose inotify instances are all taken; hardware is heard meanwhile, here by a reload."""
+    running.start(_NO_INOTIFY.format(flag=running.folder / "freed"))
+    running.heard("STATUS=1 of 1")
+    (running.folder / "seats").write_text("4")
+    running.signal(signal.SIGHUP)
+    assert running.ran(4)[2:] == ["check reload", "reconcile config"]
+    running.heard("STATUS=1 of 1")
+    (told,) = json.loads((running.folder / "service.json").read_text())["event_source_errors"]
+    assert "fs.inotify.max_user_instances" in told
+    (running.folder / "freed").touch()
+    running.signal(signal.SIGHUP)
+    running.heard("STATUS=1 of 1")
+    (running.folder / "seats").write_text("5")
+    assert running.ran(7)[6:] == ["reconcile file"]
+    assert running.end()[1] == f"capacityd: {told}; changes are detected at the next reconcile pass\n"
+
+
+def test_a_check_that_fails_is_told_once_and_tried_again(running: Running) -> None:
+    running.stub(check="""echo '{"done": true, "failed": true, "error": "no room"}'""")
+    running.start()
+    told = "the configuration check failed and is retried: no room"
+    running.heard(f"STATUS={told}")
+    running.heard(f"STATUS={told}")
+    running.stub()
+    running.heard("READY=1")
+    status, errors = running.end()
+    assert (status, errors) == (0, f"capacityd: {told}\ncapacityd: recovered\n")
+
+
+def test_what_is_wrong_with_two_things_is_over_when_both_are(running: Running) -> None:
+    running.start()
+    running.heard("STATUS=1 of 1")
+    running.stub(
+        check="""echo '{"done": true, "failed": true, "error": "no room"}'""",
+        reconcile="""echo '{"done": true, "failed": true, "error": "nobody there"}'""",
+    )
+    (running.folder / "seats").write_text("4")
+    running.heard("STATUS=nobody there")
+    running.signal(signal.SIGHUP)
+    running.heard("STATUS=nobody there; the configuration check failed")
+    noted = json.loads((running.folder / "service.json").read_text())
+    assert noted["error"] == "nobody there; the configuration check failed and is retried: no room"
+    running.stub(check="""echo '{"done": true, "failed": true, "error": "no room"}'""")
+    running.heard("STATUS=1 of 1")
+    running.stub()
+    running.heard("READY=1")
+    assert running.end()[1].count("recovered") == 1
+
+
+def test_a_check_that_is_tried_again_keeps_no_look_waiting(running: Running) -> None:
+    running.start(before="pause = 1000\n")
+    running.heard("STATUS=1 of 1")
+    running.stub(check="""echo '{"done": true, "failed": true, "error": "no room"}'""")
+    running.signal(signal.SIGHUP)
+    running.heard("STATUS=the configuration check failed")
+    (running.folder / "seats").write_text("4")
+    running.heard("STATUS=1 of 1")
+
+
+def test_many_signals_are_few_checks(running: Running) -> None:
+    running.start()
+    running.heard("STATUS=1 of 1")
+    for _ in range(2_000):
+        running.signal(signal.SIGHUP)
+    running.heard("READY=1")
+    running.heard("STATUS=1 of 1")
+    assert len([job for job in running.ran(4) if job == "check reload"]) <= 30
+    assert running.end() == (0, "")
+
+
+def test_nobody_listens_any_more(running: Running) -> None:
+    """Neither systemd nor the journal; it goes on."""
+    running.start()
+    running.heard("STATUS=1 of 1")
+    assert running.process
+    assert running.process.stderr
+    running.process.stderr.close()
+    (running.folder / "notify").unlink()
+    running.stub(reconcile="""echo '{"done": true, "failed": true, "error": "nobody there"}'""")
+    (running.folder / "seats").write_text("4")
+    running.ran(4)
+    assert running.process.poll() is None
+    running.process.terminate()
+    running.process.wait(DEADLINE)  # with 120: Python can't close what nobody reads any more
+
+
+def test_standard_error_that_nobody_reads_stops_nothing(running: Running) -> None:
+    """A full pipe: the service and its children go on, and it ends when it is told to."""
+    reads, writes = os.pipe()
+    os.set_blocking(writes, False)
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            os.write(writes, b"x" * 4096)
+    os.set_blocking(writes, True)
+    running.stub(reconcile="""echo '{"done": true, "failed": true, "error": "nobody there"}'""")
+    running.start(errors=writes)
+    running.heard("STATUS=nobody there")
+    running.stub()
+    running.heard("STATUS=1 of 1")
+    assert running.end()[0] == 0
+    assert os.get_blocking(writes)
+    os.close(reads)
+    os.close(writes)
+
+
+def test_trouble_is_told_once_and_what_it_asks_for_is_done(running: Running) -> None:
+    running.stub(reconcile="""echo '{"done": true, "failed": true, "error": "nobody there", "retry_after": 0}'""")
+    running.start()
+    running.ran(5)
+    assert running.end()[1].count("nobody there") == 1
+
+
+_DENIED = """echo '{"probed": true}'; echo '{"done": true, "failed": true, "cause": "credentials", "files": FILES}'"""
+
+
+def test_files_that_may_end_a_trouble_are_watched_while_there_is_one(running: Running) -> None:
+    """The pause is fifteen minutes; what appears is heard. Each new list of files is looked at once more."""
+    token = running.folder / "pki" / "token"
+    running.stub(reconcile=_DENIED.replace("FILES", '["FOLDER/pki/token", "FOLDER/seats"]'))
+    running.start()
+    assert running.ran(3)[1:] == ["reconcile boot", "reconcile credentials,retry"]
+    running.heard("STATUS=")
+    running.heard("STATUS=")
+    running.stub()
+    token.parent.mkdir()
+    token.write_text("secret")
+    assert running.ran(4)[3:] == ["reconcile credentials,retry"]
+    assert running.ran(5)[4:] == ["reconcile hardware"], "what it did not hear while it listened to something else"
+    running.heard("STATUS=1 of 1")
+    token.write_text("another")
+    (running.folder / "seats").write_text("4")
+    assert running.ran(6)[5:] == ["reconcile file"], "they are watched no longer"
+
+
+def test_another_trouble_in_between_changes_nothing_of_what_is_watched(running: Running) -> None:
+    running.stub(reconcile=_DENIED.replace("FILES", '["FOLDER/token"]'))
+    running.start()
+    running.ran(3)
+    running.heard("STATUS=")
+    running.heard("STATUS=")
+    running.stub(reconcile="""echo '{"done": true, "failed": true, "cause": "denied", "files": []}'""")
+    running.signal(signal.SIGHUP)
+    assert running.ran(5)[3:5] == ["check reload", "reconcile config,retry"]
+    running.stub(reconcile=_DENIED.replace("FILES", '["FOLDER/token"]'))
+    assert running.ran(6)[5:] == ["reconcile retry"]
+    for _ in range(3):
+        running.heard("STATUS=")
+    (running.folder / "token").write_text("secret")
+    assert running.ran(7)[6:] == ["reconcile credentials,retry"]
+
+
+def test_a_look_can_ask_for_the_next(running: Running) -> None:
+    running.stub(reconcile="""echo '{"done": true, "requeue_after": 0.1}'""")
+    running.start()
+    assert running.ran(4)[2:4] == ["reconcile requeue", "reconcile requeue"]
+
+
+def test_the_first_look_can_put_the_start_off(running: Running) -> None:
+    running.stub(reconcile="""echo '{"probed": true}'; echo '{"done": true, "start_in": 1.5, "node_read": false}'""")
+    running.start()
+    running.heard("READY=1")
+    running.heard("STATUS=")
+    running.stub()
+    (running.folder / "seats").write_text("4")
+    running.heard("STATUS=1 of 1")
+    assert running.ran(3)[2:] == ["reconcile file,start"], "it has not looked before, although it heard something"
+
+
+@pytest.mark.parametrize("job", ["check", "reconcile"])
+def test_it_ends_with_a_child_that_hangs_and_all_that_that_started(running: Running, job: str) -> None:
+    beat = running.folder / "beat"
+    running.stub(**{job: f"trap '' TERM HUP; setsid sleep 1000 < {beat} & sleep 1000"})
+    os.mkfifo(beat)
+    running.start()
+    fd = os.open(beat, os.O_WRONLY)  # until the sleep has opened it
+    assert running.end()[0] == 0
+    poll = select.poll()
+    poll.register(fd, select.POLLERR)
+    assert poll.poll(DEADLINE * 1000), "what the child had started is still there"
+    os.close(fd)
+
+
+def test_there_is_only_one(running: Running) -> None:
+    running.start()
+    running.heard("READY=1")
+    first = running.process
+    running.start()
+    assert running.process
+    _, errors = running.process.communicate(timeout=DEADLINE)
+    assert running.process.returncode == 1
+    assert "the service is already running" in errors
+    running.process = first

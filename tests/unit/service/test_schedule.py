@@ -1,0 +1,341 @@
+"""When the service looks again. Time is a number here; nothing waits."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from capacityd.model import errors
+from capacityd.service.schedule import (
+    BACKOFF_MAX,
+    BACKOFFS,
+    DEBOUNCE,
+    DEBOUNCE_MAX,
+    FAST_BACKOFF_MAX,
+    RESYNC_PERIOD,
+    Schedule,
+)
+
+
+def middle(low: float, high: float) -> float:
+    return (low + high) / 2
+
+
+def longest(_: float, high: float) -> float:
+    return high
+
+
+def after_boot(uniform: object = middle) -> Schedule:
+    schedule = Schedule(0.0, uniform)  # type: ignore[arg-type]
+    assert schedule.pop_due(0.0) == {"boot"}
+    schedule.succeeded(0.0, None)
+    return schedule
+
+
+def test_the_first_look_waits_for_nothing() -> None:
+    assert Schedule(5.0, middle).wakes_at() <= 5.0
+
+
+def test_while_the_machine_boots_the_first_look_waits_for_quiet_too() -> None:
+    schedule = Schedule(5000.0, middle, settle=True)
+    assert schedule.wakes_at() == 5000.0 + DEBOUNCE
+    assert schedule.pop_due(5001.0) == {"boot"}
+    assert schedule.wakes_at() == 5000.0 + RESYNC_PERIOD
+
+
+def test_nothing_heard_nothing_looked_at_but_the_slow_resync() -> None:
+    schedule = after_boot()
+    assert schedule.wakes_at() == RESYNC_PERIOD
+    assert schedule.pop_due(RESYNC_PERIOD - 1) == set()
+    assert schedule.pop_due(RESYNC_PERIOD) == {"resync"}
+
+
+def test_the_resync_is_jittered() -> None:
+    assert after_boot(lambda low, _: low).wakes_at() == RESYNC_PERIOD * 0.8
+    assert after_boot(longest).wakes_at() == RESYNC_PERIOD * 1.2
+
+
+def test_how_often_it_looks_can_be_configured() -> None:
+    for uniform, factor in ((lambda low, _: low, 0.8), (longest, 1.2)):
+        schedule = after_boot(uniform)
+        schedule.set_resync_period(600.0, 50.0)
+        assert schedule.wakes_at() == 50.0 + 600.0 * factor
+        schedule.notify({"hardware"}, 800.0)
+        assert schedule.pop_due(801.0) == {"hardware", "resync"}
+        schedule.succeeded(801.0, None)
+        assert schedule.wakes_at() == 801.0 + 600.0 * factor
+
+
+def test_looks_that_did_not_ask_the_node_put_no_resync_off() -> None:
+    schedule = after_boot()
+    for at in range(100, int(RESYNC_PERIOD), 100):
+        schedule.notify({"hardware"}, float(at))
+        assert schedule.pop_due(at + DEBOUNCE) == {"hardware"}
+        schedule.succeeded(at + DEBOUNCE, None, node_read=False)
+    assert schedule.wakes_at() == RESYNC_PERIOD
+
+
+def test_events_settle_first() -> None:
+    schedule = after_boot()
+    schedule.notify({"hardware"}, 100.0)
+    schedule.notify({"hardware"}, 100.7)
+    schedule.notify(set(), 101.0)  # woken for something that calls for no look
+    assert schedule.wakes_at() == 100.7 + DEBOUNCE
+    assert schedule.pop_due(101.6) == set()
+    assert schedule.pop_due(101.7) == {"hardware"}
+    schedule.succeeded(102.0, None)
+    assert schedule.wakes_at() > 1000
+
+
+def test_events_that_never_end_wait_no_longer_than_the_longest() -> None:
+    schedule = after_boot()
+    for tenth in range(200):
+        schedule.notify({"hardware"}, 100.0 + tenth / 10)
+    assert schedule.wakes_at() == 100.0 + DEBOUNCE_MAX
+
+
+def test_what_is_heard_during_a_look_is_for_the_next() -> None:
+    schedule = after_boot()
+    schedule.notify({"hardware"}, 100.0)
+    assert schedule.pop_due(101.0) == {"hardware"}
+    schedule.notify({"file"}, 101.5)
+    schedule.succeeded(102.0, None)
+    assert schedule.wakes_at() == 102.5
+    assert schedule.pop_due(102.5) == {"file"}
+
+
+def test_a_look_can_ask_for_the_next() -> None:
+    schedule = after_boot()
+    schedule.succeeded(50.0, 9.5)
+    assert schedule.wakes_at() == 59.5
+    schedule.notify({"hardware"}, 51.0)
+    assert schedule.pop_due(52.0) == {"hardware"}
+    schedule.succeeded(52.0, 7.5)
+    assert schedule.pop_due(59.5) == {"requeue"}
+    schedule.succeeded(60.0, None)
+    assert schedule.wakes_at() > 1000
+
+
+def test_a_start_that_is_put_off_waits_whatever_is_heard() -> None:
+    schedule = after_boot()
+    schedule.start_in(30.0, 1.0)
+    schedule.notify({"hardware"}, 2.0)
+    schedule.notify({"kubelet", "credentials"}, 5.0)
+    assert (schedule.wakes_at(), schedule.pop_due(30.9)) == (31.0, set())
+    assert schedule.pop_due(31.0) == {"start", "hardware", "kubelet", "credentials"}
+    schedule.succeeded(31.0, None)
+    assert schedule.wakes_at() == 31.0 + RESYNC_PERIOD
+
+
+EAGER = BACKOFFS["unreachable"][0]
+
+
+def test_a_failure_is_tried_again_soon_and_later_slowly() -> None:
+    schedule = after_boot(longest)
+    for at in range(0, int(EAGER), 10):
+        schedule.failed(float(at), None, "unreachable")
+        assert at < schedule.wakes_at() <= at + FAST_BACKOFF_MAX
+        assert schedule.pop_due(at + FAST_BACKOFF_MAX) == {"retry"}
+    schedule.failed(EAGER + 10, None, "unreachable")
+    assert schedule.wakes_at() == EAGER + 10 + BACKOFF_MAX
+
+
+def test_the_pauses_grow_and_begin_anew_after_a_success() -> None:
+    def most(low: float, high: float) -> float:
+        drawn.append((low, high))
+        return high
+
+    drawn: list[tuple[float, float]] = []
+    schedule = after_boot(most)
+    for now in (1000.0, 5000.0):
+        drawn.clear()
+        for seconds in (0, 10, 20, 30, 119, 120, 200, 300, 400, 500):
+            schedule.failed(now + seconds, None, "unreachable")
+            schedule.pop_due(schedule.wakes_at())
+        eager = [1.0, 2.0, 4.0, 4.0, 4.0]
+        assert drawn == [(0.0, pause) for pause in eager] + 5 * [(BACKOFF_MAX * 2 / 3, BACKOFF_MAX)]
+        schedule.succeeded(now + 600.0, None)
+    drawn.clear()
+
+
+def pauses(schedule: Schedule, cause: str, number: int, now: float = 0.0) -> list[float]:
+    """Those after so many failures in a row."""
+    found = []
+    for _ in range(number):
+        schedule.failed(now, None, cause)
+        found.append(schedule.wakes_at() - now)
+        now = schedule.wakes_at()
+        assert "retry" in schedule.pop_due(now)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("cause", "wanted"),
+    [
+        ("denied", [4.0, 16.0, 64.0, 256.0, 900.0, 900.0]),
+        ("credentials", [900.0, 900.0]),
+        ("state", [5.0, 20.0, 80.0, 90.0, 90.0]),
+        ("conflict", [90.0, 360.0, 900.0, 900.0]),
+        ("rejected", [90.0, 360.0, 1440.0, 3600.0, 3600.0]),
+    ],
+)
+def test_what_seldom_heals_by_itself_is_tried_ever_more_rarely(cause: str, wanted: list[float]) -> None:
+    assert pauses(after_boot(longest), cause, len(wanted)) == wanted
+    least = after_boot(lambda low, _: low)
+    assert pauses(least, cause, len(wanted)) == pytest.approx([pause * 2 / 3 for pause in wanted])
+
+
+@pytest.mark.parametrize("cause", BACKOFFS)
+@pytest.mark.parametrize("drawn", [0.0, 0.5, 1.0])
+def test_after_the_first_minutes_two_requests_at_each_attempt_are_two_a_minute(cause: str, drawn: float) -> None:
+    schedule = after_boot(lambda low, high: low + (high - low) * drawn)
+    now, first = 1.0, 60.0 if cause not in ("unreachable", "missing") else EAGER
+    attempts: list[float] = []
+    while now < 3600.0:
+        attempts.append(now)
+        schedule.failed(now, None, cause)
+        now = max(schedule.wakes_at(), now + 0.3)
+        schedule.pop_due(now)
+    later = [at for at in attempts if at > first + FAST_BACKOFF_MAX]
+    minutes = (3600.0 - first) / 60.0
+    assert 2 * len(later) <= 2 * minutes
+
+
+def test_a_killed_look_is_tried_again_as_any_other_trouble() -> None:
+    schedule = after_boot(longest)
+    schedule.failed(0.0, None)
+    assert schedule.wakes_at() == 1.0
+    schedule.pop_due(1.0)
+    schedule.failed(100.0, None)
+    assert schedule.wakes_at() == 100.0 + BACKOFF_MAX
+
+
+def every_error(above: type[errors.NodeError]) -> list[type[errors.NodeError]]:
+    return [above, *(found for one in above.__subclasses__() for found in every_error(one))]
+
+
+@pytest.mark.parametrize("error", every_error(errors.NodeError))
+def test_every_error_of_the_node_has_a_pace(error: type[errors.NodeError]) -> None:
+    assert error.cause in BACKOFFS
+
+
+def test_new_credentials_begin_the_pauses_anew() -> None:
+    schedule = after_boot(longest)
+    assert pauses(schedule, "denied", 12)[-1] == 900.0
+    schedule.failed(10_000.0, None, "denied")
+    schedule.notify({"credentials"}, 10_100.0)
+    assert {"credentials", "retry"} <= schedule.pop_due(10_100.0 + DEBOUNCE)
+    assert pauses(schedule, "denied", 2, 10_102.0) == [4.0, 16.0]
+
+
+def test_a_kubelet_that_begins_anew_shortens_them() -> None:
+    """What the API server has against us may end when the kubelet has registered; it may also be one that crashes."""
+    schedule = after_boot(longest)
+    pauses(schedule, "denied", 12)
+    schedule.failed(10_000.0, None, "denied")
+    schedule.notify({"kubelet"}, 10_001.0)
+    assert {"kubelet", "retry"} <= schedule.pop_due(10_002.0)
+    assert pauses(schedule, "denied", 2, 10_003.0) == [256.0, 900.0]
+
+
+@pytest.mark.parametrize("cause", BACKOFFS)
+def test_credentials_that_change_while_it_looks_are_looked_at_at_once(cause: str) -> None:
+    schedule = after_boot(longest)
+    schedule.notify({"config"}, 10.0)
+    assert schedule.pop_due(11.0) == {"config"}
+    schedule.notify({"credentials"}, 11.3)
+    schedule.failed(11.5, 60.0, cause)
+    assert schedule.wakes_at() == 11.3 + DEBOUNCE
+
+
+@pytest.mark.parametrize("cause", ["rejected", "conflict"])
+def test_hardware_that_changes_makes_another_write_which_waits_for_no_long_pause(cause: str) -> None:
+    schedule = after_boot(longest)
+    pauses(schedule, cause, 9)
+    schedule.failed(10_000.0, None, cause)
+    schedule.notify({"hardware"}, 10_010.0)
+    assert schedule.wakes_at() == 10_000.0 + BACKOFF_MAX
+    schedule.notify({"file"}, 10_000.0 + BACKOFF_MAX + 60.0)
+    assert {"hardware", "file", "retry"} <= schedule.pop_due(10_000.0 + BACKOFF_MAX + 60.0 + DEBOUNCE)
+
+
+def test_hardware_that_changes_opens_no_door() -> None:
+    schedule = after_boot(longest)
+    schedule.failed(100.0, None, "credentials")
+    schedule.notify({"hardware"}, 200.0)
+    assert schedule.wakes_at() == 1000.0
+
+
+def test_the_server_says_how_long_to_wait() -> None:
+    schedule = after_boot(longest)
+    schedule.failed(100.0, 30.0)
+    assert schedule.wakes_at() == 131.0
+
+
+def test_a_server_that_says_the_same_to_all_for_ever_is_asked_less_and_less() -> None:
+    """So a fleet does not come each second to an API server that has too much to do."""
+    schedule, now, asked = after_boot(), 0.0, 0
+    while now < 3600.0:
+        schedule.failed(now, 1.0, "unreachable")
+        assert schedule.pop_due(now + 0.9) == set()
+        now, asked = schedule.wakes_at(), asked + 1
+        assert "retry" in schedule.pop_due(now)
+    schedule.failed(now, 1.0, "unreachable")
+    assert schedule.wakes_at() == now + 1.0 + BACKOFF_MAX * 5 / 6
+    assert asked < 100
+
+
+@pytest.mark.parametrize("hopeful", ["kubelet", "credentials", "config", "resume"])
+def test_events_wait_for_a_trouble_but_what_may_end_it_does_not(hopeful: str) -> None:
+    schedule = after_boot(longest)
+    schedule.failed(100.0, 30.0)
+    schedule.notify({"hardware"}, 101.0)
+    assert schedule.wakes_at() == 131.0
+    schedule.notify({hopeful}, 102.0)
+    assert schedule.wakes_at() == 102.0 + DEBOUNCE
+    assert schedule.pop_due(103.0) == {"hardware", hopeful, "retry"}
+
+
+def test_what_is_heard_just_before_it_is_tried_again_settles_first() -> None:
+    schedule = after_boot(longest)
+    schedule.failed(100.0, 30.0)
+    schedule.notify({"hardware"}, 130.5)
+    assert schedule.wakes_at() == 130.5 + DEBOUNCE
+
+
+def test_after_success_the_trouble_is_forgotten() -> None:
+    schedule = after_boot(longest)
+    schedule.failed(0.0, None, "unreachable")
+    schedule.pop_due(10.0)
+    schedule.succeeded(10.0, None)
+    schedule.failed(EAGER + 50, None, "unreachable")
+    assert schedule.wakes_at() <= EAGER + 50 + FAST_BACKOFF_MAX
+
+
+steps = st.lists(
+    st.tuples(
+        st.floats(0, 5),
+        st.sampled_from([set(), {"hardware"}, {"file"}, {"kubelet"}, {"credentials"}, {"resume"}]),
+        st.sampled_from(["good", "again", "bad", "later", *BACKOFFS]),
+    ),
+    max_size=60,
+)
+
+
+@given(steps, st.floats(0, 1))
+def test_no_reason_is_ever_lost(history: list[tuple[float, set[str], str]], drawn: float) -> None:
+    schedule = Schedule(0.0, lambda low, high: low + (high - low) * drawn)
+    now, heard, told = 0.0, {"boot"}, set()
+    for pause, reasons, end in history:
+        now += pause
+        schedule.notify(reasons, now)
+        heard |= reasons
+        taken = schedule.pop_due(now)
+        told |= taken
+        if taken and end in ("good", "again"):
+            schedule.succeeded(now, 3.0 if end == "again" else None)
+        elif taken:
+            schedule.failed(now, 20.0 if end == "later" else None, end)
+    assert schedule.wakes_at() <= now + RESYNC_PERIOD * 1.2
+    assert heard <= told | schedule.pop_due(max(now, schedule.wakes_at()))

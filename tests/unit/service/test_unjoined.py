@@ -1,0 +1,58 @@
+"""A machine that has not joined a cluster: its service's child, as a process of its own."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import capacityd
+from capacityd.node.kubelet_kubeconfig import KUBECONFIG_PATHS
+
+_RUN = "import sys; sys.path.insert(0, sys.argv[1]); from capacityd.__main__ import main; sys.exit(main(sys.argv[2:]))"
+_AGENT = str(Path(capacityd.__file__).parents[1])
+
+
+def child(folder: Path, *job: str) -> tuple[dict[str, object], set[str]]:
+    """Runs one: its last word, and the packages that it has imported."""
+    command = [sys.executable, "-I", "-X", "importtime", "-c", _RUN, _AGENT, "--config", str(folder / "capacityd.toml")]
+    done = subprocess.run([*command, "child", str(folder), *job], capture_output=True, text=True, check=False)
+    lines = [line for line in done.stderr.splitlines() if line.startswith("import time:")]
+    said: dict[str, object] = json.loads(done.stdout.splitlines()[-1])
+    return said, {line.rpartition("|")[2].strip().partition(".")[0] for line in lines}
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_while_there_is_no_kubeconfig_nothing_imports_the_kubernetes_client(tmp_path: Path, named: bool) -> None:
+    kubeconfig = tmp_path / "kubelet.conf"
+    kubernetes = f'[kubernetes]\nkubeconfig = "{kubeconfig}"\n' if named else ""
+    (tmp_path / "capacityd.toml").write_text(f'[resources."example.com/a"]\nstatic = {{ quantity = 4 }}\n{kubernetes}')
+    checked, _ = child(tmp_path, "check", "boot")
+    watch = checked["watch"]
+    assert isinstance(watch, dict)
+    said, imported = child(tmp_path, "reconcile", "boot")
+    assert "capacityd" in imported, "else nothing was heard of imports"
+    assert not imported & {"kubernetes", "urllib3"}
+    assert said["cause"] == "credentials"
+    assert said["files"] == ([str(kubeconfig)] if named else [*KUBECONFIG_PATHS])
+    assert watch["files"].keys() >= set(said["files"]), "so nothing further has to be watched"
+    assert str(said["status"]).startswith("waiting for a kubeconfig: ")
+
+
+def test_a_kubeconfig_whose_certificate_is_not_there_yet(tmp_path: Path) -> None:
+    user = {"client-certificate": "pki/current.pem", "client-key": "pki/current.pem"}
+    document = {
+        "current-context": "c",
+        "contexts": [{"name": "c", "context": {"cluster": "k", "user": "u"}}],
+        "clusters": [{"name": "k", "cluster": {"server": "https://192.0.2.1:6443"}}],
+        "users": [{"name": "u", "user": user}],
+    }
+    (tmp_path / "kubelet.conf").write_text(json.dumps(document))
+    (tmp_path / "capacityd.toml").write_text(f'[kubernetes]\nkubeconfig = "{tmp_path}/kubelet.conf"\n')
+    child(tmp_path, "check", "boot")
+    said, imported = child(tmp_path, "reconcile", "boot")
+    assert (said["cause"], said["files"]) == ("credentials", [f"{tmp_path}/pki/current.pem"])
+    assert not imported & {"kubernetes", "urllib3"}

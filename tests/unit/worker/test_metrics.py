@@ -1,0 +1,262 @@
+"""The file of metrics: its content, by Prometheus' own parser, and that an error with it is only logged."""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from prometheus_client.parser import text_string_to_metric_families
+
+from capacityd.model.config import Config, Resource, Settings
+from capacityd.model.reading import Absent, Quantity, Reading, Unknown
+from capacityd.worker import metrics, runtime_files
+from capacityd.worker.metrics import Counters, PassMetrics
+from tests.unit.worker.test_journal import DAMAGED
+
+A, B, C, D = (f"example.com/{letter}" for letter in "abcd")
+READINGS: Mapping[str, Reading] = {A: Quantity(4), B: Absent("none"), C: Unknown("no"), D: Quantity(0)}
+STATUS: Mapping[str, Any] = {
+    "last_reconcile": 1000.5,
+    "last_write": 900.0,
+    "published": {A: 4, C: 7, "example.com/gone": 2},
+    "held_until": {"example.com/gone": 1010.0},
+    "plan": {"changes": [{"name": A, "action": "keep"}, {"name": D, "action": "refuse"}]},
+}
+CONFIG = Config(
+    (
+        Resource(A, "usb", (), expect=4),
+        Resource(B, "usb", (), expect=2),
+        Resource(C, "file", ()),
+        Resource(D, "pci", (), expect=1),
+    )
+)
+FIGURES = PassMetrics(
+    READINGS,
+    STATUS,
+    duration=0.25,
+    resync=3600.0,
+    configuration_errors=2,
+    durations={A: 0.125, B: 0.5, C: 10.0},
+    denied=[C],
+    not_applicable=[D],
+    configuration="0a1b2c3d",
+    condition=("Denied", "False"),
+)
+
+
+def series(text: bytes) -> dict[str, float]:
+    """Each series as Prometheus writes it, with its value; the parser refuses what is none."""
+    found: dict[str, float] = {}
+    for family in text_string_to_metric_families(text.decode()):
+        assert family.documentation
+        assert family.type in ("gauge", "counter")
+        for sample in family.samples:
+            labels = ",".join(f"{name}={value}" for name, value in sorted(sample.labels.items()))
+            key = f"{sample.name.removeprefix('capacityd_')}{{{labels}}}"
+            assert key not in found
+            found[key] = sample.value
+    return found
+
+
+def test_every_series() -> None:
+    found = series(metrics.text(FIGURES, Counters(reconciles=5, succeeded=3, writes=2, last_success=999.0), CONFIG))
+    outcomes = {key for key, value in found.items() if key.startswith("resource_outcome") and value}
+    assert outcomes == {
+        f"resource_outcome{{outcome={outcome},resource={name}}}"
+        for name, outcome in {A: "quantity", B: "absent", C: "unknown", D: "quantity"}.items()
+    }
+    gone = "example.com/gone"
+    assert {key: value for key, value in found.items() if not key.startswith(("resource_outcome", "build"))} == {
+        f"resource_quantity{{resource={A}}}": 4.0,
+        f"resource_quantity{{resource={D}}}": 0.0,
+        f"resource_published{{resource={A}}}": 4.0,
+        f"resource_published{{resource={C}}}": 7.0,
+        f"resource_published{{resource={gone}}}": 2.0,
+        **{f"resource_held_back{{resource={name}}}": float(name == gone) for name in (A, B, C, D, gone)},
+        **{f"resource_refused{{resource={name}}}": float(name == D) for name in (A, B, C, D, gone)},
+        **{f"resource_denied{{resource={name}}}": float(name == C) for name in (A, B, C, D, gone)},
+        f"resource_expected{{resource={A}}}": 4.0,
+        f"resource_expected{{resource={B}}}": 2.0,
+        "detector_duration_seconds{detector=usb}": 0.5,
+        "detector_duration_seconds{detector=file}": 10.0,
+        "detector_success{detector=usb}": 1.0,
+        "detector_success{detector=file}": 0.0,
+        "detector_success{detector=pci}": 1.0,
+        "observe{}": 0.0,
+        "configuration_info{hash=0a1b2c3d}": 1.0,
+        "condition{reason=Denied,status=False}": 1.0,
+        "last_reconcile_timestamp_seconds{}": 1000.5,
+        "last_success_timestamp_seconds{}": 999.0,
+        "last_write_timestamp_seconds{}": 900.0,
+        "last_reconcile_duration_seconds{}": 0.25,
+        "resync_period_seconds{}": 3600.0,
+        "configuration_errors{}": 2.0,
+        "reconciles_total{}": 5.0,
+        "reconcile_errors_total{}": 2.0,
+        "writes_total{}": 2.0,
+    }
+
+
+def test_before_the_node_was_reached_there_is_no_success() -> None:
+    found = series(
+        metrics.text(PassMetrics(READINGS, {"last_reconcile": 1.0}, 0.1, 60.0, 0), Counters(reconciles=1), Config())
+    )
+    assert "last_reconcile_timestamp_seconds{}" in found
+    assert "last_write_timestamp_seconds{}" not in found
+    assert found["last_success_timestamp_seconds{}"] == 0, "before any pass"
+    assert not any(key.startswith(("configuration_info", "condition", "detector")) for key in found)
+    assert found["reconcile_errors_total{}"] == 1
+
+
+@pytest.mark.parametrize("damaged", DAMAGED)
+def test_a_damaged_plan_is_as_none(damaged: Any) -> None:
+    found = series(metrics.text(PassMetrics(READINGS, {"plan": damaged["plan"]}, 0.1, 60.0, 0), Counters(), Config()))
+    assert found[f"resource_refused{{resource={A}}}"] == 0
+
+
+@given(st.dictionaries(st.text(max_size=20), st.builds(Quantity, st.integers(0, 2**63 - 1)), max_size=5))
+def test_any_name_and_number_can_be_parsed(readings: dict[str, Reading]) -> None:
+    found = series(metrics.text(PassMetrics(readings, {}, 0.0, 60.0, 0), Counters(), Config()))
+    assert sum(key.startswith("resource_quantity") for key in found) == len(readings)
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_one_unknown_resource_is_enough_for_a_detector_to_fail(order: int) -> None:
+    resources = (Resource(A, "usb", ()), Resource(C, "usb", ()))
+    figures = PassMetrics(READINGS, {}, 0.1, 60.0, 0, durations={A: 3.0, C: 2.0})
+    found = series(metrics.text(figures, Counters(), Config(resources[::order])))
+    assert found["detector_success{detector=usb}"] == 0
+    assert found["detector_duration_seconds{detector=usb}"] == 3
+
+
+def config(textfile: Path | None, observe: bool = False) -> Config:
+    return Config(settings=Settings(textfile=str(textfile) if textfile else None, observe=observe))
+
+
+def look(where: Path, textfile: Path | None, succeeded: bool = True, wrote: int = 0) -> tuple[str, bool]:
+    metrics.begin(str(where), config(textfile))
+    return metrics.finish(str(where), config(textfile), FIGURES, succeeded, wrote)
+
+
+@pytest.mark.parametrize(
+    ("observe", "action", "advances"),
+    [
+        *((True, action, False) for action in ("set", "remove", "hold")),
+        *((True, action, True) for action in ("keep", "refuse")),
+        *((False, action, True) for action in ("set", "remove", "hold", "keep", "refuse")),
+    ],
+)
+def test_the_last_success_stays_while_observe_mode_withholds_a_change(
+    folder: Path, tmp_path: Path, observe: bool, action: str, advances: bool
+) -> None:
+    """It is no error either: the service does what it is configured to do."""
+    path = tmp_path / "x.prom"
+    status = {"plan": {"changes": [{"name": A, "action": "keep"}, {"name": B, "action": action}]}}
+    metrics.begin(str(folder), config(path, observe))
+    metrics.finish(str(folder), config(path, observe), PassMetrics(READINGS, status, 0.1, 60.0, 0), True, 0)
+    found = series(path.read_bytes())
+    assert (found["last_success_timestamp_seconds{}"] > 0) == advances
+    assert found["observe{}"] == observe
+    assert found["reconcile_errors_total{}"] == 0
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    made = tmp_path / "state"
+    made.mkdir()
+    return made
+
+
+def test_the_file_is_there_as_a_whole_for_everybody_and_counts_go_on(folder: Path, tmp_path: Path) -> None:
+    path = tmp_path / "x.prom"
+    before = os.umask(0o077)
+    try:
+        assert look(folder, path, wrote=2) == ("", False)
+        assert look(folder, path, succeeded=False) == ("", False)
+        metrics.begin(str(folder), config(path))  # one that dies
+        assert look(folder, path, wrote=1) == ("", False)
+    finally:
+        os.umask(before)
+    found = series(path.read_bytes())
+    counted = {name: found[f"{name}_total{{}}"] for name in ("reconciles", "reconcile_errors", "writes")}
+    assert counted == {"reconciles": 4, "reconcile_errors": 2, "writes": 3}
+    assert stat.S_IMODE(path.stat().st_mode) == 0o644
+    assert sorted(os.listdir(tmp_path)) == ["state", "x.prom"]
+
+
+def test_a_name_that_is_no_longer_there_is_gone_from_it(folder: Path, tmp_path: Path) -> None:
+    path = tmp_path / "x.prom"
+    look(folder, path)
+    assert A in path.read_text()
+    metrics.finish(str(folder), config(path), PassMetrics({D: Quantity(1)}, {}, 0.1, 60.0, 0), True, 0)
+    assert A not in path.read_text()
+
+
+def test_without_one_nothing_is_kept_and_one_of_before_is_removed(folder: Path, tmp_path: Path) -> None:
+    assert look(folder, None) == ("", False)
+    assert os.listdir(folder) == []
+    first, second = tmp_path / "1.prom", tmp_path / "2.prom"
+    look(folder, first)
+    look(folder, second)
+    assert not first.exists()
+    assert second.exists()
+    look(folder, None)
+    assert not second.exists()
+    assert metrics.saved_counters(str(folder)) == Counters()
+
+
+@pytest.mark.parametrize(
+    ("where", "expected"),
+    [
+        ("absent/x.prom", "No such file or directory; make the folder"),
+        ("state/lock/x.prom", "Not a directory"),
+        ("link/x.prom", "Too many levels of symbolic links"),
+    ],
+)
+def test_a_file_that_cannot_be_written_is_told_once(folder: Path, tmp_path: Path, where: str, expected: str) -> None:
+    (folder / "lock").touch()
+    (tmp_path / "link").mkdir()
+    (tmp_path / "link/x.prom.new").symlink_to(tmp_path / "target")
+    path = tmp_path / where
+    message, bad = look(folder, path)
+    assert message.startswith(f"{path} could not be written: {expected}")
+    assert bad
+    assert look(folder, path) == ("", False)
+    assert metrics.saved_counters(str(folder)).reconciles == 2, "it goes on counting"
+    assert not (tmp_path / "target").exists()
+
+
+def test_that_it_is_written_again_is_told(folder: Path, tmp_path: Path) -> None:
+    path = tmp_path / "later/x.prom"
+    look(folder, path)
+    path.parent.mkdir()
+    assert look(folder, path) == (f"{path} is written again", False)
+    assert look(folder, path) == ("", False)
+
+
+def test_without_the_library_it_says_which_package_is_missing(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "prometheus_client", None)
+    message, bad = look(folder, tmp_path / "x.prom")
+    assert "it needs the package python3-prometheus-client" in message
+    assert bad
+
+
+@pytest.mark.parametrize("content", [b"", b"[]", b'{"reconciles": "x"}', b'{"reconciles": 1e999}', b"\xff"])
+def test_a_damaged_tally_is_as_none(folder: Path, content: bytes) -> None:
+    (folder / "metrics.json").write_bytes(content)
+    assert metrics.saved_counters(str(folder)) == Counters()
+
+
+def test_a_full_state_folder_is_no_more_trouble(tmp_path: Path) -> None:
+    assert runtime_files.read(str(tmp_path / "absent"), "metrics.json") == {}
+    assert look(tmp_path / "absent", tmp_path / "x.prom") == ("", False)
+    assert (tmp_path / "x.prom").exists()

@@ -1,0 +1,286 @@
+"""The service's own folder can't be written: on a small file system of its own, with a Node in a file."""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import capacityd
+from capacityd.model.node import CONDITION
+from tests.support.forked import ALONE, can_be_alone
+from tests.support.nodes import node
+
+pytestmark = pytest.mark.skipif(not can_be_alone(), reason="needs namespaces")
+
+DEADLINE = 60.0
+A, B = "example.com/a", "example.com/b"
+FULL = "could not be written: No space left on device"
+SPACE, INODES = "size=256k", "size=256k,nr_inodes=40"
+_AGENT = str(Path(capacityd.__file__).parents[1])
+_RUN = "import sys; sys.path.insert(0, sys.argv[1]); from capacityd.__main__ import main; sys.exit(main(sys.argv[2:]))"
+# The same with a resident process that tries again sooner.
+_RUN_SOONER = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from capacityd.__main__ import main
+from capacityd.cli.commands import run
+SOONER = "from capacityd.service import main, schedule; main.CHECK_BACKOFF = 0.2; "
+SOONER += "schedule.BACKOFFS['state'] = schedule.Backoff(0.0, 0.4, 0.4); from capacityd"
+
+def command_for(module, *arguments, make=run.command_for):
+    *python, program, root = make(module)
+    if module == "service.main":
+        program = program.replace("from capacityd", SOONER)
+    return [*python, program, root, *arguments]
+
+run.command_for = command_for
+sys.exit(main(sys.argv[2:]))
+"""
+_MOUNTED = 'set -e; mount -t tmpfs -o "$0" tmpfs "$1"; eval "$2"; shift 2; exec "$@"'
+_FILL = {
+    SPACE: "dd if=/dev/zero of={0}/fill bs=4k status=none || :",
+    INODES: "for i in $(seq 40); do : > {0}/fill$i; done 2>/dev/null || :",
+}
+
+
+class Service:
+    """In namespaces of its own. Its two resources are the numbers in the files a and b."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.run, self.kept = folder / "run", folder / "kept"
+        self.run.mkdir()
+        self.kept.mkdir()
+        (folder / "node.json").write_text(json.dumps(node()))
+        self.machine_has(a="4", b="7")
+        files = "".join(f'[resources."example.com/{n}"]\nfile = {{ path = "{folder}/{n}" }}\n' for n in "ab")
+        (folder / "capacityd.toml").write_text(f'{files}[service]\nlower_after = "1s"\nlower_after_boot = "1s"\n')
+        self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.listener.bind(str(folder / "notify"))
+        self.told: queue.Queue[str] = queue.Queue()
+        self._thread = threading.Thread(target=self._listen, daemon=True)
+        self._thread.start()
+        self.log = folder / "log"
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self, options: str, before: str = ":") -> None:
+        """options: of the file system. before: what the shell does there first."""
+        run = [sys.executable, "-I", "-c", _RUN_SOONER, _AGENT, f"--config={self.folder}/capacityd.toml"]
+        run += [f"--node-file={self.folder}/node.json", "run"]
+        command = [*ALONE, "sh", "-c", _MOUNTED, options, str(self.run), before, *run]
+        environment = {
+            **os.environ,
+            "RUNTIME_DIRECTORY": str(self.run),
+            "STATE_DIRECTORY": str(self.kept),
+            "NOTIFY_SOCKET": str(self.folder / "notify"),
+        }
+        environment.pop("JOURNAL_STREAM", None)
+        with self.log.open("wb") as log:
+            self.process = subprocess.Popen(command, stderr=log, env=environment)
+
+    def machine_has(self, **numbers: str) -> None:
+        for name, number in numbers.items():
+            (self.folder / f"{name}.new").write_text(number)
+            (self.folder / f"{name}.new").rename(self.folder / name)
+
+    def said(self) -> str:
+        return self.log.read_text()
+
+    def heard(self, wanted: str) -> None:
+        """Waits until systemd is told a line that holds this."""
+        deadline = time.monotonic() + DEADLINE
+        while wanted not in (said := self.told.get(timeout=DEADLINE)):
+            assert time.monotonic() < deadline, f"{wanted} was not said, but {said}; {self.said()}"
+
+    def _listen(self) -> None:
+        """Takes all that systemd is told: the service waits for whoever does not."""
+        while said := self.listener.recv(65536).decode():
+            self.told.put(said)
+
+    def sh(self, script: str) -> str:
+        """Does this where the service runs."""
+        assert self.process
+        user = ["--user"] if os.geteuid() else []
+        enter = [
+            "nsenter",
+            f"--target={self.process.pid}",
+            "--mount",
+            *user,
+            "--preserve-credentials",
+            "sh",
+            "-c",
+            script,
+        ]
+        done = subprocess.run(enter, capture_output=True, text=True, check=False)
+        return done.stdout + done.stderr
+
+    def status(self) -> str:
+        return self.sh(f"RUNTIME_DIRECTORY={self.run} {sys.executable} -I -c '{_RUN}' {_AGENT} status; echo $?")
+
+    @property
+    def node(self) -> Any:
+        return json.loads((self.folder / "node.json").read_text())
+
+    @property
+    def condition(self) -> tuple[str, str]:
+        """Its reason and message."""
+        (found,) = (c for c in self.node["status"]["conditions"] if c["type"] == CONDITION)
+        return found["reason"], found["message"]
+
+    def zero(self) -> None:
+        """As a kubelet that restarts does."""
+        found = self.node
+        found["status"]["capacity"][A] = "0"
+        (self.folder / "node.new").write_text(json.dumps(found))
+        (self.folder / "node.new").rename(self.folder / "node.json")
+
+    def capacity(self, a: str, b: str = "7") -> None:
+        """Waits until the Node says so."""
+        until(lambda: self.node["status"].get("capacity") == {A: a, B: b}, f"{a}, {b}; {self.said()}")
+
+    def end(self) -> None:
+        if self.process and self.process.poll() is None:
+            self.process.terminate()
+            self.process.wait(DEADLINE)
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as s:
+            s.sendto(b"", str(self.folder / "notify"))  # ends the thread
+        self._thread.join()
+        self.listener.close()
+
+
+def until(condition: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + DEADLINE
+    while not condition():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.05)
+
+
+@pytest.fixture
+def service(tmp_path: Path) -> Iterator[Service]:
+    found = Service(tmp_path)
+    yield found
+    found.end()
+
+
+@pytest.mark.parametrize("options", [SPACE, INODES])
+def test_full_while_it_runs(service: Service, options: str) -> None:
+    """The Node gets what it needs, nothing gets less, it is said once, and it is over by itself."""
+    service.start(options)
+    service.heard("STATUS=2 of 2 resources published")
+    service.sh(_FILL[options].format(service.run))
+    service.machine_has(a="5")
+    service.capacity("5")
+    service.heard(f"STATUS={service.run}/memory.json {FULL}; until this is fixed, nothing is lowered or removed")
+    *lines, status = service.status().splitlines()
+    assert status == "4"
+    assert f"! {service.run} is not writable: No space left on device; the information below is stale" in lines
+    service.zero()
+    service.capacity("5")
+    service.machine_has(a="3")
+    (service.folder / "b").unlink()
+    for _ in range(4):
+        service.heard(FULL)
+    assert service.node["status"]["capacity"] == {A: "5", B: "7"}, "nothing gets less"
+    why = f"nothing is lowered or removed: {service.run}/memory.json {FULL}"
+    assert service.condition == ("StateNotWritable", f"{why}; unknown: {B}")
+    assert service.said().count(FULL) == 1
+    assert f"{B}: unknown" not in service.said(), "what can't be remembered would be told after each look"
+    service.sh(f"rm {service.run}/fill*")
+    service.capacity("3")
+    service.heard("STATUS=2 of 2 resources published, 1 unknown")
+    assert service.said().count("recovered") == 1
+    assert service.said().count(f"{B}: unknown: ") == 1
+    assert service.said().count(FULL) == 1
+    assert "Traceback" not in service.said()
+    assert "stale" not in service.status()
+
+
+@pytest.mark.parametrize(
+    ("fill", "empty", "why"),
+    [
+        (_FILL[SPACE], "rm {0}/fill", "No space left on device"),
+        ("mount -o remount,ro {0}", "mount -o remount,rw {0}", "Read-only file system"),
+    ],
+    ids=["full", "read-only"],
+)
+def test_no_room_for_the_record(service: Service, fill: str, empty: str, why: str) -> None:
+    """What has been published goes on, raised and restored; nothing is lowered or removed, and the Node says so."""
+    service.start(SPACE, f"mount -t tmpfs -o size=16k tmpfs {service.kept}")
+    service.heard("STATUS=2 of 2 resources published")
+    service.sh(fill.format(service.kept))
+    service.machine_has(a="3")
+    until(lambda: service.condition[0] == "StateNotWritable", service.said())
+    assert service.condition[1] == f"nothing is lowered or removed: {service.kept} can't be written: {why}"
+    assert service.node["status"]["capacity"] == {A: "4", B: "7"}
+    service.zero()
+    service.machine_has(a="5")
+    service.capacity("5")
+    service.machine_has(a="3", b="6")
+    for _ in range(3):
+        service.heard("can't be written")
+    assert service.node["status"]["capacity"] == {A: "5", B: "7"}, "nothing gets less"
+    service.sh(empty.format(service.kept))
+    service.capacity("3", "6")
+    service.heard("STATUS=2 of 2 resources published")
+    until(lambda: service.condition == ("Published", "all configured resources are published"), service.said())
+    assert json.loads(service.sh(f"cat {service.kept}/published.json"))["published"] == {A: 3, B: 6}
+    assert "Traceback" not in service.said()
+
+
+def test_full_when_it_starts(service: Service) -> None:
+    """There is no room for a snapshot of the configuration; the Node still gets what it has to, and says why."""
+    service.start(SPACE, _FILL[SPACE].format(service.run))
+    service.capacity("4")
+    service.heard(f"STATUS=the configuration check failed and is retried: {service.run}/check.json {FULL}")
+    assert service.condition == ("StateNotWritable", f"nothing is lowered or removed: {service.run}/memory.json {FULL}")
+    service.machine_has(a="3")
+    service.heard(f"{service.run}/memory.json {FULL}")
+    assert service.node["status"]["capacity"] == {A: "4", B: "7"}, "nothing gets less"
+    service.sh(f"rm {service.run}/fill")
+    service.capacity("3")
+    until(lambda: "recovered" in service.said(), service.said())
+    assert service.condition[0] == "Published"
+    assert service.said().count(FULL) == 2, "each is said once"
+    assert "Traceback" not in service.said()
+
+
+def test_read_only_when_it_starts(service: Service) -> None:
+    """systemd tries it again every five seconds."""
+    service.start("ro")
+    assert service.process
+    assert service.process.wait(DEADLINE) == 1
+    assert service.said().startswith(f"capacityd: {service.run} is not writable")
+
+
+def test_its_folder_is_gone(service: Service) -> None:
+    """Only systemd can make it again, which does so when it starts the service anew."""
+    service.start(SPACE)
+    service.heard("STATUS=2 of 2 resources published")
+    service.sh(f"rm -r {service.run}/*")
+    service.machine_has(a="5")
+    assert service.process
+    assert service.process.wait(DEADLINE) == 1
+    assert service.said().endswith(
+        f"capacityd: {service.run} is gone; the service exits so that systemd creates it again\n"
+    )
+    assert "Traceback" not in service.said()
+
+
+def test_a_second_one(service: Service) -> None:
+    service.start(SPACE)
+    service.heard("STATUS=2 of 2 resources published")
+    again = f"--config={service.folder}/capacityd.toml --node-file={service.folder}/node.json run"
+    said = service.sh(f"RUNTIME_DIRECTORY={service.run} {sys.executable} -I -c '{_RUN}' {_AGENT} {again}; echo $?")
+    assert service.process
+    assert said == f"1\ncapacityd: the service is already running (PID {service.process.pid})\n"

@@ -1,0 +1,301 @@
+"""The service's files: whatever is in them, and however full the file system is, nobody stumbles over them."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import resource
+import signal
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from capacityd.config import load
+from capacityd.model.errors import CapacitydError
+from capacityd.reconcile.state import ReconcileState
+from capacityd.worker import runtime_files
+from tests.support.forked import forked, open_files
+
+names = st.text(max_size=8)
+times = st.floats(0, 1e9)
+memories = st.builds(
+    ReconcileState,
+    applied_readings=st.none() | st.dictionaries(names, names),
+    published=st.dictionaries(names, st.integers(0, 2**63 - 1)),
+    lower_since=st.dictionaries(names, times),
+    written=st.dictionaries(names, st.lists(times, min_size=1, max_size=4).map(tuple)),
+    kubelet=st.none() | times,
+    reverted=st.dictionaries(names, times),
+    settle_passes=st.integers(0, 40),
+    delayed=st.booleans(),
+)
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=4),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
+    max_leaves=6,
+)
+FULL = ReconcileState(
+    {"a": "4"}, {"a": 4}, {"a": 5.0}, {"a": (1.0, 2.0)}, {"a": 2.0}, 7.0, 3, 1, True, ("a", "b"), "a conflict", 8.0
+)
+CONFIG = '[resources."example.com/a"]\nstatic = { quantity = 4 }\n'
+FOREIGN = [
+    b"",
+    b"null",
+    b"[]",
+    b"4",
+    b"{}",
+    b"not json",
+    b'{"applied_readings": ',
+    b"\xff\xfe\x00",
+    b"\0" * 4096,
+    b'{"applied_readings": 4, "published": [], "lower_since": "x", "written": {"a": 4}, "kubelet": "x"}',
+    b'{"applied_readings": {}, "published": {"a": "x"}, "lower_since": {}, "written": {}, "kubelet": null}',
+    b'{"applied_readings": {}, "published": {"a": 1e999}, "lower_since": {}, "written": {}, "kubelet": null}',
+    b"[" * 100_000,
+    b'{"a":' * 100_000,
+    b"9" * 5_000,
+]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return str(tmp_path_factory.mktemp("state"))
+
+
+@given(memories)
+def test_memory_comes_back_as_it_was(folder: str, memory: ReconcileState) -> None:
+    runtime_files.keep_memory(folder, memory)
+    assert runtime_files.kept_memory(folder) == memory
+
+
+def test_without_a_file_there_is_no_memory(tmp_path: Path) -> None:
+    assert runtime_files.kept_memory(str(tmp_path)) == ReconcileState()
+    assert runtime_files.kept_memory(str(tmp_path / "absent")) == ReconcileState()
+    assert runtime_files.kept_config(str(tmp_path)) is None
+    assert runtime_files.running(str(tmp_path)) is None
+
+
+@pytest.mark.parametrize("content", FOREIGN, ids=lambda content: str(content[:20]))
+def test_what_is_damaged_is_as_nothing(tmp_path: Path, content: bytes) -> None:
+    for name in ("memory.json", "config.json", "reviews.json", "service.json", "status.json"):
+        (tmp_path / name).write_bytes(content)
+    where = str(tmp_path)
+    assert runtime_files.kept_memory(where) == ReconcileState()
+    assert runtime_files.kept_reviews(where) == {}
+    assert isinstance(runtime_files.read(where, "status.json"), dict)
+    assert runtime_files.running(where) is None
+    assert runtime_files.kept_config(where) is None, "nothing may be removed by what may have lost a part"
+
+
+@given(st.sampled_from(sorted(FULL.__slots__)), json_values)
+def test_any_value_in_any_place_is_survived(folder: str, name: str, value: object) -> None:
+    runtime_files.keep_memory(folder, FULL)
+    runtime_files.write(folder, "memory.json", runtime_files.read(folder, "memory.json") | {name: value})
+    assert isinstance(runtime_files.kept_memory(folder), ReconcileState)
+
+
+@given(st.integers(0, 200))
+def test_half_a_file_is_as_none(folder: str, length: int) -> None:
+    runtime_files.keep_memory(folder, FULL)
+    path = Path(folder) / "memory.json"
+    whole = path.read_bytes()
+    path.write_bytes(whole[:length])
+    assert runtime_files.kept_memory(folder) == (FULL if length >= len(whole) else ReconcileState())
+
+
+@pytest.mark.parametrize("held", [True, False])
+def test_who_may_not_open_the_lock_sees_that_the_service_runs(
+    tmp_path: Path, held: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock = tmp_path / "service.lock"
+    lock.touch()
+    (tmp_path / "service.json").write_text('{"pid": 812}')
+    with open(lock) as f:
+        if held:
+            fcntl.flock(f, fcntl.LOCK_EX)
+
+        def refused(path: str, flags: int) -> int:
+            raise PermissionError(path)
+
+        monkeypatch.setattr(os, "open", refused)
+        assert runtime_files.running(str(tmp_path)) == ({"pid": 812} if held else None)
+
+
+def test_a_configuration_comes_back_as_it_was(tmp_path: Path) -> None:
+    file = tmp_path / "capacityd.toml"
+    file.write_text(CONFIG + 'expect = 5\n[resources."example.com/b"]\nstatic = { quantity = "x" }\n')
+    loaded = load(str(file))
+    assert loaded.problems
+    runtime_files.keep_config(str(tmp_path), loaded)
+    file.unlink()
+    kept = runtime_files.kept_config(str(tmp_path))
+    assert kept is not None
+    assert [r.name for r in kept.resources] == [r.name for r in loaded.config.resources] == ["example.com/a"]
+    assert dict(kept.broken) == dict(loaded.config.broken) != {}
+    assert (kept.complete, kept.settings) == (loaded.config.complete, loaded.config.settings)
+    assert [replace(r, source="") for r in kept.resources] == [replace(r, source="") for r in loaded.config.resources]
+
+
+@pytest.mark.parametrize(
+    ("change", "complete"),
+    [
+        ({}, True),
+        ({"broken": []}, None),
+        ({"broken": None}, None),
+        ({"values": []}, None),
+        ({"complete": "true"}, None),
+        ({"complete": False}, False),
+        ({"values": {"resources": {"example.com/a": {"static": {"quantity": 4}}, "example.com/b": 4}}}, False),
+        ({"values": {"resources": {"example.com/a": {"static": {"quantity": 4}}}, "other": {}}}, False),
+    ],
+)
+def test_a_snapshot_that_is_damaged_is_none_or_incomplete(
+    tmp_path: Path, change: dict[str, object], complete: bool | None
+) -> None:
+    file = tmp_path / "capacityd.toml"
+    file.write_text(CONFIG)
+    where = str(tmp_path)
+    runtime_files.keep_config(where, load(str(file)))
+    runtime_files.write(where, "config.json", runtime_files.read(where, "config.json") | change)
+    config = runtime_files.kept_config(where)
+    assert (config.complete if config else None) is complete
+    if config:
+        assert [r.name for r in config.resources] == ["example.com/a"]
+
+
+def test_a_snapshot_without_room_leaves_the_one_before_whole(tmp_path: Path) -> None:
+    """At every size at which the file system may be full."""
+    file, where = tmp_path / "capacityd.toml", str(tmp_path)
+    file.write_text(CONFIG + CONFIG.replace("/a", "/b"))
+    runtime_files.keep_config(where, load(str(file)))
+    whole = runtime_files.kept_config(where)
+    file.write_text(CONFIG.replace("/a", "/c"))
+    after = load(str(file))
+
+    def full() -> list[bool]:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        same = []
+        for size in range(0, 200, 7):
+            resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+            try:
+                runtime_files.keep_config(where, after)
+            except CapacitydError:
+                same.append(runtime_files.kept_config(where) == whole)
+        return same
+
+    refused = forked(full)
+    assert len(refused) > 5
+    assert all(refused)
+
+
+def test_a_full_file_system_is_told_and_leaves_what_was(tmp_path: Path) -> None:
+    where = str(tmp_path)
+    runtime_files.keep_memory(where, FULL)
+
+    def full() -> list[str]:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (10, 10))
+        said = []
+        for _ in range(2):
+            try:
+                runtime_files.keep_memory(where, ReconcileState())
+            except CapacitydError as e:
+                said.append(str(e))
+        return said
+
+    assert forked(full) == [f"{where}/memory.json could not be written: File too large"] * 2
+    assert runtime_files.kept_memory(where) == FULL
+    assert os.listdir(where) == ["memory.json"], "nothing half written stays, which would fill it more"
+
+
+def test_what_a_killed_worker_left_is_removed(tmp_path: Path) -> None:
+    """Killed between the file and its name; one that still writes, and what is no such file, stays."""
+    where = str(tmp_path)
+
+    def killed() -> None:
+        os.replace = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+        runtime_files.keep_memory(where, FULL)
+
+    pid = os.fork()
+    if pid == 0:
+        killed()
+    os.waitpid(pid, 0)
+    assert os.listdir(where) == [f"memory.json.{pid}"]
+    kept = {f"status.json.{os.getpid()}", "memory.json", "service.json", "lock", "x.json.y"}
+    for name in kept:
+        (tmp_path / name).touch()
+    runtime_files.remove_unfinished(where)
+    assert set(os.listdir(where)) == kept
+    runtime_files.remove_unfinished(str(tmp_path / "absent"))
+
+
+def test_anybody_may_read_what_status_shows_and_nothing_else(tmp_path: Path) -> None:
+    umask = os.umask(0o077)
+    try:
+        for name in ("status.json", "check.json", "memory.json", "config.json", "reviews.json"):
+            runtime_files.write(str(tmp_path), name, {})
+    finally:
+        os.umask(umask)
+    modes = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.iterdir()}
+    public, private = (
+        dict.fromkeys(("status.json", "check.json"), 0o644),
+        ("memory.json", "config.json", "reviews.json"),
+    )
+    assert modes == public | dict.fromkeys(private, 0o600)
+
+
+def test_the_folder_is_the_first_that_systemd_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RUNTIME_DIRECTORY", "/run/x:/run/y")
+    assert runtime_files.folder() == "/run/x"
+    monkeypatch.delenv("RUNTIME_DIRECTORY")
+    assert runtime_files.folder() == "/run/capacityd"
+
+
+def test_a_folder_that_is_gone_is_told(tmp_path: Path) -> None:
+    with pytest.raises(CapacitydError, match=r"memory\.json could not be written: No such file"):
+        runtime_files.keep_memory(str(tmp_path / "absent"), ReconcileState())
+
+
+def test_the_lock_excludes_and_gives_up(tmp_path: Path) -> None:
+    where = str(tmp_path)
+    before = open_files()
+    with runtime_files.locked(where, 0.0):
+        with (
+            pytest.raises(CapacitydError, match="another capacityd has been writing for 0 s"),
+            runtime_files.locked(where, 0.0),
+        ):
+            pytest.fail("both have it")
+        with pytest.raises(CapacitydError), runtime_files.locked(where, 0.06):
+            pytest.fail("both have it")
+    with runtime_files.locked(where, 0.0):
+        pass
+    assert open_files() == before
+
+
+def test_the_lock_is_free_again_after_a_failure_or_a_death(tmp_path: Path) -> None:
+    where = str(tmp_path)
+    with pytest.raises(KeyError), runtime_files.locked(where, 0.0):
+        raise KeyError
+    ours, theirs = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        with runtime_files.locked(where, 0.0):
+            os.write(theirs, b"x")
+            signal.pause()
+    os.read(ours, 1)
+    with pytest.raises(CapacitydError), runtime_files.locked(where, 0.0):
+        pytest.fail("both have it")
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+    with runtime_files.locked(where, 0.0):
+        pass
+    os.close(ours)
+    os.close(theirs)
+
+
+def test_without_a_folder_there_is_nobody_to_exclude(tmp_path: Path) -> None:
+    with runtime_files.locked(str(tmp_path / "absent"), 0.0):
+        pass

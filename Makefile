@@ -70,26 +70,34 @@ imports: .venv/ready
 spelling: .venv/ready
 	$(BIN)/codespell
 
+# A busy machine can make a test of real processes miss its deadline. What failed is run once more, by itself, and both
+# runs are shown: a test that fails twice fails, and one that is flaky can be seen. $(1) names the cache of what failed.
+define retrying
+{ $(2) -o cache_dir=.pytest_cache/$(1); } || { echo "$(1): flaky unless it fails again:" && \
+	$(2) -o cache_dir=.pytest_cache/$(1) --last-failed --last-failed-no-failures none; }
+endef
+
 # More workers than cores: some of these tests wait for processes and clocks.
 unit: .venv/ready
-	$(BIN)/pytest -q -n $(shell expr $$(nproc) + 2) --dist worksteal tests/unit tests/corpus
+	@$(call retrying,unit,$(BIN)/pytest -q -n $(shell expr $$(nproc) + 2) --dist worksteal tests/unit tests/corpus)
 
 # Here, too, and each worker has a control plane of its own: most of the time most of these tests wait.
 cluster: .venv/ready
-	$(BIN)/pytest -q -n 3 --dist loadscope tests/cluster
+	@$(call retrying,cluster,$(BIN)/pytest -q -n 3 --dist loadscope tests/cluster)
 
 deb: packages-deb
 	@sh packaging/deb/build
 
 package: .venv/ready packages-package
-	$(BIN)/pytest -q -n 2 --dist loadscope tests/package
+	@$(call retrying,package,$(BIN)/pytest -q -n 2 --dist loadscope tests/package)
 
 cluster-and-package:
 	@$(MAKE) --no-print-directory cluster
 	@$(MAKE) --no-print-directory package
 
+# Its tests are one story from boot to withdrawal, so all of it is run again.
 machine: .venv/ready packages-machine
-	$(BIN)/pytest -q tests/machine
+	$(BIN)/pytest -q tests/machine || { echo "machine: flaky unless it fails again:" && $(BIN)/pytest -q tests/machine; }
 
 bench: .venv/ready
 	$(BIN)/python -m tests.bench

@@ -39,7 +39,7 @@ def _round(cluster: Cluster) -> list[float]:
             looks = s.looks()
             s.machine.plug(f"{1 + number // 8}-{1 + number % 8}", serial=f"S{number}")
             told = time.time()
-            s.wait_capacity("1", 30, name)
+            s.wait_capacity("1", name)
             s.wait_looks(1, looks)
             (written,) = [r.answered for r in s.requests() if r.verb == "patch"]
             taken.append(written - told)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import time
+
 from tests.cluster.controlplane import Cluster
 from tests.cluster.processes import PATIENCE, wait_until
-
-_TRIES = 3
 
 
 def run_pod(cluster: Cluster, node: str, resource: str, quantity: str = "1") -> str:
@@ -14,7 +14,8 @@ def run_pod(cluster: Cluster, node: str, resource: str, quantity: str = "1") -> 
     A kubelet that learns of its own allocatable after the scheduler refuses the pod. Then another is made, as whoever
     keeps pods running does.
     """
-    for _ in range(_TRIES):
+    begun = time.monotonic()
+    while time.monotonic() - begun < PATIENCE:
         pod = cluster.create_pod(node, {resource: quantity})
         phase = wait_until(lambda name=pod: ended_or_runs(cluster, name), PATIENCE, f"{pod} runs")  # type: ignore[misc]
         if phase == "Running":

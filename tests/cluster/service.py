@@ -4,28 +4,28 @@ from __future__ import annotations
 
 import json
 import signal
-import socket
 import subprocess
-import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from capacityd.linux.subreaper import children
+from tests.cluster.admission import FOLLOWS, follow_capacity
 from tests.cluster.audit import Request
 from tests.cluster.controlplane import Cluster
 from tests.cluster.credentials import node_user
 from tests.cluster.machine import Machine, machine
-from tests.cluster.processes import PATIENCE, TIED_TO_US, Daemon, Moment, wait_until
+from tests.cluster.notifications import Notifications
+from tests.cluster.processes import PATIENCE, TIED_TO_US, Daemon, wait_until
 from tests.support.machines import Recording
 
 DONGLE = "example.com/dongle"
 DONGLES = f'[resources."{DONGLE}"]\nusb = {{ vendor = "0403" }}\n'
 CONDITION = "CapacityPublished"
-SLACK = 3.0
-"""Seconds that a slow machine may take beside what is promised."""
+PROMPT = 45.0
+"""Seconds to wait for what an event starts. What would do the same without it is retried after a minute or later."""
 
 AGENT = str(Path(__file__).parents[2] / "agent")
 _START = (
@@ -33,7 +33,6 @@ _START = (
 )
 PYTHON = "/usr/bin/python3"
 COMMAND = [PYTHON, "-I", "-c", _START, AGENT]
-_FORGET = "FORGET=1"
 
 
 class Service:
@@ -50,11 +49,7 @@ class Service:
         self.kept = folder / "kept"  # what outlives a reboot
         self.command: Sequence[str | Path] = [*COMMAND, "--config", self.config, "run"]
         self.process: Daemon | None = None
-        self._told: list[tuple[Moment, str]] = []
-        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        self._listener.bind(str(folder / "notify"))
-        self._thread = threading.Thread(target=self._listen, daemon=True)
-        self._thread.start()
+        self.notifications = Notifications(folder / "notify")
         self._position = cluster.audit.mark()
 
     def configure(self, resources: str = DONGLES, kubernetes: str = "", **service: str) -> None:
@@ -79,29 +74,35 @@ class Service:
         self.machine.relay.shut(_port(url or self.cluster.url))
 
     def start(self, ready: bool = True, settled: bool = True) -> None:
-        """Until it is ready and its first look is over, unless told not to wait."""
+        """Until it is ready and its first pass is over, unless told not to wait."""
         command = self.machine.inside(["env", "-i", *self._environment(), *self.command])
-        self._forget()
+        self.notifications.clear()
         self.process = Daemon(command, self.folder / "service.log")
         if ready:
-            self.wait_told("READY=1", PATIENCE)
+            self.wait_told("READY=1")
         if settled:
             self.wait_looks(1)
 
     def reload(self) -> None:
-        """Until it has taken the configuration as it is now, and has asked its Node."""
+        """Until it has checked the configuration as it is now, and made a pass with it."""
         assert self.process is not None
-        ready, passes = len(self.told("READY=1")), self.looks()
+        self.wait_idle()
+        ready = len(self.told("READY=1"))
         self.process.send(signal.SIGHUP)
-        self.wait_told("READY=1", 5 + SLACK, ready + 1)
-        self.wait_looks(2, passes)  # the check counts as one
 
-    def stop(self, number: signal.Signals = signal.SIGTERM, deadline: float = PATIENCE) -> float:
-        """Ends it; seconds that it took, as a Moment has them."""
+        def made() -> bool:
+            lines = [n.line for n in self.notifications.all()]
+            *_, checked = [at for at, line in enumerate(lines) if line == "READY=1"]
+            # The first is the check's. The pass after it has the reload among its reasons, whatever it was due for.
+            ended = [line for line in lines[checked:] if line.startswith("STATUS=")]
+            return lines.count("READY=1") > ready and len(ended) >= 2
+
+        self.wait(made, PATIENCE, "it has reloaded")
+
+    def stop(self, number: signal.Signals = signal.SIGTERM, deadline: float = PATIENCE) -> None:
+        """Ends it."""
         assert self.process is not None
-        began = Moment.now()
         self.process.stop(number, deadline)
-        return Moment.now().since(began)
 
     def cli(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Runs a command by hand on the same machine."""
@@ -118,11 +119,13 @@ class Service:
         return self.machine.inside(["env", "-i", *self._environment()[:-1], *command])
 
     def status(self) -> Any:
-        """What the command status says."""
+        """What the command status says, once no worker is under way."""
+        self.wait_idle()
         return json.loads(self.cli("status", "--json").stdout)
 
     def seen(self) -> dict[str, Any]:
-        """The file behind the command status: what the last look left."""
+        """The file behind the command status, once no worker is under way: what the last pass left."""
+        self.wait_idle()
         try:
             found: dict[str, Any] = json.loads((self.state / "status.json").read_text())
         except FileNotFoundError:
@@ -135,20 +138,40 @@ class Service:
 
     # What it tells systemd
 
-    def told(self, line: str) -> list[Moment]:
-        """When it told this: a whole line, or its beginning with "=" at its end."""
-        return [at for at, text in list(self._told) if text == line or (line.endswith("=") and text.startswith(line))]
+    def told(self, line: str) -> list[float]:
+        """When it told this: a whole line, or its beginning with "=" at its end; seconds of time.monotonic()."""
+        return [
+            n.at for n in self.notifications.all() if n.line == line or (line.endswith("=") and n.line.startswith(line))
+        ]
 
-    def wait_told(self, line: str, deadline: float, times: int = 1) -> None:
+    def wait_told(self, line: str, times: int = 1) -> None:
         """Until it has told this so many times."""
-        self.wait(lambda: len(self.told(line)) >= times, deadline, f"it tells {line} ({times})")
+        self.wait(lambda: len(self.told(line)) >= times, PATIENCE, f"it tells {line} ({times})")
 
     def looks(self) -> int:
-        """How many children have ended since it was started, the first check left out."""
-        return max(0, len(self.told("STATUS=")) - 1)
+        """How many workers have ended since it was started, the first check left out; none is under way."""
+        self.wait_idle()
+        return self._ended()
 
     def wait_looks(self, more: int, since: int = 0, deadline: float = PATIENCE) -> None:
-        self.wait(lambda: self.looks() >= since + more, deadline, f"{more} looks after {since}")
+        self.wait(lambda: self._ended() >= since + more, deadline, f"{more} looks after {since}")
+
+    def _ended(self) -> int:
+        return max(0, len(self.told("STATUS=")) - 1)
+
+    def wait_idle(self) -> None:
+        """Until no worker is under way, and all is done that the service does when one has ended.
+
+        So what a worker writes after its requests (Events, its files, the log) is there, and what the service does.
+        """
+        daemon = self.process
+        if daemon is None or daemon.process.poll() is not None:
+            return
+        # One that has ended is among its children until the service has taken note of its end.
+        self.wait(lambda: not children(daemon.pid), PATIENCE, "no worker is under way")
+        turns = len(self.told("WATCHDOG=1"))
+        daemon.send(signal.SIGCHLD)  # no reason for a pass: the main loop makes one more turn
+        self.wait_told("WATCHDOG=1", turns + 1)
 
     # What comes of it
 
@@ -159,11 +182,9 @@ class Service:
     def capacity(self, name: str = DONGLE) -> str | None:
         return self.cluster.capacity(self.node).get(name)
 
-    def wait_capacity(self, quantity: str | None, deadline: float, name: str = DONGLE) -> float:
-        """Until the Node says so; seconds that it took."""
-        began = time.monotonic()
+    def wait_capacity(self, quantity: str | None, name: str = DONGLE, deadline: float = PROMPT) -> None:
+        """Until the Node says so."""
         self.wait(lambda: self.capacity(name) == quantity, deadline, f"{name} is {quantity}")
-        return time.monotonic() - began
 
     def record(self) -> dict[str, int]:
         """What we published, as the Node says."""
@@ -177,12 +198,13 @@ class Service:
         return next((c for c in conditions if c["type"] == CONDITION), {})
 
     def events(self) -> list[str]:
-        """The messages of its Events about its Node, oldest first."""
+        """The messages of its Events about its Node, oldest first. A pass that is under way creates its own."""
+        self._wait_no_worker()
         return [e["message"] for e in self.cluster.events_of(self.node) if e.get("reportingComponent") == "capacityd"]
 
     def requests(self) -> list[Request]:
-        """Those that it made since the last call, whatever became of them; a look that is under way makes its own."""
-        wait_until(lambda: set(self.machine.processes()) <= {self._pid()}, PATIENCE, "no look is under way")
+        """Those that it made since the last call, whatever became of them. A pass that is under way makes its own."""
+        self._wait_no_worker()
         begin, self._position = self._position, self.cluster.audit.mark()
         between = self.cluster.audit.between(begin, self._position)
         found = [r for r in between if r.user_agent.startswith("capacityd/")]
@@ -192,8 +214,11 @@ class Service:
         """The same, such as "get nodes"."""
         return [f"{r.verb} {'/'.join(filter(None, (r.resource, r.subresource)))}" for r in self.requests()]
 
-    def _pid(self) -> int | None:
-        return self.process.pid if self.process else None
+    def _wait_no_worker(self) -> None:
+        """As wait_idle(), but also for those of a service that was killed, which is not their parent any more."""
+        pid = self.process.pid if self.process else None
+        wait_until(lambda: set(self.machine.processes()) <= {pid}, PATIENCE, "nothing but the service runs")
+        self.wait_idle()
 
     def _environment(self) -> list[str]:
         return [
@@ -205,26 +230,10 @@ class Service:
             f"NOTIFY_SOCKET={self.folder}/notify",
         ]
 
-    def _listen(self) -> None:
-        while message := self._listener.recv(65536):
-            self._told += [(Moment.now(), line) for line in message.decode().splitlines()]
-
-    def _forget(self) -> None:
-        """What was told before, also what is still to be heard of that."""
-        self._tell(_FORGET.encode())
-        wait_until(lambda: self.told(_FORGET), PATIENCE, "all that was told is heard")
-        self._told.clear()
-
-    def _tell(self, message: bytes) -> None:
-        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as s:
-            s.sendto(message, str(self.folder / "notify"))
-
     def end(self) -> None:
         if self.process is not None and self.process.process.poll() is None:
             self.process.stop()
-        self._tell(b"")  # ends the thread
-        self._thread.join()
-        self._listener.close()
+        self.notifications.close()
 
 
 def _port(url: str) -> int:
@@ -250,7 +259,9 @@ def service(
 
     name: another one's for a second machine with the same Node.
     """
-    node = node or cluster.create_node()
+    if node is None:
+        node = cluster.create_node(labels=FOLLOWS)
+        follow_capacity(cluster, node)
     folder = cluster.folder / f"{name}-{node}"
     folder.mkdir()
     with machine(folder, *parts, around=around, uptime=uptime) as made:

@@ -211,13 +211,12 @@ def test_beside_fifty_foreign_writes_a_second_every_apply_succeeds(cluster: Clus
         for number in range(30):
             quantity = 3 + number % 2
             agent.configure(f'[resources."{DONGLE}"]\nstatic = {{ quantity = {quantity} }}\n')
-            before = written[-1]
+            before, count = written[-1], len(written)
             agent.run("apply")
             capacity = cluster.capacity(node)
             assert capacity[DONGLE] == str(quantity)
             assert number_of(capacity[BUSY]) >= before, "an earlier value of theirs has not come back"
-            wait_until(lambda last=before: written[-1] > last, PATIENCE, "the other goes on")  # type: ignore[misc]
-        assert len(written) > 30 * 5, "the other was writing all the time"
+            wait_until(lambda last=count: len(written) > last + 5, PATIENCE, "the other goes on")  # type: ignore[misc]
     found = cluster.node(node)
     assert number_of(found["status"]["capacity"][BUSY]) == written[-1], "nothing of theirs is lost"
     theirs = next(c for c in found["status"]["conditions"] if c["type"] == "Busy")

@@ -12,6 +12,7 @@ import pytest
 from tests.cluster.agent import DONGLE, DONGLES, RECORD, Agent, condition_of, told
 from tests.cluster.controlplane import BASE_CAPACITY, Cluster
 from tests.cluster.kubelet import Kubelet
+from tests.cluster.pods import run_pod
 from tests.cluster.processes import PATIENCE, wait_until
 
 CARD = "example.com/card"
@@ -99,8 +100,7 @@ def test_a_device_plugin_that_is_gone_while_pods_hold_its_devices(
     agent = Agent(cluster, kubelet.name, tmp_path / "agent", kubelet=kubelet)
     with kubelet.device_plugin(CARD, 3):
         wait_until(lambda: cluster.allocatable(kubelet.name).get(CARD) == "3", PATIENCE, "its devices are allocatable")
-        pod = cluster.create_pod(kubelet.name, {CARD: "1"})
-        wait_until(lambda: cluster.pod_phase(pod) == "Running", PATIENCE, "a pod holds one of them")
+        run_pod(cluster, kubelet.name, CARD)
     kubelet.restart()
     wait_until(lambda: cluster.capacity(kubelet.name)[CARD] == "0", PATIENCE, "the kubelet knows that it is gone")
     for more in ("", ADOPT):
@@ -120,7 +120,7 @@ def test_a_device_plugin_that_takes_a_name_of_ours(cluster: Cluster, kubelet: Ku
     kubelet.start()
     agent = Agent(cluster, kubelet.name, tmp_path / "agent", kubelet=kubelet)
     agent.configure(DONGLES + CARDS)
-    agent.run("apply", "--wait", "30s")
+    agent.run("apply", "--wait", "90s")
     with kubelet.device_plugin(CARD, 3):
         wait_until(lambda: cluster.allocatable(kubelet.name).get(CARD) == "3", PATIENCE, "the kubelet overwrites it")
         agent.run("apply", status=4)

@@ -6,6 +6,7 @@ import http.client
 import json
 import ssl
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
@@ -181,14 +182,16 @@ def test_hold(cluster: Cluster, proxy: Proxy, node: str, client: http.client.HTT
 
 
 def test_delay(proxy: Proxy, node: str, client: http.client.HTTPSConnection) -> None:
-    proxy.fault(faults.delay(0.6), "PATCH")
+    proxy.fault(faults.delay(10 * PATIENCE), "PATCH")
     client.timeout = 0.3
     with pytest.raises(TimeoutError):
         _patch(client, node, "1")
     client.close()
     proxy.fault(faults.delay(0.6), "PATCH")
     client.timeout = PATIENCE
+    began = time.monotonic()
     assert _patch(client, node, "2")["metadata"]["annotations"]["a"] == "2"
+    assert time.monotonic() - began >= 0.6
 
 
 def test_an_authority_that_nobody_trusts(cluster: Cluster) -> None:

@@ -13,7 +13,7 @@ from tests.cluster import faults
 from tests.cluster.controlplane import Cluster
 from tests.cluster.faults import Action
 from tests.cluster.proxy import Proxy
-from tests.cluster.service import SLACK, Service, service
+from tests.cluster.service import PROMPT, Service, service
 from tests.cluster.test_service_api_faults import refusal
 from tests.support.machines import usb_device
 
@@ -50,7 +50,7 @@ def test_a_conflict_that_does_not_end(
             return [request.method for request in proxy.seen[before:] if "/nodes/" in request.path]
 
         s.machine.plug("1-2")
-        s.wait(lambda: asked() == first and says in s.log(), 10 + SLACK, "it has tried for the first time")
+        s.wait(lambda: asked() == first and says in s.log(), PROMPT, "it has tried for the first time")
         for _ in range(3):  # each would end a pause, and has the Node asked
             looks = s.looks()
             s.join(proxy.url)

@@ -6,20 +6,24 @@ import os
 import random
 import signal
 import subprocess
+import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from itertools import pairwise
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from capacityd.service.schedule import BACKOFFS
+from capacityd.service.schedule import BACKOFFS, DEBOUNCE
 from tests.cluster import faults
 from tests.cluster.controlplane import Cluster
 from tests.cluster.processes import PATIENCE, TIED_TO_US
 from tests.cluster.proxy import Proxy
-from tests.cluster.service import AGENT, DONGLE, PUBLISHED, PYTHON, SLACK, Service, service
+from tests.cluster.service import AGENT, DONGLE, PUBLISHED, PYTHON, Service, service
 from tests.support.machines import bare, merge, nic, usb_device, usb_path
 
 KILLS = 200
+STOP = 12.0
+"""Seconds that the service may take to end: less than systemd's TimeoutStopSec."""
+
 _DOUBLES = Path(__file__).with_name("doubles.py")
 
 
@@ -45,8 +49,8 @@ def test_standard_error_that_nobody_reads(cluster: Cluster) -> None:
         s.start()
         assert s.capacity() == "1"
         s.machine.plug("1-2")
-        s.wait_capacity("2", 5 + SLACK)
-        assert s.stop() < SLACK
+        s.wait_capacity("2")
+        s.stop(deadline=STOP)
 
 
 def test_looks_are_killed(cluster: Cluster) -> None:
@@ -71,7 +75,8 @@ def test_looks_are_killed(cluster: Cluster) -> None:
             late += not over
         assert late > 0, "some were killed when they had written"
         s.start()
-        s.wait_capacity("2" if plugged else "1", 5 + SLACK)
+        s.wait_capacity("2" if plugged else "1")
+        s.wait_idle()  # it writes files of its own until then
         left = [path.name for path in s.state.iterdir() if path.suffix != ".json" and ".json." in path.name]
         assert left == [], "what they left half written is gone"
 
@@ -107,20 +112,24 @@ def test_a_killed_look_is_tried_again(cluster: Cluster, proxy: Proxy) -> None:
         s.wait(lambda: fault.met, PATIENCE, "it looks")
         (child,) = set(s.machine.processes()) - {s.process.pid}
         os.kill(child, signal.SIGKILL)
-        s.wait_capacity("2", 5 + SLACK)
+        s.wait_capacity("2")
         assert "the reconcile worker was killed by SIGKILL (out of memory?); retrying" in s.log()
 
 
-def test_the_service_is_killed(cluster: Cluster) -> None:
+def test_the_service_is_killed(cluster: Cluster, proxy: Proxy) -> None:
     with service(cluster, usb_device("1-1")) as s:
+        s.reach(proxy.url)
+        s.join(proxy.url)
         s.start()
         s.requests()
+        go = threading.Event()
+        held = proxy.fault(faults.hold(go), "GET")
         s.machine.plug("1-2")
-        s.wait(lambda: len(s.machine.processes()) > 1, PATIENCE, "it looks")
+        s.wait(lambda: held.met, PATIENCE, "a pass is under way")
         s.stop(signal.SIGKILL)
+        go.set()
         s.start()
-        s.wait_capacity("2", 5 + SLACK)
-        s.wait(lambda: len(s.machine.processes()) == 1, PATIENCE, "the look that was left is over")
+        s.wait_capacity("2")
         assert s.asked().count("patch nodes/status") == 1, "no double write"
         assert s.record() == {DONGLE: 2}
 
@@ -134,14 +143,13 @@ def test_killed_between_the_write_and_its_event(cluster: Cluster, proxy: Proxy) 
         assert s.process is not None
         fault = proxy.fault(faults.stall(), "POST", "*/events")
         s.machine.plug("1-2")
-        s.wait(lambda: fault.met, 30, "it creates the Event")
-        for child in s.machine.processes():
-            if child != s.process.pid:
-                s.machine.run("kill", "-KILL", str(child))
+        s.wait(lambda: fault.met, PATIENCE, "it creates the Event")
+        for child in set(s.machine.processes()) - {s.process.pid}:
+            with suppress(ProcessLookupError):  # it has waited for long enough
+                os.kill(child, signal.SIGKILL)
         s.machine.plug("1-3")
-        s.wait_capacity("3", 30)
-        told = [f"{DONGLE}: none → 1 (found)", f"{DONGLE}: 2 → 3 (the hardware changed)"]
-        s.wait(lambda: s.events() == told, 30, "the next write is reported")
+        s.wait_capacity("3")
+        assert s.events() == [f"{DONGLE}: none → 1 (found)", f"{DONGLE}: 2 → 3 (the hardware changed)"]
 
 
 def test_the_event_socket_overflows(cluster: Cluster) -> None:
@@ -154,9 +162,9 @@ def test_the_event_socket_overflows(cluster: Cluster) -> None:
             s.machine.event("change", "/sys/devices/nothing", "usb", "usb_device")
         s.machine.plug("1-2")  # its own events are lost
         s.process.send(signal.SIGCONT)
-        s.wait_capacity("2", 3 + SLACK)
+        s.wait_capacity("2")
         s.machine.plug("1-3")
-        s.wait_capacity("3", 3 + SLACK)
+        s.wait_capacity("3")
 
 
 def test_a_hundred_thousand_events(cluster: Cluster) -> None:
@@ -164,12 +172,13 @@ def test_a_hundred_thousand_events(cluster: Cluster) -> None:
     with service(cluster, usb_device("1-1")) as s:
         s.start()
         s.requests()
-        looks = s.looks()
+        began, looks = time.monotonic(), s.looks()
         for _ in range(100_000):
             s.machine.event("change", usb_path("1-1"), "usb", "usb_device")
         s.machine.plug("1-2")
-        s.wait_capacity("2", 3 + SLACK)
-        assert s.looks() - looks <= 5
+        s.wait_capacity("2")
+        # Sent without a break they are one or two. Where the sender is held up, there is a break.
+        assert s.looks() - looks <= (time.monotonic() - began) / DEBOUNCE + 1
         assert s.asked() == PUBLISHED
 
 
@@ -183,11 +192,11 @@ def test_udevd_begins_after_the_service(cluster: Cluster) -> None:
         looks = s.looks()
         s.machine.plug("1-2", events=False)
         control.touch()
-        s.wait_capacity("2", 3 + SLACK)
+        s.wait_capacity("2")
         s.wait_looks(1, looks)
         assert s.status()["event_source_errors"] == []
         s.machine.plug("1-3")
-        s.wait_capacity("3", 3 + SLACK)
+        s.wait_capacity("3")
 
 
 def test_an_interface_is_renamed(cluster: Cluster) -> None:
@@ -199,7 +208,7 @@ def test_an_interface_is_renamed(cluster: Cluster) -> None:
         assert s.capacity("example.com/uplink") is None
         s.machine.add(merge(bare(), nic("data0")))
         s.machine.run("ip", "link", "set", "eth7", "name", "data0")
-        s.wait_capacity("1", 3 + SLACK, "example.com/uplink")
+        s.wait_capacity("1", "example.com/uplink")
 
 
 def test_a_full_state_folder(cluster: Cluster) -> None:
@@ -208,27 +217,24 @@ def test_a_full_state_folder(cluster: Cluster) -> None:
         s.state.mkdir()
         s.machine.run("mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", s.state)
         s.start(settled=False)
-        s.wait_capacity("2", 5 + SLACK)
+        s.wait_capacity("2")
         s.wait_looks(1)
         s.machine.run("sh", "-c", f"dd if=/dev/zero of={s.state}/fill bs=4k status=none || :")
         s.requests()
-        looks = s.looks()
+        began, looks = time.monotonic(), s.looks()
         s.machine.unplug("1-2")
         s.wait_looks(3, looks)
+        _, first, _ = BACKOFFS["state"]
+        assert time.monotonic() - began >= first * (1 + 2) * 2 / 3
         asked = s.asked()
         assert set(asked) == {"get nodes", "patch nodes/status"}
         assert asked.count("patch nodes/status") == 1
         assert len(asked) <= 4, "one GET for each look, and one PATCH"
         assert s.condition()["reason"] == "StateNotWritable"
-        moments = s.told("STATUS=")[-3:]
-        pauses = [later.at - earlier.at for earlier, later in pairwise(moments)]
-        _, first, _ = BACKOFFS["state"]
-        assert all(pause >= first * factor * 2 / 3 for pause, factor in zip(pauses, (1, 2), strict=True))
         assert s.capacity() == "2", "nothing is lowered meanwhile"
         s.machine.run("rm", f"{s.state}/fill")
-        assert s.process is not None
-        s.process.send(signal.SIGHUP)  # else it takes up to a minute and a half
-        s.wait_capacity("1", 5 + SLACK)
+        s.reload()  # else it takes up to a minute and a half
+        s.wait_capacity("1")
 
 
 def test_clocks(cluster: Cluster) -> None:
@@ -242,20 +248,18 @@ def test_clocks(cluster: Cluster) -> None:
         s.requests()
         set_to(clock, f"{-86400 * 365} 0")
         s.machine.plug("1-3")
-        s.wait_capacity("3", 3 + SLACK)
+        s.wait_capacity("3")
         set_to(clock, f"{86400 * 365} 0")
         s.machine.unplug("1-3")
-        s.wait_capacity("2", 2 + 3 + SLACK)
+        s.wait_capacity("2")
         assert s.seen()["error"] == ""
         s.requests()
         s.machine.unplug("1-2", events=False)
         set_to(clock, "0 3600")
         assert s.process is not None
-        s.process.send(
-            signal.SIGCHLD
-        )  # nothing wakes it while poll() counts no suspend; a timer would, within a minute
-        s.wait(lambda: "resume" in s.seen()["reasons"], 3 + SLACK, "it looks because of that")
-        s.wait_capacity("1", 2 + 3 + SLACK)
+        # Nothing wakes it while poll() counts no suspend; a timer would, within a minute.
+        s.process.send(signal.SIGCHLD)
+        s.wait_capacity("1")
         asked = s.asked()
         heartbeat = ["patch nodes/status"]  # its time was off by a year
         assert asked in (["get nodes", *PUBLISHED], ["get nodes", *heartbeat, *PUBLISHED])

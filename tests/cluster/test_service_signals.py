@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import signal
-
 from tests.cluster.controlplane import Cluster
 from tests.cluster.processes import PATIENCE
-from tests.cluster.service import DONGLE, DONGLES, SLACK, Service, service
+from tests.cluster.service import DONGLE, DONGLES, Service, service
+from tests.cluster.test_service_own_faults import STOP
 from tests.support.machines import usb_device
 
 SEATS = "example.com/seats"
@@ -24,7 +23,7 @@ def test_sigterm_ends_it_and_leaves_the_node_as_it_is(cluster: Cluster) -> None:
     with service(cluster, usb_device("1-1")) as s:
         s.start()
         before = cluster.node(s.node)
-        assert s.stop() < 2
+        s.stop(deadline=STOP)
         assert s.process is not None
         assert s.process.process.returncode == 0
         assert s.told("STOPPING=1")
@@ -38,7 +37,7 @@ def test_sigterm_with_a_detector_that_hangs(cluster: Cluster) -> None:
         s.start(ready=False, settled=False)
         s.wait((s.folder / "runs").exists, PATIENCE, "the program runs")
         s.wait(lambda: len(s.machine.processes()) >= 5, PATIENCE, "all that it starts runs")
-        assert s.stop() < 2
+        s.stop(deadline=STOP)
         assert s.machine.processes() == []
 
 
@@ -46,9 +45,8 @@ def test_sighup_reloads(cluster: Cluster) -> None:
     with service(cluster, usb_device("1-1")) as s:
         s.start()
         s.configure(DONGLES + f'[resources."{SEATS}"]\nstatic = {{ quantity = 7 }}\n')
-        assert s.process is not None
-        s.process.send(signal.SIGHUP)
-        s.wait_capacity("7", 3 + SLACK, SEATS)
+        s.reload()
+        assert s.capacity(SEATS) == "7"
         (reloading,) = s.told("RELOADING=1")
         ready = s.told("READY=1")
         assert len(ready) == 2
@@ -63,7 +61,7 @@ def test_commands_by_hand_beside_it(cluster: Cluster) -> None:
         s.machine.plug("1-2")
         done = s.cli("apply")  # at the same time as the service
         assert done.returncode == 0, done.stderr
-        s.wait_looks(2)
+        s.wait(lambda: s.seen()["published"] == {DONGLE: 2}, PATIENCE, "the service has made its pass, too")
         assert s.capacity() == "2"
         assert [r.code for r in s.requests() if r.verb == "patch"] == [200, 200], "one of the two found it done"
         refused = s.cli("withdraw")

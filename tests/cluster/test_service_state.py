@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from tests.cluster.controlplane import Cluster
-from tests.cluster.service import DONGLE, DONGLES, SLACK, service
+from tests.cluster.service import DONGLE, DONGLES, PROMPT, service
 from tests.support.machines import usb_device
 
 SEATS, GPU = "example.com/seats", "example.com/gpu"
@@ -22,8 +22,7 @@ def test_status(cluster: Cluster) -> None:
         s.configure(DONGLES + OTHERS, lower_after="9min")
         s.start()
         s.machine.unplug("1-2")
-        s.wait(lambda: s.seen()["held_until"], 3 + SLACK, "what is lower is held back")
-        cluster.admin.patch(f"/api/v1/nodes/{s.node}/status", {"status": {"allocatable": {DONGLE: "2"}}})
+        s.wait(lambda: s.seen()["held_until"], PROMPT, "what is lower is held back")
         done = s.cli("status")
         assert done.returncode == 4
         assert s.process is not None
@@ -34,15 +33,15 @@ def test_status(cluster: Cluster) -> None:
         assert last.endswith(" s ago (hardware)")
         assert read.startswith("Node read ")
         assert written.startswith("written ")
-        assert re.fullmatch("next pass in (1?[0-9] s|[2-9] min) or after an event", again)
+        assert re.fullmatch("next pass in [0-9]+ min or after an event", again)
         used = re.fullmatch(r"uses (\d+) MiB of memory, has used \d+\.\d s of CPU time", lines[2])
         assert used
         assert 5 < int(used[1]) < 40
         rows = {line.split()[0]: line.split(maxsplit=4)[1:] for line in lines if line.startswith("example.com/")}
         assert rows[DONGLE][:2] == ["1", "2"]
-        assert rows[DONGLE][3] == "lowered to 1 in 9 min unless it recovers"
+        assert re.fullmatch("lowered to 1 in [0-9]+ min unless it recovers", rows[DONGLE][3])
         assert rows[SEATS] == ["unknown", "-", "-", "-"]
-        assert rows[GPU] == ["2", "9", "-", "refused"]
+        assert rows[GPU] == ["2", "9", "9", "refused"]
         assert f"! {GPU}: refused: not published by capacityd; adopt = true takes it over" in lines
         assert any(line.startswith(f"! {SEATS}: unknown: ") and "/no/such/file" in line for line in lines)
         found = s.status()
@@ -55,7 +54,7 @@ def test_status(cluster: Cluster) -> None:
         s.unreach()
         s.machine.plug("1-3")
         s.machine.plug("1-4")
-        s.wait(lambda: s.seen()["error"], 3 + SLACK, "it can't be reached")
+        s.wait(lambda: s.seen()["error"], PROMPT, "it can't be reached")
         assert "! API server" in s.cli("status").stdout
 
 
@@ -68,8 +67,7 @@ def test_observe(cluster: Cluster) -> None:
         s.requests()
         s.start()
         s.machine.plug("1-2")
-        s.wait(lambda: s.seen()["readings"][0]["quantity"] == 2, 3 + SLACK, "it looks")
-        s.wait_looks(2)
+        s.wait(lambda: s.seen()["readings"][0]["quantity"] == 2, PROMPT, "it looks")
         resources = {r["name"]: r for r in s.status()["resources"]}
         assert (resources[DONGLE]["reading"], resources[DONGLE]["published"], resources[DONGLE]["capacity"]) == (
             2,
@@ -82,7 +80,7 @@ def test_observe(cluster: Cluster) -> None:
         s.machine.unplug("1-1")
         s.machine.unplug("1-2")
         s.wait(
-            lambda: s.seen()["readings"][0]["outcome"] == "absent" and not s.seen()["held_until"], 9 + SLACK, "it looks"
+            lambda: s.seen()["readings"][0]["outcome"] == "absent" and not s.seen()["held_until"], PROMPT, "it looks"
         )
         assert {r.verb for r in s.requests()} == {"create", "get"}
         assert cluster.node(s.node) == before

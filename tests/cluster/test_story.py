@@ -35,7 +35,7 @@ def test_story(cluster: Cluster, kubelet: Kubelet, tmp_path: Path) -> None:
     agent.configure(CONFIG)
     assert not {DONGLE, NIC, SCRATCH} & set(cluster.capacity(kubelet.name))
     with cluster.audit.requests(agent.user, "capacityd") as requests:
-        said = agent.run("apply", "--wait", "30s")
+        said = agent.run("apply", "--wait", "90s")
     assert "the kubelet updated allocatable" in said.stderr
     published = {DONGLE: "4", NIC: "10k", SCRATCH: "1609"}
     for found in (cluster.capacity(kubelet.name), cluster.allocatable(kubelet.name)):
@@ -76,10 +76,10 @@ def test_story(cluster: Cluster, kubelet: Kubelet, tmp_path: Path) -> None:
 def test_a_kubelet_that_zeroes_is_undone(cluster: Cluster, kubelet: Kubelet, tmp_path: Path) -> None:
     kubelet.start()
     agent = Agent(cluster, kubelet.name, tmp_path / "agent", kubelet=kubelet)
-    agent.run("apply", "--wait", "30s")
+    agent.run("apply", "--wait", "90s")
     kubelet.restart(zeroing=True)
     assert cluster.capacity(kubelet.name)[DONGLE] == "0"
-    agent.run("apply", "--wait", "30s")
+    agent.run("apply", "--wait", "90s")
     assert cluster.capacity(kubelet.name)[DONGLE] == cluster.allocatable(kubelet.name)[DONGLE] == "4"
     run_pod(cluster, kubelet.name, DONGLE, "4")
 
@@ -92,7 +92,7 @@ def test_withdraw_leaves_nothing_of_ours_and_all_else(cluster: Cluster, kubelet:
     agent = Agent(cluster, kubelet.name, tmp_path / "agent", machine=tour(tmp_path), kubelet=kubelet)
     agent.configure(CONFIG)
     before = cluster.node(kubelet.name)
-    agent.run("apply", "--wait", "30s")
+    agent.run("apply", "--wait", "90s")
     assert condition_of(cluster.node(kubelet.name)) is not None
     agent.run("withdraw")
     names = {DONGLE, NIC, SCRATCH}
@@ -105,7 +105,7 @@ def test_withdraw_leaves_nothing_of_ours_and_all_else(cluster: Cluster, kubelet:
         for condition in node["status"]["conditions"]:
             del condition["lastHeartbeatTime"]
     assert after == before
-    agent.run("apply", "--wait", "30s")
+    agent.run("apply", "--wait", "90s")
     assert cluster.capacity(kubelet.name)[DONGLE] == "4", "it can be had again"
 
 

@@ -82,8 +82,13 @@ def readings(node: Node) -> dict[str, Any]:
 
 
 def settled(node: Node) -> int:
-    """The position in the audit log once the service has written down what it published last: then its Event is out."""
-    wait_until(lambda: seen(node).get("published") == AMOUNTS, LONG, f"it has published {AMOUNTS}")
+    """The position in the audit log once the service has published all, created the Event, and no pass is due."""
+
+    def nothing_due() -> bool:
+        found = seen(node)
+        return found.get("published") == AMOUNTS and found["requeue_after"] is None
+
+    wait_until(nothing_due, LONG, f"it has published {AMOUNTS}, and the kubelet has followed")
     return node.cluster.audit.mark()
 
 

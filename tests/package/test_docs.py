@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests import ROOT
+from tests.cluster.processes import PATIENCE, wait_until
 from tests.package.console import UNIT
 from tests.package.machine import Machine, machine
 from tests.package.packages import Packages
@@ -67,7 +68,7 @@ def test_an_upgrade_as_shown_asks_nothing(fresh: Machine, packages: Packages) ->
         assert fresh.main_pid != before
         fresh.run("capacityd", "devices")
     assert fresh.out("cat", "/etc/capacityd/capacityd.toml") == edited.strip()
-    assert published(fresh, "example.com/seats") == "7"
+    wait_until(lambda: published(fresh, "example.com/seats") == "7", PATIENCE, "it has published")
     quiet(fresh)
 
 

@@ -19,6 +19,7 @@ def enable(machine: Machine) -> None:
     machine.write("/srv/seats", "7\n")
     switch_on(machine, SEATS)
     wait_until(lambda: published(machine, "example.com/seats") == "7", PATIENCE, "it has published")
+    machine.wait_for_readings({"example.com/seats": 7})  # it writes down what it has done after that
 
 
 def quiet(machine: Machine) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.cluster.processes import wait_until
+from tests.cluster.processes import PATIENCE, wait_until
 from tests.package.machine import machine
 from tests.package.packages import Packages
 from tests.package.service import published, switch_on
@@ -38,8 +38,8 @@ def test_ubuntu(release: str, packages: Packages) -> None:
         node.install(packages.current)
         assert (node.active, node.enabled) == ("inactive", "disabled")
         switch_on(node, CONFIG)
-        wait_until(lambda: published(node, "example.com/seats") == "7", 20, "it has published")
-        wait_until(lambda: node.exists(FIGURES), 20, "it has left its figures")
+        wait_until(lambda: published(node, "example.com/seats") == "7", PATIENCE, "it has published")
+        wait_until(lambda: node.exists(FIGURES), PATIENCE, "it has left its figures")
         assert 'capacityd_resource_quantity{resource="example.com/seats"} 7.0' in node.out("cat", FIGURES)
         readings = node.readings()
         assert readings["example.com/printed"] == 3

@@ -6,7 +6,6 @@ import fcntl
 import json
 import os
 import shutil
-import socket
 import subprocess
 import tempfile
 import time
@@ -19,10 +18,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
+from tests.cluster.processes import free_port
 from tests.network import persistently
 
 _PROGRAMS = ("prometheus", "promtool")
-_START_TIMEOUT = 60.0  # seconds that a slow machine may take to start it
+_START_TIMEOUT = 120.0  # seconds that a slow machine may take to start it
 
 
 def program(name: str) -> Path:
@@ -107,9 +107,7 @@ def serving(folder: Path, openmetrics: str = "", config: str = "") -> Iterator[P
     if openmetrics:
         (folder / "samples").write_text(openmetrics)
         promtool("tsdb", "create-blocks-from", "openmetrics", folder / "samples", folder / "data")
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{s.getsockname()[1]}"
+    address = f"127.0.0.1:{free_port()}"
     command: list[str | Path] = [
         program("prometheus"),
         f"--config.file={folder / 'prometheus.yml'}",

@@ -1,0 +1,79 @@
+"""What the service notifies systemd of: NOTIFY_SOCKET, with all that was sent to it, in order."""
+
+from __future__ import annotations
+
+import itertools
+import socket
+import struct
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.cluster.processes import PATIENCE
+
+_SO_TIMESTAMPNS = 35
+"""The socket module lacks it. Source: asm-generic/socket.h."""
+
+_TIMESPEC = struct.Struct("qq")
+
+
+@dataclass(frozen=True, slots=True)
+class Notification:
+    """line: such as READY=1. at: when it was sent, however late it was received; seconds of time.monotonic()."""
+
+    line: str
+    at: float
+
+
+class Notifications:
+    """Receives on the socket at this path until it is closed."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._received: list[Notification] = []
+        self._news = threading.Condition()
+        self._markers = itertools.count()
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._socket.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
+        self._socket.bind(str(path))
+        self._thread = threading.Thread(target=self._receive, daemon=True)
+        self._thread.start()
+
+    def all(self) -> list[Notification]:
+        """All that was sent before this call, and since the last clear()."""
+        # Datagrams are received in the order in which they were sent: what was sent before the marker is there with it.
+        marker = f"MARKER={next(self._markers)}"
+        self._send(marker)
+        with self._news:
+            there = self._news.wait_for(lambda: any(n.line == marker for n in self._received), PATIENCE)
+            assert there, "what is sent to the socket is not received"
+            self._received = [n for n in self._received if n.line != marker]
+            return list(self._received)
+
+    def clear(self) -> None:
+        """Forgets all that was sent before this call."""
+        count = len(self.all())
+        with self._news:
+            del self._received[:count]
+
+    def close(self) -> None:
+        self._send("")
+        self._thread.join()
+        self._socket.close()
+
+    def _send(self, message: str) -> None:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as s:
+            s.sendto(message.encode(), str(self._path))
+
+    def _receive(self) -> None:
+        while True:
+            message, ancillary, *_ = self._socket.recvmsg(65536, socket.CMSG_SPACE(_TIMESPEC.size))
+            if not message:
+                return
+            ((_, _, stamp),) = ancillary
+            seconds, nanoseconds = _TIMESPEC.unpack(stamp)
+            at = time.monotonic() - (time.time() - (seconds + nanoseconds / 1e9))
+            with self._news:
+                self._received += [Notification(line, at) for line in message.decode().splitlines()]
+                self._news.notify_all()

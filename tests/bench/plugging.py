@@ -36,11 +36,11 @@ def _round(cluster: Cluster) -> list[float]:
         s.requests()
         taken = []
         for number, name in enumerate(names):
-            looks = s.looks()
+            passes = s.passes()
             s.machine.plug(f"{1 + number // 8}-{1 + number % 8}", serial=f"S{number}")
             told = time.time()
             s.wait_capacity("1", name)
-            s.wait_looks(1, looks)
+            s.wait_passes(1, passes)
             (written,) = [r.answered for r in s.requests() if r.verb == "patch"]
             taken.append(written - told)
         return taken

@@ -77,4 +77,4 @@ def _spent(one: Service) -> _Spent:
     """Of the resident process and of all its children that have ended."""
     assert one.process is not None
     stat = Path(f"/proc/{one.process.pid}/stat").read_text().rpartition(")")[2].split()
-    return _Spent(sum(map(int, stat[11:15])) / _TICK, one.looks())
+    return _Spent(sum(map(int, stat[11:15])) / _TICK, one.passes())

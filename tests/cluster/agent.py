@@ -23,7 +23,7 @@ from tests.support.trees import Recording
 
 PYTHON = Path("/usr/bin/python3")
 DONGLE = "example.com/dongle"
-RECORD = "capacityd/published"
+ANNOTATION = "capacityd/published"
 CONDITION = "CapacityPublished"
 
 DONGLES = """\
@@ -84,11 +84,11 @@ class Agent:
         self.kubeconfig = cluster.kubeconfig(self.user, folder / "kubeconfig", credentials=credentials, server=server)
         self._kubelet = kubelet
         self._python = python
-        self.kept = folder / "kept"  # what outlives a reboot
+        self.state_directory = folder / "kept"  # what outlives a reboot
         self._environment = {
             "PATH": os.environ["PATH"],
             "RUNTIME_DIRECTORY": str(folder / "run"),
-            "STATE_DIRECTORY": str(self.kept),
+            "STATE_DIRECTORY": str(self.state_directory),
         }
         self.configure(DONGLES)
 
@@ -112,8 +112,8 @@ class Agent:
             timeout=PATIENCE,
             env=self._environment,
         )
-        said = f"capacityd {' '.join(arguments)} ended with {result.returncode}:\n{result.stdout}{result.stderr}"
-        assert status in (None, result.returncode), said
+        message = f"capacityd {' '.join(arguments)} ended with {result.returncode}:\n{result.stdout}{result.stderr}"
+        assert status in (None, result.returncode), message
         return result
 
 
@@ -133,7 +133,7 @@ def condition_of(node: Mapping[str, Any]) -> Mapping[str, Any] | None:
     return next((condition for condition in conditions if condition["type"] == CONDITION), None)
 
 
-def told(cluster: Cluster, node: str) -> list[tuple[str, str]]:
+def our_events(cluster: Cluster, node: str) -> list[tuple[str, str]]:
     """The reason and message of each of our Events about a Node."""
     events = cluster.events_of(node)
     return [(e["reason"], e["message"]) for e in events if e["source"].get("component") == "capacityd"]

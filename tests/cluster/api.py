@@ -57,7 +57,7 @@ class Api:
         return self.request("DELETE", path)
 
     def watch(self, path: str, **query: str) -> Iterator[Any]:
-        """The watch events, as they come, until the API server ends it or is gone."""
+        """The watch events, as they come, until the API server ends it or ends itself."""
         headers = {"Authorization": f"Bearer {self._token}", "User-Agent": "tests"}
         url = f"{self.url}{path}?{urllib.parse.urlencode({'watch': 'true', **query})}"
         with self._opener.open(urllib.request.Request(url, headers=headers)) as response:

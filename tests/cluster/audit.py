@@ -1,4 +1,4 @@
-"""What was asked of the API server, by whom: its audit log as values."""
+"""The requests to the API server, by whom: its audit log as values."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Requests:
-    """The requests since a position that match; each call looks anew."""
+    """The requests since a position that match; each call reads the log again."""
 
     _audit: Audit
     _position: int

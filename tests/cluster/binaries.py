@@ -1,7 +1,7 @@
 """The programs of the control plane: what they are, and how they get built once into a cache folder.
 
 Kubernetes and etcd are published as Go modules, so a `go` is all that it takes: no container, no download but modules.
-As a command it builds what is missing, tells its progress on standard error and prints the folder.
+As a command it builds what is missing, prints its progress to standard error and prints the folder.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ OTHER_PLACES = ("/usr/local/go/bin/go", "/usr/lib/go-*/bin/go")
 
 
 class BuildError(Exception):
-    """The programs can't be had; the message says what to do."""
+    """The programs can't be built; the message has what to do."""
 
 
 def programs() -> dict[str, Path]:
@@ -116,7 +116,7 @@ def _build_one(go: Path, name: str, target: Path) -> None:
         stdout=sys.stderr,
     )
     if result.returncode:
-        raise BuildError(f"{name} could not be built; what go said is above")
+        raise BuildError(f"{name} could not be built; the output of go is above")
 
 
 def link_flags() -> str:
@@ -150,8 +150,8 @@ def fetch_go(old: Path) -> Path:
     module = f"golang.org/toolchain@v0.0.1-{directive('toolchain')}.{system}-{machine}"
     say(f"{old} is too old for the control plane: fetching {module}")
     # Away from our go.mod, which an old go can't read.
-    said = persistently(lambda: run_go(old, "mod", "download", "-json", module), BuildError)
-    folder = Path(json.loads(said)["Dir"])
+    output = persistently(lambda: run_go(old, "mod", "download", "-json", module), BuildError)
+    folder = Path(json.loads(output)["Dir"])
     # Modules carry no permissions.
     for file in [*folder.glob("bin/*"), *folder.glob("pkg/tool/*/*")]:
         file.chmod(file.stat().st_mode | stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH)

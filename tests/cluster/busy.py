@@ -1,4 +1,4 @@
-"""A Node that somebody else keeps writing, as often as asked: only on loopback, and only until the test ends."""
+"""A Node that somebody else keeps writing, at a given rate: only on loopback, and only until the test ends."""
 
 from __future__ import annotations
 
@@ -61,6 +61,6 @@ def _write(cluster: Cluster, node: str, rate: int, written: list[int], end: thre
             status = {"capacity": {KEY: str(number)}, "conditions": [condition]}
             connection.request("PATCH", f"/api/v1/nodes/{node}/status", json.dumps({"status": status}), headers)
             answer = connection.getresponse()
-            said = answer.read()
-            assert answer.status == 200, said
+            body = answer.read()
+            assert answer.status == 200, body
             written.append(number)

@@ -151,7 +151,7 @@ class Cluster:
         return ""
 
     def delete_pod(self, name: str, deadline: float = PATIENCE) -> None:
-        """Until it is gone: once it is placed, that is for the kubelet to say."""
+        """Until it does not exist: the kubelet removes one that has been placed."""
         self.admin.delete(f"{PODS}/{name}")
         wait_until(lambda: name not in self._pods(), deadline, f"{name} is gone")
 
@@ -167,7 +167,7 @@ class Cluster:
 
 @contextmanager
 def control_plane(nodes: Sequence[str] = NODES) -> Iterator[Cluster]:
-    """A control plane that is ready, and is gone afterwards. nodes: which have tokens."""
+    """A control plane that is ready, and is stopped afterwards. nodes: which have tokens."""
     binaries = programs()
     with ExitStack() as stack:
         folder = stack.enter_context(workspace())

@@ -34,9 +34,9 @@ from tests.cluster.service import COMMAND, Service, service
 from tests.support.machines import usb_device
 from tests.support.pages import on_cluster, pages, play, same
 
-_PATIENCE = 90.0  # seconds until what is only looked at must be as shown
+_PATIENCE = 90.0  # seconds until the output of a command that only reads must be as shown
 _SETTLE = 6.0  # the same when nothing is shown yet
-_LOOKS = re.compile(r"kubectl (get|describe|events)\b|capacityd (status|devices|probe|plan)\b")
+_READS = re.compile(r"kubectl (get|describe|events)\b|capacityd (status|devices|probe|plan)\b")
 
 
 class ClusterWorld:
@@ -70,11 +70,11 @@ class ClusterWorld:
         if command == "echo $?":
             return f"{self._status}\n"
         end = time.monotonic() + (_PATIENCE if shown else _SETTLE)
-        said = self._said(command)
-        while _LOOKS.search(command) and same(said) != same(shown) and time.monotonic() < end:
+        output = self._output(command)
+        while _READS.search(command) and same(output) != same(shown) and time.monotonic() < end:
             time.sleep(0.3)
-            said = self._said(command)
-        return said
+            output = self._output(command)
+        return output
 
     @property
     def service(self) -> Service:
@@ -104,7 +104,7 @@ class ClusterWorld:
             self._kubelet.start()
         return self._kubelet
 
-    def _said(self, command: str) -> str:
+    def _output(self, command: str) -> str:
         found = self.service
         done = subprocess.run(
             [*TIED_TO_US, "sh", "-c", re.sub(r"\bsudo ", "", command)],
@@ -122,8 +122,8 @@ class ClusterWorld:
             },
         )
         self._status = done.returncode
-        said = done.stdout.replace(str(found.kubeconfig), "/etc/kubernetes/kubelet.conf")
-        return said.replace(str(self._folder), "").replace(self._cluster.url, "https://10.0.0.1:6443")
+        output = done.stdout.replace(str(found.kubeconfig), "/etc/kubernetes/kubelet.conf")
+        return output.replace(str(self._folder), "").replace(self._cluster.url, "https://10.0.0.1:6443")
 
     def _do_machine(self, file: str) -> None:
         if self._service is not None:
@@ -166,7 +166,7 @@ class ClusterWorld:
         self.service.join(token={"right": None, "wrong": "of-another-cluster"}[what])
 
     def _do_api(self, where: str) -> None:
-        {"away": self.service.unreach, "back": self.service.reach}[where]()
+        {"away": self.service.disconnect, "back": self.service.connect}[where]()
 
     def _do_quota(self, name: str) -> None:
         path = f"/api/v1/namespaces/default/resourcequotas/{name}"

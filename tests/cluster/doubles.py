@@ -14,15 +14,15 @@ import time
 
 
 def pretend(file: str) -> None:
-    """Makes the clocks of this process tell what the file says at that moment."""
+    """Offsets the clocks of this process as the file says at that moment."""
     wall, clock = time.time, time.clock_gettime
 
-    def told() -> list[float]:
+    def offsets() -> list[float]:
         with open(file) as f:
             return [float(word) for word in f.read().split()]
 
-    time.time = lambda: wall() + told()[0]
-    time.clock_gettime = lambda which: clock(which) + (told()[1] if which == time.CLOCK_BOOTTIME else 0.0)
+    time.time = lambda: wall() + offsets()[0]
+    time.clock_gettime = lambda which: clock(which) + (offsets()[1] if which == time.CLOCK_BOOTTIME else 0.0)
 
 
 if __name__ == "__main__":

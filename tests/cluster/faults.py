@@ -33,12 +33,12 @@ class Fault:
     method: str = "*"
     path: str = "*"
     times: int | None = 1
-    met: list[Request] = field(default_factory=list)
+    matched: list[Request] = field(default_factory=list)
 
     def takes(self, request: Request) -> bool:
         path = request.path.partition("?")[0]
         fits = fnmatch.fnmatchcase(request.method, self.method) and fnmatch.fnmatchcase(path, self.path)
-        return fits and (self.times is None or len(self.met) < self.times)
+        return fits and (self.times is None or len(self.matched) < self.times)
 
 
 def reset(carried_out: bool = False) -> Action:

@@ -82,7 +82,7 @@ class Kubelet:
         path.write_text(json.dumps(json.loads(path.read_text()) | settings))
 
     def start(self, *, zeroing: bool = False, wait: bool = True) -> None:
-        """Until its Node is Ready, unless told not to wait.
+        """Until its Node is Ready, unless wait is false.
 
         With zeroing it starts as on a node that has lost its device-plugins folder and whose runtime is slower than its
         kubelet: the kubelet sets all extended resources of an existing Node to 0, where they stay.
@@ -174,7 +174,7 @@ class Kubelet:
         return ["nsenter", f"--mount=/proc/{self._namespace.pid}/ns/mnt", "env", "-C", folder or Path.cwd(), *command]
 
     def run(self, command: Sequence[str | Path], **options: Any) -> subprocess.CompletedProcess[str]:
-        """subprocess.run on the node; unless told otherwise what it says is in the result, as text, and it has 60 s."""
+        """subprocess.run on the node; its output is in the result, as text, and it has 60 s, unless options differ."""
         options = {"capture_output": True, "text": True, "timeout": 60, **options}
         result: subprocess.CompletedProcess[str] = subprocess.run([*TIED_TO_US, *self.inside(command)], **options)
         return result
@@ -218,7 +218,7 @@ def kubelet(
 ) -> Iterator[Kubelet]:
     """A kubelet that is not started yet.
 
-    sync: how often it looks at its Node, every 10 s in real life; server: a proxy's URL instead of the API server's.
+    sync: how often it reports its Node, each 10 s on a real one; server: a proxy's URL instead of the API server's.
     """
     name = name or cluster.node_name()
     folder = cluster.folder / name

@@ -1,7 +1,7 @@
 """A machine of the test's own: a /sys that can be changed, udev's events and network interfaces, in namespaces.
 
-Not had here: real devices, and a udevd. So a device is plugged in by laying it out in /sys and telling of it as udevd
-does.
+Not had here: real devices, and a udevd. So a device is plugged in by laying it out in /sys and sending the event that
+udevd would.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Machine:
         return ["nsenter", *self._enter, *command]
 
     def run(self, *command: str | Path) -> str:
-        """Runs it there to its end; what it says."""
+        """Runs it there to its end; its output."""
         done = subprocess.run([*TIED_TO_US, *self.inside(command)], capture_output=True, text=True, timeout=PATIENCE)
         assert done.returncode == 0, done.stderr
         return done.stdout
@@ -85,24 +85,24 @@ class Machine:
         write_tree(device or usb_device(port, vendor, serial=serial, number=2 + int(port[-1])), str(self.tree))
         if events:
             path = usb_path(port)
-            self._tell(path, [("add", ""), ("change", ""), ("add", f"/{port}:1.0"), ("bind", f"/{port}:1.0")])
-            self._tell(path, [("bind", "")])
+            self._send(path, [("add", ""), ("change", ""), ("add", f"/{port}:1.0"), ("bind", f"/{port}:1.0")])
+            self._send(path, [("bind", "")])
 
     def add(self, part: Recording) -> None:
-        """Something appears in /sys, and nobody is told."""
+        """Something appears in /sys, without an event."""
         write_tree(part, str(self.tree))
 
     def unplug(self, port: str, events: bool = True) -> None:
-        """It is gone."""
+        """A device disappears, with the events of that."""
         path, bus = usb_path(port), self.tree / "sys/bus/usb/devices"
         for name in (port, f"{port}:1.0"):
             (bus / name).unlink()
         shutil.rmtree(f"{self.tree}{path}")
         if events:
-            self._tell(path, [("unbind", f"/{port}:1.0"), ("remove", f"/{port}:1.0"), ("unbind", ""), ("remove", "")])
+            self._send(path, [("unbind", f"/{port}:1.0"), ("remove", f"/{port}:1.0"), ("unbind", ""), ("remove", "")])
 
     def event(self, action: str, path: str, subsystem: str, devtype: str = "", **properties: str) -> None:
-        """As udevd tells it."""
+        """As udevd sends it."""
         self._udev.send(action, path, subsystem, devtype, **properties)
 
     def processes(self) -> list[int]:
@@ -128,7 +128,7 @@ class Machine:
         wait_until(lambda: not self.processes(), PATIENCE, "nothing runs on the machine any more")
         self._daemon.stop()
 
-    def _tell(self, path: str, events: Sequence[tuple[str, str]]) -> None:
+    def _send(self, path: str, events: Sequence[tuple[str, str]]) -> None:
         for action, below in events:
             self.event(action, path + below, "usb", "usb_interface" if below else "usb_device")
 
@@ -139,7 +139,7 @@ def machine(
 ) -> Iterator[Machine]:
     """A machine with these devices.
 
-    around: the command of namespaces that it is to share. uptime: seconds since it booted; unless told otherwise it has
+    around: the command of namespaces that it is to share. uptime: seconds since it booted; by default it has
     booted long ago, also where this machine has not.
     """
     with ExitStack() as stack:

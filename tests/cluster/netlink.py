@@ -38,7 +38,7 @@ def network_of(namespace: Path) -> Iterator[None]:
 
 
 class UdevSender:
-    """Sends what udevd tells its listeners once its rules have run. Needs CAP_NET_ADMIN in the namespace."""
+    """Sends what udevd sends to its listeners after its rules. Needs CAP_NET_ADMIN in the namespace."""
 
     def __init__(self, namespace: Path) -> None:
         with network_of(namespace):

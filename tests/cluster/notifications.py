@@ -51,6 +51,10 @@ class Notifications:
             self._received = [n for n in self._received if n.line != marker]
             return list(self._received)
 
+    def times(self, line: str) -> list[float]:
+        """When this line was sent, each time. One that ends with "=" stands for all that begin so."""
+        return [n.at for n in self.all() if n.line == line or (line.endswith("=") and n.line.startswith(line))]
+
     def clear(self) -> None:
         """Forgets all that was sent before this call."""
         count = len(self.all())

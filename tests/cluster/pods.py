@@ -21,7 +21,7 @@ def run_pod(cluster: Cluster, node: str, resource: str, quantity: str = "1") -> 
         if phase == "Running":
             return pod
         wait_until(lambda name=pod: out_of(cluster, name, resource), PATIENCE, f"{pod} is refused")  # type: ignore[misc]
-    raise AssertionError(f"node {node} refuses {quantity} {resource}, which its Node says it has")
+    raise AssertionError(f"node {node} refuses {quantity} {resource}, which its Node has")
 
 
 def ended_or_runs(cluster: Cluster, pod: str) -> str:
@@ -31,5 +31,5 @@ def ended_or_runs(cluster: Cluster, pod: str) -> str:
 
 
 def out_of(cluster: Cluster, pod: str, resource: str) -> bool:
-    """Whether an Event says that the kubelet had not that much. It may come later than the pod's phase."""
+    """Whether an Event reports that the kubelet had too little of it. It may come later than the pod's phase."""
     return f"OutOf{resource}" in [event["reason"] for event in cluster.events_of(pod, "Pod")]

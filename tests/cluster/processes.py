@@ -42,7 +42,7 @@ class Moment:
 
 
 def wait_until(condition: Callable[[], T], deadline: float, what: str) -> T:
-    """The first true value of the condition, looked at often; TimeoutError after deadline seconds.
+    """The first true value of the condition, evaluated often; TimeoutError after deadline seconds.
 
     They are seconds as a Moment has them, so that it waits longer on a machine that is busy.
     """
@@ -98,14 +98,14 @@ def free_port() -> int:
 
 
 class Daemon:
-    """A program that runs until it is stopped; what it says goes to a file, for waiting and for error messages."""
+    """A program that runs until it is stopped; its output goes to a file, for waiting and for error messages."""
 
     def __init__(
         self, command: Sequence[str | Path], log: Path, cwd: Path | None = None, env: Mapping[str, str] | None = None
     ) -> None:
         self.log = log
         self.name = log.stem
-        # Appended to, so that a restarted program keeps its history; what is said from here on counts.
+        # Appended to, so that a restarted program keeps its history; what is appended from here on counts.
         with open(log, "ab") as output:
             self._start = output.tell()
             self.process = subprocess.Popen(
@@ -137,7 +137,7 @@ class Daemon:
             return log.read().decode(errors="replace")
 
     def wait_for(self, condition: Callable[[], T], deadline: float, what: str) -> T:
-        """As wait_until, but an ended program is reported at once, with its last words."""
+        """As wait_until, but an ended program is reported at once, with the end of its output."""
 
         def alive_and() -> T:
             value = condition()
@@ -148,19 +148,19 @@ class Daemon:
         try:
             return wait_until(alive_and, deadline, what)
         except TimeoutError as error:
-            raise TimeoutError(f"{error}; {self.name} said last:\n{self.output()[-3000:]}") from None
+            raise TimeoutError(f"{error}; the end of the output of {self.name}:\n{self.output()[-3000:]}") from None
 
     def wait_for_line(self, line: str, deadline: float, times: int = 1) -> None:
-        """Until it has said this line so many times."""
+        """Until its output has this line so many times."""
         self.wait_for(
-            lambda: self.output().splitlines().count(line) >= times, deadline, f"{self.name} says {line!r} ({times})"
+            lambda: self.output().splitlines().count(line) >= times, deadline, f"{self.name} prints {line!r} ({times})"
         )
 
     def send(self, number: signal.Signals) -> None:
         self.process.send_signal(number)
 
     def stop(self, number: signal.Signals = signal.SIGKILL, deadline: float = PATIENCE) -> None:
-        """By SIGKILL unless told otherwise: the state of a test's programs is thrown away."""
+        """By SIGKILL by default: the state of a test's programs is thrown away."""
         self.process.send_signal(number)
         try:
             wait_until(lambda: self.process.poll() is not None, deadline, f"{self.name} ends")

@@ -1,4 +1,4 @@
-"""A proxy in front of the API server; faults.py says what can go wrong in it.
+"""A proxy in front of the API server; faults.py has what can go wrong in it.
 
 It ends TLS with a certificate of the cluster's authority (or another): bearer tokens pass, client certificates do not.
 Each request is forwarded on a connection of its own, while the client's connection stays; answers stream, so that a
@@ -33,7 +33,7 @@ class Proxy:
         authority = authority or cluster.authority
         self.ca_file = authority.ca_file
         self.faults: list[Fault] = []
-        self.seen: list[Request] = []
+        self.requests: list[Request] = []
         self.errors: list[BaseException] = []
         self._upstream = urlsplit(cluster.url)
         self._upstream_tls = ssl.create_default_context(cafile=cluster.ca_file)
@@ -113,12 +113,12 @@ class Proxy:
         try:
             while not writer.is_closing():
                 exchange = Exchange(await _request(reader), reader, writer, self)
-                self.seen.append(exchange.request)
+                self.requests.append(exchange.request)
                 fault = next((fault for fault in self.faults if fault.takes(exchange.request)), None)
                 if fault is None:
                     await exchange.relay()
                 else:
-                    fault.met.append(exchange.request)
+                    fault.matched.append(exchange.request)
                     await fault.action(exchange)
         except (asyncio.IncompleteReadError, ConnectionError, ssl.SSLError):
             # One of the two sides has left.
@@ -222,7 +222,7 @@ async def _request(reader: asyncio.StreamReader) -> Request:
     first, *lines = head.removesuffix("\r\n\r\n").split("\r\n")
     method, path, _ = first.split(" ")
     headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
-    assert "transfer-encoding" not in headers, "the proxy knows no chunked requests"
+    assert "transfer-encoding" not in headers, "the proxy takes no chunked requests"
     body = await reader.readexactly(int(headers.get("content-length", "0")))
     return Request(method, path, headers, body)
 

@@ -70,7 +70,7 @@ class Relay:
 
 
 async def _carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, port: int) -> None:
-    """Both ways, until both ends have said all, or one breaks off, which breaks the other off too."""
+    """Both ways, until both ends have sent all; if one is reset, so is the other."""
     writers = [writer]
     try:
         out_reader, out_writer = await asyncio.open_connection("127.0.0.1", port)

@@ -45,8 +45,8 @@ class Service:
         self.folder = folder
         self.kubeconfig = folder / "kubeconfig"
         self.config = folder / "capacityd.toml"
-        self.state = folder / "state"
-        self.kept = folder / "kept"  # what outlives a reboot
+        self.runtime_directory = folder / "run"
+        self.state_directory = folder / "state"  # what outlives a reboot
         self.command: Sequence[str | Path] = [*COMMAND, "--config", self.config, "run"]
         self.process: Daemon | None = None
         self.notifications = Notifications(folder / "notify")
@@ -65,11 +65,11 @@ class Service:
         self.cluster.kubeconfig(user, with_new, server=server, ca_file=ca_file, token=token)
         with_new.rename(self.kubeconfig)
 
-    def reach(self, url: str | None = None) -> None:
-        """The machine can reach this server from now on."""
+    def connect(self, url: str | None = None) -> None:
+        """Connections from the machine to this server succeed from now on."""
         self.machine.relay.open(_port(url or self.cluster.url))
 
-    def unreach(self, url: str | None = None) -> None:
+    def disconnect(self, url: str | None = None) -> None:
         """Connections to it are refused from now on."""
         self.machine.relay.shut(_port(url or self.cluster.url))
 
@@ -79,15 +79,15 @@ class Service:
         self.notifications.clear()
         self.process = Daemon(command, self.folder / "service.log")
         if ready:
-            self.wait_told("READY=1")
+            self.wait_notification("READY=1")
         if settled:
-            self.wait_looks(1)
+            self.wait_passes(1)
 
     def reload(self) -> None:
         """Until it has checked the configuration as it is now, and made a pass with it."""
         assert self.process is not None
         self.wait_idle()
-        ready = len(self.told("READY=1"))
+        ready = len(self.notifications.times("READY=1"))
         self.process.send(signal.SIGHUP)
 
         def made() -> bool:
@@ -110,24 +110,24 @@ class Service:
         return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
 
     def by_hand(self, *arguments: str) -> list[str | Path]:
-        """The command that does that."""
+        """The command that cli() runs."""
         options: list[str | Path] = [*COMMAND, "--config", self.config, *arguments]
         return self.inside(options)
 
     def inside(self, command: Sequence[str | Path]) -> list[str | Path]:
-        """The command that runs this one on the machine, in the service's environment; systemd does not hear it."""
+        """The command that runs this one on the machine, in the service's environment, without NOTIFY_SOCKET."""
         return self.machine.inside(["env", "-i", *self._environment()[:-1], *command])
 
     def status(self) -> Any:
-        """What the command status says, once no worker is under way."""
+        """The output of the command status, once no worker is under way."""
         self.wait_idle()
         return json.loads(self.cli("status", "--json").stdout)
 
-    def seen(self) -> dict[str, Any]:
+    def status_file(self) -> dict[str, Any]:
         """The file behind the command status, once no worker is under way: what the last pass left."""
         self.wait_idle()
         try:
-            found: dict[str, Any] = json.loads((self.state / "status.json").read_text())
+            found: dict[str, Any] = json.loads((self.runtime_directory / "status.json").read_text())
         except FileNotFoundError:
             return {}
         return found
@@ -136,42 +136,37 @@ class Service:
         assert self.process is not None
         return self.process.output()
 
-    # What it tells systemd
+    # What it notifies systemd of
 
-    def told(self, line: str) -> list[float]:
-        """When it told this: a whole line, or its beginning with "=" at its end; seconds of time.monotonic()."""
-        return [
-            n.at for n in self.notifications.all() if n.line == line or (line.endswith("=") and n.line.startswith(line))
-        ]
+    def wait_notification(self, line: str, times: int = 1) -> None:
+        """Until it has sent this line so many times."""
+        self.wait(lambda: len(self.notifications.times(line)) >= times, PATIENCE, f"it sends {line} ({times})")
 
-    def wait_told(self, line: str, times: int = 1) -> None:
-        """Until it has told this so many times."""
-        self.wait(lambda: len(self.told(line)) >= times, PATIENCE, f"it tells {line} ({times})")
-
-    def looks(self) -> int:
-        """How many workers have ended since it was started, the first check left out; none is under way."""
+    def passes(self) -> int:
+        """How many workers have ended since it was started, without the first check. None is under way."""
         self.wait_idle()
         return self._ended()
 
-    def wait_looks(self, more: int, since: int = 0, deadline: float = PATIENCE) -> None:
-        self.wait(lambda: self._ended() >= since + more, deadline, f"{more} looks after {since}")
+    def wait_passes(self, more: int, since: int = 0, deadline: float = PATIENCE) -> None:
+        """Until so many more have ended than passes() returned before."""
+        self.wait(lambda: self._ended() >= since + more, deadline, f"{more} passes after {since}")
 
     def _ended(self) -> int:
-        return max(0, len(self.told("STATUS=")) - 1)
+        return max(0, len(self.notifications.times("STATUS=")) - 1)
 
     def wait_idle(self) -> None:
-        """Until no worker is under way, and all is done that the service does when one has ended.
+        """Until no worker is under way, and the service has done all that it does when one has ended.
 
-        So what a worker writes after its requests (Events, its files, the log) is there, and what the service does.
+        So all effects of the last pass are there: Events, files, log entries, notifications.
         """
         daemon = self.process
         if daemon is None or daemon.process.poll() is not None:
             return
-        # One that has ended is among its children until the service has taken note of its end.
+        # One that has ended is among the children until the service has waited for it (wait(2)).
         self.wait(lambda: not children(daemon.pid), PATIENCE, "no worker is under way")
-        turns = len(self.told("WATCHDOG=1"))
-        daemon.send(signal.SIGCHLD)  # no reason for a pass: the main loop makes one more turn
-        self.wait_told("WATCHDOG=1", turns + 1)
+        turns = len(self.notifications.times("WATCHDOG=1"))
+        daemon.send(signal.SIGCHLD)  # makes the main loop turn once more, and is no reason for a pass
+        self.wait_notification("WATCHDOG=1", turns + 1)
 
     # What comes of it
 
@@ -183,11 +178,11 @@ class Service:
         return self.cluster.capacity(self.node).get(name)
 
     def wait_capacity(self, quantity: str | None, name: str = DONGLE, deadline: float = PROMPT) -> None:
-        """Until the Node says so."""
+        """Until the Node has this; None: no such key."""
         self.wait(lambda: self.capacity(name) == quantity, deadline, f"{name} is {quantity}")
 
-    def record(self) -> dict[str, int]:
-        """What we published, as the Node says."""
+    def last_applied(self) -> dict[str, int]:
+        """The quantities in the annotation on the Node."""
         found: dict[str, int] = json.loads(
             self.cluster.node(self.node)["metadata"].get("annotations", {}).get("capacityd/published", "{}")
         )
@@ -210,7 +205,7 @@ class Service:
         found = [r for r in between if r.user_agent.startswith("capacityd/")]
         return [r for r in found if self.node in (r.name, r.user.removeprefix("system:node:"))]
 
-    def asked(self) -> list[str]:
+    def requested(self) -> list[str]:
         """The same, such as "get nodes"."""
         return [f"{r.verb} {'/'.join(filter(None, (r.resource, r.subresource)))}" for r in self.requests()]
 
@@ -225,8 +220,8 @@ class Service:
             "PATH=/usr/sbin:/usr/bin:/sbin:/bin",
             "LANG=C.UTF-8",
             "SYSTEMD_DEVICE_VERIFY_SYSFS=0",
-            f"RUNTIME_DIRECTORY={self.state}",
-            f"STATE_DIRECTORY={self.kept}",
+            f"RUNTIME_DIRECTORY={self.runtime_directory}",
+            f"STATE_DIRECTORY={self.state_directory}",
             f"NOTIFY_SOCKET={self.folder}/notify",
         ]
 
@@ -267,7 +262,7 @@ def service(
     with machine(folder, *parts, around=around, uptime=uptime) as made:
         running = Service(cluster, node, folder, made)
         try:
-            running.reach()
+            running.connect()
             running.configure()
             running.join()
             yield running

@@ -1,4 +1,4 @@
-"""How the programs get where they are: what is found, what is fetched, what is said when there is nothing."""
+"""How the programs get where they are: what is found, what is fetched, the error if there is nothing."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.cluster import faults
-from tests.cluster.agent import DONGLE, RECORD, Agent, told
+from tests.cluster.agent import ANNOTATION, DONGLE, Agent, our_events
 from tests.cluster.clients import VERSIONS, client
 from tests.cluster.controlplane import BASE_CAPACITY, Cluster
 from tests.cluster.credentials import ADMIN, Authority, Credentials, kubeconfig
@@ -60,14 +60,14 @@ def test_apply_plan_and_withdraw(
     assert {request.user_agent.partition("/")[0] for request in requests.all()} == {"capacityd"}
     found = cluster.node(node)
     assert found["status"]["capacity"] == {**BASE_CAPACITY, DONGLE: "4"}
-    assert json.loads(found["metadata"]["annotations"][RECORD]) == {DONGLE: 4}
+    assert json.loads(found["metadata"]["annotations"][ANNOTATION]) == {DONGLE: 4}
     assert [entry["manager"] for entry in found["metadata"]["managedFields"]].count("capacityd") == 1
     with cluster.audit.requests(agent.user) as requests:
         agent.run("apply")
     assert counted(requests) == {WHO: 1, GET: 1}
     agent.run("withdraw")
     assert cluster.capacity(node) == BASE_CAPACITY
-    assert [message for _, message in told(cluster, node)] == [
+    assert [message for _, message in our_events(cluster, node)] == [
         f"{DONGLE}: none → 4 (found)",
         f"{DONGLE}: 4 → none (withdrawn)",
     ]

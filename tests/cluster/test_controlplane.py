@@ -56,7 +56,7 @@ def test_a_node_writes_its_own_node_only(cluster: Cluster, credentials: Credenti
 def test_a_wrong_token_is_refused(cluster: Cluster) -> None:
     kubeconfig = cluster.kubeconfig(ADMIN, token="wrong")
     refused = kubectl(cluster, kubeconfig, "get", "nodes").stderr
-    # Which of the two kubectl says depends on whether it knows the server's resources from an earlier run.
+    # Which of the two kubectl prints depends on whether it knows the server's resources from an earlier run.
     assert "provide credentials" in refused or "Unauthorized" in refused
 
 

@@ -43,10 +43,10 @@ def jane(cluster: Cluster) -> Path:
         "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": JANE}],
     }
     cluster.admin.create(f"{rbac}/clusterrolebindings", binding)
-    asked = {"user": JANE, "resourceAttributes": {"verb": "list", "resource": "nodes"}}
+    access = {"user": JANE, "resourceAttributes": {"verb": "list", "resource": "nodes"}}
 
     def granted() -> bool:
-        review = cluster.admin.create("/apis/authorization.k8s.io/v1/subjectaccessreviews", {"spec": asked})
+        review = cluster.admin.create("/apis/authorization.k8s.io/v1/subjectaccessreviews", {"spec": access})
         return bool(review["status"]["allowed"])
 
     wait_until(granted, PATIENCE, "the API server has noticed the role")

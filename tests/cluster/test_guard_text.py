@@ -15,7 +15,7 @@ from capacityd.model.errors import NodeGuardFailed
 from capacityd.model.node import Node
 from capacityd.node import client, open_node
 from capacityd.node.encoding import encode, encode_before_go_1_22
-from tests.cluster.agent import CONDITION, DONGLE, RECORD, Agent
+from tests.cluster.agent import ANNOTATION, CONDITION, DONGLE, Agent
 from tests.cluster.controlplane import Cluster
 from tests.cluster.credentials import node_user
 
@@ -56,7 +56,7 @@ def store(cluster: Cluster, node: str, text: str) -> None:
     condition = {"type": CONDITION, "status": text, "reason": text, "message": text}
     status = {"conditions": [condition], "capacity": {text: "1500m", DONGLE: "1000"}}
     cluster.admin.patch(f"/api/v1/nodes/{node}/status", {"status": status})
-    cluster.admin.patch(f"/api/v1/nodes/{node}", {"metadata": {"annotations": {RECORD: text}}})
+    cluster.admin.patch(f"/api/v1/nodes/{node}", {"metadata": {"annotations": {ANNOTATION: text}}})
 
 
 def guarded(opened: Node, key: str, quantity: str) -> list[dict[str, object]]:
@@ -143,7 +143,7 @@ def test_one_character_stops_nothing(cluster: Cluster, node: str, tmp_path: Path
         agent.run("apply")
     assert [r.code for r in requests.all() if r.verb == "patch" and r.resource == "nodes"] == [200]
     found = cluster.node(node)
-    assert (found["status"]["capacity"][DONGLE], json.loads(found["metadata"]["annotations"][RECORD])[DONGLE]) == (
+    assert (found["status"]["capacity"][DONGLE], json.loads(found["metadata"]["annotations"][ANNOTATION])[DONGLE]) == (
         "4",
         4,
     )

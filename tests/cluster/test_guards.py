@@ -12,7 +12,7 @@ import pytest
 from capacityd.model.quantity import whole_quantity
 from capacityd.reconcile.apply import TRIES
 from tests.cluster import faults
-from tests.cluster.agent import CONDITION, DONGLE, DONGLES, RECORD, Agent, condition_of, told
+from tests.cluster.agent import ANNOTATION, CONDITION, DONGLE, DONGLES, Agent, condition_of, our_events
 from tests.cluster.audit import Requests
 from tests.cluster.busy import KEY as BUSY
 from tests.cluster.busy import busy
@@ -46,9 +46,9 @@ def another_writes(
     fault = proxy.fault(faults.before(lambda _: change()), "PATCH", f"/api/v1/nodes/{agent.node}/status", times=times)
     with cluster.audit.requests(agent.user) as requests:
         yield requests
-    assert len(fault.met) == (times or tries), "the other writer was there"
-    asked = [request.verb for request in requests.all() if request.resource == "nodes"]
-    assert asked == ["get", "patch"] * tries
+    assert len(fault.matched) == (times or tries), "the other writer was there"
+    verbs = [request.verb for request in requests.all() if request.resource == "nodes"]
+    assert verbs == ["get", "patch"] * tries
 
 
 def test_the_same_key_when_it_is_not_ours_yet(cluster: Cluster, proxy: Proxy, agent: Agent) -> None:
@@ -58,14 +58,14 @@ def test_the_same_key_when_it_is_not_ours_yet(cluster: Cluster, proxy: Proxy, ag
     found = cluster.node(agent.node)
     assert found["status"]["capacity"][DONGLE] == "9", "theirs stays"
     assert found["status"]["capacity"]["example.com/seats"] == "2", "ours arrives"
-    assert json.loads(found["metadata"]["annotations"][RECORD]) == {"example.com/seats": 2}
+    assert json.loads(found["metadata"]["annotations"][ANNOTATION]) == {"example.com/seats": 2}
 
 
 def test_the_same_key_when_it_is_ours(cluster: Cluster, proxy: Proxy, published: Agent) -> None:
     with another_writes(cluster, proxy, published, lambda: cluster.set_capacity(published.node, {DONGLE: "9"})):
         published.run("apply")
     assert cluster.capacity(published.node)[DONGLE] == "3"
-    [(reason, message)] = told(cluster, published.node)[1:]
+    [(reason, message)] = our_events(cluster, published.node)[1:]
     assert reason == "CapacityChanged"
     assert message.startswith(f"{DONGLE}: 9 → 3 (put back: somebody else wrote 9); pods that no longer fit")
 
@@ -92,17 +92,17 @@ def test_our_annotation(cluster: Cluster, proxy: Proxy, published: Agent) -> Non
     """Another capacityd, as it were: what it has recorded is judged, not overwritten."""
     cluster.set_capacity(published.node, {OTHER: "5"})
     record = json.dumps({DONGLE: 4, OTHER: 6})
-    with another_writes(cluster, proxy, published, lambda: annotate(cluster, published.node, RECORD, record)):
+    with another_writes(cluster, proxy, published, lambda: annotate(cluster, published.node, ANNOTATION, record)):
         published.run("apply", status=4)
     found = cluster.node(published.node)
     assert (found["status"]["capacity"][DONGLE], found["status"]["capacity"][OTHER]) == ("3", "5")
-    kept = json.loads(found["metadata"]["annotations"][RECORD])
+    kept = json.loads(found["metadata"]["annotations"][ANNOTATION])
     assert kept == {DONGLE: 3, OTHER: 6}, "it stays until it is withdrawn"
 
 
 def test_our_annotation_is_removed(cluster: Cluster, proxy: Proxy, published: Agent) -> None:
     """Then the key is nobody's that we know of: it is left, and refused."""
-    with another_writes(cluster, proxy, published, lambda: annotate(cluster, published.node, RECORD, None)):
+    with another_writes(cluster, proxy, published, lambda: annotate(cluster, published.node, ANNOTATION, None)):
         published.run("apply", status=4)
     assert cluster.capacity(published.node)[DONGLE] == "4"
 
@@ -115,7 +115,7 @@ def test_a_key_that_is_adopted_without_being_changed(cluster: Cluster, proxy: Pr
         agent.run("apply")
     found = cluster.node(agent.node)
     assert found["status"]["capacity"][DONGLE] == "4"
-    assert json.loads(found["metadata"]["annotations"][RECORD]) == {DONGLE: 4}
+    assert json.loads(found["metadata"]["annotations"][ANNOTATION]) == {DONGLE: 4}
 
 
 def test_another_annotation(cluster: Cluster, proxy: Proxy, published: Agent) -> None:
@@ -163,7 +163,7 @@ def test_the_node_is_replaced(cluster: Cluster, proxy: Proxy, published: Agent) 
     before = cluster.node(published.node)["metadata"]["uid"]
 
     def change() -> None:
-        # In all that we touch it is as the old one was; only the uid tells.
+        # In all that we touch it is as the old one was; only the uid differs.
         old = cluster.node(published.node)
         cluster.admin.delete(f"/api/v1/nodes/{published.node}")
         cluster.create_node(
@@ -188,7 +188,7 @@ def test_the_node_is_made_anew_without_anything_of_ours(cluster: Cluster, proxy:
         published.run("apply")
     found = cluster.node(published.node)
     assert found["status"]["capacity"][DONGLE] == "3"
-    assert json.loads(found["metadata"]["annotations"][RECORD]) == {DONGLE: 3}
+    assert json.loads(found["metadata"]["annotations"][ANNOTATION]) == {DONGLE: 3}
 
 
 def test_one_who_always_writes_the_same_key(cluster: Cluster, proxy: Proxy, published: Agent) -> None:
@@ -198,10 +198,10 @@ def test_one_who_always_writes_the_same_key(cluster: Cluster, proxy: Proxy, publ
         cluster.set_capacity(published.node, {DONGLE: str(next(values))})
 
     with another_writes(cluster, proxy, published, change, tries=TRIES, times=None):
-        said = published.run("apply", status=1)
-    assert "somebody else wrote" in said.stderr
+        done = published.run("apply", status=1)
+    assert "somebody else wrote" in done.stderr
     assert cluster.capacity(published.node)[DONGLE] == str(99 + TRIES), "the last word is theirs"
-    assert len(told(cluster, published.node)) == 1, "an Event only for what was written"
+    assert len(our_events(cluster, published.node)) == 1, "an Event only for what was written"
 
 
 def test_beside_fifty_foreign_writes_a_second_every_apply_succeeds(cluster: Cluster, node: str, tmp_path: Path) -> None:
@@ -221,7 +221,7 @@ def test_beside_fifty_foreign_writes_a_second_every_apply_succeeds(cluster: Clus
     assert number_of(found["status"]["capacity"][BUSY]) == written[-1], "nothing of theirs is lost"
     theirs = next(c for c in found["status"]["conditions"] if c["type"] == "Busy")
     assert theirs["message"] == str(written[-1])
-    assert len(told(cluster, node)) == 30
+    assert len(our_events(cluster, node)) == 30
 
 
 def number_of(quantity: str) -> int:

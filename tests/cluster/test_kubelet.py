@@ -55,7 +55,7 @@ def test_zeroing(cluster: Cluster, kubelet: Kubelet) -> None:
     assert cluster.capacity(kubelet.name)[DONGLE] == cluster.allocatable(kubelet.name)[DONGLE] == "0"
     # The reason stands in an Event only: the phase is what the stopped containers make of it.
     wait_until(lambda: cluster.pod_phase(pod) in ("Succeeded", "Failed"), PATIENCE, "the pod is stopped")
-    wait_until(lambda: out_of(cluster, pod, DONGLE), PATIENCE, "an Event tells why")
+    wait_until(lambda: out_of(cluster, pod, DONGLE), PATIENCE, "an Event has the reason")
     publish(cluster, kubelet, "2")
     run_pod(cluster, kubelet.name, DONGLE)
 
@@ -71,8 +71,8 @@ def test_zeroing_that_lands_after_the_socket(cluster: Cluster, proxy: Proxy) -> 
         go = threading.Event()
         held = proxy.fault(faults.hold(go), "PATCH", f"/api/v1/nodes/{kubelet.name}/status")
         kubelet.start(wait=False)
-        wait_until(lambda: held.met, PATIENCE, "the kubelet writes its Node")
-        assert json.loads(held.met[0].body)["status"]["capacity"][DONGLE] == "0"
+        wait_until(lambda: held.matched, PATIENCE, "the kubelet writes its Node")
+        assert json.loads(held.matched[0].body)["status"]["capacity"][DONGLE] == "0"
         kubelet.set_runtime_ready(True)
         wait_until(kubelet.socket.exists, PATIENCE, "the socket is there")
         assert cluster.capacity(kubelet.name)[DONGLE] == "2"

@@ -147,7 +147,7 @@ def test_one_call_is_four_requests(proxy: Proxy, through: Path, python: Path) ->
     for action in (faults.reset(), faults.status(429, headers={"Retry-After": "0"})):
         fault = proxy.fault(action, times=None)
         assert "error" in library(python, through, "read")
-        assert len(fault.met) == 4
+        assert len(fault.matched) == 4
         proxy.faults.clear()
 
 

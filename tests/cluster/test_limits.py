@@ -10,7 +10,7 @@ import pytest
 
 from capacityd.model.node import CONFIGURATION_ANNOTATION
 from capacityd.model.quantity import LARGEST, storable
-from tests.cluster.agent import DONGLE, DONGLES, RECORD, Agent, condition_of
+from tests.cluster.agent import ANNOTATION, DONGLE, DONGLES, Agent, condition_of
 from tests.cluster.api import ApiError
 from tests.cluster.controlplane import BASE_CAPACITY, Cluster
 
@@ -64,8 +64,8 @@ def test_a_number_found_that_can_be_no_quantity(cluster: Cluster, agent: Agent, 
     (tmp_path / "seats").write_text(number)
     agent.machine.pull("1-4")
     with cluster.audit.requests(agent.user) as requests:
-        said = agent.run("apply", status=4)
-    assert "unknown" in said.stdout
+        done = agent.run("apply", status=4)
+    assert "unknown" in done.stdout
     patch = next(request.body for request in requests.all() if request.verb == "patch")
     assert not [operation for operation in patch if "seats" in operation["path"]]
     assert cluster.capacity(agent.node) == {**BASE_CAPACITY, DONGLE: "3", "example.com/seats": "7"}
@@ -148,7 +148,10 @@ def test_a_node_that_lacks_what_we_write_below(cluster: Cluster, tmp_path: Path,
     assert found["status"]["capacity"] == {**before["status"].get("capacity", {}), DONGLE: "4"}
     annotations = before["metadata"].get("annotations", {})
     assert found["metadata"]["annotations"].pop(CONFIGURATION_ANNOTATION)
-    assert found["metadata"]["annotations"] == {**annotations, RECORD: json.dumps({DONGLE: 4}, separators=(",", ":"))}
+    assert found["metadata"]["annotations"] == {
+        **annotations,
+        ANNOTATION: json.dumps({DONGLE: 4}, separators=(",", ":")),
+    }
     theirs = [c["type"] for c in before["status"].get("conditions", [])]
     assert [c["type"] for c in found["status"]["conditions"]] == [*theirs, "CapacityPublished"]
     assert settled(cluster, agent)
@@ -173,8 +176,8 @@ def test_a_hundred_resources_in_one_patch(cluster: Cluster, agent: Agent) -> Non
 def refused_before_any_request(cluster: Cluster, agent: Agent) -> None:
     with cluster.audit.requests(agent.user) as requests:
         for command in ("plan", "apply"):
-            said = agent.run(command, status=2)
-            assert str(agent.config) in said.stderr, "it says where the mistake is"
+            done = agent.run(command, status=2)
+            assert str(agent.config) in done.stderr, "it names the file with the error"
     assert requests.all() == []
 
 

@@ -462,7 +462,7 @@ def test_a_write_whose_answer_is_lost(
         found.write([add(KEY, "1")])
     assert says in str(raised.value)
     assert (raised.value.retry_after == 7.0) is ("429" in says or "503" in says)
-    assert len(fault.met) == 1, "one call is one request"
+    assert len(fault.matched) == 1, "one call is one request"
     assert ("example.com/x" in cluster.capacity(node)) is carried_out
     proxy.faults.clear()
     assert found.read().name == node

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.agent import DONGLE, DONGLES, RECORD, Agent, condition_of, told
+from tests.cluster.agent import ANNOTATION, DONGLE, DONGLES, Agent, condition_of, our_events
 from tests.cluster.controlplane import BASE_CAPACITY, Cluster
 from tests.cluster.kubelet import Kubelet
 from tests.cluster.pods import run_pod
@@ -30,16 +30,16 @@ def test_a_key_that_is_not_ours_is_refused(cluster: Cluster, agent: Agent, value
     """Whatever its value: 4 is what we would publish, and a 0 may be a device plugin's that comes back."""
     cluster.set_capacity(agent.node, {DONGLE: value})
     for attempt in ("first", "second"):
-        said = agent.run("apply", status=4)
-        assert "refuse" in said.stdout, attempt
-        assert "not published by capacityd; adopt = true takes it over" in said.stdout, attempt
+        done = agent.run("apply", status=4)
+        assert "refuse" in done.stdout, attempt
+        assert "not published by capacityd; adopt = true takes it over" in done.stdout, attempt
         found = cluster.node(agent.node)
         assert found["status"]["capacity"] == {**BASE_CAPACITY, DONGLE: value}, attempt
-        assert RECORD not in found["metadata"].get("annotations", {}), attempt
+        assert ANNOTATION not in found["metadata"].get("annotations", {}), attempt
         ours = condition_of(found)
         assert ours is not None
         assert (ours["status"], ours["reason"], ours["message"]) == ("False", "Refused", f"refused: {DONGLE}")
-        events = told(cluster, agent.node)
+        events = our_events(cluster, agent.node)
         assert [reason for reason, _ in events] == ["CapacityRefused"], f"{attempt}: one Event"
         assert events[0][1].startswith(f"{DONGLE}: ")
     assert [event["type"] for event in cluster.events_of(agent.node)] == ["Warning"]
@@ -55,7 +55,7 @@ def test_adopt_takes_it(cluster: Cluster, agent: Agent, value: str) -> None:
     agent.run("apply")
     found = cluster.node(agent.node)
     assert found["status"]["capacity"][DONGLE] == "4"
-    assert json.loads(found["metadata"]["annotations"][RECORD]) == {DONGLE: 4}
+    assert json.loads(found["metadata"]["annotations"][ANNOTATION]) == {DONGLE: 4}
     ours = condition_of(found)
     assert ours is not None
     assert ours["status"] == "True"
@@ -83,7 +83,7 @@ def test_the_name_of_a_running_device_plugin(cluster: Cluster, kubelet: Kubelet,
 
 
 def test_a_device_plugin_that_the_node_does_not_show_yet(cluster: Cluster, kubelet: Kubelet, tmp_path: Path) -> None:
-    """It is in the checkpoint at once, while the Node follows at the kubelet's next look."""
+    """It is in the checkpoint at once, while the Node follows at the kubelet's next report."""
     kubelet.start()
     agent = Agent(cluster, kubelet.name, tmp_path / "agent", kubelet=kubelet)
     agent.configure(CARDS + ADOPT)
@@ -106,7 +106,7 @@ def test_a_device_plugin_that_is_gone_while_pods_hold_its_devices(
     for more in ("", ADOPT):
         agent.configure(CARDS + more)
         refused(cluster, agent, "0")
-    # Five minutes later the kubelet has forgotten the registration too, and only the pod tells of it.
+    # Five minutes later the kubelet has forgotten the registration too, and only the pod shows it.
     kubelet.stop()
     checkpoint = json.loads(kubelet.checkpoint.read_text())
     assert [entry["ResourceName"] for entry in checkpoint["Data"]["PodDeviceEntries"]] == [CARD]
@@ -125,13 +125,13 @@ def test_a_device_plugin_that_takes_a_name_of_ours(cluster: Cluster, kubelet: Ku
         wait_until(lambda: cluster.allocatable(kubelet.name).get(CARD) == "3", PATIENCE, "the kubelet overwrites it")
         agent.run("apply", status=4)
         found = cluster.node(kubelet.name)
-        assert json.loads(found["metadata"]["annotations"][RECORD]) == {DONGLE: 4}
+        assert json.loads(found["metadata"]["annotations"][ANNOTATION]) == {DONGLE: 4}
         annotate(cluster, agent, {CARD: 3, DONGLE: 4})
         agent.run("withdraw", status=4)
         found = cluster.node(kubelet.name)
         assert found["status"]["capacity"][CARD] == "3"
         assert DONGLE not in found["status"]["capacity"]
-        assert RECORD not in found["metadata"]["annotations"]
+        assert ANNOTATION not in found["metadata"]["annotations"]
 
 
 def test_without_a_readable_checkpoint_nothing_is_adopted(cluster: Cluster, kubelet: Kubelet, tmp_path: Path) -> None:
@@ -141,8 +141,8 @@ def test_without_a_readable_checkpoint_nothing_is_adopted(cluster: Cluster, kube
     kubelet.stop()
     cluster.set_capacity(kubelet.name, {CARD: "2"})
     kubelet.checkpoint.write_text('{"Data": ')
-    said = agent.run("apply", status=4)
-    assert "not adopted" in said.stdout
+    done = agent.run("apply", status=4)
+    assert "not adopted" in done.stdout
     capacity = cluster.capacity(kubelet.name)
     assert (capacity[CARD], capacity[DONGLE]) == ("2", "4"), "what nobody has can be published"
     kubelet.checkpoint.unlink()
@@ -179,7 +179,7 @@ def test_a_forged_record_removes_nothing(cluster: Cluster, agent: Agent, forged:
     after = cluster.node(agent.node)
     published = {DONGLE: "4"} if command == "apply" else {}
     assert after["status"]["capacity"] == {**before, **published}
-    record = after["metadata"].get("annotations", {}).get(RECORD)
+    record = after["metadata"].get("annotations", {}).get(ANNOTATION)
     # What may have been published from here by an older image stays on the record until somebody withdraws it.
     kept = forged if forged == {"example.com/theirs": 8} else {}
     assert record is None if command == "withdraw" else json.loads(record) == {DONGLE: 4, **kept}, "it is put right"
@@ -187,13 +187,13 @@ def test_a_forged_record_removes_nothing(cluster: Cluster, agent: Agent, forged:
 
 def annotate(cluster: Cluster, agent: Agent, record: Any) -> None:
     text = record if isinstance(record, str) else json.dumps(record)
-    cluster.admin.patch(f"/api/v1/nodes/{agent.node}", {"metadata": {"annotations": {RECORD: text}}})
+    cluster.admin.patch(f"/api/v1/nodes/{agent.node}", {"metadata": {"annotations": {ANNOTATION: text}}})
 
 
 def refused(cluster: Cluster, agent: Agent, value: str | None) -> None:
     """apply and withdraw leave the card's key as it is, and say so."""
-    said = agent.run("apply", status=4)
-    assert "a device plugin has this name" in said.stdout
+    done = agent.run("apply", status=4)
+    assert "a device plugin has this name" in done.stdout
     agent.run("withdraw")
     capacity: Mapping[str, str] = cluster.capacity(agent.node)
     assert capacity.get(CARD) == value

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests import ROOT
-from tests.cluster.agent import CONDITION, DONGLE, RECORD, Agent, condition_of, told
+from tests.cluster.agent import ANNOTATION, CONDITION, DONGLE, Agent, condition_of, our_events
 from tests.cluster.audit import Requests
 from tests.cluster.controlplane import Cluster
 from tests.cluster.identity import FOREIGN, Kind, create_node, event, identity, kubectl, request, write
@@ -58,7 +58,7 @@ def agent(cluster: Cluster, own: str, kind: Kind, tmp_path: Path) -> Agent:
 
 def test_the_services_own_traffic_passes(cluster: Cluster, own: str, agent: Agent) -> None:
     before = cluster.node(own)
-    with cluster.audit.requests(user_agent="capacityd/") as seen:
+    with cluster.audit.requests(user_agent="capacityd/") as requests:
         agent.run("apply", "--node-name", own)
         assert cluster.capacity(own)[DONGLE] == "4"
         agent.machine.pull("1-1")
@@ -66,11 +66,11 @@ def test_the_services_own_traffic_passes(cluster: Cluster, own: str, agent: Agen
         agent.run("apply", "--node-name", own, status=4)
         node = cluster.node(own)
         assert node["status"]["capacity"] == {**before["status"]["capacity"], DONGLE: "3"}
-        assert json.loads(node["metadata"]["annotations"][RECORD]) == {DONGLE: 3}
+        assert json.loads(node["metadata"]["annotations"][ANNOTATION]) == {DONGLE: 3}
         assert (condition_of(node) or {})["reason"] == "Refused"
         agent.run("withdraw", "--node-name", own)
-    assert [r for r in codes(seen) if r not in (200, 201)] == []
-    assert len(told(cluster, own)) >= 3
+    assert [r for r in codes(requests) if r not in (200, 201)] == []
+    assert len(our_events(cluster, own)) >= 3
     after = cluster.node(own)
     for changed in (before, after):
         for key in ("resourceVersion", "managedFields"):
@@ -78,8 +78,8 @@ def test_the_services_own_traffic_passes(cluster: Cluster, own: str, agent: Agen
     assert after == before, "nothing of it is left on the Node"
 
 
-def codes(seen: Requests) -> list[int]:
-    found = [r.code for r in seen.all()]
+def codes(requests: Requests) -> list[int]:
+    found = [r.code for r in requests.all()]
     assert found
     return found
 
@@ -217,4 +217,4 @@ def test_an_administrator_can_withdraw_by_hand(cluster: Cluster, own: str, agent
     assert done.returncode == 0, done.stderr
     after = cluster.node(own)
     assert after["status"] == before
-    assert RECORD not in after["metadata"]["annotations"]
+    assert ANNOTATION not in after["metadata"]["annotations"]

@@ -56,8 +56,8 @@ def test_forwards_on_one_connection(
     assert _patch(client, node, "2")["metadata"]["annotations"]["a"] == "2"
     assert client.sock is first
     assert _annotation(cluster, node) == "2"
-    assert [(request.method, request.path) for request in proxy.seen] == [("PATCH", f"/api/v1/nodes/{node}")] * 2
-    assert json.loads(proxy.seen[0].body) == {"metadata": {"annotations": {"a": "1"}}}
+    assert [(request.method, request.path) for request in proxy.requests] == [("PATCH", f"/api/v1/nodes/{node}")] * 2
+    assert json.loads(proxy.requests[0].body) == {"metadata": {"annotations": {"a": "1"}}}
 
 
 def test_a_kubeconfig_leads_through_it(cluster: Cluster, proxy: Proxy, node: str) -> None:
@@ -65,7 +65,7 @@ def test_a_kubeconfig_leads_through_it(cluster: Cluster, proxy: Proxy, node: str
     entry = json.loads(path.read_text())
     api = Api(entry["clusters"][0]["cluster"]["server"], proxy.ca_file, entry["users"][0]["user"]["token"])
     assert api.get(f"/api/v1/nodes/{node}")["metadata"]["name"] == node
-    assert len(proxy.seen) == 1
+    assert len(proxy.requests) == 1
 
 
 def test_refusing(proxy: Proxy, node: str, client: http.client.HTTPSConnection) -> None:
@@ -83,7 +83,7 @@ def test_reset(cluster: Cluster, proxy: Proxy, node: str, client: http.client.HT
     fault = proxy.fault(faults.reset(), "PATCH")
     with pytest.raises(ConnectionResetError):
         _patch(client, node, "1")
-    assert len(fault.met) == 1
+    assert len(fault.matched) == 1
     assert _annotation(cluster, node) is None
 
 
@@ -127,19 +127,19 @@ def test_status(cluster: Cluster, proxy: Proxy, node: str, client: http.client.H
     assert _annotation(cluster, node) is None
     _patch(client, node, "1")
     assert _annotation(cluster, node) == "1", "the third is forwarded"
-    assert len(fault.met) == 2
+    assert len(fault.matched) == 2
 
 
 def test_only_what_matches(cluster: Cluster, proxy: Proxy, node: str, client: http.client.HTTPSConnection) -> None:
     fault = proxy.fault(faults.reset(), "PATCH", "*/status", times=None)
     assert _patch(client, node, "1")["metadata"]["annotations"]["a"] == "1"
-    assert not fault.met
+    assert not fault.matched
     for _ in range(3):
         client.close()
         client.request("PATCH", f"/api/v1/nodes/{node}/status?fieldManager=x", "{}", HEADERS)
         with pytest.raises(ConnectionResetError):
             client.getresponse()
-    assert len(fault.met) == 3
+    assert len(fault.matched) == 3
 
 
 def test_before(cluster: Cluster, proxy: Proxy, node: str, client: http.client.HTTPSConnection) -> None:
@@ -174,7 +174,7 @@ def test_hold(cluster: Cluster, proxy: Proxy, node: str, client: http.client.HTT
     fault = proxy.fault(faults.hold(go), "PATCH")
     thread = threading.Thread(target=_patch, args=(client, node, "1"))
     thread.start()
-    wait_until(lambda: fault.met, PATIENCE, "the request is held")
+    wait_until(lambda: fault.matched, PATIENCE, "the request is held")
     assert _annotation(cluster, node) is None
     go.set()
     thread.join(PATIENCE)

@@ -1,4 +1,4 @@
-"""How much is asked of the API server, counted in its audit log. No kubelet runs: all that a Node asks is ours."""
+"""How many requests are made, counted in the audit log. No kubelet runs: all requests of a Node are ours."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_a_change_is_one_patch_of_what_changed(cluster: Cluster, agent: Agent) -
     assert written == [("add", key), ("add", "/metadata/annotations/capacityd~1published")]
 
 
-def test_looking_writes_nothing(cluster: Cluster, agent: Agent) -> None:
+def test_reading_commands_write_nothing(cluster: Cluster, agent: Agent) -> None:
     before = cluster.node(agent.node)
     for command in (["plan"], ["apply", "--dry-run"]):
         with cluster.audit.requests(agent.user) as requests:
@@ -69,7 +69,7 @@ def test_looking_writes_nothing(cluster: Cluster, agent: Agent) -> None:
     assert cluster.node(agent.node) == before
 
 
-def test_what_can_only_be_refused_is_told_once_and_then_costs_no_write(cluster: Cluster, agent: Agent) -> None:
+def test_a_refusal_is_reported_once_and_then_costs_no_write(cluster: Cluster, agent: Agent) -> None:
     cluster.set_capacity(agent.node, {DONGLE: "9"})
     with cluster.audit.requests(agent.user) as requests:
         agent.run("apply", status=4)
@@ -89,12 +89,12 @@ def test_withdrawing_twice_writes_once(cluster: Cluster, agent: Agent) -> None:
     assert counted(requests) == {WHO: 1, GET: 1}
 
 
-def test_waiting_for_allocatable_asks_about_once_a_second(cluster: Cluster, agent: Agent) -> None:
+def test_waiting_for_allocatable_reads_about_once_a_second(cluster: Cluster, agent: Agent) -> None:
     """Without a kubelet it never follows: the wait ends with an error, and has not hammered the API server."""
     with cluster.audit.requests(agent.user) as requests:
-        said = agent.run("apply", "--wait", "3s", status=1)
-    assert f"did not update allocatable within 3 s: {DONGLE}" in said.stderr
-    asked = counted(requests)
-    assert asked.pop(GET) <= 6
-    assert asked == {WHO: 1, PATCH: 1, EVENT: 1}
+        done = agent.run("apply", "--wait", "3s", status=1)
+    assert f"did not update allocatable within 3 s: {DONGLE}" in done.stderr
+    made = counted(requests)
+    assert made.pop(GET) <= 6
+    assert made == {WHO: 1, PATCH: 1, EVENT: 1}
     wait_until(lambda: cluster.capacity(agent.node)[DONGLE] == "4", PATIENCE, "what was written stands")

@@ -1,4 +1,4 @@
-"""Something within the API server changes what the service writes: that is told, and is no success."""
+"""Something within the API server changes what the service writes: that is reported, and is no success."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ def test_a_policy_takes_a_resource_out_of_the_write(cluster: Cluster) -> None:
         assert (by_hand.returncode, reason in by_hand.stdout) == (4, True)
         s.requests()
         s.machine.plug("1-2")
-        s.wait(lambda: s.seen()["readings"][0].get("quantity") == 2, PROMPT, "it has seen the device")
-        assert s.asked() == [], "it is tried again after a minute"
+        s.wait(lambda: s.status_file()["readings"][0].get("quantity") == 2, PROMPT, "it has read the device")
+        assert s.requested() == [], "it is tried again after a minute"
         allow(cluster, s.node)
         s.reload()
         assert s.capacity() == "2"

@@ -1,4 +1,4 @@
-"""What goes wrong between the running service and the API server: it says so once, and gets over it."""
+"""What goes wrong between the running service and the API server: it reports that once, and recovers."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def behind(cluster: Cluster) -> Iterator[tuple[Service, Proxy]]:
     """A service behind a proxy, with a resource for each test, because one that keeps changing is held back."""
     with fault_proxy(cluster) as proxy, service(cluster) as s:
         s.configure("".join(f'[resources."{name(n)}"]\nusb = {{ serial = "S{n}" }}\n' for n in range(len(FAULTS) + 4)))
-        s.reach(proxy.url)
+        s.connect(proxy.url)
         s.join(proxy.url)
         s.start()
         yield s, proxy
@@ -73,34 +73,40 @@ def plug(s: Service) -> str:
 @pytest.mark.parametrize("fault", FAULTS)
 def test_one_that_ends(behind: tuple[Service, Proxy], fault: str) -> None:
     s, proxy = behind
-    method, action, trouble = FAULTS[fault]
-    said = len(s.log())
+    method, action, error = FAULTS[fault]
+    begin = len(s.log())
     times = 2 if fault in ("reset", "403") else 1
     met = proxy.fault(action, method, "/api/v1/nodes/*", times=times)
     resource = plug(s)
     try:
         s.wait_capacity("1", resource)
-        assert len(met.met) == times
-        s.wait(lambda: trouble in s.log()[said:], PROMPT, "it says what is wrong")
-        s.wait(lambda: not trouble or "recovered" in s.log()[said:], PATIENCE, "there is no trouble left")
-        assert not trouble or s.log().count(trouble, said) == 1, "it is said once"
+        assert len(met.matched) == times
+        s.wait(lambda: error in s.log()[begin:], PROMPT, "it logs the error")
+        s.wait(lambda: not error or "recovered" in s.log()[begin:], PATIENCE, "there is no error left")
+        assert not error or s.log().count(error, begin) == 1, "it is logged once"
         # Events are best effort: none for a write whose answer was lost.
-        told = [] if fault in ("reset-after-write", "half-an-answer-to-write") else [f"{resource}: none → 1 (found)"]
-        s.wait(lambda: [event for event in s.events() if resource in event] == told, PROMPT, f"its Events are {told}")
+        expected = (
+            [] if fault in ("reset-after-write", "half-an-answer-to-write") else [f"{resource}: none → 1 (found)"]
+        )
+        s.wait(
+            lambda: [event for event in s.events() if resource in event] == expected,
+            PROMPT,
+            f"its Events are {expected}",
+        )
     finally:
         proxy.faults.clear()
 
 
 def test_refused(behind: tuple[Service, Proxy]) -> None:
-    """It tries again soon; it says so once."""
+    """It tries again soon, and logs it once."""
     s, proxy = behind
-    s.unreach(proxy.url)
-    looks = s.looks()
+    s.disconnect(proxy.url)
+    passes = s.passes()
     resource = plug(s)
-    s.wait_looks(4, looks, PROMPT)
+    s.wait_passes(4, passes, PROMPT)
     assert s.log().count("refused the connection") == 1
     assert "refused the connection" in s.status()["error"]
-    s.reach(proxy.url)
+    s.connect(proxy.url)
     s.wait_capacity("1", resource)
 
 
@@ -108,8 +114,8 @@ def test_the_event_can_not_be_written(behind: tuple[Service, Proxy]) -> None:
     s, proxy = behind
     proxy.fault(refusal(500), "POST", "*/events")
     s.wait_capacity("1", plug(s))
-    s.wait(lambda: "the Event could not be written" in s.log(), PROMPT, "it says so")
-    assert not s.seen()["error"]
+    s.wait(lambda: "the Event could not be written" in s.log(), PROMPT, "it reports it")
+    assert not s.status_file()["error"]
 
 
 def test_an_event_is_never_repeated(behind: tuple[Service, Proxy]) -> None:
@@ -122,27 +128,27 @@ def test_an_event_is_never_repeated(behind: tuple[Service, Proxy]) -> None:
         s.wait_capacity("1", first)
         refused = proxy.fault(refusal(403), PATCH, times=3)
         second = plug(s)
-        s.wait(lambda: len(refused.met) == 3, PATIENCE, "three writes are refused")
+        s.wait(lambda: len(refused.matched) == 3, PATIENCE, "three writes are refused")
         s.wait_capacity("1", second, PATIENCE)
         s.wait(lambda: any(second in event for event in s.events()), PROMPT, "the write is reported")
-        assert not any(first.encode() in request.body for request in events.met)
-        assert sum(second.encode() in request.body for request in events.met) == 1
+        assert not any(first.encode() in request.body for request in events.matched)
+        assert sum(second.encode() in request.body for request in events.matched) == 1
     finally:
         proxy.faults.clear()
 
 
 def test_annotations_that_are_full(cluster: Cluster) -> None:
-    """There is no room for the record, so nothing is published; the condition, which is no annotation, says so."""
+    """The annotation has no room, so nothing is published; the condition reports it."""
     with service(cluster, usb_device("1-1")) as s:
         node = f"/api/v1/nodes/{s.node}"
         cluster.admin.patch(node, {"metadata": {"annotations": {"other.example/notes": "x" * (MOST - 40)}}})
         s.start()
         assert "Too long: may not be more than 262144 bytes" in s.status()["error"]
-        assert s.asked() == ["create selfsubjectreviews", "get nodes", *3 * ["patch nodes/status"]]
+        assert s.requested() == ["create selfsubjectreviews", "get nodes", *3 * ["patch nodes/status"]]
         assert (s.condition()["status"], s.condition()["reason"]) == ("False", "Rejected")
         assert "Too long" in s.condition()["message"]
         s.reload()
-        assert s.asked() == ["get nodes", *2 * ["patch nodes/status"]], "the condition is there already"
+        assert s.requested() == ["get nodes", *2 * ["patch nodes/status"]], "the condition is there already"
         cluster.admin.patch(node, {"metadata": {"annotations": {"other.example/notes": None}}})
         s.reload()
         assert s.capacity() == "1"
@@ -152,10 +158,10 @@ def test_annotations_that_are_full(cluster: Cluster) -> None:
 def test_another_authority(cluster: Cluster) -> None:
     stranger = Authority.create(cluster.folder / "stranger")
     with fault_proxy(cluster, stranger) as proxy, service(cluster, usb_device("1-1")) as s:
-        s.reach(proxy.url)
+        s.connect(proxy.url)
         s.join(proxy.url, ca_file=cluster.ca_file)
         s.start()
-        assert "did not sign" in s.seen()["error"]
+        assert "did not sign" in s.status_file()["error"]
         s.join()
         s.wait_capacity("1")
 
@@ -163,14 +169,14 @@ def test_another_authority(cluster: Cluster) -> None:
 def test_the_certificate_changes_while_all_is_well(cluster: Cluster, proxy: Proxy) -> None:
     """It is the client library that meets it then, and no longer our own question of who we are."""
     with service(cluster, usb_device("1-1")) as s:
-        s.reach(proxy.url)
+        s.connect(proxy.url)
         s.join(proxy.url)
         s.start()
         proxy.present(Authority.create(cluster.folder / "another-stranger"))
-        looks = s.looks()
+        passes = s.passes()
         s.machine.plug("1-2")
-        s.wait_looks(2, looks)
-        assert "did not sign" in s.seen()["error"]
+        s.wait_passes(2, passes)
+        assert "did not sign" in s.status_file()["error"]
         assert len([line for line in s.log().splitlines() if "did not sign" in line]) == 1
         assert "Traceback" not in s.log()
         proxy.present(cluster.authority)
@@ -182,11 +188,11 @@ def test_credentials_are_read_anew(cluster: Cluster) -> None:
     with service(cluster, usb_device("1-1")) as s:
         s.join(token="revoked")
         s.start()
-        assert "rejected the credentials" in s.seen()["error"]
+        assert "rejected the credentials" in s.status_file()["error"]
         s.join()
         s.wait_capacity("1")
         s.join(token="revoked again")
         s.machine.plug("1-2")
-        s.wait(lambda: "rejected the credentials" in s.seen()["error"], PROMPT, "it says so")
+        s.wait(lambda: "rejected the credentials" in s.status_file()["error"], PROMPT, "it reports it")
         s.join()
         s.wait_capacity("2")

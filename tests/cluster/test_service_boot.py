@@ -19,27 +19,27 @@ def test_kubeconfig_server_and_node_may_come_later(cluster: Cluster) -> None:
     name = cluster.node_name()
     with service(cluster, usb_device("1-1"), node=name) as s:
         s.kubeconfig.unlink()
-        s.unreach()
+        s.disconnect()
         s.start()  # it is ready after its first probe
-        assert str(s.kubeconfig) in s.seen()["error"]
+        assert str(s.kubeconfig) in s.status_file()["error"]
         s.join()
-        s.wait(lambda: "refused the connection" in s.seen()["error"], PROMPT, "it tries to connect")
-        s.reach()
-        s.wait(lambda: "Has the kubelet registered?" in s.seen()["error"], PROMPT, "it asks for the Node")
-        assert "patch nodes/status" not in s.asked()
+        s.wait(lambda: "refused the connection" in s.status_file()["error"], PROMPT, "it tries to connect")
+        s.connect()
+        s.wait(lambda: "Has the kubelet registered?" in s.status_file()["error"], PROMPT, "it asks for the Node")
+        assert "patch nodes/status" not in s.requested()
         cluster.create_node(name)
         s.wait_capacity("1")
-        s.wait(lambda: "recovered" in s.log(), PROMPT, "there is no trouble left")
-        assert s.log().count("Has the kubelet registered?") == 1, "each trouble is told once"
+        s.wait(lambda: "recovered" in s.log(), PROMPT, "there is no error left")
+        assert s.log().count("Has the kubelet registered?") == 1, "each error is logged once"
 
 
 def test_the_machine_joins(cluster: Cluster) -> None:
-    """Its kubeconfig comes first, the certificate in it later, as a link, as the kubelet makes it. Both are heard."""
+    """Its kubeconfig comes first, the certificate in it later, as a link, as the kubelet makes it. Both are events."""
     with service(cluster, usb_device("1-1")) as s:
         s.kubeconfig.unlink()
         s.start()
-        told = f"the kubeconfig, {s.kubeconfig}, does not exist. Has the kubelet joined the cluster?"
-        assert s.told(f"STATUS=waiting for a kubeconfig: {told}")
+        why = f"the kubeconfig, {s.kubeconfig}, does not exist. Has the kubelet joined the cluster?"
+        assert s.notifications.times(f"STATUS=waiting for a kubeconfig: {why}")
         assert 600 - PATIENCE < s.status()["next_reconcile"] - time.time() <= 900, "there is nothing to be tried"
         pair = s.folder / "pki" / "kubelet-client-current.pem"
         made = cluster.kubeconfig(node_user(s.node), s.folder / "joined", credentials="certificate")
@@ -47,20 +47,20 @@ def test_the_machine_joins(cluster: Cluster) -> None:
         (user,) = (entry["user"] for entry in document["users"])
         now = Path(user["client-certificate"])
         user |= {"client-certificate": str(pair), "client-key": str(pair)}
-        looks = s.looks()
+        passes = s.passes()
         new = s.folder / "new"
         new.write_text(json.dumps(document))
         new.rename(s.kubeconfig)
-        s.wait(lambda: str(pair) in s.seen()["error"], PROMPT, "it has read the kubeconfig")
-        s.wait_looks(2, looks)  # the second sees what may have come before it listened for the certificate
+        s.wait(lambda: str(pair) in s.status_file()["error"], PROMPT, "it has read the kubeconfig")
+        s.wait_passes(2, passes)  # the second sees what may have come before it listened for the certificate
         # In one step, as a pass may begin between two.
         made_beside = s.folder / "pki.new"
         made_beside.mkdir()
         (made_beside / pair.name).symlink_to(now)
         made_beside.rename(pair.parent)
         s.wait_capacity("1")
-        s.wait(lambda: "recovered" in s.log(), PROMPT, "there is no trouble left")
-        assert s.asked() == ["create selfsubjectreviews", *PUBLISHED]
+        s.wait(lambda: "recovered" in s.log(), PROMPT, "there is no error left")
+        assert s.requested() == ["create selfsubjectreviews", *PUBLISHED]
 
 
 def test_nothing_to_change(cluster: Cluster) -> None:
@@ -69,7 +69,7 @@ def test_nothing_to_change(cluster: Cluster) -> None:
         before = cluster.node(s.node)["metadata"]["resourceVersion"]
         s.requests()
         s.start()
-        assert s.asked() == ["create selfsubjectreviews", "get nodes"]
+        assert s.requested() == ["create selfsubjectreviews", "get nodes"]
         assert cluster.node(s.node)["metadata"]["resourceVersion"] == before
 
 
@@ -78,20 +78,20 @@ def test_a_start_that_is_put_off(cluster: Cluster) -> None:
     with service(cluster, usb_device("1-1")) as s:
         s.configure(start_jitter="1h")
         s.start()
-        while s.seen()["requeue_after"] < 60:  # too soon for what follows: once in sixty times
+        while s.status_file()["requeue_after"] < 60:  # too soon for what follows: once in sixty times
             s.stop()
             s.start()
         assert [r["reading"] for r in s.status()["resources"]] == [1]
-        looks, woken = s.looks(), len(s.told("WATCHDOG=1"))
+        passes, woken = s.passes(), len(s.notifications.times("WATCHDOG=1"))
         s.machine.plug("1-2")
-        s.wait(lambda: len(s.told("WATCHDOG=1")) > woken, PROMPT, "it hears of it")
-        assert s.looks() == looks
-        assert s.asked() == []
+        s.wait(lambda: len(s.notifications.times("WATCHDOG=1")) > woken, PROMPT, "it receives the event")
+        assert s.passes() == passes
+        assert s.requested() == []
         s.stop()
         s.configure(start_jitter="1s")
         s.start()
         s.wait_capacity("2")
-        assert s.asked() == ["create selfsubjectreviews", *PUBLISHED]
+        assert s.requested() == ["create selfsubjectreviews", *PUBLISHED]
 
 
 def test_devices_that_come_up_while_the_machine_boots_make_one_write(cluster: Cluster) -> None:
@@ -100,23 +100,23 @@ def test_devices_that_come_up_while_the_machine_boots_make_one_write(cluster: Cl
 
 
 def four_come_up(cluster: Cluster) -> bool:
-    """Whether they did so in time to be told of by one write, which is checked then."""
+    """Whether they did so in time for one write, which is checked then."""
     with service(cluster, uptime=5) as s:
         s.configure(lower_after="10s")
         s.start(ready=False, settled=False)
         s.machine.plug("1-1")
-        s.wait_told("STATUS=waiting")  # from now on it listens
+        s.wait_notification("STATUS=waiting")  # from now on it listens
         before, slow = time.monotonic(), False
         for port in ("1-2", "1-3", "1-4"):
-            looks, now = len(s.told("WATCHDOG=1")), time.monotonic()
+            passes, now = len(s.notifications.times("WATCHDOG=1")), time.monotonic()
             s.machine.plug(port)
             slow, before = slow or time.monotonic() - before > DEBOUNCE / 2, now
-            s.wait(lambda before=looks: len(s.told("WATCHDOG=1")) > before, PROMPT, "it runs")  # type: ignore[misc]
-        s.wait_told("READY=1")
+            s.wait(lambda before=passes: len(s.notifications.times("WATCHDOG=1")) > before, PROMPT, "it runs")  # type: ignore[misc]
+        s.wait_notification("READY=1")
         s.wait_capacity("4")
-        s.wait_looks(1)
+        s.wait_passes(1)
         if not slow:
-            assert s.asked() == ["create selfsubjectreviews", *PUBLISHED]
+            assert s.requested() == ["create selfsubjectreviews", *PUBLISHED]
             assert s.events() == [f"{DONGLE}: none → 4 (found)"]
         return not slow
 
@@ -135,6 +135,6 @@ def test_one_that_comes_late_at_boot_lowers_nothing(cluster: Cluster) -> None:
         # 60 s while the machine boots, not the 1 s that is configured.
         assert re.fullmatch("lowered to 1 in ([2-5].|60) s unless it recovers", held["note"])
         s.machine.plug("1-2")
-        s.wait(lambda: not s.seen()["held_until"], PROMPT, "nothing is held back any more")
-        assert s.asked() == ["create selfsubjectreviews", "get nodes"]
+        s.wait(lambda: not s.status_file()["held_until"], PROMPT, "nothing is held back any more")
+        assert s.requested() == ["create selfsubjectreviews", "get nodes"]
         assert s.capacity() == "2"

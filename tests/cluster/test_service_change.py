@@ -14,13 +14,13 @@ from tests.support.machines import usb_device
 def test_plug_and_unplug(cluster: Cluster) -> None:
     with service(cluster, usb_device("1-1")) as s:
         s.start()
-        assert s.asked() == ["create selfsubjectreviews", *PUBLISHED]
+        assert s.requested() == ["create selfsubjectreviews", *PUBLISHED]
         s.machine.plug("1-2")
         s.wait_capacity("2")
-        assert s.asked() == PUBLISHED
+        assert s.requested() == PUBLISHED
         s.machine.unplug("1-2")
         s.wait_capacity("1")
-        assert s.asked() == PUBLISHED
+        assert s.requested() == PUBLISHED
         assert [event.partition(" (")[0] for event in s.events()] == [
             f"example.com/dongle: {moved}" for moved in ("none → 1", "1 → 2", "2 → 1")
         ]
@@ -33,10 +33,10 @@ def test_a_device_that_resets_causes_no_request(cluster: Cluster) -> None:
         s.start()
         s.requests()
         s.machine.unplug("1-2")
-        s.wait(lambda: s.seen()["held_until"], PROMPT, "what is lower is held back")
+        s.wait(lambda: s.status_file()["held_until"], PROMPT, "what is lower is held back")
         s.machine.plug("1-2")
-        s.wait(lambda: not s.seen()["held_until"], PROMPT, "nothing is held back any more")
-        assert s.asked() == []
+        s.wait(lambda: not s.status_file()["held_until"], PROMPT, "nothing is held back any more")
+        assert s.requested() == []
         assert s.capacity() == "2"
         began = time.monotonic()
         s.machine.unplug("1-2")
@@ -54,13 +54,13 @@ def test_a_device_that_flaps(cluster: Cluster) -> None:
             pause_until(s, 0.1)
         s.machine.unplug("1-2")
         s.wait(lambda: settled_on(s, 1), PATIENCE, "one is left, and nothing is held back")
-        assert s.asked().count("patch nodes/status") <= BURST
-        assert (s.capacity(), s.record()) == ("1", {DONGLE: 1})
+        assert s.requested().count("patch nodes/status") <= BURST
+        assert (s.capacity(), s.last_applied()) == ("1", {DONGLE: 1})
 
 
 def settled_on(s: Service, quantity: int) -> bool:
     """Whether the last pass has read this, and it is published."""
-    found = s.seen()
+    found = s.status_file()
     (reading,) = found["readings"]
     return reading["quantity"] == found["published"][DONGLE] == quantity and not found["held_until"]
 

@@ -21,7 +21,7 @@ def test_a_mistake_at_boot(cluster: Cluster) -> None:
         s.configure(DONGLES + BROKEN)
         s.machine.plug("1-2", events=False)
         s.start()
-        assert s.record() == {DONGLE: 2, SEATS: 7}
+        assert s.last_applied() == {DONGLE: 2, SEATS: 7}
         assert s.condition()["reason"] == "ConfigurationRejected"
         assert s.condition()["message"].endswith(f"; unknown: {SEATS}")
         assert 'did you mean "quantity"?' in s.log()
@@ -33,7 +33,7 @@ def test_a_mistake_at_boot(cluster: Cluster) -> None:
         (broken / "2.toml").write_text("[resources.")
         rename(s, broken)
         s.start()
-        assert s.record() == {DONGLE: 2, SEATS: 7}
+        assert s.last_applied() == {DONGLE: 2, SEATS: 7}
         assert s.condition()["reason"] == "ConfigurationRejected"
 
 
@@ -42,8 +42,8 @@ def test_nothing_is_configured(cluster: Cluster) -> None:
         assert s.cli("apply").returncode == 0
         s.configure("")
         s.start()
-        assert s.record() == {DONGLE: 1}
-        assert "withdraw" in str(s.seen()["plan"]["changes"])
+        assert s.last_applied() == {DONGLE: 1}
+        assert "withdraw" in str(s.status_file()["plan"]["changes"])
 
 
 def test_a_reload_that_brings_mistakes(cluster: Cluster) -> None:
@@ -57,7 +57,7 @@ def test_a_reload_that_brings_mistakes(cluster: Cluster) -> None:
             else:
                 s.config.write_text(bad)
             s.reload()
-            assert s.record() == {DONGLE: 1, SEATS: 7}
+            assert s.last_applied() == {DONGLE: 1, SEATS: 7}
             assert s.condition()["reason"] == "ConfigurationRejected", "although the one before it stays in force"
             found = s.status()
             assert found["previous_configuration_active"]
@@ -66,7 +66,7 @@ def test_a_reload_that_brings_mistakes(cluster: Cluster) -> None:
         s.wait_capacity("2")
         s.config.write_text(good.replace("quantity = 7", "quantity = 8").replace(DONGLES, ""))
         s.reload()
-        s.wait(lambda: s.record() == {SEATS: 8}, PROMPT, "the good one is taken")
+        s.wait(lambda: s.last_applied() == {SEATS: 8}, PROMPT, "the good one is taken")
         assert s.status()["configuration_errors"] == []
         s.wait(lambda: s.condition()["status"] == "True", PROMPT, "the condition is True again")
 
@@ -76,7 +76,7 @@ def test_a_reload_may_end_a_trouble(cluster: Cluster) -> None:
         good = s.config.read_text()
         s.config.write_text(good.replace("kubeconfig = ", f'node_name = "another-{s.node}"\nkubeconfig = '))
         s.start()
-        assert "Remove node_name" in s.seen()["error"]
+        assert "Remove node_name" in s.status_file()["error"]
         s.config.write_text(good)
         s.reload()
         assert s.capacity() == "1"

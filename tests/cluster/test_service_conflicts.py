@@ -40,23 +40,23 @@ def test_a_conflict_that_does_not_end(
     cluster: Cluster, proxy: Proxy, action: Callable[[Service], Action], first: list[str], says: str
 ) -> None:
     with service(cluster, usb_device("1-1")) as s:
-        s.reach(proxy.url)
+        s.connect(proxy.url)
         s.join(proxy.url)
         s.start()
         proxy.fault(action(s), "PATCH", f"/api/v1/nodes/{s.node}/status", times=None)
-        before = len(proxy.seen)
+        before = len(proxy.requests)
 
-        def asked() -> list[str]:
-            return [request.method for request in proxy.seen[before:] if "/nodes/" in request.path]
+        def methods() -> list[str]:
+            return [request.method for request in proxy.requests[before:] if "/nodes/" in request.path]
 
         s.machine.plug("1-2")
-        s.wait(lambda: asked() == first and says in s.log(), PROMPT, "it has tried for the first time")
-        for _ in range(3):  # each would end a pause, and has the Node asked
-            looks = s.looks()
+        s.wait(lambda: methods() == first and says in s.log(), PROMPT, "it has tried for the first time")
+        for _ in range(3):  # each event would end a pause, and reads the Node
+            passes = s.passes()
             s.join(proxy.url)
-            s.wait_looks(1, looks)
-        assert asked() == first
-        s.wait(lambda: asked() == [*first, "GET", "PATCH"], 3 * BACKOFF_MAX, "it has tried once more")
+            s.wait_passes(1, passes)
+        assert methods() == first
+        s.wait(lambda: methods() == [*first, "GET", "PATCH"], 3 * BACKOFF_MAX, "it has tried once more")
         assert s.log().count(says) == 1
-        assert says in s.seen()["error"]
+        assert says in s.status_file()["error"]
         assert set(s.events()) == {"example.com/dongle: none → 1 (found)"}

@@ -35,7 +35,7 @@ def test_a_broken_one(cluster: Cluster, how: str) -> None:
             s.reload()
         s.machine.plug("1-2")
         s.wait_capacity("2")
-        s.wait(lambda: s.condition()["message"] == f"unknown: {SEATS}", PROMPT, "the condition tells")
+        s.wait(lambda: s.condition()["message"] == f"unknown: {SEATS}", PROMPT, "the condition reports it")
         s.wait(lambda: s.process and s.machine.processes() == [s.process.pid], PROMPT, "nothing of it is left")
         (found,) = [r for r in s.status()["resources"] if r["name"] == SEATS]
         assert (found["reading"], found["published"], found["capacity"]) == ("unknown", 7, "7")
@@ -47,7 +47,7 @@ def test_a_broken_one(cluster: Cluster, how: str) -> None:
         s.start()  # ready before the broken one has ended
         s.machine.plug("1-3")
         s.wait_capacity("3")
-        assert s.record() == {DONGLE: 3, SEATS: 7}
+        assert s.last_applied() == {DONGLE: 3, SEATS: 7}
         assert s.capacity(SEATS) == "7"
 
 
@@ -63,7 +63,7 @@ def program(s: Service, script: str) -> None:
 
 
 def test_a_processor_goes_offline_and_comes_back(cluster: Cluster) -> None:
-    """Heard from udev, whose events a real kernel sends likewise; counted by psutil."""
+    """By an event of udev, which a real kernel sends likewise; counted by psutil."""
     core, folder = "example.com/core", "/sys/devices/system/cpu"
     first, second = (
         files({f"{folder}/cpu{n}/topology/{name}": f"{n}\n" for name in ("core_cpus_list", "physical_package_id")})
@@ -82,12 +82,12 @@ def test_a_processor_goes_offline_and_comes_back(cluster: Cluster) -> None:
 
 
 def test_a_part_of_the_memory_goes_offline(cluster: Cluster) -> None:
-    """It is looked at again; the machine's own memory stays as it is."""
+    """It is read again; the machine's own memory stays as it is."""
     with service(cluster) as s:
         s.configure('[resources."example.com/memory-mib"]\nmemory = {}\nmeasure = "size"\nunit = "MiB"\n')
         s.start()
         assert int(s.capacity("example.com/memory-mib") or 0) > 256
-        looks = s.looks()
+        passes = s.passes()
         s.machine.event("offline", "/sys/devices/system/memory/memory32", "memory")
-        s.wait_looks(1, looks)
-        assert s.seen()["reasons"] == ["hardware"]
+        s.wait_passes(1, passes)
+        assert s.status_file()["reasons"] == ["hardware"]

@@ -1,4 +1,4 @@
-"""Who we are is asked of the real API server once, however often the credentials change and whatever goes wrong."""
+"""The user is reviewed once, however often the credentials change and whatever goes wrong."""
 
 from __future__ import annotations
 
@@ -78,10 +78,10 @@ def known(cluster: Cluster) -> Iterator[tuple[Service, Plugin]]:
         yield s, plugin
 
 
-def passes(s: Service, count: int = PASSES) -> None:
+def run_passes(s: Service, count: int = PASSES) -> None:
     """So many, one after another, as the service starts them for what may concern the Node."""
     for _ in range(count):
-        command = s.by_hand("child", str(s.state), "reconcile", "resync")
+        command = s.by_hand("child", str(s.runtime_directory), "reconcile", "resync")
         subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
 
 
@@ -89,43 +89,43 @@ def test_each_pass_has_other_credentials(cluster: Cluster, known: tuple[Service,
     s, plugin = known
     calls = plugin.calls
     with cluster.audit.requests(node_user(s.node)) as requests:
-        passes(s)
+        run_passes(s)
     assert plugin.calls == calls + PASSES
     assert counted(requests) == {GET: PASSES}
-    assert len(json.loads((s.state / "reviews.json").read_text())) == 1
+    assert len(json.loads((s.runtime_directory / "reviews.json").read_text())) == 1
 
 
 def test_passes_that_fail(cluster: Cluster, known: tuple[Service, Plugin]) -> None:
     s, _ = known
     cluster.admin.delete(f"/api/v1/nodes/{s.node}")
     with cluster.audit.requests(node_user(s.node)) as requests:
-        passes(s, 5)
+        run_passes(s, 5)
     assert counted(requests) == {GET: 5}
     assert {request.code for request in requests.all()} == {404}
 
 
 @pytest.mark.parametrize("kind", ["certificate", "token"])
 def test_credentials_of_another_node(cluster: Cluster, known: tuple[Service, Plugin], kind: Credentials) -> None:
-    """The same plugin hands them out. A certificate tells by itself; of a token the API server's refusal does."""
+    """The same plugin hands them out. A certificate has the name in it; with a token it takes a refusal."""
     s, plugin = known
     plugin.issue(s.node, 5, kind)
-    passes(s, 1)
+    run_passes(s, 1)
     other, before = cluster.create_node(), cluster.node(s.node)
     plugin.issue(other, 5, kind)
     s.machine.plug("1-2")
     with cluster.audit.requests(node_user(other)) as requests:
-        passes(s, 2)
-    asked = [(r.verb, r.name, r.code) for r in requests.all() if r.resource != "events"]
+        run_passes(s, 2)
+    made = [(r.verb, r.name, r.code) for r in requests.all() if r.resource != "events"]
     refused = [] if kind == "certificate" else [("get", s.node, 403)]
     first = [*refused, ("create", "", 201), ("get", other, 200)]
-    assert asked[: len(first)] == first
-    assert {name for _, name, _ in asked[len(first) :]} == {other}
+    assert made[: len(first)] == first
+    assert {name for _, name, _ in made[len(first) :]} == {other}
     assert cluster.capacity(other)["example.com/dongle"] == "2"
     assert cluster.node(s.node) == before
 
 
 def test_a_user_that_may_do_nothing(cluster: Cluster, known: tuple[Service, Plugin]) -> None:
-    """It is asked once more who that is, and then every five minutes at most."""
+    """The user is reviewed once more, and then each five minutes at most."""
     s, _ = known
     pem = s.folder / "nobody.pem"
     cluster.authority.client("nobody", [], pem)
@@ -133,5 +133,5 @@ def test_a_user_that_may_do_nothing(cluster: Cluster, known: tuple[Service, Plug
         kubeconfig(cluster.url, cluster.ca_file, {"client-certificate": str(pem), "client-key": str(pem)})
     )
     with cluster.audit.requests("nobody") as requests:
-        passes(s, 5)
+        run_passes(s, 5)
     assert counted(requests) == {WHO: 1, GET: 5}

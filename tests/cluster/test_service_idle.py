@@ -1,4 +1,4 @@
-"""Nothing changes: nothing is asked of the API server."""
+"""Nothing changes: no request is made."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ def test_what_does_not_concern_us_causes_no_request(cluster: Cluster) -> None:
         s.configure(DONGLES + f'[resources."example.com/seats"]\nfile = {{ path = "{marker}" }}\n')
         s.start()
         s.requests()
-        looks = s.looks()
+        passes = s.passes()
         s.machine.plug("1-2", vendor="1234", events=False)
         s.machine.event("add", usb_path("1-2"), "usb", "usb_device")  # just one, so that there is one pass
-        s.wait_looks(1, looks)
-        assert s.seen()["reasons"] == ["hardware"], "it was heard, and matches nothing"
+        s.wait_passes(1, passes)
+        assert s.status_file()["reasons"] == ["hardware"], "its event was received, and it matches nothing"
         for number in range(50):
             s.machine.event("add", f"/sys/devices/virtual/block/loop{number}", "block", "disk")
             s.machine.event("add", f"/sys/devices/virtual/net/veth{number}", "net")
         new = s.folder / "seats.new"
         new.write_text("7\n")
         new.rename(marker)
-        s.wait_looks(2, looks)
-        assert s.seen()["reasons"] == ["file"], "events of other subsystems are not heard at all"
-        assert s.asked() == []
+        s.wait_passes(2, passes)
+        assert s.status_file()["reasons"] == ["file"], "events of other subsystems are not received at all"
+        assert s.requested() == []
 
 
 def test_the_resync_is_one_get_at_a_jittered_interval(cluster: Cluster) -> None:
@@ -38,13 +38,15 @@ def test_the_resync_is_one_get_at_a_jittered_interval(cluster: Cluster) -> None:
         s.configure(resync="1s")
         began = time.monotonic()
         s.start()
-        s.wait_looks(5)
+        s.wait_passes(5)
         s.stop()
-        resyncs = s.looks() - 1
+        resyncs = s.passes() - 1
         assert resyncs <= (time.monotonic() - began) / 0.8
-        asked = s.asked()
+        requested = s.requested()
         # One more may have been killed on its way.
-        assert asked in [["create selfsubjectreviews", *PUBLISHED, *["get nodes"] * n] for n in (resyncs, resyncs + 1)]
+        assert requested in [
+            ["create selfsubjectreviews", *PUBLISHED, *["get nodes"] * n] for n in (resyncs, resyncs + 1)
+        ]
 
 
 def test_the_default_resync_is_far_away(cluster: Cluster) -> None:

@@ -1,4 +1,4 @@
-"""What happens to the service itself: it is killed, goes deaf, and its clocks are wrong."""
+"""What happens to the service itself: it is killed, loses events, and its clocks are wrong."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ os.execv(sys.argv[1], sys.argv[1:])
 
 
 def test_standard_error_that_nobody_reads(cluster: Cluster) -> None:
-    """A pipe that is full. Each write to the Node is told there, so a look that waited would be stuck with it."""
+    """A pipe that is full. Each write to the Node is logged there, so a pass that waited for it would not end."""
     with service(cluster, usb_device("1-1")) as s:
         s.configure()
         s.command = [PYTHON, "-I", "-c", _FULL, *s.command]
@@ -53,7 +53,7 @@ def test_standard_error_that_nobody_reads(cluster: Cluster) -> None:
         s.stop(deadline=STOP)
 
 
-def test_looks_are_killed(cluster: Cluster) -> None:
+def test_passes_are_killed(cluster: Cluster) -> None:
     """At any moment, each with something to write: capacity and record always agree."""
     chance = random.Random(1)
     with service(cluster, usb_device("1-1")) as s, killer(s) as kill:
@@ -77,39 +77,39 @@ def test_looks_are_killed(cluster: Cluster) -> None:
         s.start()
         s.wait_capacity("2" if plugged else "1")
         s.wait_idle()  # it writes files of its own until then
-        left = [path.name for path in s.state.iterdir() if path.suffix != ".json" and ".json." in path.name]
-        assert left == [], "what they left half written is gone"
+        left = [path.name for path in s.runtime_directory.iterdir() if path.suffix != ".json" and ".json." in path.name]
+        assert left == [], "what they left half written is removed"
 
 
 @contextmanager
 def killer(s: Service) -> Iterator[Callable[[float], bool]]:
-    """Runs a look and kills it after so many seconds; whether it still ran then."""
-    arguments: list[str | Path] = ["--config", s.config, "child", s.state, "reconcile", "resync"]
+    """Runs a pass and kills it after so many seconds; whether it still ran then."""
+    arguments: list[str | Path] = ["--config", s.config, "child", s.runtime_directory, "reconcile", "resync"]
     command = s.inside([PYTHON, "-I", Path(__file__).with_name("killer.py"), AGENT, *arguments])
     process = subprocess.Popen([*TIED_TO_US, *command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     with process:
         assert process.stdin is not None
         assert process.stdout is not None
-        ask, answers = process.stdin, process.stdout
+        requests, answers = process.stdin, process.stdout
 
         def kill(seconds: float) -> bool:
-            (s.state / "memory.json").unlink(missing_ok=True)  # else what changes so often is held back
-            print(seconds, file=ask, flush=True)
+            (s.runtime_directory / "memory.json").unlink(missing_ok=True)  # else what changes so often is held back
+            print(seconds, file=requests, flush=True)
             return answers.readline() == "killed\n"
 
         yield kill
-        ask.close()
+        requests.close()
 
 
-def test_a_killed_look_is_tried_again(cluster: Cluster, proxy: Proxy) -> None:
+def test_a_killed_pass_is_tried_again(cluster: Cluster, proxy: Proxy) -> None:
     with service(cluster, usb_device("1-1")) as s:
-        s.reach(proxy.url)
+        s.connect(proxy.url)
         s.join(proxy.url)
         s.start()
         assert s.process is not None
         fault = proxy.fault(faults.stall(), "GET")  # so that it is killed at work
         s.machine.plug("1-2")
-        s.wait(lambda: fault.met, PATIENCE, "it looks")
+        s.wait(lambda: fault.matched, PATIENCE, "it makes a pass")
         (child,) = set(s.machine.processes()) - {s.process.pid}
         os.kill(child, signal.SIGKILL)
         s.wait_capacity("2")
@@ -118,32 +118,32 @@ def test_a_killed_look_is_tried_again(cluster: Cluster, proxy: Proxy) -> None:
 
 def test_the_service_is_killed(cluster: Cluster, proxy: Proxy) -> None:
     with service(cluster, usb_device("1-1")) as s:
-        s.reach(proxy.url)
+        s.connect(proxy.url)
         s.join(proxy.url)
         s.start()
         s.requests()
         go = threading.Event()
         held = proxy.fault(faults.hold(go), "GET")
         s.machine.plug("1-2")
-        s.wait(lambda: held.met, PATIENCE, "a pass is under way")
+        s.wait(lambda: held.matched, PATIENCE, "a pass is under way")
         s.stop(signal.SIGKILL)
         go.set()
         s.start()
         s.wait_capacity("2")
-        assert s.asked().count("patch nodes/status") == 1, "no double write"
-        assert s.record() == {DONGLE: 2}
+        assert s.requested().count("patch nodes/status") == 1, "no double write"
+        assert s.last_applied() == {DONGLE: 2}
 
 
 def test_killed_between_the_write_and_its_event(cluster: Cluster, proxy: Proxy) -> None:
     """Events are best effort: that of a worker that is killed is lost, and no later pass repeats one."""
     with service(cluster, usb_device("1-1")) as s:
-        s.reach(proxy.url)
+        s.connect(proxy.url)
         s.join(proxy.url)
         s.start()
         assert s.process is not None
         fault = proxy.fault(faults.stall(), "POST", "*/events")
         s.machine.plug("1-2")
-        s.wait(lambda: fault.met, PATIENCE, "it creates the Event")
+        s.wait(lambda: fault.matched, PATIENCE, "it creates the Event")
         for child in set(s.machine.processes()) - {s.process.pid}:
             with suppress(ProcessLookupError):  # it has waited for long enough
                 os.kill(child, signal.SIGKILL)
@@ -168,39 +168,39 @@ def test_the_event_socket_overflows(cluster: Cluster) -> None:
 
 
 def test_a_hundred_thousand_events(cluster: Cluster) -> None:
-    """Of devices that are the same afterwards. They are one reason to look, or a few, and none to ask the Node."""
+    """Of devices that are the same afterwards. They are a reason for a few passes, and none to read the Node."""
     with service(cluster, usb_device("1-1")) as s:
         s.start()
         s.requests()
-        began, looks = time.monotonic(), s.looks()
+        began, passes = time.monotonic(), s.passes()
         for _ in range(100_000):
             s.machine.event("change", usb_path("1-1"), "usb", "usb_device")
         s.machine.plug("1-2")
         s.wait_capacity("2")
         # Sent without a break they are one or two. Where the sender is held up, there is a break.
-        assert s.looks() - looks <= (time.monotonic() - began) / DEBOUNCE + 1
-        assert s.asked() == PUBLISHED
+        assert s.passes() - passes <= (time.monotonic() - began) / DEBOUNCE + 1
+        assert s.requested() == PUBLISHED
 
 
 def test_udevd_begins_after_the_service(cluster: Cluster) -> None:
-    """Without it libudev hears nothing, and would not hear it later, either."""
+    """Without it libudev receives nothing, also later."""
     with service(cluster, usb_device("1-1")) as s:
         control = s.machine.tree / "run/udev/control"
         control.unlink()
         s.start()
         assert s.status()["event_source_errors"] == ["udev is not running: there are no device events"]
-        looks = s.looks()
+        passes = s.passes()
         s.machine.plug("1-2", events=False)
         control.touch()
         s.wait_capacity("2")
-        s.wait_looks(1, looks)
+        s.wait_passes(1, passes)
         assert s.status()["event_source_errors"] == []
         s.machine.plug("1-3")
         s.wait_capacity("3")
 
 
 def test_an_interface_is_renamed(cluster: Cluster) -> None:
-    """Which sends no event of udev's that we would hear, but one of rtnetlink's."""
+    """There is no event of udev that we receive, but one of rtnetlink."""
     with service(cluster, nic("eth7")) as s:
         s.machine.run("ip", "tuntap", "add", "eth7", "mode", "tap")
         s.configure('[resources."example.com/uplink"]\nnic = { name = "data*", kind = "virtual" }\n')
@@ -212,27 +212,27 @@ def test_an_interface_is_renamed(cluster: Cluster) -> None:
 
 
 def test_a_full_state_folder(cluster: Cluster) -> None:
-    """What can't be remembered is asked for again, but ever more rarely: one GET each time, and one word of it."""
+    """What can't be saved is tried again, but ever more rarely: one GET each time, and one log entry."""
     with service(cluster, usb_device("1-1"), usb_device("1-2")) as s:
-        s.state.mkdir()
-        s.machine.run("mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", s.state)
+        s.runtime_directory.mkdir()
+        s.machine.run("mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", s.runtime_directory)
         s.start(settled=False)
         s.wait_capacity("2")
-        s.wait_looks(1)
-        s.machine.run("sh", "-c", f"dd if=/dev/zero of={s.state}/fill bs=4k status=none || :")
+        s.wait_passes(1)
+        s.machine.run("sh", "-c", f"dd if=/dev/zero of={s.runtime_directory}/fill bs=4k status=none || :")
         s.requests()
-        began, looks = time.monotonic(), s.looks()
+        began, passes = time.monotonic(), s.passes()
         s.machine.unplug("1-2")
-        s.wait_looks(3, looks)
+        s.wait_passes(3, passes)
         _, first, _ = BACKOFFS["state"]
         assert time.monotonic() - began >= first * (1 + 2) * 2 / 3
-        asked = s.asked()
-        assert set(asked) == {"get nodes", "patch nodes/status"}
-        assert asked.count("patch nodes/status") == 1
-        assert len(asked) <= 4, "one GET for each look, and one PATCH"
+        requested = s.requested()
+        assert set(requested) == {"get nodes", "patch nodes/status"}
+        assert requested.count("patch nodes/status") == 1
+        assert len(requested) <= 4, "one GET for each pass, and one PATCH"
         assert s.condition()["reason"] == "StateNotWritable"
         assert s.capacity() == "2", "nothing is lowered meanwhile"
-        s.machine.run("rm", f"{s.state}/fill")
+        s.machine.run("rm", f"{s.runtime_directory}/fill")
         s.reload()  # else it takes up to a minute and a half
         s.wait_capacity("1")
 
@@ -252,7 +252,7 @@ def test_clocks(cluster: Cluster) -> None:
         set_to(clock, f"{86400 * 365} 0")
         s.machine.unplug("1-3")
         s.wait_capacity("2")
-        assert s.seen()["error"] == ""
+        assert s.status_file()["error"] == ""
         s.requests()
         s.machine.unplug("1-2", events=False)
         set_to(clock, "0 3600")
@@ -260,9 +260,9 @@ def test_clocks(cluster: Cluster) -> None:
         # Nothing wakes it while poll() counts no suspend; a timer would, within a minute.
         s.process.send(signal.SIGCHLD)
         s.wait_capacity("1")
-        asked = s.asked()
+        requested = s.requested()
         heartbeat = ["patch nodes/status"]  # its time was off by a year
-        assert asked in (["get nodes", *PUBLISHED], ["get nodes", *heartbeat, *PUBLISHED])
+        assert requested in (["get nodes", *PUBLISHED], ["get nodes", *heartbeat, *PUBLISHED])
 
 
 def set_to(clock: Path, text: str) -> None:
@@ -273,6 +273,16 @@ def set_to(clock: Path, text: str) -> None:
 
 
 def pretending(s: Service, clock: Path) -> Sequence[str | Path]:
-    s.state.mkdir()
+    s.runtime_directory.mkdir()
     start: list[str | Path] = [PYTHON, "-I", _DOUBLES, clock, AGENT]
-    return [*start, "service.main", s.state, *start, "__main__", "--config", s.config, "child", s.state]
+    return [
+        *start,
+        "service.main",
+        s.runtime_directory,
+        *start,
+        "__main__",
+        "--config",
+        s.config,
+        "child",
+        s.runtime_directory,
+    ]

@@ -30,7 +30,11 @@ def on_node(cluster: Cluster, kubelet: Kubelet) -> Iterator[Service]:
         s.start()
         assert s.capacity() == "2"
         wait_until(lambda: cluster.allocatable(kubelet.name).get(DONGLE) == "2", PATIENCE, "allocatable follows")
-        s.wait(lambda: "held_until" in s.seen() and s.seen().get("requeue_after") is None, PATIENCE, "it has settled")
+        s.wait(
+            lambda: "held_until" in s.status_file() and s.status_file().get("requeue_after") is None,
+            PATIENCE,
+            "it has settled",
+        )
         s.requests()
         yield s
 
@@ -40,12 +44,12 @@ def test_the_kubelet_restarts(cluster: Cluster, kubelet: Kubelet) -> None:
     with on_node(cluster, kubelet) as s:
         kubelet.restart()
         settle(s)
-        assert set(s.asked()) == {"get nodes"}
+        assert set(s.requested()) == {"get nodes"}
         kubelet.restart(zeroing=True)
         s.wait_capacity("2")
         wait_until(lambda: cluster.allocatable(kubelet.name).get(DONGLE) == "2", PATIENCE, "allocatable follows")
         assert "restored" in s.events()[-1]
-        assert s.asked().count("patch nodes/status") == 1
+        assert s.requested().count("patch nodes/status") == 1
 
 
 def test_the_kubelets_zeros_come_late(cluster: Cluster, proxy: Proxy) -> None:
@@ -56,7 +60,7 @@ def test_the_kubelets_zeros_come_late(cluster: Cluster, proxy: Proxy) -> None:
         go, mark = threading.Event(), cluster.audit.mark()
         held = proxy.fault(faults.hold(go), "PATCH", f"/api/v1/nodes/{kubelet.name}/status")
         kubelet.start(wait=False)
-        wait_until(lambda: held.met, PATIENCE, "the kubelet writes its Node")
+        wait_until(lambda: held.matched, PATIENCE, "the kubelet writes its Node")
         kubelet.set_runtime_ready(True)
         wait_until(kubelet.socket.exists, PATIENCE, "the socket is there")
         timer = threading.Timer(HELD, go.set)
@@ -68,7 +72,7 @@ def test_the_kubelets_zeros_come_late(cluster: Cluster, proxy: Proxy) -> None:
         finally:
             timer.cancel()
         assert "restored" in s.events()[-1]
-        assert [asked for asked in s.asked() if asked != "get nodes"] == PUBLISHED[1:]
+        assert [request for request in s.requested() if request != "get nodes"] == PUBLISHED[1:]
 
 
 def test_the_node_is_deleted_and_registered_anew(cluster: Cluster, kubelet: Kubelet) -> None:
@@ -79,7 +83,7 @@ def test_the_node_is_deleted_and_registered_anew(cluster: Cluster, kubelet: Kube
         kubelet.start()
         s.wait_capacity("2")
         assert cluster.node(kubelet.name)["metadata"]["uid"] != uid
-        assert s.record() == {DONGLE: 2}
+        assert s.last_applied() == {DONGLE: 2}
 
 
 def test_the_kubelet_writes_its_checkpoint_anew(cluster: Cluster, kubelet: Kubelet) -> None:
@@ -89,35 +93,35 @@ def test_the_kubelet_writes_its_checkpoint_anew(cluster: Cluster, kubelet: Kubel
         s.requests()
         found = json.loads(kubelet.checkpoint.read_text())
         for checksum in range(5):
-            looks = s.looks()
+            passes = s.passes()
             replace(kubelet.checkpoint, json.dumps(found | {"Checksum": checksum}))
-            s.wait_looks(1, looks)
-            assert s.seen()["reasons"] == ["plugins"]
-        assert s.asked() == []
+            s.wait_passes(1, passes)
+            assert s.status_file()["reasons"] == ["plugins"]
+        assert s.requested() == []
         found["Data"]["RegisteredDevices"]["vendor.example/other"] = ["1"]
-        looks = s.looks()
+        passes = s.passes()
         replace(kubelet.checkpoint, json.dumps(found))
-        s.wait_looks(1, looks)
-        assert s.asked() == ["get nodes"]
+        s.wait_passes(1, passes)
+        assert s.requested() == ["get nodes"]
 
 
 def test_while_the_checkpoint_can_not_be_read_another_writer_is_not_fought(cluster: Cluster, kubelet: Kubelet) -> None:
     """It may be a device plugin; once that is known not to be so, what it wrote is put back."""
     with on_node(cluster, kubelet) as s:
-        looks = s.looks()
+        passes = s.passes()
         replace(kubelet.checkpoint, '{"Data": ')
-        s.wait_looks(1, looks)
+        s.wait_passes(1, passes)
         s.requests()
-        for value, asked in (("9", PUBLISHED), ("8", ["get nodes"]), ("7", ["get nodes"])):
+        for value, expected in (("9", PUBLISHED), ("8", ["get nodes"]), ("7", ["get nodes"])):
             cluster.set_capacity(kubelet.name, {DONGLE: value})
             # Else a pass would compare it again later, with one more request.
             wait_until(lambda: cluster.allocatable(kubelet.name)[DONGLE] == value, PATIENCE, "allocatable follows")  # noqa: B023
             s.reload()
-            assert s.asked() == asked, "only the first is told of"
+            assert s.requested() == expected, "only the first is reported"
             assert s.capacity() == value
         assert s.condition()["message"] == f"refused: {DONGLE}"
         assert "somebody else wrote 9, and the kubelet's list of device plugins can't be read" in s.events()[-1]
-        assert s.record() == {DONGLE: 2}
+        assert s.last_applied() == {DONGLE: 2}
         kubelet.checkpoint.unlink()
         s.wait_capacity("2")
         s.wait(lambda: s.condition()["status"] == "True", PROMPT, "nothing is wrong any more")
@@ -133,15 +137,15 @@ def replace(path: Path, text: str) -> None:
 def test_a_device_plugin_takes_the_name_over(cluster: Cluster, kubelet: Kubelet) -> None:
     with on_node(cluster, kubelet) as s:
         with kubelet.device_plugin(DONGLE, 5):
-            s.wait(lambda: s.record() == {}, PATIENCE, "it steps back")
+            s.wait(lambda: s.last_applied() == {}, PATIENCE, "it steps back")
             wait_until(lambda: s.capacity() == "5", PATIENCE, "the kubelet writes the plugin's devices")
             settle(s)
             s.requests()
             s.machine.plug("1-3")
             settle(s)
-            assert "patch nodes/status" not in s.asked()
+            assert "patch nodes/status" not in s.requested()
             assert s.condition()["message"] == f"refused: {DONGLE}"
-            (told,) = [event for event in s.events() if "a device plugin has this name" in event]
+            (refusal,) = [event for event in s.events() if "a device plugin has this name" in event]
         kubelet.stop()
         kubelet.checkpoint.unlink()
         cluster.set_capacity(kubelet.name, {DONGLE: "0"})
@@ -150,7 +154,7 @@ def test_a_device_plugin_takes_the_name_over(cluster: Cluster, kubelet: Kubelet)
         s.machine.plug("1-4")
         settle(s)
         assert s.capacity() == "0", "a zero that is not ours is no invitation"
-        assert [event for event in s.events() if "→" not in event] == [told]
+        assert [event for event in s.events() if "→" not in event] == [refusal]
 
 
 def test_another_writer(cluster: Cluster) -> None:
@@ -165,17 +169,17 @@ def test_another_writer(cluster: Cluster) -> None:
         s.wait_capacity("2")
 
         cluster.set_capacity(s.node, {DONGLE: "9"})
-        s.wait(lambda: s.seen()["held_until"], PROMPT, "it is held back")
+        s.wait(lambda: s.status_file()["held_until"], PROMPT, "it is held back")
         (held,) = s.status()["resources"]
         assert held["capacity"] == "9"
         for _ in range(5):
-            looks = s.looks()
+            passes = s.passes()
             cluster.set_capacity(s.node, {DONGLE: "8"})
             cluster.set_capacity(s.node, {DONGLE: "9"})
-            s.wait_looks(1, looks)
+            s.wait_passes(1, passes)
         s.wait_capacity("2", deadline=PATIENCE)
         cluster.set_capacity(s.node, {DONGLE: "9"})
-        s.wait(lambda: s.seen()["held_until"], PROMPT, "it is held back again")
+        s.wait(lambda: s.status_file()["held_until"], PROMPT, "it is held back again")
         undone, _, put_back = capacity_writes(s)
         assert put_back - undone > MIN_INTERVAL / 2, "a resync, which is each second, would have put it back at once"
         assert [event.partition(":")[2] for event in s.events()[1:]] == [
@@ -193,13 +197,13 @@ def test_a_reading_that_comes_and_goes_writes_the_condition_no_more_than_that(cl
         s.start()
         s.requests()
         for number in range(10):
-            looks = s.looks()
+            passes = s.passes()
             replace(seats, "7" if number % 2 else "not yet")
-            s.wait_looks(1, looks)
-        asked = s.asked()
-        assert asked.count("patch nodes/status") == BURST
-        assert len(asked) == 2 * BURST, "nor does it ask in between"
-        assert s.record() == {"example.com/seats": 7}
+            s.wait_passes(1, passes)
+        requested = s.requested()
+        assert requested.count("patch nodes/status") == BURST
+        assert len(requested) == 2 * BURST, "nor does it read the Node in between"
+        assert s.last_applied() == {"example.com/seats": 7}
         assert s.condition()["status"] == "True"
 
 
@@ -215,8 +219,8 @@ def _of_capacity(path: str) -> bool:
 
 
 def settle(s: Service) -> None:
-    """Until it has made another pass, and wants none for now."""
-    looks = s.looks()
+    """Until it has made another pass, and none is due."""
+    passes = s.passes()
     s.machine.event("change", "/sys/devices/nothing", "usb", "usb_device")
-    s.wait_looks(1, looks)
-    s.wait(lambda: s.seen().get("requeue_after") is None, PATIENCE, "it wants no other look")
+    s.wait_passes(1, passes)
+    s.wait(lambda: s.status_file().get("requeue_after") is None, PATIENCE, "no pass is due")

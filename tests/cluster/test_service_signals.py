@@ -12,7 +12,7 @@ SEATS = "example.com/seats"
 
 
 def hanging(s: Service) -> str:
-    """A resource whose program hangs, with a child that hangs, too. It tells that it runs by a file."""
+    """A resource whose program hangs, with a child that hangs, too. A file shows that it runs."""
     program = s.folder / "hanging"
     program.write_text(f"#!/bin/sh\nsetsid sleep 1000 &\ntouch {s.folder}/runs\nsleep 1000\n")
     program.chmod(0o755)
@@ -26,7 +26,7 @@ def test_sigterm_ends_it_and_leaves_the_node_as_it_is(cluster: Cluster) -> None:
         s.stop(deadline=STOP)
         assert s.process is not None
         assert s.process.process.returncode == 0
-        assert s.told("STOPPING=1")
+        assert s.notifications.times("STOPPING=1")
         assert cluster.node(s.node) == before
         assert s.machine.processes() == []
 
@@ -47,11 +47,11 @@ def test_sighup_reloads(cluster: Cluster) -> None:
         s.configure(DONGLES + f'[resources."{SEATS}"]\nstatic = {{ quantity = 7 }}\n')
         s.reload()
         assert s.capacity(SEATS) == "7"
-        (reloading,) = s.told("RELOADING=1")
-        ready = s.told("READY=1")
+        (reloading,) = s.notifications.times("RELOADING=1")
+        ready = s.notifications.times("READY=1")
         assert len(ready) == 2
         assert ready[0] < reloading < ready[1]
-        assert len(s.told("MONOTONIC_USEC=")) == 1
+        assert len(s.notifications.times("MONOTONIC_USEC=")) == 1
         assert s.capacity() == "1"
 
 
@@ -61,7 +61,7 @@ def test_commands_by_hand_beside_it(cluster: Cluster) -> None:
         s.machine.plug("1-2")
         done = s.cli("apply")  # at the same time as the service
         assert done.returncode == 0, done.stderr
-        s.wait(lambda: s.seen()["published"] == {DONGLE: 2}, PATIENCE, "the service has made its pass, too")
+        s.wait(lambda: s.status_file()["published"] == {DONGLE: 2}, PATIENCE, "the service has made its pass, too")
         assert s.capacity() == "2"
         assert [r.code for r in s.requests() if r.verb == "patch"] == [200, 200], "one of the two found it done"
         refused = s.cli("withdraw")
@@ -71,7 +71,7 @@ def test_commands_by_hand_beside_it(cluster: Cluster) -> None:
         second = s.cli("run")
         assert second.returncode == 1
         assert "already running" in second.stderr
-        assert s.record() == {DONGLE: 2}
+        assert s.last_applied() == {DONGLE: 2}
         s.stop()
         assert s.cli("withdraw").returncode == 0
-        assert s.record() == {}
+        assert s.last_applied() == {}

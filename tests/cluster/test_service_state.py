@@ -1,4 +1,4 @@
-"""What the service tells of itself: status, and observe."""
+"""What the service reports: status, and observe mode."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_status(cluster: Cluster) -> None:
         s.configure(DONGLES + OTHERS, lower_after="9min")
         s.start()
         s.machine.unplug("1-2")
-        s.wait(lambda: s.seen()["held_until"], PROMPT, "what is lower is held back")
+        s.wait(lambda: s.status_file()["held_until"], PROMPT, "what is lower is held back")
         done = s.cli("status")
         assert done.returncode == 4
         assert s.process is not None
@@ -49,12 +49,12 @@ def test_status(cluster: Cluster) -> None:
         assert 5 << 20 < found["service"]["memory_bytes"] < 40 << 20
         assert found["service"]["cpu_seconds"] > 0.1, "its workers' time is in it"
         assert {r["name"]: r["degraded"] for r in found["resources"]} == {DONGLE: False, SEATS: True, GPU: True}
-        assert s.told("STATUS=")
+        assert s.notifications.times("STATUS=")
         assert "API server" not in s.cli("status").stdout
-        s.unreach()
+        s.disconnect()
         s.machine.plug("1-3")
         s.machine.plug("1-4")
-        s.wait(lambda: s.seen()["error"], PROMPT, "it can't be reached")
+        s.wait(lambda: s.status_file()["error"], PROMPT, "it can't be reached")
         assert "! API server" in s.cli("status").stdout
 
 
@@ -67,7 +67,7 @@ def test_observe(cluster: Cluster) -> None:
         s.requests()
         s.start()
         s.machine.plug("1-2")
-        s.wait(lambda: s.seen()["readings"][0]["quantity"] == 2, PROMPT, "it looks")
+        s.wait(lambda: s.status_file()["readings"][0]["quantity"] == 2, PROMPT, "a pass")
         resources = {r["name"]: r for r in s.status()["resources"]}
         assert (resources[DONGLE]["reading"], resources[DONGLE]["published"], resources[DONGLE]["capacity"]) == (
             2,
@@ -80,7 +80,9 @@ def test_observe(cluster: Cluster) -> None:
         s.machine.unplug("1-1")
         s.machine.unplug("1-2")
         s.wait(
-            lambda: s.seen()["readings"][0]["outcome"] == "absent" and not s.seen()["held_until"], PROMPT, "it looks"
+            lambda: s.status_file()["readings"][0]["outcome"] == "absent" and not s.status_file()["held_until"],
+            PROMPT,
+            "a pass",
         )
         assert {r.verb for r in s.requests()} == {"create", "get"}
         assert cluster.node(s.node) == before

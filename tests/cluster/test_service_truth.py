@@ -52,7 +52,7 @@ def test_a_configuration_with_errors(cluster: Cluster) -> None:
         assert status == "False"
         assert f"the configuration has errors: {s.config}:" in str(message)
         assert "; and 2 more (capacityd config check)" in str(message)
-        assert (configuration(s), s.record()) == (before, {DONGLE: 1, SEATS: 7}), "the previous one is in force"
+        assert (configuration(s), s.last_applied()) == (before, {DONGLE: 1, SEATS: 7}), "the previous one is in force"
         assert sum("lower_afterr" in event for event in s.events()) == 1
         s.stop()
         s.start()
@@ -84,19 +84,19 @@ def test_denied_resources_block_no_others(restricted: Service, names: tuple[str,
     s = restricted
     s.configure(DONGLES + static(SEATS, 7) + "".join(static(name, 3) for name in names), f'node_name = "{s.node}"')
     s.start()
-    assert (s.record(), s.capacity(SEATS), s.capacity(OTHER)) == ({DONGLE: 1, SEATS: 7}, "7", None)
+    assert (s.last_applied(), s.capacity(SEATS), s.capacity(OTHER)) == ({DONGLE: 1, SEATS: 7}, "7", None)
     status, reason, message = condition(s)
     assert (status, reason) == ("False", "Denied")
     assert str(message).startswith(f"denied: {', '.join(names)}: ")
     assert "capacityd may change capacity of these domains only: example.com" in str(message)
-    asked = s.asked()
+    requested = s.requested()
     changed = 2 + len(names)
-    on_node = [request for request in asked if request.split()[1].startswith("nodes")]
+    on_node = [request for request in requested if request.split()[1].startswith("nodes")]
     assert len(on_node) <= 2 + changed, on_node
     assert len(s.events()) == 2, "what was published, and what was denied"
     s.machine.plug("1-2")
     s.wait_capacity("2")
-    assert [request for request in s.asked() if request.startswith("patch")] == ["patch nodes/status"]
+    assert [request for request in s.requested() if request.startswith("patch")] == ["patch nodes/status"]
     assert (s.capacity(OTHER), condition(s)[1]) == (None, "Denied")
     s.configure(DONGLES + static(SEATS, 7), f'node_name = "{s.node}"')
     s.reload()
@@ -147,7 +147,7 @@ def test_a_kubelet_that_does_not_follow(cluster: Cluster, kubelet: Kubelet) -> N
             assert condition(s) == TRUE, "the kubelet has a minute"
             s.wait(lambda: condition(s)[1] == "NotAllocatable", 60 + PATIENCE, "the service notices")
             assert condition(s)[2] == f"the kubelet has not updated allocatable: {DONGLE} is none, not 1"
-            gets = [request for request in s.asked() if request == "get nodes"]
+            gets = [request for request in s.requested() if request == "get nodes"]
             assert len(gets) <= 4, "when it starts, after 15 s, and after a minute; one more for the kubelet's socket"
         wait_until(lambda: cluster.allocatable(kubelet.name).get(DONGLE) == "1", PATIENCE, "allocatable follows")
         s.reload()
@@ -158,7 +158,9 @@ def test_after_a_write_status_shows_allocatable(cluster: Cluster, kubelet: Kubel
     kubelet.start()
     with service(cluster, usb_device("1-1"), node=kubelet.name, around=kubelet.inside([])) as s:
         s.start()
-        s.wait(lambda: s.seen().get("allocatable", {}).get(DONGLE) == "1", 15 + PATIENCE, "status has allocatable")
+        s.wait(
+            lambda: s.status_file().get("allocatable", {}).get(DONGLE) == "1", 15 + PATIENCE, "status has allocatable"
+        )
         (row,) = s.status()["resources"]
         assert (row["capacity"], row["allocatable"]) == ("1", "1")
 
@@ -171,7 +173,7 @@ def test_the_heartbeat_moves_at_each_resync(cluster: Cluster) -> None:
         before, node = s.condition(), cluster.node(s.node)
         s.requests()
         s.wait(lambda: s.condition()["lastHeartbeatTime"] > before["lastHeartbeatTime"], 96 + PATIENCE, "a heartbeat")
-        assert s.asked() == ["get nodes", "patch nodes/status"]
+        assert s.requested() == ["get nodes", "patch nodes/status"]
         after = cluster.node(s.node)
         assert json.loads(after["metadata"]["annotations"]["capacityd/published"]) == {DONGLE: 1}
         for changed in (node, after):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-from tests.cluster.agent import DONGLE, DONGLES, RECORD, Agent, Machine, condition_of, told
+from tests.cluster.agent import ANNOTATION, DONGLE, DONGLES, Agent, Machine, condition_of, our_events
 from tests.cluster.controlplane import Cluster
 from tests.cluster.credentials import ADMIN
 from tests.cluster.kubelet import Kubelet
@@ -35,8 +35,8 @@ def test_story(cluster: Cluster, kubelet: Kubelet, tmp_path: Path) -> None:
     agent.configure(CONFIG)
     assert not {DONGLE, NIC, SCRATCH} & set(cluster.capacity(kubelet.name))
     with cluster.audit.requests(agent.user, "capacityd") as requests:
-        said = agent.run("apply", "--wait", "90s")
-    assert "the kubelet updated allocatable" in said.stderr
+        done = agent.run("apply", "--wait", "90s")
+    assert "the kubelet updated allocatable" in done.stderr
     published = {DONGLE: "4", NIC: "10k", SCRATCH: "1609"}
     for found in (cluster.capacity(kubelet.name), cluster.allocatable(kubelet.name)):
         assert {name: found.get(name) for name in published} == published
@@ -44,7 +44,7 @@ def test_story(cluster: Cluster, kubelet: Kubelet, tmp_path: Path) -> None:
     assert [(p.resource, p.subresource, p.code) for p in patches] == [("nodes", "status", 200)]
     written = {o["path"].rpartition("/")[2].replace("~1", "/"): o["value"] for o in patches[0].body if o["op"] == "add"}
     assert {name: written[name] for name in published} == {DONGLE: "4", NIC: "10000", SCRATCH: "1609"}
-    assert RECORD in written, "the record of what is ours goes with it"
+    assert ANNOTATION in written, "the record of what is ours goes with it"
 
     three = run_pod(cluster, kubelet.name, DONGLE, "3")
     two = cluster.create_pod(kubelet.name, {DONGLE: "2"})
@@ -55,8 +55,8 @@ def test_story(cluster: Cluster, kubelet: Kubelet, tmp_path: Path) -> None:
     assert cluster.pod_phase(two) == "Pending"
 
     agent.machine.pull("1-1.4")
-    said = agent.run("apply")
-    assert ["~", DONGLE, "4", "3"] in [line.split()[:4] for line in said.stdout.splitlines()]
+    done = agent.run("apply")
+    assert ["~", DONGLE, "4", "3"] in [line.split()[:4] for line in done.stdout.splitlines()]
     assert cluster.capacity(kubelet.name)[DONGLE] == "3"
     wait_until(lambda: cluster.allocatable(kubelet.name)[DONGLE] == "3", PATIENCE, "allocatable follows")
     late = cluster.create_pod(kubelet.name, {DONGLE: "1"})
@@ -67,7 +67,7 @@ def test_story(cluster: Cluster, kubelet: Kubelet, tmp_path: Path) -> None:
     stopped = wait_until(lambda: ended(cluster, three, one), PATIENCE, "a pod that no longer fits is stopped")
     # The kubelet admits them by age in whole seconds; of two of the same second either may come first.
     assert stopped in ([three], [one])
-    wait_until(lambda: out_of(cluster, stopped[0], DONGLE), PATIENCE, "an Event tells why")
+    wait_until(lambda: out_of(cluster, stopped[0], DONGLE), PATIENCE, "an Event has the reason")
     [other] = {three, one} - set(stopped)
     assert cluster.pod_phase(other) == "Running"
     assert cluster.capacity(kubelet.name)[DONGLE] == "3"
@@ -115,22 +115,22 @@ def test_each_write_has_one_event_that_says_what_changed_and_why(cluster: Cluste
     agent.run("apply")
     first = f"3 resources (found): {DONGLE} none → 4, {NIC} none → 10000, {SCRATCH} none → 1609"
     expected = [("CapacityChanged", first)]
-    assert told(cluster, node) == expected
+    assert our_events(cluster, node) == expected
     agent.run("apply")
-    assert told(cluster, node) == expected, "nothing changed"
+    assert our_events(cluster, node) == expected, "nothing changed"
     agent.machine.pull("1-1.4")
     agent.run("apply")
     lowered = "pods that no longer fit are stopped at the kubelet's next start"
     expected.append(("CapacityChanged", f"{DONGLE}: 4 → 3 (the hardware changed); {lowered}"))
-    assert told(cluster, node) == expected
+    assert our_events(cluster, node) == expected
     agent.configure(DONGLES)
     agent.run("apply")
     gone = f"2 resources (no longer configured): {NIC} 10000 → none, {SCRATCH} 1609 → none"
     expected.append(("CapacityChanged", gone))
-    assert told(cluster, node) == expected
+    assert our_events(cluster, node) == expected
     agent.run("withdraw")
     expected.append(("CapacityChanged", f"{DONGLE}: 3 → none (withdrawn)"))
-    assert told(cluster, node) == expected
+    assert our_events(cluster, node) == expected
     command: list[str | Path] = [
         cluster.binaries["kubectl"],
         f"--kubeconfig={cluster.kubeconfig(ADMIN)}",

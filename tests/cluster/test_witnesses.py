@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from tests.cluster.agent import DONGLE, DONGLES, RECORD, Agent
+from tests.cluster.agent import ANNOTATION, DONGLE, DONGLES, Agent
 from tests.cluster.controlplane import Cluster
 from tests.cluster.service import service
 from tests.support.machines import usb_device
@@ -16,7 +16,7 @@ UNKNOWN = f'[resources."{SEATS}"]\nfile = {{ path = "/no/such/file" }}\n'
 
 def forge(cluster: Cluster, node: str, record: dict[str, int]) -> None:
     """As anybody may who can patch Nodes: only the metadata, and nothing else."""
-    body = {"metadata": {"annotations": {RECORD: json.dumps(record)}}}
+    body = {"metadata": {"annotations": {ANNOTATION: json.dumps(record)}}}
     cluster.admin.patch(f"/api/v1/nodes/{node}", body)
 
 
@@ -28,7 +28,7 @@ def test_a_forged_record_makes_nothing_ours(cluster: Cluster) -> None:
         s.configure(UNKNOWN + tools, lower_after="0s")
         cluster.set_capacity(s.node, {"example.com/tools": "77"})
         s.start()
-        assert s.record() == {}
+        assert s.last_applied() == {}
         forged = {GPU: 8, "example.com/zero": 5, "example.com/tools": 77, SEATS: 123456}
         forge(cluster, s.node, forged)
         for _ in range(3):
@@ -60,19 +60,19 @@ def test_what_is_removed_from_the_record_is_given_up(cluster: Cluster, node: str
 
 
 def test_a_new_image_on_an_old_node(cluster: Cluster, node: str, tmp_path: Path) -> None:
-    """The machine's record is gone: what is configured goes on, the rest stays until somebody says otherwise."""
+    """The machine's record is lost: what is configured goes on, the rest stays until it is withdrawn."""
     old = Agent(cluster, node, tmp_path / "old")
     seats = f'[resources."{SEATS}"]\nstatic = {{ quantity = 5 }}\n'
     old.configure(DONGLES + seats)
     old.run("apply")
     new = Agent(cluster, node, tmp_path / "new")
     new.machine.pull("1-4")
-    said = new.run("apply", status=4).stdout
-    assert f"{SEATS}" in said
-    assert "this machine has no record of having published it" in said
+    output = new.run("apply", status=4).stdout
+    assert f"{SEATS}" in output
+    assert "this machine has no record of having published it" in output
     assert cluster.capacity(node)[DONGLE] == "3"
     assert cluster.capacity(node)[SEATS] == "5"
-    assert json.loads((new.kept / "published.json").read_text())["published"] == {DONGLE: 3}
+    assert json.loads((new.state_directory / "published.json").read_text())["published"] == {DONGLE: 3}
     new.run("apply", status=4)
     new.run("withdraw")
     assert {DONGLE, SEATS}.isdisjoint(cluster.capacity(node))
@@ -81,7 +81,7 @@ def test_a_new_image_on_an_old_node(cluster: Cluster, node: str, tmp_path: Path)
 
 
 def test_two_services_on_one_node_do_not_take_turns(cluster: Cluster) -> None:
-    """Each leaves what the other has published, and says so."""
+    """Each leaves what the other has published, and reports it."""
     with service(cluster, usb_device("1-1")) as s:
         s.configure(lower_after="0s")
         s.start()
@@ -95,6 +95,6 @@ def test_two_services_on_one_node_do_not_take_turns(cluster: Cluster) -> None:
                 each.reload()
             assert cluster.capacity(s.node)[DONGLE] == "1"
             assert cluster.capacity(s.node)[SEATS] == "5"
-            assert s.record() == {DONGLE: 1, SEATS: 5}
+            assert s.last_applied() == {DONGLE: 1, SEATS: 5}
             assert SEATS in s.cli("status").stdout
             assert DONGLE in second.cli("status").stdout

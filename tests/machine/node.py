@@ -30,7 +30,7 @@ install -D -m 600 /etc/kubernetes/prepared.pem {_PEM}
 install -m 600 "$3" /etc/kubernetes/kubelet.conf
 systemctl enable --now --no-block kubelet.service
 """
-# The kubelet says hundreds of things that nobody asks for; the journal would be busy with them.
+# The kubelet logs a lot; the journal would be busy with it.
 _LOG = "StandardOutput=append:/var/log/%N.log\nStandardError=append:/var/log/%N.log"
 _RUNTIME = f"""\
 [Service]
@@ -43,7 +43,7 @@ Requires=fakeruntime.service
 After=fakeruntime.service network-online.target
 [Service]
 {_LOG}
-# Emulation has memory to spare, and little time: less often garbage is collected, and cgroups are looked at.
+# Emulation has memory to spare, and little time: less often garbage is collected, and cgroups are read.
 Environment=GOGC=400
 # The fake runtime knows no log paths, so the kubelet removes every file of its working folder when a pod goes.
 RuntimeDirectory=kubelet-empty

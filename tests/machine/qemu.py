@@ -86,30 +86,30 @@ class VirtualMachine(Console):
         return subprocess.CompletedProcess(command, ended.get("exitcode", -ended.get("signal", 0)), out, err)
 
     def plug(self, driver: str, name: str, **settings: Any) -> float:
-        """Adds a device, USB or (with bus="slot1") PCI; the moment at which the monitor was told."""
-        told = time.monotonic()
+        """Adds a device, USB or (with bus="slot1") PCI; the moment of the command to the monitor."""
+        began = time.monotonic()
         self.monitor.ask("device_add", driver=driver, id=name, **settings)
-        return told
+        return began
 
     def unplug(self, name: str) -> float:
-        """Pulls a device; the moment at which the monitor was told. It is gone when this returns."""
+        """Pulls a device; the moment of the command to the monitor. It is gone when this returns."""
         position = self.monitor.position()
-        told = time.monotonic()
+        began = time.monotonic()
         self.monitor.ask("device_del", id=name)
         self.monitor.event("DEVICE_DELETED", position, BOOT, device=name)
-        return told
+        return began
 
     def set_link(self, name: str, up: bool) -> float:
-        """Plugs a NIC's cable in or out; the moment at which the monitor was told."""
-        told = time.monotonic()
+        """Plugs a NIC's cable in or out; the moment of the command to the monitor."""
+        began = time.monotonic()
         self.monitor.ask("set_link", name=name, up=up)
-        return told
+        return began
 
     def resize(self, drive: str, size: int) -> float:
-        """Gives a drive this many bytes; the moment at which the monitor was told."""
-        told = time.monotonic()
+        """Gives a drive this many bytes; the moment of the command to the monitor."""
+        began = time.monotonic()
         self.monitor.ask("block_resize", device=drive, size=size)
-        return told
+        return began
 
     def reboot(self) -> None:
         """As an administrator does; commands can be run again when this returns, with up() everything has started."""
@@ -126,7 +126,7 @@ class VirtualMachine(Console):
         self.reachable()
 
     def console(self) -> str:
-        """What the serial console said."""
+        """The output of the serial console."""
         return self._console.read_text(errors="replace")
 
     def _begun_anew(self) -> None:
@@ -137,7 +137,7 @@ class VirtualMachine(Console):
         try:
             self.monitor.event("VSERPORT_CHANGE", self._begun, BOOT, open=True, id=_PORT)
         except WireError as e:
-            raise WireError(f"{e}; the console said last:\n{self.console()[-3000:]}{self._daemon.output()}") from None
+            raise WireError(f"{e}; the end of the console:\n{self.console()[-3000:]}{self._daemon.output()}") from None
 
 
 def nic(name: str, **settings: object) -> list[str]:
@@ -163,7 +163,7 @@ def drive(name: str, size: int, folder: Path) -> list[str]:
 def virtual_machine(
     disk: Path, tree: Path, hardware: Sequence[str] = (), memory: int = 1024, commandline: str = ""
 ) -> Iterator[VirtualMachine]:
-    """A machine that has been switched on, and is gone afterwards.
+    """A machine that has been switched on, and is stopped afterwards.
 
     tree: what the image was made of, for its kernel. hardware: QEMU's arguments. memory: in MiB. commandline: added to
     the kernel's.

@@ -1,6 +1,6 @@
 """A node's life in a virtual machine, in steps that build on each other: each is a test, in this order.
 
-Each step's seconds, from the monitor's or the administrator's command to the API server's watch event, are told at the
+Each step's seconds, from the monitor's or the administrator's command to the API server's watch event, are shown at the
 end. Emulation is ten to twenty times slower than a machine.
 """
 
@@ -11,7 +11,7 @@ import time
 from collections import Counter
 from typing import Any
 
-from tests.cluster.agent import RECORD, condition_of
+from tests.cluster.agent import ANNOTATION, condition_of
 from tests.cluster.processes import wait_until
 from tests.machine.conftest import Node
 from tests.machine.qemu import BOOT
@@ -43,8 +43,8 @@ WARNINGS = ("API server", f"{HUNGRY}: unknown")
 CUT_OFF = "no default route"
 
 
-def asked(node: Node, since: int) -> list[str]:
-    """What capacityd has asked of the API server since a position of the audit log, and what was answered."""
+def requested(node: Node, since: int) -> list[str]:
+    """capacityd's requests since a position of the audit log, each with the status of its response."""
     return [
         f"{r.verb} {r.resource}{'/' if r.subresource else ''}{r.subresource} {r.code}"
         for r in node.cluster.audit.since(since)
@@ -53,7 +53,9 @@ def asked(node: Node, since: int) -> list[str]:
 
 
 def written(node: Node, since: int) -> list[str]:
-    return [request for request in asked(node, since) if not request.startswith("get ") and "reviews" not in request]
+    return [
+        request for request in requested(node, since) if not request.startswith("get ") and "reviews" not in request
+    ]
 
 
 def patches(node: Node) -> list[list[str]]:
@@ -65,27 +67,28 @@ def patches(node: Node) -> list[list[str]]:
     ]
 
 
-def seen(node: Node) -> dict[str, Any]:
+def status_file(node: Node) -> dict[str, Any]:
     """What the service has written down: under emulation capacityd status takes seconds."""
-    said = node.vm.run("cat", "/run/capacityd/status.json", status=None).stdout
-    found: dict[str, Any] = json.loads(said) if said else {}
+    output = node.vm.run("cat", "/run/capacityd/status.json", status=None).stdout
+    found: dict[str, Any] = json.loads(output) if output else {}
     return found
 
 
-def looked(node: Node) -> float:
-    """When the service looked last."""
-    return float(seen(node).get("last_reconcile", 0.0))
+def last_pass(node: Node) -> float:
+    """When the last pass was."""
+    return float(status_file(node).get("last_reconcile", 0.0))
 
 
 def readings(node: Node) -> dict[str, Any]:
-    return {r["name"]: r["quantity"] if r["outcome"] == "quantity" else r["outcome"] for r in seen(node)["readings"]}
+    found = status_file(node)["readings"]
+    return {r["name"]: r["quantity"] if r["outcome"] == "quantity" else r["outcome"] for r in found}
 
 
 def settled(node: Node) -> int:
     """The position in the audit log once the service has published all, created the Event, and no pass is due."""
 
     def nothing_due() -> bool:
-        found = seen(node)
+        found = status_file(node)
         return found.get("published") == AMOUNTS and found["requeue_after"] is None
 
     wait_until(nothing_due, LONG, f"it has published {AMOUNTS}, and the kubelet has followed")
@@ -110,7 +113,7 @@ def test_first_boot(node: Node) -> None:
     expected = {name: value for name, value in AT_FIRST.items() if value is not None}
     wait_until(lambda: expected.items() <= node.cluster.allocatable(node.name).items(), LONG, "allocatable follows")
     assert PORT not in node.cluster.capacity(node.name)
-    requests = Counter(asked(node, 0))
+    requests = Counter(requested(node, 0))
     assert set(requests) <= {
         "create selfsubjectreviews 201",
         "get nodes 404",  # the kubelet has not registered it yet
@@ -128,14 +131,14 @@ def test_first_boot(node: Node) -> None:
 
 
 def test_a_disk_grows(node: Node) -> None:
-    told = node.vm.resize("scratch", 4 * GIB)
-    node.published({SCRATCH: "6"}, told, "a disk grows")
+    began = node.vm.resize("scratch", 4 * GIB)
+    node.published({SCRATCH: "6"}, began, "a disk grows")
 
 
 def test_a_nic_is_added(node: Node) -> None:
     """Its link modes come by ioctl, from within the sandbox."""
-    told = node.vm.plug("e1000e", "nic3", bus="slot1", netdev="nic3-peer")
-    node.published({PORT: "1k"}, told, "a NIC is added")
+    began = node.vm.plug("e1000e", "nic3", bus="slot1", netdev="nic3-peer")
+    node.published({PORT: "1k"}, began, "a NIC is added")
 
 
 def test_a_kubelet_that_zeroes_is_undone(node: Node) -> None:
@@ -143,9 +146,9 @@ def test_a_kubelet_that_zeroes_is_undone(node: Node) -> None:
     node.vm.run("systemctl", "stop", "kubelet.service")
     node.vm.run("sh", "-c", f"rm -rf {PLUGINS}/*")
     node.vm.run("systemctl", "kill", "--signal=USR1", "fakeruntime.service")
-    told = time.monotonic()
+    began = time.monotonic()
     node.vm.run("systemctl", "start", "kubelet.service")
-    zeroed = node.watch.wait(lambda found: found["status"]["capacity"].get(DONGLE) == "0", LONG, "it zeroes", told)
+    zeroed = node.watch.wait(lambda found: found["status"]["capacity"].get(DONGLE) == "0", LONG, "it zeroes", began)
     node.vm.run("systemctl", "kill", "--signal=USR2", "fakeruntime.service")
     node.published(NOW, zeroed, "a kubelet that zeroes is undone, from its write")
     wait_until(lambda: node.cluster.allocatable(node.name).get(PORT) == "1k", LONG, "allocatable follows")
@@ -153,12 +156,12 @@ def test_a_kubelet_that_zeroes_is_undone(node: Node) -> None:
 
 def test_an_upgrade(node: Node) -> None:
     """Of the package, while it runs: it goes on, and nothing is written."""
-    mark, before, since = settled(node), node.vm.main_pid, looked(node)
+    mark, before, since = settled(node), node.vm.main_pid, last_pass(node)
     node.vm.install(node.packages.current)
     assert (node.vm.active, node.vm.enabled) == ("active", "enabled")
     assert node.vm.out("capacityd", "--version") != "capacityd 0.0.9"
     assert node.vm.main_pid != before
-    wait_until(lambda: looked(node) > since, LONG, "the new one has looked")
+    wait_until(lambda: last_pass(node) > since, LONG, "a pass of the new one")
     assert written(node, mark) == []
 
 
@@ -166,39 +169,39 @@ def test_a_dongle_leaves_while_the_network_is_cut(node: Node) -> None:
     node.cut.append(clock(node))
     cut = node.vm.set_link("system", up=False)
     node.vm.unplug("dongle2")
-    # That the network is gone for a minute is the subject; meanwhile the service is up, and says what is the matter.
-    wait_until(lambda: seen(node).get("error"), LONG, "it can't reach the API server")
+    # That the network is gone for a minute is the subject; meanwhile the service is up, and reports the error.
+    wait_until(lambda: status_file(node).get("error"), LONG, "it can't reach the API server")
     time.sleep(max(0.0, cut + CUT - time.monotonic()))
     assert node.vm.active == "active"
-    told = node.vm.set_link("system", up=True)
-    node.published({**NOW, DONGLE: "1"}, told, "a network cut for a minute ends, and a dongle has left meanwhile")
+    began = node.vm.set_link("system", up=True)
+    node.published({**NOW, DONGLE: "1"}, began, "a network cut for a minute ends, and a dongle has left meanwhile")
     node.cut.append(clock(node))
 
 
 def test_the_dongle_comes_back(node: Node) -> None:
-    told = node.vm.plug("usb-serial", "dongle2", chardev="dongle2-end", **{"always-plugged": True})
-    node.published(NOW, told, "a dongle is plugged in")
+    began = node.vm.plug("usb-serial", "dongle2", chardev="dongle2-end", **{"always-plugged": True})
+    node.published(NOW, began, "a dongle is plugged in")
 
 
 def test_a_link_goes_down_and_comes_up(node: Node) -> None:
-    told = node.vm.set_link("nic1", up=False)
-    node.published({**NOW, NIC: "1k"}, told, f"a link goes down, {uptime(node):.0f} s after the boot")
-    told = node.vm.set_link("nic1", up=True)
-    node.published(NOW, told, "a link comes up")
+    began = node.vm.set_link("nic1", up=False)
+    node.published({**NOW, NIC: "1k"}, began, f"a link goes down, {uptime(node):.0f} s after the boot")
+    began = node.vm.set_link("nic1", up=True)
+    node.published(NOW, began, "a link comes up")
 
 
 def test_a_dongle_leaves(node: Node) -> None:
-    told = node.vm.unplug("dongle1")
-    node.published({**NOW, DONGLE: "1"}, told, f"a dongle is pulled, {uptime(node):.0f} s after the boot")
-    told = node.vm.plug("usb-serial", "dongle1", chardev="dongle1-end", **{"always-plugged": True})
-    node.published(NOW, told, "a dongle is plugged in again")
+    began = node.vm.unplug("dongle1")
+    node.published({**NOW, DONGLE: "1"}, began, f"a dongle is pulled, {uptime(node):.0f} s after the boot")
+    began = node.vm.plug("usb-serial", "dongle1", chardev="dongle1-end", **{"always-plugged": True})
+    node.published(NOW, began, "a dongle is plugged in again")
 
 
 def test_what_does_not_match_costs_no_request(node: Node) -> None:
-    mark, since = settled(node), looked(node)
+    mark, since = settled(node), last_pass(node)
     node.vm.unplug("mouse")
-    wait_until(lambda: looked(node) > since, LONG, "it has looked")
-    assert asked(node, mark) == []
+    wait_until(lambda: last_pass(node) > since, LONG, "a pass")
+    assert requested(node, mark) == []
 
 
 def test_a_recording_reads_as_the_machine_does(node: Node) -> None:
@@ -219,7 +222,7 @@ def test_a_program_that_eats_memory_is_only_its_own_loss(node: Node) -> None:
     node.vm.write("/etc/capacityd/conf.d/70-hungry.toml", CONFIG)
     node.vm.run("systemctl", "reload", UNIT)
     killed = "/usr/local/bin/hungry was killed by signal 9"
-    wait_until(lambda: killed in json.dumps(seen(node)["readings"]), LONG, killed)
+    wait_until(lambda: killed in json.dumps(status_file(node)["readings"]), LONG, killed)
     assert (node.vm.main_pid, node.vm.shown("NRestarts")) == (before, "0")
     node.vm.run("rm", "/etc/capacityd/conf.d/70-hungry.toml")
     node.vm.run("systemctl", "reload", UNIT)
@@ -231,16 +234,16 @@ def test_a_reboot(node: Node) -> None:
     wait_until(
         lambda: (condition_of(node.cluster.node(node.name)) or {}).get("status") == "True", LONG, "all is published"
     )
-    mark, told = settled(node), time.monotonic()
+    mark, began = settled(node), time.monotonic()
     node.vm.reboot()
     node.vm.up()
-    began = float(node.vm.out("sh", "-c", "stat -c %Y /var/lib/kubelet/device-plugins/kubelet.sock"))
-    wait_until(lambda: seen(node).get("last_read", 0.0) > began, LONG, "it has asked since the kubelet is back")
-    node.took["a reboot, until it has looked"] = time.monotonic() - told
+    kubelet_began = float(node.vm.out("sh", "-c", "stat -c %Y /var/lib/kubelet/device-plugins/kubelet.sock"))
+    wait_until(lambda: status_file(node).get("last_read", 0.0) > kubelet_began, LONG, "a pass has read the Node since")
+    node.took["a reboot, until a pass"] = time.monotonic() - began
     assert readings(node)[DONGLE] == 2
     assert written(node, mark) == []
     names = {name: value for name, value in NOW.items() if value is not None}
-    for found in node.watch.since(told):
+    for found in node.watch.since(began):
         assert names.items() <= found["status"]["capacity"].items()
 
 
@@ -248,22 +251,22 @@ def test_the_journal(node: Node) -> None:
     """Of all of it: no traceback, and no warning that an operator could do nothing about."""
     assert "Traceback" not in node.vm.journal(None)
     command = ["journalctl", "--quiet", "--no-pager", "--output=short-unix", "--priority=warning", f"--unit={UNIT}"]
-    said = node.vm.out(*command).splitlines()
-    assert any(CUT_OFF in line for line in said), "so that it is told apart below"
+    output = node.vm.out(*command).splitlines()
+    assert any(CUT_OFF in line for line in output), "so that it can be set apart below"
     began, ended = node.cut
-    said = [line for line in said if not (CUT_OFF in line and began <= float(line.split()[0]) <= ended)]
-    assert [line for line in said if not any(known in line for known in WARNINGS)] == []
+    output = [line for line in output if not (CUT_OFF in line and began <= float(line.split()[0]) <= ended)]
+    assert [line for line in output if not any(known in line for known in WARNINGS)] == []
 
 
 def test_withdraw_and_purge(node: Node) -> None:
     """Neither the Node nor the machine has anything of ours."""
     node.vm.run("systemctl", "disable", "--now", UNIT)
-    told = time.monotonic()
+    began = time.monotonic()
     node.vm.run("capacityd", "withdraw")
-    node.published(dict.fromkeys(NAMES), told, "capacityd withdraw")
+    node.published(dict.fromkeys(NAMES), began, "capacityd withdraw")
     wait_until(lambda: not set(NAMES) & set(node.cluster.allocatable(node.name)), LONG, "allocatable follows")
     found = node.cluster.node(node.name)
-    assert RECORD not in found["metadata"].get("annotations", {})
+    assert ANNOTATION not in found["metadata"].get("annotations", {})
     assert condition_of(found) is None
     assert [entry for entry in found["metadata"]["managedFields"] if entry["manager"] == "capacityd"] == []
     assert "capacityd" not in str(without_images(found))

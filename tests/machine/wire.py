@@ -25,7 +25,7 @@ class Wire:
         self._socket = socket.socket(socket.AF_UNIX)
         self._socket.connect(str(path))
         self._numbers = itertools.count(1)
-        self._heard: list[tuple[float, Message]] = []
+        self._received: list[tuple[float, Message]] = []
         self._news = threading.Condition()
         self._ended = False
         self._thread = threading.Thread(target=self._listen, daemon=True)
@@ -49,18 +49,18 @@ class Wire:
         return answer["return"]
 
     def position(self) -> int:
-        """The place in what was heard after all that was heard so far."""
+        """The place in what was received after all that was received so far."""
         with self._news:
-            return len(self._heard)
+            return len(self._received)
 
     def wait(self, fits: Callable[[Message], bool], since: int, deadline: float, what: str) -> tuple[float, Message]:
         """The first message from a position on that fits, now or when it comes, with its moment (time.monotonic)."""
         end = time.monotonic() + deadline
         with self._news:
             while True:
-                while since < len(self._heard):
-                    if fits(self._heard[since][1]):
-                        return self._heard[since]
+                while since < len(self._received):
+                    if fits(self._received[since][1]):
+                        return self._received[since]
                     since += 1
                 if self._ended or not self._news.wait(max(0.0, end - time.monotonic())):
                     raise WireError(f"not within {deadline:g} s: {what}" + " (it has hung up)" * self._ended)
@@ -81,7 +81,7 @@ class Wire:
                 except ValueError:
                     continue  # the rest of what a machine was saying when it was reset
                 with self._news:
-                    self._heard.append((time.monotonic(), message))
+                    self._received.append((time.monotonic(), message))
                     self._news.notify_all()
         except OSError:
             pass  # the other end is gone

@@ -31,8 +31,8 @@ DONGLES = """\
 usb = { vendor = "0529", product = "0001" }
 """
 
-# As the launcher of the package starts it.
-_BOOT = "import sys; sys.path.insert(0, sys.argv.pop(1)); from capacityd.__main__ import main; sys.exit(main())"
+AGENT = ROOT / "agent"
+_START = "import sys; sys.path.insert(0, sys.argv.pop(1)); from capacityd.__main__ import main; sys.exit(main())"
 _MACHINE = 'set -eu; mount --bind "$1" /sys; shift; exec "$@"'
 # Where a kubelet runs on this very machine, its checkpoint is none of the test's.
 _NO_KUBELET = f"set -eu; [ ! -d {STATE} ] || mount -t tmpfs tmpfs {STATE}; " + _MACHINE.removeprefix("set -eu; ")
@@ -99,7 +99,7 @@ class Agent:
         """What runs capacityd with these arguments on the machine."""
         script = _MACHINE if self._kubelet else _NO_KUBELET
         command: list[str | Path] = ["unshare", "--mount", "--propagation", "private", "sh", "-c", script, "sh"]
-        command += [self.machine.sys, self._python, "-I", "-c", _BOOT, ROOT / "agent", *arguments]
+        command += [self.machine.sys, *capacityd(self._python), *arguments]
         command += ["--config", self.config, "--kubeconfig", self.kubeconfig]
         return self._kubelet.inside(command) if self._kubelet else command
 
@@ -115,6 +115,11 @@ class Agent:
         message = f"capacityd {' '.join(arguments)} ended with {result.returncode}:\n{result.stdout}{result.stderr}"
         assert status in (None, result.returncode), message
         return result
+
+
+def capacityd(python: Path = PYTHON) -> list[str | Path]:
+    """The command capacityd, without arguments, as the launcher of the package runs it."""
+    return [python, "-I", "-c", _START, AGENT]
 
 
 def with_dongles(number: int) -> Recording:

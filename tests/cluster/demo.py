@@ -14,13 +14,13 @@ import textwrap
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from tests.cluster.agent import DONGLE, DONGLES, dongle
+from tests.cluster.agent import DONGLE, DONGLES, capacityd, dongle
 from tests.cluster.binaries import PACKAGES, BuildError, cache_folder, ready_made
 from tests.cluster.controlplane import Cluster, control_plane
 from tests.cluster.credentials import ADMIN
 from tests.cluster.kubelet import kubelet
 from tests.cluster.processes import PATIENCE, TIED_TO_US, wait_until, workspace
-from tests.cluster.service import COMMAND, Service, service
+from tests.cluster.service import Service, service
 
 _CONFIG = f"{DONGLES}expect = 4\n"
 _KEY = DONGLE.replace(".", r"\.")
@@ -119,7 +119,7 @@ class Demo:
             "With the kubeconfig that kubectl uses, an administrator lists all Nodes that need attention. "
             "If there are any, the exit status is 4."
         )
-        shown = self._show("capacityd fleet", self._run([*COMMAND, "fleet"]), status=4)
+        shown = self._show("capacityd fleet", self._run([*capacityd(), "fleet"]), status=4)
         self._expect("1 needs attention" in shown and "BelowExpected" in shown, "the Node needs attention")
 
     def _step(self, sentence: str) -> None:

@@ -26,11 +26,12 @@ from pathlib import Path
 import yaml
 
 from tests import ROOT
+from tests.cluster.agent import capacityd
 from tests.cluster.controlplane import BASE_CAPACITY, Cluster, control_plane
 from tests.cluster.credentials import ADMIN
 from tests.cluster.kubelet import Kubelet, kubelet
 from tests.cluster.processes import PATIENCE, TIED_TO_US, Daemon, wait_until
-from tests.cluster.service import COMMAND, Service, service
+from tests.cluster.service import Service, service
 from tests.support.machines import usb_device
 from tests.support.pages import on_cluster, pages, play, same
 
@@ -90,9 +91,9 @@ class ClusterWorld:
                 "--kubeconfig",
                 found.kubeconfig,
             ]
-            found.command = [*COMMAND, *options, "run"]
+            found.command = [*capacityd(), *options, "run"]
             script = self._folder / "bin/capacityd"
-            script.write_text(f'#!/bin/sh\nexec {shlex.join(map(str, found.inside([*COMMAND, *options])))} "$@"\n')
+            script.write_text(f'#!/bin/sh\nexec {shlex.join(map(str, found.inside([*capacityd(), *options])))} "$@"\n')
             script.chmod(0o755)
         return self._service
 

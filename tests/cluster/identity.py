@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import ssl
-import subprocess
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -20,16 +19,6 @@ LOOKALIKE = "example.community/card"
 READY = {"type": "Ready", "status": "True", "reason": "KubeletReady"}
 
 Kind = Literal["certificate", "account"]
-
-
-def kubectl(cluster: Cluster, kubeconfig: Path, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [cluster.binaries["kubectl"], f"--kubeconfig={kubeconfig}", *arguments],
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        env={"HOME": str(cluster.folder)},
-    )
 
 
 def create_node(cluster: Cluster) -> str:

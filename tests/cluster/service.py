@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 from capacityd.linux.subreaper import children
 from tests.cluster.admission import FOLLOWS, follow_capacity
+from tests.cluster.agent import DONGLE, capacityd, condition_of
 from tests.cluster.audit import Request
 from tests.cluster.controlplane import Cluster
 from tests.cluster.credentials import node_user
@@ -21,18 +22,9 @@ from tests.cluster.notifications import Notifications
 from tests.cluster.processes import PATIENCE, TIED_TO_US, Daemon, wait_until
 from tests.support.machines import Recording
 
-DONGLE = "example.com/dongle"
 DONGLES = f'[resources."{DONGLE}"]\nusb = {{ vendor = "0403" }}\n'
-CONDITION = "CapacityPublished"
 PROMPT = 45.0
 """Seconds to wait for what an event starts. What would do the same without it is retried after a minute or later."""
-
-AGENT = str(Path(__file__).parents[2] / "agent")
-_START = (
-    "import sys; sys.path.insert(0, sys.argv[1]); from capacityd.__main__ import main; sys.exit(main(sys.argv[2:]))"
-)
-PYTHON = "/usr/bin/python3"
-COMMAND = [PYTHON, "-I", "-c", _START, AGENT]
 
 
 class Service:
@@ -47,7 +39,7 @@ class Service:
         self.config = folder / "capacityd.toml"
         self.runtime_directory = folder / "run"
         self.state_directory = folder / "state"  # what outlives a reboot
-        self.command: Sequence[str | Path] = [*COMMAND, "--config", self.config, "run"]
+        self.command: Sequence[str | Path] = [*capacityd(), "--config", self.config, "run"]
         self.process: Daemon | None = None
         self.notifications = Notifications(folder / "notify")
         self._position = cluster.audit.mark()
@@ -111,7 +103,7 @@ class Service:
 
     def by_hand(self, *arguments: str) -> list[str | Path]:
         """The command that cli() runs."""
-        options: list[str | Path] = [*COMMAND, "--config", self.config, *arguments]
+        options: list[str | Path] = [*capacityd(), "--config", self.config, *arguments]
         return self.inside(options)
 
     def inside(self, command: Sequence[str | Path]) -> list[str | Path]:
@@ -189,8 +181,8 @@ class Service:
         return found
 
     def condition(self) -> dict[str, str]:
-        conditions = self.cluster.node(self.node)["status"].get("conditions", [])
-        return next((c for c in conditions if c["type"] == CONDITION), {})
+        """That of its Node; empty if it has none."""
+        return dict(condition_of(self.cluster.node(self.node)) or {})
 
     def events(self) -> list[str]:
         """The messages of its Events about its Node, oldest first. A pass that is under way creates its own."""

@@ -10,12 +10,11 @@ from pathlib import Path
 import pytest
 
 from tests.cluster import faults
-from tests.cluster.agent import ANNOTATION, DONGLE, Agent, our_events
+from tests.cluster.agent import AGENT, ANNOTATION, DONGLE, Agent, our_events
 from tests.cluster.clients import VERSIONS, client
 from tests.cluster.controlplane import BASE_CAPACITY, Cluster
 from tests.cluster.credentials import ADMIN, Authority, Credentials, kubeconfig
 from tests.cluster.proxy import Proxy
-from tests.cluster.service import AGENT
 from tests.cluster.test_fleet import fleet
 from tests.cluster.test_requests import EVENT, GET, PATCH, WHO, counted
 from tests.support.server import serve

@@ -16,24 +16,10 @@ from tests import ROOT
 from tests.cluster.api import Api, ApiError
 from tests.cluster.controlplane import BASE_CAPACITY, Cluster
 from tests.cluster.credentials import ADMIN, Credentials, node_user, token_of
+from tests.cluster.kubectl import kubectl
 from tests.cluster.processes import PATIENCE, Daemon, starvation, wait_until
 
 DONGLE = "example.com/dongle"
-
-
-def kubectl(
-    cluster: Cluster, kubeconfig: Path, *arguments: str, body: object = None
-) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [str(cluster.binaries["kubectl"]), f"--kubeconfig={kubeconfig}", *arguments],
-        input=json.dumps(body),
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        check=False,
-        # A home of its own, for what it caches.
-        env={"HOME": str(cluster.folder)},
-    )
 
 
 @pytest.mark.parametrize("credentials", get_args(Credentials))

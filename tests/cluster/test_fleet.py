@@ -19,7 +19,7 @@ from capacityd.cli.commands.fleet import INSTANCE_TYPE
 from capacityd.model.node import ANNOTATION, CONDITION, CONFIGURATION_ANNOTATION
 from capacityd.node import node_list
 from tests import ROOT
-from tests.cluster.agent import DONGLE, PYTHON, Agent
+from tests.cluster.agent import DONGLE, PYTHON, Agent, capacityd
 from tests.cluster.controlplane import BASE_CAPACITY, Cluster
 from tests.cluster.processes import PATIENCE, wait_until
 from tests.support.pages import blocks
@@ -28,7 +28,6 @@ NIC = "example.com/nic-mbps"
 JANE = "jane"
 SUITE = "tests.example/fleet"
 """Other modules have Nodes on the same API server; ours have this label."""
-_BOOT = "import sys; sys.path.insert(0, sys.argv.pop(1)); from capacityd.__main__ import main; sys.exit(main())"
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +55,7 @@ def jane(cluster: Cluster) -> Path:
 def fleet(kubeconfig: Path, *arguments: str, status: int, python: Path = PYTHON) -> subprocess.CompletedProcess[str]:
     """Runs the command with this kubeconfig in KUBECONFIG; it must end with this exit status."""
     done = subprocess.run(
-        [python, "-I", "-c", _BOOT, ROOT / "agent", "fleet", *arguments],
+        [*capacityd(python), "fleet", *arguments],
         capture_output=True,
         text=True,
         timeout=PATIENCE,
@@ -186,7 +185,7 @@ def test_watch_until_ctrl_c(cluster: Cluster, jane: Path, nodes: Nodes) -> None:
     if not pid:
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # a shell may have started the tests with it ignored
         environment = {"PATH": os.environ["PATH"], "TERM": "xterm", "KUBECONFIG": str(jane)}
-        words = [str(PYTHON), "-I", "-c", _BOOT, str(ROOT / "agent"), "fleet", "--watch", "-l", nodes.selector]
+        words = [*map(str, capacityd()), "fleet", "--watch", "-l", nodes.selector]
         os.execve(words[0], words, environment)
     shown = b""
 

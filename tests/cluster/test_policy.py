@@ -12,7 +12,8 @@ from tests import ROOT
 from tests.cluster.agent import ANNOTATION, CONDITION, DONGLE, Agent, condition_of, our_events
 from tests.cluster.audit import Requests
 from tests.cluster.controlplane import Cluster
-from tests.cluster.identity import FOREIGN, Kind, create_node, event, identity, kubectl, request, write
+from tests.cluster.identity import FOREIGN, Kind, create_node, event, identity, request, write
+from tests.cluster.kubectl import kubectl
 from tests.cluster.processes import PATIENCE, wait_until
 from tests.support.pages import blocks, commands
 

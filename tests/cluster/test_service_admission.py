@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from tests.cluster.admission import create_policy, delete_policy, removal_of, try_to_write
+from tests.cluster.agent import DONGLE
 from tests.cluster.controlplane import Cluster
 from tests.cluster.processes import PATIENCE, wait_until
-from tests.cluster.service import DONGLE, DONGLES, PROMPT, service
+from tests.cluster.service import DONGLES, PROMPT, service
 from tests.support.machines import usb_device
 
 SEATS = "example.com/seats"

@@ -8,10 +8,11 @@ import time
 from pathlib import Path
 
 from capacityd.service.schedule import DEBOUNCE
+from tests.cluster.agent import DONGLE
 from tests.cluster.controlplane import Cluster
 from tests.cluster.credentials import node_user
 from tests.cluster.processes import PATIENCE, wait_until
-from tests.cluster.service import DONGLE, PROMPT, PUBLISHED, service
+from tests.cluster.service import PROMPT, PUBLISHED, service
 from tests.support.machines import usb_device
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import time
 
 from capacityd.reconcile.rate_limit import BURST
+from tests.cluster.agent import DONGLE
 from tests.cluster.controlplane import Cluster
 from tests.cluster.processes import PATIENCE
-from tests.cluster.service import DONGLE, PROMPT, PUBLISHED, Service, service
+from tests.cluster.service import PROMPT, PUBLISHED, Service, service
 from tests.support.machines import usb_device
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tests.cluster.agent import DONGLE
 from tests.cluster.controlplane import Cluster
-from tests.cluster.service import DONGLE, DONGLES, PROMPT, Service, service
+from tests.cluster.service import DONGLES, PROMPT, Service, service
 from tests.support.machines import usb_device
 
 SEATS = "example.com/seats"

@@ -6,8 +6,9 @@ import shutil
 
 import pytest
 
+from tests.cluster.agent import DONGLE
 from tests.cluster.controlplane import Cluster
-from tests.cluster.service import DONGLE, DONGLES, PROMPT, Service, service
+from tests.cluster.service import DONGLES, PROMPT, Service, service
 from tests.support.machines import files, usb_device
 
 SEATS = "example.com/seats"

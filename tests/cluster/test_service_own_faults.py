@@ -14,10 +14,11 @@ from pathlib import Path
 
 from capacityd.service.schedule import BACKOFFS, DEBOUNCE
 from tests.cluster import faults
+from tests.cluster.agent import AGENT, DONGLE, PYTHON
 from tests.cluster.controlplane import Cluster
 from tests.cluster.processes import PATIENCE, TIED_TO_US
 from tests.cluster.proxy import Proxy
-from tests.cluster.service import AGENT, DONGLE, PUBLISHED, PYTHON, Service, service
+from tests.cluster.service import PUBLISHED, Service, service
 from tests.support.machines import bare, merge, nic, usb_device, usb_path
 
 KILLS = 200

@@ -10,12 +10,13 @@ from pathlib import Path
 
 from capacityd.reconcile.rate_limit import BURST, MIN_INTERVAL
 from tests.cluster import faults
+from tests.cluster.agent import DONGLE
 from tests.cluster.controlplane import Cluster
 from tests.cluster.kubelet import Kubelet
 from tests.cluster.kubelet import kubelet as kubelet_of
 from tests.cluster.processes import PATIENCE, wait_until
 from tests.cluster.proxy import Proxy
-from tests.cluster.service import DONGLE, PROMPT, PUBLISHED, Service, service
+from tests.cluster.service import PROMPT, PUBLISHED, Service, service
 from tests.support.machines import usb_device
 
 HELD = 20.0  # seconds for which the proxy holds the kubelet's zeros back

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from tests.cluster.agent import DONGLE
 from tests.cluster.controlplane import Cluster
 from tests.cluster.processes import PATIENCE
-from tests.cluster.service import DONGLE, DONGLES, Service, service
+from tests.cluster.service import DONGLES, Service, service
 from tests.cluster.test_service_own_faults import STOP
 from tests.support.machines import usb_device
 

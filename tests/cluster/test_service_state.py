@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 
+from tests.cluster.agent import DONGLE
 from tests.cluster.controlplane import Cluster
-from tests.cluster.service import DONGLE, DONGLES, PROMPT, service
+from tests.cluster.service import DONGLES, PROMPT, service
 from tests.support.machines import usb_device
 
 SEATS, GPU = "example.com/seats", "example.com/gpu"

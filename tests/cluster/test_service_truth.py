@@ -12,11 +12,13 @@ import pytest
 from capacityd.model.node import CONFIGURATION_ANNOTATION
 from tests import ROOT
 from tests.cluster.admission import create_policy, delete_policy, removal_of, try_to_write
+from tests.cluster.agent import DONGLE
 from tests.cluster.controlplane import Cluster
-from tests.cluster.identity import create_node, identity, kubectl, write
+from tests.cluster.identity import create_node, identity, write
+from tests.cluster.kubectl import kubectl
 from tests.cluster.kubelet import Kubelet
 from tests.cluster.processes import PATIENCE, wait_until
-from tests.cluster.service import DONGLE, DONGLES, PROMPT, Service, service
+from tests.cluster.service import DONGLES, PROMPT, Service, service
 from tests.support.machines import usb_device
 
 SEATS, OTHER, THIRD = "example.com/seats", "other.org/x", "third.org/y"

@@ -118,13 +118,6 @@ class VirtualMachine(Console):
         self._begun_anew()
         self.reachable()
 
-    def power_cut(self) -> None:
-        """As reboot, without a word to the system."""
-        self._begun = self.monitor.position()
-        self.monitor.ask("system_reset")
-        self._begun_anew()
-        self.reachable()
-
     def console(self) -> str:
         """The output of the serial console."""
         return self._console.read_text(errors="replace")

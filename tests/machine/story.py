@@ -37,8 +37,6 @@ disk = {{ type = "nvme" }}
 """
 AT_FIRST = {DONGLE: "2", NIC: "26k", PORT: None, SCRATCH: "3", NVME: "1"}
 
-DONGLE_DEVICE = {"driver": "usb-serial", "always-plugged": True}
-
 
 def hardware(folder: Path) -> list[str]:
     """Three USB devices of which two match, a NIC with a speed and one without, an NVMe disk and one of virtio."""

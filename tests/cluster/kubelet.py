@@ -153,7 +153,7 @@ class Kubelet:
         """As on a node that was imaged anew; the folder itself is made by the kubelet."""
         if self.device_plugins.exists():
             for file in self.device_plugins.iterdir():
-                file.unlink()
+                file.unlink(missing_ok=True)  # a device plugin that ends removes its socket
 
     @contextmanager
     def device_plugin(self, resource: str, count: int) -> Iterator[Daemon]:

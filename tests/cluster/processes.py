@@ -71,7 +71,7 @@ def workspace() -> Iterator[Path]:
     """A temporary folder that goes even if this process is killed: another one waits for the end of a pipe."""
     folder = Path(tempfile.mkdtemp(prefix="capacityd-cluster-"))
     # What was killed with us may still be writing, hence more than one attempt.
-    script = 'cat; for _ in 1 2 3 4 5 6 7 8 9; do rm -rf -- "$0" && exit; sleep 0.2; done; exit 1'
+    script = 'cat; for _ in $(seq 100); do rm -rf -- "$0" && exit; sleep 0.2; done; exit 1'
     janitor = subprocess.Popen(["sh", "-c", script, folder], stdin=subprocess.PIPE, start_new_session=True)
     try:
         yield folder

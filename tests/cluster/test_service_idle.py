@@ -33,7 +33,7 @@ def test_what_does_not_concern_us_causes_no_request(cluster: Cluster) -> None:
         assert s.requested() == []
 
 
-def test_the_resync_is_one_get_at_a_jittered_interval(cluster: Cluster) -> None:
+def test_a_resync_is_one_get(cluster: Cluster) -> None:
     with service(cluster, usb_device("1-1")) as s:
         s.configure(resync="1s")
         began = time.monotonic()

@@ -89,10 +89,17 @@ def serve(script: Script) -> Iterator[Server]:
 
     with Listener(("127.0.0.1", 0), Handler) as listener:
         server = Server(f"http://127.0.0.1:{listener.server_address[1]}")
-        thread = threading.Thread(target=listener.serve_forever, args=(0.01,))
-        thread.start()
-        try:
+        with serving(listener):
             yield server
-        finally:
-            listener.shutdown()
-            thread.join()
+
+
+@contextmanager
+def serving(listener: socketserver.BaseServer) -> Iterator[None]:
+    """It serves in a thread of its own."""
+    thread = threading.Thread(target=listener.serve_forever, args=(0.01,))
+    thread.start()
+    try:
+        yield
+    finally:
+        listener.shutdown()
+        thread.join()

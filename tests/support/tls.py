@@ -6,7 +6,6 @@ import os
 import socketserver
 import ssl
 import subprocess
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta, timezone
@@ -15,7 +14,7 @@ from socket import socket
 from typing import Any
 
 from tests.cluster.credentials import Authority
-from tests.support.server import Request, Script
+from tests.support.server import Request, Script, serving
 
 Behaviour = Callable[[socket], None]
 """What becomes of a connection, from its first byte on."""
@@ -130,10 +129,5 @@ def serve_tls(behave: Behaviour) -> Iterator[TlsServer]:
 
     with Listener(("127.0.0.1", 0), Handler) as listener:
         server.url = f"https://127.0.0.1:{listener.server_address[1]}"
-        thread = threading.Thread(target=listener.serve_forever, args=(0.01,))
-        thread.start()
-        try:
+        with serving(listener):
             yield server
-        finally:
-            listener.shutdown()
-            thread.join()

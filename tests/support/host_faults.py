@@ -136,6 +136,7 @@ def questions(folder: str, device: str) -> dict[str, Callable[[], Any]]:
         "text": lambda: host.text(f"{device}/idVendor"),
         "resolve": lambda: host.resolve("/sys/bus/usb/devices/1-1"),
         "properties": lambda: LiveHost().properties(device),
+        "property": lambda: LiveHost().property(device, "ID_NONE", "ID_TEST"),
         "link_speeds": lambda: host.link_speeds("va"),
         "link_kind": lambda: host.link_kind("va"),
         "default_interfaces": host.default_interfaces,

@@ -89,7 +89,7 @@ def _wwn(host: Host, device: Device) -> Value:
     """In the format of lsblk and udev."""
     wwid = _wwid(host, device.path)
     if wwid is None:
-        return host.properties(device.path).get("ID_WWN")
+        return host.property(device.path, "ID_WWN")
     return f"0x{wwid[4:]}" if wwid.startswith("naa.") else wwid
 
 
@@ -101,9 +101,7 @@ def _serial(host: Host, device: Device) -> Value:
     for place in ("serial", "device/serial"):
         if (serial := host.text(f"{device.path}/{place}")) is not None:
             return serial
-    properties = host.properties(device.path)
-    names = ("SCSI_IDENT_SERIAL", "ID_SCSI_SERIAL", "ID_SERIAL_SHORT")
-    return next((properties[name] for name in names if properties.get(name)), None)
+    return host.property(device.path, "SCSI_IDENT_SERIAL", "ID_SCSI_SERIAL", "ID_SERIAL_SHORT")
 
 
 def _model(host: Host, device: Device) -> Value:

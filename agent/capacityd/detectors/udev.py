@@ -49,12 +49,12 @@ def _node(host: Host, device: Device) -> Value:
 
 def _tags(host: Host, device: Device) -> Value:
     """Those of its last event. TAGS also keeps those of earlier events; before systemd 247 there is only TAGS."""
-    properties = host.properties(device.path)
-    return tuple(sorted({tag for tag in properties.get("CURRENT_TAGS", properties.get("TAGS", "")).split(":") if tag}))
+    tags = host.property(device.path, "CURRENT_TAGS", "TAGS") or ""
+    return tuple(sorted({tag for tag in tags.split(":") if tag}))
 
 
 def _links(host: Host, device: Device) -> Value:
-    return tuple(sorted(host.properties(device.path).get("DEVLINKS", "").split()))
+    return tuple(sorted((host.property(device.path, "DEVLINKS") or "").split()))
 
 
 DETECTOR = DeviceDetector(

@@ -68,7 +68,7 @@ def value_of(host: Host, detector: DeviceDetector, device: Device, key: str) -> 
     if group in ("attributes", "properties"):
         if not device.path.startswith("/sys/"):
             return None  # not a device of udev's, such as a file system in memory
-        return host.text(f"{device.path}/{name}") if group == "attributes" else host.properties(device.path).get(name)
+        return host.text(f"{device.path}/{name}") if group == "attributes" else host.property(device.path, name)
     return detector.keys[key].read(host, device)
 
 

@@ -6,8 +6,8 @@ import errno
 import os
 import stat
 import time
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, TypeVar
 
 import pyudev
 
@@ -22,7 +22,10 @@ from capacityd.model.errors import HostError
 from capacityd.model.host import Address, Content, Memory, Output, Processors
 from capacityd.model.text import printable
 
+Answer = TypeVar("Answer")
+
 _MAX_ATTRIBUTE_BYTES = 65536
+_DELETED = " (deleted)"  # what the kernel adds to the path of what was removed meanwhile
 _MAX_TABLE_BYTES = 16 * 1024 * 1024  # the mount table of a node with many pods
 _NOT_THERE = (errno.ENOENT, errno.ENOTDIR, errno.ENODEV, errno.ENXIO)
 _NO_TEXT = (*_NOT_THERE, errno.EISDIR)
@@ -48,13 +51,25 @@ class LiveHost:
 
     def resolve(self, path: str) -> str | None:
         try:
-            return os.path.realpath(path, strict=True)
+            # The kernel's own walk: realpath(3) in Python takes ten times as long. O_PATH opens no device.
+            fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
+            try:
+                found = os.readlink(f"/proc/self/fd/{fd}")
+            finally:
+                os.close(fd)
+            return None if found.endswith(_DELETED) and not os.path.lexists(found) else found
         except OSError as e:
             if e.errno in _NOT_THERE:
                 return None
             raise _unreadable(path, e) from e
 
     def properties(self, device: str) -> Mapping[str, str]:
+        return self._ask_udev(device, lambda found: {printable(name): _property(found, name) for name in found})
+
+    def property(self, device: str, *names: str) -> str | None:
+        return self._ask_udev(device, lambda found: next(filter(None, (_property(found, n) for n in names)), None))
+
+    def _ask_udev(self, device: str, ask: Callable[[Mapping[str, str]], Answer]) -> Answer:
         try:
             # As bytes: pyudev can't encode a path that is no UTF-8, and an interface may be named so.
             self._udev = self._udev or pyudev.Context()
@@ -64,7 +79,7 @@ class LiveHost:
             # a node and an interface number (PCI) udevd keeps no entry if no rule set anything.
             if not known.is_initialized and ("MAJOR" in found or "IFINDEX" in found):
                 raise HostError(f"udev has not processed {device} yet")
-            return {printable(name): _property(found, name) for name in found}
+            return ask(found)
         except pyudev.DeviceNotFoundError as e:
             raise HostError(f"udev does not know {device}", errno.ENOENT) from e
         except (OSError, LookupError, ValueError, AttributeError, TypeError) as e:  # all that pyudev lets through
@@ -163,8 +178,9 @@ def _unreadable(path: str, e: OSError) -> HostError:
 
 
 def _property(found: Mapping[str, str], name: str) -> str:
+    """The value of a property; "" if the device has none of this name."""
     try:
-        return printable(found[name])
+        return printable(found.get(name, ""))
     except UnicodeDecodeError as e:
         # pyudev decodes strictly, and a device's own strings need not be UTF-8; the error has the bytes.
         return printable(bytes(e.object))

@@ -98,7 +98,13 @@ class Host(Protocol):
         """The path with all links followed; None if it leads nowhere."""
 
     def properties(self, device: str) -> Mapping[str, str]:
-        """The properties in udev's database of the device at this path in /sys."""
+        """All properties in udev's database of the device at this path in /sys."""
+
+    def property(self, device: str, *names: str) -> str | None:
+        """The first of these properties of a device that is not empty; None if it has none of them.
+
+        Of thousands of devices this takes half the time of properties().
+        """
 
     def hardware_names(self, modalias: str) -> Mapping[str, str]:
         """The properties in udev's hardware database for this modalias, such as ID_VENDOR_FROM_DATABASE."""

@@ -113,6 +113,25 @@ def test_resolve_and_changed(tmp_path: Path) -> None:
         recorded.resolve("/d/loop")
 
 
+def test_what_is_removed_while_its_path_is_resolved_leads_nowhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kernel adds " (deleted)" to its path, which a name may end with, too."""
+    (tmp_path / "x (deleted)").mkdir()
+    assert LIVE.resolve(f"{tmp_path}/x (deleted)") == os.path.realpath(tmp_path / "x (deleted)")
+    (tmp_path / "x").mkdir()
+    open_ = os.open
+
+    def remove(path: str, flags: int) -> int:
+        fd = open_(path, flags)
+        os.rmdir(path)
+        return fd
+
+    monkeypatch.setattr(os, "open", remove)
+    (tmp_path / "x (deleted)").rmdir()
+    assert LIVE.resolve(f"{tmp_path}/x") is None
+
+
 def test_what_may_not_be_read_names_the_way_out(tmp_path: Path) -> None:
     tmp_path.chmod(0o755)
     (tmp_path / "a").write_text("")

@@ -49,6 +49,11 @@ def readings(host):
                     except HostError as e:
                         value = str(e)
                     found[f"{name} {device.name} {key}"] = value
+            try:
+                value = host.properties(device.path).get("ID_TEST")
+            except HostError as e:
+                value = str(e)
+            assert value == found[f"{name} {device.name} properties.ID_TEST"]
     return found
 
 with open(sys.argv[1]) as f:

@@ -67,6 +67,10 @@ class RecordedHost:
         self._require(f"properties {real}", real, device)
         return {printable(k): printable(v) for k, v in self._properties.get(real, {}).items()}
 
+    def property(self, device: str, *names: str) -> str | None:
+        known = self.properties(device)
+        return next((known[name] for name in names if known.get(name)), None)
+
     def hardware_names(self, modalias: str) -> Mapping[str, str]:
         found = self._recording.get("hardware_names", {}).get(modalias, {})
         return {printable(k): printable(v) for k, v in found.items()}

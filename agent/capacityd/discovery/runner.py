@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from capacityd.detectors import load
 from capacityd.discovery.encoding import decode, encode
 from capacityd.discovery.reader import read_resource
+from capacityd.linux.clock import running_time
 from capacityd.linux.subreaper import become_subreaper, children, kill_children
 from capacityd.model.config import Config, Resource
 from capacityd.model.device import ValueDetector
@@ -28,7 +29,11 @@ from capacityd.model.reading import Reading, Unknown
 from capacityd.model.text import printable
 
 DEADLINE = 10.0
-"""Seconds that a detector may take, unless it has a timeout setting."""
+"""Seconds that a detector may be blocked, unless it has a timeout setting. The time that it runs or waits for a
+processor does not count: a machine may be busy and have 50,000 devices. One that hangs in the kernel does not run."""
+
+MAX_RUNNING = 120.0
+"""Seconds after the start of a pass until which the time that a detector runs does not count."""
 
 MAX_MEMORY = 512 * 1024 * 1024
 """Bytes of private memory (RLIMIT_DATA) for a detector and for each program that it starts. Not RLIMIT_AS: programs in
@@ -54,14 +59,20 @@ class _Child:
     pid: int
     pipe: int
     started: float
-    """By time.monotonic()."""
+    """By time.monotonic(); so are deadline and latest."""
     allowed: float
-    """Seconds that it may take."""
+    """Seconds that it may be blocked."""
+    deadline: float
+    """When it is killed, as far as is known. It moves with the time that it runs, but not beyond latest."""
+    latest: float
     output: bytearray = field(default_factory=bytearray)
 
-    @property
-    def deadline(self) -> float:
-        return self.started + self.allowed
+    def is_late(self) -> bool:
+        """Whether it is to be killed now."""
+        now = time.monotonic()
+        if self.deadline <= now:
+            self.deadline = min(self.started + self.allowed + running_time(self.pid), self.latest)
+        return self.deadline <= now
 
 
 def probe(config: Config, host: Host, node_name: str, explain: bool = False) -> dict[str, Reading]:
@@ -85,12 +96,13 @@ def discover(config: Config, host: Host, node_name: str, explain: bool = False) 
     waiting = [r for r in reversed(config.resources) if r.name not in readings]
     running: dict[int, _Child] = {}
     durations: dict[str, float] = {}
+    running_until = time.monotonic() + MAX_RUNNING
     spawns = any(_spawns(r) for r in config.resources)
     if spawns:
         become_subreaper()
     try:
         while waiting or running:
-            _fill(running, waiting, readings, lambda resource: _start(resource, host, node_name, explain))
+            _fill(running, waiting, readings, lambda r: _start(r, host, node_name, explain, running_until))
             for child in _wait(running):
                 del running[child.pipe]
                 readings[child.resource.name] = _end(child)
@@ -104,10 +116,14 @@ def discover(config: Config, host: Host, node_name: str, explain: bool = False) 
 
 
 def allowed_seconds(resource: Resource) -> float:
-    """How long the reading of a resource may take."""
-    timeouts = [t for table in resource.tables if isinstance(t := table.settings.get("timeout"), float)]
+    """How long the reading of a resource may be blocked or, if its detector has a timeout setting, take."""
+    timeouts = _timeouts(resource)
     # Programs run one after another; killing each and its children may take another second.
     return sum(t + 1 for t in timeouts) + _TIMEOUT_MARGIN if timeouts else DEADLINE
+
+
+def _timeouts(resource: Resource) -> list[float]:
+    return [t for table in resource.tables if isinstance(t := table.settings.get("timeout"), float)]
 
 
 def _spawns(resource: Resource) -> bool:
@@ -133,8 +149,11 @@ def _fill(
         waiting.pop()
 
 
-def _start(resource: Resource, host: Host, node_name: str, explain: bool) -> _Child | Unknown:
-    """Unknown: the system has no process, memory or file descriptor left for it."""
+def _start(resource: Resource, host: Host, node_name: str, explain: bool, running_until: float) -> _Child | Unknown:
+    """Unknown: the system has no process, memory or file descriptor left for it.
+
+    running_until: until when the time that it runs does not count.
+    """
     pipe: tuple[int, ...] = ()
     try:
         ours, theirs = pipe = os.pipe()
@@ -149,7 +168,10 @@ def _start(resource: Resource, host: Host, node_name: str, explain: bool) -> _Ch
         _be_child(resource, host, node_name, explain, theirs)
     os.close(theirs)
     os.set_blocking(ours, False)
-    return _Child(resource, pid, ours, time.monotonic(), allowed_seconds(resource))
+    started, allowed = time.monotonic(), allowed_seconds(resource)
+    deadline = started + allowed
+    latest = deadline if _timeouts(resource) else max(deadline, running_until)
+    return _Child(resource, pid, ours, started, allowed, deadline, latest)
 
 
 def _label(resource: Resource) -> str:
@@ -211,8 +233,7 @@ def _wait(running: Mapping[int, _Child]) -> list[_Child]:
         running[pipe].output += piece
         if not piece:
             ended.append(running[pipe])
-    now = time.monotonic()
-    return ended + [c for c in running.values() if c not in ended and c.deadline <= now]
+    return ended + [c for c in running.values() if c not in ended and c.is_late()]
 
 
 def _end(child: _Child) -> Reading:
@@ -225,7 +246,8 @@ def _end(child: _Child) -> Reading:
             pass  # it was killed while it wrote
     name = child.resource.detector
     if late:
-        return Unknown(f"the detector {name} did not end within {child.allowed:g} s", Cause.TIMEOUT)
+        seconds = child.allowed if child.deadline < child.latest else child.latest - child.started
+        return Unknown(f"the detector {name} did not end within {round(seconds, 1):g} s", Cause.TIMEOUT)
     if status is not None and os.WIFSIGNALED(status):
         number = os.WTERMSIG(status)
         hint = ", out of memory?" if number == signal.SIGKILL else ""

@@ -1,4 +1,4 @@
-"""The clocks of the machine: its uptime and the time that it was suspended."""
+"""The clocks of the machine: its uptime, the time that it was suspended, and the time that a process ran."""
 
 from __future__ import annotations
 
@@ -16,3 +16,16 @@ def uptime() -> float:
 def suspended() -> float:
     """Seconds that the machine was suspended since it booted."""
     return uptime() - time.clock_gettime(time.CLOCK_MONOTONIC)
+
+
+def running_time(process: int) -> float:
+    """Seconds that a process's first thread ran or waited for a processor; 0 if the kernel does not report it.
+
+    The rest of the time it was blocked: by hardware, a server, a disk, or by its own sleep.
+    """
+    try:
+        with open(f"/proc/{process}/schedstat", "rb") as f:
+            on_processor, waiting, _ = f.read().split()
+    except (OSError, ValueError):
+        return 0.0
+    return (int(on_processor) + int(waiting)) / 1e9

@@ -6,7 +6,7 @@ import argparse
 
 from capacityd.config import load
 from capacityd.detectors import load as load_detector
-from capacityd.discovery.runner import allowed_seconds
+from capacityd.discovery.runner import MAX_RUNNING, allowed_seconds
 from capacityd.host.kubelet import CHECKPOINT, SOCKET
 from capacityd.model.config import Config
 from capacityd.model.device import DeviceDetector
@@ -65,6 +65,6 @@ def _event_subscriptions(config: Config, options: argparse.Namespace) -> dict[st
             kernel |= {what for what in ("links", "addresses", "mounts") if getattr(detector, what)}
         elif detector.watched:
             files |= {str(table.settings[detector.watched]): "file" for table in resource.tables}
-    allowed = sum(allowed_seconds(resource) for resource in config.resources)
+    allowed = MAX_RUNNING + sum(allowed_seconds(resource) for resource in config.resources)
     events = {"subsystems": sorted(subsystems), "kernel": sorted(kernel), "files": files}
     return events | {"allowed": allowed, "resync": config.settings.resync}

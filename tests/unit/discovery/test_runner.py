@@ -11,6 +11,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -366,6 +367,38 @@ def test_a_host_error_is_not_a_failure_of_the_detector(double: Callable[[Callabl
         raise HostError("not readable")
 
     assert readings(double(fails))["example.com/double"] == Unknown("not readable")
+
+
+def test_the_time_that_a_detector_runs_does_not_count(
+    double: Callable[[Callable[[], Any]], Resource], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It ends only once it has been found to have run all the time, which is after its deadline."""
+    reader, writer = os.pipe()
+
+    def always(_: int) -> float:
+        os.write(writer, b"x")
+        return 1e9
+
+    limit_the_double(monkeypatch, 0.05)
+    monkeypatch.setattr(runner, "running_time", always)
+    found = readings(GOOD[0], double(lambda: len(os.read(reader, 1))), GOOD[1])
+    assert found.pop("example.com/double") == Quantity(1, (Contribution("double", 1),))
+    assert found == READ
+
+
+@pytest.mark.parametrize("settings", [{}, {"timeout": 0.1}])
+def test_a_detector_that_never_ends_is_killed_although_it_runs(
+    double: Callable[[Callable[[], Any]], Resource], monkeypatch: pytest.MonkeyPatch, settings: dict[str, object]
+) -> None:
+    """One with a timeout setting at that, whatever it does."""
+    if settings:
+        monkeypatch.setattr(runner, "_TIMEOUT_MARGIN", -1.0)
+    else:
+        limit_the_double(monkeypatch, 0.08)
+        monkeypatch.setattr(runner, "MAX_RUNNING", 0.1)
+    monkeypatch.setattr(runner, "running_time", lambda _: 1e9)
+    found = readings(replace(double(wait_for_ever), tables=(Table(settings=settings),)), GOOD[0])
+    assert found["example.com/double"] == Unknown("the detector double did not end within 0.1 s", Cause.TIMEOUT)
 
 
 def test_allowed_seconds() -> None:

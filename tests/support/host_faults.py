@@ -135,6 +135,7 @@ def questions(folder: str, device: str) -> dict[str, Callable[[], Any]]:
         "names": lambda: host.listdir("/sys/bus"),
         "text": lambda: host.text(f"{device}/idVendor"),
         "resolve": lambda: host.resolve("/sys/bus/usb/devices/1-1"),
+        "exists": lambda: host.exists("/sys/bus/usb/devices/1-1"),
         "properties": lambda: LiveHost().properties(device),
         "property": lambda: LiveHost().property(device, "ID_NONE", "ID_TEST"),
         "link_speeds": lambda: host.link_speeds("va"),

@@ -74,7 +74,7 @@ def _hardware_kind(host: Host, device: Device, hardware: str) -> str:
     path = device.path
     if uevent_value(host, path, "DEVTYPE") in ("bluetooth", "wlan", "wwan") or host.resolve(f"{path}/phy80211"):
         return "wireless"
-    if host.resolve(f"{path}/device/physfn") or ".sf." in (basename(hardware) or ""):
+    if resolve_link(host, f"{path}/device/physfn") or ".sf." in (basename(hardware) or ""):
         return "vf"
     # On Azure, and with a failover interface of virtio, a virtual function is the member of an interface that has
     # hardware too, as no bond or bridge has. That interface counts for both.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from capacityd.model.device import Device, DeviceDetector, Key
-from capacityd.model.host import Host, link_name, read_int
+from capacityd.model.host import Host, link_name, read_int, resolve_link
 from capacityd.model.matchers import Value
 from capacityd.model.value_types import Amount, Flag, HexId, Text
 
@@ -35,7 +35,7 @@ def _driver(host: Host, device: Device) -> Value:
 
 def _is_virtual(host: Host, device: Device) -> Value:
     """Whether it links to its physical function. In a virtual machine, a virtual function looks like a physical one."""
-    if host.resolve(f"{device.path}/physfn") is not None:
+    if resolve_link(host, f"{device.path}/physfn") is not None:
         return True
     return None if host.text(f"{device.path}/class") is None else False  # None: it disappeared
 

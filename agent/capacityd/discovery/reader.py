@@ -81,8 +81,22 @@ def _machine_value(host: Host, node_name: str, when: tuple[KeyMatcher, ...], key
         return tuple(host.lines(f"/proc/device-tree/{name}"))
     if group == "path":
         wanted = [p.pattern for test in when if test.key == key for p in test.matchers if isinstance(p, GlobMatcher)]
-        return tuple(path for path in wanted if host.resolve(path))
+        return _existing(host, wanted)
     return host.arch() if group == "arch" else node_name
+
+
+def _existing(host: Host, paths: Iterable[str]) -> tuple[str, ...]:
+    """Those of these paths that exist. Raises HostError if that is unknown of one, unless another one exists."""
+    found, error = [], None
+    for path in paths:
+        try:
+            if host.exists(path):
+                found.append(path)
+        except HostError as e:
+            error = error or e
+    if error and not found:
+        raise error
+    return tuple(found)
 
 
 def _dmi_value(host: Host, path: str) -> str | None:

@@ -63,6 +63,9 @@ class LiveHost:
                 return None
             raise _unreadable(path, e) from e
 
+    def exists(self, path: str) -> bool:
+        return self.resolve(path) is not None
+
     def properties(self, device: str) -> Mapping[str, str]:
         return self._ask_udev(device, lambda found: {printable(name): _property(found, name) for name in found})
 

@@ -97,6 +97,9 @@ class Host(Protocol):
     def resolve(self, path: str) -> str | None:
         """The path with all links followed; None if it leads nowhere."""
 
+    def exists(self, path: str) -> bool:
+        """Whether the path leads to something. HostError also if a recording can't know."""
+
     def properties(self, device: str) -> Mapping[str, str]:
         """All properties in udev's database of the device at this path in /sys."""
 

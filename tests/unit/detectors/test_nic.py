@@ -328,6 +328,13 @@ def test_a_link_to_nowhere_is_unknown_and_not_missing(link: str) -> None:
     assert isinstance(read(host, "nic", {"driver": ""}), Unknown)
 
 
+def test_a_link_of_a_virtual_function_to_nowhere_makes_its_kind_unknown() -> None:
+    links = {f"{pci_path('0000:01:00.0')}/physfn": "../gone"}
+    reading = read(machine(merge(pci_nic(), {"links": links})), "nic")
+    assert isinstance(reading, Unknown)
+    assert reading.reason == "eth0: kind: /sys/class/net/eth0/device/physfn leads nowhere"
+
+
 def test_hostile_names_are_safe_to_print() -> None:
     host = machine(nic("\x1b[31m\udcff"), pci_nic("eth\udcff"), routes("eth\udcff"))
     assert list(values(host, "nic", "name").values()) == [r"\x1b[31m\xff", r"eth\xff"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from capacityd.model.reading import Absent, Unknown
+from capacityd.model.reading import Absent, Reading, Unknown
 from tests.support.machines import Recording, errors, machine, merge, pci_function, pci_path
 from tests.support.readings import counted, quantity, read, values
 
@@ -93,6 +93,21 @@ def test_without_a_driver_it_is_absent_until_a_later_pass() -> None:
 def test_what_could_not_be_read_makes_the_resource_unknown(place: str) -> None:
     host = machine(pci_function(), errors({f"{pci_path('0000:3b:00.0')}/{place}": "EIO"}))
     assert isinstance(read(host, "pci", {"vendor": "10de", "class": "03", "driver": "*"}), Unknown)
+
+
+@pytest.mark.parametrize(
+    ("tests", "outcome"),
+    [({}, Unknown), ({"vf": True}, Unknown), ({"vendor": "8086"}, Absent), ({"class": "02"}, Absent)],
+)
+def test_a_link_of_a_virtual_function_to_nowhere_is_unknown_unless_something_else_decides(
+    tests: dict[str, object], outcome: type[Reading]
+) -> None:
+    """It is no physical function for that: only a virtual one has such a link."""
+    links = {f"{pci_path('0000:af:00.0')}/physfn": "../0000:af:00.7"}
+    reading = read(machine(merge(GPU, {"links": links})), "pci", tests)
+    assert isinstance(reading, outcome)
+    if isinstance(reading, Unknown):
+        assert reading.reason == "0000:af:00.0: vf: /sys/bus/pci/devices/0000:af:00.0/physfn leads nowhere"
 
 
 def test_a_driver_link_to_nowhere_is_unknown_and_not_missing() -> None:

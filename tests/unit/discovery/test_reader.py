@@ -247,7 +247,9 @@ MACHINE_FACTS: Recording = {
         ({"node_name": "gpu-*"}, True),
         ({"node_name": "gpu-2"}, False),
         ({"path": "/dev/kvm"}, True),
-        ({"path": "/dev/sgx"}, False),
+        ({"path": "/dev/sgx"}, None),  # a recording does not have all of /dev
+        ({"path": "/sys/bus/usb"}, True),
+        ({"path": "/sys/bus/pci/devices/0000:03:00.0"}, False),
         ({"devicetree.compatible": "raspberrypi,*"}, True),
         ({"devicetree.compatible": "nvidia,*"}, False),
         ({"dmi.product_serial": "*"}, None),
@@ -260,7 +262,25 @@ def test_when(when: dict[str, str], applies: bool | None) -> None:
     if isinstance(reading, Absent):
         assert reading.reason.startswith(f"does not apply to this machine: {[*when][-1]} is ")
     if isinstance(reading, Unknown):
-        assert reading.reason.startswith(f"when: {next(iter(when))}: /sys/class/dmi/id/")
+        assert reading.reason.startswith(
+            (f"when: {next(iter(when))}: /sys/class/dmi/id/", "when: path: /dev/sgx is not")
+        )
+
+
+@pytest.mark.parametrize(
+    ("paths", "applies"),
+    [
+        (("/dev/sgx", "/dev/kvm"), True),
+        (("/dev/kvm", "/dev/sgx"), True),
+        (("/dev/sgx", "/sys/class/none"), None),
+        (("/sys/class/none", "/sys/bus/none"), False),
+    ],
+)
+def test_one_of_several_paths_that_exists_is_enough(paths: tuple[str, ...], applies: bool | None) -> None:
+    tests = (KeyMatcher("path", tuple(map(GlobMatcher, paths)), ""),)
+    host = machine(MACHINE_FACTS, usb_device())
+    reading = read_resource(resource("usb", when=tests), host, "gpu-1")
+    assert isinstance(reading, {True: Quantity, False: Absent, None: Unknown}[applies])
 
 
 def test_an_unprintable_dmi_value_names_the_command_that_shows_it() -> None:

@@ -101,6 +101,7 @@ def test_resolve_and_changed(tmp_path: Path) -> None:
     real = os.path.realpath(tmp_path / "real")
     assert LIVE.resolve(str(tmp_path / "link")) == real
     assert LIVE.resolve(str(tmp_path / "dead")) is LIVE.resolve(f"{tmp_path}/none") is None
+    assert [LIVE.exists(f"{tmp_path}/{name}") for name in ("link", "dead", "none")] == [True, False, False]
     assert LIVE.ctime(str(tmp_path / "link")) == os.stat(real).st_ctime
     assert LIVE.ctime(f"{tmp_path}/none") is None
     with pytest.raises(HostError):

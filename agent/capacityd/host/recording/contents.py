@@ -11,6 +11,13 @@ def _names(text: str) -> tuple[str, ...]:
     return tuple(text.split())
 
 
+TREES = _names(
+    """
+    /sys/block /sys/bus /sys/class /sys/dev/block /sys/devices /sys/firmware/devicetree/base /sys/fs/btrfs
+    """
+)
+"""Folders of which a recording has, or names, all that is in them. Elsewhere it has single files."""
+
 ATTRIBUTES = _names(
     """
     acpi_index active active_mode active_slave ad_select addr_assign_type addr_len adr afg alignment_offset ana_state

@@ -8,6 +8,7 @@ import os
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+from capacityd.host.recording.contents import TREES
 from capacityd.host.recording.format import read_recording
 from capacityd.model.errors import HostError
 from capacityd.model.host import Address, Content, Memory, Output, Processors
@@ -15,6 +16,7 @@ from capacityd.model.text import printable
 
 _MAX_ATTRIBUTE_BYTES = 65536
 _MAX_LINKS = 40  # in one path, as in the kernel
+_IN_TREES = tuple(f"{tree}/" for tree in TREES)
 _NOT_THERE = (errno.ENOENT, errno.ENOTDIR, errno.ENODEV, errno.ENXIO)
 
 
@@ -61,6 +63,18 @@ class RecordedHost:
     def resolve(self, path: str) -> str | None:
         real = self._real(path) or ""
         return real if self._is_recorded(real) or self._is_left_out(real) else None
+
+    def exists(self, path: str) -> bool:
+        try:
+            real = self._known(path)
+        except HostError as e:
+            if e.errno in _NOT_THERE:
+                return False
+            raise
+        found = self._is_recorded(real) or self._is_left_out(real)
+        if not found and not f"{real}/".startswith(_IN_TREES):
+            raise _left_out(path)
+        return found
 
     def properties(self, device: str) -> Mapping[str, str]:
         real = self._known(device)
@@ -184,9 +198,7 @@ class RecordedHost:
             part = parts.pop()
             if part in ("", "."):
                 continue
-            above, real = real, real.rpartition("/")[0] if part == ".." else f"{real}/{part}"
-            if above in self._left_folders and part != ".." and not self._is_recorded(real):
-                raise _left_out(path)
+            real = real.rpartition("/")[0] if part == ".." else f"{real}/{part}"
             if real in self._errors:
                 code: int = getattr(errno, self._errors[real])
                 raise HostError(f"{path} could not be read: {os.strerror(code)}", code)
@@ -197,7 +209,20 @@ class RecordedHost:
                     raise HostError(f"{path} could not be read: {os.strerror(errno.ELOOP)}", errno.ELOOP)
                 parts += target.split("/")[::-1]
                 real = "" if target.startswith("/") else real.rpartition("/")[0]
+        if not self._is_recorded(real) and not self._is_left_out(real) and self._may_exist(real):
+            raise _left_out(path)
         return real
+
+    def _may_exist(self, real: str) -> bool:
+        """Whether the machine may have a path in /sys that the recording neither has nor names."""
+        if not real.startswith("/sys/") or any(tree.startswith(f"{real}/") for tree in _IN_TREES):
+            return False
+        if not f"{real}/".startswith(_IN_TREES):
+            return True  # below what a link leads to, such as a kernel module
+        while real := real.rpartition("/")[0]:
+            if real in self._left_folders:
+                return True
+        return False
 
 
 def _left_out(path: str) -> HostError:

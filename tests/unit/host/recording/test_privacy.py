@@ -339,6 +339,6 @@ def test_the_page_lists_what_the_code_does() -> None:
     """Every list of the page on recordings is that of the code, and no list is missing."""
     page = (ROOT / "docs/how-to/record.md").read_text()
     listed = {name: set(body.split()) for name, body in re.findall(r"^```text (\w+)\n(.*?)^```$", page, re.M | re.S)}
-    names = ("ATTRIBUTES", "FOLDERS", "ATTRIBUTE_IDENTIFIERS", "PROPERTIES", "PROPERTY_IDENTIFIERS")
+    names = ("TREES", "ATTRIBUTES", "FOLDERS", "ATTRIBUTE_IDENTIFIERS", "PROPERTIES", "PROPERTY_IDENTIFIERS")
     assert listed == {name.lower(): {*getattr(contents, name)} for name in names}
     assert all(shape in " ".join(page.split()) for shape in SHAPES)

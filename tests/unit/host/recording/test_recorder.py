@@ -82,6 +82,33 @@ def test_every_subsystem_of_this_machine_replays_alike(
             assert values == [_value(replay, device, key) for device in replayed], (subsystem, key)
 
 
+@pytest.mark.skipif(not os.path.isdir("/sys/devices"), reason="needs a sysfs")
+def test_no_path_that_exists_is_missing_on_the_recording(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A path that the recording does not have is unknown; in a folder that it has, a name is known to be missing."""
+
+    def paths() -> set[str]:
+        walks = (os.walk(top) for top in ("/sys", "/dev"))
+        return {f"{at}/{name}" for walk in walks for at, *kinds in walk for names in kinds for name in names}
+
+    before = paths()
+    said(capsys, "record", str(tmp_path / "m.json"), "--keep-serials")
+    replay = load(str(tmp_path / "m.json"))
+    found = {path: _exists(replay, path) for path in sorted(before & paths()) if os.path.exists(path)}
+    assert [path for path, exists in found.items() if exists is False] == []
+    assert sum(map(bool, found.values())) > 100
+    assert {_exists(replay, path) for path in ("/etc/passwd", "/run/none", "/sys/module/none", "/none")} == {None}
+    assert {_exists(replay, path) for path in ("/sys/class/none", "/sys/bus/pci/none", "/sys/class/net/lo/none")} == {
+        False
+    }
+
+
+def _exists(host: Host, path: str) -> bool | None:
+    try:
+        return host.exists(path)
+    except HostError:
+        return None
+
+
 def _value(host: Host, device: Device, key: str) -> object:
     try:
         return value_of(host, DETECTOR, device, key)
@@ -256,8 +283,9 @@ def test_a_link_to_what_is_not_recorded_leads_there_all_the_same() -> None:
     after = RecordedHost(Recorder(before).run())
     for name in ("driver", "dead", "of"):
         assert after.resolve(f"{AT}/{name}") == before.resolve(f"{AT}/{name}")
-    with pytest.raises(HostError, match="not part of the recording"):
-        after.resolve("/sys/bus/pci/drivers/nvme")
+    for path in ("/sys/bus/pci/drivers/nvme", f"{AT}/driver/bind", f"{AT}/of/name"):
+        with pytest.raises(HostError, match="not part of the recording"):
+            after.resolve(path)
 
 
 def test_devices_by_link_that_mounts_name(tmp_path: Path) -> None:

@@ -32,13 +32,17 @@ DEADLINE = 10.0
 """Seconds that a detector may be blocked, unless it has a timeout setting. The time that it runs or waits for a
 processor does not count: a machine may be busy and have 50,000 devices. One that hangs in the kernel does not run."""
 
-MAX_RUNNING = 120.0
+MAX_RUNNING = 300.0
 """Seconds after the start of a pass until which the time that a detector runs does not count."""
+
+MAX_CPU = 60
+"""Seconds of processor time (RLIMIT_CPU) for such a detector: ten times what 50,000 devices take."""
 
 MAX_MEMORY = 512 * 1024 * 1024
 """Bytes of private memory (RLIMIT_DATA) for a detector and for each program that it starts. Not RLIMIT_AS: programs in
 Go and Java reserve far more address space than they use."""
 
+_HINTS: dict[int, str] = {signal.SIGKILL: ", out of memory?", signal.SIGXCPU: ", too much processor time"}
 _MAX_CHILDREN = 8  # that run at the same time
 _TIMEOUT_MARGIN = 2.0  # seconds that a detector may take beyond the timeouts of its programs
 
@@ -204,6 +208,8 @@ def _be_child(resource: Resource, host: Host, node_name: str, explain: bool, pip
         _, hard = limits.getrlimit(limits.RLIMIT_DATA)
         most = MAX_MEMORY if hard == limits.RLIM_INFINITY else min(MAX_MEMORY, hard)
         limits.setrlimit(limits.RLIMIT_DATA, (most, most))
+        if not _timeouts(resource):
+            limits.setrlimit(limits.RLIMIT_CPU, (MAX_CPU, limits.getrlimit(limits.RLIMIT_CPU)[1]))
         try:
             reading = read_resource(resource, host, node_name, explain)
         except MemoryError:
@@ -250,7 +256,7 @@ def _end(child: _Child) -> Reading:
         return Unknown(f"the detector {name} did not end within {round(seconds, 1):g} s", Cause.TIMEOUT)
     if status is not None and os.WIFSIGNALED(status):
         number = os.WTERMSIG(status)
-        hint = ", out of memory?" if number == signal.SIGKILL else ""
+        hint = _HINTS.get(number, "")
         why = f"the detector {name} was killed by signal {number} ({signal.Signals(number).name}{hint})"
         return Unknown(why, Cause.KILLED)
     return Unknown(f"the detector {name} ended without a reading", Cause.DETECTOR_FAILED)

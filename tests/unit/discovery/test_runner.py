@@ -127,6 +127,21 @@ def test_a_detector_that_fails_makes_only_its_resource_unknown(
     assert found == READ
 
 
+def test_a_detector_that_runs_for_ever_is_killed(
+    double: Callable[[Callable[[], Any]], Resource], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run_for_ever() -> None:
+        faulthandler.disable()
+        while True:
+            pass
+
+    monkeypatch.setattr(runner, "MAX_CPU", 1)
+    found = readings(double(run_for_ever), *GOOD)
+    why = "the detector double was killed by signal 24 (SIGXCPU, too much processor time)"
+    assert found.pop("example.com/double") == Unknown(why, Cause.KILLED)
+    assert found == READ
+
+
 def ignore_signals() -> None:
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)

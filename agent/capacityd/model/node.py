@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Protocol
 
+from capacityd.model.quantity import plain
+
 ANNOTATION = "capacityd/published"
 """The annotation on the Node that records what we published: JSON, name -> quantity."""
 
@@ -174,9 +176,15 @@ class Plan:
     def as_dict(self) -> dict[str, object]:
         """As JSON: node, changes, patch."""
         changes = [
-            {"name": c.name, "action": c.action, "old": c.old, "new": c.new, "reason": c.reason} for c in self.changes
+            {"name": c.name, "action": c.action, "old": _plain(c.old), "new": _plain(c.new), "reason": c.reason}
+            for c in self.changes
         ]
         return {"node": self.node, "changes": changes, "patch": list(self.patch)}
+
+
+def _plain(quantity: str | None) -> str | None:
+    """The API server returns 1000 as "1k"."""
+    return None if quantity is None else plain(quantity)
 
 
 @dataclass(frozen=True, slots=True)

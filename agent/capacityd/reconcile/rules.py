@@ -11,7 +11,7 @@ The rules, in order of precedence:
 
 from __future__ import annotations
 
-from capacityd.model.quantity import whole_quantity
+from capacityd.model.quantity import plain, whole_quantity
 from capacityd.model.reading import Absent, Quantity, Reading, Unknown
 from capacityd.reconcile.plan_input import CapacityEntry, Decision, PlanInput
 
@@ -72,9 +72,8 @@ def _doubtful(entry: CapacityEntry, reading: Reading | None, inputs: PlanInput) 
         return None
     if entry.equals(0) and (inputs.kubelet_restarted or not inputs.kubelet_seen):
         return None  # a kubelet that restarts zeroes what is no plugin's
-    why = (
-        f"somebody else wrote {entry.current}, and the kubelet's list of device plugins can't be read: it may be one's"
-    )
+    theirs = plain(entry.current)
+    why = f"somebody else wrote {theirs}, and the kubelet's list of device plugins can't be read: it may be one's"
     return Decision("refuse", None, why, entry.last_applied)
 
 
@@ -91,7 +90,7 @@ def _publish(entry: CapacityEntry, reading: Quantity, inputs: PlanInput) -> Deci
         return Decision("set", value, "the hardware changed", value)
     if entry.equals(0):
         return Decision("set", value, "restored: the Node's 0 is none of ours (a kubelet restart?)", value)
-    return Decision("set", value, f"put back: somebody else wrote {entry.current}", value)
+    return Decision("set", value, f"put back: somebody else wrote {plain(entry.current)}", value)
 
 
 def _take_over(entry: CapacityEntry, value: int, inputs: PlanInput) -> Decision:

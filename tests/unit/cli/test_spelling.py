@@ -1,0 +1,66 @@
+"""The API server spells 1000 as "1k", and others may as they like: what people and scripts read is 1000."""
+
+from __future__ import annotations
+
+import itertools
+import json
+
+import pytest
+
+from capacityd.cli.commands.status import _state
+from capacityd.cli.output.plan import print_plan
+from capacityd.model.node import MachineRecord, Plan
+from capacityd.model.reading import Absent, Quantity, Reading, Unknown
+from capacityd.node.parse import node_state
+from capacityd.reconcile.events import events
+from capacityd.reconcile.plan import make_plan
+from capacityd.reconcile.plan_input import PlanInput
+from tests.support.nodes import node
+
+NAME, OTHER = "example.com/nic-mbps", "example.com/other"
+PLAIN, SPELLINGS = "1000", ("1k", "1e3", "1E3", "+1000", "1000.0", "1000000m", "0.001M")
+
+READINGS: tuple[Reading | None, ...] = (Quantity(1000), Quantity(2000), Absent("none"), Unknown("it is busy"), None)
+CASES = [*itertools.product(READINGS, (None, 1000, 5), (False, True), ((), (NAME,), None))]
+
+
+def planned(stored: str, case: tuple[Reading | None, int | None, bool, tuple[str, ...] | None]) -> Plan:
+    reading, recorded, adopt, plugins = case
+    record = {} if recorded is None else {NAME: recorded}
+    document = node(capacity={NAME: stored}, record=record)
+    document["status"]["allocatable"] = {NAME: stored}
+    readings: dict[str, Reading] = {OTHER: Absent("")} | ({NAME: reading} if reading else {})
+    found = PlanInput(adopt={NAME} if adopt else (), plugins=plugins, machine=MachineRecord(record))
+    return make_plan(readings, node_state(document), found)
+
+
+def shown(plan: Plan, capsys: pytest.CaptureFixture[str]) -> list[str]:
+    """All that is said of a plan."""
+    print_plan(plan, False, {NAME: "Mbit/s"})
+    as_json = {key: value for key, value in plan.as_dict().items() if key != "patch"}  # which tests what is stored
+    said = [event.message for event in events(plan)]
+    return [capsys.readouterr().out, json.dumps(as_json), str(plan.health), *said]
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS)
+def test_a_plan_reads_the_same_however_the_node_spells_its_quantities(
+    spelling: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for case in CASES:
+        found = shown(planned(spelling, case), capsys)
+        assert found == shown(planned(PLAIN, case), capsys), case
+        assert not any(spelling in text for text in found), case
+
+
+def test_a_plan_names_the_unit(capsys: pytest.CaptureFixture[str]) -> None:
+    text, *_ = shown(planned("1k", (Quantity(2000), 1000, False, ())), capsys)
+    (row,) = (line for line in text.splitlines() if NAME in line)
+    assert row.split()[:5] == ["~", NAME, "1000", "2000", "Mbit/s"]
+
+
+@pytest.mark.parametrize("spelling", [PLAIN, *SPELLINGS])
+def test_status_reads_the_same(spelling: str) -> None:
+    readings = [{"name": NAME, "outcome": "quantity", "quantity": 1000, "reason": ""}]
+    last = {"readings": readings, "capacity": {NAME: spelling}, "allocatable": {NAME: spelling}}
+    (row,) = _state(last, None, {}, 0.0)["resources"]
+    assert (row["capacity"], row["allocatable"]) == (PLAIN, PLAIN)

@@ -194,6 +194,7 @@ DETECTOR = DeviceDetector(
     alike=("type", "model"),
     defaults={"size": ">0B"},
     subsystems=("block",),
+    mounts=True,  # what is mounted makes a disk the system's
     words=("vendor", "model"),
     suggest={"system": False},
 )

@@ -1,22 +1,29 @@
-"""Addresses and mounts as the kernel tells of them, in namespaces of their own: what wakes, and what does not."""
+"""Links, addresses and mounts as the kernel reports them, in namespaces of their own: what wakes, and what does not."""
 
 from __future__ import annotations
 
 import json
 import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from capacityd.detectors import load
+from capacityd.host.recording.replay import RecordedHost
+from capacityd.linux import filesystems
+from capacityd.linux.mountinfo import TABLE
+from capacityd.model.device import DeviceDetector
+from capacityd.service import netlink_events
 from tests.support.forked import can_be_alone, run_alone
 
 pytestmark = pytest.mark.skipif(not can_be_alone(), reason="needs namespaces")
 
 PROGRAM = """
 import json, select, subprocess, sys
-from capacityd.service.netlink_events import AddressEvents, MountEvents
-source = {"addresses": AddressEvents, "mounts": MountEvents}[sys.argv[1]]()
+from capacityd.service.netlink_events import AddressEvents, LinkEvents, MountEvents
+source = {"addresses": AddressEvents, "links": LinkEvents, "mounts": MountEvents}[sys.argv[1]]()
 poll = select.poll()
 poll.register(source.fileno(), select.POLLIN)
 said = []
@@ -110,6 +117,52 @@ def test_mounts() -> None:
     }
     setup = 'cd "$(mktemp -d)"; mount -t tmpfs x "$PWD"; cd "$PWD"; mkdir t'
     hears("mounts", setup, steps)
+
+
+@pytest.mark.parametrize(
+    "point", ["/data", "/var/lib/kubelet/pods/1/volumes/x", "/run/k3s/containerd/io.containerd.x/y"]
+)
+def test_every_file_system_that_is_counted_is_heard_of(tmp_path: Path, point: str) -> None:
+    """Whatever its type and kind: also those that this kernel can't mount, such as Lustre and virtiofs."""
+    types = [*filesystems._TYPES, "fuse.sshfs", "fuse.s3fs", "ext4", "xfs", "vfat", "devtmpfs", "proc", "unheard-of"]
+    lines = [f"{n} 1 0:{n} / {point}/{n} rw - {kind} source rw\n" for n, kind in enumerate(types, 30)]
+    (tmp_path / "mountinfo").write_text("".join(lines))
+    detector = load("filesystem")
+    assert isinstance(detector, DeviceDetector)
+    counted = {d.name for d in detector.find(RecordedHost({"files": {TABLE: "".join(lines)}}))}
+    file = os.open(tmp_path / "mountinfo", os.O_RDONLY)
+    try:
+        heard = {fields[2] for fields in netlink_events._relevant_mounts(file)}
+    finally:
+        os.close(file)
+    assert heard == counted
+    assert len(counted) == (len(types) - 1 if point == "/data" else 0)  # a mounted namespace is no storage
+
+
+def test_mounts_of_the_kernels_own_types() -> None:
+    """All that this kernel can mount without a server, a disk or a module."""
+    with open("/proc/filesystems") as f:
+        known = {line.split()[1] for line in f if line.startswith("nodev")}
+    steps = {}
+    for kind in sorted(known & {"tmpfs", "ramfs", "mqueue", "bpf"}):
+        steps |= {f"mount -t {kind} x $PWD/t # {kind}": True, f"umount $PWD/t # {kind}": True}
+    assert len(steps) >= 4
+    hears("mounts", 'cd "$(mktemp -d)"; mount -t tmpfs x "$PWD"; cd "$PWD"; mkdir t', steps)
+
+
+def test_links() -> None:
+    """Their coming and going, names, sizes, and which is up; those of pods' links wake nobody."""
+    steps = {
+        "ip link add name br7 type bridge": True,
+        "ip link set br7 up": True,
+        "ip link set br7 mtu 1400": True,
+        "ip link set br7 name br8": True,
+        "ip link add name p1 type veth peer name p2": False,
+        "ip link del p1": False,
+        "ip link del br8": True,
+        ":": False,
+    }
+    hears("links", "true", steps)
 
 
 FUSE = """

@@ -39,6 +39,8 @@ HERE = Path(__file__).parent
 MACHINES = HERE / "machines"
 NEEDS = HERE.parents[1] / "docs/needs.md"
 UNKNOWN = "?"
+NOT_RECORDED = {"seats": "unknown"}
+"""The needs of docs/needs.md that no recording can answer: it has nothing of /run."""
 
 Values = Mapping[str, Any]
 

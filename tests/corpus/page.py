@@ -1,4 +1,4 @@
-"""docs/corpus.md: the table of machines and readings, the machines, and where each fact about hardware is shown.
+"""docs/corpus.md: all machines and readings, each machine with its truth, and where each fact about hardware is shown.
 
 python -m tests.corpus.page writes it anew (make docs).
 """
@@ -11,9 +11,24 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from capacityd.detectors import load
 from capacityd.model.config import Resource
+from capacityd.model.device import DeviceDetector
 from tests import ROOT
-from tests.corpus.described import HERE, machines, needs, outcome, parsed, read, resources, unlike
+from tests.corpus.described import (
+    HERE,
+    NOT_RECORDED,
+    Machine,
+    host,
+    machines,
+    needs,
+    outcome,
+    parsed,
+    read,
+    resources,
+    resources_of_page,
+    unlike,
+)
 
 PAGE = ROOT / "docs/corpus.md"
 
@@ -25,6 +40,12 @@ reading that changes is a failing test that shows the device and the rule. `make
 once for the trees, then about one for a machine.
 
 A `-` is absent: nothing is published. Whatever can't be known is `unknown`: what was published before stands.
+"""
+
+
+_MACHINES = """What each is made of; for every need that it has anything to do with, and for those of
+[everyday needs](needs.md), the truth and what capacityd says of its recording; and how many devices each detector must
+list, and lists. Devices are compared one by one, with what they say.
 """
 
 
@@ -76,11 +97,14 @@ def page() -> str:
     lines = [_INTRODUCTION, *(f"| {' | '.join(row)} |" for row in (rows[0], ["---"] * len(rows[0]), *rows[1:]))]
     lines += ["", "## The needs", ""]
     lines += [f"- **{need.name}**: {need.about}. `{' '.join(need.toml.split())}`" for need in needs()]
-    lines += ["", "## The machines", ""]
-    lines += [
-        f"- [{name}](../tests/corpus/machines/{name}.toml): {machine.about}." for name, machine in machines().items()
-    ]
-    lines += ["", "## What is tricky, and where it is shown", ""]
+    lines += ["", "## The machines", "", _MACHINES]
+    for machine in machines().values():
+        source = f"[As QEMU is given it](../tests/corpus/machines/{machine.name}.toml)"
+        lines += [f"### {machine.name}", "", f"{machine.about}. {source}.", ""]
+        lines += ["| | truth | capacityd says |", "| --- | --- | --- |"]
+        lines += [f"| {' | '.join(row)} |" for row in _truth(machine)]
+        lines.append("")
+    lines += ["## What is tricky, and where it is shown", ""]
     for group in dict.fromkeys(fact.group for fact in facts()):
         lines += [f"### {group}", ""]
         lines += [f"- {fact.text}. {_where(fact)}" for fact in facts() if fact.group == group]
@@ -100,6 +124,34 @@ def _rows() -> list[list[str]]:
         known = resources(Path(folder))
     found = [[need.name, *(_cell(name, need.name, known) for name in machines())] for need in needs()]
     return [["need", *machines()], *found, ["devices", *(_devices(name) for name in machines())]]
+
+
+def _truth(machine: Machine) -> list[list[str]]:
+    """Rows of what, truth, and what capacityd says. Without those of which it has none, and capacityd says so."""
+    with tempfile.TemporaryDirectory() as folder:
+        known, everyday = resources(Path(folder)), resources_of_page(Path(folder))
+    right = {**dict.fromkeys(everyday, "absent"), **NOT_RECORDED, **machine.page}
+    found: list[tuple[str, object, object]] = [
+        *((name, truth, outcome(read(machine.name, known[name]))) for name, truth in machine.truth.items()),
+        *((f"everyday: {name}", right[name], outcome(read(machine.name, of))) for name, of in everyday.items()),
+        *(
+            (f"devices of {detector}", len(devices), _listed(machine, detector))
+            for detector, devices in machine.devices.items()
+        ),
+    ]
+    return [
+        [what, str(truth), f"{says}{'' if says == truth else ' WRONG'}"]
+        for what, truth, says in found
+        if {truth, says} - {"absent", 0}
+    ]
+
+
+def _listed(machine: Machine, detector: str) -> int | str:
+    """How many devices a detector lists; that it is not as it must be."""
+    known = load(detector)
+    assert isinstance(known, DeviceDetector)
+    number = len([*known.find(host(machine.name))])
+    return f"{number}, others" if unlike(machine.name, detector, machine.devices[detector]) else number
 
 
 def _cell(machine: str, need: str, known: dict[str, Resource]) -> str:

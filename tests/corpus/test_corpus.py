@@ -21,6 +21,7 @@ from capacityd.host.recording.replay import RecordedHost
 from capacityd.host.recording.source import RecordedSource
 from capacityd.model.device import DeviceDetector
 from tests.corpus.described import (
+    NOT_RECORDED,
     cells,
     host,
     machines,
@@ -53,8 +54,8 @@ def test_needs(machine: str, need: str, folder: Path) -> None:
 
 @pytest.mark.parametrize("machine", machines())
 def test_the_page_of_everyday_needs(machine: str, tmp_path: Path) -> None:
-    """One image for a fleet: on most machines most of it is absent. No recording has /run, where seats are."""
-    known, right = resources_of_page(tmp_path), {"seats": "unknown", **machines()[machine].page}
+    """One image for a fleet: on most machines most of it is absent."""
+    known, right = resources_of_page(tmp_path), {**NOT_RECORDED, **machines()[machine].page}
     assert right.keys() <= known.keys()
     readings = {name: read(machine, resource) for name, resource in known.items()}
     wrong = [

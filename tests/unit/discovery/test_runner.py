@@ -27,6 +27,7 @@ from capacityd.model.config import Config, Resource, Table
 from capacityd.model.device import ValueDetector
 from capacityd.model.errors import Cause, HostError
 from capacityd.model.host import Host
+from capacityd.model.matchers import GlobMatcher, KeyMatcher
 from capacityd.model.reading import Absent, Contribution, Quantity, Reading, Rejection, Unknown
 from tests.support.forked import forked, has_children, open_files, still_alive
 from tests.support.machines import machine, usb_device
@@ -375,6 +376,21 @@ def test_an_interrupted_probe_leaves_no_child_and_no_open_file(
         assert open_files() == before
 
     forked(run_pass)
+
+
+def test_an_unprintable_dmi_text_refuses_only_the_resources_that_test_it() -> None:
+    """Control characters at its ends are no part of it."""
+    dmi = {"sys_vendor": "Dell\x1b[2J Inc.\n", "product_name": "\x03PowerEdge R750\x00 \x1f\n"}
+    facts = {"files": {f"/sys/class/dmi/id/{name}": text for name, text in dmi.items()}}
+    host = machine(facts, usb_device("1-1"), usb_device("1-2"))
+    bad, good = (
+        replace(GOOD[1], name=f"example.com/{key}", when=(KeyMatcher(f"dmi.{key}", (GlobMatcher(text),), text),))
+        for key, text in (("sys_vendor", "Dell*"), ("product_name", "PowerEdge R750"))
+    )
+    found = readings(bad, good, *GOOD, host=host)
+    assert isinstance(refused := found.pop(bad.name), Unknown)
+    assert '"capacityd probe --explain"' in refused.reason
+    assert found == {**READ, good.name: READ["example.com/last"]}
 
 
 def test_a_host_error_is_not_a_failure_of_the_detector(double: Callable[[Callable[[], Any]], Resource]) -> None:

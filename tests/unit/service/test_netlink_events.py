@@ -143,7 +143,7 @@ def test_mounts_of_the_kernels_own_types() -> None:
     """All that this kernel can mount without a server, a disk or a module."""
     with open("/proc/filesystems") as f:
         known = {line.split()[1] for line in f if line.startswith("nodev")}
-    steps = {}
+    steps: dict[str, bool] = {}
     for kind in sorted(known & {"tmpfs", "ramfs", "mqueue", "bpf"}):
         steps |= {f"mount -t {kind} x $PWD/t # {kind}": True, f"umount $PWD/t # {kind}": True}
     assert len(steps) >= 4

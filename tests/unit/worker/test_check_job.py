@@ -1,0 +1,42 @@
+"""Which events start a pass, by what the configuration counts."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+
+import pytest
+
+from capacityd.detectors import load, names
+from capacityd.discovery.runner import DEADLINE, MAX_RUNNING
+from capacityd.model.config import Config
+from capacityd.model.device import DeviceDetector
+from capacityd.worker.check_job import _event_subscriptions
+from tests.support.readings import resource
+
+EVENTS: dict[str, tuple[set[str], set[str]]] = {  # detector -> udev's subsystems, the kernel's own events
+    "address": (set(), {"links", "addresses"}),
+    "cpu": ({"cpu"}, set()),
+    "disk": ({"block"}, {"mounts"}),  # a mount makes a disk the system's
+    "filesystem": (set(), {"mounts"}),
+    "memory": ({"memory"}, set()),
+    "nic": ({"net"}, {"links"}),
+    "pci": ({"pci"}, set()),
+    "udev": ({"tty"}, set()),
+    "usb": ({"usb"}, set()),
+}
+
+
+def test_every_detector_of_devices_has_its_events() -> None:
+    assert {name for name in names() if isinstance(load(name), DeviceDetector)} == {*EVENTS}
+
+
+@pytest.mark.parametrize("detector", EVENTS)
+def test_events(detector: str) -> None:
+    counted = resource(detector, {"subsystem": "tty"} if detector == "udev" else {})
+    found = _event_subscriptions(Config((counted,)), Namespace(kubeconfig=None))
+    assert (found["subsystems"], found["kernel"]) == tuple(sorted(events) for events in EVENTS[detector])
+
+
+def test_a_worker_may_take_what_its_detectors_may() -> None:
+    found = _event_subscriptions(Config((resource("usb"), resource("pci"))), Namespace(kubeconfig=None))
+    assert found["allowed"] == MAX_RUNNING + 2 * DEADLINE

@@ -113,7 +113,7 @@ def test_each_write_has_one_event_that_says_what_changed_and_why(cluster: Cluste
     agent = Agent(cluster, node, tmp_path / "agent", machine=tour(tmp_path))
     agent.configure(CONFIG)
     agent.run("apply")
-    first = f"3 resources (found): {DONGLE} none → 4, {NIC} none → 10000, {SCRATCH} none → 1609"
+    first = f"{DONGLE}: none → 4 (found); {NIC}: none → 10000 (found); {SCRATCH}: none → 1609 (found)"
     expected = [("CapacityChanged", first)]
     assert our_events(cluster, node) == expected
     agent.run("apply")
@@ -125,7 +125,7 @@ def test_each_write_has_one_event_that_says_what_changed_and_why(cluster: Cluste
     assert our_events(cluster, node) == expected
     agent.configure(DONGLES)
     agent.run("apply")
-    gone = f"2 resources (no longer configured): {NIC} 10000 → none, {SCRATCH} 1609 → none"
+    gone = f"{NIC}: 10000 → none (no longer configured); {SCRATCH}: 1609 → none (no longer configured)"
     expected.append(("CapacityChanged", gone))
     assert our_events(cluster, node) == expected
     agent.run("withdraw")

@@ -9,7 +9,6 @@ import io
 import os
 import select
 import socket
-import stat
 import sys
 from collections.abc import Mapping
 
@@ -56,37 +55,10 @@ def write_stderr(text: str) -> None:
     """Writes to standard error as much as it accepts without blocking; the rest is lost."""
     data = text.encode(errors="backslashreplace")
     try:
-        mode = os.fstat(_STDERR).st_mode
-        if stat.S_ISSOCK(mode):
-            _send(data)
-        elif stat.S_ISREG(mode):
-            os.write(_STDERR, data)
-        else:
-            _write(data)
+        while data and select.select([], [_STDERR], [], 0)[1]:
+            data = data[os.write(_STDERR, data[: select.PIPE_BUF]) :]
     except OSError:
-        pass  # no reader, or its buffer is full
-
-
-def _send(data: bytes) -> None:
-    s = socket.socket(fileno=_STDERR)
-    try:
-        s.send(data, socket.MSG_DONTWAIT)
-    finally:
-        s.detach()
-
-
-def _write(data: bytes) -> None:
-    """Writes to a pipe or a terminal. O_NONBLOCK would apply to all that share the open file, so it is opened again."""
-    try:
-        fd = os.open(f"/proc/self/fd/{_STDERR}", os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
-    except OSError:  # no file descriptor is left, or another user owns it
-        if select.select([], [_STDERR], [], 0)[1]:
-            os.write(_STDERR, data[: select.PIPE_BUF])
-        return
-    try:
-        os.write(fd, data)
-    finally:
-        os.close(fd)
+        pass  # no reader
 
 
 class NonblockingStderr(io.TextIOBase):

@@ -42,7 +42,7 @@ CASES: list[tuple[list[Change], str]] = [
     ),
     (
         [Change(A, "set", None, "4", "found"), Change(B, "set", None, "10000", "found")],
-        f"2 resources (found): {A} none → 4, {B} none → 10000",
+        f"{A}: none → 4 (found); {B}: none → 10000 (found)",
     ),
     (
         [
@@ -50,7 +50,7 @@ CASES: list[tuple[list[Change], str]] = [
             Change(B, "remove", "1k", None, "withdrawn"),
             Change(C, "set", "1", "2", "changed"),
         ],
-        f"2 resources (changed): {A} 4 → 3, {C} 1 → 2; {B}: 1000 → none (withdrawn){LOWERED}",
+        f"{A}: 4 → 3 (changed); {B}: 1000 → none (withdrawn); {C}: 1 → 2 (changed){LOWERED}",
     ),
 ]
 
@@ -64,7 +64,7 @@ def test_refusals_are_an_event_of_their_own() -> None:
     refused = [Change(n, "refuse", "9", "9", reason) for n, reason in ((B, "theirs"), (C, "a plugin's"), (D, "theirs"))]
     assert events(plan(Change(A, "set", "1", "2", "more"), *refused, newly=(B, C, D))) == [
         Event("Normal", "CapacityChanged", f"{A}: 1 → 2 (more)", "Publish"),
-        Event("Warning", "CapacityRefused", f"{B}, {D}: theirs; {C}: a plugin's", "Refuse"),
+        Event("Warning", "CapacityRefused", f"{B}: theirs; {C}: a plugin's; {D}: theirs", "Refuse"),
     ]
 
 
@@ -92,7 +92,7 @@ def test_a_long_event_is_cut_and_says_so(count: int, reason: str) -> None:
 def test_of_many_as_many_are_told_as_fit() -> None:
     message = changed(*[Change(f"example.com/r{n:03}", "set", None, "1", "found") for n in range(200)])
     assert len(message.encode()) > 950
-    assert re.match(r"\d+ resources \(found\): example\.com/r000 none → 1, ", message)
+    assert re.match(r"example\.com/r000: none → 1 \(found\); ", message)
 
 
 names = st.text("abcdefgh-./", min_size=1, max_size=300)

@@ -24,7 +24,7 @@ FILES = (
 
 ENVIRONMENT = (
     ("NO_COLOR", "if set and not empty: no colour on a terminal"),
-    ("TERM", "`dumb` means neither colour nor progress on a terminal"),
+    ("TERM", "`dumb` means no colour on a terminal"),
     ("RUNTIME_DIRECTORY", "instead of /run/capacityd; systemd sets it"),
     ("STATE_DIRECTORY", "instead of /var/lib/capacityd; systemd sets it"),
     (

@@ -5,17 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-
-@dataclass(frozen=True, slots=True)
-class ConditionSummary:
-    """Our condition of a Node."""
-
-    status: str
-    """As Kubernetes has it: "True", "False" or "Unknown"."""
-    reason: str
-    message: str
-    heartbeat: float | None
-    """lastHeartbeatTime in seconds since the epoch; None if it is missing or invalid."""
+from capacityd.model.node import Condition
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +22,7 @@ class NodeSummary:
     """Last applied, according to the annotation."""
     configuration: str = ""
     """The hash of the configuration, "" if the Node has none."""
-    condition: ConditionSummary | None = None
+    condition: Condition | None = None
 
 
 @dataclass(frozen=True, slots=True)

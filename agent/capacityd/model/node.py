@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Protocol
 
-from capacityd.model.quantity import plain
+from capacityd.model.quantity import LARGEST, name_problem, plain
 
 ANNOTATION = "capacityd/published"
 """The annotation on the Node that records what we published: JSON, name -> quantity."""
@@ -217,3 +218,21 @@ class Node(Protocol):
 
     def report(self, event: Event, state: NodeState) -> None:
         """Creates a Kubernetes Event about the Node. state: the Node as last read or written."""
+
+
+def stored_record(annotation: str | None) -> Mapping[str, object]:
+    """The annotation ANNOTATION as JSON, whatever a writer may have put there."""
+    try:
+        found = json.loads(annotation or "{}")
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def read_record(annotation: str | None) -> dict[str, int]:
+    """The last applied quantities by name. Entries that can't be ours are left out."""
+    return {
+        name: value
+        for name, value in sorted(stored_record(annotation).items())
+        if type(value) is int and 0 <= value <= LARGEST and not name_problem(name)
+    }

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import calendar
-import time
 from collections.abc import Iterator, Mapping
+from datetime import datetime
 from typing import cast
 
 from capacityd.model.errors import NodeError
@@ -122,9 +121,12 @@ def _ready_heartbeat(conditions: list[dict[str, object]]) -> float | None:
 
 
 def _time(text: object) -> float | None:
-    """Parses a time as the API server writes it; None if it is not one."""
+    """Parses a time as the API server writes it, in seconds since the epoch; None if it is not one."""
+    if not isinstance(text, str) or not text.endswith("Z"):
+        return None
     try:
-        return float(calendar.timegm(time.strptime(str(text), "%Y-%m-%dT%H:%M:%SZ")))
+        # strptime() takes 30 times as long. Before Python 3.11, fromisoformat() does not know "Z".
+        return datetime.fromisoformat(f"{text[:-1]}+00:00").timestamp()
     except ValueError:
         return None
 

@@ -13,12 +13,11 @@ from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from capacityd.model.errors import NodeConflict, NodeError, NodeRejected, NodeUnreachable
-from capacityd.model.node import ANNOTATION, Event, Node, NodeState, Plan
+from capacityd.model.node import ANNOTATION, Event, Node, NodeState, Plan, read_record
 from capacityd.model.quantity import plain
 from capacityd.reconcile.condition import rejected_condition
 from capacityd.reconcile.events import events
 from capacityd.reconcile.patch import condition_patch
-from capacityd.reconcile.plan import read_record
 
 TRIES = 6
 """How often a plan is made because a guard failed, before the pass gives up."""

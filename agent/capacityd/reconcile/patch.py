@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 
-from capacityd.model.node import ANNOTATION, CONFIGURATION_ANNOTATION, Change, Condition, NodeState
+from capacityd.model.node import ANNOTATION, CONFIGURATION_ANNOTATION, Change, Condition, NodeState, stored_record
 
 
 def patch_for(
@@ -40,15 +40,6 @@ def condition_patch(state: NodeState, condition: Mapping[str, object] | None) ->
     tests, writes = _condition(state, condition, drop=False) if condition else ([], [])
     uid = [_test("/metadata/uid", state.uid)] if state.uid else []
     return (*uid, *tests, *writes) if writes else ()
-
-
-def stored_record(annotation: str | None) -> Mapping[str, object]:
-    """The annotation as JSON, whatever a writer may have put there."""
-    try:
-        found = json.loads(annotation or "{}")
-    except (ValueError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}
 
 
 _Operations = list[Mapping[str, object]]

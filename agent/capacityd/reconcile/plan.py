@@ -9,11 +9,11 @@ import hashlib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from capacityd.model.node import Change, Health, NodeState, Plan, Reported
-from capacityd.model.quantity import LARGEST, name_problem, plain, whole_quantity
+from capacityd.model.node import Change, Health, NodeState, Plan, Reported, read_record
+from capacityd.model.quantity import plain, whole_quantity
 from capacityd.model.reading import Absent, Quantity, Reading, Unknown
 from capacityd.reconcile.condition import desired_condition
-from capacityd.reconcile.patch import patch_for, stored_record
+from capacityd.reconcile.patch import patch_for
 from capacityd.reconcile.plan_input import METADATA_ONLY, CapacityEntry, Decision, PlanInput
 from capacityd.reconcile.rules import (
     capacity_entry,
@@ -27,15 +27,6 @@ from capacityd.reconcile.rules import (
 
 ALLOCATABLE_TIMEOUT = 60.0
 """Seconds in which the kubelet copies capacity to allocatable; it does so each 10 s by default."""
-
-
-def read_record(annotation: str | None) -> dict[str, int]:
-    """The last applied quantities by name. Entries that can't be ours are left out."""
-    return {
-        name: value
-        for name, value in sorted(stored_record(annotation).items())
-        if type(value) is int and 0 <= value <= LARGEST and not name_problem(name)
-    }
 
 
 @dataclass(frozen=True, slots=True)

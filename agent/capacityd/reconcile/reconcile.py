@@ -19,11 +19,11 @@ from capacityd.model.errors import (
     NodeUnreachable,
     StateError,
 )
-from capacityd.model.node import Node, NodeState, Plan
+from capacityd.model.node import Node, NodeState, Plan, read_record
 from capacityd.model.reading import Reading, Unknown
 from capacityd.reconcile.apply import TRIES, Decide, Denied, Outcome, apply
 from capacityd.reconcile.gate import hold, must_ask
-from capacityd.reconcile.plan import make_plan, read_record
+from capacityd.reconcile.plan import make_plan
 from capacityd.reconcile.plan_input import METADATA_ONLY, PlanInput
 from capacityd.reconcile.rate_limit import MIN_INTERVAL, not_before, revert_not_before
 from capacityd.reconcile.state import PassContext, ReconcileState, remember, still_lower

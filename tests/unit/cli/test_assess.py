@@ -11,12 +11,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from capacityd.cli.fleet.assess import Attention, FleetReport, Reason, ResourceSummary, assess
-from capacityd.model.fleet import ConditionSummary, Fleet, NodeSummary
+from capacityd.model.fleet import Fleet, NodeSummary
+from capacityd.model.node import Condition
 
 NOW = 1_800_000_000.0
 MAX_AGE = 7_800.0
+
+
+def condition(status: str, reason: str, message: str, heartbeat: float | None) -> Condition:
+    return Condition(status, reason, message, 0, {}, heartbeat)
+
+
 DONGLE, SEATS = "example.com/dongle", "example.com/seats"
-WELL = ConditionSummary("True", "Published", "all configured resources are published", NOW - 60)
+WELL = condition("True", "Published", "all configured resources are published", NOW - 60)
 MISSING = "have the condition CapacityPublished: does capacityd run on this one?"
 
 
@@ -51,7 +58,7 @@ def test_a_healthy_fleet() -> None:
     assert report == FleetReport(6, (ResourceSummary(DONGLE, 4, 21, 21, 4),), ())
 
 
-REFUSED = ConditionSummary("False", "Refused", "refused: example.com/x", NOW)
+REFUSED = condition("False", "Refused", "refused: example.com/x", NOW)
 OLD = replace(WELL, heartbeat=NOW - 3 * 3600)
 
 
@@ -59,7 +66,7 @@ OLD = replace(WELL, heartbeat=NOW - 3 * 3600)
     ("odd", "reasons", "message"),
     [
         (node(condition=REFUSED), ["Refused"], "refused: example.com/x"),
-        (node(condition=ConditionSummary("Unknown", "", "", NOW)), ["Unknown"], "status Unknown"),
+        (node(condition=condition("Unknown", "", "", NOW)), ["Unknown"], "status Unknown"),
         (node(condition=OLD), ["HeartbeatOverdue"], "no heartbeat for 3 h"),
         (node(condition=replace(WELL, heartbeat=NOW - 3 * 86400)), ["HeartbeatOverdue"], "no heartbeat for 3 d"),
         (node(condition=replace(WELL, heartbeat=None)), ["HeartbeatOverdue"], "the condition has no heartbeat"),
@@ -161,7 +168,7 @@ def test_as_json() -> None:
 
 QUANTITIES = st.dictionaries(st.sampled_from([DONGLE, SEATS]), st.integers(0, 3))
 CONDITIONS = st.builds(
-    ConditionSummary,
+    condition,
     st.sampled_from(["True", "False", "Unknown"]),
     st.sampled_from(["", "Refused", "Published"]),
     st.text(max_size=3),

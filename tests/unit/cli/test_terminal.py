@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from capacityd.cli import _COMMANDS, command_parser
 from capacityd.cli.help import EXAMPLES
 from capacityd.cli.output.plan import print_plan
-from capacityd.cli.output.terminal import clear_screen, print_json, print_line, print_table, progress
+from capacityd.cli.output.terminal import clear_screen, print_json, print_line, print_table
 from capacityd.model.node import Change, Health, Plan
 from capacityd.model.text import printable
 from tests.support.nodes import apply_patch, node
@@ -128,22 +128,6 @@ def test_any_text_is_printed_completely(rows: list[list[str]]) -> None:
         assert shown.split() == [word for cell in row for word in printable(cell).split() or ["-"]]
 
 
-def test_progress_is_for_terminals_only(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    def shown() -> str:
-        with progress("working") as show:
-            show("x" * 200 + UNPRINTABLE)
-            show("done")
-        return capsys.readouterr().err
-
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setenv("COLUMNS", "20")
-    assert shown() == ""
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    assert shown() == "".join(f"\r\x1b[K{text}" for text in ("working", "x" * 19, "done", ""))
-    monkeypatch.setenv("TERM", "dumb")
-    assert shown() == ""
-
-
 def test_only_a_terminal_is_cleared(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm")
     clear_screen()
@@ -153,7 +137,7 @@ def test_only_a_terminal_is_cleared(capsys: pytest.CaptureFixture[str], monkeypa
     assert capsys.readouterr().out == "\x1b[H\x1b[2J"
 
 
-def test_apply_shows_how_long_it_waits_for_the_kubelet() -> None:
+def test_apply_waits_for_the_kubelet() -> None:
     """The server stands for an API server whose kubelet has updated allocatable at the second read."""
 
     def script() -> Callable[[Request], bytes]:
@@ -185,15 +169,9 @@ def test_apply_shows_how_long_it_waits_for_the_kubelet() -> None:
     case = Case("apply --wait 60s --config c.toml --kubeconfig kubelet.conf", prepare)
     with serve(script()) as server:
         output = on_terminal(case)
-        assert "\r\x1b[Kwaiting for the kubelet: allocatable of example.com/seats, 0 of 60 s" in output
         assert "example.com/seats  -        4        -     found\n1 set; written\n" in output
-        assert "\r\x1b[Kcapacityd: the kubelet updated allocatable after " in output
-        assert output.endswith("[exit status 0]\n")
-    with serve(script()) as server:
-        output = in_pipe(case)
-        assert "waiting" not in output
-        assert "\x1b" not in output
         assert "capacityd: the kubelet updated allocatable after " in output
+        assert output.endswith("[exit status 0]\n")
 
 
 @pytest.mark.parametrize("command", ["", *_COMMANDS])

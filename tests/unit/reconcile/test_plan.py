@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from capacityd.model.node import ANNOTATION, CONDITION, MachineRecord, Plan
+from capacityd.model.node import ANNOTATION, CONDITION, MachineRecord, Plan, read_record
 from capacityd.model.quantity import name_problem, whole_quantity
 from capacityd.model.reading import Absent, Quantity, Reading, Unknown
 from capacityd.node.parse import node_state
-from capacityd.reconcile.plan import make_plan, make_withdrawal, read_record
+from capacityd.reconcile.plan import make_plan, make_withdrawal
 from capacityd.reconcile.plan_input import METADATA_ONLY, PlanInput
 from tests.support.nodes import apply_patch, node
 

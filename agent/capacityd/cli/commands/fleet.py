@@ -9,7 +9,7 @@ import time
 from typing import NoReturn
 
 from capacityd.cli.fleet.assess import Attention, FleetReport, ResourceSummary, assess
-from capacityd.cli.output.terminal import clear_screen, print_json, print_line, print_table, progress
+from capacityd.cli.output.terminal import clear_screen, print_json, print_line, print_table
 from capacityd.model.errors import CapacitydError, NodeUnreachable, UsageError
 from capacityd.model.fleet import Fleet
 from capacityd.model.setting_types import Duration
@@ -57,12 +57,7 @@ def _max_age(text: str) -> float:
 
 def _read(options: argparse.Namespace) -> Fleet:
     label = INSTANCE_TYPE if options.by is None else options.by
-    with progress("reading Nodes") as show:
-
-        def count(read: int, of: int | None) -> None:
-            show(f"reading Nodes: {read}" + (f" of {of}" if of is not None else ""))
-
-        found = read_fleet(options.kubeconfig, options.selector, label, count)
+    found = read_fleet(options.kubeconfig, options.selector, label)
     if options.by is not None and found.nodes and all(node.label is None for node in found.nodes):
         raise UsageError(f'no Node has the label "{label}" (--by)')
     return found

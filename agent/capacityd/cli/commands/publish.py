@@ -10,20 +10,20 @@ from functools import partial
 from typing import TypeAlias
 
 from capacityd.cli.output.plan import print_patch, print_plan
-from capacityd.cli.output.terminal import print_json, progress
+from capacityd.cli.output.terminal import print_json
 from capacityd.config import load
 from capacityd.discovery.runner import probe
 from capacityd.host.kubelet import device_plugin_names
 from capacityd.model.config import Config
 from capacityd.model.errors import CapacitydError, UsageError
-from capacityd.model.node import MachineRecord, Node, NodeState, Plan
+from capacityd.model.node import MachineRecord, Node, NodeState, Plan, read_record
 from capacityd.model.quantity import whole_quantity
 from capacityd.model.reading import Quantity, Reading
 from capacityd.model.setting_types import Duration
 from capacityd.reconcile import machine_record
 from capacityd.reconcile.apply import Decide, Denied, Outcome
 from capacityd.reconcile.apply import apply as apply_plan
-from capacityd.reconcile.plan import make_plan, make_withdrawal, read_record
+from capacityd.reconcile.plan import make_plan, make_withdrawal
 from capacityd.reconcile.plan_input import PlanInput
 from capacityd.reconcile.reconcile import expectations
 from capacityd.worker import runtime_files
@@ -166,17 +166,14 @@ def _await_allocatable(node: Node, outcome: Outcome, wait: float) -> None:
     removed = [c.name for c in outcome.plan.changes if c.action == "remove"]
     start = time.monotonic()
     state = outcome.state
-    with progress(f"waiting for the kubelet of Node {state.name}") as show:
-        while late := _not_updated(state, outcome.plan, removed):
-            waited = time.monotonic() - start
-            if waited > wait:
-                raise CapacitydError(
-                    f"the kubelet of Node {state.name} did not update allocatable within {wait:g} s: {', '.join(late)};"
-                    " is it running?"
-                )
-            show(f"waiting for the kubelet: allocatable of {', '.join(late)}, {waited:.0f} of {wait:g} s")
-            time.sleep(_POLL_INTERVAL)
-            state = node.read()
+    while late := _not_updated(state, outcome.plan, removed):
+        if time.monotonic() - start > wait:
+            raise CapacitydError(
+                f"the kubelet of Node {state.name} did not update allocatable within {wait:g} s: {', '.join(late)};"
+                " is it running?"
+            )
+        time.sleep(_POLL_INTERVAL)
+        state = node.read()
     warn(f"the kubelet updated allocatable after {time.monotonic() - start:.0f} s")
 
 

@@ -16,7 +16,7 @@ import time
 from collections.abc import Iterator
 from typing import IO
 
-from capacityd.cli.output.terminal import print_json, progress
+from capacityd.cli.output.terminal import print_json
 from capacityd.detectors import load, names
 from capacityd.host.recording.format import Recording, read_recording
 from capacityd.host.recording.privacy import without_identifiers
@@ -110,16 +110,14 @@ def _recorded(source: Source) -> tuple[Recording, dict[str, list[str]]]:
 
 
 def _watch(thread: threading.Thread, recorder: Recorder) -> str | None:
-    """Waits for the end, and shows the progress. Returns the path at which it hangs, if it does."""
+    """Waits for the end. Returns the path at which it hangs, if it does."""
     at, since = "", time.monotonic()
-    with progress("recording this machine") as show:
-        while thread.is_alive():
-            thread.join(0.1)
-            show(f"recording this machine: {len(recorder.files)} files")
-            if recorder.at != at:
-                at, since = recorder.at, time.monotonic()
-            elif thread.is_alive() and time.monotonic() - since > _READ_TIMEOUT:
-                return at
+    while thread.is_alive():
+        thread.join(0.1)
+        if recorder.at != at:
+            at, since = recorder.at, time.monotonic()
+        elif thread.is_alive() and time.monotonic() - since > _READ_TIMEOUT:
+            return at
     return None
 
 

@@ -9,8 +9,8 @@ from enum import Enum
 from typing import NamedTuple, TypeVar
 
 from capacityd.cli.output.duration import duration_text
-from capacityd.model.fleet import ConditionSummary, Fleet, NodeSummary
-from capacityd.model.node import CONDITION
+from capacityd.model.fleet import Fleet, NodeSummary
+from capacityd.model.node import CONDITION, Condition
 
 T = TypeVar("T")
 
@@ -163,7 +163,7 @@ def _findings(node: NodeSummary, norm: _Norm, max_age: float, now: float) -> Ite
         yield Finding(Reason.CONFIGURATION_DIFFERS.value, message)
 
 
-def _of_condition(condition: ConditionSummary, max_age: float, now: float) -> Iterator[Finding]:
+def _of_condition(condition: Condition, max_age: float, now: float) -> Iterator[Finding]:
     if condition.status != "True":
         yield Finding(condition.reason or condition.status, condition.message or f"status {condition.status}")
     if condition.heartbeat is None:

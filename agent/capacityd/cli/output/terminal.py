@@ -8,11 +8,8 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import TextIO
+from collections.abc import Iterable, Sequence
 
 from tabulate import tabulate
 
@@ -52,34 +49,16 @@ def print_json(value: object) -> None:
 
 def clear_screen() -> None:
     """Clears standard output if it is a terminal, so that what follows replaces what it shows."""
-    if _is_terminal(sys.stdout):
+    if _is_terminal():
         print("\x1b[H\x1b[2J", end="")
 
 
-@contextmanager
-def progress(message: str) -> Iterator[Callable[[str], None]]:
-    """Shows a message on standard error, if that is a terminal, while the block runs. Yields what changes it."""
-    if not _is_terminal(sys.stderr):
-        yield lambda text: None
-        return
-
-    def show(text: str) -> None:
-        width = shutil.get_terminal_size().columns - 1
-        print(f"\r\x1b[K{printable(text)[:width]}", end="", file=sys.stderr, flush=True)
-
-    show(message)
-    try:
-        yield show
-    finally:
-        show("")
-
-
 def _coloured(sign: str) -> str:
-    if sign not in _COLOURS or os.environ.get("NO_COLOR") or not _is_terminal(sys.stdout):
+    if sign not in _COLOURS or os.environ.get("NO_COLOR") or not _is_terminal():
         return sign
     return f"\x1b[{_COLOURS[sign]}m{sign}\x1b[0m"
 
 
-def _is_terminal(stream: TextIO) -> bool:
-    """Whether escape sequences can be used."""
-    return stream.isatty() and os.environ.get("TERM", "dumb") != "dumb"
+def _is_terminal() -> bool:
+    """Whether standard output is a terminal that knows escape sequences."""
+    return sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb"

@@ -11,10 +11,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from capacityd.model.errors import NodeGuardFailed
+from capacityd.model.errors import NodeConflict
 from capacityd.model.node import Node
-from capacityd.node import client, open_node
-from capacityd.node.encoding import encode, encode_before_go_1_22
+from capacityd.node import open_node
 from tests.cluster.agent import ANNOTATION, CONDITION, DONGLE, Agent
 from tests.cluster.controlplane import Cluster
 from tests.cluster.credentials import node_user
@@ -89,7 +88,7 @@ def test_a_guard_on_other_text_does_not(cluster: Cluster, node: str, opened: Nod
     store(cluster, node, CLASSES[name])
     patch = guarded(opened, CLASSES[name], "1500m")
     store(cluster, node, CLASSES[name] + "x")
-    with pytest.raises(NodeGuardFailed):
+    with pytest.raises(NodeConflict):
         opened.write([patch[at], patch[-1]])
     assert cluster.capacity(node)[DONGLE] == "1k"
 
@@ -120,19 +119,6 @@ def test_a_guard_on_a_quantity(cluster: Cluster, node: str, opened: Node) -> Non
         cluster.set_capacity(node, {DONGLE: spelt})
         assert cluster.capacity(node)[DONGLE] == stored
         opened.write([{"op": "test", "path": "/status/capacity/example.com~1dongle", "value": stored}])
-
-
-def test_an_older_server_spells_two_characters_in_another_way(
-    cluster: Cluster, node: str, opened: Node, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """With the two ways exchanged, this server is an older one: the second attempt is in its way."""
-    monkeypatch.setattr(client, "encode", encode_before_go_1_22)
-    monkeypatch.setattr(client, "encode_before_go_1_22", encode)
-    store(cluster, node, "a\bb\fc")
-    patch = guarded(opened, "a\bb\fc", "1500m")
-    with cluster.audit.requests(node_user(node)) as requests:
-        opened.write(patch)
-    assert [request.code for request in requests.writes()] == [422, 200]
 
 
 def test_one_character_stops_nothing(cluster: Cluster, node: str, tmp_path: Path) -> None:

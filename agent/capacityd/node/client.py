@@ -12,9 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from capacityd import __version__
-from capacityd.model.errors import NodeError, NodeGuardFailed
+from capacityd.model.errors import NodeError
 from capacityd.node.cluster_access import ClusterAccess
-from capacityd.node.encoding import encode, encode_before_go_1_22
 from capacityd.node.errors import Call, HttpError, from_http_status, no_library_error, unexpected_response
 from capacityd.node.tls import proxy_headers, tls_context
 from capacityd.node.transport_errors import from_transport_error
@@ -24,6 +23,10 @@ from capacityd.node.transport_errors import from_transport_error
 _TIMEOUT = (5.0, 12.0)
 _MAX_RESPONSE_BYTES = 4 << 20  # the largest Node that etcd stores has 1.5 MiB
 _FIELD_MANAGER = "capacityd"
+
+
+# Go's encoding/json escapes these characters. A stored string has no lone surrogate: the server decodes one as U+FFFD.
+_ESCAPED = {ord(c): f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"} | {c: f"\\u{c:04x}" for c in range(0xD800, 0xE000)}
 
 
 class Client:
@@ -84,16 +87,7 @@ class Client:
         def send(options: Mapping[str, Any]) -> Any:
             return self._core.patch_node_status(name, body, field_manager=_FIELD_MANAGER, **options)
 
-        try:
-            return self._send(call, send)
-        except NodeGuardFailed:
-            with no_library_error(lambda e: from_transport_error(e, call)):
-                if encode(body) == encode_before_go_1_22(body):
-                    raise
-            self._pool.encode = encode_before_go_1_22
-            return self._send(call, send)
-        finally:
-            self._pool.encode = encode
+        return self._send(call, send)
 
     def create_event(self, node: str, event: Mapping[str, object]) -> None:
         """Creates an Event in the namespace `default`, where Events about Nodes belong."""
@@ -173,8 +167,6 @@ class _Pool:
         self.max_response_bytes = max_response_bytes
         self._pool = pool
         self._verify = access.verify
-        self.encode = encode
-        """Encodes a body. The library's own encoding never matches a guard that has "<" or "é" in it."""
         weakref.finalize(self, pool.clear)  # urllib3 1.26 does not close its sockets itself
 
     def request(self, method: str, url: str, **options: Any) -> _Response:
@@ -182,7 +174,7 @@ class _Pool:
         # By default urllib3 sends a request up to four times, and follows redirects.
         options |= {"preload_content": False, "redirect": False, "retries": False}
         if isinstance(body := options.get("body"), str):
-            options["body"] = self.encode(json.loads(body)).encode()
+            options["body"] = encode(json.loads(body)).encode()
         with warnings.catch_warnings():
             if not self._verify:
                 # urllib3 warns at each request; the user chose insecure-skip-tls-verify.
@@ -207,3 +199,14 @@ class _Pool:
     def clear(self) -> None:
         """Closes all connections, as PoolManager.clear() does."""
         self._pool.clear()
+
+
+def encode(value: object) -> str:
+    """Encodes a value as JSON on one line, as the API server does. Raises ValueError or TypeError.
+
+    The server's JSON Patch compares a guard with the stored value byte by byte, both encoded, not the strings that they
+    stand for (github.com/evanphx/json-patch, lazyNode.equal). So "é" never equals "\\u00e9", nor "<" "\\u003c". The
+    kubernetes library encodes with json.dumps(), so such a guard would always fail.
+    """
+    # Outside of strings, JSON contains none of the replaced characters.
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).translate(_ESCAPED)

@@ -1,11 +1,12 @@
-"""What a kubeconfig and its files come down to."""
+"""What a kubeconfig and its files come down to, and when the client certificate expires."""
 
 from __future__ import annotations
 
+import ssl
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 
-from capacityd.node.credentials import not_after
+_UTC_TIME, _EXPLICIT_VERSION = 0x17, 0xA0
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +24,7 @@ class ClusterAccess:
     certificate: str | None = field(default=None, repr=False)
     key: str | None = field(default=None, repr=False)
     user: str = field(default="", repr=False)
-    """Distinguishes the users of a kubeconfig; it stays the same when a token or certificate is renewed."""
+    """Distinguishes the users of kubeconfigs; it stays the same when the file of a token or certificate is renewed."""
     files: tuple[str, ...] = ()
     """Absolute paths of all files that were read."""
     of_kubelet: bool = True
@@ -33,3 +34,38 @@ class ClusterAccess:
         """Returns when the client certificate expired, by this machine's clock; "" if it has not, or there is none."""
         end = not_after(self.certificate or "")
         return f"{end:%Y-%m-%d %H:%M} UTC" if end is not None and end < datetime.now(timezone.utc) else ""
+
+
+def not_after(pem: str) -> datetime | None:
+    """Returns when the first certificate in a PEM text expires, or None if it cannot be parsed (RFC 5280, 4.1).
+
+    The kubernetes library does not look into it, and Python's ssl parses the certificate of the other side only.
+    """
+    begin, end = pem.find(ssl.PEM_HEADER), pem.find(ssl.PEM_FOOTER)
+    try:
+        der = ssl.PEM_cert_to_DER_cert(pem[begin : end + len(ssl.PEM_FOOTER)])
+        _, at, _ = _element(der, 0)  # Certificate
+        _, at, _ = _element(der, at)  # TBSCertificate
+        tag, _, end = _element(der, at)
+        at = end if tag == _EXPLICIT_VERSION else at
+        for _ in ("serial number", "signature", "issuer"):
+            _, _, at = _element(der, at)
+        _, at, _ = _element(der, at)  # validity
+        _, _, at = _element(der, at)  # notBefore
+        tag, at, end = _element(der, at)
+        text = der[at:end].decode("ascii")
+        form = "%y%m%d%H%M%SZ" if tag == _UTC_TIME else "%Y%m%d%H%M%SZ"
+        return datetime.strptime(text, form).replace(tzinfo=timezone.utc)
+    except (ssl.SSLError, ValueError, IndexError):
+        return None
+
+
+def _element(der: bytes, at: int) -> tuple[int, int, int]:
+    """Returns the tag of the DER element at this offset, and the offsets where its content begins and ends."""
+    tag, length = der[at], der[at + 1]
+    at += 2
+    if length & 0x80:
+        size = length & 0x7F
+        length = int.from_bytes(der[at : at + size], "big")
+        at += size
+    return tag, at, at + length

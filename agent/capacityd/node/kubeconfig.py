@@ -18,7 +18,6 @@ from capacityd.model.errors import CredentialsMissing, NodeDenied, NodeError
 from capacityd.model.text import printable
 from capacityd.node.cluster_access import ClusterAccess
 from capacityd.node.credential_files import CredentialFiles
-from capacityd.node.credentials import user_key
 from capacityd.node.errors import no_library_error
 from capacityd.node.exec_plugin import ExecPlugin
 from capacityd.node.kubelet_kubeconfig import first_path
@@ -115,7 +114,7 @@ class _Kubeconfig:
             token=token,
             certificate=certificate,
             key=private_key,
-            user=user_key(user_name, user, token, certificate),
+            user=repr((user_name, sorted(user.items()))),
             files=self._files.paths(),
         )
 

@@ -48,7 +48,7 @@ def _nodes(client: Client, selector: str, label: str) -> Iterator[NodeSummary]:
     while True:
         page = _page(client, selector, token)
         yield from (_summary(item, label) for item in page["items"])
-        token = (page.get("metadata") or {}).get("continue")
+        token = (page.get("metadata") or {}).get("continue") or ""
         if not token:
             return
 

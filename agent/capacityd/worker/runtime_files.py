@@ -156,7 +156,7 @@ def kept_reviews(where: str) -> dict[str, Review]:
 
 def _is_review(found: object) -> bool:
     types = [type(part) for part in found] if isinstance(found, list) else []
-    return types == [str, str, float]
+    return types == [str, str]
 
 
 @contextmanager

@@ -11,13 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from capacityd.model.errors import CredentialsMissing, NodeDenied, NodeError, NodeUnreachable
 from capacityd.node import kubelet_kubeconfig
 from capacityd.node.client import Client
-from capacityd.node.credentials import not_after, token_subject
+from capacityd.node.cluster_access import not_after
 from capacityd.node.kubeconfig import load
 from tests.cluster.credentials import Authority
 
@@ -468,16 +466,3 @@ def test_certificates_that_can_not_be_used(authority: Authority, tmp_path: Path)
     bad = written(tmp_path, config({"certificate-authority-data": "eA=="}), "bad")
     with pytest.raises(NodeError, match="contains no usable certificate"):
         Client(load(bad))
-
-
-@pytest.mark.parametrize(
-    "token", ["", "a.b", "a.b.c", "a.W10.c", "a.e30x.c", "a.\u00e9.c", "a.bnVsbA.c", "a." + "W" * 9999 + ".c"]
-)
-def test_a_token_that_tells_nobody(token: str) -> None:
-    assert token_subject(token) == ""
-
-
-@given(st.recursive(st.none() | st.text(max_size=3), lambda x: st.lists(x) | st.dictionaries(st.text(max_size=3), x)))
-def test_claims_of_any_shape(claims: Any) -> None:
-    for content in (claims, {"kubernetes.io": claims}, {"kubernetes.io": {"node": claims}, "sub": claims}):
-        token_subject(f"a.{base64.urlsafe_b64encode(json.dumps(content).encode()).decode()}.c")

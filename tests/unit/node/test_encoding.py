@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from capacityd.node.encoding import encode, encode_before_go_1_22
+from capacityd.node.client import encode
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
 JSON = st.recursive(
@@ -26,6 +26,7 @@ JSON = st.recursive(
         ('"\\', '\\"\\\\'),
         ("\n\r\t", "\\n\\r\\t"),
         ("\0\x01\x1b\x1f", "\\u0000\\u0001\\u001b\\u001f"),
+        ("\b\f", "\\b\\f"),
         ("\x7f\x80\x9f\xa0\xad", "\x7f\x80\x9f\xa0\xad"),
         ("<>&", "\\u003c\\u003e\\u0026"),
         ("\u2028\u2029", "\\u2028\\u2029"),
@@ -37,27 +38,16 @@ JSON = st.recursive(
     ],
 )
 def test_a_string_is_written_as_go_does(text: str, written: str) -> None:
-    assert encode(text) == encode_before_go_1_22(text) == f'"{written}"'
+    assert encode(text) == f'"{written}"'
     assert encode({text: [text]}) == f'{{"{written}":["{written}"]}}'
-
-
-@pytest.mark.parametrize(
-    ("text", "now", "before"),
-    [
-        ("\b\f", "\\b\\f", "\\u0008\\u000c"),
-        ("\\b\b\\\\f\f\\", "\\\\b\\b\\\\\\\\f\\f\\\\", "\\\\b\\u0008\\\\\\\\f\\u000c\\\\"),
-    ],
-)
-def test_two_characters_depend_on_the_version_of_go(text: str, now: str, before: str) -> None:
-    assert (encode(text), encode_before_go_1_22(text)) == (f'"{now}"', f'"{before}"')
 
 
 @given(JSON)
 def test_it_says_what_it_said(value: Any) -> None:
-    for written in (encode(value), encode_before_go_1_22(value)):
-        assert json.loads(written) == value
-        assert "\n" not in written
-        written.encode()
+    written = encode(value)
+    assert json.loads(written) == value
+    assert "\n" not in written
+    written.encode()
 
 
 @given(TEXT)

@@ -16,7 +16,6 @@ from capacityd.model.errors import (
     NodeConflict,
     NodeDenied,
     NodeError,
-    NodeGuardUnexplained,
     NodeMissing,
     NodeRejected,
     NodeUnreachable,
@@ -612,17 +611,13 @@ def test_a_record_that_can_not_be_kept_lets_nothing_be_lowered_and_is_told() -> 
 
 
 class Contested(MemoryNode):
-    """No write of ours comes through. again: what the read after it raises."""
+    """No write of ours comes through."""
 
-    def __init__(self, again: NodeError | None) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self.again = again
         self.asked: list[str] = []
 
     def read(self) -> NodeState:
-        if self.again and self.asked[-1:] == ["write"]:
-            self.asked.append("read")
-            raise self.again
         self.asked.append("read")
         return super().read()
 
@@ -631,32 +626,23 @@ class Contested(MemoryNode):
         raise NodeConflict("a guard did not hold")
 
 
-@pytest.mark.parametrize(
-    ("again", "first", "says"),
-    [
-        (None, ["read", "write"] * TRIES, "a guard did not hold; tried 6 times"),
-        (NodeGuardUnexplained("a defect"), ["read", "write", "read"], "a defect"),
-    ],
-)
-def test_conflicts_that_do_not_end(
-    monkeypatch: pytest.MonkeyPatch, again: NodeError | None, first: list[str], says: str
-) -> None:
+def test_conflicts_that_do_not_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever the looks are for, and however many there are: two requests a minute, and one message."""
     monkeypatch.setattr("capacityd.reconcile.apply.time.sleep", lambda _: None)
     service = Service()
-    service.node = node = Contested(again)
+    service.node = node = Contested()
     found = service.reconcile(1000.0, a=FOUR)
-    assert (node.asked, found.cause) == (first, "conflict")
+    assert (node.asked, found.cause) == (["read", "write"] * TRIES, "conflict")
     said = {found.error}
     for second in range(1, 600):
-        node.again, before = None, len(node.asked)
+        before = len(node.asked)
         found = service.reconcile(1000.0 + second, [{"retry"}, {"kubelet"}, {"config"}][second % 3], a=FOUR)
         assert node.asked[before:] == ([] if second % MIN_INTERVAL else ["read", "write"])
         assert found.failed
         assert found.cause == "conflict"
         said.add(found.error)
     (trouble,) = said
-    assert says in trouble
+    assert "a guard did not hold; tried 6 times" in trouble
     service.node = MemoryNode()
     assert not service.reconcile(1600.0, {"retry"}, a=FOUR).failed
     assert (service.memory.conflict, service.capacity) == ("", {A: "4"})
@@ -665,7 +651,7 @@ def test_conflicts_that_do_not_end(
 def test_an_outage_between_two_conflicts_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("capacityd.reconcile.apply.time.sleep", lambda _: None)
     service = Service()
-    service.node = node = Contested(None)
+    service.node = node = Contested()
     service.reconcile(1000.0, a=FOUR)
     service.error = NodeUnreachable("nobody there")
     assert "nobody there" in service.reconcile(1061.0, {"retry"}, a=FOUR).error

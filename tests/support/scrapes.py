@@ -41,7 +41,7 @@ class NodeAt:
 def config_of(node: NodeAt) -> Config:
     """Its configuration: four dongles are expected."""
     resources = (Resource(DONGLE, "usb", (), expect=4), Resource(SEATS, "file", ()), Resource(GPU, "pci", ()))
-    return Config(resources, Settings(observe=node.observe, resync=RESYNC))
+    return Config(resources, Settings(observe=node.observe, resync=RESYNC), digest=node.hash)
 
 
 def text_of(node: NodeAt) -> bytes:
@@ -52,19 +52,14 @@ def text_of(node: NodeAt) -> bytes:
         "last_write": node.last_success,
         "published": node.published,
         "plan": plan,
+        "denied": dict.fromkeys(node.denied, "a policy"),
+        "condition": node.condition,
     }
+    readings = {name: _reading(value) for name, value in node.readings.items()}
     figures = PassMetrics(
-        {name: _reading(value) for name, value in node.readings.items()},
-        status,
-        duration=0.2,
-        resync=RESYNC,
-        configuration_errors=node.errors,
-        durations=node.durations,
-        denied=node.denied,
-        configuration=node.hash,
-        condition=node.condition,
+        config_of(node), readings, status, duration=0.2, durations=node.durations, configuration_errors=node.errors
     )
-    return metrics.text(figures, Counters(reconciles=9, succeeded=9, last_success=node.last_success), config_of(node))
+    return metrics.text(figures, Counters(reconciles=9, succeeded=9, last_success=node.last_success))
 
 
 def _reading(value: int | str | None) -> Reading:

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from capacityd.worker import runtime_files
 from tests import ROOT
 from tests.support.nodes import node
 
@@ -145,7 +146,7 @@ def _change(name: str, action: str, old: str | None, new: str | None, reason: st
 def _service(folder: Path, status: Mapping[str, object], service: Mapping[str, object] | None = None) -> None:
     run = folder / "run"
     if status:
-        (run / "status.json").write_text(json.dumps(status))
+        runtime_files.write(str(run), "status.json", status)
     if service is not None:
         (run / "service.lock").touch()
         state = {"pid": 812, "next_reconcile": NOW + 3300, "error": "", "event_source_errors": []}
@@ -221,10 +222,10 @@ def _degraded(folder: Path) -> None:
         folder, _DEGRADED, {"error": _DEGRADED["error"], "event_source_errors": sources, "next_reconcile": NOW + 4}
     )
     invalid = '/etc/capacityd/capacityd.toml:9: [resources."example.com/x".usb] vndor: unknown key'
-    (folder / "run/check.json").write_text(json.dumps({"errors": [invalid], "previous_active": True}))
+    runtime_files.write(str(folder / "run"), "check.json", {"errors": [invalid], "previous_active": True})
     error = "/srv/metrics/capacityd.prom could not be written: No such file or directory"
     metrics = {"error": error, "advice": "make the folder, then restart"}
-    (folder / "run/metrics.json").write_text(json.dumps(metrics))
+    runtime_files.write(str(folder / "run"), "metrics.json", metrics)
 
 
 def _invalid(folder: Path) -> None:
@@ -243,7 +244,7 @@ def _invalid(folder: Path) -> None:
     _service(folder, _HEALTHY | {"readings": readings, "plan": {"node": "n1", "changes": changes}}, {})
     nics = '/etc/capacityd/conf.d/70-nics.toml:5: is not valid TOML: a comment begins with "#"'
     errors = [error.replace(":", ":2:", 1), nics]
-    (folder / "run/check.json").write_text(json.dumps({"errors": errors, "previous_active": False}))
+    runtime_files.write(str(folder / "run"), "check.json", {"errors": errors, "previous_active": False})
 
 
 def _observed(folder: Path) -> None:

@@ -11,8 +11,7 @@ from capacityd.host.kubelet import CHECKPOINT, SOCKET
 from capacityd.model.config import Config
 from capacityd.model.device import DeviceDetector
 from capacityd.node.kubelet_kubeconfig import KUBECONFIG_PATHS
-from capacityd.worker import journal, runtime_files
-from capacityd.worker.protocol import send_message
+from capacityd.worker import journal, runtime_files, send_message
 
 
 def check(options: argparse.Namespace) -> int:

@@ -13,7 +13,6 @@ from capacityd.model.quantity import plain
 from capacityd.model.reading import Reading, Unknown
 from capacityd.reconcile.reconcile import ReconcileResult
 from capacityd.reconcile.state import outcome_text
-from capacityd.worker.runtime_files import listed
 
 MESSAGE_IDS = {
     "changed": "eadd777d826542e2a4a621486ac5cb71",
@@ -54,7 +53,8 @@ def outcome_entries(found: ReconcileResult, previous: Mapping[str, Any]) -> Iter
     if found.outcome is None:
         return
     node, plan = found.outcome.state.name, found.outcome.plan
-    refused = {c["name"] for c in listed(previous.get("plan"), "changes", "name", "action") if c["action"] == "refuse"}
+    changes_before = previous.get("plan", {}).get("changes", [])
+    refused = {c["name"] for c in changes_before if c["action"] == "refuse"}
     for change in plan.changes:
         if change.action in ("set", "remove") and found.outcome.applied:
             fields = _fields(node, change)
@@ -64,7 +64,7 @@ def outcome_entries(found: ReconcileResult, previous: Mapping[str, Any]) -> Iter
         elif change.name in plan.newly_refused and change.name not in refused:
             message = f"{change.name}: refused: {change.reason}"
             yield Entry("refused", WARNING, message, _fields(node, change))
-        elif change.action == "deny" and change.name not in _reported(previous, "denied"):
+        elif change.action == "deny" and change.name not in previous.get("denied", {}):
             yield Entry("denied", WARNING, f"{change.name}: denied: {change.reason}", _fields(node, change))
     yield from _health_entries(node, plan.health, previous)
     for warning in found.outcome.warnings:
@@ -73,18 +73,13 @@ def outcome_entries(found: ReconcileResult, previous: Mapping[str, Any]) -> Iter
 
 def _health_entries(node: str, health: Health, previous: Mapping[str, Any]) -> Iterator[Entry]:
     for name, (quantity, expected) in health.below_expected.items():
-        if _reported(previous, "below_expected").get(name) != [quantity, expected]:
+        if previous.get("below_expected", {}).get(name) != [quantity, expected]:
             fields = {"NODE": node, "RESOURCE": name, "NEW": str(quantity), "EXPECTED": str(expected)}
             yield Entry("below expected", WARNING, f"{name}: {quantity}, expected {expected}", fields)
     for name, (capacity, allocatable) in health.not_allocatable.items():
-        if name not in _reported(previous, "not_allocatable"):
+        if name not in previous.get("not_allocatable", {}):
             message = f"{name}: the kubelet has not updated allocatable: it is {allocatable}, not {capacity}"
             yield Entry("not allocatable", WARNING, message, {"NODE": node, "RESOURCE": name})
-
-
-def _reported(previous: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    found = previous.get(key)
-    return found if isinstance(found, dict) else {}
 
 
 def reading_entries(
@@ -95,9 +90,8 @@ def reading_entries(
     previous: status.json of that pass. first: whether this is the first pass of the service. At boot a default route or
     a driver may only be late, so an unknown reading is a notice then, and a warning if the next pass has it, too.
     """
-    reasons = previous.get("reasons")
-    after_boot = isinstance(reasons, list) and "boot" in reasons
-    outcomes = {r["name"]: r["outcome"] for r in listed(previous, "readings", "name", "outcome")}
+    after_boot = "boot" in previous.get("reasons", [])
+    outcomes = {r["name"]: r["outcome"] for r in previous.get("readings", [])}
     for name, reading in readings.items():
         outcome = outcomes.get(name)
         if isinstance(reading, Unknown):
@@ -106,8 +100,7 @@ def reading_entries(
                 yield Entry("unknown", NOTICE if first else WARNING, f"{name}: unknown: {reading.reason}", fields)
         elif outcome == "unknown":
             yield Entry("known", NOTICE, f"{name}: known again: {outcome_text(reading)}", {"RESOURCE": name})
-    held = previous.get("held_until")
-    for name in sorted(found.held.keys() - (held if isinstance(held, dict) else {}).keys()):
+    for name in sorted(found.held.keys() - previous.get("held_until", {}).keys()):
         old, new = found.memory.published.get(name), readings.get(name)
         fields = {
             "RESOURCE": name,

@@ -6,9 +6,8 @@ import argparse
 
 from capacityd.linux import systemd
 from capacityd.model.errors import CapacitydError
-from capacityd.worker import runtime_files
+from capacityd.worker import runtime_files, send_message
 from capacityd.worker.check_job import check
-from capacityd.worker.protocol import send_message
 from capacityd.worker.reconcile_job import reconcile_once
 
 

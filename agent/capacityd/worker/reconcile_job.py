@@ -15,13 +15,12 @@ from capacityd.host.kubelet import device_plugin_names, kubelet_started_at
 from capacityd.linux.clock import uptime
 from capacityd.model.config import Config
 from capacityd.model.host import Host
-from capacityd.model.reading import Absent, Reading, Unknown, reading_as_dict
+from capacityd.model.reading import Reading, Unknown, reading_as_dict
 from capacityd.reconcile import machine_record
 from capacityd.reconcile.reconcile import ReconcileResult, expectations, reconcile
 from capacityd.reconcile.state import PassContext
-from capacityd.worker import journal, metrics, runtime_files
+from capacityd.worker import journal, metrics, runtime_files, send_message
 from capacityd.worker.context import host_of, node_name_of, node_of
-from capacityd.worker.protocol import send_message
 
 _PATIENCE = 30.0  # seconds that a pass waits for a command by hand that writes
 
@@ -61,22 +60,16 @@ def reconcile_once(options: argparse.Namespace, reasons: frozenset[str]) -> int:
 
 def _write_metrics(where: str, config: Config, discovery: Discovery, found: ReconcileResult, duration: float) -> None:
     """Last in a pass, so that a file that can't be written costs it nothing."""
-    status = runtime_files.read(where, "status.json")
-    condition = status.get("condition")
     figures = metrics.PassMetrics(
+        config,
         discovery.readings,
-        status,
+        runtime_files.read(where, "status.json"),
         duration,
-        config.settings.resync,
+        discovery.durations,
         configuration_errors=len(_configuration_errors(where)),
-        durations=discovery.durations,
-        denied=found.memory.denied,
-        not_applicable=[n for n, r in discovery.readings.items() if isinstance(r, Absent) and not r.applies],
-        configuration=config.digest,
-        condition=(str(condition[0]), str(condition[1])) if isinstance(condition, list) else None,
     )
     wrote = int(found.outcome is not None and found.outcome.applied)
-    message, bad = metrics.finish(where, config, figures, not found.failed, wrote)
+    message, bad = metrics.finish(where, figures, not found.failed, wrote)
     if message:
         journal.send([journal.Entry("metrics", journal.WARNING if bad else journal.NOTICE, message)])
 
@@ -140,7 +133,7 @@ def _reconcile_and_save(
             if found.outcome is not None and not config.settings.observe:
                 machine_record.settle(directory, machine_record.read(directory), found.outcome.plan)
         with runtime_files.collecting_errors(save_errors):
-            runtime_files.write(where, "reviews.json", reviews)
+            runtime_files.keep_reviews(where, reviews)
             runtime_files.keep_memory(where, found.memory)
     before = runtime_files.read(where, "status.json")
     with runtime_files.collecting_errors(save_errors):
@@ -155,8 +148,7 @@ def _reconcile_and_save(
 
 def _configuration_errors(where: str) -> tuple[str, ...]:
     """The errors of the last check. A rejected reload leaves the previous configuration active, without them."""
-    errors = runtime_files.read(where, "check.json").get("errors")
-    return tuple(error for error in errors if isinstance(error, str)) if isinstance(errors, list) else ()
+    return tuple(runtime_files.read(where, "check.json").get("errors", ()))
 
 
 def _status(

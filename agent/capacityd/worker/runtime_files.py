@@ -4,6 +4,9 @@ config.json: the configuration that every pass uses, so that a rejected reload h
 memory.json: the state for the next pass. reviews.json: the user of the credentials. status.json: what `status` shows.
 service.json: the resident process's own part of that. service.lock: held while it runs. check.json: the errors of the
 last check. metrics.json: the counters, and why the metrics could not be written. lock: held while writing to the Node.
+
+Each file of a worker names the version that wrote it: what another version wrote counts as missing, so what is read
+needs no checks. config.json is checked as the configuration is.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from typing import Any
 
+from capacityd import __version__
 from capacityd.config import Loaded, restore
 from capacityd.linux.atomic_file import replace_file
 from capacityd.model.config import Config
@@ -26,6 +30,7 @@ from capacityd.node import Review
 from capacityd.reconcile.state import Denial, ReconcileState
 
 _POLL = 0.05
+_OF_SERVICE = "service.json"  # the resident process writes it
 # And service.json, so that status needs no root; they hold no secret.
 _FOR_ALL = ("check.json", "metrics.json", "status.json")
 
@@ -35,12 +40,14 @@ def folder() -> str:
     return os.environ.get("RUNTIME_DIRECTORY", "/run/capacityd").split(":")[0]
 
 
-def write(where: str, name: str, value: object) -> None:
+def write(where: str, name: str, value: Mapping[str, object]) -> None:
     """Replaces a file. Raises CapacitydError if it can't be written (a full or read-only file system)."""
     path = os.path.join(where, name)
     mode = 0o644 if name in _FOR_ALL else 0o600
     try:
-        replace_file(path, json.dumps(value).encode(), mode, unfinished=f"{path}.{os.getpid()}")
+        replace_file(
+            path, json.dumps({**value, "version": __version__}).encode(), mode, unfinished=f"{path}.{os.getpid()}"
+        )
     except OSError as e:
         raise CapacitydError(f"{path} could not be written: {os.strerror(e.errno or 0)}") from e
 
@@ -65,21 +72,15 @@ def remove_unfinished(where: str) -> None:
 
 
 def read(where: str, name: str) -> dict[str, Any]:
-    """The content of a file; empty if it is missing or damaged."""
+    """The content of a file; empty if it is missing, damaged, or written by another version."""
     try:
         with open(os.path.join(where, name), encoding="utf-8") as f:
             found = json.load(f)
     except (OSError, ValueError, RecursionError):
         return {}
-    return found if isinstance(found, dict) else {}
-
-
-def listed(found: object, key: str, *needed: str) -> Iterator[dict[str, Any]]:
-    """The objects in a list of a file's content that have text under these keys; others are skipped."""
-    items = found.get(key) if isinstance(found, dict) else None
-    for item in items if isinstance(items, list) else []:
-        if isinstance(item, dict) and all(isinstance(item.get(name), str) for name in needed):
-            yield item
+    if not isinstance(found, dict) or found.pop("version", None) != (None if name == _OF_SERVICE else __version__):
+        return {}
+    return found
 
 
 def keep_config(where: str, loaded: Loaded) -> None:
@@ -107,33 +108,17 @@ def keep_memory(where: str, memory: ReconcileState) -> None:
 
 
 def kept_memory(where: str) -> ReconcileState:
-    """The saved state. Without it, or if it is damaged, the next pass reads the Node."""
+    """The saved state. Without it, the next pass reads the Node."""
     found = read(where, "memory.json")
-    try:
-        return ReconcileState(
-            applied_readings=None
-            if found["applied_readings"] is None
-            else {str(k): str(v) for k, v in found["applied_readings"].items()},
-            published={str(k): int(v) for k, v in found["published"].items()},
-            lower_since={str(k): float(v) for k, v in found["lower_since"].items()},
-            written={str(k): tuple(float(at) for at in v) for k, v in found["written"].items()},
-            reverted={str(k): float(v) for k, v in found["reverted"].items()},
-            kubelet=None if found["kubelet"] is None else float(found["kubelet"]),
-            settle_passes=int(found["settle_passes"]),
-            unknown_streak=int(found["unknown_streak"]),
-            delayed=found["delayed"] is True,
-            plugins=None if found["plugins"] is None else tuple(str(name) for name in found["plugins"]),
-            conflict=str(found["conflict"]),
-            conflict_at=float(found["conflict_at"]),
-            denied={
-                str(name): Denial(str(d["reason"]), float(d["retry_at"]), int(d["attempts"]))
-                for name, d in found["denied"].items()
-            },
-            behind_since={str(k): float(v) for k, v in found["behind_since"].items()},
-            verify_at=None if found["verify_at"] is None else float(found["verify_at"]),
-        )
-    except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
+    if not found:
         return ReconcileState()
+    plugins = found.pop("plugins")
+    return ReconcileState(
+        written={name: tuple(moments) for name, moments in found.pop("written").items()},
+        plugins=None if plugins is None else tuple(plugins),
+        denied={name: Denial(**denial) for name, denial in found.pop("denied").items()},
+        **found,
+    )
 
 
 def unwritable(where: str) -> str:
@@ -150,13 +135,13 @@ def unwritable(where: str) -> str:
 
 def kept_reviews(where: str) -> dict[str, Review]:
     """The users of credentials, according to the API server."""
-    found = read(where, "reviews.json")
-    return {whose: Review(*review) for whose, review in found.items() if _is_review(review)}
+    users = read(where, "reviews.json").get("users", {})
+    return {whose: Review(*review) for whose, review in users.items()}
 
 
-def _is_review(found: object) -> bool:
-    types = [type(part) for part in found] if isinstance(found, list) else []
-    return types == [str, str]
+def keep_reviews(where: str, reviews: Mapping[str, Review]) -> None:
+    """Saves the users of credentials. Raises CapacitydError."""
+    write(where, "reviews.json", {"users": reviews})
 
 
 @contextmanager

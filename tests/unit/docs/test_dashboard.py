@@ -11,7 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from capacityd.worker import metrics
 from capacityd.worker.metrics import Counters
 from tests.support.dashboard import PICTURE, PICTURE_KEY, digest, document, panels
-from tests.unit.worker.test_metrics import CONFIG, FIGURES
+from tests.unit.worker.test_metrics import FIGURES
 
 
 def chunks(png: bytes) -> Iterator[tuple[bytes, bytes]]:
@@ -56,7 +56,7 @@ def test_every_query_can_be_narrowed_and_uses_the_chosen_data_source() -> None:
 
 
 def test_every_query_has_metrics_that_there_are() -> None:
-    families = text_string_to_metric_families(metrics.text(FIGURES, Counters(), CONFIG).decode())
+    families = text_string_to_metric_families(metrics.text(FIGURES, Counters()).decode())
     exported = {sample.name for family in families for sample in family.samples}
     for panel in panels():
         for query in panel.queries:

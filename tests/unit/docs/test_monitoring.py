@@ -10,13 +10,13 @@ from prometheus_client.parser import text_string_to_metric_families
 from capacityd.worker import metrics
 from capacityd.worker.journal import MESSAGE_IDS
 from capacityd.worker.metrics import Counters
-from tests.unit.worker.test_metrics import CONFIG, FIGURES
+from tests.unit.worker.test_metrics import FIGURES
 
 PAGE = (Path(__file__).parents[3] / "docs/how-to/monitoring.md").read_text()
 
 
 def test_every_metric_is_in_the_table_with_its_labels() -> None:
-    families = list(text_string_to_metric_families(metrics.text(FIGURES, Counters(), CONFIG).decode()))
+    families = list(text_string_to_metric_families(metrics.text(FIGURES, Counters()).decode()))
     exported = {
         f"{f.name}_total" if f.type == "counter" else f.name: {label for s in f.samples for label in s.labels}
         for f in families

@@ -18,11 +18,6 @@ from capacityd.worker import journal
 from tests.support.nodes import node
 
 A = "example.com/a"
-DAMAGED: list[Any] = [
-    {"readings": 4, "plan": [], "held_until": 4},
-    {"readings": [4, {}, {"name": [], "outcome": {}}], "plan": {"changes": {"x": 1}}, "held_until": ["x"]},
-    {"plan": {}, "denied": 4, "below_expected": [], "not_allocatable": "x"},
-]
 
 
 def outcome(
@@ -41,7 +36,6 @@ HEALTH = Health(below_expected={A: (3, 4)}, not_allocatable={A: ("4", "0")})
         ({}, ["denied", "below expected", "not allocatable"]),
         ({"denied": {A: "x"}, "below_expected": {A: [3, 4]}, "not_allocatable": {A: ["4", "0"]}}, []),
         ({"denied": {A: "x"}, "below_expected": {A: [2, 4]}, "not_allocatable": {A: ["4", "0"]}}, ["below expected"]),
-        (DAMAGED[2], ["denied", "below expected", "not allocatable"]),
     ],
 )
 def test_what_keeps_the_condition_false_is_logged_once(previous: dict[str, Any], kinds: list[str]) -> None:
@@ -112,7 +106,6 @@ def status(name: str, result: str, held: tuple[str, ...] = ()) -> dict[str, Any]
         (status(A, "unknown"), Absent("none"), "known"),
         (status(A, "quantity"), Quantity(5), ""),
         ({}, Quantity(5), ""),
-        *[(damaged, Unknown("no"), "unknown") for damaged in DAMAGED],
     ],
 )
 def test_what_is_unknown_is_told_once_and_when_it_is_over(
@@ -132,14 +125,6 @@ def test_what_is_unknown_at_boot_is_a_warning_only_if_it_stays_so() -> None:
     assert [level for _, level, *_ in told(journal.reading_entries(reading, look, after_boot))] == [4]
     assert told(journal.reading_entries(reading, look, {**status(A, "unknown"), "reasons": ["requeue"]})) == []
     assert [kind for kind, *_ in told(journal.reading_entries({A: Quantity(1)}, look, after_boot))] == ["known"]
-
-
-@pytest.mark.parametrize("damaged", DAMAGED)
-def test_a_damaged_file_is_as_none(damaged: Any) -> None:
-    refused = outcome(Change(A, "refuse", "9", "9", "theirs"), newly=(A,))
-    assert len(told(journal.outcome_entries(refused, damaged))) == 1
-    held = ReconcileResult(ReconcileState(published={A: 4}), held={A: 9.6})
-    assert len(told(journal.reading_entries({A: Quantity(3)}, held, damaged))) == 1
 
 
 def test_what_is_held_back_is_told_once() -> None:

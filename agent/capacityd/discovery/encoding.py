@@ -12,7 +12,6 @@ from capacityd.model.reading import (
     Compared,
     Contribution,
     Explanation,
-    Nearest,
     Quantity,
     Reading,
     Rejection,
@@ -47,10 +46,9 @@ def decode(encoded: bytes | bytearray) -> Reading:
     return Unknown(value, Cause(rest[0]), rejections, explanation)
 
 
-def _explanation(when: Any, nearest: Any, undetermined: Any, counted: Any, advice: str) -> Explanation:
+def _explanation(when: Any, undetermined: Any, counted: Any, advice: str) -> Explanation:
     return Explanation(
         _compared(when),
-        nearest and Nearest(nearest[0], nearest[1], _compared(nearest[2]), nearest[3]),
         tuple(Undetermined(*u) for u in undetermined),
         _contributions(counted),
         advice,

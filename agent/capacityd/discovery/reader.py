@@ -135,7 +135,7 @@ class _DisappearedError(Exception):
 
 def _read_devices_once(resource: Resource, detector: DeviceDetector, host: Host, explain: bool) -> Reading:
     counted: list[tuple[Contribution, int]] = []
-    devices: list[tuple[Device, Callable[[str], Value], MatchResult]] = []
+    devices: list[tuple[Device, MatchResult]] = []
     unknown: list[Unknown] = []
     seen = 0
     for device in candidates(resource, detector, host):
@@ -149,7 +149,7 @@ def _read_devices_once(resource: Resource, detector: DeviceDetector, host: Host,
                 raise _DisappearedError(device.name)
             unknown.append(Unknown(f"{device.name}: {result.reason}", result.cause))
         if explain:
-            devices.append((device, read, result))
+            devices.append((device, result))
     scope = resource.literals(detector.scope.key) if detector.scope else ()
     reading = _devices_reading(resource, " ".join((detector.name, *scope)), seen, unknown, counted)
     return explain_devices(resource, detector, devices, [c for c, _ in counted], reading) if explain else reading

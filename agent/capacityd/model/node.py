@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from enum import Enum
 from typing import Protocol
 
@@ -176,10 +176,7 @@ class Plan:
 
     def as_dict(self) -> dict[str, object]:
         """As JSON: node, changes, patch."""
-        changes = [
-            {"name": c.name, "action": c.action, "old": _plain(c.old), "new": _plain(c.new), "reason": c.reason}
-            for c in self.changes
-        ]
+        changes = [asdict(c) | {"old": _plain(c.old), "new": _plain(c.new)} for c in self.changes]
         return {"node": self.node, "changes": changes, "patch": list(self.patch)}
 
 

@@ -17,10 +17,6 @@ class Contribution:
     """In the resource's unit, before reduce and reserve."""
     note: str = ""
 
-    def as_dict(self) -> dict[str, object]:
-        """As JSON has it."""
-        return {"device": self.device, "amount": self.amount, "note": self.note}
-
 
 @dataclass(frozen=True, slots=True)
 class Compared:
@@ -34,16 +30,6 @@ class Compared:
     """None: the value could not be read."""
     default: bool = False
     """The test is a default of the detector, not written in the configuration."""
-
-    def as_dict(self) -> dict[str, object]:
-        """As JSON has it."""
-        return {
-            "key": self.key,
-            "value": self.value,
-            "wanted": self.wanted,
-            "matches": self.matches,
-            "default": self.default,
-        }
 
     def __str__(self) -> str:
         if self.matches:
@@ -65,19 +51,6 @@ class Rejection:
 
 
 @dataclass(frozen=True, slots=True)
-class Nearest:
-    """The device that matches the most keys of a table, but not all of them."""
-
-    device: str
-    table: int
-    """The number of the table, from 1; 0 if there is only one."""
-    compared: tuple[Compared, ...]
-    """Every key of that table."""
-    excepted: str = ""
-    """The `except` table that excludes it, if it matches all keys."""
-
-
-@dataclass(frozen=True, slots=True)
 class Undetermined:
     """A device for which it is unknown whether it counts, or for how much."""
 
@@ -93,23 +66,11 @@ class Explanation:
 
     when: tuple[Compared, ...] = ()
     """The tests of `when`, if one of them failed."""
-    nearest: Nearest | None = None
     undetermined: tuple[Undetermined, ...] = ()
     counted: tuple[Contribution, ...] = ()
     """The devices that match, if the resource is unknown."""
     advice: str = ""
     """How to fix what does not depend on a device."""
-
-    def as_dict(self) -> dict[str, object]:
-        """As JSON has it."""
-        near = self.nearest
-        return {
-            "when": [c.as_dict() for c in self.when],
-            "nearest": near and asdict(near) | {"compared": [c.as_dict() for c in near.compared]},
-            "undetermined": [asdict(u) for u in self.undetermined],
-            "counted": [e.as_dict() for e in self.counted],
-            "advice": self.advice,
-        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,16 +122,13 @@ def reading_as_dict(name: str, reading: Reading) -> dict[str, object]:
         "contributions": [],
     }
     if isinstance(reading, Quantity):
-        contributions = [e.as_dict() for e in reading.contributions]
+        contributions = [asdict(c) for c in reading.contributions]
         found |= {"quantity": reading.value, "reason": reading.warning, "contributions": contributions}
     else:
         found["outcome"] = "absent" if isinstance(reading, Absent) else "unknown"
         found["reason"] = reading.reason
     if reading.rejections:
-        found["rejected"] = [
-            {"device": r.device, "reason": r.reason, "mismatches": [c.as_dict() for c in r.mismatches]}
-            for r in reading.rejections
-        ]
+        found["rejected"] = [asdict(r) for r in reading.rejections]
     if reading.explanation is not None:
-        found["explanation"] = reading.explanation.as_dict()
+        found["explanation"] = asdict(reading.explanation)
     return found

@@ -1,4 +1,4 @@
-"""Prints a reading for probe --explain: which devices count, which do not and why, and the nearest match."""
+"""Prints a reading for probe --explain: which devices count, which do not and why."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from capacityd.cli.output.terminal import print_line, print_table
 from capacityd.model.config import Resource
 from capacityd.model.errors import Cause
-from capacityd.model.reading import Absent, Contribution, Nearest, Quantity, Reading, Rejection, Unknown
+from capacityd.model.reading import Absent, Contribution, Quantity, Reading, Rejection, Unknown
 
 _MAX_ROWS = 10  # devices with the same sign; more of them are grouped by rule
 _MAX_NAMES = 3  # devices that a group names, and reasons that are listed for a rule
@@ -46,17 +46,8 @@ def _details(resource: Resource, reading: Reading) -> Iterator[tuple[str, str]]:
             yield "advice", "run the program by hand; raise timeout if it is slow" if program else _HANGING_ADVICE
         return
     yield from (("when", str(compared)) for compared in explanation.when)
-    if explanation.nearest:
-        yield "nearest", _nearest(explanation.nearest)
     advice = dict.fromkeys([explanation.advice, *(u.advice for u in explanation.undetermined)])
     yield from (("advice", text) for text in advice if text)
-
-
-def _nearest(near: Nearest) -> str:
-    alike = ", ".join(str(c) for c in near.compared if c.matches and not c.default)
-    differs = [str(c) for c in near.compared if not c.matches]
-    table = f" (table {near.table})" if near.table else ""
-    return f"{near.device}{table}: {'; '.join(part for part in (alike, *differs, near.excepted) if part)}"
 
 
 def _counted(contributions: Sequence[Contribution], unit: str) -> Iterator[_Row]:

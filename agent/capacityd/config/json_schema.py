@@ -6,7 +6,7 @@ and "items" only, so both name every key, and rules between keys are in "depende
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
 
 from capacityd.config.keys import (
@@ -163,27 +163,8 @@ def _with(detector: Detector) -> Schema:
     """The rules for a resource's other keys if it has this detector."""
     if not isinstance(detector, DeviceDetector):
         return {"properties": dict.fromkeys(DEVICE_KEYS, False)}
-    measures = _measures(detector)
-    found: list[Schema] = [_when_measured({"enum": ["count"]}, {"unit": False, "fallback": False})]
-    for dimension, units in UNITS.items():
-        fallback: Schema = {"type": "string", "pattern": rf"^\s*{_amount(dimension)}\s*$"}
-        then = {"unit": {"enum": [*units]} if units else False, "fallback": fallback if units else _or_whole(fallback)}
-        these: Schema = {"enum": [m for m, of in measures.items() if of == dimension]}
-        if not units:  # an attribute or a property is a plain number
-            these = {"anyOf": [these, {"pattern": rf"^({'|'.join(GROUPS)})\."}]}
-        found.append(_when_measured(these, then, ["measure"], ["unit"] if units else []))
-    return {
-        "properties": {"except": _tables(_table(detector, "except")), "measure": _measure(["count", *measures])},
-        "allOf": found,
-    }
-
-
-def _when_measured(these: Schema, then: Schema, given: Collection[str] = (), need: Collection[str] = ()) -> Schema:
-    """these: the measures to which the rule applies."""
-    return {
-        "if": {"properties": {"measure": these}, "required": [*given]},
-        "then": {"properties": then, "required": [*need]},
-    }
+    measures = _measure(["count", *_measures(detector)])
+    return {"properties": {"except": _tables(_table(detector, "except")), "measure": measures}}
 
 
 def _measure(known: Iterable[str]) -> Schema:
@@ -193,9 +174,8 @@ def _measure(known: Iterable[str]) -> Schema:
     return {"anyOf": [{"enum": [*known]}, attribute, {"type": "string", "pattern": rf"^properties\.({PROPERTY})$"}]}
 
 
-def _measures(detector: DeviceDetector) -> dict[str, str]:
-    """Name -> dimension."""
-    return {name: k.kind.dimension for name, k in detector.keys.items() if isinstance(k.kind, Amount)}
+def _measures(detector: DeviceDetector) -> list[str]:
+    return [name for name, k in detector.keys.items() if isinstance(k.kind, Amount)]
 
 
 def _groups() -> dict[str, Schema]:

@@ -64,6 +64,10 @@ ONLY_THE_PARSER: dict[str, tuple[str, str]] = {
     ),
     "globs": (r"is a regular expression|has a \"\[\" without", "usb = { serial = '[abc' }"),
     "comparisons that exclude each other": (r"matches nothing", "disk = { size = '>2GB, <1GB' }"),
+    "the unit and the fallback of a measure": (
+        r" (unit|fallback): ",
+        "disk = {}\nunit = 'GiB'",
+    ),
     "what only a shell expands": (r"needs a shell", "exec = { command = ['/bin/a', '|', 'b'] }"),
 }
 """What the schema accepts although the parser does not: the parser's message, and an example."""

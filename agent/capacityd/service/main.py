@@ -31,10 +31,9 @@ from capacityd.service.worker_process import WorkerProcess
 
 WORKER_TIMEOUT_BASE = 180.0  # seconds that a worker may run, in addition to what the configuration allows its programs
 WATCHDOG_INTERVAL = 60.0  # seconds: the longest wait, so that systemd's watchdog is fed and a resume is noticed
-CHECK_BACKOFF, CHECK_BACKOFF_MAX = 5.0, 60.0  # seconds until a failed check is retried: at first, and at most
+CHECK_RETRY_PERIOD = 20.0  # seconds until a failed check is retried
 _SUSPENDED = 5.0  # seconds by which the clock that includes suspend must have advanced more
 _LOCK = "service.lock"
-_LOCK_RETRY_PERIOD = 0.02  # seconds; `capacityd status` holds the lock while it tests it
 
 
 class Service:
@@ -52,10 +51,8 @@ class Service:
         self._awaited_files: set[str] = set()  # further files whose change may end an error
         self._worker: WorkerProcess | None = None
         self._job = ""  # of the worker: "check" or "reconcile"
-        self._worker_result: dict[str, Any] = {}
         self._worker_timeout = WORKER_TIMEOUT_BASE
-        self._check_pending = True
-        self._check_at, self._check_backoff = 0.0, CHECK_BACKOFF
+        self._check_at: float | None = 0.0  # when a check is due
         self._ready = False  # whether systemd has been notified
         self._errors: dict[str, str] = {}  # job -> its error
         self._schedule = Schedule(time.monotonic(), _uniform, settle=uptime() < BOOTING)
@@ -67,9 +64,7 @@ class Service:
         while True:
             if self._worker is None:
                 if not os.path.exists(os.path.join(self._folder, _LOCK)):  # only systemd can create the folder again
-                    log(
-                        3, f"{self._folder} is gone; the service exits so that systemd creates it again", MSGID_DEGRADED
-                    )
+                    log(3, f"{self._folder} is gone; the service exits so that it is created again", MSGID_DEGRADED)
                     return 1
                 self._start_worker(time.monotonic())
             reasons = self._wait()
@@ -79,7 +74,7 @@ class Service:
                     self._worker.kill()
                 return 0
             if "reload" in reasons:
-                self._check_pending = True
+                self._check_at = 0.0
             if "udev" in reasons and os.path.exists(UDEV):
                 self._open_sources()
                 reasons.add("hardware")
@@ -87,8 +82,8 @@ class Service:
 
     def _start_worker(self, now: float) -> None:
         """Starts a worker if a check or a pass is due."""
-        if self._check_pending and now >= self._check_at:
-            self._check_pending = False
+        if self._check_at is not None and now >= self._check_at:
+            self._check_at = None
             if self._ready:
                 sd_notify(f"RELOADING=1\nMONOTONIC_USEC={time.monotonic_ns() // 1000}")
             self._job, arguments = "check", ["check", "reload" if self._ready else "boot"]
@@ -98,11 +93,10 @@ class Service:
             self._job, arguments = "reconcile", ["reconcile", ",".join(sorted(reasons))]
         else:
             return
-        self._worker_result = {}
         try:
             self._worker = WorkerProcess([*self._command, *arguments], self._worker_timeout)
         except OSError as e:  # out of memory, processes or file descriptors
-            self._on_worker_exit(f"could not be started: {e.strerror}")
+            self._on_worker_exit({}, f"could not be started: {e.strerror}")
 
     def _wait(self) -> set[str]:
         """Waits for an event, a message or a deadline; returns the reasons for a pass that came up."""
@@ -110,7 +104,7 @@ class Service:
         worker = self._worker
         for fd in (self._signals.fileno(), *self._sources.filenos(), *([worker.fileno()] if worker else [])):
             poll.register(fd, select.POLLIN)
-        times = [worker.deadline] if worker else [self._check_at] if self._check_pending else []
+        times = [worker.deadline] if worker else [] if self._check_at is None else [self._check_at]
         if not worker and self._watch:  # a check that is retried delays no pass
             times.append(self._schedule.wakes_at())
         timeout = min(max(0.0, min(times) - time.monotonic()), WATCHDOG_INTERVAL) if times else WATCHDOG_INTERVAL
@@ -127,7 +121,7 @@ class Service:
                 self._read_worker(worker)
             elif worker.deadline <= time.monotonic():
                 worker.kill()
-                self._on_worker_exit(f"exceeded its timeout of {self._worker_timeout:.0f} s")
+                self._on_worker_exit(worker.result, f"exceeded its timeout of {self._worker_timeout:.0f} s")
         return reasons
 
     def _check_resumed(self) -> set[str]:
@@ -135,23 +129,19 @@ class Service:
         return {"resume"} if self._suspended - before > _SUSPENDED else set()
 
     def _read_worker(self, worker: WorkerProcess) -> None:
-        messages, closed = worker.read_messages()
-        for message in messages:
-            if message.get("probed") and not self._ready:
-                self._ready = True
-                sd_notify("READY=1")
-            self._worker_result |= message
+        closed = worker.read_messages()
+        if worker.result.get("probed") and not self._ready:
+            self._ready = True
+            sd_notify("READY=1")
         if closed:
-            killed_by = worker.kill()
-            self._on_worker_exit(f"was killed by {killed_by}" if killed_by else "exited without a result")
+            self._on_worker_exit(worker.result, worker.kill() or "exited without a result")
 
-    def _on_worker_exit(self, failure: str) -> None:
+    def _on_worker_exit(self, result: dict[str, Any], failure: str) -> None:
         """Takes over the result of a worker that has ended. failure: how it ended, if it sent no result."""
         self._worker = None
         now = time.monotonic()
-        result = self._worker_result
         if self._job == "check":
-            self._on_check_result(failure)
+            self._on_check_result(result, failure)
         elif result.get("done"):
             self._log_transition("reconcile", str(result.get("error", "")))
             if result.get("failed"):
@@ -178,17 +168,15 @@ class Service:
             self._open_sources()
             self._schedule.notify({"credentials"} if files else {"hardware"}, now)
 
-    def _on_check_result(self, failure: str) -> None:
+    def _on_check_result(self, result: dict[str, Any], failure: str) -> None:
         """Takes over what a check asks to watch; without that, the previous configuration stays active."""
-        if self._worker_result.get("done") and not self._worker_result.get("failed"):
+        if result.get("done") and not result.get("failed"):
             self._log_transition("check", "")
-            self._check_backoff = CHECK_BACKOFF
         else:
-            why = str(self._worker_result.get("error") or failure)
+            why = str(result.get("error") or failure)
             self._log_transition("check", f"the configuration check failed and is retried: {why}")
-            self._check_pending, self._check_at = True, time.monotonic() + self._check_backoff
-            self._check_backoff = min(2 * self._check_backoff, CHECK_BACKOFF_MAX)
-        watch = self._worker_result.get("watch")
+            self._check_at = time.monotonic() + CHECK_RETRY_PERIOD
+        watch = result.get("watch")
         if watch is not None and watch != self._watch:
             if not self._watch:  # events of the booting machine are received from now on, so debouncing starts now
                 self._schedule.notify({"boot"}, time.monotonic())
@@ -247,25 +235,16 @@ def main(arguments: list[str]) -> int:
     """FOLDER COMMAND...: runs the service; COMMAND starts its workers. Returns the exit status."""
     use_nonblocking_stderr()
     folder, *command = arguments
-    lock = os.path.join(folder, _LOCK)
+    path = os.path.join(folder, _LOCK)
     try:
-        if not _lock(lock):
-            log(3, f"the service is already running; see {folder}/service.json", MSGID_DEGRADED)
-            return 1
+        # Held for the life of the process. A PID file could name a recycled PID.
+        lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        log(3, f"the service is already running; see {folder}/service.json", MSGID_DEGRADED)
+        return 1
     except OSError as e:
-        log(3, f"{lock} could not be opened: {e.strerror}", MSGID_DEGRADED)
+        log(3, f"{path} could not be opened: {e.strerror}", MSGID_DEGRADED)
         return 1
     become_subreaper()
     return Service(command, folder).run()
-
-
-def _lock(path: str) -> bool:
-    """Takes the single-instance lock for the life of the process. A PID file could name a recycled PID."""
-    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    for _ in range(10):
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return True
-        except BlockingIOError:
-            time.sleep(_LOCK_RETRY_PERIOD)
-    return False

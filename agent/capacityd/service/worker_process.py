@@ -28,28 +28,31 @@ class WorkerProcess:
             self.pid = os.posix_spawn(command[0], command, os.environ, file_actions=out, setpgroup=0)
         finally:
             os.close(write)
+        self.result: dict[str, Any] = {}
+        """Its messages so far, merged."""
         self._buffer = b""
         self._closed = False
 
     def fileno(self) -> int:
         return self._read
 
-    def read_messages(self) -> tuple[list[dict[str, Any]], bool]:
-        """The messages since the last call, and whether there will be no more."""
+    def read_messages(self) -> bool:
+        """Adds the messages since the last call to the result. Returns whether there will be no more."""
         try:
             data = os.read(self._read, 65536)
         except BlockingIOError:
-            return [], False
+            return False
         self._closed = not data
         self._buffer += data
         *lines, self._buffer = self._buffer.split(b"\n")
-        messages = [message for line in lines if (message := _parse(line))]
-        return messages, self._closed or len(self._buffer) > _MAX_LINE_BYTES
+        for line in lines:
+            self.result |= _parse(line)
+        return self._closed or len(self._buffer) > _MAX_LINE_BYTES
 
     def kill(self) -> str:
         """Kills the worker, if it still runs, and all its descendants.
 
-        Returns the signal that had ended it, "" if there was none.
+        Returns "was killed by" and the signal that had ended it, "" if there was none.
         """
         os.close(self._read)
         try:
@@ -58,12 +61,13 @@ class WorkerProcess:
             pass
         number = kill_children(time.monotonic() + 1.0).get(self.pid, 0) & 0x7F
         hint = " (out of memory?)" if number == signal.SIGKILL else ""
-        return f"{signal.Signals(number).name}{hint}" if number and self._closed else ""
+        return f"was killed by {signal.Signals(number).name}{hint}" if number and self._closed else ""
 
 
-def _parse(line: bytes) -> dict[str, Any] | None:
+def _parse(line: bytes) -> dict[str, Any]:
+    """The message, empty if the line is none: a library may print, too."""
     try:
         message = json.loads(line)
     except ValueError:
-        return None
-    return message if isinstance(message, dict) else None
+        return {}
+    return message if isinstance(message, dict) else {}

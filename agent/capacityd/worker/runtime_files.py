@@ -173,34 +173,15 @@ def locked(where: str, retry_timeout: float) -> Iterator[None]:
 
 
 def running(where: str) -> Mapping[str, Any] | None:
-    """The content of service.json, if the service runs."""
-    path = os.path.join(where, "service.lock")
-    return {"pid": "?"} | read(where, "service.json") if _held(path) else None
+    """The content of service.json, if the service runs: if the kernel's list of locks, proc_locks(5), has its lock.
 
-
-def _held(path: str) -> bool:
-    """Whether somebody has this lock. Only root may open it: who can could keep the service from starting."""
+    Only root may open the lock: whoever can could keep the service from starting.
+    """
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except PermissionError:
-        return _listed(path)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        return False
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(fd)
-
-
-def _listed(path: str) -> bool:
-    """Whether the kernel's list of locks, proc_locks(5), has one on this file."""
-    try:
-        found = os.stat(path)
+        found = os.stat(os.path.join(where, "service.lock"))
         with open("/proc/locks", encoding="ascii") as f:
             locks = f.read()
     except OSError:
-        return False
-    return f" {os.major(found.st_dev):02x}:{os.minor(found.st_dev):02x}:{found.st_ino} " in locks
+        return None
+    lock = f" {os.major(found.st_dev):02x}:{os.minor(found.st_dev):02x}:{found.st_ino} "
+    return {"pid": "?"} | read(where, _OF_SERVICE) if lock in locks else None

@@ -23,11 +23,11 @@ import pytest
 import capacityd
 
 DEADLINE = 30.0
-# Its pauses after a failed check begin with half a second, not with five, unless a test says something else before.
+# Its pauses after a failed check are half a second, not twenty, unless a test says something else before.
 _BOOT = """import sys
 sys.path.insert(0, sys.argv[1])
 from capacityd.service import main
-main.CHECK_BACKOFF = globals().get("pause", 0.5)
+main.CHECK_RETRY_PERIOD = globals().get("pause", 0.5)
 sys.exit(main.main(sys.argv[2:]))
 """
 _SLEEPS = """import os, time

@@ -35,7 +35,7 @@ import sys
 sys.path.insert(0, sys.argv[1])
 from capacityd.__main__ import main
 from capacityd.cli.commands import run
-SOONER = "from capacityd.service import main, schedule; main.CHECK_BACKOFF = 0.2; "
+SOONER = "from capacityd.service import main, schedule; main.CHECK_RETRY_PERIOD = 0.2; "
 SOONER += "schedule.BACKOFFS['state'] = schedule.Backoff(0.0, 0.4, 0.4); from capacityd"
 
 def command_for(module, *arguments, make=run.command_for):
@@ -271,9 +271,7 @@ def test_its_folder_is_gone(service: Service) -> None:
     service.machine_has(a="5")
     assert service.process
     assert service.process.wait(DEADLINE) == 1
-    assert service.said().endswith(
-        f"capacityd: {service.run} is gone; the service exits so that systemd creates it again\n"
-    )
+    assert service.said().endswith(f"capacityd: {service.run} is gone; the service exits so that it is created again\n")
     assert "Traceback" not in service.said()
 
 

@@ -11,13 +11,12 @@ from typing import Any, TypeVar
 
 import pyudev
 
-from capacityd.host.addresses import addresses
 from capacityd.host.cpu_memory import memory, processors
 from capacityd.host.ethtool import speeds_of, supported_modes
 from capacityd.host.filesystems import measure
 from capacityd.host.hwdb import look_up
+from capacityd.host.network import addresses, default_interfaces, link_kind
 from capacityd.host.program import run
-from capacityd.host.routes import default_interfaces, link_kind
 from capacityd.model.errors import HostError
 from capacityd.model.host import Address, Content, Memory, Output, Processors
 from capacityd.model.text import printable

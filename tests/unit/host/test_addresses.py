@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from capacityd.host.addresses import addresses as kernel_addresses
+from capacityd.host.network import addresses as kernel_addresses
 from capacityd.linux.netlink import attribute
 from capacityd.model.errors import HostError
 from tests.support.forked import can_be_alone, run_alone
@@ -71,7 +71,7 @@ def test_address_message(
     raw = bytes([192, 0, 2, 7]) if family == 2 else bytes.fromhex("20010db8000000000000000000000007")
     message = struct.pack("BBBBi", family, 24, 0x100 - 1 - flags if wide else flags, scope, 1) + attribute(1, raw)
     message += attribute(8, struct.pack("I", flags | 0x100)) if wide else b""
-    monkeypatch.setattr("capacityd.host.addresses.ask", lambda *_: [(20, message), (16, message)])
+    monkeypatch.setattr("capacityd.host.network.ask", lambda *_: [(20, message), (16, message)])
     assert [(a.interface, a.address, a.scope, a.temporary) for a in kernel_addresses()] == (
         [("lo", *found)] if found else []
     )
@@ -79,8 +79,8 @@ def test_address_message(
 
 def test_an_address_of_an_interface_that_disappeared_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
     message = struct.pack("BBBBi", 2, 24, 0x80, 0, 2**30)
-    monkeypatch.setattr("capacityd.host.addresses.ask", lambda *_: [(20, message)])
+    monkeypatch.setattr("capacityd.host.network.ask", lambda *_: [(20, message)])
     assert kernel_addresses() == [], "it has none"
-    monkeypatch.setattr("capacityd.host.addresses.ask", lambda *_: [(20, message + attribute(1, bytes(4)))])
+    monkeypatch.setattr("capacityd.host.network.ask", lambda *_: [(20, message + attribute(1, bytes(4)))])
     with pytest.raises(HostError, match="an interface went away while addresses were read: No such device"):
         kernel_addresses()

@@ -10,8 +10,7 @@ import struct
 import pytest
 
 from capacityd.host.live import LiveHost
-from capacityd.host.netlink import answers
-from capacityd.host.routes import _default
+from capacityd.host.network import _default, answers
 from capacityd.linux.netlink import ask, attribute, attributes
 from capacityd.model.errors import HostError
 from tests.support.forked import can_be_alone, run_alone
@@ -19,7 +18,7 @@ from tests.support.forked import can_be_alone, run_alone
 PROGRAM = """
 import fcntl, json, os, struct, subprocess
 from capacityd.model.errors import HostError
-from capacityd.host.routes import default_interfaces
+from capacityd.host.network import default_interfaces
 
 def ip(line):
     subprocess.run(["ip", *line.split()], check=True)

@@ -8,9 +8,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
-from capacityd.cli.output.duration import duration_text
 from capacityd.cli.output.status import print_status
-from capacityd.cli.output.terminal import print_json
+from capacityd.cli.output.terminal import duration_text, print_json
 from capacityd.host.cpu_memory import usage
 from capacityd.linux.clock import uptime
 from capacityd.model.errors import Cause, HostError, UsageError

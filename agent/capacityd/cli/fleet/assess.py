@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from enum import Enum
 from typing import NamedTuple, TypeVar
 
-from capacityd.cli.output.duration import duration_text
+from capacityd.cli.output.terminal import duration_text
 from capacityd.model.fleet import Fleet, NodeSummary
 from capacityd.model.node import CONDITION, Condition
 

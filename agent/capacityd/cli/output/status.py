@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from capacityd.cli.output.duration import duration_text
-from capacityd.cli.output.terminal import print_line, print_table
+from capacityd.cli.output.terminal import duration_text, print_line, print_table
 
 _KUBELET_UPDATE = 15.0  # seconds within which a kubelet has updated allocatable; its default period is 10 s
 _OLD_VALUES = 100.0  # seconds after which the age of the Node's values is printed

@@ -1,4 +1,4 @@
-"""Prints lines, tables and JSON. Unprintable characters are escaped.
+"""Prints lines, tables and JSON, and writes durations. Unprintable characters are escaped.
 
 A terminal gets the same text as a pipe, except that signs are coloured unless NO_COLOR (https://no-color.org) is set or
 TERM is dumb.
@@ -45,6 +45,15 @@ def print_json(value: object) -> None:
     """Prints indented JSON."""
     text = json.dumps(value, indent=2, ensure_ascii=False)
     print("".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in text))
+
+
+def duration_text(seconds: float) -> str:
+    """Returns a duration in the unit that suits it, e.g. "45 s", "3 h"; "0 s" if it is negative."""
+    seconds = max(0.0, seconds)
+    for limit, unit, size in ((100, "s", 1), (100 * 60, "min", 60), (48 * 3600, "h", 3600)):
+        if seconds < limit:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds / 86400:.0f} d"
 
 
 def clear_screen() -> None:

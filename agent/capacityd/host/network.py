@@ -1,4 +1,4 @@
-"""The interfaces of default routes and the kinds of interfaces, read by rtnetlink(7).
+"""The interfaces of default routes, the kinds of interfaces and their addresses, read by rtnetlink(7).
 
 /proc/net/route would be simpler, but of a route over several interfaces (ECMP: two uplinks with BGP) it shows only the
 first, and nothing would seem to depend on the second.
@@ -10,10 +10,11 @@ import os
 import socket
 import struct
 from collections.abc import Iterator
+from contextlib import contextmanager
 
-from capacityd.host.netlink import answers
-from capacityd.linux.netlink import ask, attribute, attributes
+from capacityd.linux.netlink import DumpInterruptedError, ask, attribute, attributes
 from capacityd.model.errors import HostError
+from capacityd.model.host import Address
 from capacityd.model.text import printable
 
 _NEWLINK, _GETLINK, _NEWROUTE, _GETROUTE = 16, 18, 24, 26
@@ -22,6 +23,25 @@ _OIF, _MULTIPATH, _TABLE = 4, 9, 15
 _UNICAST = 1
 _TABLES = (253, 254)  # default and main; others are for those that policy rules send there
 _LINK, _ROUTE, _HOP = struct.Struct("BxHiII"), struct.Struct("8BI"), struct.Struct("HBBi")
+_NEWADDR, _GETADDR = 20, 22
+_ADDRESS, _LOCAL, _FLAGS = 1, 2, 8
+_TEMPORARY, _DUPLICATE = 0x01, 0x08  # of IPv6; of IPv4 the first means something else
+_SCOPES = {0: "global", 200: "site", 253: "link", 254: "host"}
+_FAMILIES: dict[int, str] = {socket.AF_INET: "ipv4", socket.AF_INET6: "ipv6"}
+_ADDRESS_MESSAGE = struct.Struct("BBBBi")
+
+
+@contextmanager
+def answers(what: str) -> Iterator[None]:
+    """Turns errors into HostError with the kernel's errno. what: that is read, as the message names it."""
+    try:
+        yield
+    except DumpInterruptedError as e:
+        raise HostError(f"{what} changed while they were read", e.errno) from e
+    except OSError as e:
+        raise HostError(f"{what} could not be read: {os.strerror(e.errno or 0)}", e.errno) from e
+    except (struct.error, ValueError) as e:
+        raise HostError(f"{what} could not be read: the kernel gave another answer") from e
 
 
 def default_interfaces() -> list[str]:
@@ -71,3 +91,36 @@ def _default(message: bytes) -> Iterator[int]:
         hops = hops[(length + 3) & ~3 :]
     if not (_OIF in found or _MULTIPATH in found):
         raise HostError("there is a default route without an interface")
+
+
+def addresses() -> list[Address]:
+    """All of them, sorted; without those that another machine on the link already has. Raises HostError."""
+    with answers("the addresses of interfaces"):
+        return sorted(_addresses(), key=lambda a: (a.interface, a.family, a.address))
+
+
+def _addresses() -> Iterator[Address]:
+    for kind, message in ask(_GETADDR, _ADDRESS_MESSAGE.pack(socket.AF_UNSPEC, 0, 0, 0, 0)):
+        family, prefix, flags, scope, index = _ADDRESS_MESSAGE.unpack_from(message)
+        found = attributes(message[_ADDRESS_MESSAGE.size :])
+        # Of a point-to-point link, "address" is the other end's.
+        raw = found.get(_LOCAL) or found.get(_ADDRESS)
+        if kind != _NEWADDR or family not in _FAMILIES or raw is None:
+            continue
+        if _FLAGS in found:
+            flags = struct.unpack("I", found[_FLAGS])[0]
+        v6 = family == socket.AF_INET6
+        if not (v6 and flags & _DUPLICATE):
+            text = socket.inet_ntop(family, raw)
+            temporary = bool(v6 and flags & _TEMPORARY)
+            scoped = _SCOPES.get(scope, str(scope))
+            yield Address(_name(index), _FAMILIES[family], text, prefix, scoped, temporary)
+
+
+def _name(index: int) -> str:
+    try:
+        return printable(socket.if_indextoname(index))
+    except OSError as e:
+        raise HostError(
+            f"an interface went away while addresses were read: {os.strerror(e.errno or 0)}", e.errno
+        ) from e

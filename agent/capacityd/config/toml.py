@@ -26,11 +26,12 @@ def parse_toml(text: str) -> dict[str, Any]:
     """The document. Raises ConfigError with the line, the error and its remedy."""
     try:
         document = tomllib.loads(text)
+        too_deep = _depth(document) > MAX_DEPTH
     except RecursionError as e:
         raise _too_deep(text) from e
     except ValueError as e:  # also for an integer of thousands of digits, which is not a TOMLDecodeError
         raise _syntax_error(str(e), text) from e
-    if _depth(document) > MAX_DEPTH:
+    if too_deep:
         raise _too_deep(text)
     return document
 
@@ -89,16 +90,7 @@ def _too_deep(text: str) -> ConfigError:
     return ConfigError(f"has more than {MAX_DEPTH} tables or lists in each other", rows.index(max(rows)) + 1)
 
 
-def _depth(document: dict[str, Any]) -> int:
-    """How many levels of tables and lists there are; at most MAX_DEPTH + 1 are counted."""
-    level: list[object] = [document]
-    for depth in range(MAX_DEPTH + 1):
-        if not level:
-            return depth
-        level = [
-            item
-            for value in level
-            if isinstance(value, dict | list)
-            for item in (value.values() if isinstance(value, dict) else value)
-        ]
-    return MAX_DEPTH + 1
+def _depth(value: object) -> int:
+    """How many levels of tables and lists there are. Raises RecursionError for a thousand."""
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return 1 + max(map(_depth, inner), default=0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from contextlib import suppress
 
@@ -29,3 +30,16 @@ def replace_file(path: str, content: bytes, mode: int, *, unfinished: str = "", 
         with suppress(OSError):
             os.unlink(unfinished)
         raise
+
+
+def write_error(folder: str) -> int:
+    """The errno with which files in a folder can't be written, as far as that shows without trying; 0: none."""
+    try:
+        found = os.statvfs(folder)
+    except OSError as e:
+        return e.errno or errno.EIO
+    if found.f_flag & os.ST_RDONLY:
+        return errno.EROFS
+    # With what is reserved for root, who writes. Some file systems count no files.
+    full = not found.f_bfree or (found.f_files and not found.f_ffree)
+    return errno.ENOSPC if full else 0

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import ctypes
 import os
-import select
 import signal
 import time
-from collections.abc import Iterable
 
 _PR_SET_CHILD_SUBREAPER = 36
-_BACKOFF, _BACKOFF_MAX = 0.005, 0.5  # seconds between attempts to kill: the first, and the longest
-_MAX_PIDFDS = 64
+_BACKOFF, _BACKOFF_MAX = 0.001, 0.5  # seconds between attempts to kill: the first, and the longest
 
 
 def become_subreaper() -> None:
@@ -39,8 +36,7 @@ def kill_children(deadline: float) -> dict[int, int]:
     statuses = {}
     backoff = _BACKOFF
     while True:
-        left = children(os.getpid())
-        for child in left:
+        for child in children(os.getpid()):
             try:
                 os.kill(child, signal.SIGKILL)
             except OSError:  # it has exited
@@ -52,25 +48,5 @@ def kill_children(deadline: float) -> dict[int, int]:
             return statuses
         if (now := time.monotonic()) >= deadline:
             return statuses
-        # An orphan is reparented to us without a notification, so the wait is limited.
-        _wait_for_any(left, min(backoff, deadline - now))
+        time.sleep(min(backoff, deadline - now))
         backoff = min(2 * backoff, _BACKOFF_MAX)
-
-
-def _wait_for_any(processes: Iterable[int], seconds: float) -> None:
-    """Waits until one of these processes has exited, or the time is over."""
-    poll = select.poll()
-    opened = []
-    try:
-        for process in [*processes][:_MAX_PIDFDS]:
-            try:
-                opened.append(os.pidfd_open(process))
-            except OSError:
-                continue  # it has been reaped, or no file descriptor is left
-            poll.register(opened[-1], select.POLLIN)
-        poll.poll(seconds * 1000 + 1)
-    except OSError:
-        pass  # no memory: the caller tries again
-    finally:
-        for fd in opened:
-            os.close(fd)

@@ -11,7 +11,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import asdict
 
-from capacityd.linux.atomic_file import replace_file
+from capacityd.linux.atomic_file import replace_file, write_error
 from capacityd.model.errors import StateError
 from capacityd.model.node import MachineRecord, Plan, Reported
 
@@ -54,14 +54,8 @@ def write(directory: str, record: MachineRecord) -> None:
 
 def not_writable(directory: str) -> str:
     """Why no record can be kept there, as far as it shows without trying; "" if it does not."""
-    try:
-        found = os.statvfs(directory)
-    except OSError as e:
-        return "" if e.errno == errno.ENOENT else f"{directory} can't be written: {os.strerror(e.errno or 0)}"
-    # With what is reserved for root, who writes here. Some file systems count no files.
-    full = not found.f_bfree or (found.f_files and not found.f_ffree)
-    code = errno.EROFS if found.f_flag & os.ST_RDONLY else errno.ENOSPC if full else 0
-    return f"{directory} can't be written: {os.strerror(code)}" if code else ""
+    code = write_error(directory)
+    return f"{directory} can't be written: {os.strerror(code)}" if code not in (0, errno.ENOENT) else ""
 
 
 def intend(directory: str, record: MachineRecord | None, plan: Plan) -> None:

@@ -64,11 +64,6 @@ class Schedule:
     settle: whether the first pass is debounced, too, because the machine is still booting.
     """
 
-    __slots__ = (
-        *("_cause", "_failed_at", "_failed_since", "_failures", "_first_event", "_last_event", "_period", "_reasons"),
-        *("_requeue_at", "_resync_at", "_retry_at", "_start_at", "_streak", "_uniform"),
-    )
-
     def __init__(self, now: float, uniform: Callable[[float, float], float], settle: bool = False) -> None:
         self._uniform = uniform
         self._reasons: set[str] = {"boot"}

@@ -11,7 +11,6 @@ needs no checks. config.json is checked as the configuration is.
 
 from __future__ import annotations
 
-import errno
 import fcntl
 import json
 import os
@@ -23,7 +22,7 @@ from typing import Any
 
 from capacityd import __version__
 from capacityd.config import Loaded, restore
-from capacityd.linux.atomic_file import replace_file
+from capacityd.linux.atomic_file import replace_file, write_error
 from capacityd.model.config import Config
 from capacityd.model.errors import CapacitydError
 from capacityd.node import Review
@@ -123,14 +122,8 @@ def kept_memory(where: str) -> ReconcileState:
 
 def unwritable(where: str) -> str:
     """Why the directory can't be written, as far as that is visible without trying; "" if it can."""
-    try:
-        found = os.statvfs(where)
-    except OSError as e:
-        return e.strerror or ""
-    if found.f_flag & os.ST_RDONLY:
-        return os.strerror(errno.EROFS)
-    full = not found.f_bfree or (found.f_files and not found.f_ffree)  # some file systems count no files
-    return os.strerror(errno.ENOSPC) if full else ""
+    code = write_error(where)
+    return os.strerror(code) if code else ""
 
 
 def kept_reviews(where: str) -> dict[str, Review]:

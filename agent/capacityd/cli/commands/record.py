@@ -5,16 +5,11 @@ from __future__ import annotations
 import argparse
 import contextlib
 import gzip
-import itertools
 import json
 import os
-import shutil
 import sys
-import tempfile
 import threading
 import time
-from collections.abc import Iterator
-from typing import IO
 
 from capacityd.cli.output.terminal import print_json
 from capacityd.detectors import load, names
@@ -23,6 +18,7 @@ from capacityd.host.recording.privacy import without_identifiers
 from capacityd.host.recording.recorder import Recorder, RecorderStoppedError
 from capacityd.host.recording.replay import RecordedHost
 from capacityd.host.recording.source import LiveSource, RecordedSource, Source
+from capacityd.linux.atomic_file import replace_file
 from capacityd.model.device import Device, DeviceDetector
 from capacityd.model.errors import CapacitydError, HostError, UsageError
 from capacityd.model.host import Host, machine_id
@@ -30,7 +26,6 @@ from capacityd.worker.context import warn
 
 _READ_TIMEOUT = 5.0  # seconds for one path: nothing of the kernel's takes that long unless hardware hangs
 _MAX_PATHS = 5  # in a message
-_PIECES = 10_000  # of JSON that are written at once
 
 
 def record(options: argparse.Namespace) -> int:
@@ -45,7 +40,7 @@ def record(options: argparse.Namespace) -> int:
         found["redacted"] = True
     elif not options.keep_serials:
         found = without_identifiers(found, [machine_id(source)])
-    size = _write(options.file, found, options.force)
+    size = _write(options.file, found)
     for error, paths in sorted(unreadable.items()) if before is None else ():
         hint = "; root may read them" if error == "EACCES" and os.geteuid() != 0 else ""
         more = f" and {len(paths) - _MAX_PATHS} more" if len(paths) > _MAX_PATHS else ""
@@ -121,57 +116,21 @@ def _watch(thread: threading.Thread, recorder: Recorder) -> str | None:
     return None
 
 
-def _write(path: str, recording: Recording, force: bool) -> int:
+def _write(path: str, recording: Recording) -> int:
     """Writes all of it or nothing, sorted, compressed if the name ends with .gz. Returns how many bytes."""
-    compressed = path.endswith(".gz")
+    text = json.dumps(recording, indent=1, sort_keys=True) + "\n"
+    content = gzip.compress(text.encode("ascii"), mtime=0) if path.endswith(".gz") else text.encode("ascii")
     if path == "-":
-        with tempfile.TemporaryFile() as made:
-            size = _dump(made, recording, compressed)
-            made.seek(0)
-            sys.stdout.writelines(line.decode("ascii") for line in made)
-        return size
+        sys.stdout.write(text)
+        return len(content)
     try:
         if os.path.exists(path) and not os.path.isfile(path):  # /dev/stdout, a pipe
-            with tempfile.TemporaryFile() as made, open(path, "wb") as out:
-                size = _dump(made, recording, compressed)
-                made.seek(0)
-                shutil.copyfileobj(made, out)
-            return size
-        with _beside(path) as (fd, name):
-            with open(fd, "wb") as f:
-                size = _dump(f, recording, compressed)
-            if force:
-                os.replace(name, path)
-            else:
-                os.link(name, path)
-    except FileExistsError as e:
-        raise UsageError(f"{path} exists; give another name, or --force to replace it") from e
+            with open(path, "wb") as out:
+                out.write(content)
+        else:
+            mask = os.umask(0)
+            os.umask(mask)
+            replace_file(path, content, 0o666 & ~mask)
     except OSError as e:
         raise UsageError(f"{path}: could not be written: {os.strerror(e.errno or 0)}") from e
-    return size
-
-
-def _dump(out: IO[bytes], recording: Recording, compressed: bool) -> int:
-    """Writes a recording piece by piece, because as one text it takes more memory than as values."""
-    packed = gzip.GzipFile("", "wb", 9, out, mtime=0) if compressed else contextlib.nullcontext(out)
-    pieces = json.JSONEncoder(indent=1, sort_keys=True).iterencode(recording)
-    with packed as f:
-        while text := "".join(itertools.islice(pieces, _PIECES)):
-            f.write(text.encode("ascii"))
-        f.write(b"\n")
-    out.flush()
-    return out.tell()
-
-
-@contextlib.contextmanager
-def _beside(path: str) -> Iterator[tuple[int, str]]:
-    """A new file in the same folder, with the rights that a new file has; it is gone afterwards unless renamed."""
-    fd, name = tempfile.mkstemp(prefix=".capacityd-", dir=os.path.dirname(path) or ".")
-    try:
-        mask = os.umask(0)
-        os.umask(mask)
-        os.fchmod(fd, 0o666 & ~mask)
-        yield fd, name
-    finally:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(name)
+    return len(content)

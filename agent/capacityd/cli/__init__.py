@@ -12,7 +12,7 @@ from importlib import import_module
 
 from capacityd import __version__
 from capacityd.cli.help import epilog
-from capacityd.model.errors import CapacitydError
+from capacityd.model.errors import CapacitydError, UsageError
 from capacityd.model.text import printable
 
 _COMMANDS = {
@@ -150,6 +150,13 @@ def command_parser() -> argparse.ArgumentParser:
     child.add_argument("job", choices=["check", "reconcile"])
     child.add_argument("reasons", nargs="?", default="")
     return parser
+
+
+def refuse_other_sources(options: argparse.Namespace, why: str) -> None:
+    """Raises UsageError for options that select another machine or one Node. why: the command takes none."""
+    sources = ("machine", "node_file", "node_name")
+    if given := [f"--{name.replace('_', '-')}" for name in sources if getattr(options, name) is not None]:
+        raise UsageError(f"{why}: leave out {' and '.join(given)}")
 
 
 class _Parser(argparse.ArgumentParser):

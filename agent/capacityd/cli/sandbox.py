@@ -10,7 +10,7 @@ import os
 import subprocess
 from collections.abc import Iterator
 
-from capacityd.cli.self_exec import command_for
+from capacityd.cli.commands.run import command_for
 from capacityd.model.errors import CapacitydError, UsageError
 
 _UNIT = "capacityd.service"

@@ -126,13 +126,16 @@ def _meant(path: Sequence[str]) -> str:
 def _unknown_table(name: str) -> str:
     if "/" in name:
         return f"a resource belongs in the table resources: [resources.{toml_key(name)}]"
-    table = next((table for table, keys in TABLES.items() if name in keys), None)
-    if table:
+    return _belongs_elsewhere(name) or f"unknown table; {expected(name, ['resources', *TABLES])}"
+
+
+def _belongs_elsewhere(name: str) -> str:
+    """Where a key belongs; "" if it is none of a setting nor of a resource."""
+    if table := next((table for table, keys in TABLES.items() if name in keys), None):
         return f"belongs in [{table}]: move it below that header"
     if name in RESOURCE or name in names():
         return f"belongs to a resource: move it below a header such as {_EXAMPLE}"
-    known = ["resources", *TABLES]
-    return f"unknown table; {expected(name, known)}"
+    return ""
 
 
 def _settings(
@@ -143,7 +146,7 @@ def _settings(
         before = len(found)
         entry = TABLES[table].get(key)
         if entry is None:
-            place.report(key, _unknown_setting(key, table))
+            place.report(key, _belongs_elsewhere(key) or f"unknown key; {expected(key, [*TABLES[table]])}")
         else:
             value = place.parse(key, entry.kind.parse, raw)
         if len(found) == before:
@@ -156,15 +159,6 @@ def _settings(
         good["observe"] = values.setdefault("kubernetes", {})["observe"] = True
         origins["kubernetes.observe"] = merged.observe
     return Settings(**good)
-
-
-def _unknown_setting(key: str, table: str) -> str:
-    owner = next((other for other, keys in TABLES.items() if key in keys), None)
-    if owner:
-        return f"belongs in [{owner}]: move it below that header"
-    if key in RESOURCE or key in names():
-        return f"belongs to a resource: move it below a header such as {_EXAMPLE}"
-    return f"unknown key; {expected(key, [*TABLES[table]])}"
 
 
 def _asks_to_observe(name: str, raw: object) -> bool:

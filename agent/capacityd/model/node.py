@@ -152,8 +152,6 @@ class Plan:
     """Name that is held back because it is lower -> uptime since when it is."""
     held: Mapping[str, float] = field(default_factory=dict)
     """Name -> uptime until when its change is held back."""
-    reverted: tuple[str, ...] = ()
-    """Names whose change, held back or not, reverts another writer."""
     delayed: bool = False
     """Whether an update of the condition or an annotation is rate limited."""
     own_before: Mapping[str, int] = field(default_factory=dict)

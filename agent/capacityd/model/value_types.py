@@ -11,7 +11,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from capacityd.model.glob import check_glob
 from capacityd.model.matchers import (
     GLOB_CHARACTERS,
     BoolMatcher,
@@ -19,6 +18,7 @@ from capacityd.model.matchers import (
     GlobMatcher,
     Matcher,
     RangeMatcher,
+    check_glob,
     parse_network,
 )
 

@@ -52,8 +52,6 @@ def hold(readings: Mapping[str, Reading], memory: ReconcileState, inputs: PlanIn
             metadata = True
             continue
         until = inputs.not_before.get(name, 0.0)
-        if name not in memory.applied_readings:
-            until = max(until, inputs.revert_not_before.get(name, 0.0))
         if denial := memory.denied.get(name):
             until = max(until, denial.retry_at)
         if is_lower(reading, memory.published.get(name)):

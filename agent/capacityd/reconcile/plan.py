@@ -21,7 +21,6 @@ from capacityd.reconcile.rules import (
     hold_deadlines,
     lowers,
     of_plugin,
-    reverts_other_writer,
     unpublish,
 )
 
@@ -39,7 +38,6 @@ class _Step:
     held_until: float | None = None
     """Uptime; None: nothing holds it back."""
     lowers: bool = False
-    reverts_other_writer: bool = False
 
     @property
     def own(self) -> int | None:
@@ -85,7 +83,6 @@ def make_plan(readings: Mapping[str, Reading], state: NodeState, inputs: PlanInp
         newly_refused=newly_refused,
         lower_since={s.entry.name: inputs.lower_since.get(s.entry.name, inputs.uptime) for s in held if s.lowers},
         held={s.entry.name: s.held_until for s in held if s.held_until is not None},
-        reverted=tuple(s.entry.name for s in steps if s.reverts_other_writer),
         delayed=delayed,
         own_before=own_before,
         # Without a machine record and a complete configuration, what is ours is unknown.
@@ -187,10 +184,10 @@ def _step(
         return _Step(entry, reading, Decision("hold", decision.value, why, entry.last_applied))
     until, why = max(hold_deadlines(entry, decision, inputs))
     if until <= inputs.uptime:
-        return _Step(entry, reading, decision, reverts_other_writer=reverts_other_writer(entry, inputs))
+        return _Step(entry, reading, decision)
     why = f"{decision.reason}; held back for {until - inputs.uptime:.0f} s more, {why}"
     held = Decision("hold", decision.value, why, entry.last_applied)
-    return _Step(entry, reading, held, until, lower, reverts_other_writer(entry, inputs))
+    return _Step(entry, reading, held, until, lower)
 
 
 def _needs_record(entry: CapacityEntry, decision: Decision, lower: bool, inputs: PlanInput) -> bool:

@@ -35,12 +35,8 @@ class PlanInput:
     not_before: Mapping[str, float] = field(default_factory=dict)
     """Name -> when it may be written again; METADATA_ONLY -> the same for the condition and
     the annotations alone."""
-    revert_not_before: Mapping[str, float] = field(default_factory=dict)
-    """Name -> when another writer's change of it may be reverted again."""
-    published: Mapping[str, int] = field(default_factory=dict)
-    """Name -> what was on the Node when the service last read it."""
     kubelet_restarted: bool = False
-    """Whether the kubelet may have zeroed capacity, or registered the Node, since then."""
+    """Whether the kubelet may have zeroed capacity, or registered the Node, since the service last read it."""
     kubelet_seen: bool = False
     """Whether it is known when the kubelet started: then a 0 is not the kubelet's unless it has restarted."""
     machine: MachineRecord | None = None

@@ -1,7 +1,7 @@
 """Rate limit for writes. Pure: from past write times to the earliest next write. Times are seconds of uptime.
 
-A few writes in a row are free: a device is plugged, another pulled, one plugged again. Then there is one a minute.
-Reverting another writer is limited to one a minute from the start; otherwise two that disagree would write all day.
+A few writes in a row are free: a device is plugged, another pulled, one plugged again. Then there is one a minute, also
+where another writer changes the same.
 """
 
 from __future__ import annotations
@@ -25,23 +25,13 @@ def not_before(written: WriteTimes) -> dict[str, float]:
     return {name: at[-1] + MIN_INTERVAL for name, at in written.items() if len(at) == BURST}
 
 
-def revert_not_before(reverted: Mapping[str, float]) -> dict[str, float]:
-    """When another writer's change of each name may be reverted again. reverted: when that last happened."""
-    return {name: at + MIN_INTERVAL for name, at in reverted.items()}
-
-
-def record_write(
-    plan: Plan, applied: bool, uptime: float, written: WriteTimes, reverted: Mapping[str, float]
-) -> tuple[dict[str, tuple[float, ...]], dict[str, float]]:
-    """written and reverted after this plan, without outdated times. applied: whether its patch was sent."""
+def record_write(plan: Plan, applied: bool, uptime: float, written: WriteTimes) -> dict[str, tuple[float, ...]]:
+    """written after this plan, without outdated times. applied: whether its patch was sent."""
     after = {name: at for name, moments in written.items() if (at := _recent(moments, uptime))}
-    reverted = {name: at for name, at in reverted.items() if uptime - at < MIN_INTERVAL}
-    names = [change.name for change in plan.changes if change.action in ("set", "remove")]
     if applied:
-        for name in names or [METADATA_ONLY]:
+        for name in [c.name for c in plan.changes if c.action in ("set", "remove")] or [METADATA_ONLY]:
             after[name] = (*after.get(name, ()), uptime)[-BURST:]
-        reverted |= {name: uptime for name in names if name in plan.reverted}
-    return after, reverted
+    return after
 
 
 def _recent(moments: tuple[float, ...], uptime: float) -> tuple[float, ...]:

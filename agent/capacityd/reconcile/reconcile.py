@@ -24,7 +24,7 @@ from capacityd.reconcile.apply import TRIES, Decide, Denied, Outcome, apply
 from capacityd.reconcile.gate import hold, must_ask
 from capacityd.reconcile.plan import make_plan
 from capacityd.reconcile.plan_input import METADATA_ONLY, PlanInput
-from capacityd.reconcile.rate_limit import MIN_INTERVAL, not_before, revert_not_before
+from capacityd.reconcile.rate_limit import MIN_INTERVAL, not_before
 from capacityd.reconcile.state import PassContext, ReconcileState, remember, still_lower
 
 RETRY_DENIED = frozenset({"boot", "config", "credentials"})
@@ -180,8 +180,6 @@ def _plan_input(config: Config, memory: ReconcileState, here: PassContext) -> Pl
         lower_after=max(settings.lower_after, settings.lower_after_boot) if booting else settings.lower_after,
         lower_since=memory.lower_since,
         not_before=not_before(memory.written),
-        revert_not_before=revert_not_before(memory.reverted),
-        published=memory.published,
         kubelet_restarted=bool(memory.settle_passes) or here.kubelet_started_at != memory.kubelet,
         machine=here.record,
         kubelet_seen=here.kubelet_started_at is not None,

@@ -141,20 +141,10 @@ def lowers(entry: CapacityEntry, decision: Decision) -> bool:
     )
 
 
-def reverts_other_writer(entry: CapacityEntry, inputs: PlanInput) -> bool:
-    """Whether this write would revert another writer. A restarted kubelet does not count."""
-    if entry.last_applied is not None:
-        return not entry.equals(entry.last_applied) and not (inputs.kubelet_restarted and entry.equals(0))
-    before = inputs.published.get(entry.name)
-    return before is not None and not entry.equals(before) and not inputs.kubelet_restarted
-
-
 def hold_deadlines(entry: CapacityEntry, decision: Decision, inputs: PlanInput) -> list[tuple[float, str]]:
     """(uptime, reason) of each limit that may hold this change back; at least one."""
     waits = [(inputs.not_before.get(entry.name, 0.0), "because it keeps changing")]
     if lowers(entry, decision):
         since = inputs.lower_since.get(entry.name, inputs.uptime)
         waits.append((since + inputs.lower_after, "in case it comes back"))
-    if reverts_other_writer(entry, inputs):
-        waits.append((inputs.revert_not_before.get(entry.name, 0.0), "because somebody else keeps changing it"))
     return waits

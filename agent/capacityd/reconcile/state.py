@@ -42,8 +42,6 @@ class ReconcileState:
     """Name -> since when its reading has been lower."""
     written: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     """Name -> when it was written lately (rate_limit.py)."""
-    reverted: Mapping[str, float] = field(default_factory=dict)
-    """Name -> when another writer's change of it was last reverted."""
     kubelet: float | None = None
     """When the kubelet started, as of the last pass that read the Node; seconds since the epoch."""
     settle_passes: int = 0
@@ -120,13 +118,11 @@ def remember(
         name: here.uptime if name in wrote else memory.behind_since.get(name, here.uptime)
         for name in behind(outcome.state, plan.published.keys())
     }
-    written, reverted = record_write(plan, outcome.applied, here.uptime, memory.written, memory.reverted)
     return ReconcileState(
         applied_readings=_seen(readings, plan),
         published=plan.published,
         lower_since=plan.lower_since,
-        written=written,
-        reverted=reverted,
+        written=record_write(plan, outcome.applied, here.uptime, memory.written),
         kubelet=here.kubelet_started_at,
         settle_passes=_settle_passes(memory, outcome.state, here),
         unknown_streak=memory.unknown_streak,
@@ -167,11 +163,11 @@ def _seen(readings: Mapping[str, Reading], plan: Plan) -> dict[str, str]:
     """The readings that the Node matches by now."""
     applied_readings = {name: outcome_text(reading) for name, reading in readings.items()}
     for name in (*plan.held, *plan.health.denied):  # the Node does not match the reading yet
-        published = plan.published.get(name)
-        if name in plan.reverted:
-            applied_readings.pop(name, None)
+        published = str(plan.published.get(name, "absent"))
+        if applied_readings.get(name) == published:
+            del applied_readings[name]  # another writer's value is on the Node
         else:
-            applied_readings[name] = "absent" if published is None else str(published)
+            applied_readings[name] = published
     return applied_readings
 
 

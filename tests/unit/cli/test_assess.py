@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
+from dataclasses import asdict, replace
 from random import Random
 
 import pytest
@@ -153,7 +153,7 @@ def test_the_summary_counts_only_nodes_that_publish() -> None:
 
 
 def test_as_json() -> None:
-    assert assessed(*group(4), node(quantity=3)).as_dict() == {
+    assert asdict(assessed(*group(4), node(quantity=3))) == {
         "nodes": 5,
         "resources": ({"name": DONGLE, "nodes": 5, "capacity": 19, "allocatable": 19, "usual": 4},),
         "attention": (

@@ -112,8 +112,8 @@ def test_observe_forbids_apply(node_file: str, tmp_path: Path, capsys: pytest.Ca
         ("apply --wait soon", "--wait must be a duration"),
         ("apply --wait 30s --dry-run", "--wait needs a running kubelet"),
         ("plan --node-file n.json --node-name n1", "takes the place of the API server"),
-        ("status --machine x.json", "status is about the service on this machine: it takes no --machine"),
-        ("status --node-file n.json --node-name n1", "it takes no --node-file or --node-name"),
+        ("status --machine x.json", "status is about the service on this machine: leave out --machine"),
+        ("status --node-file n.json --node-name n1", "leave out --node-file and --node-name"),
     ],
 )
 def test_usage_errors(command: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -19,7 +19,7 @@ from capacityd.detectors import names
 from capacityd.model.config import Config
 from capacityd.model.device import DeviceDetector
 from capacityd.model.errors import ConfigError
-from capacityd.model.glob import check_glob
+from capacityd.model.matchers import check_glob
 from capacityd.model.quantity import name_problem
 from capacityd.model.value_types import UNITS, Amount, Choice, Flag, HexId, Kind, Network, Text
 

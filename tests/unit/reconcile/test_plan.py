@@ -503,33 +503,6 @@ def test_only_what_lowers_is_remembered_as_lower() -> None:
     assert (plan.held, plan.lower_since) == ({NAME: 130, OTHER: 130}, {OTHER: 100})
 
 
-@pytest.mark.parametrize(
-    ("stored", "recorded", "anew", "reverted"),
-    [
-        ("7", 4, False, True),
-        ("7", 4, True, True),
-        ("0", 4, False, True),
-        ("0", 4, True, False),  # the kubelet's
-        ("4", 4, False, False),
-        (None, 4, True, True),
-        (None, None, False, True),  # the record is gone, too
-        (None, None, True, False),  # with all the Node
-        ("7", None, False, True),
-        ("4", None, False, False),
-    ],
-)
-def test_what_another_wrote_is_told_as_undone(
-    stored: str | None, recorded: int | None, anew: bool, reverted: bool
-) -> None:
-    document = node(
-        capacity={OTHER: "7"} | ({NAME: stored} if stored else {}),
-        record={OTHER: 1} | ({NAME: recorded} if recorded is not None else {}),
-    )
-    inputs = PlanInput(adopt={NAME}, published={NAME: 4, OTHER: 1}, kubelet_restarted=anew)
-    plan = make_plan({NAME: Quantity(5), OTHER: Quantity(1)}, node_state(document), inputs)
-    assert plan.reverted == ((NAME, OTHER) if reverted else (OTHER,))
-
-
 @pytest.mark.parametrize("reading", [Quantity(5), ABSENT])
 def test_what_has_to_wait_for_its_telling_keeps_no_quantity_waiting(reading: Reading) -> None:
     document = node(capacity={NAME: "4", OTHER: "1"}, record={NAME: 4, OTHER: 1})

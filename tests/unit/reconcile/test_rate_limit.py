@@ -4,40 +4,33 @@ from __future__ import annotations
 
 from capacityd.model.node import Change, Plan
 from capacityd.reconcile.plan_input import METADATA_ONLY
-from capacityd.reconcile.rate_limit import BURST, MIN_INTERVAL, WriteTimes, not_before, record_write, revert_not_before
+from capacityd.reconcile.rate_limit import BURST, MIN_INTERVAL, WriteTimes, not_before, record_write
 
 A, B = "example.com/a", "example.com/b"
 
 
-def plan(*actions: tuple[str, str], reverted: tuple[str, ...] = ()) -> Plan:
+def plan(*actions: tuple[str, str]) -> Plan:
     """A plan of these names and actions."""
-    return Plan("n1", tuple(Change(name, action, "1", "2", "") for name, action in actions), (), {}, reverted=reverted)
+    return Plan("n1", tuple(Change(name, action, "1", "2", "") for name, action in actions), (), {})
 
 
 def test_each_that_is_set_or_removed_is_written_and_nothing_else() -> None:
     made = plan((A, "set"), (B, "remove"), ("example.com/c", "keep"), ("example.com/d", "hold"))
-    assert record_write(made, True, 7.0, {A: (5.0,)}, {}) == ({A: (5.0, 7.0), B: (7.0,)}, {})
-    assert record_write(plan((A, "keep")), True, 7.0, {}, {}) == ({METADATA_ONLY: (7.0,)}, {})
-    assert record_write(made, False, 7.0, {A: (5.0,)}, {B: 3.0}) == ({A: (5.0,)}, {B: 3.0})
+    assert record_write(made, True, 7.0, {A: (5.0,)}) == {A: (5.0, 7.0), B: (7.0,)}
+    assert record_write(plan((A, "keep")), True, 7.0, {}) == {METADATA_ONLY: (7.0,)}
+    assert record_write(made, False, 7.0, {A: (5.0,)}) == {A: (5.0,)}
 
 
 def test_of_many_writes_the_last_few_count() -> None:
     written: WriteTimes = {}
     for at in range(BURST + 3):
         assert not_before(written) == ({A: at - 1 + MIN_INTERVAL} if at >= BURST else {})
-        written, _ = record_write(plan((A, "set")), True, float(at), written, {})
+        written = record_write(plan((A, "set")), True, float(at), written)
     assert written == {A: tuple(float(at) for at in range(3, BURST + 3))}
 
 
 def test_writes_long_ago_do_not_count() -> None:
     long = BURST * MIN_INTERVAL
     written = {A: (0.0, 1.0, 2.0), B: (0.0,)}
-    assert record_write(plan(), False, long, written, {}) == ({A: (1.0, 2.0)}, {})
-    assert record_write(plan(), False, long - 0.1, written, {}) == (written, {})
-
-
-def test_what_was_undone_is_remembered_for_as_long_as_it_may_not_be_again() -> None:
-    made = plan((A, "set"), (B, "set"), reverted=(B, "example.com/held"))
-    _, reverted = record_write(made, True, 100.0, {}, {A: 100.0 - MIN_INTERVAL, "example.com/c": 50.0})
-    assert reverted == {B: 100.0, "example.com/c": 50.0}
-    assert revert_not_before(reverted) == {B: 100.0 + MIN_INTERVAL, "example.com/c": 50.0 + MIN_INTERVAL}
+    assert record_write(plan(), False, long, written) == {A: (1.0, 2.0)}
+    assert record_write(plan(), False, long - 0.1, written) == written

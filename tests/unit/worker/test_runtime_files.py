@@ -29,7 +29,6 @@ memories = st.builds(
     lower_since=st.dictionaries(names, times),
     written=st.dictionaries(names, st.lists(times, min_size=1, max_size=4).map(tuple)),
     kubelet=st.none() | times,
-    reverted=st.dictionaries(names, times),
     settle_passes=st.integers(0, 40),
     delayed=st.booleans(),
     plugins=st.none() | st.lists(names).map(tuple),
@@ -37,7 +36,7 @@ memories = st.builds(
     verify_at=st.none() | times,
 )
 FULL = ReconcileState(
-    {"a": "4"}, {"a": 4}, {"a": 5.0}, {"a": (1.0, 2.0)}, {"a": 2.0}, 7.0, 3, 1, True, ("a", "b"), "a conflict", 8.0
+    {"a": "4"}, {"a": 4}, {"a": 5.0}, {"a": (1.0, 2.0)}, 7.0, 3, 1, True, ("a", "b"), "a conflict", 8.0
 )
 CONFIG = '[resources."example.com/a"]\nstatic = { quantity = 4 }\n'
 FOREIGN = [

@@ -6,8 +6,10 @@ import argparse
 import gc
 import sys
 import time
+from dataclasses import asdict
 from typing import NoReturn
 
+from capacityd.cli import refuse_other_sources
 from capacityd.cli.fleet.assess import Attention, FleetReport, ResourceSummary, assess
 from capacityd.cli.output.terminal import clear_screen, print_json, print_line, print_table
 from capacityd.model.errors import CapacitydError, NodeUnreachable, UsageError
@@ -19,7 +21,6 @@ from capacityd.node.node_list import read_fleet
 INSTANCE_TYPE = "node.kubernetes.io/instance-type"
 """The label that groups Nodes by default."""
 
-_OF_ONE_MACHINE = {"machine": "--machine", "node_file": "--node-file", "node_name": "--node-name"}
 _MIN_POLL = 10.0
 """Seconds between two lists with --watch, at least."""
 _POLL_SHARE = 20
@@ -33,9 +34,7 @@ def fleet(options: argparse.Namespace) -> int:
 
     Raises UsageError for an option that selects one machine or Node, CapacitydError if no Node is selected, NodeError.
     """
-    given = [option for name, option in _OF_ONE_MACHINE.items() if getattr(options, name) is not None]
-    if given:
-        raise UsageError(f"fleet reads all Nodes of a cluster: leave out {' and '.join(given)}")
+    refuse_other_sources(options, "fleet reads all Nodes of a cluster")
     max_age = _max_age(options.max_age)
     if options.watch:
         _watch(options, max_age)
@@ -84,7 +83,7 @@ def _watch(options: argparse.Namespace, max_age: float) -> NoReturn:
 
 def _show(report: FleetReport, json: bool) -> None:
     if json:
-        print_json(report.as_dict())
+        print_json(asdict(report))
         return
     print_line(_headline(report))
     if report.resources:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 
-from capacityd.cli.self_exec import command_for
 from capacityd.model.errors import CapacitydError
 from capacityd.worker import runtime_files
 from capacityd.worker.context import require_together
 
 _WORKER_OPTIONS = ("config", "machine", "node_file", "kubeconfig", "node_name")
+_START = "import sys; sys.path.insert(0, sys.argv[1]); from capacityd.{} import main; sys.exit(main(sys.argv[2:]))"
+_ROOT = os.path.abspath(f"{__file__}/../../../..")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -29,3 +31,8 @@ def run(options: argparse.Namespace) -> int:
     passed = [f"--{name.replace('_', '-')}={value}" for name, value in given.items()]
     command = command_for("service.main", directory, *command_for("__main__", *passed, "child", directory))
     os.execv(command[0], command)  # noqa: S606
+
+
+def command_for(module: str, *arguments: str) -> list[str]:
+    """Returns the command that runs main(arguments) of the module capacityd.MODULE, isolated from the environment."""
+    return [sys.executable, "-I", "-c", _START.format(module), _ROOT, *arguments]

@@ -8,15 +8,15 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
+from capacityd.cli import refuse_other_sources
 from capacityd.cli.output.status import print_status
 from capacityd.cli.output.terminal import duration_text, print_json
 from capacityd.host.cpu_memory import usage
 from capacityd.linux.clock import uptime
-from capacityd.model.errors import Cause, HostError, UsageError
+from capacityd.model.errors import Cause, HostError
 from capacityd.model.quantity import plain
 from capacityd.worker import runtime_files
 
-_OTHER_SOURCES = {"machine": "--machine", "node_file": "--node-file", "node_name": "--node-name"}
 _PROBLEMS = ("refused", "denied", "below_expect", "not_allocatable")
 
 
@@ -25,9 +25,7 @@ def status(options: argparse.Namespace) -> int:
 
     Raises UsageError for an option that selects another machine or Node.
     """
-    given = [option for name, option in _OTHER_SOURCES.items() if getattr(options, name) is not None]
-    if given:
-        raise UsageError(f"status is about the service on this machine: it takes no {' or '.join(given)}")
+    refuse_other_sources(options, "status is about the service on this machine")
     directory, now = runtime_files.folder(), time.time()
     last_pass, service = runtime_files.read(directory, "status.json"), runtime_files.running(directory)
     state = _state(last_pass, service, runtime_files.read(directory, "check.json"), now)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple, TypeVar
 
@@ -65,10 +65,6 @@ class FleetReport:
     nodes: int
     resources: tuple[ResourceSummary, ...]
     attention: tuple[Attention, ...]
-
-    def as_dict(self) -> dict[str, object]:
-        """As JSON: nodes, resources, attention."""
-        return asdict(self)
 
 
 def assess(fleet: Fleet, max_age: float, now: float) -> FleetReport:

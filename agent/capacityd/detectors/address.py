@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, partial
 
 from capacityd.host.system_devices import system_interfaces
 from capacityd.model.device import Device, DeviceDetector, Key, cached
-from capacityd.model.host import Host, SystemDevices
+from capacityd.model.host import Host
 from capacityd.model.matchers import Value
 from capacityd.model.value_types import Choice, Flag, Network, Text
 
 
 def find(host: Host) -> Iterator[Device]:
     """Every address, as a device with the path of its interface."""
-
-    @cache
-    def system() -> SystemDevices:
-        return system_interfaces(host)
-
+    system = cache(partial(system_interfaces, host))
     for found in host.addresses():
         cached_values: dict[str, Value] = {
             "interface": found.interface,

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable, Iterator, Mapping
-from functools import cache
+from functools import cache, partial
 
 from capacityd.host.system_devices import system_interfaces
 from capacityd.model.device import Device, DeviceDetector, Key
 from capacityd.model.errors import AmbiguousValue, HostError
 from capacityd.model.host import (
     Host,
-    SystemDevices,
     basename,
     link_name,
     read_int,
@@ -43,11 +42,7 @@ _SPEED_UNKNOWN = 2**32 - 1  # SPEED_UNKNOWN (-1) as older kernels print it
 
 def find(host: Host) -> Iterator[Device]:
     """Every interface of the network namespace. bonding_masters is a file beside them."""
-
-    @cache
-    def system() -> SystemDevices:
-        return system_interfaces(host)
-
+    system = cache(partial(system_interfaces, host))
     for name in host.listdir(_NETS):
         if name != "bonding_masters":
             yield Device(f"{_NETS}/{name}", printable(name), system)

@@ -82,13 +82,6 @@ def test_devices_that_are_not_suggested_are_named() -> None:
     assert 'pci = { vendor = "10de", device = "20b5" }\n' in text
 
 
-def test_a_suggested_value_is_written_if_it_excludes_a_device(tmp_path: Path) -> None:
-    host = machine(pci_function(), pci_function("0000:3b:00.1", device_class="010400"))
-    text = starter(host)
-    assert 'class = ["03", "04", "0b", "0d", "10", "12"]' in text
-    assert [*quantities(tmp_path, text, host).values()] == [1]
-
-
 def test_the_systems_disk_is_excluded_from_its_kind(tmp_path: Path) -> None:
     host = RecordedHost(
         {**recording(), "files": {**recording()["files"], **machine(disk("sdb", "/sys/devices/x/1:0:0:0"))._files}}

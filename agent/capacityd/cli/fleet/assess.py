@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, TypeAlias, TypeVar
 
 from capacityd.cli.output.terminal import duration_text
 from capacityd.model.fleet import Fleet, NodeSummary
@@ -29,11 +29,8 @@ class Reason(Enum):
     DEVICE_CLASS = "DeviceClass"  # of the cluster: dynamic resource allocation serves a resource of this name, too
 
 
-class Finding(NamedTuple):
-    """One thing that needs attention."""
-
-    reason: str
-    message: str
+Finding: TypeAlias = tuple[str, str]
+"""One thing that needs attention: reason and message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,43 +138,43 @@ def _findings(node: NodeSummary, norm: _Norm, max_age: float, now: float) -> Ite
         yield from _of_condition(node.condition, max_age, now)
     elif norm.has_condition:
         message = f"other Nodes{norm.group} have the condition {CONDITION}: does capacityd run on this one?"
-        yield Finding(Reason.CONDITION_MISSING.value, message)
+        yield Reason.CONDITION_MISSING.value, message
     if _lacks_capacityd(node, norm.has_condition):
         return
     changed = {name for name, number in node.published.items() if node.capacity.get(name) != number}
     for name in sorted(changed):
         message = f"{name} is {_shown(node.capacity.get(name))}, last applied {node.published[name]}"
-        yield Finding(Reason.CAPACITY_CHANGED.value, message)
+        yield Reason.CAPACITY_CHANGED.value, message
     for name, usual in norm.quantities.items():
         quantity = node.capacity.get(name)
         if quantity != usual.value and name not in changed:
             message = f"{name} is {_shown(quantity)}, {norm.others(usual)} {_shown(usual.value)}"
-            yield Finding(Reason.QUANTITY_DIFFERS.value, message)
+            yield Reason.QUANTITY_DIFFERS.value, message
     same = norm.configuration
     if same and node.configuration and node.configuration != same.value:
         message = f"configuration {node.configuration}, {norm.others(same)} {same.value}"
-        yield Finding(Reason.CONFIGURATION_DIFFERS.value, message)
+        yield Reason.CONFIGURATION_DIFFERS.value, message
 
 
 def _of_condition(condition: Condition, max_age: float, now: float) -> Iterator[Finding]:
     if condition.status != "True":
-        yield Finding(condition.reason or condition.status, condition.message or f"status {condition.status}")
+        yield condition.reason or condition.status, condition.message or f"status {condition.status}"
     if condition.heartbeat is None:
-        yield Finding(Reason.HEARTBEAT_OVERDUE.value, "the condition has no heartbeat")
+        yield Reason.HEARTBEAT_OVERDUE.value, "the condition has no heartbeat"
     elif (age := now - condition.heartbeat) > max_age:
-        yield Finding(Reason.HEARTBEAT_OVERDUE.value, f"no heartbeat for {duration_text(age)}")
+        yield Reason.HEARTBEAT_OVERDUE.value, f"no heartbeat for {duration_text(age)}"
 
 
 def _device_classes(fleet: Fleet, ours: Sequence[str]) -> Iterator[Finding]:
     for name in ours:
         for device_class in fleet.device_classes.get(name, ()):
             message = f"the DeviceClass {device_class} serves {name}, too (extendedResourceName)"
-            yield Finding(Reason.DEVICE_CLASS.value, message)
+            yield Reason.DEVICE_CLASS.value, message
 
 
 def _attention(node: str | None, findings: Sequence[Finding]) -> Attention:
-    reasons = tuple(dict.fromkeys(finding.reason for finding in findings))
-    return Attention(node, reasons, "; ".join(finding.message for finding in findings))
+    reasons = tuple(dict.fromkeys(reason for reason, _ in findings))
+    return Attention(node, reasons, "; ".join(message for _, message in findings))
 
 
 def _summaries(nodes: Sequence[NodeSummary]) -> Iterator[ResourceSummary]:

@@ -7,7 +7,7 @@ do not suggest (the system's disk and interface, a mainboard's bridges).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from capacityd.cli.inventory.devices import DeviceEntry, list_devices
@@ -60,34 +60,20 @@ def starter_configuration(host: Host, detectors: Iterable[DeviceDetector]) -> st
 
 def _suggestions(detector: DeviceDetector, devices: Sequence[DeviceEntry]) -> list[_Suggestion]:
     suggested = key_matchers(detector, detector.suggest)
+    flags = {key: value for key, value in detector.suggest.items() if isinstance(detector.keys[key].kind, Flag)}
     kinds: dict[str, DeviceEntry] = {}
     for device in devices:
         if device.kind.toml and match_all(suggested, device.values.read).matches is not False:
             kinds.setdefault(device.kind.toml, device)
     found = []
     for first in kinds.values():
-        table = _suggested_table(detector, first.kind.table, devices)
+        table = {**first.kind.table, **flags}
         tests = key_matchers(detector, table)
         results = [(device, match_all(tests, device.values.read)) for device in devices]
         counted = tuple(device for device, result in results if result.matches)
         doubt = next((f"{device.name}: {r.reason}" for device, r in results if r.matches is None), "")
         found.append(_Suggestion(toml_line(detector.name, table), counted or (first,), doubt))
     return found
-
-
-def _suggested_table(
-    detector: DeviceDetector, kind: Mapping[str, object], devices: Sequence[DeviceEntry]
-) -> dict[str, object]:
-    """Returns the kind's table, with all suggested flags and the other suggested keys that exclude a device of it."""
-    alike = [d for d in devices if match_all(key_matchers(detector, kind), d.values.read).matches is not False]
-    table = dict(kind)
-    for test in key_matchers(detector, detector.suggest):
-        if test.key in detector.suggest and (
-            isinstance(detector.keys[test.key].kind, Flag)
-            or any(not match_all([test], device.values.read).matches for device in alike)
-        ):
-            table[test.key] = detector.suggest[test.key]
-    return table
 
 
 def _left_out(detector: DeviceDetector, devices: Sequence[DeviceEntry]) -> Iterable[str]:

@@ -10,13 +10,13 @@ from contextlib import suppress
 _FLAGS = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
-def replace_file(path: str, content: bytes, mode: int, *, unfinished: str = "", durable: bool = False) -> None:
+def replace_file(path: str, content: bytes, mode: int, *, durable: bool = False) -> None:
     """Replaces a file. Raises OSError; then the old file stays, and no unfinished one.
 
-    mode: permissions. unfinished: the path to write to first, in the same folder; that of the file and ".new" if empty.
-    durable: the content is on the disk before it replaces the old one, so that it survives a power failure.
+    mode: permissions. durable: the content is on the disk before it replaces the old one, so that it survives a power
+    failure. It is written to the path with ".new" at its end first, also over what a killed process left there.
     """
-    unfinished = unfinished or f"{path}.new"
+    unfinished = f"{path}.new"
     fd = os.open(unfinished, _FLAGS, mode)
     try:
         with open(fd, "wb") as f:

@@ -82,11 +82,9 @@ class FileNode:
     def _replace(self, text: str) -> None:
         # Replaces the target of a symbolic link, not the link.
         path = os.path.realpath(self._path)
-        folder, name = os.path.split(path)
         try:
             mode = stat.S_IMODE(os.stat(path).st_mode)
-            unfinished = os.path.join(folder, f".{name}.{os.getpid()}")
-            replace_file(path, text.encode("utf-8", "surrogatepass"), mode, unfinished=unfinished, durable=True)
+            replace_file(path, text.encode("utf-8", "surrogatepass"), mode, durable=True)
         except OSError as e:
             raise NodeError(f"{self._name} cannot be written: {os.strerror(e.errno or 0)}") from e
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import select
-from collections.abc import Iterable
+from dataclasses import replace
 
 from capacityd.linux.filesystems import is_of_pods
 from capacityd.linux.mountinfo import TABLE, Mount, mount_of
@@ -125,19 +125,11 @@ def _link_kind(message: bytes) -> bytes:
     return attributes(info).get(_IFLA_INFO_KIND, b"")
 
 
-def _relevant_mounts(file: int) -> frozenset[tuple[str, ...]]:
-    """What detectors use of each mount that is not of a pod."""
+def _relevant_mounts(file: int) -> frozenset[Mount]:
+    """What detectors use of each mount that is not of a pod: all but its id."""
     os.lseek(file, 0, os.SEEK_SET)
     table = b""
     while piece := os.read(file, _BUFFER):
         table += piece
     mounts = map(mount_of, os.fsdecode(table).split("\n"))
-    return frozenset(_fields(mount) for mount in _of_the_machine(mounts))
-
-
-def _of_the_machine(mounts: Iterable[Mount | None]) -> Iterable[Mount]:
-    return (mount for mount in mounts if mount and not is_of_pods(mount.point, mount.type))
-
-
-def _fields(mount: Mount) -> tuple[str, ...]:
-    return mount.number, mount.root, mount.point, mount.type, mount.source, mount.options
+    return frozenset(replace(mount, id="") for mount in mounts if mount and not is_of_pods(mount.point, mount.type))

@@ -6,7 +6,7 @@ import argparse
 
 from capacityd.linux import systemd
 from capacityd.model.errors import CapacitydError
-from capacityd.worker import runtime_files, send_message
+from capacityd.worker import send_message
 from capacityd.worker.check_job import check
 from capacityd.worker.reconcile_job import reconcile_once
 
@@ -14,7 +14,6 @@ from capacityd.worker.reconcile_job import reconcile_once
 def child(options: argparse.Namespace) -> int:
     """Runs the job that the service has started it for. An error is in its message; the service reports it."""
     systemd.use_nonblocking_stderr()
-    runtime_files.remove_unfinished(options.folder)
     try:
         return (
             check(options) if options.job == "check" else reconcile_once(options, frozenset(options.reasons.split(",")))

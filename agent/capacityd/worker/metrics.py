@@ -99,8 +99,8 @@ def finish(where: str, metrics: PassMetrics, succeeded: bool, writes: int) -> tu
     )
     error = advice = ""
     try:
-        # Not *.prom, so that node_exporter does not read it. node_exporter runs as another user.
-        replace_file(path, text(metrics, counters), 0o644, unfinished=f"{path}.new")
+        # node_exporter runs as another user. It does not read the unfinished file, whose name ends with .new.
+        replace_file(path, text(metrics, counters), 0o644)
     except ImportError as e:
         error, advice = f"{path} is not written: {e}", "it needs the package python3-prometheus-client"
     except OSError as e:

@@ -16,7 +16,7 @@ import json
 import os
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Any
 
@@ -44,9 +44,7 @@ def write(where: str, name: str, value: Mapping[str, object]) -> None:
     path = os.path.join(where, name)
     mode = 0o644 if name in _FOR_ALL else 0o600
     try:
-        replace_file(
-            path, json.dumps({**value, "version": __version__}).encode(), mode, unfinished=f"{path}.{os.getpid()}"
-        )
+        replace_file(path, json.dumps({**value, "version": __version__}).encode(), mode)
     except OSError as e:
         raise CapacitydError(f"{path} could not be written: {os.strerror(e.errno or 0)}") from e
 
@@ -58,16 +56,6 @@ def collecting_errors(errors: list[str]) -> Iterator[None]:
         yield
     except CapacitydError as e:
         errors.append(str(e))
-
-
-def remove_unfinished(where: str) -> None:
-    """Removes unfinished files of workers that were killed while they wrote."""
-    with suppress(OSError):
-        for name in os.listdir(where):
-            pid = name.rpartition(".json.")[2]
-            if pid != name and pid.isdecimal() and not os.path.exists(f"/proc/{pid}"):
-                with suppress(OSError):
-                    os.unlink(os.path.join(where, name))
 
 
 def read(where: str, name: str) -> dict[str, Any]:

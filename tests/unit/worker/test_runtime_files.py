@@ -203,8 +203,8 @@ def test_a_full_file_system_is_told_and_leaves_what_was(tmp_path: Path) -> None:
     assert os.listdir(where) == ["memory.json"], "nothing half written stays, which would fill it more"
 
 
-def test_what_a_killed_worker_left_is_removed(tmp_path: Path) -> None:
-    """Killed between the file and its name; one that still writes, and what is no such file, stays."""
+def test_what_a_killed_worker_left_is_overwritten(tmp_path: Path) -> None:
+    """Killed between the file and its name."""
     where = str(tmp_path)
 
     def killed() -> None:
@@ -215,13 +215,9 @@ def test_what_a_killed_worker_left_is_removed(tmp_path: Path) -> None:
     if pid == 0:
         killed()
     os.waitpid(pid, 0)
-    assert os.listdir(where) == [f"memory.json.{pid}"]
-    kept = {f"status.json.{os.getpid()}", "memory.json", "service.json", "lock", "x.json.y"}
-    for name in kept:
-        (tmp_path / name).touch()
-    runtime_files.remove_unfinished(where)
-    assert set(os.listdir(where)) == kept
-    runtime_files.remove_unfinished(str(tmp_path / "absent"))
+    assert os.listdir(where) == ["memory.json.new"]
+    runtime_files.keep_memory(where, ReconcileState())
+    assert (os.listdir(where), runtime_files.kept_memory(where)) == (["memory.json"], ReconcileState())
 
 
 def test_anybody_may_read_what_status_shows_and_nothing_else(tmp_path: Path) -> None:

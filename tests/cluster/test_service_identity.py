@@ -116,7 +116,10 @@ def test_credentials_of_another_node(cluster: Cluster, known: tuple[Service, Plu
     with cluster.audit.requests(node_user(other)) as requests:
         run_passes(s, 2)
     made = [(r.verb, r.name, r.code) for r in requests.all() if r.resource != "events"]
-    first = [("get", s.node, 403), ("create", "", 201), ("get", other, 200)]
+    refused = ("get", s.node, 403)
+    if made[1] == refused:  # the plugin has another certificate by then, with which it is tried once more
+        del made[1]
+    first = [refused, ("create", "", 201), ("get", other, 200)]
     assert made[: len(first)] == first
     assert {name for _, name, _ in made[len(first) :]} == {other}
     assert cluster.capacity(other)["example.com/dongle"] == "2"

@@ -22,7 +22,7 @@ DEADLINE = 1800  # seconds for one machine: emulation on a busy computer
 _UNREAD = tuple(f"--dpkgopt=path-exclude=/usr/share/{name}/*" for name in ("doc", "locale", "man"))
 _INSIDE = (
     *("btrfs-progs", "busybox-static", "cpio", "cryptsetup-bin", "dosfstools", "e2fsprogs", "ethtool", "fdisk"),
-    *("iproute2", "kmod", "lvm2", "mdadm", "multipath-tools", "nvme-cli", "udev", "xz-utils"),
+    *("iproute2", "kmod", "lvm2", "mdadm", "multipath-tools", "nvme-cli", "open-iscsi", "udev", "xz-utils"),
     *("python3-psutil", "python3-pyudev", "python3-tabulate"),
 )
 # A tree of another architecture is only unpacked: nothing of it can be run here, so what is essential is named.

@@ -132,7 +132,7 @@ def test_every_file_system_that_is_counted_is_heard_of(tmp_path: Path, point: st
     counted = {d.name for d in detector.find(RecordedHost({"files": {TABLE: "".join(lines)}}))}
     file = os.open(tmp_path / "mountinfo", os.O_RDONLY)
     try:
-        heard = {fields[2] for fields in netlink_events._relevant_mounts(file)}
+        heard = {mount.point for mount in netlink_events._relevant_mounts(file)}
     finally:
         os.close(file)
     assert heard == counted

@@ -12,6 +12,9 @@ TEST_PACKAGES := ca-certificates ethtool go-md2man groff-base iproute2 linux-lib
 # Go only builds the control plane that the tests run on; Debian's is enough to fetch the one that go.mod names.
 TEST_PACKAGES += $(if $(shell command -v go),,golang-go)
 
+# What builds systemd-python for a Python that is not the distribution's.
+PYTHONS_PACKAGES := gcc libsystemd-dev pkg-config
+
 # What makes the .deb, and what tests it.
 DEB_PACKAGES := debhelper dh-python dpkg-dev go-md2man python3 python3-shtab
 PACKAGE_PACKAGES := $(DEB_PACKAGES) debian-archive-keyring e2fsprogs gnupg mmdebstrap reprepro
@@ -28,13 +31,19 @@ BIN := .venv/bin
 # A machine that is made for programs to run once may forbid to keep what they are compiled to. Here hundreds run.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help run demo test check unit cluster deb package cluster-and-package machine docs golden lint types imports spelling \
-	format bench clean docs-cluster docs-dashboard corpus packages-run packages-test packages-deb packages-package packages-machine packages-corpus
+# make matrix KUBERNETES="1.30 1.33-kubelet-1.30" makes some of its runs, make pythons PYTHONS=3.13 one.
+KUBERNETES :=
+PYTHONS := 3.10 3.11 3.12 3.13 3.14
+
+.PHONY: help run demo test check matrix pythons newest unit cluster deb package cluster-and-package machine docs golden lint types imports spelling \
+	format bench clean docs-cluster docs-dashboard corpus packages-run packages-test packages-pythons packages-deb packages-package packages-machine packages-corpus
 
 help:
 	@echo "make run    the main job with this machine's hardware, onto a Node kept in a file"
 	@echo "make demo   the service on a real local control plane with scheduler and kubelet"
 	@echo "make test   all tests        make check   lint, types and unit tests"
+	@echo "make matrix the tests of the protocol on each version of Kubernetes and of its client (hours)"
+	@echo "make pythons  the unit tests with each Python on the PATH; make newest  all with the newest of everything"
 	@echo "make bench  figures          make format  lay the code out"
 	@echo "make deb    the package, in dist/"
 	@echo "make docs   what the documentation shows, anew (docs-cluster: the pages that need a control plane;"
@@ -56,6 +65,18 @@ test: lint types imports spelling unit packages-machine
 check: export HYPOTHESIS_PROFILE := quick
 check: .venv/ready
 	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target unit lint types imports spelling
+
+# Each run says at its end whether it passed: tests/cluster/matrix.py has them. About 10 minutes for the build of a version
+# and 5 for its tests, on 2 cores.
+matrix: .venv/ready
+	@$(BIN)/python -m tests.cluster.matrix $(KUBERNETES)
+
+pythons: .venv/ready packages-pythons
+	@$(BIN)/python -m tests.pythons $(PYTHONS)
+
+# Nothing is pinned, so it may fail on a day without a change of ours: it is for whoever moves the pins.
+newest: .venv/ready packages-pythons
+	@$(BIN)/python -m tests.newest
 
 lint: .venv/ready
 	$(BIN)/ruff check --quiet
@@ -138,6 +159,9 @@ packages-run:
 
 packages-test:
 	@sh packaging/install-packages $(RUN_PACKAGES) $(TEST_PACKAGES)
+
+packages-pythons:
+	@sh packaging/install-packages $(PYTHONS_PACKAGES)
 
 packages-deb:
 	@sh packaging/install-packages $(DEB_PACKAGES)

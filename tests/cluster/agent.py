@@ -22,6 +22,8 @@ from tests.support.machines import bare, merge, usb_device, write_tree
 from tests.support.trees import Recording
 
 PYTHON = Path("/usr/bin/python3")
+CLIENT = Path(os.environ.get("CAPACITYD_PYTHON") or PYTHON)
+"""The Python that capacityd runs with: the distribution's, or one with another client for Kubernetes (matrix.py)."""
 DONGLE = "example.com/dongle"
 ANNOTATION = "capacityd/published"
 CONDITION = "CapacityPublished"
@@ -72,7 +74,7 @@ class Agent:
         kubelet: Kubelet | None = None,
         server: str | None = None,
         credentials: Credentials = "token",
-        python: Path = PYTHON,
+        python: Path = CLIENT,
     ) -> None:
         """machine: one with four dongles if none is given. server: a proxy's URL instead of the API server's."""
         folder.mkdir(exist_ok=True)
@@ -117,7 +119,7 @@ class Agent:
         return result
 
 
-def capacityd(python: Path = PYTHON) -> list[str | Path]:
+def capacityd(python: Path = CLIENT) -> list[str | Path]:
     """The command capacityd, without arguments, as the launcher of the package runs it."""
     return [python, "-I", "-c", _START, AGENT]
 

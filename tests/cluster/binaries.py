@@ -20,6 +20,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from tests.network import persistently
@@ -47,6 +48,15 @@ class BuildError(Exception):
     """The programs can't be built; the message has what to do."""
 
 
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A folder with the go.mod that programs are built by. version: of Kubernetes, such as 1.36.3."""
+
+    folder: Path
+    version: str
+    flags: tuple[str, ...] = ()  # for `go build`
+
+
 def programs() -> dict[str, Path]:
     """Every program by name, built now if need be."""
     found = ready_made(os.environ)
@@ -55,7 +65,7 @@ def programs() -> dict[str, Path]:
     if missing := [name for name in wanted if not (folder / name).exists()]:
         with locked(folder):
             # Another run may have built them while this one waited for the lock.
-            build([name for name in missing if not (folder / name).exists()], folder)
+            build([name for name in missing if not (folder / name).exists()], folder, Source(HERE, pinned()))
     return found | {name: folder / name for name in wanted}
 
 
@@ -89,43 +99,54 @@ def locked(folder: Path) -> Iterator[None]:
         yield
 
 
-def build(names: list[str], folder: Path) -> None:
+def build(names: list[str], folder: Path, source: Source) -> None:
     """Each program is renamed into place when it is whole, so a build that is broken off goes on where it was."""
     if not names:
         return
     go = find_go()
     say(
-        f"building {', '.join(names)} with {go}: once; with nothing in Go's own caches about 6 minutes on 2 cores, "
-        "and 5 GB there"
+        f"building {', '.join(names)} of Kubernetes {source.version} with {go}: once; with nothing in Go's own caches "
+        "about 6 minutes on 2 cores, and 5 GB there"
     )
     for number, name in enumerate(names, 1):
         say(f"{number}/{len(names)} {name} ...")
         start = time.monotonic()
         unfinished = folder / f".{name}"
         # It fetches what it needs; what it has by then it keeps.
-        persistently(lambda program=name, target=unfinished: _build_one(go, program, target), BuildError)  # type: ignore[misc]
+        persistently(lambda program=name, target=unfinished: _build_one(go, program, target, source), BuildError)  # type: ignore[misc]
         unfinished.rename(folder / name)
         say(f"{number}/{len(names)} {name}: {time.monotonic() - start:.0f} s")
 
 
-def _build_one(go: Path, name: str, target: Path) -> None:
+def _build_one(go: Path, name: str, target: Path, source: Source) -> None:
+    flags = ["-trimpath", "-buildvcs=false", *source.flags, f"-ldflags={link_flags(source.version)}"]
     result = subprocess.run(
-        [go, "build", "-trimpath", "-buildvcs=false", f"-ldflags={link_flags()}", "-o", target, PACKAGES[name]],
-        cwd=HERE,
-        env=os.environ | {"CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOWORK": "off"},
+        [go, "build", *flags, "-o", target, PACKAGES[name]],
+        cwd=source.folder,
+        env=go_environment(),
         stdout=sys.stderr,
     )
     if result.returncode:
         raise BuildError(f"{name} could not be built; the output of go is above")
 
 
-def link_flags() -> str:
+def go_environment() -> dict[str, str]:
+    return os.environ | {"CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOWORK": "off"}
+
+
+def link_flags(version: str) -> str:
     """The version that the programs report, set as a release build sets it."""
-    match = re.search(r"k8s\.io/kubernetes (v(\d+)\.(\d+)\.\d+)", (HERE / "go.mod").read_text())
+    major, minor, _ = version.split(".")
+    values = {"gitVersion": f"v{version}", "gitMajor": major, "gitMinor": minor}
+    return "-s -w " + " ".join(f"-X k8s.io/component-base/version.{key}={value}" for key, value in values.items())
+
+
+def pinned() -> str:
+    """The version of Kubernetes that go.mod names, such as 1.36.3."""
+    match = re.search(r"k8s\.io/kubernetes v(\d+\.\d+\.\d+)", (HERE / "go.mod").read_text())
     if match is None:
         raise BuildError("go.mod names no version of k8s.io/kubernetes")
-    values = {"gitVersion": match[1], "gitMajor": match[2], "gitMinor": match[3]}
-    return "-s -w " + " ".join(f"-X k8s.io/component-base/version.{key}={value}" for key, value in values.items())
+    return match[1]
 
 
 def find_go() -> Path:
@@ -163,7 +184,7 @@ def run_go(go: Path, *arguments: str) -> str:
         result = subprocess.run(
             [go, *arguments],
             cwd=empty,
-            env=os.environ | {"GOTOOLCHAIN": "local", "GOWORK": "off"},
+            env=go_environment(),
             stdout=subprocess.PIPE,
             text=True,
         )

@@ -1,21 +1,74 @@
-"""The control plane as fixtures; its programs are built at first use (binaries.py)."""
+"""The control plane as fixtures; its programs are built at first use (binaries.py, releases.py).
+
+--kubernetes and --kubelet choose their versions: without them it is the pinned one. A test with the mark since(WHAT) is
+only for the versions that have it, one with before(WHAT) for the others; docs/kubernetes-versions.md says which.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
+from inspect import signature
+from pathlib import Path
 
 import pytest
 
+from tests.cluster.binaries import pinned
 from tests.cluster.controlplane import Cluster, control_plane
 from tests.cluster.kubelet import Kubelet
 from tests.cluster.kubelet import kubelet as kubelet_of
 from tests.cluster.proxy import Proxy, fault_proxy
+from tests.cluster.releases import programs, release
+from tests.cluster.versions import fits
+
+# The fixtures by which a test has a kubelet: binaries is for a page of the documentation.
+_WITH_KUBELET = {"kubelet", "binaries"}
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("Kubernetes")
+    group.addoption("--kubernetes", metavar="VERSION", help="of the control plane and kubelet, such as 1.30")
+    group.addoption("--kubelet", metavar="VERSION", help="of the kubelet, if it is another one")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leaves out what the version has not, or has by now; for a kubelet of another version, all that has no kubelet."""
+    version = _version(config)
+    skewed = config.getoption("kubelet", default=None) is not None
+    chosen: dict[bool, list[pytest.Item]] = {True: [], False: []}
+    for item in items:
+        marks = [mark for mark in item.iter_markers() if mark.name in ("since", "before")]
+        fitting = all(fits(version, mark.name, mark.args[0]) for mark in marks)
+        chosen[fitting and not (skewed and _WITH_KUBELET.isdisjoint(_arguments(item)))].append(item)
+    config.hook.pytest_deselected(items=chosen[False])
+    items[:] = chosen[True]
+
+
+def _arguments(item: pytest.Item) -> Collection[str]:
+    return signature(item.function).parameters if isinstance(item, pytest.Function) else ()
 
 
 @pytest.fixture(scope="session")
-def cluster() -> Iterator[Cluster]:
+def kubernetes(pytestconfig: pytest.Config) -> str:
+    """The version of the control plane, such as 1.36.3."""
+    return _version(pytestconfig)
+
+
+@pytest.fixture(scope="session")
+def binaries(pytestconfig: pytest.Config) -> Mapping[str, Path]:
+    """The programs of the control plane and the node."""
+    kubelet = pytestconfig.getoption("kubelet", default=None)
+    return programs(_version(pytestconfig), release(kubelet) if kubelet else None)
+
+
+def _version(config: pytest.Config) -> str:
+    name = config.getoption("kubernetes", default=None)
+    return release(name) if name else pinned()
+
+
+@pytest.fixture(scope="session")
+def cluster(binaries: Mapping[str, Path]) -> Iterator[Cluster]:
     """One for all tests: each takes a Node of its own."""
-    with control_plane() as running:
+    with control_plane(binaries=binaries) as running:
         yield running
 
 

@@ -166,9 +166,12 @@ class Cluster:
 
 
 @contextmanager
-def control_plane(nodes: Sequence[str] = NODES) -> Iterator[Cluster]:
-    """A control plane that is ready, and is stopped afterwards. nodes: which have tokens."""
-    binaries = programs()
+def control_plane(nodes: Sequence[str] = NODES, binaries: Mapping[str, Path] | None = None) -> Iterator[Cluster]:
+    """A control plane that is ready, and is stopped afterwards.
+
+    nodes: which have tokens. binaries: of one version (releases.py); the pinned one's if none are given.
+    """
+    binaries = binaries or programs()
     with ExitStack() as stack:
         folder = stack.enter_context(workspace())
         authority = Authority.create(folder / "authority")

@@ -19,7 +19,7 @@ import shlex
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -185,9 +185,9 @@ class ClusterWorld:
 
 
 @contextmanager
-def cluster_world() -> Iterator[ClusterWorld]:
+def cluster_world(binaries: Mapping[str, Path] | None = None) -> Iterator[ClusterWorld]:
     """On a control plane of its own, so that its outputs don't depend on what others do there."""
-    with control_plane() as cluster, ExitStack() as stack:
+    with control_plane(binaries=binaries) as cluster, ExitStack() as stack:
         folder = cluster.folder / "world"
         folder.mkdir()
         yield ClusterWorld(cluster, folder, stack)

@@ -11,7 +11,7 @@ import pytest
 
 from tests.cluster import faults
 from tests.cluster.agent import AGENT, ANNOTATION, DONGLE, Agent, our_events
-from tests.cluster.clients import VERSIONS, client
+from tests.cluster.clients import ALL, URLLIB3, VERSIONS, client
 from tests.cluster.controlplane import BASE_CAPACITY, Cluster
 from tests.cluster.credentials import ADMIN, Authority, Credentials, kubeconfig
 from tests.cluster.proxy import Proxy
@@ -21,18 +21,21 @@ from tests.support.server import serve
 from tests.support.tls import answers, certificate, closes_after_client_hello, plain_http, serve_tls
 from tests.unit.node.test_tls import script
 
+# All on the newest urllib3, and the oldest on the old one; "make matrix" has the others.
+CLIENTS = [pair for pair in ALL if pair[1] == URLLIB3[-1] or pair[0] == VERSIONS[0]]
 
-@pytest.fixture(scope="module", params=VERSIONS)
+
+@pytest.fixture(scope="module", params=CLIENTS, ids="-".join)
 def python(request: pytest.FixtureRequest) -> Path:
-    return client(request.param)
+    return client(*request.param)
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-def test_it_is_this_version_and_on_its_own(version: str) -> None:
-    program = "import kubernetes, sys; print(kubernetes.__version__, kubernetes.__file__)"
-    found, place = subprocess.check_output([client(version), "-I", "-c", program], text=True).split()
-    assert Path(place).is_relative_to(client(version).parents[1])
-    assert found == version
+@pytest.mark.parametrize("pair", CLIENTS, ids="-".join)
+def test_it_is_this_version_and_on_its_own(pair: tuple[str, str]) -> None:
+    program = "import kubernetes, urllib3; print(kubernetes.__version__, urllib3.__version__, kubernetes.__file__)"
+    version, urllib3, place = subprocess.check_output([client(*pair), "-I", "-c", program], text=True).split()
+    assert Path(place).is_relative_to(client(*pair).parents[1])
+    assert (version, urllib3) == pair
 
 
 def test_fleet(cluster: Cluster, node: str, tmp_path: Path, python: Path) -> None:

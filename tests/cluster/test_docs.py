@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from tests.cluster.controlplane import Cluster
 from tests.cluster.credentials import ADMIN
 from tests.cluster.docs import cluster_world
 from tests.cluster.processes import PATIENCE
+from tests.cluster.versions import CLAIMS, CLAIMS_GONE, DEVICE_CLASSES, fits
 from tests.support.pages import blocks, manifests, on_cluster, pages, play, same
 
 FOREIGN = {
@@ -26,6 +28,7 @@ FOREIGN = {
     "NodeReadinessRule": "the Node Readiness Controller's",
 }
 """Kinds that no API server of ours has."""
+ON_CLAIMS = "no new claims to deallocate, "
 
 
 def name_of(page: object) -> str:
@@ -40,7 +43,8 @@ def tried() -> list[Any]:
             if block.kind == "yaml":
                 for document in manifests(block):
                     if "kind" in document and document["kind"] not in FOREIGN:
-                        found.append(pytest.param(document, block.invalid, id=f"{name_of(page)}-{number}"))
+                        since = [pytest.mark.since(DEVICE_CLASSES)] if document["kind"] == "DeviceClass" else []
+                        found.append(pytest.param(document, block.invalid, id=f"{name_of(page)}-{number}", marks=since))
                     elif "resources" in document:
                         found.append(
                             pytest.param(_pod_with(document["resources"]), False, id=f"{name_of(page)}-{number}")
@@ -54,18 +58,33 @@ def _pod_with(resources: object) -> dict[str, object]:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "part"}, "spec": {"containers": containers}}
 
 
-@pytest.mark.parametrize("page", [p for p in pages() if on_cluster(p.read_text())], ids=name_of)
-def test_a_page_happens_as_it_says(page: Path) -> None:
+def shown(page: Path, kubernetes: str) -> str:
+    """The page, with what this version of Kubernetes says in it."""
+    text = page.read_text()
+    on_claims = fits(kubernetes, "since", CLAIMS) and fits(kubernetes, "before", CLAIMS_GONE)
+    return text if on_claims else text.replace(ON_CLAIMS, "")
+
+
+def played() -> list[Any]:
+    """The pages that run on a control plane; the tutorial does on each version."""
+    found = [page for page in pages() if on_cluster(page.read_text())]
+    marks = {"tutorial": pytest.mark.protocol}
+    return [pytest.param(page, id=name_of(page), marks=marks.get(page.stem, ())) for page in found]
+
+
+@pytest.mark.parametrize("page", played())
+def test_a_page_happens_as_it_says(page: Path, binaries: Mapping[str, Path], kubernetes: str) -> None:
     """At the first or second time: a kubelet that learns of its allocatable after the scheduler refuses the pod."""
-    text, played = page.read_text(), ""
+    text, played = shown(page, kubernetes), ""
     for _ in range(2):
-        with cluster_world() as world:
+        with cluster_world(binaries) as world:
             played = play(text, world)
         if same(played) == same(text):
             break
     assert same(played) == same(text), "make docs-cluster writes it anew"
 
 
+@pytest.mark.protocol
 @pytest.mark.parametrize(("manifest", "invalid"), tried())
 def test_the_api_server_takes_a_manifest(cluster: Cluster, tmp_path: Path, manifest: Any, invalid: bool) -> None:
     """Strictly: no field that it does not know, no value that it does not allow."""

@@ -19,9 +19,10 @@ from capacityd.cli.commands.fleet import INSTANCE_TYPE
 from capacityd.model.node import ANNOTATION, CONDITION, CONFIGURATION_ANNOTATION
 from capacityd.node import node_list
 from tests import ROOT
-from tests.cluster.agent import DONGLE, PYTHON, Agent, capacityd
+from tests.cluster.agent import CLIENT, DONGLE, Agent, capacityd
 from tests.cluster.controlplane import BASE_CAPACITY, Cluster
 from tests.cluster.processes import PATIENCE, wait_until
+from tests.cluster.versions import CLASS_NAMES
 from tests.support.pages import blocks
 
 NIC = "example.com/nic-mbps"
@@ -52,7 +53,7 @@ def jane(cluster: Cluster) -> Path:
     return cluster.kubeconfig(JANE, credentials="certificate")
 
 
-def fleet(kubeconfig: Path, *arguments: str, status: int, python: Path = PYTHON) -> subprocess.CompletedProcess[str]:
+def fleet(kubeconfig: Path, *arguments: str, status: int, python: Path = CLIENT) -> subprocess.CompletedProcess[str]:
     """Runs the command with this kubeconfig in KUBECONFIG; it must end with this exit status."""
     done = subprocess.run(
         [*capacityd(python), "fleet", *arguments],
@@ -163,6 +164,7 @@ def test_each_reason_and_the_page_that_shows_them(cluster: Cluster, jane: Path, 
     assert fleet(jane, "-l", f"{nodes.selector},kubernetes.io/hostname=worker-01", status=0).stderr == ""
 
 
+@pytest.mark.protocol
 def test_what_the_service_publishes_is_well_until_somebody_changes_it(
     cluster: Cluster, node: str, jane: Path, tmp_path: Path
 ) -> None:
@@ -232,6 +234,8 @@ def test_pages(cluster: Cluster, jane: Path, nodes: Nodes, monkeypatch: pytest.M
     assert sum(r.resource == "nodes" for r in requests.all()) == 3
 
 
+@pytest.mark.protocol
+@pytest.mark.since(CLASS_NAMES)
 def test_a_device_class_of_the_same_name(cluster: Cluster, nodes: Nodes) -> None:
     nodes.create("dra-1")
     spec = {"extendedResourceName": DONGLE, "selectors": []}

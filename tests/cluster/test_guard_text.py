@@ -72,6 +72,7 @@ def guarded(opened: Node, key: str, quantity: str) -> list[dict[str, object]]:
     ]
 
 
+@pytest.mark.protocol
 @pytest.mark.parametrize("name", CLASSES)
 def test_a_guard_on_stored_text_holds(cluster: Cluster, node: str, opened: Node, name: str) -> None:
     text = CLASSES[name]
@@ -100,6 +101,7 @@ def test_any_text(cluster: Cluster, node: str, opened: Node, text: str) -> None:
     opened.write(guarded(opened, text, "1500m"))
 
 
+@pytest.mark.protocol
 def test_a_condition_that_has_nothing_but_its_type_and_one_with_more(cluster: Cluster, node: str, opened: Node) -> None:
     """What the server makes of times that are not there, and of keys that it does not know."""
     for more in ({}, {"example.com/<é>": "<é>", "observed": {"é": ["<&>"]}}):
@@ -113,6 +115,7 @@ def test_a_condition_that_has_nothing_but_its_type_and_one_with_more(cluster: Cl
         assert cluster.capacity(node)[DONGLE] == "7"
 
 
+@pytest.mark.protocol
 def test_a_guard_on_a_quantity(cluster: Cluster, node: str, opened: Node) -> None:
     """A quantity is of letters, digits, points and signs, so there is nothing in it that would have to be escaped."""
     for spelt, stored in {"1e3": "1e3", "+4": "+4", "1000": "1k", "0.5Ki": "512", "3000m": "3"}.items():
@@ -121,6 +124,7 @@ def test_a_guard_on_a_quantity(cluster: Cluster, node: str, opened: Node) -> Non
         opened.write([{"op": "test", "path": "/status/capacity/example.com~1dongle", "value": stored}])
 
 
+@pytest.mark.protocol
 def test_one_character_stops_nothing(cluster: Cluster, node: str, tmp_path: Path) -> None:
     agent = Agent(cluster, node, tmp_path / "agent")
     store(cluster, node, '{"é<\b": "\u2028"}')

@@ -51,6 +51,7 @@ def another_writes(
     assert verbs == ["get", "patch"] * tries
 
 
+@pytest.mark.protocol
 def test_the_same_key_when_it_is_not_ours_yet(cluster: Cluster, proxy: Proxy, agent: Agent) -> None:
     agent.configure(DONGLES + SEATS)
     with another_writes(cluster, proxy, agent, lambda: cluster.set_capacity(agent.node, {DONGLE: "9"})):
@@ -61,6 +62,7 @@ def test_the_same_key_when_it_is_not_ours_yet(cluster: Cluster, proxy: Proxy, ag
     assert json.loads(found["metadata"]["annotations"][ANNOTATION]) == {"example.com/seats": 2}
 
 
+@pytest.mark.protocol
 def test_the_same_key_when_it_is_ours(cluster: Cluster, proxy: Proxy, published: Agent) -> None:
     with another_writes(cluster, proxy, published, lambda: cluster.set_capacity(published.node, {DONGLE: "9"})):
         published.run("apply")
@@ -76,6 +78,7 @@ def test_the_same_key_is_removed(cluster: Cluster, proxy: Proxy, published: Agen
     assert cluster.capacity(published.node)[DONGLE] == "3"
 
 
+@pytest.mark.protocol
 def test_another_key(cluster: Cluster, proxy: Proxy, published: Agent) -> None:
     """Is no reason to begin again: only what we touch is guarded."""
 
@@ -88,6 +91,7 @@ def test_another_key(cluster: Cluster, proxy: Proxy, published: Agent) -> None:
     assert (capacity[DONGLE], capacity[OTHER], capacity["cpu"]) == ("3", "5", "8")
 
 
+@pytest.mark.protocol
 def test_our_annotation(cluster: Cluster, proxy: Proxy, published: Agent) -> None:
     """Another capacityd, as it were: what it has recorded is judged, not overwritten."""
     cluster.set_capacity(published.node, {OTHER: "5"})
@@ -129,6 +133,7 @@ def test_another_annotation(cluster: Cluster, proxy: Proxy, published: Agent) ->
     assert found["status"]["capacity"][DONGLE] == "3"
 
 
+@pytest.mark.protocol
 def test_a_condition_before_ours(cluster: Cluster, proxy: Proxy, published: Agent) -> None:
     """Ours is not where it was: replacing it there would overwrite another's."""
     cluster.set_capacity(published.node, {"example.com/seats": "1"})
@@ -149,6 +154,7 @@ def test_a_condition_before_ours(cluster: Cluster, proxy: Proxy, published: Agen
     assert (ours["status"], ours["reason"], ours["message"]) == ("False", "Refused", "refused: example.com/seats")
 
 
+@pytest.mark.protocol
 def test_a_condition_beside_our_first(cluster: Cluster, proxy: Proxy, agent: Agent) -> None:
     def change() -> None:
         status = {"conditions": [{"type": "Theirs", "status": "True", "reason": "Here", "message": "first"}]}
@@ -159,6 +165,7 @@ def test_a_condition_beside_our_first(cluster: Cluster, proxy: Proxy, agent: Age
     assert [c["type"] for c in cluster.node(agent.node)["status"]["conditions"]] == ["Theirs", CONDITION]
 
 
+@pytest.mark.protocol
 def test_the_node_is_replaced(cluster: Cluster, proxy: Proxy, published: Agent) -> None:
     before = cluster.node(published.node)["metadata"]["uid"]
 
@@ -179,6 +186,7 @@ def test_the_node_is_replaced(cluster: Cluster, proxy: Proxy, published: Agent) 
     assert cluster.capacity(published.node)[DONGLE] == "3"
 
 
+@pytest.mark.protocol
 def test_the_node_is_made_anew_without_anything_of_ours(cluster: Cluster, proxy: Proxy, published: Agent) -> None:
     def change() -> None:
         cluster.admin.delete(f"/api/v1/nodes/{published.node}")

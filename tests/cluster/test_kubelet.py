@@ -7,6 +7,8 @@ import subprocess
 import threading
 from pathlib import Path
 
+import pytest
+
 from tests.cluster import faults
 from tests.cluster.controlplane import Cluster
 from tests.cluster.kubelet import STATE, Kubelet
@@ -14,6 +16,8 @@ from tests.cluster.kubelet import kubelet as kubelet_of
 from tests.cluster.pods import out_of, run_pod
 from tests.cluster.processes import PATIENCE, wait_until
 from tests.cluster.proxy import Proxy
+
+pytestmark = pytest.mark.protocol
 
 DONGLE = "example.com/dongle"
 CARD = "example.com/card"

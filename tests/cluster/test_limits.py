@@ -14,6 +14,8 @@ from tests.cluster.agent import ANNOTATION, DONGLE, DONGLES, Agent, condition_of
 from tests.cluster.api import ApiError
 from tests.cluster.controlplane import BASE_CAPACITY, Cluster
 
+pytestmark = pytest.mark.protocol
+
 
 @pytest.fixture
 def agent(cluster: Cluster, node: str, tmp_path: Path) -> Agent:

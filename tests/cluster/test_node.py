@@ -23,6 +23,9 @@ from tests.cluster.credentials import ADMIN, Authority, Credentials, node_user
 from tests.cluster.faults import Action
 from tests.cluster.processes import PATIENCE, wait_until
 from tests.cluster.proxy import Proxy, fault_proxy
+from tests.cluster.versions import BOUND_TOKENS, OWN_NODE_ONLY
+
+pytestmark = pytest.mark.protocol
 
 KEY = "/status/capacity/example.com~1x"
 RECORD = "/metadata/annotations/" + ANNOTATION.replace("/", "~1")
@@ -147,15 +150,27 @@ def test_a_list_has_nothing_beyond_its_end_that_could_be_tested(cluster: Cluster
     assert found.write(append[1:]).conditions == 3
 
 
+@pytest.mark.since(OWN_NODE_ONLY)
+def test_another_nodes_node_is_not_read(cluster: Cluster, node: str) -> None:
+    mine = cluster.create_node()
+    asked = Client(load(str(cluster.kubeconfig(node_user(mine)))))
+    asked.identity = node_user(mine)
+    denied = f'the identity "system:node:{mine}" may not get Node "{node}"'
+    with pytest.raises(NodeDenied, match=f"{denied} .HTTP 403.: a kubelet's identity has access to its own"):
+        asked.read_node(node)
+
+
+@pytest.mark.before(OWN_NODE_ONLY)
+def test_another_nodes_node_is_read(cluster: Cluster, node: str) -> None:
+    mine = Client(load(str(cluster.kubeconfig(node_user(cluster.create_node())))))
+    assert mine.read_node(node) == cluster.node(node)
+
+
 def test_another_nodes_node(cluster: Cluster, node: str) -> None:
     mine = cluster.create_node()
     asked = Client(load(str(cluster.kubeconfig(node_user(mine)))))
     asked.identity = node_user(mine)
     denied = f'the identity "system:node:{mine}" may not '
-    with pytest.raises(
-        NodeDenied, match=f'{denied}get Node "{node}" .HTTP 403.: a kubelet\'s identity has access to its own'
-    ):
-        asked.read_node(node)
     with pytest.raises(
         NodeDenied, match=f'{denied}patch nodes/status of Node "{node}" .HTTP 403.: a kubelet\'s identity'
     ):
@@ -257,6 +272,7 @@ def test_exactly_the_right_that_is_missing_is_named(cluster: Cluster, node: str)
     _soon(lambda: found.report(Event("Normal", "Reason", "x"), state))
 
 
+@pytest.mark.since(BOUND_TOKENS)
 def test_a_token_that_is_bound_to_a_node_tells_its_name(cluster: Cluster) -> None:
     name = cluster.create_node(status=node_info("abc"))
     account = f"agent-{name}"
@@ -288,7 +304,22 @@ def test_without_the_review_it_is_as_for_another_identity(cluster: Cluster, prox
     assert opened(config, name, "abc").read().name == name
     with pytest.raises(NodeDenied, match="belongs to another machine"):
         opened(config, name, "x").read()
-    with pytest.raises(NodeDenied, match=r'"system:node:.*" may not get Node "no-such-host" .*own Node only'):
+
+
+@pytest.mark.parametrize(
+    ("error", "says"),
+    [
+        pytest.param(NodeDenied, "may not get Node .* own Node only", marks=pytest.mark.since(OWN_NODE_ONLY)),
+        pytest.param(NodeMissing, "has no Node .*--hostname-override", marks=pytest.mark.before(OWN_NODE_ONLY)),
+    ],
+)
+def test_without_the_review_the_host_name_must_be_the_nodes(
+    cluster: Cluster, proxy: Proxy, error: type[NodeError], says: str
+) -> None:
+    name = cluster.create_node(status=node_info("abc"))
+    config = cluster.kubeconfig(node_user(name), server=proxy.url, ca_file=proxy.ca_file)
+    proxy.fault(faults.status(404), path="*/selfsubjectreviews", times=None)
+    with pytest.raises(error, match=says.replace("Node ", 'Node "no-such-host" ', 1)):
         opened(config, None, "abc").read()
 
 

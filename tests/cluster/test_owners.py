@@ -25,6 +25,7 @@ def agent(cluster: Cluster, node: str, tmp_path: Path) -> Agent:
     return Agent(cluster, node, tmp_path / "agent")
 
 
+@pytest.mark.protocol
 @pytest.mark.parametrize("value", ["0", "4", "7", "1k", "9223372036854775807"])
 def test_a_key_that_is_not_ours_is_refused(cluster: Cluster, agent: Agent, value: str) -> None:
     """Whatever its value: 4 is what we would publish, and a 0 may be a device plugin's that comes back."""
@@ -47,6 +48,7 @@ def test_a_key_that_is_not_ours_is_refused(cluster: Cluster, agent: Agent, value
     assert cluster.capacity(agent.node)[DONGLE] == value, "withdraw leaves it, too"
 
 
+@pytest.mark.protocol
 @pytest.mark.parametrize("value", ["0", "4", "7"])
 def test_adopt_takes_it(cluster: Cluster, agent: Agent, value: str) -> None:
     cluster.set_capacity(agent.node, {DONGLE: value})
@@ -72,6 +74,7 @@ def test_others_do_not_suffer_from_a_refusal(cluster: Cluster, agent: Agent) -> 
     assert cluster.capacity(agent.node) == {**BASE_CAPACITY, DONGLE: "7", CARD: "5"}
 
 
+@pytest.mark.protocol
 def test_the_name_of_a_running_device_plugin(cluster: Cluster, kubelet: Kubelet, tmp_path: Path) -> None:
     kubelet.start()
     agent = Agent(cluster, kubelet.name, tmp_path / "agent", kubelet=kubelet)
@@ -93,6 +96,7 @@ def test_a_device_plugin_that_the_node_does_not_show_yet(cluster: Cluster, kubel
         refused(cluster, agent, None)
 
 
+@pytest.mark.protocol
 def test_a_device_plugin_that_is_gone_while_pods_hold_its_devices(
     cluster: Cluster, kubelet: Kubelet, tmp_path: Path
 ) -> None:
@@ -115,6 +119,7 @@ def test_a_device_plugin_that_is_gone_while_pods_hold_its_devices(
     refused(cluster, agent, "0")
 
 
+@pytest.mark.protocol
 def test_a_device_plugin_that_takes_a_name_of_ours(cluster: Cluster, kubelet: Kubelet, tmp_path: Path) -> None:
     """From then on the key is the kubelet's: we give it up, also when it is no longer configured or withdrawn."""
     kubelet.start()

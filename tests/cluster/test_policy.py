@@ -15,7 +15,10 @@ from tests.cluster.controlplane import Cluster
 from tests.cluster.identity import FOREIGN, Kind, create_node, event, identity, request, write
 from tests.cluster.kubectl import kubectl
 from tests.cluster.processes import PATIENCE, wait_until
+from tests.cluster.versions import BOUND_TOKENS
 from tests.support.pages import blocks, commands
+
+pytestmark = pytest.mark.protocol
 
 MANIFESTS = ROOT / "packaging/kubernetes"
 
@@ -37,7 +40,7 @@ def admin(cluster: Cluster) -> Path:
     return kubeconfig
 
 
-@pytest.fixture(params=["certificate", "account"])
+@pytest.fixture(params=["certificate", pytest.param("account", marks=pytest.mark.since(BOUND_TOKENS))])
 def kind(request: pytest.FixtureRequest) -> Kind:
     found: Kind = request.param
     return found

@@ -12,6 +12,8 @@ from tests.cluster.audit import Requests
 from tests.cluster.controlplane import Cluster
 from tests.cluster.processes import PATIENCE, wait_until
 
+pytestmark = pytest.mark.protocol
+
 GET, PATCH = "get nodes", "patch nodes/status"
 WHO, EVENT = "create selfsubjectreviews", "create events"
 

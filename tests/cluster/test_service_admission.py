@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.cluster.admission import create_policy, delete_policy, removal_of, try_to_write
 from tests.cluster.agent import DONGLE
 from tests.cluster.controlplane import Cluster
 from tests.cluster.processes import PATIENCE, wait_until
 from tests.cluster.service import DONGLES, PROMPT, service
+from tests.cluster.versions import MUTATING_POLICIES
 from tests.support.machines import usb_device
 
 SEATS = "example.com/seats"
@@ -32,6 +35,8 @@ def written_by_another(cluster: Cluster, node: str) -> bool:
     return DONGLE in try_to_write(cluster, node, {"capacity": {DONGLE: "9"}})["capacity"]
 
 
+@pytest.mark.protocol
+@pytest.mark.since(MUTATING_POLICIES)
 def test_a_policy_takes_a_resource_out_of_the_write(cluster: Cluster) -> None:
     with service(cluster, usb_device("1-1")) as s:
         s.configure(DONGLES + f'[resources."{SEATS}"]\nstatic = {{ quantity = 1000 }}\n')

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 
+import pytest
+
 from capacityd.reconcile.rate_limit import BURST
 from tests.cluster.agent import DONGLE
 from tests.cluster.controlplane import Cluster
@@ -12,6 +14,7 @@ from tests.cluster.service import PROMPT, PUBLISHED, Service, service
 from tests.support.machines import usb_device
 
 
+@pytest.mark.protocol
 def test_plug_and_unplug(cluster: Cluster) -> None:
     with service(cluster, usb_device("1-1")) as s:
         s.start()

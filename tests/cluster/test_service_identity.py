@@ -14,6 +14,7 @@ from tests.cluster.credentials import Credentials, groups_of, kubeconfig, node_u
 from tests.cluster.processes import PATIENCE
 from tests.cluster.service import Service, service
 from tests.cluster.test_requests import GET, WHO, counted
+from tests.cluster.versions import OWN_NODE_ONLY
 from tests.support.machines import usb_device
 
 PASSES = 24
@@ -104,8 +105,18 @@ def test_passes_that_fail(cluster: Cluster, known: tuple[Service, Plugin]) -> No
     assert {request.code for request in requests.all()} == {404}
 
 
+@pytest.mark.protocol
 @pytest.mark.parametrize("kind", ["certificate", "token"])
-def test_credentials_of_another_node(cluster: Cluster, known: tuple[Service, Plugin], kind: Credentials) -> None:
+@pytest.mark.parametrize(
+    "refused",
+    [
+        pytest.param([("get", 403)], marks=pytest.mark.since(OWN_NODE_ONLY)),
+        pytest.param([("get", 200), ("patch", 403)], marks=pytest.mark.before(OWN_NODE_ONLY)),
+    ],
+)
+def test_credentials_of_another_node(
+    cluster: Cluster, known: tuple[Service, Plugin], kind: Credentials, refused: list[tuple[str, int]]
+) -> None:
     """The same plugin hands them out. A refusal of the API server shows it."""
     s, plugin = known
     plugin.issue(s.node, 5, kind)
@@ -116,11 +127,10 @@ def test_credentials_of_another_node(cluster: Cluster, known: tuple[Service, Plu
     with cluster.audit.requests(node_user(other)) as requests:
         run_passes(s, 2)
     made = [(r.verb, r.name, r.code) for r in requests.all() if r.resource != "events"]
-    refused = ("get", s.node, 403)
-    if made[1] == refused:  # the plugin has another certificate by then, with which it is tried once more
+    if made[1] == ("get", s.node, 403):  # the plugin has another certificate by then, with which it is tried once more
         del made[1]
-    first = [refused, ("create", "", 201), ("get", other, 200)]
-    assert made[: len(first)] == first
+    first = [*((verb, s.node, code) for verb, code in refused), ("create", "", 201), ("get", other, 200)]
+    assert made[: len(first)] == first, made
     assert {name for _, name, _ in made[len(first) :]} == {other}
     assert cluster.capacity(other)["example.com/dongle"] == "2"
     assert cluster.node(s.node) == before

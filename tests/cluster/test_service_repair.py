@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
 from capacityd.reconcile.rate_limit import BURST, MIN_INTERVAL
 from tests.cluster import faults
 from tests.cluster.agent import DONGLE
@@ -40,6 +42,7 @@ def on_node(cluster: Cluster, kubelet: Kubelet) -> Iterator[Service]:
         yield s
 
 
+@pytest.mark.protocol
 def test_the_kubelet_restarts(cluster: Cluster, kubelet: Kubelet) -> None:
     """First it zeroes nothing, then it does."""
     with on_node(cluster, kubelet) as s:
@@ -53,6 +56,7 @@ def test_the_kubelet_restarts(cluster: Cluster, kubelet: Kubelet) -> None:
         assert s.requested().count("patch nodes/status") == 1
 
 
+@pytest.mark.protocol
 def test_the_kubelets_zeros_come_late(cluster: Cluster, proxy: Proxy) -> None:
     with kubelet_of(cluster, server=proxy.url) as kubelet, on_node(cluster, kubelet) as s:
         kubelet.stop()
@@ -76,6 +80,7 @@ def test_the_kubelets_zeros_come_late(cluster: Cluster, proxy: Proxy) -> None:
         assert [request for request in s.requested() if request != "get nodes"] == PUBLISHED[1:]
 
 
+@pytest.mark.protocol
 def test_the_node_is_deleted_and_registered_anew(cluster: Cluster, kubelet: Kubelet) -> None:
     with on_node(cluster, kubelet) as s:
         uid = cluster.node(kubelet.name)["metadata"]["uid"]
@@ -135,6 +140,7 @@ def replace(path: Path, text: str) -> None:
     new.rename(path)
 
 
+@pytest.mark.protocol
 def test_a_device_plugin_takes_the_name_over(cluster: Cluster, kubelet: Kubelet) -> None:
     with on_node(cluster, kubelet) as s:
         with kubelet.device_plugin(DONGLE, 5):
@@ -190,6 +196,7 @@ def test_another_writer(cluster: Cluster) -> None:
         ]
 
 
+@pytest.mark.protocol
 def test_a_reading_that_comes_and_goes_writes_the_condition_no_more_than_that(cluster: Cluster) -> None:
     with service(cluster) as s:
         seats = s.folder / "seats"

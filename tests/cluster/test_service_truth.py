@@ -19,6 +19,7 @@ from tests.cluster.kubectl import kubectl
 from tests.cluster.kubelet import Kubelet
 from tests.cluster.processes import PATIENCE, wait_until
 from tests.cluster.service import DONGLES, PROMPT, Service, service
+from tests.cluster.versions import MUTATING_POLICIES
 from tests.support.machines import usb_device
 
 SEATS, OTHER, THIRD = "example.com/seats", "other.org/x", "third.org/y"
@@ -81,6 +82,7 @@ def restricted(cluster: Cluster) -> Iterator[Service]:
         yield s
 
 
+@pytest.mark.protocol
 @pytest.mark.parametrize("names", [(OTHER,), (OTHER, THIRD)])
 def test_denied_resources_block_no_others(restricted: Service, names: tuple[str, ...]) -> None:
     s = restricted
@@ -105,6 +107,7 @@ def test_denied_resources_block_no_others(restricted: Service, names: tuple[str,
     s.wait(lambda: condition(s) == TRUE, PROMPT, "what is not configured is not denied")
 
 
+@pytest.mark.protocol
 def test_less_than_expected(cluster: Cluster) -> None:
     with service(cluster, usb_device("1-1"), usb_device("1-2")) as s:
         s.configure(DONGLES + "expect = 2\n")
@@ -141,6 +144,7 @@ def ignoring_capacity(cluster: Cluster, node: str) -> Iterator[None]:
         delete_policy(cluster, name)
 
 
+@pytest.mark.since(MUTATING_POLICIES)
 def test_a_kubelet_that_does_not_follow(cluster: Cluster, kubelet: Kubelet) -> None:
     kubelet.start()
     with service(cluster, usb_device("1-1"), node=kubelet.name, around=kubelet.inside([])) as s:
@@ -156,6 +160,7 @@ def test_a_kubelet_that_does_not_follow(cluster: Cluster, kubelet: Kubelet) -> N
         s.wait(lambda: condition(s) == TRUE, PROMPT, "it is True again")
 
 
+@pytest.mark.protocol
 def test_after_a_write_status_shows_allocatable(cluster: Cluster, kubelet: Kubelet) -> None:
     kubelet.start()
     with service(cluster, usb_device("1-1"), node=kubelet.name, around=kubelet.inside([])) as s:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from tests.cluster.agent import ANNOTATION, DONGLE, DONGLES, Agent, Machine, condition_of, our_events
 from tests.cluster.controlplane import Cluster
 from tests.cluster.credentials import ADMIN
@@ -12,6 +14,8 @@ from tests.cluster.kubelet import Kubelet
 from tests.cluster.pods import out_of, run_pod
 from tests.cluster.processes import PATIENCE, wait_until
 from tests.support.tour import recording
+
+pytestmark = pytest.mark.protocol
 
 NIC, SCRATCH = "example.com/nic-mbps", "example.com/scratch-gib"
 CONFIG = f"""\

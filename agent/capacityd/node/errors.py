@@ -26,6 +26,7 @@ _MAX_QUOTED = 300
 _MAX_RETRY_AFTER = 3600.0
 """Seconds; a server that asks for more is asked again after this time."""
 _ANONYMOUS = "system:anonymous"
+_OTHER_NODE = re.compile(r'node "[^"]*" is not allowed to modify node "')
 _FORBIDDEN_USER = re.compile(r'User "([^"]+)" cannot ')
 """The user in an authorizer's message."""
 
@@ -165,9 +166,19 @@ def _is_of_authorizer(call: Call, details: StatusDetails) -> bool:
     the kubelet's own names no content either.
     Source: forbiddenMessage in k8s.io/apiserver, pkg/endpoints/handlers/responsewriters/errors.go.
     """
-    user = call.identity
+    authorizer = not details.is_status or _FORBIDDEN_USER.search(details.message) is not None
+    return authorizer or _is_of_other_node(call.identity, call, details)
+
+
+def _is_of_other_node(user: str, call: Call, details: StatusDetails) -> bool:
+    """Whether the credentials are those of another Node's kubelet: by the user, or by what is refused.
+
+    The user is no longer the one that we know if the token was replaced by that of another Node. Before Kubernetes 1.32
+    such a token reads our Node, so only NodeRestriction refuses it.
+    Source: admitNode in k8s.io/kubernetes, plugin/pkg/admission/noderestriction/admission.go.
+    """
     foreign = user.startswith("system:node:") and user != f"system:node:{call.node}"
-    return foreign or not details.is_status or _FORBIDDEN_USER.search(details.message) is not None
+    return foreign or _OTHER_NODE.search(details.message) is not None
 
 
 def _forbidden(call: Call, details: StatusDetails) -> str:
@@ -180,7 +191,7 @@ def _forbidden(call: Call, details: StatusDetails) -> str:
     who = f'the identity "{printable(user)}"' if user else f"the identity in {call.kubeconfig}"
     node = f'Node "{call.node}"' if call.node else "nodes"
     what = {"nodes": node, "nodes/status": f"nodes/status of {node}"}.get(call.resource, call.resource)
-    if user.startswith("system:node:") and user != f"system:node:{call.node}":
+    if _is_of_other_node(user, call, details):
         advice = "a kubelet's identity has access to its own Node only."
     elif user.startswith("system:node:"):
         advice = "is the Node authorizer enabled (--authorization-mode=Node)?"

@@ -109,6 +109,13 @@ def refusal(code: int, body: bytes = b"", headers: Mapping[str, str] | None = No
         (403, status("only own"), call(identity="system:node:n1"), NodeForbidden, "has access to its own Node only"),
         (
             403,
+            status('nodes "n2" is forbidden: node "n1" is not allowed to modify node "n2"'),
+            CALL,
+            NodeForbidden,
+            "has access to its own Node only",
+        ),
+        (
+            403,
             status('User "system:node:n2" cannot patch'),
             CALL,
             NodeForbidden,

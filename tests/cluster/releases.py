@@ -1,0 +1,146 @@
+"""Other versions of Kubernetes than the pinned one, each built once into a cache folder of its own.
+
+The go.mod that a version is built by is made of its own one: the same modules in the same versions, etcd included. Only
+what Kubernetes replaces by folders of its repository (staging) is replaced by the modules that they are published as.
+
+As a command it builds those that are named, or all, tells its progress on standard error and prints the folders.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import tempfile
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from tests.cluster import binaries
+from tests.cluster.binaries import (
+    BuildError,
+    Source,
+    build,
+    cache_folder,
+    find_go,
+    go_environment,
+    locked,
+    numbers,
+    run_go,
+    say,
+)
+from tests.network import persistently
+
+RELEASES = Path(__file__).with_name("releases.txt")
+OLDEST = (1, 30)
+_MODULE = "k8s.io/kubernetes"
+_STAGING = "./staging/"
+# What differs between versions. The fake runtime and the device plugin speak protocols that have not changed.
+_PROGRAMS = ("etcd", "kube-apiserver", "kube-scheduler", "kubelet", "kubectl")
+
+
+def releases() -> list[str]:
+    """All versions that are tested, such as 1.30.14, the pinned one included; oldest first."""
+    lines = [line for line in RELEASES.read_text().splitlines() if not line.startswith("#")]
+    return sorted([*lines, binaries.pinned()], key=numbers)
+
+
+def release(name: str) -> str:
+    """The tested version that 1.30 names; a whole one, such as 1.30.4, is any. Raises BuildError."""
+    if len(numbers(name)) == 3:
+        return name
+    found = [version for version in releases() if minor(version) == name]
+    if not found:
+        raise BuildError(f"Kubernetes {name} is none of {', '.join(releases())}")
+    return found[0]
+
+
+def minor(version: str) -> str:
+    """The first two numbers of a version: 1.30 of 1.30.14."""
+    return ".".join(version.split(".")[:2])
+
+
+def programs(version: str, kubelet: str | None = None) -> dict[str, Path]:
+    """Every program of this version, built now if need be. kubelet: its version, if that is another one."""
+    found = binaries.programs()
+    if version != binaries.pinned():
+        found |= _built(version)
+    if kubelet is not None and kubelet != version:
+        found["kubelet"] = programs(kubelet)["kubelet"]
+    return found
+
+
+def _built(version: str) -> dict[str, Path]:
+    folder = cache_folder().parent / f"kubernetes-{version}"
+    if any(not (folder / name).exists() for name in _PROGRAMS):
+        with locked(folder):
+            # Another run may have built them while this one waited for the lock.
+            if missing := [name for name in _PROGRAMS if not (folder / name).exists()]:
+                build(missing, folder, _source(version, folder))
+    return {name: folder / name for name in _PROGRAMS}
+
+
+def _source(version: str, folder: Path) -> Source:
+    """Makes the go.mod. Beside it go puts the checksums of all that it fetches, as their public log has them."""
+    go = find_go()
+    said = persistently(lambda: run_go(go, "mod", "download", "-json", f"{_MODULE}@v{version}"), BuildError)
+    theirs = json.loads(run_go(go, "mod", "edit", "-json", json.loads(said)["GoMod"]))
+    (folder / "go.mod").write_text(go_mod(version, theirs))
+    return Source(folder, version, ("-mod=mod",))
+
+
+def go_mod(version: str, theirs: dict[str, Any]) -> str:
+    """theirs: the go.mod of Kubernetes itself, as `go mod edit -json` prints it. Raises BuildError."""
+    replaced = [(entry["Old"]["Path"], entry["New"]) for entry in theirs.get("Replace") or []]
+    if other := [path for path, new in replaced if not new["Path"].startswith(_STAGING)]:
+        raise BuildError(f"Kubernetes {version} replaces {', '.join(other)} by what is not its own")
+    staging = f"v0.{version.partition('.')[2]}"
+    lines = ["module capacityd/tests/cluster/release", f"go {theirs['Go']}", "require (", f"\t{_MODULE} v{version}"]
+    lines += [f"\t{entry['Path']} {entry['Version']}" for entry in theirs["Require"]]
+    lines += [")", "replace (", *(f"\t{path} => {path} {staging}" for path, _ in replaced), ")", ""]
+    return "\n".join(lines)
+
+
+def newest() -> list[str]:
+    """Of each minor version from the oldest on the newest patch release that the Go module proxy has as a whole now."""
+    said = persistently(lambda: run_go(find_go(), "list", "-m", "-versions", _MODULE), BuildError)
+    versions = [word[1:] for word in said.split() if re.fullmatch(r"v\d+\.\d+\.\d+", word)]
+    fitting = sorted((v for v in versions if numbers(v)[:2] >= OLDEST), key=numbers, reverse=True)
+    return [next(filter(_whole, patches)) for _, patches in groupby(fitting, key=minor)][::-1]
+
+
+def _whole(version: str) -> bool:
+    """Whether the proxy has the modules of its staging folders, too: of some versions it lacks a few."""
+    with tempfile.TemporaryDirectory() as folder:
+        source = _source(version, Path(folder))
+        packages = [binaries.PACKAGES[name] for name in _PROGRAMS]
+        listed = subprocess.run(
+            [find_go(), "list", *source.flags, "-deps", *packages],
+            cwd=folder,
+            env=go_environment(),
+            stdout=subprocess.DEVNULL,
+        )
+    return listed.returncode == 0
+
+
+def update() -> None:
+    """Writes the list anew."""
+    head = [line for line in RELEASES.read_text().splitlines() if line.startswith("#")]
+    lines = [version for version in newest() if minor(version) != minor(binaries.pinned())]
+    RELEASES.write_text("\n".join([*head, *lines, ""]))
+
+
+def main(arguments: list[str]) -> None:
+    if arguments == ["--update"]:
+        update()
+        return
+    for version in [release(name) for name in arguments] or releases():
+        say(f"Kubernetes {version}: {programs(version)['kube-apiserver'].parent}")
+
+
+if __name__ == "__main__":
+    try:
+        main(sys.argv[1:])
+    except BuildError as error:
+        sys.exit(f"control plane: {error}")

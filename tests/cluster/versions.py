@@ -1,0 +1,29 @@
+"""In which versions of Kubernetes something is: as the table of docs/kubernetes-versions.md says, and nothing else."""
+
+from __future__ import annotations
+
+import re
+
+from tests import ROOT
+from tests.cluster.binaries import numbers
+
+PAGE = ROOT / "docs/kubernetes-versions.md"
+
+
+OWN_NODE_ONLY = "a kubelet's identity reads its own Node only"
+BOUND_TOKENS = "a token is bound to a Node"
+CLAIMS = "the scheduler's message has a word on claims"
+CLAIMS_GONE = "the scheduler's message has no word on claims any more"
+DEVICE_CLASSES = "a DeviceClass is of resource.k8s.io/v1"
+CLASS_NAMES = "a DeviceClass has the name of an extended resource"
+MUTATING_POLICIES = "a MutatingAdmissionPolicy is of admissionregistration.k8s.io/v1"
+
+
+def differences() -> dict[str, str]:
+    """The first version, such as 1.31, that has what a row is about, by the row's first cell."""
+    return dict(re.findall(r"^\| (.+?) \| (\d+\.\d+) \| .+ \|$", PAGE.read_text(), re.MULTILINE))
+
+
+def fits(version: str, mark: str, what: str) -> bool:
+    """Whether a test with the mark since(what) or before(what) is for this version. Raises KeyError without a row."""
+    return (numbers(version)[:2] >= numbers(differences()[what])) == (mark == "since")

@@ -172,7 +172,7 @@ def test_a_hundred_resources_in_one_patch(cluster: Cluster, agent: Agent) -> Non
     assert [request.resource for request in requests.writes()].count("nodes") == 1
     assert cluster.capacity(agent.node) == BASE_CAPACITY | dict.fromkeys(names, "1")
     [event] = cluster.events_of(agent.node)
-    assert event["message"].endswith("; and 73 more, see capacityd status")
+    assert event["message"].endswith("; and 78 more, see capacityd status")
 
 
 def refused_before_any_request(cluster: Cluster, agent: Agent) -> None:

@@ -13,14 +13,14 @@ FOLLOWS = {"tests.example/allocatable": "follows"}
 """The labels of a Node whose allocatable is its capacity at once, see follow_capacity()."""
 
 
-def create_policy(cluster: Cluster, name: str, when: str, operation: str) -> None:
-    """when: CEL, of the writes that it changes. operation: the JSONPatch operation that it adds to them, in CEL."""
+def create_policy(cluster: Cluster, name: str, when: str, operations: str) -> None:
+    """when: CEL, of the writes that it changes. operations: the JSONPatch operations that it adds to them, in CEL."""
     spec = {
         "failurePolicy": "Fail",
         "reinvocationPolicy": "Never",
         "matchConstraints": {"resourceRules": [_RULE]},
         "matchConditions": [{"name": "when", "expression": when}],
-        "mutations": [{"patchType": "JSONPatch", "jsonPatch": {"expression": f"[JSONPatch{{{operation}}}]"}}],
+        "mutations": [{"patchType": "JSONPatch", "jsonPatch": {"expression": operations}}],
     }
     cluster.admin.create(f"{_API}/mutatingadmissionpolicies", {"metadata": {"name": name}, "spec": spec})
     binding = {"metadata": {"name": name}, "spec": {"policyName": name}}
@@ -32,8 +32,8 @@ def delete_policy(cluster: Cluster, name: str) -> None:
 
 
 def removal_of(key: str, name: str) -> str:
-    """The operation that removes an extended resource from "capacity" or "allocatable"."""
-    return f'op: "remove", path: "/status/{key}/" + jsonpatch.escapeKey("{name}")'
+    """The operations that remove an extended resource from "capacity" or "allocatable"."""
+    return f'[JSONPatch{{op: "remove", path: "/status/{key}/" + jsonpatch.escapeKey("{name}")}}]'
 
 
 def follow_capacity(cluster: Cluster, node: str) -> None:
@@ -44,8 +44,14 @@ def follow_capacity(cluster: Cluster, node: str) -> None:
     policies have that request (see versions.MUTATING_POLICIES).
     """
     ((label, value),) = FOLLOWS.items()
-    when = f"object.metadata.?labels['{label}'].orValue('') == '{value}' && has(object.status.capacity)"
-    copy = 'op: "add", path: "/status/allocatable", value: object.status.capacity'
+    when = (
+        f"object.metadata.?labels['{label}'].orValue('') == '{value}'"
+        " && has(object.status.capacity) && has(object.status.allocatable)"
+    )
+    place = 'path: "/status/allocatable/" + jsonpatch.escapeKey(k)'
+    gone = f'filter(k, !(k in object.status.capacity)).map(k, JSONPatch{{op: "remove", {place}}})'
+    same = f'map(k, JSONPatch{{op: "add", {place}, value: string(object.status.capacity[k])}})'
+    copy = f"object.status.allocatable.{gone} + object.status.capacity.{same}"
     try:
         create_policy(cluster, "allocatable-follows", when, copy)
     except ApiError as error:

@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-DEBOUNCE, DEBOUNCE_MAX = 1.0, 10.0
-"""How long there must be no event, and the longest that a pass waits for that."""
+DEBOUNCE, DEBOUNCE_MAX = 0.9, 10.0
+"""How long there must be no event, and the longest that a pass waits for that. A worker needs another tenth of a second
+until it reads the hardware, which has been quiet for a second then."""
 
 RESYNC_PERIOD = 3600.0
 """The default of the setting resync: the period of the passes that read the Node although no event came."""

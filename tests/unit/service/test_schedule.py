@@ -95,14 +95,14 @@ def test_events_that_never_end_wait_no_longer_than_the_longest() -> None:
     assert schedule.wakes_at() == 100.0 + DEBOUNCE_MAX
 
 
-def test_what_is_heard_during_a_look_is_for_the_next() -> None:
+def test_an_event_during_a_pass_is_for_the_next() -> None:
     schedule = after_boot()
     schedule.notify({"hardware"}, 100.0)
     assert schedule.pop_due(101.0) == {"hardware"}
     schedule.notify({"file"}, 101.5)
     schedule.succeeded(102.0, None)
-    assert schedule.wakes_at() == 102.5
-    assert schedule.pop_due(102.5) == {"file"}
+    assert schedule.wakes_at() == 101.5 + DEBOUNCE
+    assert schedule.pop_due(101.5 + DEBOUNCE) == {"file"}
 
 
 def test_a_look_can_ask_for_the_next() -> None:

@@ -34,12 +34,12 @@ PAGE = ROOT / "docs/corpus.md"
 
 _INTRODUCTION = """# The corpus
 
-Recordings of real kernels' hardware trees, made in virtual machines (tests/corpus/machines), with the right answers
-written by hand from how each machine is put together. Every detector runs on every one of them in `make check`; a
-reading that changes is a failing test that shows the device and the rule. `make corpus` records them anew: some minutes
-once for the trees, then about one for a machine.
+Recordings of the hardware that real kernels see in virtual machines (tests/corpus/machines). The right answers are
+written by hand, from how each machine is put together. `make check` runs every detector on every machine. A test fails
+if a reading changes, and shows the device and the rule. `make corpus` records the machines again: it takes some minutes
+for the systems that they boot, then one or two for each machine.
 
-A `-` is absent: nothing is published. Whatever can't be known is `unknown`: what was published before stands.
+`-` is absent: nothing is published. `unknown` cannot be known: what was published before stays.
 """
 
 
@@ -51,7 +51,7 @@ list, and lists. Devices are compared one by one, with what they say.
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """Something tricky. shown: "machine: need", "machine: detector" or a test's path; instead: why it can't be had."""
+    """A pitfall. shown: "machine: need", "machine: detector" or a test's path; instead: why it can't be had."""
 
     group: str
     text: str
@@ -104,7 +104,7 @@ def page() -> str:
         lines += ["| | truth | capacityd says |", "| --- | --- | --- |"]
         lines += [f"| {' | '.join(row)} |" for row in _truth(machine)]
         lines.append("")
-    lines += ["## What is tricky, and where it is shown", ""]
+    lines += ["## Pitfalls, and what shows that each is handled", ""]
     for group in dict.fromkeys(fact.group for fact in facts()):
         lines += [f"### {group}", ""]
         lines += [f"- {fact.text}. {_where(fact)}" for fact in facts() if fact.group == group]

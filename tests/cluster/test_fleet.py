@@ -228,8 +228,10 @@ def test_pages(cluster: Cluster, jane: Path, nodes: Nodes, monkeypatch: pytest.M
     for number in range(7):
         nodes.create(f"page-{number}")
     monkeypatch.setattr(node_list, "_PAGE", 3)
+    counts: list[int] = []
     with cluster.audit.requests(JANE) as requests:
-        read = node_list.read_fleet(str(jane), nodes.selector, INSTANCE_TYPE)
+        read = node_list.read_fleet(str(jane), nodes.selector, INSTANCE_TYPE, counts.append)
+    assert counts == [3, 6, 7]
     assert [node.name for node in read.nodes] == [f"page-{number}" for number in range(7)]
     assert sum(r.resource == "nodes" for r in requests.all()) == 3
 

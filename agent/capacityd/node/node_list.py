@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from capacityd.model.errors import NodeListExpired, NodeUnreachable
@@ -25,29 +25,32 @@ _MAX_WAIT = 10.0
 """Seconds to wait before the next one, at most, whatever the API server asks."""
 
 
-def read_fleet(kubeconfig: str | None, selector: str, label: str) -> Fleet:
+def read_fleet(kubeconfig: str | None, selector: str, label: str, progress: Callable[[int], None]) -> Fleet:
     """Lists Nodes, and DeviceClasses if they may be listed. Raises NodeError.
 
     kubeconfig: None for $KUBECONFIG or ~/.kube/config.
     selector: a label selector; "" for all Nodes.
     label: the label that groups Nodes.
+    progress: receives how many Nodes have been read, after each page.
     """
     access = load_operators(kubeconfig)
     with no_library_error(lambda e: from_transport_error(e, Call(access.server, access.kubeconfig))):
         client = Client(access, _MAX_PAGE_BYTES)
     try:
-        nodes = tuple(_nodes(client, selector, label))
+        nodes = tuple(_nodes(client, selector, label, progress))
     except NodeListExpired:
         # The API server keeps the version of the first page for 5 to 10 minutes.
-        nodes = tuple(_nodes(client, selector, label))
+        nodes = tuple(_nodes(client, selector, label, progress))
     return Fleet(nodes, _device_classes(client.list_device_classes()))
 
 
-def _nodes(client: Client, selector: str, label: str) -> Iterator[NodeSummary]:
-    token = ""
+def _nodes(client: Client, selector: str, label: str, progress: Callable[[int], None]) -> Iterator[NodeSummary]:
+    token, count = "", 0
     while True:
         page = _page(client, selector, token)
         yield from (_summary(item, label) for item in page["items"])
+        count += len(page["items"])
+        progress(count)
         token = (page.get("metadata") or {}).get("continue") or ""
         if not token:
             return

@@ -63,7 +63,7 @@ def read(folder: Path, script: Script, selector: str = "") -> tuple[Fleet, list[
     with serve(script) as server:
         path = folder / "config"
         configure(path, server.url, "secret-token")
-        fleet = read_fleet(str(path), selector, LABEL)
+        fleet = read_fleet(str(path), selector, LABEL, lambda _: None)
         return fleet, server.heard
 
 

@@ -56,10 +56,20 @@ def _max_age(text: str) -> float:
 
 def _read(options: argparse.Namespace) -> Fleet:
     label = INSTANCE_TYPE if options.by is None else options.by
-    found = read_fleet(options.kubeconfig, options.selector, label)
+    on_terminal = sys.stderr.isatty()
+    try:
+        found = read_fleet(options.kubeconfig, options.selector, label, _progress if on_terminal else lambda _: None)
+    finally:
+        if on_terminal:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)  # removes the progress line
     if options.by is not None and found.nodes and all(node.label is None for node in found.nodes):
         raise UsageError(f'no Node has the label "{label}" (--by)')
     return found
+
+
+def _progress(count: int) -> None:
+    """Shows on the terminal how many Nodes have been read."""
+    print(f"\rreading Nodes: {count}", end="", file=sys.stderr, flush=True)
 
 
 def _watch(options: argparse.Namespace, max_age: float) -> NoReturn:

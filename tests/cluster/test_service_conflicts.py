@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import count
+
+import pytest
 
 from capacityd.reconcile.apply import TRIES
 from capacityd.service.schedule import BACKOFF_MAX
@@ -11,6 +14,7 @@ from tests.cluster.controlplane import Cluster
 from tests.cluster.faults import Action
 from tests.cluster.proxy import Proxy
 from tests.cluster.service import PROMPT, Service, service
+from tests.cluster.test_service_api_faults import refusal
 from tests.support.machines import usb_device
 
 
@@ -20,13 +24,26 @@ def always_another(s: Service) -> Action:
     return faults.before(lambda _: s.cluster.set_capacity(s.node, {"example.com/dongle": str(next(numbers))}))
 
 
-def test_a_conflict_that_does_not_end(cluster: Cluster, proxy: Proxy) -> None:
-    first, says = ["GET", "PATCH"] * TRIES, f"tried {TRIES} times, each time somebody else wrote the same"
+def never_holds(_: Service) -> Action:
+    """A double, because it is what no API server does once guards are written as it writes them."""
+    return refusal(422)
+
+
+@pytest.mark.parametrize(
+    ("action", "first", "says"),
+    [
+        (always_another, ["GET", "PATCH"] * TRIES, f"tried {TRIES} times, each time somebody else wrote the same"),
+        (never_holds, ["GET", "PATCH", "GET"], "but it has not: a bug in capacityd"),
+    ],
+)
+def test_a_conflict_that_does_not_end(
+    cluster: Cluster, proxy: Proxy, action: Callable[[Service], Action], first: list[str], says: str
+) -> None:
     with service(cluster, usb_device("1-1")) as s:
         s.connect(proxy.url)
         s.join(proxy.url)
         s.start()
-        proxy.fault(always_another(s), "PATCH", f"/api/v1/nodes/{s.node}/status", times=None)
+        proxy.fault(action(s), "PATCH", f"/api/v1/nodes/{s.node}/status", times=None)
         before = len(proxy.requests)
 
         def methods() -> list[str]:

@@ -149,6 +149,10 @@ class NodeConflict(NodeError):
     cause = "conflict"
 
 
+class NodeGuardFailed(NodeConflict):
+    """A guard of the patch did not match the Node."""
+
+
 class NodeListExpired(NodeError):
     """The API server no longer has the version of the list whose first pages have been read."""
 
@@ -162,3 +166,9 @@ class NodeRejected(NodeError):
         super().__init__(message)
         self.reason = reason or message
         """The reason that the API server gives."""
+
+
+class NodeGuardUnexplained(NodeRejected):
+    """A guard did not match, although the Node, read again, has the guarded value: a bug, not another writer."""
+
+    cause = "conflict"

@@ -17,6 +17,8 @@ class Review(NamedTuple):
     user: str
     node: str
     """The Node that the user's token is bound to, "" for none."""
+    refused: float = 0.0
+    """When the review was last repeated because of HTTP 403 and gave the same result, as time.monotonic(); 0: never."""
 
 
 def open_node(

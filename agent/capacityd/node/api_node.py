@@ -7,12 +7,14 @@ import time
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar, cast
 
 from capacityd.model.errors import (
     NodeDenied,
     NodeError,
     NodeForbidden,
+    NodeGuardFailed,
+    NodeGuardUnexplained,
     NodeUnreachable,
 )
 from capacityd.model.node import Event, NodeState
@@ -21,6 +23,7 @@ from capacityd.node import Review
 from capacityd.node.client import Client
 from capacityd.node.cluster_access import ClusterAccess
 from capacityd.node.errors import Call, no_library_error
+from capacityd.node.file_node import patched
 from capacityd.node.kubeconfig import load
 from capacityd.node.parse import node_state, reviewed_user
 from capacityd.node.transport_errors import from_transport_error
@@ -28,6 +31,8 @@ from capacityd.node.transport_errors import from_transport_error
 T = TypeVar("T")
 
 _NODE_USER = "system:node:"
+_REVIEW_INTERVAL = 300.0
+"""Minimum seconds between two SelfSubjectReviews because of HTTP 403, which a changed identity may explain."""
 _MAX_EVENT_MESSAGE = 1024  # characters
 
 
@@ -63,6 +68,8 @@ class ApiNode:
         self._client: Client | None = None
         self._identity: _Identity | None = None
         self._checked = False
+        self._failed_patch: Sequence[Mapping[str, object]] = ()
+        """The last patch, if a guard in it failed, until the Node is read again."""
 
     @property
     def name(self) -> str:
@@ -70,13 +77,26 @@ class ApiNode:
         return self._identify().node
 
     def read(self) -> NodeState:
-        """Sends a GET of the Node. Raises NodeError, in particular NodeDenied if it is another machine's Node."""
-        state = self._read_own()
+        """Sends a GET of the Node. Raises NodeError.
+
+        In particular NodeDenied if it is another machine's Node, and NodeGuardUnexplained if a guard of the last patch
+        failed although the Node matches it.
+        """
+        document = self._read_own()
+        state = self._state(document)
         if self._identify().cached and state.machine_id and not self._is_this_machine(state):
             # The kubeconfig may now contain credentials of another user, who may read every Node.
             self._forget()
-            state = self._read_own()
+            document = self._read_own()
+            state = self._state(document)
         self._check(state)
+        patch, self._failed_patch = self._failed_patch, ()
+        if patch and _applies(document, patch):
+            raise NodeGuardUnexplained(
+                f'the API server reports that Node "{state.name}" has changed since it was read (HTTP 422), but it has '
+                "not: a bug in capacityd. The published quantities stay as they are until this is fixed. Please report "
+                f"it with the output of: kubectl get node {state.name} -o json"
+            )
         return state
 
     def write(self, patch: Sequence[Mapping[str, object]]) -> NodeState:
@@ -86,6 +106,9 @@ class ApiNode:
         name = self.name  # after read(), which may change our identity
         try:
             return self._state(self._call(lambda client: client.patch_node_status(name, patch)))
+        except NodeGuardFailed:
+            self._failed_patch = patch
+            raise
         except NodeForbidden:
             self._has_new_identity()  # for the next attempt, which begins with a read
             raise
@@ -111,26 +134,30 @@ class ApiNode:
         }
         self._call(lambda client: client.create_event(state.name, body))
 
-    def _read_own(self) -> NodeState:
+    def _read_own(self) -> object:
         """Sends a GET of the Node; after HTTP 403 once more if our identity differs from the cached one."""
+        name = self.name
         try:
-            return self._read_named(self.name)
+            return self._call(lambda client: client.read_node(name))
         except NodeForbidden:
             if not self._has_new_identity():
                 raise
-        return self._read_named(self.name)
-
-    def _read_named(self, name: str) -> NodeState:
-        return self._state(self._call(lambda client: client.read_node(name)))
+        name = self.name
+        return self._call(lambda client: client.read_node(name))
 
     def _has_new_identity(self) -> bool:
-        """Asks the API server whether our identity differs from the cached one."""
+        """Asks the API server, at most once in _REVIEW_INTERVAL, whether our identity differs from the cached one."""
         before = self._identify()
-        if not before.cached:
-            return False
-        self._forget()
-        now = self._identify()
-        return (now.user, now.node) != (before.user, before.node)
+        if before.cached:
+            if any(0 <= time.monotonic() - r.refused < _REVIEW_INTERVAL for r in self._reviews.values() if r.refused):
+                return False
+            self._forget()
+            now = self._identify()
+            if (now.user, now.node) != (before.user, before.node):
+                return True
+        for key, review in list(self._reviews.items()):
+            self._reviews[key] = review._replace(refused=time.monotonic())
+        return False
 
     def _forget(self) -> None:
         self._reviews.clear()
@@ -225,3 +252,12 @@ def _cache_key(access: ClusterAccess) -> str:
     # Clusters may have the same loopback address, but not the same certificate authority.
     secret = "\0".join((access.kubeconfig, access.server, access.authority or "", access.user))
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _applies(document: object, patch: Sequence[Mapping[str, object]]) -> bool:
+    """Whether the guards and paths of the patch match this Node."""
+    try:
+        patched(cast("dict[str, Any]", document), patch)
+    except NodeError:
+        return False
+    return True

@@ -14,6 +14,7 @@ from capacityd.model.errors import (
     NodeDenied,
     NodeError,
     NodeForbidden,
+    NodeGuardFailed,
     NodeListExpired,
     NodeMissing,
     NodeRejected,
@@ -108,7 +109,8 @@ def from_http_status(error: HttpError, call: Call) -> NodeError:
     # The API server reports a failed guard and an invalid value both as 422; only the latter has causes.
     guard_failed = status == 422 and details.is_status and not details.causes
     if (guard_failed or status == 409) and call.resource == "nodes/status":
-        return NodeConflict(f'Node "{call.node}" has changed since it was read (HTTP {status})')
+        kind = NodeGuardFailed if guard_failed else NodeConflict
+        return kind(f'Node "{call.node}" has changed since it was read (HTTP {status})')
     if status == 401:
         return NodeDenied(
             f"API server {call.server} rejected the credentials in {call.kubeconfig} (HTTP 401): "

@@ -15,6 +15,7 @@ from capacityd.model.errors import (
     NodeConflict,
     NodeDenied,
     NodeError,
+    NodeGuardUnexplained,
     NodeUnreachable,
     StateError,
 )
@@ -137,7 +138,7 @@ def reconcile(
 
 def _failed(memory: ReconcileState, e: NodeError, uptime: float) -> ReconcileResult:
     """The result of a pass that ended with this error."""
-    if isinstance(e, NodeConflict):
+    if isinstance(e, NodeConflict | NodeGuardUnexplained):
         # A single attempt can't determine the cause, so the message of the first ones is kept.
         memory = replace(memory, conflict=memory.conflict or str(e), conflict_at=uptime)
         return ReconcileResult(memory, error=memory.conflict, failed=True, cause=e.cause)

@@ -18,6 +18,7 @@ from capacityd.model.errors import (
     NodeDenied,
     NodeError,
     NodeForbidden,
+    NodeGuardFailed,
     NodeMissing,
     NodeRejected,
     NodeUnreachable,
@@ -47,8 +48,8 @@ def refusal(code: int, body: bytes = b"", headers: Mapping[str, str] | None = No
     ("code", "body", "of", "kind", "says"),
     [
         (409, status("modified"), CALL, NodeConflict, "has changed since it was read"),
-        (422, status("error in our request"), CALL, NodeConflict, "has changed since it was read"),
-        (422, status("invalid", {"causes": []}), CALL, NodeConflict, "has changed since it was read"),
+        (422, status("error in our request"), CALL, NodeGuardFailed, "has changed since it was read"),
+        (422, status("invalid", {"causes": []}), CALL, NodeGuardFailed, "has changed since it was read"),
         (422, status("invalid", CAUSE), CALL, NodeRejected, "(HTTP 422): status.capacity.x: must not be -1"),
         (
             422,

@@ -25,7 +25,7 @@ import pytest
 import urllib3
 import yaml
 
-from capacityd.model.errors import NodeConflict, NodeError
+from capacityd.model.errors import NodeError, NodeGuardFailed
 from capacityd.node import open_node
 from capacityd.node.parse import node_state
 from tests.cluster.credentials import Authority, exec_plugin, kubeconfig
@@ -211,7 +211,7 @@ def test_a_conflict_that_can_not_be_explained_for_want_of_a_library_is_a_conflic
     """The Node is read after it, whatever the library that compares does."""
     for error in (*LIBRARIES["jsonpatch"], *LIBRARIES["jsonpointer"], *ANY):
         found = open_node(str(paths["certificate"]), None, None, "host", None)
-        with pytest.raises(NodeConflict):
+        with pytest.raises(NodeGuardFailed):
             found.write(PATCH)
 
         def fail(*_: object, _error: BaseException = error, **__: object) -> None:

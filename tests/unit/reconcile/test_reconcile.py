@@ -16,6 +16,7 @@ from capacityd.model.errors import (
     NodeConflict,
     NodeDenied,
     NodeError,
+    NodeGuardUnexplained,
     NodeMissing,
     NodeRejected,
     NodeUnreachable,
@@ -614,13 +615,17 @@ def test_a_record_that_can_not_be_kept_lets_nothing_be_lowered_and_is_told() -> 
 
 
 class Contested(MemoryNode):
-    """No write of ours comes through."""
+    """No write of ours comes through. again: what the read after it raises."""
 
-    def __init__(self) -> None:
+    def __init__(self, again: NodeError | None) -> None:
         super().__init__()
+        self.again = again
         self.asked: list[str] = []
 
     def read(self) -> NodeState:
+        if self.again and self.asked[-1:] == ["write"]:
+            self.asked.append("read")
+            raise self.again
         self.asked.append("read")
         return super().read()
 
@@ -629,23 +634,32 @@ class Contested(MemoryNode):
         raise NodeConflict("a guard did not hold")
 
 
-def test_conflicts_that_do_not_end(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("again", "first", "says"),
+    [
+        (None, ["read", "write"] * TRIES, "a guard did not hold; tried 6 times"),
+        (NodeGuardUnexplained("a defect"), ["read", "write", "read"], "a defect"),
+    ],
+)
+def test_conflicts_that_do_not_end(
+    monkeypatch: pytest.MonkeyPatch, again: NodeError | None, first: list[str], says: str
+) -> None:
     """Whatever the looks are for, and however many there are: two requests a minute, and one message."""
     monkeypatch.setattr("capacityd.reconcile.apply.time.sleep", lambda _: None)
     service = Service()
-    service.node = node = Contested()
+    service.node = node = Contested(again)
     found = service.reconcile(1000.0, a=FOUR)
-    assert (node.asked, found.cause) == (["read", "write"] * TRIES, "conflict")
+    assert (node.asked, found.cause) == (first, "conflict")
     said = {found.error}
     for second in range(1, 600):
-        before = len(node.asked)
+        node.again, before = None, len(node.asked)
         found = service.reconcile(1000.0 + second, [{"retry"}, {"kubelet"}, {"config"}][second % 3], a=FOUR)
         assert node.asked[before:] == ([] if second % MIN_INTERVAL else ["read", "write"])
         assert found.failed
         assert found.cause == "conflict"
         said.add(found.error)
     (trouble,) = said
-    assert "a guard did not hold; tried 6 times" in trouble
+    assert says in trouble
     service.node = MemoryNode()
     assert not service.reconcile(1600.0, {"retry"}, a=FOUR).failed
     assert (service.memory.conflict, service.capacity) == ("", {A: "4"})
@@ -654,7 +668,7 @@ def test_conflicts_that_do_not_end(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_an_outage_between_two_conflicts_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("capacityd.reconcile.apply.time.sleep", lambda _: None)
     service = Service()
-    service.node = node = Contested()
+    service.node = node = Contested(None)
     service.reconcile(1000.0, a=FOUR)
     service.error = NodeUnreachable("nobody there")
     assert "nobody there" in service.reconcile(1061.0, {"retry"}, a=FOUR).error

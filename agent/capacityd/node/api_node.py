@@ -1,12 +1,10 @@
-"""Reads and writes the Node on the API server, and determines which Node is this machine's."""
+"""Reads and writes this machine's Node on the API server, which also says whose the credentials are."""
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
 from capacityd.model.errors import (
@@ -24,29 +22,16 @@ from capacityd.node.client import Client
 from capacityd.node.cluster_access import ClusterAccess
 from capacityd.node.errors import Call, no_library_error
 from capacityd.node.file_node import patched
+from capacityd.node.identity import Identity, cache_key, identify
 from capacityd.node.kubeconfig import load
 from capacityd.node.parse import node_state, reviewed_user
 from capacityd.node.transport_errors import from_transport_error
 
 T = TypeVar("T")
 
-_NODE_USER = "system:node:"
 _REVIEW_INTERVAL = 300.0
 """Minimum seconds between two SelfSubjectReviews because of HTTP 403, which a changed identity may explain."""
 _MAX_EVENT_MESSAGE = 1024  # characters
-
-
-@dataclass(frozen=True, slots=True)
-class _Identity:
-    """Our user and Node, according to the API server."""
-
-    user: str
-    """"" if the API server does not say."""
-    node: str
-    own: bool
-    """The user is this Node's kubelet, so the Node cannot be another machine's."""
-    cached: bool
-    """Known from an earlier SelfSubjectReview."""
 
 
 class ApiNode:
@@ -66,7 +51,7 @@ class ApiNode:
         self._machine_id = machine_id
         self._reviews = reviews
         self._client: Client | None = None
-        self._identity: _Identity | None = None
+        self._identity: Identity | None = None
         self._checked = False
         self._failed_patch: Sequence[Mapping[str, object]] = ()
         """The last patch, if a guard in it failed, until the Node is read again."""
@@ -163,16 +148,16 @@ class ApiNode:
         self._reviews.clear()
         self._identity = None
 
-    def _identify(self) -> _Identity:
+    def _identify(self) -> Identity:
         if self._identity is None:
-            self._identity = self._decide(*self._call(self._review))
+            self._identity = identify(*self._call(self._review), self._configured, self._hostname)
             if self._client is not None:
                 self._client.identity = self._identity.user
         return self._identity
 
     def _review(self, client: Client) -> tuple[Review, bool]:
         """Returns the result of a SelfSubjectReview, and whether it was cached."""
-        key = _cache_key(client.access)
+        key = cache_key(client.access)
         if key in self._reviews:
             return self._reviews[key], True
         review = Review(*reviewed_user(client.review_self()))
@@ -180,18 +165,6 @@ class ApiNode:
             self._reviews.clear()
             self._reviews[key] = review
         return review, False
-
-    def _decide(self, review: Review, cached: bool) -> _Identity:
-        user, node = review.user, review.node
-        reported = user.removeprefix(_NODE_USER) if user.startswith(_NODE_USER) else node
-        if reported and self._configured and reported != self._configured:
-            raise NodeDenied(
-                f'node_name is "{printable(self._configured)}", but the credentials belong to Node "{reported}". '
-                "Remove node_name, or use a kubeconfig of that Node"
-            )
-        # The kubelet derives its name from the host name in the same way.
-        name = reported or self._configured or self._hostname.strip().lower()
-        return _Identity(user, name, bool(reported) and user == _NODE_USER + reported, cached)
 
     def _check(self, state: NodeState) -> None:
         """Any identity but the Node's own may have access to other Nodes: then the machine ID must match."""
@@ -245,13 +218,6 @@ def _adding_files(access: ClusterAccess) -> Iterator[None]:
     except NodeDenied as e:
         e.files = access.files
         raise
-
-
-def _cache_key(access: ClusterAccess) -> str:
-    """Returns a hash that differs between users of kubeconfigs."""
-    # Clusters may have the same loopback address, but not the same certificate authority.
-    secret = "\0".join((access.kubeconfig, access.server, access.authority or "", access.user))
-    return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _applies(document: object, patch: Sequence[Mapping[str, object]]) -> bool:

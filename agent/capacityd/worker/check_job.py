@@ -6,7 +6,7 @@ import argparse
 
 from capacityd.config import load
 from capacityd.detectors import load as load_detector
-from capacityd.discovery.runner import MAX_RUNNING, allowed_seconds
+from capacityd.discovery.child import MAX_RUNNING, allowed_seconds
 from capacityd.host.kubelet import CHECKPOINT, SOCKET
 from capacityd.model.config import Config
 from capacityd.model.device import DeviceDetector

@@ -18,9 +18,10 @@ from typing import Any
 
 import pytest
 
-from capacityd.discovery import runner as runner
+from capacityd.discovery import child, runner
+from capacityd.discovery.child import allowed_seconds
 from capacityd.discovery.encoding import decode, encode
-from capacityd.discovery.runner import allowed_seconds, discover, probe
+from capacityd.discovery.runner import discover, probe
 from capacityd.host.live import LiveHost
 from capacityd.linux.subreaper import become_subreaper, kill_children
 from capacityd.model.config import Config, Resource, Table
@@ -75,8 +76,8 @@ def readings(*resources: Resource, host: Host = HOST, **more: Any) -> dict[str, 
 
 def limit_the_double(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
     """Gives the double a shorter deadline; the other detectors keep theirs."""
-    usual = runner.allowed_seconds
-    monkeypatch.setattr(runner, "allowed_seconds", lambda r: seconds if r.detector == "double" else usual(r))
+    usual = child.allowed_seconds
+    monkeypatch.setattr(child, "allowed_seconds", lambda r: seconds if r.detector == "double" else usual(r))
 
 
 def wait_for_ever() -> None:
@@ -136,7 +137,7 @@ def test_a_detector_that_runs_for_ever_is_killed(
         while True:
             pass
 
-    monkeypatch.setattr(runner, "MAX_CPU", 1)
+    monkeypatch.setattr(child, "MAX_CPU", 1)
     found = readings(double(run_for_ever), *GOOD)
     why = "the detector double was killed by signal 24 (SIGXCPU, too much processor time)"
     assert found.pop("example.com/double") == Unknown(why, Cause.KILLED)
@@ -213,7 +214,7 @@ def test_children_of_a_detector_are_killed_with_it(
             os.execv(marker, [str(marker), "3600"])
         wait_for_ever()
 
-    monkeypatch.setattr(runner, "DEADLINE", 0.3)
+    monkeypatch.setattr(child, "DEADLINE", 0.3)
     assert isinstance(readings(double(fork))["example.com/double"], Unknown)
     assert still_alive(marker.name) == []
 
@@ -369,7 +370,7 @@ def test_an_interrupted_probe_leaves_no_child_and_no_open_file(
 
     def run_pass() -> None:
         before = open_files()
-        monkeypatch.setattr(runner, "_wait", interrupted)
+        monkeypatch.setattr(runner, "wait_for_any", interrupted)
         with pytest.raises(KeyboardInterrupt):
             probe(Config((stuck, *GOOD)), HOST, "node")
         assert not has_children()
@@ -411,7 +412,7 @@ def test_the_time_that_a_detector_runs_does_not_count(
         return 1e9
 
     limit_the_double(monkeypatch, 0.05)
-    monkeypatch.setattr(runner, "running_time", always)
+    monkeypatch.setattr(child, "running_time", always)
     found = readings(GOOD[0], double(lambda: len(os.read(reader, 1))), GOOD[1])
     assert found.pop("example.com/double") == Quantity(1, (Contribution("double", 1),))
     assert found == READ
@@ -423,15 +424,15 @@ def test_a_detector_that_never_ends_is_killed_although_it_runs(
 ) -> None:
     """One with a timeout setting at that, whatever it does."""
     if settings:
-        monkeypatch.setattr(runner, "_TIMEOUT_MARGIN", -1.0)
+        monkeypatch.setattr(child, "_TIMEOUT_MARGIN", -1.0)
     else:
         limit_the_double(monkeypatch, 0.08)
         monkeypatch.setattr(runner, "MAX_RUNNING", 0.1)
-    monkeypatch.setattr(runner, "running_time", lambda _: 1e9)
+    monkeypatch.setattr(child, "running_time", lambda _: 1e9)
     found = readings(replace(double(wait_for_ever), tables=(Table(settings=settings),)), GOOD[0])
     assert found["example.com/double"] == Unknown("the detector double did not end within 0.1 s", Cause.TIMEOUT)
 
 
 def test_allowed_seconds() -> None:
-    assert allowed_seconds(GOOD[0]) == runner.DEADLINE
+    assert allowed_seconds(GOOD[0]) == child.DEADLINE
     assert allowed_seconds(runs(("/bin/a",), ("/bin/b",), timeout=30.0)) > 60

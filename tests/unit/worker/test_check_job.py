@@ -7,7 +7,7 @@ from argparse import Namespace
 import pytest
 
 from capacityd.detectors import load, names
-from capacityd.discovery.runner import DEADLINE, MAX_RUNNING
+from capacityd.discovery.child import DEADLINE, MAX_RUNNING
 from capacityd.model.config import Config
 from capacityd.model.device import DeviceDetector
 from capacityd.worker.check_job import _event_subscriptions

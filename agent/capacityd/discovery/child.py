@@ -1,0 +1,189 @@
+"""A forked child that reads one resource, with a deadline and limits, and returns the reading through a pipe."""
+
+from __future__ import annotations
+
+import os
+import resource as limits
+import select
+import signal
+import time
+from binascii import crc32
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from capacityd.discovery.encoding import decode, encode
+from capacityd.discovery.reader import read_resource
+from capacityd.linux.clock import running_time
+from capacityd.model.config import Resource
+from capacityd.model.errors import Cause
+from capacityd.model.host import Host
+from capacityd.model.reading import Reading, Unknown
+from capacityd.model.text import printable
+
+DEADLINE = 10.0
+"""Seconds that a detector may be blocked, unless it has a timeout setting. The time that it runs or waits for a
+processor does not count: a machine may be busy and have 50,000 devices. One that hangs in the kernel does not run."""
+
+MAX_RUNNING = 300.0
+"""Seconds after the start of a pass until which the time that a detector runs does not count."""
+
+MAX_CPU = 60
+"""Seconds of processor time (RLIMIT_CPU) for such a detector: ten times what 50,000 devices take."""
+
+MAX_MEMORY = 512 * 1024 * 1024
+"""Bytes of private memory (RLIMIT_DATA) for a detector and for each program that it starts. Not RLIMIT_AS: programs in
+Go and Java reserve far more address space than they use."""
+
+_HINTS: dict[int, str] = {signal.SIGKILL: ", out of memory?", signal.SIGXCPU: ", too much processor time"}
+_TIMEOUT_MARGIN = 2.0  # seconds that a detector may take beyond the timeouts of its programs
+
+
+@dataclass(slots=True)
+class Child:
+    """A child that runs, or has closed its pipe and has to be finished."""
+
+    resource: Resource
+    pid: int
+    pipe: int
+    started: float
+    """By time.monotonic(); so are deadline and latest."""
+    allowed: float
+    """Seconds that it may be blocked."""
+    deadline: float
+    """When it is killed, as far as is known. It moves with the time that it runs, but not beyond latest."""
+    latest: float
+    output: bytearray = field(default_factory=bytearray)
+
+    def is_late(self) -> bool:
+        """Whether it is to be killed now."""
+        now = time.monotonic()
+        if self.deadline <= now:
+            self.deadline = min(self.started + self.allowed + running_time(self.pid), self.latest)
+        return self.deadline <= now
+
+    def finish(self) -> Reading:
+        """Kills the child if it still runs, and returns its reading, or why there is none."""
+        late = self.deadline <= time.monotonic()
+        status = self.kill()
+        if self.output:
+            try:
+                return decode(self.output)
+            except (ValueError, TypeError):
+                pass  # it was killed while it wrote
+        name = self.resource.detector
+        if late:
+            seconds = self.allowed if self.deadline < self.latest else self.latest - self.started
+            return Unknown(f"the detector {name} did not end within {round(seconds, 1):g} s", Cause.TIMEOUT)
+        if status is not None and os.WIFSIGNALED(status):
+            number = os.WTERMSIG(status)
+            hint = _HINTS.get(number, "")
+            why = f"the detector {name} was killed by signal {number} ({signal.Signals(number).name}{hint})"
+            return Unknown(why, Cause.KILLED)
+        return Unknown(f"the detector {name} ended without a reading", Cause.DETECTOR_FAILED)
+
+    def kill(self) -> int | None:
+        """Kills the child and its process group, closes the pipe, and returns the wait status.
+
+        None: it is in an uninterruptible sleep and did not exit within a second.
+        """
+        os.close(self.pipe)
+        pidfd = os.pidfd_open(self.pid)
+        try:
+            try:
+                os.killpg(self.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                signal.pidfd_send_signal(pidfd, signal.SIGKILL)  # it has not created its group yet, or has exited
+            poll = select.poll()
+            poll.register(pidfd, select.POLLIN)
+            return os.waitpid(self.pid, 0)[1] if poll.poll(1000) else None
+        finally:
+            os.close(pidfd)
+
+
+def allowed_seconds(resource: Resource) -> float:
+    """How long the reading of a resource may be blocked or, if its detector has a timeout setting, take."""
+    timeouts = _timeouts(resource)
+    # Programs run one after another; killing each and its children may take another second.
+    return sum(t + 1 for t in timeouts) + _TIMEOUT_MARGIN if timeouts else DEADLINE
+
+
+def _timeouts(resource: Resource) -> list[float]:
+    return [t for table in resource.tables if isinstance(t := table.settings.get("timeout"), float)]
+
+
+def label(resource: Resource) -> str:
+    """The name of the child process: at most 15 characters (proc_pid_comm(5))."""
+    return f"capacityd{crc32(resource.name.encode()):08x}"[:15]
+
+
+def start_child(resource: Resource, host: Host, node_name: str, explain: bool, running_until: float) -> Child | Unknown:
+    """Forks. Returns Unknown if the system has no process, memory or file descriptor left for it.
+
+    running_until: until when the time that it runs does not count.
+    """
+    pipe: tuple[int, ...] = ()
+    try:
+        ours, theirs = pipe = os.pipe()
+        pid = os.fork()
+    except OSError as e:
+        for fd in pipe:
+            os.close(fd)
+        why = f"the detector {resource.detector} could not be started: {os.strerror(e.errno or 0)}"
+        return Unknown(why, Cause.DETECTOR_FAILED)
+    if pid == 0:
+        os.close(ours)
+        _be_child(resource, host, node_name, explain, theirs)
+    os.close(theirs)
+    os.set_blocking(ours, False)
+    started, allowed = time.monotonic(), allowed_seconds(resource)
+    deadline = started + allowed
+    latest = deadline if _timeouts(resource) else max(deadline, running_until)
+    return Child(resource, pid, ours, started, allowed, deadline, latest)
+
+
+def _be_child(resource: Resource, host: Host, node_name: str, explain: bool, pipe: int) -> None:
+    """Never returns."""
+    try:
+        os.setpgid(0, 0)
+        # A child that can't be killed must not hold the output that the service waits for.
+        os.dup2(2, 1)
+        with suppress(OSError), open("/proc/self/comm", "w") as f:
+            f.write(label(resource))
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_DFL)
+        _, hard = limits.getrlimit(limits.RLIMIT_DATA)
+        most = MAX_MEMORY if hard == limits.RLIM_INFINITY else min(MAX_MEMORY, hard)
+        limits.setrlimit(limits.RLIMIT_DATA, (most, most))
+        if not _timeouts(resource):
+            limits.setrlimit(limits.RLIMIT_CPU, (MAX_CPU, limits.getrlimit(limits.RLIMIT_CPU)[1]))
+        try:
+            reading = read_resource(resource, host, node_name, explain)
+        except MemoryError:
+            why = f"the detector {resource.detector} needed more than {MAX_MEMORY >> 20} MiB of memory"
+            reading = Unknown(why, Cause.KILLED)
+        except Exception as e:  # noqa: BLE001  # a defect in a detector must not fail the other resources
+            why = f"the detector {resource.detector} failed: {type(e).__name__}: {printable(str(e))}"
+            reading = Unknown(why, Cause.DETECTOR_FAILED)
+        data = encode(reading)
+        while data:
+            data = data[os.write(pipe, data) :]
+    finally:
+        os._exit(0)
+
+
+def wait_for_any(running: Mapping[int, Child]) -> list[Child]:
+    """Waits for children that have closed their pipe or reached their deadline, and returns them."""
+    if not running:
+        return []
+    poll = select.poll()
+    for pipe in running:
+        poll.register(pipe, select.POLLIN)
+    left = min(child.deadline for child in running.values()) - time.monotonic()
+    ended = []
+    for pipe, _ in poll.poll(max(0.0, left) * 1000 + 1):
+        piece = os.read(pipe, 1 << 20)
+        running[pipe].output += piece
+        if not piece:
+            ended.append(running[pipe])
+    return ended + [c for c in running.values() if c not in ended and c.is_late()]

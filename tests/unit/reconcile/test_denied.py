@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from capacityd.model.errors import NodeRejected
+from capacityd.model.errors import NodeConflict, NodeRejected, NodeUnreachable
 from capacityd.model.node import ANNOTATION, NodeState, Plan
 from capacityd.model.reading import Quantity, Reading
 from capacityd.reconcile.apply import Denied, Outcome, apply
@@ -76,6 +77,45 @@ def test_each_denied_resource_is_isolated(names: list[str], denies: set[str]) ->
     assert len(node.requests) <= (1 + len(names) + all_denied if denied else 1)
     changes = {c.name: c.action for c in outcome.plan.changes}
     assert changes == {name: "deny" if name in denies else "set" for name in names}
+
+
+class Killed(BaseException):
+    """The worker is killed."""
+
+
+@given(
+    names=st.lists(st.sampled_from(NAMES), min_size=1, unique=True),
+    denies=st.sets(st.sampled_from(NAMES), min_size=1),
+    error=st.sampled_from([NodeConflict("another writer"), NodeUnreachable("HTTP 429"), Killed()]),
+    at=st.integers(0, len(NAMES) + 1),
+    carried_out=st.booleans(),
+)
+def test_a_pass_that_is_interrupted_between_its_patches(
+    names: list[str], denies: set[str], error: BaseException, at: int, carried_out: bool
+) -> None:
+    """At no moment does the Node say more than is true, and the next pass brings it to the same end."""
+    node = Admission(denies, reason="not on my Nodes")
+    denied = denies.intersection(names)
+    carry_out = node.write
+
+    def write(patch: Sequence[Mapping[str, object]]) -> NodeState:
+        interrupted = len(node.requests) == at
+        state = carry_out(patch) if carried_out or not interrupted else node.read()
+        condition = state.condition
+        assert not denied or condition is None or condition.status == "False"
+        if interrupted:
+            node.requests.append([])
+            raise error
+        return state
+
+    with pytest.MonkeyPatch.context() as patches:
+        patches.setattr("capacityd.reconcile.apply.time.sleep", lambda _: None)
+        patches.setattr(node, "write", write)
+        with suppress(NodeUnreachable, Killed):
+            publish(node, {name: Quantity(4) for name in names})
+    publish(node, {name: Quantity(4) for name in names})
+    assert node.published == {name: "4" for name in names if name not in denied}
+    assert node.our_condition[:2] == (("False", "Denied") if denied else ("True", "Published"))
 
 
 def test_each_has_the_reason_of_its_own() -> None:

@@ -28,6 +28,7 @@ def refusal(code: int, headers: dict[str, str] | None = None, **more: object) ->
     return faults.status(code, json.dumps(body).encode(), {"Content-Type": "application/json", **(headers or {})})
 
 
+NOT_READY = 'nodes "n" is forbidden: not yet ready to handle request'
 FAULTS = {
     "reset": (GET, faults.reset(), "closed the connection"),
     "reset-before-write": (PATCH, faults.reset(), "closed the connection"),
@@ -40,6 +41,7 @@ FAULTS = {
     "401": (GET, refusal(401), "rejected the credentials"),
     "403": (GET, refusal(403), "may not get"),
     "403-to-write": (PATCH, refusal(403), "may not patch"),
+    "403-while-it-starts": (PATCH, refusal(403, message=NOT_READY), "is unavailable (HTTP 403)"),
     "404": (GET, refusal(404, details={"kind": "nodes"}), "Has the kubelet registered?"),
     "409": (PATCH, refusal(409), ""),
     "429": (GET, refusal(429, {"Retry-After": "2"}), "is unavailable (HTTP 429)"),

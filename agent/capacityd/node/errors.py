@@ -28,6 +28,10 @@ _MAX_RETRY_AFTER = 3600.0
 """Seconds; a server that asks for more is asked again after this time."""
 _ANONYMOUS = "system:anonymous"
 _OTHER_NODE = re.compile(r'node "[^"]*" is not allowed to modify node "')
+_NOT_READY = "is forbidden: not yet ready to handle request"
+"""The end of an admission plugin's message while the API server starts, which has the status of a denial, HTTP 403.
+
+Source: Dispatch in k8s.io/apiserver, pkg/admission/plugin/policy/generic/plugin.go."""
 _FORBIDDEN_USER = re.compile(r'User "([^"]+)" cannot ')
 """The user in an authorizer's message."""
 
@@ -111,6 +115,11 @@ def from_http_status(error: HttpError, call: Call) -> NodeError:
     if (guard_failed or status == 409) and call.resource == "nodes/status":
         kind = NodeGuardFailed if guard_failed else NodeConflict
         return kind(f'Node "{call.node}" has changed since it was read (HTTP {status})')
+    starting = status == 403 and details.message.endswith(_NOT_READY)
+    if status == 429 or status >= 500 or starting:
+        return NodeUnreachable(
+            f"API server {call.server} is unavailable (HTTP {status}){reason}", _retry_after(error.headers)
+        )
     if status == 401:
         return NodeDenied(
             f"API server {call.server} rejected the credentials in {call.kubeconfig} (HTTP 401): "
@@ -126,10 +135,6 @@ def from_http_status(error: HttpError, call: Call) -> NodeError:
         return NodeMissing(
             f'API server {call.server} has no Node "{call.node}" (HTTP 404). Has the kubelet registered? Does it use '
             "another name (--hostname-override)?"
-        )
-    if status == 429 or status >= 500:
-        return NodeUnreachable(
-            f"API server {call.server} is unavailable (HTTP {status}){reason}", _retry_after(error.headers)
         )
     if status < 400 or not details.is_status:
         return NodeUnreachable(

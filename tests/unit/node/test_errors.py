@@ -65,6 +65,13 @@ def refusal(code: int, body: bytes = b"", headers: Mapping[str, str] | None = No
             NodeRejected,
             "refused to create events (HTTP 409): exists",
         ),
+        (
+            403,
+            status('nodes "n2" is forbidden: not yet ready to handle request'),
+            CALL,
+            NodeUnreachable,
+            'is unavailable (HTTP 403): nodes "n2" is forbidden: not yet ready to handle request',
+        ),
         (422, b"<html>", CALL, NodeUnreachable, "not an API server"),
         (422, b'{"message": "invalid"}', CALL, NodeUnreachable, "not an API server"),
         (422, b"[" * 100_000, CALL, NodeUnreachable, "not an API server"),

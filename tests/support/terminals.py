@@ -1,6 +1,7 @@
-"""Runs commands into pipes or on a pseudo-terminal; python -m tests.support.terminals rewrites the golden files.
+"""Runs commands into files or on a pseudo-terminal; python -m tests.support.terminals rewrites the golden files.
 
-Each command is a process of its own, whose clock is stopped at NOW.
+Each command is a process of its own, whose clock is stopped at NOW. Those that are run together are forks of one that
+has imported them.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import pty
 import re
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,24 @@ from capacityd.host import cpu_memory
 cpu_memory.usage = lambda pid: cpu_memory.Usage(15 << 20, 3.21)
 """
 _MAIN = "from capacityd.__main__ import main; sys.exit(main())"
+_EACH = """
+import json, os
+from importlib import import_module
+from capacityd.cli import _COMMANDS
+for module, _ in _COMMANDS.values():
+    import_module(f"capacityd.{module}")
+for folder, words in json.loads(sys.argv[1]):
+    if not (pid := os.fork()):
+        break
+    print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
+else:
+    sys.exit()
+os.chdir(folder)
+os.environ["RUNTIME_DIRECTORY"] = f"{folder}/run"
+for fd, name in ((1, "standard output"), (2, "standard error")):
+    os.dup2(os.open(name, os.O_WRONLY | os.O_CREAT), fd)
+sys.argv[1:] = words
+"""
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 MACHINE = "--machine docs/tour/machine.json"
 TOUR = f"{MACHINE} --config docs/tour/dongles.toml"
@@ -92,23 +111,32 @@ def on_terminal(case: Case, **environment: str) -> str:
     return output.decode().replace("\r\n", "\n") + f"[exit status {process.returncode}]\n"
 
 
-def in_pipe(case: Case, first: str = "", **environment: str) -> str:
-    """Returns its output to pipes, and its exit status. first: Python code to run before it in its process."""
-    with world(case) as folder:
-        command = [_PYTHON, "-c", _DRIVER + first + _MAIN, *case.line.split()]
-        how = environment_of(folder, **environment)
-        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, cwd=folder, env=how)
-    apart = f"[standard error]\n{done.stderr}" if done.stderr else ""
-    return f"{done.stdout}{apart}[exit status {done.returncode}]\n"
+def in_files(cases: Sequence[Case], first: str = "", **environment: str) -> list[str]:
+    """Returns what each writes to files, and its exit status. first: Python code to run before them."""
+    with contextlib.ExitStack() as stack:
+        folders = [stack.enter_context(world(case)) for case in cases]
+        jobs = [[str(folder), case.line.split()] for folder, case in zip(folders, cases, strict=True)]
+        command = [_PYTHON, "-c", _DRIVER + first + _EACH + _MAIN, json.dumps(jobs)]
+        how = environment_of(ROOT, **environment)
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, env=how, check=True)
+        found = []
+        for folder, status in zip(folders, done.stdout.splitlines(), strict=True):
+            output, errors = ((folder / f"standard {name}").read_text() for name in ("output", "error"))
+            apart = f"[standard error]\n{errors}" if errors else ""
+            found.append(f"{output}{apart}[exit status {status}]\n")
+    return found
 
 
 def without_colour(text: str) -> str:
     return _COLOUR.sub("", text)
 
 
-def golden(case: Case) -> str:
-    """Returns the content of a golden file."""
-    return f"$ capacityd {case.line}\n{in_pipe(case)}"
+def golden() -> dict[str, str]:
+    """Returns the content of each golden file."""
+    outputs = in_files(list(CASES.values()))
+    return {
+        name: f"$ capacityd {case.line}\n{output}" for (name, case), output in zip(CASES.items(), outputs, strict=True)
+    }
 
 
 def _read(fd: int) -> Iterator[bytes]:
@@ -285,8 +313,8 @@ def main() -> None:
     for path in GOLDEN.glob("*.txt"):
         if path.stem not in CASES:
             path.unlink()
-    for name, case in CASES.items():
-        (GOLDEN / f"{name}.txt").write_text(golden(case))
+    for name, text in golden().items():
+        (GOLDEN / f"{name}.txt").write_text(text)
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from tests.support.config_errors import HEADER as X
 from tests.support.config_errors import cases
 from tests.support.machines import bare, disk, errors, merge, nic, pci_nic, usb_device, usb_hub, usb_path
 from tests.support.rewording import install, reword, reword_files
-from tests.support.terminals import CASES, GOLDEN, TOUR, Case, in_pipe
+from tests.support.terminals import CASES, GOLDEN, TOUR, Case, in_files
 from tests.unit.reconcile.test_histories import Histories
 
 INSTALL = f"sys.path.append({str(ROOT)!r}); from tests.support.rewording import install; install()\n"
@@ -60,17 +60,18 @@ def replace_messages() -> Iterator[Replace]:
         yield lambda: install(patch.setattr)
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_commands(name: str) -> None:
-    case = CASES[name]
+def test_commands() -> None:
+    def reworded(case: Case) -> Case:
+        def prepare(folder: Path) -> None:
+            case.prepare(folder)
+            reword_files(folder / "run")
 
-    def prepare(folder: Path) -> None:
-        case.prepare(folder)
-        reword_files(folder / "run")
+        return replace(case, prepare=prepare)
 
-    output = in_pipe(replace(case, prepare=prepare), first=INSTALL)
-    expected = (GOLDEN / f"{name}.txt").read_text()
-    assert reword(SIZE.sub("", f"$ capacityd {case.line}\n{output}")) == reword(SIZE.sub("", expected))
+    outputs = in_files([reworded(case) for case in CASES.values()], first=INSTALL)
+    for (name, case), output in zip(CASES.items(), outputs, strict=True):
+        expected = (GOLDEN / f"{name}.txt").read_text()
+        assert reword(SIZE.sub("", f"$ capacityd {case.line}\n{output}")) == reword(SIZE.sub("", expected)), name
 
 
 @pytest.mark.parametrize(("toml", "recorded"), EXPLAINED)
@@ -120,7 +121,8 @@ def test_the_service(monkeypatch: pytest.MonkeyPatch, replace_messages: Replace)
 
 
 def test_messages_are_replaced(tmp_path: Path) -> None:
-    assert in_pipe(Case(f"probe --explain {TOUR}"), first=INSTALL) != in_pipe(Case(f"probe --explain {TOUR}"))
+    case = Case(f"probe --explain {TOUR}")
+    assert in_files([case], first=INSTALL) != in_files([case])
     assert reword("Its link: down") == reword(reword("Its link: down"))
     assert not any(char.isascii() and char.isalpha() for char in reword("Its link: down"))
 

@@ -20,11 +20,12 @@ from capacityd.model.errors import HostError
 from capacityd.model.reading import Absent, Quantity, Reading, Unknown
 from tests.support.machines import errors, merge
 from tests.support.readings import resource
-from tests.unit.discovery.test_unreadable import MBITS, PLACES, RESOURCES, WORLD
+from tests.unit.discovery.test_unreadable import MBITS, RESOURCES, WORLD
 
 ERRORS = ["EACCES", "EIO", "EINVAL", "ENODEV", "ENOENT", "ENXIO", "EOPNOTSUPP", "ETIMEDOUT", "ELOOP", "EAGAIN"]
 UNREADABLE = ["EACCES", "EIO", "ETIMEDOUT", "EAGAIN"]
 FILES = sorted(WORLD["files"])
+PLACES = sorted({p for path in [*FILES, *WORLD["links"]] for p in (path, path.rpartition("/")[0])} - {"/dev"})
 DETECTORS = [detector for name in names() if isinstance(detector := load(name), DeviceDetector)]
 DEVICES = sorted({path.rpartition("/")[0] for path in FILES if path.endswith("/uevent") and "/devices/" in path})
 WITH_MISSING_VALUES = [

@@ -12,7 +12,7 @@ import pytest
 
 from capacityd.host.cpu_memory import usage
 from capacityd.model.errors import HostError
-from tests.support.terminals import Case, in_pipe
+from tests.support.terminals import Case, in_files
 
 BUSY = "import time\nwhile time.process_time() < 0.3: pass"
 
@@ -45,7 +45,7 @@ def _just_begun(folder: Path) -> None:
 
 
 def test_without_a_process_id_nothing_is_reported() -> None:
-    text = in_pipe(Case("status --json", _just_begun))
-    found = json.loads(text[: text.rindex("}") + 1])
+    as_json, text = in_files([Case("status --json", _just_begun), Case("status", _just_begun)])
+    found = json.loads(as_json[: as_json.rindex("}") + 1])
     assert found["service"] == {"pid": "?", "memory_bytes": None, "cpu_seconds": None}
-    assert "MiB" not in in_pipe(Case("status", _just_begun))
+    assert "MiB" not in text

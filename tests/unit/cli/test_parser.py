@@ -169,7 +169,11 @@ def test_streams_that_cannot_be_written(command: str) -> None:
     assert (full.returncode, full.stderr.endswith(message), full.stderr.count("\n")) == (1, True, 1)
     closed = done("<&- >&-")
     assert (closed.returncode, closed.stdout, closed.stderr) == (0, "", "")
-    assert done("2>&-").stdout == done("").stdout
+
+
+def test_an_error_for_a_closed_standard_error_does_not_get_into_the_output() -> None:
+    done = in_a_shell(f"{sys.executable} -m capacityd devices scsi 2>&-")
+    assert (done.returncode, done.stdout) == (2, "")
 
 
 def test_no_command_needs_systemd_python() -> None:

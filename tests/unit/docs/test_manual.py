@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,7 @@ from tests import ROOT
 PATIENCE = 60.0
 
 
+@cache
 def made(name: str) -> str:
     """One of the files, made as the package's build does."""
     command: list[str | Path] = [sys.executable, "-B", ROOT / "packaging/manual", name]

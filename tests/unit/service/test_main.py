@@ -23,11 +23,13 @@ import pytest
 import capacityd
 
 DEADLINE = 30.0
-# Its pauses after a failed check are half a second, not twenty, unless a test says something else before.
+# Its pauses are half a second: after a failed check, not twenty, unless a test says something else before, and after a
+# failed pass at first, not four.
 _BOOT = """import sys
 sys.path.insert(0, sys.argv[1])
-from capacityd.service import main
+from capacityd.service import main, schedule
 main.CHECK_RETRY_PERIOD = globals().get("pause", 0.5)
+schedule.FAST_BACKOFF_MAX = 0.5
 sys.exit(main.main(sys.argv[2:]))
 """
 _SLEEPS = """import os, time
@@ -268,7 +270,8 @@ def test_a_check_that_fails_is_told_once_and_tried_again(running: Running) -> No
 
 
 def test_what_is_wrong_with_two_things_is_over_when_both_are(running: Running) -> None:
-    running.start()
+    """A failed check is tried again after more than the quiet for which a look waits."""
+    running.start(before="pause = 1.5\n")
     running.heard("STATUS=1 of 1")
     running.stub(
         check="""echo '{"done": true, "failed": true, "error": "no room"}'""",

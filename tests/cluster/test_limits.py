@@ -22,58 +22,71 @@ def agent(cluster: Cluster, node: str, tmp_path: Path) -> Agent:
     return Agent(cluster, node, tmp_path / "agent")
 
 
+NAMES = [
+    "kubernetes.io/x",
+    "a.kubernetes.io/x",
+    "Example.com/x",
+    "example.com/Foo Bar",
+    "exam ple.com/x",
+    "example.com/a/b",
+    "nodomain",
+    "cpu",
+    "example.com/",
+    "/x",
+    "",
+    "requests.example.com/x",
+    f"example.com/{'x' * 64}",
+    f"{'a' * 245}/x",
+    "example.com/-x",
+    "example.com/é",
+    "example.com/x\\n",
+]
+TOO_LARGE = [str(LARGEST + 1), "1" + "0" * 30]
+QUANTITIES = ["1.5", "1.0", "-1", '"4"', "1e3", "nan", "true"]
+NUMBERS = [str(LARGEST + 1), "1" + "0" * 400, "1.5", "-1", "1k", "", "four", "4\n4"]
+
+
 @pytest.mark.parametrize(
-    "name",
+    "resources",
     [
-        "kubernetes.io/x",
-        "a.kubernetes.io/x",
-        "Example.com/x",
-        "example.com/Foo Bar",
-        "exam ple.com/x",
-        "example.com/a/b",
-        "nodomain",
-        "cpu",
-        "example.com/",
-        "/x",
-        "",
-        "requests.example.com/x",
-        f"example.com/{'x' * 64}",
-        f"{'a' * 245}/x",
-        "example.com/-x",
-        "example.com/é",
-        "example.com/x\\n",
+        [f'[resources."{name}"]\nstatic = {{ quantity = 1 }}\n' for name in NAMES],
+        [f'[resources."example.com/x{n}"]\nstatic = {{ quantity = {q} }}\n' for n, q in enumerate(TOO_LARGE)],
+        [f'[resources."example.com/x{n}"]\nstatic = {{ quantity = {q} }}\n' for n, q in enumerate(QUANTITIES)],
     ],
+    ids=["names", "too large", "quantities"],
 )
-def test_a_name_that_no_extended_resource_can_have(cluster: Cluster, agent: Agent, name: str) -> None:
-    agent.configure(f'{DONGLES}[resources."{name}"]\nstatic = {{ quantity = 1 }}\n')
-    refused_before_any_request(cluster, agent)
+def test_what_no_extended_resource_can_have_is_refused_before_any_request(
+    cluster: Cluster, agent: Agent, resources: list[str]
+) -> None:
+    agent.configure(DONGLES + "".join(resources))
+    with cluster.audit.requests(agent.user) as requests:
+        for command in ("plan", "apply"):
+            done = agent.run(command, status=2)
+            errors = [line for line in done.stderr.splitlines() if str(agent.config) in line]
+            assert len(errors) == len(set(errors)) == len(resources), "it names each"
+    assert requests.all() == []
 
 
-@pytest.mark.parametrize(
-    "quantity", [str(LARGEST + 1), "1" + "0" * 30, "1.5", "1.0", "-1", '"4"', "1e3", "nan", "true"]
-)
-def test_a_quantity_that_no_extended_resource_can_have(cluster: Cluster, agent: Agent, quantity: str) -> None:
-    agent.configure(f'{DONGLES}[resources."example.com/x"]\nstatic = {{ quantity = {quantity} }}\n')
-    refused_before_any_request(cluster, agent)
-
-
-@pytest.mark.parametrize("number", [str(LARGEST + 1), "1" + "0" * 400, "1.5", "-1", "1k", "", "four", "4\n4"])
-def test_a_number_found_that_can_be_no_quantity(cluster: Cluster, agent: Agent, tmp_path: Path, number: str) -> None:
+def test_a_number_found_that_can_be_no_quantity(cluster: Cluster, agent: Agent, tmp_path: Path) -> None:
     """Is unknown: what was published before stands, and no such value is ever sent."""
-    (tmp_path / "seats").write_text("7")
-    agent.configure(f'{DONGLES}[resources."example.com/seats"]\nfile = {{ path = "{tmp_path}/seats" }}\n')
+    seats = {f"example.com/seats-{n}": tmp_path / f"seats-{n}" for n in range(len(NUMBERS))}
+    for path in seats.values():
+        path.write_text("7")
+    files = (f'[resources."{name}"]\nfile = {{ path = "{path}" }}\n' for name, path in seats.items())
+    agent.configure(DONGLES + "".join(files))
     agent.run("apply")
-    (tmp_path / "seats").write_text(number)
+    for path, number in zip(seats.values(), NUMBERS, strict=True):
+        path.write_text(number)
     agent.machine.pull("1-4")
     with cluster.audit.requests(agent.user) as requests:
         done = agent.run("apply", status=4)
     assert "unknown" in done.stdout
     patch = next(request.body for request in requests.all() if request.verb == "patch")
     assert not [operation for operation in patch if "seats" in operation["path"]]
-    assert cluster.capacity(agent.node) == {**BASE_CAPACITY, DONGLE: "3", "example.com/seats": "7"}
+    assert cluster.capacity(agent.node) == {**BASE_CAPACITY, DONGLE: "3", **dict.fromkeys(seats, "7")}
     ours = condition_of(cluster.node(agent.node))
     assert ours is not None
-    assert (ours["status"], ours["reason"], ours["message"]) == ("False", "Unknown", "unknown: example.com/seats")
+    assert (ours["status"], ours["reason"], ours["message"]) == ("False", "Unknown", f"unknown: {', '.join(seats)}")
 
 
 def test_a_sum_that_is_too_large(cluster: Cluster, agent: Agent) -> None:
@@ -114,15 +127,22 @@ def test_a_quantity_of_0_is_published(cluster: Cluster, agent: Agent) -> None:
     assert settled(cluster, agent)
 
 
-@pytest.mark.parametrize("quantity", [1000, 3000, 10**6, 1024, 2048, 9 * 10**15, 1500])
-def test_however_the_api_server_spells_it_is_the_same_quantity(cluster: Cluster, agent: Agent, quantity: int) -> None:
+def test_however_the_api_server_spells_it_is_the_same_quantity(cluster: Cluster, agent: Agent) -> None:
     """It stores 1000 as "1k"; what we test for is what is stored."""
-    agent.configure(f'[resources."example.com/x"]\nstatic = {{ quantity = {quantity} }}\n')
+    quantities = [1000, 3000, 10**6, 1024, 2048, 9 * 10**15, 1500]
+    names = [f"example.com/x{n}" for n in range(len(quantities))]
+
+    def configure(numbers: list[int]) -> None:
+        pairs = zip(names, numbers, strict=True)
+        agent.configure("".join(f'[resources."{name}"]\nstatic = {{ quantity = {n} }}\n' for name, n in pairs))
+
+    configure(quantities)
     agent.run("apply")
+    assert cluster.capacity(agent.node)["example.com/x0"] == "1k"
     assert settled(cluster, agent)
-    agent.configure('[resources."example.com/x"]\nstatic = { quantity = 7 }\n')
+    configure([7] * len(names))
     agent.run("apply")
-    assert cluster.capacity(agent.node)["example.com/x"] == "7"
+    assert cluster.capacity(agent.node) == BASE_CAPACITY | dict.fromkeys(names, "7")
 
 
 @pytest.mark.parametrize(
@@ -173,14 +193,6 @@ def test_a_hundred_resources_in_one_patch(cluster: Cluster, agent: Agent) -> Non
     assert cluster.capacity(agent.node) == BASE_CAPACITY | dict.fromkeys(names, "1")
     [event] = cluster.events_of(agent.node)
     assert event["message"].endswith("; and 78 more, see capacityd status")
-
-
-def refused_before_any_request(cluster: Cluster, agent: Agent) -> None:
-    with cluster.audit.requests(agent.user) as requests:
-        for command in ("plan", "apply"):
-            done = agent.run(command, status=2)
-            assert str(agent.config) in done.stderr, "it names the file with the error"
-    assert requests.all() == []
 
 
 def taken(cluster: Cluster, node: str, number: int) -> bool:

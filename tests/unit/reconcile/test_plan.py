@@ -352,12 +352,16 @@ def test_what_may_be_a_device_plugins_is_not_put_back(
         '{"example.com/foreign": 4}',
         '{"example.com/one": true, "example.com/less": -1, "example.com/big": 9223372036854775808}',
         '{"example.com/foreign": 5.0}',
+        '{"requests.example.com/x": 1}',
+        '[["example.com/foreign", 5]]',
+        json.dumps({f"example.com/none-{n}": n for n in range(2000)}),
+        "",
         "[" * 100000,
     ],
 )
 def test_a_forged_record_removes_nothing(record: str) -> None:
     foreign = {"cpu": "8", "memory": "1", "pods": "110", "hugepages-2Mi": "0", "example.com/foreign": "5"}
-    foreign |= {"kubernetes.io/x": "1", "Example.com/a": "1", "a/b/c": "1"}
+    foreign |= {"kubernetes.io/x": "1", "Example.com/a": "1", "a/b/c": "1", "requests.example.com/x": "1"}
     foreign |= {"example.com/one": "1", "example.com/less": "-1", "example.com/big": "9223372036854775808"}
     document = node(capacity=foreign)
     document["metadata"]["annotations"] = {ANNOTATION: record, "theirs": "x"}

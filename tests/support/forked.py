@@ -9,6 +9,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable
+from functools import cache
 from typing import Any, TypeVar
 
 import capacityd
@@ -46,6 +47,7 @@ ALONE = ["unshare", *([] if os.geteuid() == 0 else ["-r"]), "-mn", "--propagatio
 """Begins a command line: with mounts and a network of its own, as root of them."""
 
 
+@cache
 def can_be_alone() -> bool:
     """Whether this machine lets us have namespaces of our own."""
     try:

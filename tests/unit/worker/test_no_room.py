@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import queue
@@ -18,7 +19,7 @@ import pytest
 
 import capacityd
 from capacityd.model.node import CONDITION
-from tests.support.forked import ALONE, can_be_alone
+from tests.support.forked import ALONE, can_be_alone, run_alone
 from tests.support.nodes import node
 
 pytestmark = pytest.mark.skipif(not can_be_alone(), reason="needs namespaces")
@@ -26,7 +27,7 @@ pytestmark = pytest.mark.skipif(not can_be_alone(), reason="needs namespaces")
 DEADLINE = 60.0
 A, B = "example.com/a", "example.com/b"
 FULL = "could not be written: No space left on device"
-SPACE, INODES = "size=256k", "size=256k,nr_inodes=40"
+SPACE = "size=256k"
 _AGENT = str(Path(capacityd.__file__).parents[1])
 _RUN = "import sys; sys.path.insert(0, sys.argv[1]); from capacityd.__main__ import main; sys.exit(main(sys.argv[2:]))"
 # The same with a resident process that tries again sooner.
@@ -48,10 +49,17 @@ run.command_for = command_for
 sys.exit(main(sys.argv[2:]))
 """
 _MOUNTED = 'set -e; mount -t tmpfs -o "$0" tmpfs "$1"; eval "$2"; shift 2; exec "$@"'
-_FILL = {
-    SPACE: "dd if=/dev/zero of={0}/fill bs=4k status=none || :",
-    INODES: "for i in $(seq 40); do : > {0}/fill$i; done 2>/dev/null || :",
-}
+_FILL = "dd if=/dev/zero of={0}/fill bs=4k status=none || :"
+_NO_INODE = "mount -t tmpfs -o nr_inodes=40 tmpfs {0}; touch $(seq -f {0}/%g 40) 2>/dev/null || :"
+_WRITE = """
+import sys
+from capacityd.linux.atomic_file import replace_file, write_error
+print(write_error(sys.argv[1]))
+try:
+    replace_file(f"{sys.argv[1]}/memory.json", b"{}", 0o600)
+except OSError as e:
+    print(e.errno)
+"""
 
 
 class Service:
@@ -173,12 +181,11 @@ def service(tmp_path: Path) -> Iterator[Service]:
     found.end()
 
 
-@pytest.mark.parametrize("options", [SPACE, INODES])
-def test_full_while_it_runs(service: Service, options: str) -> None:
+def test_full_while_it_runs(service: Service) -> None:
     """The Node gets what it needs, nothing gets less, it is said once, and it is over by itself."""
-    service.start(options)
+    service.start(SPACE)
     service.heard("STATUS=2 of 2 resources published")
-    service.sh(_FILL[options].format(service.run))
+    service.sh(_FILL.format(service.run))
     service.machine_has(a="5")
     service.capacity("5")
     service.heard(f"STATUS={service.run}/memory.json {FULL}; until this is fixed, nothing is lowered or removed")
@@ -196,7 +203,7 @@ def test_full_while_it_runs(service: Service, options: str) -> None:
     assert service.condition == ("StateNotWritable", f"{why}; unknown: {B}")
     assert service.said().count(FULL) == 1
     assert f"{B}: unknown" not in service.said(), "what can't be remembered would be told after each look"
-    service.sh(f"rm {service.run}/fill*")
+    service.sh(f"rm {service.run}/fill")
     service.capacity("3")
     service.heard("STATUS=2 of 2 resources published, 1 unknown")
     assert service.said().count("recovered") == 1
@@ -206,10 +213,15 @@ def test_full_while_it_runs(service: Service, options: str) -> None:
     assert "stale" not in service.status()
 
 
+def test_space_but_no_inode(tmp_path: Path) -> None:
+    """It is full in the same words."""
+    assert run_alone(_NO_INODE.format(tmp_path), _WRITE, str(tmp_path)) == f"{errno.ENOSPC}\n{errno.ENOSPC}\n"
+
+
 @pytest.mark.parametrize(
     ("fill", "empty", "why"),
     [
-        (_FILL[SPACE], "rm {0}/fill", "No space left on device"),
+        (_FILL, "rm {0}/fill", "No space left on device"),
         ("mount -o remount,ro {0}", "mount -o remount,rw {0}", "Read-only file system"),
     ],
     ids=["full", "read-only"],
@@ -240,7 +252,7 @@ def test_no_room_for_the_record(service: Service, fill: str, empty: str, why: st
 
 def test_full_when_it_starts(service: Service) -> None:
     """There is no room for a snapshot of the configuration; the Node still gets what it has to, and says why."""
-    service.start(SPACE, _FILL[SPACE].format(service.run))
+    service.start(SPACE, _FILL.format(service.run))
     service.capacity("4")
     service.heard(f"STATUS=the configuration check failed and is retried: {service.run}/check.json {FULL}")
     assert service.condition == ("StateNotWritable", f"nothing is lowered or removed: {service.run}/memory.json {FULL}")

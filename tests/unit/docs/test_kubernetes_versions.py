@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from tests import ROOT
 from tests.cluster import versions
+from tests.cluster.clients import ALL
 from tests.cluster.matrix import runs
 from tests.cluster.releases import minor, releases
 
@@ -39,6 +40,12 @@ def test_what_was_run_is_among_what_the_matrix_runs() -> None:
     }
     assert {version for pair in shown for version in pair} <= set(releases())
     assert names <= {run.name for run in runs()}
+
+
+def test_the_clients_that_were_run_are_among_those_of_the_matrix() -> None:
+    shown = re.findall(r"^\| kubernetes (\S+) \| (\S+) \|$", PAGE, re.MULTILINE)
+    assert shown
+    assert set(shown) <= set(ALL)
 
 
 def test_versions_are_compared_as_numbers() -> None:

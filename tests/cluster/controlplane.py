@@ -7,15 +7,15 @@ on a controller are off: no Node is tainted, no pod needs a ServiceAccount.
 from __future__ import annotations
 
 import itertools
-import json
 import socket
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.cluster.api import Api, ApiError
-from tests.cluster.audit import POLICY, Audit
+from tests.cluster.api import Api
+from tests.cluster.apiserver import ApiServer
+from tests.cluster.audit import Audit
 from tests.cluster.binaries import programs
 from tests.cluster.credentials import (
     ADMIN,
@@ -25,7 +25,6 @@ from tests.cluster.credentials import (
     exec_plugin,
     groups_of,
     kubeconfig,
-    token_file,
     token_of,
 )
 from tests.cluster.processes import PATIENCE, Daemon, free_port, wait_until, workspace
@@ -46,7 +45,8 @@ class Cluster:
         self.ca_file = authority.ca_file
         self.admin = Api(url, authority.ca_file, token_of(ADMIN))
         self.audit = Audit(folder / "audit.log", self.admin)
-        self.pids: dict[str, int] = {}  # of its programs
+        self.pids: dict[str, int] = {}  # of its programs, as they were started at first
+        self.api_server: ApiServer
         self._nodes = iter(NODES)
         self._numbers = itertools.count(1)
 
@@ -179,9 +179,12 @@ def control_plane(nodes: Sequence[str] = NODES, binaries: Mapping[str, Path] | N
         etcd = free_port()
         store = stack.enter_context(_etcd(cluster, etcd))
         store.wait_for(lambda: _listening(etcd), PATIENCE, "etcd listens")
-        api_server = stack.enter_context(_api_server(cluster, etcd, nodes))
-        cluster.pids |= {"etcd": store.pid, "kube-apiserver": api_server.pid}
-        api_server.wait_for(lambda: _ready(cluster.admin), PATIENCE, "the API server is ready")
+        program = binaries["kube-apiserver"]
+        cluster.api_server = ApiServer(program, folder, authority, etcd, nodes, cluster.admin)
+        stack.callback(cluster.api_server.stop)
+        cluster.api_server.start()
+        cluster.pids |= {"etcd": store.pid, "kube-apiserver": cluster.api_server.pid}
+        cluster.api_server.wait_ready()
         stack.enter_context(_scheduler(cluster))
         yield cluster
 
@@ -208,50 +211,6 @@ def _etcd(cluster: Cluster, port: int) -> Daemon:
 def _listening(port: int) -> bool:
     with socket.socket() as s:
         return s.connect_ex(("127.0.0.1", port)) == 0
-
-
-def _api_server(cluster: Cluster, etcd: int, nodes: Sequence[str]) -> Daemon:
-    folder = cluster.folder
-    (folder / "tokens.csv").write_text(token_file(nodes))
-    (folder / "policy.json").write_text(json.dumps(POLICY))
-    certificate, key = cluster.authority.server()
-    service_accounts = cluster.authority.key("service-accounts")
-    return Daemon(
-        [
-            cluster.binaries["kube-apiserver"],
-            f"--etcd-servers=http://127.0.0.1:{etcd}",
-            "--bind-address=127.0.0.1",
-            "--advertise-address=127.0.0.1",
-            f"--secure-port={cluster.url.rpartition(':')[2]}",
-            # Nothing is to be reached from inside a pod.
-            "--endpoint-reconciler-type=none",
-            "--service-cluster-ip-range=10.96.0.0/24",
-            f"--tls-cert-file={certificate}",
-            f"--tls-private-key-file={key}",
-            f"--client-ca-file={cluster.ca_file}",
-            f"--token-auth-file={folder}/tokens.csv",
-            "--authorization-mode=Node,RBAC",
-            "--enable-admission-plugins=NodeRestriction",
-            "--allow-privileged",
-            "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition",
-            "--service-account-issuer=https://tests.example",
-            f"--service-account-key-file={service_accounts}",
-            f"--service-account-signing-key-file={service_accounts}",
-            f"--audit-policy-file={folder}/policy.json",
-            f"--audit-log-path={cluster.audit.log}",
-            # One file, however long: positions in it must stay what they are.
-            "--audit-log-maxsize=100000",
-        ],
-        folder / "kube-apiserver.log",
-    )
-
-
-def _ready(admin: Api) -> bool:
-    """The namespace is made by a controller that only begins by then."""
-    try:
-        return bool(admin.get("/readyz") == "ok" and admin.get("/api/v1/namespaces/default"))
-    except (ApiError, OSError):
-        return False
 
 
 def _scheduler(cluster: Cluster) -> Daemon:

@@ -1,0 +1,97 @@
+"""The API server of the control plane, which can be stopped and started again: its address and its data stay."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from tests.cluster.api import Api, ApiError
+from tests.cluster.audit import POLICY
+from tests.cluster.credentials import Authority, token_file
+from tests.cluster.processes import PATIENCE, Daemon
+
+_GRACE = 3.0  # seconds
+
+
+class ApiServer:
+    """Not started yet. admin: for the question whether it is ready."""
+
+    def __init__(
+        self, program: Path, folder: Path, authority: Authority, etcd: int, nodes: Sequence[str], admin: Api
+    ) -> None:
+        """etcd: its port. nodes: which have tokens. folder: gets its log and the audit log."""
+        (folder / "tokens.csv").write_text(token_file(nodes))
+        (folder / "policy.json").write_text(json.dumps(POLICY))
+        certificate, key = authority.server()
+        service_accounts = authority.key("service-accounts")
+        self._admin = admin
+        self._log = folder / "kube-apiserver.log"
+        self._daemon: Daemon | None = None
+        self._command: list[str | Path] = [
+            program,
+            f"--etcd-servers=http://127.0.0.1:{etcd}",
+            "--bind-address=127.0.0.1",
+            "--advertise-address=127.0.0.1",
+            f"--secure-port={admin.url.rpartition(':')[2]}",
+            # Nothing is to be reached from inside a pod.
+            "--endpoint-reconciler-type=none",
+            "--service-cluster-ip-range=10.96.0.0/24",
+            f"--tls-cert-file={certificate}",
+            f"--tls-private-key-file={key}",
+            f"--client-ca-file={authority.ca_file}",
+            f"--token-auth-file={folder}/tokens.csv",
+            "--authorization-mode=Node,RBAC",
+            "--enable-admission-plugins=NodeRestriction",
+            "--allow-privileged",
+            "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition",
+            "--service-account-issuer=https://tests.example",
+            f"--service-account-key-file={service_accounts}",
+            f"--service-account-signing-key-file={service_accounts}",
+            f"--audit-policy-file={folder}/policy.json",
+            f"--audit-log-path={folder}/audit.log",
+            # One file, however long: positions in it must stay what they are.
+            "--audit-log-maxsize=100000",
+        ]
+
+    @property
+    def pid(self) -> int:
+        assert self._daemon is not None, "it does not run"
+        return self._daemon.pid
+
+    def start(self) -> None:
+        """Does not wait until it is ready."""
+        assert self._daemon is None, "it runs already"
+        self._daemon = Daemon(self._command, self._log)
+
+    def wait_ready(self) -> None:
+        """Until it answers, and the namespaces are there: they are made by a controller that only begins by then."""
+        assert self._daemon is not None, "it does not run"
+        self._daemon.wait_for(self._ready, PATIENCE, "the API server is ready")
+
+    def stop(self, number: signal.Signals = signal.SIGKILL) -> None:
+        """Until it has ended. By SIGTERM it refuses connections and answers what it has received.
+
+        It would wait for a minute for watches to end, too; after a few seconds it is killed.
+        """
+        if self._daemon is not None:
+            self._daemon.send(number)
+            with suppress(subprocess.TimeoutExpired):
+                self._daemon.process.wait(_GRACE)
+            self._daemon.stop()
+            self._daemon = None
+
+    def restart(self, number: signal.Signals) -> None:
+        """Until it is ready again. Connections are refused meanwhile; what it had not answered may be done or not."""
+        self.stop(number)
+        self.start()
+        self.wait_ready()
+
+    def _ready(self) -> bool:
+        try:
+            return bool(self._admin.get("/readyz") == "ok" and self._admin.get("/api/v1/namespaces/default"))
+        except (ApiError, OSError):
+            return False

@@ -1,0 +1,68 @@
+"""`make scale`: 200 Nodes, each with a real service, ten minutes of random changes, and the figures.
+
+--kubernetes 1.30   of the control plane; --nodes, --minutes; --seed of a run that is to be made again
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.cluster.binaries import BuildError, pinned
+from tests.cluster.controlplane import control_plane
+from tests.cluster.releases import programs, release
+from tests.cluster.scale.run import Disagreement, Scenario, run
+
+_RATE = 1.5
+"""Steps a second, of all Nodes together: two cores keep up with it."""
+
+_RESYNC = 1.2
+"""Seconds for each Node, so that there is less than one resync a second."""
+
+
+def inotify_instances() -> int:
+    """How many the kernel allows all processes of root together."""
+    return int(Path("/proc/sys/fs/inotify/max_user_instances").read_text())
+
+
+def main(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="make scale", description=__doc__.partition("\n")[0])
+    parser.add_argument("--kubernetes", metavar="VERSION", default=pinned(), help="such as 1.30")
+    parser.add_argument("--nodes", type=int, default=200)
+    parser.add_argument("--minutes", type=float, default=10)
+    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1_000_000))
+    options = parser.parse_args(arguments)
+    if os.geteuid() != 0:
+        print("it makes namespaces, which needs root", file=sys.stderr)
+        return 1
+    if (needed := 2 * options.nodes) > inotify_instances():
+        print(f"each service watches files: sysctl fs.inotify.max_user_instances={needed}", file=sys.stderr)
+        return 1
+    scenario = Scenario(
+        nodes=options.nodes,
+        steps=round(60 * options.minutes * _RATE),
+        seed=options.seed,
+        rate=_RATE,
+        resync=max(10, round(_RESYNC * options.nodes)),
+        lower_after="10s",
+    )
+    try:
+        version = release(options.kubernetes)
+        print(f"Kubernetes {version}, seed {scenario.seed}, {scenario}", flush=True)
+        with control_plane(binaries=programs(version)) as cluster:
+            figures = run(cluster, scenario, lambda line: print(line, flush=True))
+    except (Disagreement, BuildError, TimeoutError, RuntimeError, subprocess.SubprocessError) as error:
+        print(f"\nThe run with seed {scenario.seed} failed: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    print("\n".join(["", f"Kubernetes {version}, seed {scenario.seed}: every Node agrees.", *figures.lines()]))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,147 @@
+"""Those who write to the Nodes besides capacityd: their kubelets and a second writer. Each turn compares all Nodes.
+
+One thread does it all, and repeats what an API server that was stopped did not answer. Of a kubelet there is only what
+it writes: it copies capacity to allocatable, and one that starts anew sets all extended resources to 0.
+"""
+
+from __future__ import annotations
+
+import http.client
+import threading
+import time
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tests.cluster.api import Api, ApiError
+from tests.cluster.controlplane import Cluster
+from tests.cluster.credentials import node_user, token_of
+from tests.cluster.scale.member import Member
+from tests.cluster.scale.steps import RestartKubelet, WriteOther
+
+_PERIOD = 1.0  # seconds between two reads of all Nodes
+_TRANSIENT = (409, 429, 500, 503, 504)
+
+
+@dataclass(slots=True)
+class _Starting:
+    """A kubelet that has not reported its Node yet. zeroes: whether it still has to set extended resources to 0."""
+
+    zeroes: bool
+    late: int
+
+
+class Others:
+    """Runs between start() and end()."""
+
+    def __init__(self, cluster: Cluster, members: Mapping[str, Member]) -> None:
+        self.agreeing = 0
+        """How many Nodes agreed when they were read last."""
+        self._cluster = cluster
+        self._members = members
+        self._kubelets = {n: Api(cluster.url, cluster.ca_file, token_of(node_user(n))) for n in members}
+        self._starting: dict[str, _Starting] = {}
+        self._writes: deque[tuple[Member, WriteOther]] = deque()
+        self._reads = 0
+        self._error: BaseException | None = None
+        self._end = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def end(self) -> None:
+        """Raises what its thread ended with."""
+        self._end.set()
+        self._thread.join()
+        self.check()
+
+    def check(self) -> None:
+        """Raises what its thread ended with, if it has."""
+        if self._error is not None:
+            raise self._error
+
+    def submit(self, member: Member, step: RestartKubelet | WriteOther) -> None:
+        """To be done soon, in this order for each Node."""
+        if isinstance(step, RestartKubelet):
+            # What the one before it began to write may have been carried out, although it was not answered.
+            before = self._starting.get(member.name)
+            self._starting[member.name] = _Starting(step.zeroes or bool(before and before.zeroes), step.late)
+        else:
+            self._writes.append((member, step))
+
+    def idle(self) -> bool:
+        """Whether all that was submitted has been done."""
+        return not self._writes and not self._starting
+
+    def reads(self) -> int:
+        """How often all Nodes have been read and compared so far."""
+        return self._reads
+
+    def _run(self) -> None:
+        try:
+            while not self._end.wait(_PERIOD):
+                try:
+                    self._turn()
+                except (OSError, http.client.HTTPException):
+                    continue  # the API server is stopped
+                except ApiError as error:
+                    if error.status not in _TRANSIENT:
+                        raise
+        except BaseException as error:  # noqa: BLE001  # belongs to the main thread, check()
+            self._error = error
+
+    def _turn(self) -> None:
+        while self._writes:
+            self._write(*self._writes[0])
+            self._writes.popleft()
+        for name, starting in list(self._starting.items()):
+            if self._report(name, starting) and self._starting.get(name) is starting:
+                del self._starting[name]
+        at = time.monotonic()
+        for node in self._cluster.admin.get("/api/v1/nodes")["items"]:
+            if member := self._members.get(node["metadata"]["name"]):
+                member.compare(node, at)
+                self._follow(member.name, node["status"])
+        self.agreeing = sum(member.agrees_since is not None for member in self._members.values())
+        self._reads += 1
+
+    def _write(self, member: Member, step: WriteOther) -> None:
+        value = None if step.value is None else str(step.value)
+        self._cluster.set_capacity(member.name, {step.name: value})
+        with member.lock:
+            member.truth.others[step.name] = value
+            member.note(f"the second writer has written {step.name}: {value}")
+
+    def _report(self, name: str, starting: _Starting) -> bool:
+        """A kubelet that starts reads its Node, zeroes it, and reports it in the next turn. Whether it has."""
+        if starting.late:
+            starting.late -= 1
+            return False
+        if not starting.zeroes:
+            self._patch(name, {"conditions": [_ready()]})
+            return True
+        read = self._kubelets[name].get(f"/api/v1/nodes/{name}")
+        zeros = {key: "0" for key in read["status"]["capacity"] if "/" in key}
+        self._patch(name, {"capacity": zeros, "allocatable": zeros})
+        member = self._members[name]
+        with member.lock:
+            member.truth.others |= zeros
+            member.note(f"the kubelet has zeroed {', '.join(zeros)}")
+        starting.zeroes = False
+        return False
+
+    def _follow(self, name: str, status: Mapping[str, Any]) -> None:
+        """The kubelet copies capacity to allocatable."""
+        capacity, allocatable = status["capacity"], status.get("allocatable", {})
+        if changed := {k: capacity.get(k) for k in {*capacity, *allocatable} if capacity.get(k) != allocatable.get(k)}:
+            self._patch(name, {"allocatable": changed, "conditions": [_ready()]})
+
+    def _patch(self, name: str, status: object) -> None:
+        self._kubelets[name].patch(f"/api/v1/nodes/{name}/status", {"status": status}, "strategic")
+
+
+def _ready() -> dict[str, str]:
+    now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    return {"type": "Ready", "status": "True", "reason": "KubeletReady", "message": "", "lastHeartbeatTime": now}

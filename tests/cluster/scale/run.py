@@ -1,0 +1,158 @@
+"""One run: starts the services, makes the steps, waits until every Node agrees, and counts."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+from tests.cluster.controlplane import Cluster
+from tests.cluster.processes import wait_until
+from tests.cluster.scale.figures import Figures, count, kind
+from tests.cluster.scale.member import Member, member
+from tests.cluster.scale.others import Others
+from tests.cluster.scale.steps import OfNode, RestartApiServer, RestartKubelet, Step, WriteOther, draw
+
+Say = Callable[[str], None]
+
+_AT_ONCE = 3  # services that start at a time
+_LONGEST_PAUSE = 180.0  # seconds: after an error (90 s), and because a resource keeps changing (60 s), with some more
+_SAY_AFTER = 30.0  # seconds
+_LOG = 5000  # characters
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """rate: steps a second; None: as fast as they can be made. resync: seconds, of each service."""
+
+    nodes: int
+    steps: int
+    seed: int
+    rate: float | None = None
+    resync: int = 10
+    lower_after: str = "1s"
+
+
+class Disagreement(Exception):
+    """Nodes are not as they should be; the message has their histories."""
+
+
+class Run:
+    """The Nodes of a cluster with their services, which run."""
+
+    def __init__(self, cluster: Cluster, members: Sequence[Member], scenario: Scenario, say: Say) -> None:
+        self._cluster = cluster
+        self._members = members
+        self._scenario = scenario
+        self._say = say
+        self._others = Others(cluster, {m.name: m for m in members})
+
+    def make(self) -> Figures:
+        """Raises Disagreement, RuntimeError if a service has ended, TimeoutError."""
+        steps = draw(self._scenario.seed, len(self._members), self._scenario.steps)
+        self._others.start()
+        try:
+            self._wait_agreement("when the services have started")
+            mark, spent, begun = self._cluster.audit.mark(), self._spent(), time.monotonic()
+            self._make(steps)
+            duration = time.monotonic() - begun
+            self._cluster.api_server.wait_ready()
+            self._wait_agreement("after the last change")
+            seconds = self._spent() - spent
+            converged = [(each.agrees_since or 0.0) - each.changed_at for each in self._members]
+            for each in self._members:
+                each.stop()
+            # What was on its way has been written by now, or never will be.
+            self._wait_agreement("after the services have ended", running=False)
+        finally:
+            self._others.end()
+        return Figures(
+            nodes=len(self._members),
+            steps=steps,
+            requests=count(self._cluster.audit.requests_of("capacityd/", mark)),
+            seconds=seconds,
+            duration=duration,
+            peak=max(each.peak for each in self._members),
+            converged=converged,
+        )
+
+    def _make(self, steps: Sequence[Step]) -> None:
+        begun = said = time.monotonic()
+        for number, step in enumerate(steps):
+            due = begun + number / self._scenario.rate if self._scenario.rate else begun
+            self._nothing_due()
+            while (left := due - time.monotonic()) > 0:
+                time.sleep(min(0.2, left))
+                self._nothing_due()
+            now = time.monotonic()
+            if now - said > _SAY_AFTER:
+                said = now
+                self._say(f"{now - begun:.0f} s: {number} of {len(steps)} steps, {self._agreeing()}")
+            if isinstance(step, RestartApiServer):
+                self._say(f"{now - begun:.0f} s: {kind(step)}")
+                self._cluster.api_server.stop(signal.SIGKILL if step.kill else signal.SIGTERM)
+                self._cluster.api_server.start()
+            else:
+                self._apply(step)
+
+    def _apply(self, step: OfNode) -> None:
+        concerned = self._members[step.node]
+        concerned.apply(step)
+        if isinstance(step, RestartKubelet | WriteOther):
+            self._others.submit(concerned, step)
+
+    def _nothing_due(self) -> bool:
+        """Whether all steps have been carried out. Raises what went wrong beside."""
+        self._others.check()
+        left = [each for each in self._members if not each.check()]
+        return not left and self._others.idle()
+
+    def _wait_agreement(self, when: str, running: bool = True) -> None:
+        """Until all Nodes agree in a read that was made after all steps were carried out. Raises Disagreement."""
+        reads: list[int] = []
+
+        def agree() -> bool:
+            self._others.check()
+            if not reads and (not running or self._nothing_due()):
+                reads.append(self._others.reads() + 2)  # one may be under way
+            return bool(reads) and self._others.reads() >= reads[0] and not self._disagreeing()
+
+        self._say(f"{when}: {self._agreeing()}")
+        try:
+            wait_until(agree, 1.2 * self._scenario.resync + _LONGEST_PAUSE, f"all Nodes agree {when}")
+        except TimeoutError as error:
+            raise Disagreement("\n".join([f"{error}", *map(self._report, self._disagreeing())])) from None
+
+    def _disagreeing(self) -> list[Member]:
+        return [each for each in self._members if each.agrees_since is None]
+
+    def _agreeing(self) -> str:
+        return f"{len(self._members) - len(self._disagreeing())} of {len(self._members)} Nodes agree"
+
+    def _report(self, each: Member) -> str:
+        """All that is known of a Node that does not agree."""
+        lines = [f"Node {each.name}, seed {self._scenario.seed}:", *each.disagreements, "its history:", *each.history]
+        lines += ["the end of its service's log:", (each.service.folder / "service.log").read_text()[-_LOG:]]
+        files = [each.service.runtime_directory / "status.json", each.service.state_directory / "published.json"]
+        lines += [f"{file.name}: {file.read_text() if file.exists() else None}" for file in files]
+        return "\n".join([*lines, json.dumps(self._cluster.node(each.name)), ""])
+
+    def _spent(self) -> float:
+        return sum(each.spent() for each in self._members)
+
+
+def run(cluster: Cluster, scenario: Scenario, say: Say) -> Figures:
+    """Starts the services, a few at a time, and makes the run. Raises Disagreement, RuntimeError, TimeoutError."""
+    with ExitStack() as stack:
+        members: list[Member] = []
+        for number in range(scenario.nodes):
+            name = cluster.create_node()
+            made = stack.enter_context(member(cluster, name, scenario.lower_after, f"{scenario.resync}s"))
+            made.start()
+            members.append(made)
+            before = members[max(0, number - _AT_ONCE)]
+            before.service.wait_notification("READY=1")
+        return Run(cluster, members, scenario, say).make()

@@ -1,0 +1,97 @@
+"""What a Node should look like, given everything that happened to it; and where it does not. Pure.
+
+Two things depend on who came first, so either outcome agrees. A second writer's value of a key of ours is put back, or,
+if the resource goes at that moment, left: then the key is the second writer's. And an unknown resource keeps the last
+quantity that was published, which is one of those that the machine has had.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+from capacityd.model.node import ANNOTATION, CONDITION, ConditionReason
+from tests.cluster.scale.steps import DONGLE, FOREIGN, OURS, SEATS, SLOTS, Resources
+
+Outcome: TypeAlias = int | Literal["absent", "unknown"]
+
+_ALL = "all configured resources are published"
+
+
+@dataclass(slots=True)
+class Truth:
+    """A machine, its configuration, and what others than capacityd wrote to its Node."""
+
+    dongles: int
+    seats: int | None
+    resources: Resources
+    slots: int
+    others: dict[str, str | None] = field(default_factory=dict)
+    """Key -> what somebody else wrote to it last; None: removed it."""
+    had: dict[str, set[int]] = field(default_factory=lambda: {name: set() for name in OURS})
+    """Resource -> the quantities that it has had."""
+
+    def outcomes(self) -> dict[str, Outcome]:
+        """Those of the resources that are configured."""
+        found: dict[str, Outcome] = {
+            DONGLE: self.dongles or "absent",
+            SEATS: "unknown" if self.seats is None else self.seats,
+            SLOTS: self.slots,
+        }
+        return {name: found[name] for name in self.resources}
+
+    def remember(self) -> None:
+        """To be called after each change: these quantities may have been published."""
+        for name, outcome in self.outcomes().items():
+            if isinstance(outcome, int):
+                self.had[name].add(outcome)
+
+
+def disagreements(truth: Truth, node: Mapping[str, Any]) -> list[str]:
+    """What of the Node differs from what it should be; each in words."""
+    capacity: Mapping[str, str] = node["status"].get("capacity", {})
+    annotation = node["metadata"].get("annotations", {}).get(ANNOTATION, "{}")
+    recorded: dict[str, int] = json.loads(annotation)
+    outcomes = truth.outcomes()
+    found = []
+    refused = []
+    for name in OURS:
+        outcome, stored, record = outcomes.get(name), capacity.get(name), recorded.get(name)
+        if not _agrees(truth, name, stored, record):
+            wanted = "not configured" if outcome is None else outcome
+            found.append(f"{name}: {stored} with {record} in the annotation, on the machine it is {wanted}")
+        if isinstance(outcome, int) and record is None:
+            refused.append(name)
+    if unexpected := recorded.keys() - set(OURS):
+        found.append(f"the annotation has {unexpected}")
+    if capacity.get(FOREIGN) != truth.others.get(FOREIGN):
+        found.append(f"{FOREIGN}: {capacity.get(FOREIGN)}, its writer left {truth.others.get(FOREIGN)}")
+    expected = _condition([name for name, outcome in sorted(outcomes.items()) if outcome == "unknown"], sorted(refused))
+    conditions = [c for c in node["status"].get("conditions", []) if c["type"] == CONDITION]
+    stored_condition = [(c["status"], c["reason"], c["message"]) for c in conditions]
+    if stored_condition != [expected]:
+        found.append(f"condition: {stored_condition}, not {expected}")
+    return found
+
+
+def _agrees(truth: Truth, name: str, stored: str | None, record: int | None) -> bool:
+    outcome, theirs = truth.outcomes().get(name), truth.others.get(name)
+    given_up = record is None and theirs is not None and stored == theirs
+    if isinstance(outcome, int):
+        return given_up or (stored, record) == (str(outcome), outcome)
+    if outcome == "unknown" and record is not None:
+        # What another writer has set is left, what it has removed or a kubelet has zeroed is restored.
+        left = theirs not in (None, "0") and stored == theirs
+        return record in truth.had[name] and (stored == str(record) or left)
+    return given_up or (stored, record) == (None, None)
+
+
+def _condition(unknown: list[str], refused: list[str]) -> tuple[str, str, str]:
+    """Status, reason and message."""
+    parts = [f"{what}: {', '.join(names)}" for what, names in (("unknown", unknown), ("refused", refused)) if names]
+    if not parts:
+        return "True", ConditionReason.PUBLISHED.value, _ALL
+    reason = ConditionReason.UNKNOWN if unknown else ConditionReason.REFUSED
+    return "False", reason.value, "; ".join(parts)

@@ -35,7 +35,10 @@ unexport PYTHONDONTWRITEBYTECODE
 KUBERNETES :=
 PYTHONS := 3.10 3.11 3.12 3.13 3.14
 
-.PHONY: help run demo test check matrix pythons newest unit cluster deb package cluster-and-package machine docs golden lint types imports spelling \
+# make scale SCALE="--kubernetes 1.30 --nodes 50 --minutes 5 --seed 1"
+SCALE :=
+
+.PHONY: help run demo test check matrix scale pythons newest unit cluster deb package cluster-and-package machine docs golden lint types imports spelling \
 	format bench clean docs-cluster docs-dashboard corpus packages-run packages-test packages-pythons packages-deb packages-package packages-machine packages-corpus
 
 help:
@@ -43,6 +46,7 @@ help:
 	@echo "make demo   the service on a real local control plane with scheduler and kubelet"
 	@echo "make test   all tests        make check   lint, types and unit tests"
 	@echo "make matrix the tests of the protocol on each version of Kubernetes and of its client (hours)"
+	@echo "make scale  200 Nodes with a real service each, ten minutes of random changes: does every Node agree?"
 	@echo "make pythons  the unit tests with each Python on the PATH; make newest  all with the newest of everything"
 	@echo "make bench  figures          make format  lay the code out"
 	@echo "make deb    the package, in dist/"
@@ -70,6 +74,10 @@ check: .venv/ready
 # and 5 for its tests, on 2 cores.
 matrix: .venv/ready
 	@$(BIN)/python -m tests.cluster.matrix $(KUBERNETES)
+
+# About 20 minutes on 2 cores, and 5 GB of memory. Each service watches files: it names the sysctl that allows so many.
+scale: .venv/ready
+	@$(BIN)/python -m tests.cluster.scale $(SCALE)
 
 pythons: .venv/ready packages-pythons
 	@$(BIN)/python -m tests.pythons $(PYTHONS)

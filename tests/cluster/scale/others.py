@@ -33,14 +33,12 @@ class _Starting:
 
 
 class Others:
-    """Runs between start() and end()."""
+    """A context in which they run."""
 
-    def __init__(self, cluster: Cluster, members: Mapping[str, Member]) -> None:
-        self.agreeing = 0
-        """How many Nodes agreed when they were read last."""
+    def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self._members = members
-        self._kubelets = {n: Api(cluster.url, cluster.ca_file, token_of(node_user(n))) for n in members}
+        self._members: dict[str, Member] = {}
+        self._kubelets: dict[str, Api] = {}
         self._starting: dict[str, _Starting] = {}
         self._writes: deque[tuple[Member, WriteOther]] = deque()
         self._reads = 0
@@ -48,14 +46,19 @@ class Others:
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._run)
 
-    def start(self) -> None:
+    def __enter__(self) -> Others:
         self._thread.start()
+        return self
 
-    def end(self) -> None:
-        """Raises what its thread ended with."""
+    def __exit__(self, *_: object) -> None:
         self._end.set()
         self._thread.join()
-        self.check()
+
+    def add(self, member: Member) -> None:
+        """Before its service is started: one that finds no kubelet for a minute reports it, and waits longer."""
+        user = token_of(node_user(member.name))
+        self._kubelets[member.name] = Api(self._cluster.url, self._cluster.ca_file, user)
+        self._members[member.name] = member
 
     def check(self) -> None:
         """Raises what its thread ended with, if it has."""
@@ -104,7 +107,6 @@ class Others:
             if member := self._members.get(node["metadata"]["name"]):
                 member.compare(node, at)
                 self._follow(member.name, node["status"])
-        self.agreeing = sum(member.agrees_since is not None for member in self._members.values())
         self._reads += 1
 
     def _write(self, member: Member, step: WriteOther) -> None:

@@ -22,6 +22,7 @@ _AT_ONCE = 3  # services that start at a time
 _LONGEST_PAUSE = 180.0  # seconds: after an error (90 s), and because a resource keeps changing (60 s), with some more
 _SAY_AFTER = 30.0  # seconds
 _LOG = 5000  # characters
+_FEW = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,32 +44,31 @@ class Disagreement(Exception):
 class Run:
     """The Nodes of a cluster with their services, which run."""
 
-    def __init__(self, cluster: Cluster, members: Sequence[Member], scenario: Scenario, say: Say) -> None:
+    def __init__(
+        self, cluster: Cluster, members: Sequence[Member], others: Others, scenario: Scenario, say: Say
+    ) -> None:
         self._cluster = cluster
         self._members = members
+        self._others = others
         self._scenario = scenario
         self._say = say
-        self._others = Others(cluster, {m.name: m for m in members})
+        self._said_at = time.monotonic()
 
     def make(self) -> Figures:
         """Raises Disagreement, RuntimeError if a service has ended, TimeoutError."""
         steps = draw(self._scenario.seed, len(self._members), self._scenario.steps)
-        self._others.start()
-        try:
-            self._wait_agreement("when the services have started")
-            mark, spent, begun = self._cluster.audit.mark(), self._spent(), time.monotonic()
-            self._make(steps)
-            duration = time.monotonic() - begun
-            self._cluster.api_server.wait_ready()
-            self._wait_agreement("after the last change")
-            seconds = self._spent() - spent
-            converged = [(each.agrees_since or 0.0) - each.changed_at for each in self._members]
-            for each in self._members:
-                each.stop()
-            # What was on its way has been written by now, or never will be.
-            self._wait_agreement("after the services have ended", running=False)
-        finally:
-            self._others.end()
+        self._wait_agreement("when the services have started")
+        mark, spent, begun = self._cluster.audit.mark(), self._spent(), time.monotonic()
+        self._make(steps)
+        duration = time.monotonic() - begun
+        self._cluster.api_server.wait_ready()
+        self._wait_agreement("after the last change")
+        seconds = self._spent() - spent
+        converged = [(each.agrees_since or 0.0) - each.changed_at for each in self._members]
+        for each in self._members:
+            each.stop()
+        # What was on its way has been written by now, or never will be.
+        self._wait_agreement("after the services have ended", running=False)
         return Figures(
             nodes=len(self._members),
             steps=steps,
@@ -80,19 +80,16 @@ class Run:
         )
 
     def _make(self, steps: Sequence[Step]) -> None:
-        begun = said = time.monotonic()
+        begun = time.monotonic()
         for number, step in enumerate(steps):
             due = begun + number / self._scenario.rate if self._scenario.rate else begun
             self._nothing_due()
             while (left := due - time.monotonic()) > 0:
                 time.sleep(min(0.2, left))
                 self._nothing_due()
-            now = time.monotonic()
-            if now - said > _SAY_AFTER:
-                said = now
-                self._say(f"{now - begun:.0f} s: {number} of {len(steps)} steps, {self._agreeing()}")
+            self._progress(f"step {number} of {len(steps)}")
             if isinstance(step, RestartApiServer):
-                self._say(f"{now - begun:.0f} s: {kind(step)}")
+                self._say(f"step {number} of {len(steps)}: {kind(step)}")
                 self._cluster.api_server.stop(signal.SIGKILL if step.kill else signal.SIGTERM)
                 self._cluster.api_server.start()
             else:
@@ -116,21 +113,29 @@ class Run:
 
         def agree() -> bool:
             self._others.check()
-            if not reads and (not running or self._nothing_due()):
+            done = not running or self._nothing_due()
+            if not reads and done:
                 reads.append(self._others.reads() + 2)  # one may be under way
+            self._progress(when)
             return bool(reads) and self._others.reads() >= reads[0] and not self._disagreeing()
 
-        self._say(f"{when}: {self._agreeing()}")
         try:
             wait_until(agree, 1.2 * self._scenario.resync + _LONGEST_PAUSE, f"all Nodes agree {when}")
         except TimeoutError as error:
             raise Disagreement("\n".join([f"{error}", *map(self._report, self._disagreeing())])) from None
+        self._say(f"{when}: every Node agrees")
+
+    def _progress(self, when: str) -> None:
+        """Tells now and then how many agree, and of a few what does not."""
+        if time.monotonic() - self._said_at > _SAY_AFTER:
+            self._said_at = time.monotonic()
+            disagreeing = self._disagreeing()
+            self._say(f"{when}: {len(self._members) - len(disagreeing)} of {len(self._members)} Nodes agree")
+            for each in disagreeing[:_FEW]:
+                self._say(f"  {each.name}: {'; '.join(each.disagreements)}")
 
     def _disagreeing(self) -> list[Member]:
         return [each for each in self._members if each.agrees_since is None]
-
-    def _agreeing(self) -> str:
-        return f"{len(self._members) - len(self._disagreeing())} of {len(self._members)} Nodes agree"
 
     def _report(self, each: Member) -> str:
         """All that is known of a Node that does not agree."""
@@ -147,12 +152,15 @@ class Run:
 def run(cluster: Cluster, scenario: Scenario, say: Say) -> Figures:
     """Starts the services, a few at a time, and makes the run. Raises Disagreement, RuntimeError, TimeoutError."""
     with ExitStack() as stack:
+        others = stack.enter_context(Others(cluster))
         members: list[Member] = []
         for number in range(scenario.nodes):
             name = cluster.create_node()
             made = stack.enter_context(member(cluster, name, scenario.lower_after, f"{scenario.resync}s"))
+            others.add(made)
             made.start()
             members.append(made)
             before = members[max(0, number - _AT_ONCE)]
             before.service.wait_notification("READY=1")
-        return Run(cluster, members, scenario, say).make()
+        say(f"{scenario.nodes} services have started")
+        return Run(cluster, members, others, scenario, say).make()

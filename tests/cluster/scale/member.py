@@ -119,6 +119,11 @@ class Member:
             self._reload_due = False
         return not self._reload_due
 
+    def reload(self) -> None:
+        """Until it has made a pass that has read everything anew."""
+        self.service.wait_notification("READY=1")  # it may have been restarted just now
+        self.service.reload()
+
     def stop(self) -> None:
         """By SIGTERM, until it has ended."""
         self._account()

@@ -6,6 +6,7 @@ import json
 import signal
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
 
@@ -18,7 +19,7 @@ from tests.cluster.scale.steps import OfNode, RestartApiServer, RestartKubelet, 
 
 Say = Callable[[str], None]
 
-_AT_ONCE = 3  # services that start at a time
+_AT_ONCE = 4  # services that start or reload at a time
 _LONGEST_PAUSE = 180.0  # seconds: after an error (90 s), and because a resource keeps changing (60 s), with some more
 _SAY_AFTER = 30.0  # seconds
 _LOG = 5000  # characters
@@ -64,15 +65,19 @@ class Run:
         self._cluster.api_server.wait_ready()
         self._wait_agreement("after the last change")
         seconds = self._spent() - spent
+        requests = count(self._cluster.audit.requests_of("capacityd/", mark))
         converged = [(each.agrees_since or 0.0) - each.changed_at for each in self._members]
+        # A pass that began before the last change may still write. From here on all that write have read everything.
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            list(pool.map(Member.reload, self._members))
+        self._wait_agreement("after a reload of each service")
         for each in self._members:
             each.stop()
-        # What was on its way has been written by now, or never will be.
         self._wait_agreement("after the services have ended", running=False)
         return Figures(
             nodes=len(self._members),
             steps=steps,
-            requests=count(self._cluster.audit.requests_of("capacityd/", mark)),
+            requests=requests,
             seconds=seconds,
             duration=duration,
             peak=max(each.peak for each in self._members),
@@ -160,7 +165,7 @@ def run(cluster: Cluster, scenario: Scenario, say: Say) -> Figures:
             others.add(made)
             made.start()
             members.append(made)
-            before = members[max(0, number - _AT_ONCE)]
+            before = members[max(0, number + 1 - _AT_ONCE)]
             before.service.wait_notification("READY=1")
         say(f"{scenario.nodes} services have started")
         return Run(cluster, members, others, scenario, say).make()

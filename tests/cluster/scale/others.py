@@ -106,7 +106,8 @@ class Others:
         for node in self._cluster.admin.get("/api/v1/nodes")["items"]:
             if member := self._members.get(node["metadata"]["name"]):
                 member.compare(node, at)
-                self._follow(member.name, node["status"])
+                if member.name not in self._starting:
+                    self._follow(member.name, node["status"])
         self._reads += 1
 
     def _write(self, member: Member, step: WriteOther) -> None:

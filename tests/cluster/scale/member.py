@@ -137,7 +137,8 @@ class Member:
         """To be called before processes of it end."""
         assert self.service.process is not None
         self._spent = self.spent()
-        self.peak = max(self.peak, peak_memory(self.service.process.pid))
+        if self.ready():  # before, it is the command that becomes the resident process
+            self.peak = max(self.peak, peak_memory(self.service.process.pid))
 
     def _restart(self, step: RestartService) -> None:
         if step.kill:

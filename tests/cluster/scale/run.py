@@ -92,7 +92,7 @@ class Run:
             while (left := due - time.monotonic()) > 0:
                 time.sleep(min(0.2, left))
                 self._nothing_due()
-            self._progress(f"step {number} of {len(steps)}")
+            self._progress(f"step {number} of {len(steps)}", 0)
             if isinstance(step, RestartApiServer):
                 self._say(f"step {number} of {len(steps)}: {kind(step)}")
                 self._cluster.api_server.stop(signal.SIGKILL if step.kill else signal.SIGTERM)
@@ -121,7 +121,7 @@ class Run:
             done = not running or self._nothing_due()
             if not reads and done:
                 reads.append(self._others.reads() + 2)  # one may be under way
-            self._progress(when)
+            self._progress(when, _FEW)
             return bool(reads) and self._others.reads() >= reads[0] and not self._disagreeing()
 
         try:
@@ -130,13 +130,13 @@ class Run:
             raise Disagreement("\n".join([f"{error}", *map(self._report, self._disagreeing())])) from None
         self._say(f"{when}: every Node agrees")
 
-    def _progress(self, when: str) -> None:
-        """Tells now and then how many agree, and of a few what does not."""
+    def _progress(self, when: str, most: int) -> None:
+        """Tells now and then how many agree, and of so many at most what does not."""
         if time.monotonic() - self._said_at > _SAY_AFTER:
             self._said_at = time.monotonic()
             disagreeing = self._disagreeing()
             self._say(f"{when}: {len(self._members) - len(disagreeing)} of {len(self._members)} Nodes agree")
-            for each in disagreeing[:_FEW]:
+            for each in disagreeing[:most]:
                 self._say(f"  {each.name}: {'; '.join(each.disagreements)}")
 
     def _disagreeing(self) -> list[Member]:

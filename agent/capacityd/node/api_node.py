@@ -13,6 +13,7 @@ from capacityd.model.errors import (
     NodeForbidden,
     NodeGuardFailed,
     NodeGuardUnexplained,
+    NodeMissing,
     NodeUnreachable,
 )
 from capacityd.model.node import Event, NodeState
@@ -52,6 +53,7 @@ class ApiNode:
         self._reviews = reviews
         self._client: Client | None = None
         self._identity: Identity | None = None
+        self._review_denied = False
         self._checked = False
         self._failed_patch: Sequence[Mapping[str, object]] = ()
         """The last patch, if a guard in it failed, until the Node is read again."""
@@ -120,6 +122,19 @@ class ApiNode:
         self._call(lambda client: client.create_event(state.name, body))
 
     def _read_own(self) -> object:
+        """Sends a GET of the Node. If its name is a guess, an error does not say that the Node is missing or denied."""
+        try:
+            return self._read_named()
+        except (NodeForbidden, NodeMissing) as e:
+            if not self._review_denied or self._configured is not None:
+                raise
+            # The authorizer of an API server that has just started does not know the default rights yet.
+            raise NodeUnreachable(
+                "the API server does not allow a SelfSubjectReview (HTTP 403), as for a moment after its start. With "
+                f"the host name as the Node's name: {e}. If this lasts, set node_name"
+            ) from e
+
+    def _read_named(self) -> object:
         """Sends a GET of the Node; after HTTP 403 once more if our identity differs from the cached one."""
         name = self.name
         try:
@@ -160,7 +175,12 @@ class ApiNode:
         key = cache_key(client.access)
         if key in self._reviews:
             return self._reviews[key], True
-        review = Review(*reviewed_user(client.review_self()))
+        try:
+            review = Review(*reviewed_user(client.review_self()))
+        except NodeForbidden:
+            self._review_denied = True
+            return Review("", ""), False
+        self._review_denied = False
         if review.user:
             self._reviews.clear()
             self._reviews[key] = review

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import warnings
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from capacityd import __version__
@@ -95,7 +95,10 @@ class Client:
         self._send(call, lambda options: self._core.create_namespaced_event("default", dict(event), **options))
 
     def review_self(self) -> object:
-        """Returns a SelfSubjectReview as JSON, or None if the server has no such API or does not allow it."""
+        """Returns a SelfSubjectReview as JSON, or None if the server has no such API.
+
+        Raises NodeForbidden if it does not allow it: by default it does, except for a moment after it has started.
+        """
         call = self._call("create", "selfsubjectreviews", "")
         body = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
 
@@ -104,7 +107,7 @@ class Client:
                 "authentication.k8s.io", "v1", "selfsubjectreviews", body, **options
             )
 
-        return self._send(call, _optional(send))
+        return self._send(call, _optional(send, (404, 405)))
 
     def _call(self, verb: str, resource: str, node: str) -> Call:
         server, kubeconfig = self.access.server, self.access.kubeconfig
@@ -127,14 +130,16 @@ class Client:
             return json.loads(body)
 
 
-def _optional(send: Callable[[Mapping[str, Any]], Any]) -> Callable[[Mapping[str, Any]], Any]:
-    """Sends the request; responds with null if the server has no such API or does not allow it."""
+def _optional(
+    send: Callable[[Mapping[str, Any]], Any], absent: Collection[int] = (403, 404, 405)
+) -> Callable[[Mapping[str, Any]], Any]:
+    """Sends the request; responds with null to these codes: the server has no such API, or does not allow it."""
 
     def sent(options: Mapping[str, Any]) -> Any:
         try:
             return send(options)
         except HttpError as e:
-            if e.status in (403, 404, 405):
+            if e.status in absent:
                 return _Response(e.status, "", e.headers, b"null")
             raise
 

@@ -437,6 +437,39 @@ def test_a_renewed_certificate_is_of_the_same_user(tmp_path: Path) -> None:
             assert len(server.heard) == 1
 
 
+MISSING = failure(404, "none", {"kind": "nodes"})
+NOT_OURS = failure(403, 'nodes "host-1" is forbidden: User "system:node:n1" cannot get resource "nodes"')
+
+
+@pytest.mark.parametrize("read", [MISSING, NOT_OURS])
+def test_an_api_server_that_has_just_started(opened: Open, read: bytes) -> None:
+    """It may deny the review for a moment. Then a Node that has not the host name is no error of its own."""
+    whos = iter([failure(403, "forbidden"), ME])
+
+    def follow(request: Request) -> bytes | None:
+        if request.method == "POST":
+            return next(whos)
+        return NODE if request.path.endswith("/n1") else read
+
+    with opened(follow) as (server, found):
+        with pytest.raises(NodeUnreachable, match="as for a moment after its start") as raised:
+            found.read()
+        assert type(raised.value.__cause__) is (NodeMissing if read is MISSING else NodeForbidden)
+        again = open_node(str(found._kubeconfig), None, None, "Host-1", None)  # type: ignore[attr-defined]
+        assert again.read().name == "n1"
+    assert [r.path.rpartition("/")[2] for r in server.heard] == [
+        "selfsubjectreviews",
+        "host-1",
+        "selfsubjectreviews",
+        "n1",
+    ]
+
+
+def test_a_configured_name_is_no_guess(opened: Open) -> None:
+    with opened(script(who=failure(403), read=MISSING), "n3") as (_, found), pytest.raises(NodeMissing):
+        found.read()
+
+
 def test_what_is_not_told_is_asked_again(opened: Open) -> None:
     with opened(script(who=failure(404))) as (server, found):
         reviews: dict[str, Review] = {}

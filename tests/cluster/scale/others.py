@@ -21,7 +21,8 @@ from tests.cluster.scale.member import Member
 from tests.cluster.scale.steps import RestartKubelet, WriteOther
 
 _PERIOD = 1.0  # seconds between two reads of all Nodes
-_TRANSIENT = (409, 429, 500, 503, 504)
+# 403: of an API server that has just started, before its plugins and its authorizer know the cluster.
+_TRANSIENT = (403, 409, 429, 500, 503, 504)
 
 
 @dataclass(slots=True)

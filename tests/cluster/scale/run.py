@@ -85,15 +85,15 @@ class Run:
         )
 
     def _make(self, steps: Sequence[Step]) -> None:
-        begun = time.monotonic()
         for number, step in enumerate(steps):
-            due = begun + number / self._scenario.rate if self._scenario.rate else begun
+            due = time.monotonic() + (1 / self._scenario.rate if self._scenario.rate else 0.0)
             self._nothing_due()
             while (left := due - time.monotonic()) > 0:
                 time.sleep(min(0.2, left))
                 self._nothing_due()
             self._progress(f"step {number} of {len(steps)}", 0)
             if isinstance(step, RestartApiServer):
+                self._cluster.api_server.wait_ready()  # since it was started last
                 self._say(f"step {number} of {len(steps)}: {kind(step)}")
                 self._cluster.api_server.stop(signal.SIGKILL if step.kill else signal.SIGTERM)
                 self._cluster.api_server.start()

@@ -226,6 +226,7 @@ def test_a_server_that_says_later_is_not_asked_again(opened: Open, method: str, 
         (failure(401, "Unauthorized"), NodeDenied),
         (failure(403, 'nodes "n1" is forbidden: User "x" cannot patch'), NodeForbidden),
         (failure(403, "forbidden by a policy"), NodeRejected),
+        (failure(403, 'nodes "n1" is forbidden: not yet ready to handle request'), NodeUnreachable),
     ],
 )
 def test_refusals_of_a_patch(opened: Open, raw: bytes, kind: type[NodeError]) -> None:

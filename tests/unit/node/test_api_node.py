@@ -445,11 +445,11 @@ NOT_OURS = failure(403, 'nodes "host-1" is forbidden: User "system:node:n1" cann
 @pytest.mark.parametrize("read", [MISSING, NOT_OURS])
 def test_an_api_server_that_has_just_started(opened: Open, read: bytes) -> None:
     """It may deny the review for a moment. Then a Node that has not the host name is no error of its own."""
-    whos = iter([failure(403, "forbidden"), ME])
+    reviews = iter([failure(403, "forbidden"), ME])
 
     def follow(request: Request) -> bytes | None:
         if request.method == "POST":
-            return next(whos)
+            return next(reviews)
         return NODE if request.path.endswith("/n1") else read
 
     with opened(follow) as (server, found):

@@ -36,7 +36,7 @@ _BOOT = (
 # As a machine with ten resources has it: every detector's events, and the files of file resources and of the kubelet.
 _WATCH = {
     "subsystems": ["block", "net", "pci", "usb"],
-    "kernel": ["addresses", "links", "mounts"],
+    "kernel": ["addresses", "links", "mounts", "swaps"],
     "allowed": 100.0,
 }
 

@@ -194,7 +194,8 @@ DETECTOR = DeviceDetector(
     alike=("type", "model"),
     defaults={"size": ">0B"},
     subsystems=("block",),
-    mounts=True,  # what is mounted makes a disk the system's
+    mounts=True,  # some mounts, and swap, make a disk the system's
+    swaps=True,
     words=("vendor", "model"),
     suggest={"system": False},
 )

@@ -36,5 +36,6 @@ DETECTOR = DeviceDetector(
     identity=(),
     alike=(),
     subsystems=("memory",),
+    swaps=True,
     shown_by_default=False,
 )

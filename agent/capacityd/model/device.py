@@ -70,9 +70,10 @@ class DeviceDetector:
     subsystems: tuple[str, ...] = ()
     """Those of udev whose events start a pass."""
     links: bool = False
-    """Whether a changed network link starts a pass; addresses and mounts likewise."""
+    """Whether a changed network link starts a pass; addresses, mounts and swap areas likewise."""
     addresses: bool = False
     mounts: bool = False
+    swaps: bool = False
     scope: Scope | None = None
     """None: the detector always enumerates everything."""
     modalias: Callable[[Host, Device], str | None] | None = None

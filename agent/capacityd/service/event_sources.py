@@ -1,4 +1,4 @@
-"""The event sources of the service: devices, links, addresses, mounts, files, and signals.
+"""The event sources of the service: devices, links, addresses, mounts, swap, files, and signals.
 
 An event is only a reason for a reconcile pass. It is parsed only as far as needed to ignore those of pods, which are
 frequent on a node.
@@ -13,23 +13,29 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypeAlias
 
 from capacityd.service.file_events import FileEvents
-from capacityd.service.netlink_events import AddressEvents, LinkEvents, MountEvents
+from capacityd.service.netlink_events import AddressEvents, LinkEvents
+from capacityd.service.table_events import TableEvents, mount_events, swap_events
 from capacityd.service.udev_events import UdevEvents
 
-Source: TypeAlias = UdevEvents | LinkEvents | AddressEvents | MountEvents | FileEvents
+Source: TypeAlias = UdevEvents | LinkEvents | AddressEvents | TableEvents | FileEvents
 
 UDEV = "/run/udev/control"
 """It exists while udev runs."""
 
-_KERNEL: dict[str, Callable[[], Source]] = {"links": LinkEvents, "addresses": AddressEvents, "mounts": MountEvents}
+_KERNEL: dict[str, Callable[[], Source]] = {
+    "links": LinkEvents,
+    "addresses": AddressEvents,
+    "mounts": mount_events,
+    "swaps": swap_events,
+}
 _SIGNALS = {signal.SIGHUP: "reload", signal.SIGTERM: "stop", signal.SIGINT: "stop", signal.SIGCHLD: "child"}
 
 
 class EventSources:
     """The open event sources of a configuration.
 
-    watch: what the configuration check asks for. "subsystems": of udev; "kernel": any of "links", "addresses" and
-    "mounts"; "files": path -> the reason for a pass that its change is.
+    watch: what the configuration check asks for. "subsystems": of udev; "kernel": any of "links", "addresses",
+    "mounts" and "swaps"; "files": path -> the reason for a pass that its change is.
     """
 
     def __init__(self, watch: Mapping[str, Any]) -> None:

@@ -1,16 +1,9 @@
-"""Events of the kernel: links, addresses, mounts. Those of pods, which are frequent on a node, are ignored."""
+"""Changes of links and addresses, by rtnetlink(7). Those of pods, which are frequent on a node, are ignored."""
 
 from __future__ import annotations
 
-import os
-import select
-from dataclasses import replace
-
-from capacityd.linux.filesystems import is_of_pods
-from capacityd.linux.mountinfo import TABLE, Mount, mount_of
 from capacityd.linux.netlink import attributes, listen, received
 
-_BUFFER = 65536
 _LINK, _IPV4, _IPV6 = 0x1, 0x10, 0x100  # RTMGRP_LINK, RTMGRP_IPV4_IFADDR, RTMGRP_IPV6_IFADDR
 _POD = b"veth\0"
 _AF_BRIDGE = 7
@@ -82,38 +75,6 @@ class AddressEvents:
         return new
 
 
-class MountEvents:
-    """File systems that were mounted, unmounted or remounted, except those of pods."""
-
-    def __init__(self) -> None:
-        self._file = os.open(TABLE, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            # A change is an exceptional condition; the file is always readable (proc_pid_mountinfo(5)).
-            self._epoll = select.epoll()
-            try:
-                self._epoll.register(self._file, select.EPOLLPRI | select.EPOLLERR)
-                self._known = _relevant_mounts(self._file)
-            except OSError:
-                self._epoll.close()
-                raise
-        except OSError:
-            os.close(self._file)
-            raise
-
-    def fileno(self) -> int:
-        return self._epoll.fileno()
-
-    def drain(self) -> set[str]:
-        """Reads all queued events; returns the reason for a pass, if any."""
-        self._epoll.poll(0)
-        before, self._known = self._known, _relevant_mounts(self._file)
-        return {"hardware"} if self._known != before else set()
-
-    def close(self) -> None:
-        self._epoll.close()
-        os.close(self._file)
-
-
 def _is_of_a_link(message: bytes) -> bool:
     """Whether a message is not about a pod's interface, nor about a bridge port."""
     return message[:1] != bytes([_AF_BRIDGE]) and _link_kind(message) != _POD
@@ -123,13 +84,3 @@ def _link_kind(message: bytes) -> bytes:
     """IFLA_INFO_KIND of a virtual interface, such as veth; empty for hardware."""
     info = attributes(message[_IFINFOMSG:]).get(_IFLA_LINKINFO, b"")
     return attributes(info).get(_IFLA_INFO_KIND, b"")
-
-
-def _relevant_mounts(file: int) -> frozenset[Mount]:
-    """What detectors use of each mount that is not of a pod: all but its id."""
-    os.lseek(file, 0, os.SEEK_SET)
-    table = b""
-    while piece := os.read(file, _BUFFER):
-        table += piece
-    mounts = map(mount_of, os.fsdecode(table).split("\n"))
-    return frozenset(replace(mount, id="") for mount in mounts if mount and not is_of_pods(mount.point, mount.type))

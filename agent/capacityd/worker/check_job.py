@@ -61,7 +61,7 @@ def _event_subscriptions(config: Config, options: argparse.Namespace) -> dict[st
         if isinstance(detector, DeviceDetector):
             subsystems |= set(detector.subsystems)
             subsystems |= set(resource.literals(detector.scope.key) if detector.scope else ())
-            kernel |= {what for what in ("links", "addresses", "mounts") if getattr(detector, what)}
+            kernel |= {what for what in ("links", "addresses", "mounts", "swaps") if getattr(detector, what)}
         elif detector.watched:
             files |= {str(table.settings[detector.watched]): "file" for table in resource.tables}
     allowed = MAX_RUNNING + sum(allowed_seconds(resource) for resource in config.resources)

@@ -47,8 +47,8 @@ OF_THE_MACHINE = (
 
 WAKES = """
 import json, subprocess, sys
-from capacityd.service.netlink_events import MountEvents
-events, woken = MountEvents(), []
+from capacityd.service.table_events import mount_events
+events, woken = mount_events(), []
 for point in sys.argv[1:]:
     for command in (["mkdir", "-p", point], ["mount", "--bind", "/", point], ["umount", point]):
         subprocess.run(command, check=True)

@@ -16,9 +16,9 @@ from tests.support.readings import resource
 EVENTS: dict[str, tuple[set[str], set[str]]] = {  # detector -> udev's subsystems, the kernel's own events
     "address": (set(), {"links", "addresses"}),
     "cpu": ({"cpu"}, set()),
-    "disk": ({"block"}, {"mounts"}),  # a mount makes a disk the system's
+    "disk": ({"block"}, {"mounts", "swaps"}),  # some mounts, and swap, make a disk the system's
     "filesystem": (set(), {"mounts"}),
-    "memory": ({"memory"}, set()),
+    "memory": ({"memory"}, {"swaps"}),
     "nic": ({"net"}, {"links"}),
     "pci": ({"pci"}, set()),
     "udev": ({"tty"}, set()),

@@ -1,0 +1,80 @@
+"""Changes of two tables in /proc: mounts, without those of pods, which are frequent on a node; and swap areas.
+
+The kernel reports a change as an exceptional condition of the file, which is always readable (proc_pid_mountinfo(5)).
+"""
+
+from __future__ import annotations
+
+import os
+import select
+from collections.abc import Callable
+from dataclasses import replace
+
+from capacityd.linux.filesystems import is_of_pods
+from capacityd.linux.mountinfo import TABLE, mount_of
+
+_BUFFER = 65536
+_SWAPS = "/proc/swaps"
+
+
+class TableEvents:
+    """Changes of a table.
+
+    relevant: what of its text detectors use; other changes are ignored.
+    """
+
+    def __init__(self, path: str, relevant: Callable[[str], frozenset[object]]) -> None:
+        self._relevant = relevant
+        self._file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            self._epoll = select.epoll()
+            try:
+                self._epoll.register(self._file, select.EPOLLPRI | select.EPOLLERR)
+                self._known = relevant(self._text())
+            except OSError:
+                self._epoll.close()
+                raise
+        except OSError:
+            os.close(self._file)
+            raise
+
+    def fileno(self) -> int:
+        return self._epoll.fileno()
+
+    def drain(self) -> set[str]:
+        """Reads all queued events; returns the reason for a pass, if any."""
+        self._epoll.poll(0)
+        before, self._known = self._known, self._relevant(self._text())
+        return {"hardware"} if self._known != before else set()
+
+    def close(self) -> None:
+        self._epoll.close()
+        os.close(self._file)
+
+    def _text(self) -> str:
+        os.lseek(self._file, 0, os.SEEK_SET)
+        table = b""
+        while piece := os.read(self._file, _BUFFER):
+            table += piece
+        return os.fsdecode(table)
+
+
+def mount_events() -> TableEvents:
+    """File systems that were mounted, unmounted or remounted, except those of pods."""
+    return TableEvents(TABLE, _relevant_mounts)
+
+
+def swap_events() -> TableEvents:
+    """Swap areas that were added or removed: swapon(8) sends no udev event."""
+    return TableEvents(_SWAPS, _relevant_swaps)
+
+
+def _relevant_mounts(table: str) -> frozenset[object]:
+    """What detectors use of each mount that is not of a pod: all but its id."""
+    mounts = map(mount_of, table.split("\n"))
+    return frozenset(replace(mount, id="") for mount in mounts if mount and not is_of_pods(mount.point, mount.type))
+
+
+def _relevant_swaps(table: str) -> frozenset[object]:
+    """The name, type and size of each swap area, without how much of it is used."""
+    return frozenset(tuple(line.split()[:3]) for line in table.split("\n"))

@@ -1,0 +1,121 @@
+"""Mounts and swap as the kernel reports them, in namespaces of their own: what wakes, and what does not."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from capacityd.detectors import load
+from capacityd.host.recording.replay import RecordedHost
+from capacityd.linux import filesystems
+from capacityd.linux.mountinfo import TABLE, Mount
+from capacityd.model.device import DeviceDetector
+from capacityd.service import table_events
+from tests.support.forked import can_be_alone, run_alone
+from tests.support.kernel_events import hears
+
+pytestmark = pytest.mark.skipif(not can_be_alone(), reason="needs namespaces")
+
+
+def test_mounts() -> None:
+    """Each that a detector can count: of disks, in memory, of layers, of a program; none that is for pods."""
+    steps = {
+        "mount -t tmpfs tmpfs $PWD/t": True,
+        "mkdir t/var; mount -t proc proc $PWD/t/var": True,
+        "mount -o remount,size=1M $PWD/t": True,
+        "mount --bind / $PWD/t": True,
+        "umount $PWD/t": True,
+        "umount $PWD/t/var $PWD/t": True,
+        'mkdir "a b"; mount -t tmpfs tmpfs "$PWD/a b"; umount "$PWD/a b"': False,  # over before it is looked at
+        "mkdir lower upper work; mount -t overlay x -o lowerdir=lower,upperdir=upper,workdir=work $PWD/t": True,
+        "touch ns; unshare --net=$PWD/ns true": False,  # as each pod's network is kept
+        "mkdir -p docker/overlay2/x/merged; mount -t tmpfs x $PWD/docker/overlay2/x/merged": False,
+        ":": False,
+    }
+    setup = 'cd "$(mktemp -d)"; mount -t tmpfs x "$PWD"; cd "$PWD"; mkdir t'
+    hears("mounts", setup, steps)
+
+
+@pytest.mark.parametrize(
+    "point", ["/data", "/var/lib/kubelet/pods/1/volumes/x", "/run/k3s/containerd/io.containerd.x/y"]
+)
+def test_every_file_system_that_is_counted_is_heard_of(point: str) -> None:
+    """Whatever its type and kind: also those that this kernel can't mount, such as Lustre and virtiofs."""
+    types = [*filesystems._TYPES, "fuse.sshfs", "fuse.s3fs", "ext4", "xfs", "vfat", "devtmpfs", "proc", "unheard-of"]
+    lines = [f"{n} 1 0:{n} / {point}/{n} rw - {kind} source rw\n" for n, kind in enumerate(types, 30)]
+    detector = load("filesystem")
+    assert isinstance(detector, DeviceDetector)
+    counted = {d.name for d in detector.find(RecordedHost({"files": {TABLE: "".join(lines)}}))}
+    heard = {mount.point for mount in table_events._relevant_mounts("".join(lines)) if isinstance(mount, Mount)}
+    assert heard == counted
+    assert len(counted) == (len(types) - 1 if point == "/data" else 0)  # a mounted namespace is no storage
+
+
+def test_mounts_of_the_kernels_own_types() -> None:
+    """All that this kernel can mount without a server, a disk or a module."""
+    with open("/proc/filesystems") as f:
+        known = {line.split()[1] for line in f if line.startswith("nodev")}
+    steps: dict[str, bool] = {}
+    for kind in sorted(known & {"tmpfs", "ramfs", "mqueue", "bpf"}):
+        steps |= {f"mount -t {kind} x $PWD/t # {kind}": True, f"umount $PWD/t # {kind}": True}
+    assert len(steps) >= 4
+    hears("mounts", 'cd "$(mktemp -d)"; mount -t tmpfs x "$PWD"; cd "$PWD"; mkdir t', steps)
+
+
+FUSE = """
+import os, subprocess, sys, tempfile
+from capacityd.detectors import load
+from capacityd.host.live import LiveHost
+from capacityd.service.table_events import mount_events
+from tests.support.fuse import mounted
+
+point = tempfile.mkdtemp()
+events = mount_events()
+with mounted(point, sys.argv[1]):
+    print(events.drain(), [d.cached_values["kind"] for d in load("filesystem").find(LiveHost()) if d.name == point])
+print(events.drain())
+"""
+
+
+@pytest.mark.skipif(not os.access("/dev/fuse", os.R_OK | os.W_OK), reason="needs /dev/fuse")
+@pytest.mark.parametrize("program", ["sshfs", "glusterfs", "lustre"])
+def test_mounts_of_programs(program: str) -> None:
+    """Nobody serves them, and nobody asks."""
+    assert run_alone("true", FUSE, program).splitlines() == ["{'hardware'} ['network']", "{'hardware'}"]
+
+
+def test_a_pods_volume_wakes_nobody() -> None:
+    setup = "mkdir -p /var/lib/kubelet; mount -t tmpfs kubelet /var/lib/kubelet; mkdir -p /var/lib/kubelet/pods/x"
+    steps = ("mount --bind /usr /var/lib/kubelet/pods/x", "umount /var/lib/kubelet/pods/x")
+    hears("mounts", setup, dict.fromkeys(steps, False))
+
+
+SWAPS = """Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority
+/dev/dm-1                               partition\t1048572\t\t{used}\t\t{priority}
+"""
+
+
+def test_swap_that_is_used_more_is_no_reason() -> None:
+    before, after = (table_events._relevant_swaps(SWAPS.format(used=n, priority=n)) for n in (0, 300))
+    assert before == after
+    other = SWAPS.format(used=0, priority=0)
+    for change in ("/dev/dm-1", "partition", "1048572"):
+        assert table_events._relevant_swaps(other.replace(change, "7")) != before
+
+
+def test_swap(tmp_path: Path) -> None:
+    """A real swap file. Its name has a space, which the kernel escapes."""
+    area = tmp_path / "a swap"
+    area.write_bytes(bytes(1 << 20))
+    area.chmod(0o600)
+    subprocess.run(["mkswap", area], check=True, capture_output=True)
+    try:
+        if subprocess.run(["swapon", area], capture_output=True, check=False).returncode:
+            pytest.skip("needs the right to swap to a file")
+        subprocess.run(["swapoff", area], check=True)
+        hears("swaps", "true", {f"swapon '{area}'": True, f"swapoff '{area}'": True})
+    finally:
+        subprocess.run(["swapoff", area], capture_output=True, check=False)

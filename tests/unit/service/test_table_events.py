@@ -65,6 +65,19 @@ def test_mounts_of_the_kernels_own_types() -> None:
     hears("mounts", 'cd "$(mktemp -d)"; mount -t tmpfs x "$PWD"; cd "$PWD"; mkdir t', steps)
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts disks")
+def test_mounts_of_disks() -> None:
+    """A disk that a file plays."""
+    setup = 'cd "$(mktemp -d)"; mount -t tmpfs x "$PWD"; cd "$PWD"; mkdir t; truncate -s 4M disk; mkfs.ext4 -q disk'
+    steps = {
+        "mount -o loop disk $PWD/t": True,
+        "mount -o remount,ro $PWD/t": True,
+        ":": False,
+        "umount $PWD/t": True,
+    }
+    hears("mounts", setup, steps)
+
+
 FUSE = """
 import os, subprocess, sys, tempfile
 from capacityd.detectors import load

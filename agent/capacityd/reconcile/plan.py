@@ -152,8 +152,8 @@ def behind(state: NodeState, names: Collection[str]) -> frozenset[str]:
 
 def _reported_before(state: NodeState, inputs: PlanInput) -> Reported:
     """What Events have reported. All of it is reported again on a Node that was created anew."""
-    known = inputs.machine is not None and (state.condition is not None or not inputs.condition)
-    return inputs.machine.reported if inputs.machine and known else Reported()
+    anew = state.condition is None and inputs.condition
+    return Reported() if inputs.machine is None or anew else inputs.machine.reported
 
 
 def _reported(health: Health, before: Reported, inputs: PlanInput) -> Reported:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from capacityd.config import Loaded, load, show
+from capacityd.config.problems import MAX_MESSAGE_LENGTH, clean
 from capacityd.model.errors import ConfigError
 from tests.support.config_errors import HEADER as X
 from tests.support.config_errors import NAME, Case, cases
@@ -51,6 +52,12 @@ def test_error(tmp_path: Path, case: Case) -> None:
 def test_an_empty_resource(tmp_path: Path) -> None:
     (line,) = lines(loaded(tmp_path, X), tmp_path)
     assert line.startswith(f"1: {X} must have a detector")
+
+
+def test_a_long_message_is_cut() -> None:
+    """One that just fits is whole."""
+    fits = "x" * MAX_MESSAGE_LENGTH
+    assert (clean(fits), clean(f"{fits}y")) == (fits, f"{fits}…")
 
 
 LONGEST = ".".join(["a" * 50] * 4) + "." + "a" * 49

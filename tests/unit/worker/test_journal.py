@@ -83,7 +83,9 @@ def test_a_refusal_is_told_once_also_without_a_condition() -> None:
     refused = outcome(Change(A, "refuse", "9", "9", "theirs"), newly=(A,), applied=False)
     before = {"plan": {"changes": [{"name": A, "action": "refuse"}]}}
     assert told(journal.outcome_entries(refused, before)) == []
-    assert len(told(journal.outcome_entries(refused, {}))) == 1
+    kept = {"plan": {"changes": [{"name": A, "action": "keep"}, {"name": f"{A}-2", "action": "refuse"}]}}
+    for others in ({}, kept):
+        assert len(told(journal.outcome_entries(refused, others))) == 1
 
 
 def test_an_event_that_was_not_written_is_told() -> None:

@@ -90,6 +90,13 @@ def test_the_systems_disk_is_excluded_from_its_kind(tmp_path: Path) -> None:
     quantities(tmp_path, starter(host), host)
 
 
+def test_a_measure_that_is_less_than_one_unit_is_not_suggested() -> None:
+    for size, lines in ((2**30 - 512, []), (2**30, [1])):
+        text = starter(machine(disk("sdb", "/sys/devices/x/1:0:0:0", size=size)))
+        assert "disk = {" in text
+        assert [int(total) for measure, total, _ in MEASURE.findall(text) if "size" in measure] == lines
+
+
 def test_a_resource_of_unknown_quantity_is_commented_out(tmp_path: Path) -> None:
     host = machine(pci_nic())  # without a default route, it may be the system's interface
     text = starter(host)

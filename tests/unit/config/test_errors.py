@@ -8,6 +8,7 @@ import pytest
 
 from capacityd.config import Loaded, load, show
 from capacityd.config.problems import MAX_MESSAGE_LENGTH, clean
+from capacityd.config.toml import MAX_DEPTH
 from capacityd.model.errors import ConfigError
 from tests.support.config_errors import HEADER as X
 from tests.support.config_errors import NAME, Case, cases
@@ -58,6 +59,13 @@ def test_a_long_message_is_cut() -> None:
     """One that just fits is whole."""
     fits = "x" * MAX_MESSAGE_LENGTH
     assert (clean(fits), clean(f"{fits}y")) == (fits, f"{fits}…")
+
+
+def test_tables_in_each_other(tmp_path: Path) -> None:
+    """The value counts, too."""
+    for depth, too_deep in ((MAX_DEPTH - 1, False), (MAX_DEPTH, True)):
+        (line,) = lines(loaded(tmp_path, f"x = 1\n{'.'.join('a' * depth)} = 1"), tmp_path)[-1:]
+        assert (line == f"2: has more than {MAX_DEPTH} tables or lists in each other") == too_deep
 
 
 LONGEST = ".".join(["a" * 50] * 4) + "." + "a" * 49

@@ -13,9 +13,11 @@ from hypothesis import strategies as st
 from capacityd.model.errors import NodeConflict, NodeRejected, NodeUnreachable
 from capacityd.model.node import ANNOTATION, NodeState, Plan
 from capacityd.model.reading import Quantity, Reading
+from capacityd.node.parse import node_state
 from capacityd.reconcile.apply import Denied, Outcome, apply
-from capacityd.reconcile.plan import make_plan
+from capacityd.reconcile.plan import make_plan, make_withdrawal
 from capacityd.reconcile.plan_input import PlanInput
+from tests.support.nodes import node
 from tests.unit.reconcile.test_reconcile import MemoryNode, Service
 
 NAMES = [f"example.com/{letter}" for letter in "abcde"]
@@ -137,6 +139,13 @@ def test_a_denied_removal_and_a_denied_reduction_keep_what_was_published() -> No
     outcome = publish(node, {B: Quantity(3), C: Quantity(5)})
     assert node.published == {A: "4", B: "4", C: "5"}
     assert outcome.plan.published == {A: 4, B: 4, C: 5}
+
+
+def test_a_denied_removal_blocks_no_other_when_all_is_withdrawn() -> None:
+    state = node_state(node(capacity={A: "1", B: "2"}, record={A: 1, B: 2}))
+    plan = make_withdrawal(state, PlanInput(plugins=frozenset(), denied={A: "a policy"}))
+    assert {change.name: change.action for change in plan.changes} == {A: "deny", B: "remove"}
+    assert (plan.published, plan.health.denied) == ({A: 1}, {A: "a policy"})
 
 
 def test_an_altered_quantity_is_reported_as_denied() -> None:

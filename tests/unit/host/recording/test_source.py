@@ -1,0 +1,19 @@
+"""What the recorder reads of the machine that it runs on."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+
+import pytest
+
+from capacityd.host.recording.source import LiveSource
+from capacityd.model.errors import HostError
+
+
+def test_a_file_that_is_too_long_is_an_error_and_not_a_part(tmp_path: Path) -> None:
+    (tmp_path / "f").write_bytes(b"abc\xff")
+    assert LiveSource().raw(str(tmp_path / "f"), 4) == "abc\udcff"
+    with pytest.raises(HostError) as e:
+        LiveSource().raw(str(tmp_path / "f"), 3)
+    assert e.value.errno == errno.EFBIG

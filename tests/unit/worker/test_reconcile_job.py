@@ -1,0 +1,22 @@
+"""What a pass leaves for `status`."""
+
+from __future__ import annotations
+
+from capacityd.model.config import Config
+from capacityd.model.node import Change, Plan
+from capacityd.node.parse import node_state
+from capacityd.reconcile.apply import Outcome
+from capacityd.reconcile.reconcile import ReconcileResult
+from capacityd.reconcile.state import ReconcileState
+from capacityd.worker.reconcile_job import _status
+from tests.support.nodes import node
+
+A = "example.com/a"
+
+
+def test_of_the_node_it_has_what_is_in_the_plan_only() -> None:
+    document = node(capacity={A: "4", "cpu": "8"})
+    document["status"]["allocatable"] = {A: "3", "cpu": "7"}
+    outcome = Outcome(Plan("n1", (Change(A, "keep", "4", "4", "unchanged"),), (), {}), False, node_state(document), ())
+    found = _status({}, frozenset({"boot"}), ReconcileResult(ReconcileState(), outcome), Config(()))
+    assert (found["capacity"], found["allocatable"]) == ({A: "4"}, {A: "3"})

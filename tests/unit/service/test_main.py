@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import resource
 import select
 import signal
@@ -21,6 +22,8 @@ from pathlib import Path
 import pytest
 
 import capacityd
+from capacityd.service.main import WATCHDOG_INTERVAL
+from tests import ROOT
 
 DEADLINE = 30.0
 # Its pauses are half a second: after a failed check, not twenty, unless a test says something else before, and after a
@@ -434,3 +437,9 @@ def test_there_is_only_one(running: Running) -> None:
     assert running.process.returncode == 1
     assert "the service is already running" in errors
     running.process = first
+
+
+def test_systemds_watchdog_waits_for_two_of_the_longest_pauses() -> None:
+    unit = (ROOT / "packaging/systemd/capacityd.service").read_text()
+    (seconds,) = re.findall(r"^WatchdogSec=(\d+)$", unit, re.M)
+    assert 0 < 2 * WATCHDOG_INTERVAL < int(seconds)

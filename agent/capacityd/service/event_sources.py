@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 from capacityd.service.file_events import FileEvents
 from capacityd.service.netlink_events import AddressEvents, LinkEvents
-from capacityd.service.table_events import TableEvents, mount_events, swap_events
+from capacityd.service.table_events import SWAPS, TableEvents, mount_events, swap_events
 from capacityd.service.udev_events import UdevEvents
 
 Source: TypeAlias = UdevEvents | LinkEvents | AddressEvents | TableEvents | FileEvents
@@ -50,7 +50,8 @@ class EventSources:
                 # libudev decides when the monitor starts whether udev sends events.
                 self.unavailable.append("udev is not running: there are no device events")
                 files[UDEV] = "udev"
-        openers += [_KERNEL[name] for name in watch.get("kernel", ()) if name in _KERNEL]
+        kernel = [name for name in watch.get("kernel", ()) if name != "swaps" or os.path.exists(SWAPS)]
+        openers += [_KERNEL[name] for name in kernel if name in _KERNEL]
         openers += [lambda: FileEvents(files)] if files else []
         for opener in openers:
             try:

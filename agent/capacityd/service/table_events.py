@@ -14,7 +14,9 @@ from capacityd.linux.filesystems import is_of_pods
 from capacityd.linux.mountinfo import TABLE, mount_of
 
 _BUFFER = 65536
-_SWAPS = "/proc/swaps"
+
+SWAPS = "/proc/swaps"
+"""A kernel that was built without swap does not have it."""
 
 
 class TableEvents:
@@ -66,7 +68,7 @@ def mount_events() -> TableEvents:
 
 def swap_events() -> TableEvents:
     """Swap areas that were added or removed: swapon(8) sends no udev event."""
-    return TableEvents(_SWAPS, _relevant_swaps)
+    return TableEvents(SWAPS, _relevant_swaps)
 
 
 def _relevant_mounts(table: str) -> frozenset[object]:

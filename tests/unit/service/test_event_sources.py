@@ -257,3 +257,14 @@ def test_what_can_not_be_opened_may_be_tried_again(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(event_sources, "FileEvents", taken)
     sources = EventSources({"files": {str(tmp_path / "seats"): "file"}})
     assert (sources.unavailable, sources.retry) == (["an event source could not be opened: [Errno 24] no more"], True)
+
+
+@pytest.mark.parametrize("exists", [True, False])
+def test_a_kernel_without_swap_lacks_no_event_source(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, exists: bool
+) -> None:
+    if not exists:
+        monkeypatch.setattr(event_sources, "SWAPS", str(tmp_path / "swaps"))
+    sources = EventSources({"kernel": ["swaps"]})
+    assert (sources.unavailable, sources.retry, len(sources.filenos())) == ([], False, int(exists))
+    sources.close()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 
-from tests.corpus.described import machines
+from tests.corpus.described import machines, toml
 from tests.corpus.emulator import record
 
 
@@ -17,7 +17,7 @@ def main(names: list[str]) -> None:
         if not names or machine.name in names:
             print(f"{machine.name}: ", end="", flush=True)
             start = time.monotonic()
-            record(target=machine.recording, **machine.qemu)
+            record(needs=toml(), target=machine.recording, **machine.qemu)
             print(f"{time.monotonic() - start:.0f} s, {machine.recording.stat().st_size // 1024} KiB", flush=True)
 
 

@@ -98,7 +98,12 @@ def host(name: str) -> RecordedSource:
 @cache
 def resources(folder: Path) -> dict[str, Resource]:
     """The needs, all in one configuration. folder: where its file is written."""
-    return _configured(folder, "\n".join(f'[resources."example.com/{need.name}"]\n{need.toml}' for need in needs()))
+    return _configured(folder, toml())
+
+
+def toml() -> str:
+    """The needs, all in one configuration."""
+    return "\n".join(f'[resources."example.com/{need.name}"]\n{need.toml}' for need in needs())
 
 
 @cache

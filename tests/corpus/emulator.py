@@ -6,19 +6,26 @@ Debian 12, because that has no NIC with virtual functions; the others hold what 
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
 import shutil
 import subprocess
+import sys
 import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from tests import ROOT
 from tests.package.trees import debian
 
 DEADLINE = 1800  # seconds for one machine: emulation on a busy computer
+_SERVED = 60.0  # seconds until virtiofsd has its socket
 _UNREAD = tuple(f"--dpkgopt=path-exclude=/usr/share/{name}/*" for name in ("doc", "locale", "man"))
 _INSIDE = (
     *("btrfs-progs", "busybox-static", "cpio", "cryptsetup-bin", "dosfstools", "e2fsprogs", "ethtool", "fdisk"),
@@ -31,7 +38,7 @@ _UNPACKED = (
     *("util-linux", *_INSIDE),
 )
 _MERGED = "--hook-dir=/usr/share/mmdebstrap/hooks/merged-usr"
-_EMULATOR = ("qemu-system-x86", "qemu-system-arm", "seabios")
+_EMULATOR = ("qemu-system-x86", "qemu-system-arm", "seabios", "virtiofsd")
 _SUITES = {"12": "bookworm", "13": "trixie"}
 _ABOUT_SHARES = "local,security_model=none,path="
 
@@ -43,10 +50,16 @@ INSIDE = """
 udevadm trigger --type=subsystems --action=add
 udevadm trigger --type=devices --action=add
 udevadm settle --timeout=1800
+capacityd() {
+    $IN env PYTHONPATH=/run/share/agent PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 -m capacityd "$@"
+}
 record() {
     udevadm settle --timeout=1800
-    "$@" env PYTHONPATH=/run/share/agent PYTHONDONTWRITEBYTECODE=1 \\
-        /usr/bin/python3 -m capacityd record --keep-serials --force /run/share/recording.json.gz 2>&1 | cat
+    capacityd record --keep-serials --force /run/share/recording.json.gz 2>&1 | cat
+    for subsystem in $(ls /sys/bus /sys/class | grep -v : | sort -u); do
+        printf '[resources."example.com/in-%s"]\\nudev = { subsystem = "%s" }\\n' "$subsystem" "$subsystem"
+    done >>/run/share/needs.toml
+    capacityd probe --json --config /run/share/needs.toml >/run/share/live.json || test $? = 4  # some are unknown
 }
 root_on() {  # a device with a file system: what follows is recorded as a system with its root there
     mkdir -p /run/root
@@ -92,11 +105,15 @@ def tree(release: str, architecture: str) -> Path:
 def emulator(architecture: str) -> list[str]:
     """The command that begins QEMU out of its tree, in a network of its own: nobody else's are its TAPs and sockets."""
     found = _emulators()
-    binary = f"{found}/usr/bin/qemu-system-{architecture}"
-    libraries = ("--library-path", f"{found}/usr/lib/x86_64-linux-gnu")
     firmware = ("-L", f"{found}/usr/share/qemu", "-L", f"{found}/usr/share/seabios")
-    alone = ("unshare", "--net", "--map-root-user")
-    return [*alone, f"{found}/usr/lib64/ld-linux-x86-64.so.2", *libraries, binary, *firmware]
+    return ["unshare", "--net", "--map-root-user", *_of_tree(f"bin/qemu-system-{architecture}"), *firmware]
+
+
+def _of_tree(program: str) -> list[str]:
+    """The command that begins a program of the emulator's tree, with the libraries of that."""
+    found = _emulators()
+    libraries = ("--library-path", f"{found}/usr/lib/x86_64-linux-gnu")
+    return [f"{found}/usr/lib64/ld-linux-x86-64.so.2", *libraries, f"{found}/usr/{program}"]
 
 
 def _emulators() -> Path:
@@ -107,6 +124,7 @@ def record(
     machine: str,
     hardware: str,
     inside: str,
+    needs: str,
     target: Path,
     early: str = "",
     release: str = "12",
@@ -116,9 +134,11 @@ def record(
 ) -> None:
     """Runs a machine and keeps its recording at target. Raises RuntimeError with what the console said.
 
-    machine: QEMU's -machine. hardware: QEMU's arguments, DISKS in them stands for a folder; "DISKS/name:100M" makes a
-    file of that size, and \\xff is that byte. early, inside: commands of the shell, run as root before udev begins and
-    once it has settled. memory: in MiB. kernel: added to its command line.
+    machine: QEMU's -machine. hardware: QEMU's arguments. In them DISKS stands for a folder: "file=DISKS/name:100M" is
+    a file of that size, "path=DISKS/name" is the socket of an empty folder that is shared by virtio-fs. \\xff is that
+    byte. early, inside: commands of the shell, run as root before udev begins and once it has settled. needs: a
+    configuration, which must read the same on the recording as it did on the machine; so must each bus and class.
+    memory: in MiB. kernel: added to its command line.
     """
     debian_tree, kind = tree(release, architecture), ARCHITECTURES[architecture]
     with tempfile.TemporaryDirectory(prefix="capacityd-corpus-") as scratch:
@@ -126,7 +146,8 @@ def record(
         share.mkdir()
         disks.mkdir()
         shutil.copytree(ROOT / "agent", share / "agent", ignore=shutil.ignore_patterns("__pycache__"))
-        (share / "inside").write_text(f"{BEFORE}\n{early}\n{INSIDE}\n{inside}\nrecord $IN\n")
+        (share / "inside").write_text(f"{BEFORE}\n{early}\n{INSIDE}\n{inside}\nrecord\n")
+        (share / "needs.toml").write_text(f"{needs}\n")
         command = [
             *(*emulator(architecture), "-machine", machine, "-accel", "tcg,thread=single", "-cpu", kind.processor),
             *("-display", "none", "-no-user-config", "-nodefaults", "-no-reboot", "-serial", "stdio"),
@@ -142,14 +163,64 @@ def record(
             *_words(hardware, disks),
         ]
         environment = {**os.environ, "QEMU_MODULE_DIR": f"{_emulators()}/usr/lib/x86_64-linux-gnu/qemu"}
-        done = subprocess.run(
-            command, capture_output=True, text=True, errors="replace", timeout=DEADLINE, env=environment, check=False
-        )
-        made = share / "recording.json.gz"
-        if not made.exists() or "corpus: it failed" in done.stdout:
+        with _sharing(re.findall(rf",path=({re.escape(str(disks))}/\w+)", " ".join(command))):
+            done = subprocess.run(
+                command,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=DEADLINE,
+                env=environment,
+                check=False,
+            )
+        made, live = share / "recording.json.gz", share / "live.json"
+        if not live.exists() or "corpus: it failed" in done.stdout:
             said = done.stdout.partition("Kernel panic")[0]
             raise RuntimeError(f"{shlex.join(command)}\n{said[-6000:]}\n{done.stderr[-3000:]}")
         shutil.copy(made, target)
+        if different := _read_otherwise(json.loads(live.read_text()), made, share / "needs.toml"):
+            raise RuntimeError("\n".join(["live, and replayed:", *different]))
+
+
+def _read_otherwise(live: Mapping[str, Any], recording: Path, needs: Path) -> list[str]:
+    """The readings of a machine that its recording does not repeat."""
+    command: list[str | Path] = [
+        sys.executable,
+        "-m",
+        "capacityd",
+        "probe",
+        "--json",
+        "--machine",
+        recording,
+        "--config",
+        needs,
+    ]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "agent")}
+    replayed = json.loads(subprocess.run(command, capture_output=True, env=environment, check=False).stdout)
+    pairs = zip(live["resources"], replayed["resources"], strict=True)
+    return [f"{was}\n{found}" for was, found in pairs if was != found]
+
+
+@contextmanager
+def _sharing(sockets: Sequence[str]) -> Iterator[None]:
+    """Serves an empty folder by virtio-fs at each of these sockets. The daemons end with the emulator."""
+    daemons = []
+    for socket in sockets:
+        folder = Path(f"{socket}.d")
+        folder.mkdir()
+        options = ("--shared-dir", str(folder), "--socket-path", socket, "--sandbox", "none", "--seccomp", "none")
+        daemons.append(subprocess.Popen([*_of_tree("libexec/virtiofsd"), *options], stderr=subprocess.DEVNULL))
+    deadline = time.monotonic() + _SERVED
+    while not all(map(os.path.exists, sockets)):
+        if time.monotonic() > deadline:
+            raise RuntimeError("virtiofsd does not serve")
+        time.sleep(0.05)
+    try:
+        yield
+    finally:
+        for daemon in daemons:
+            daemon.kill()
+            daemon.wait()
 
 
 def _words(hardware: str, disks: Path) -> list[str]:
@@ -159,7 +230,9 @@ def _words(hardware: str, disks: Path) -> list[str]:
         parts = []
         for part in unescaped(word).split(","):
             name, _, size = part.partition(":")
-            if name.startswith("file=DISKS/") and size:
+            if name.startswith("path=DISKS/"):
+                part = f"path={disks / name.removeprefix('path=DISKS/')}"
+            elif name.startswith("file=DISKS/") and size:
                 path = disks / name.removeprefix("file=DISKS/")
                 with open(path, "ab") as f:
                     os.truncate(f.fileno(), int(size[:-1]) << {"K": 10, "M": 20, "G": 30, "T": 40}[size[-1]])

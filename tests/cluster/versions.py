@@ -21,7 +21,8 @@ MUTATING_POLICIES = "a MutatingAdmissionPolicy is of admissionregistration.k8s.i
 
 def differences() -> dict[str, str]:
     """The first version, such as 1.31, that has what a row is about, by the row's first cell."""
-    return dict(re.findall(r"^\| (.+?) \| (\d+\.\d+) \| .+ \|$", PAGE.read_text(), re.MULTILINE))
+    table = PAGE.read_text().partition("\n## What differs\n")[2]
+    return dict(re.findall(r"^\| (.+?) \| (\d+\.\d+) \| .+ \|$", table, re.MULTILINE))
 
 
 def fits(version: str, mark: str, what: str) -> bool:

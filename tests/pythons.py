@@ -16,7 +16,7 @@ from pathlib import Path
 from tests import ROOT
 from tests.network import persistently
 
-TOOLS = ("hypothesis", "jsonschema-rs", "pytest", "pytest-xdist", "tomli")
+TOOLS = ("hypothesis", "jsonschema-rs", "mypy", "pytest", "pytest-xdist", "ruff", "shtab", "tomli", "wcwidth")
 """What the unit tests import, and run with."""
 PROJECT = "--editable=.[service,metrics]"
 

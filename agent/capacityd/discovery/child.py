@@ -29,7 +29,7 @@ MAX_RUNNING = 300.0
 """Seconds after the start of a pass until which the time that a detector runs does not count."""
 
 MAX_CPU = 60
-"""Seconds of processor time (RLIMIT_CPU) for such a detector: ten times what 50,000 devices take."""
+"""Seconds of processor time (RLIMIT_CPU), without a timeout setting: ten times what 50,000 devices take."""
 
 MAX_MEMORY = 512 * 1024 * 1024
 """Bytes of private memory (RLIMIT_DATA) for a detector and for each program that it starts. Not RLIMIT_AS: programs in

@@ -1,6 +1,6 @@
 """Everyday needs: the page's TOML on fitting machines, and on machines that have none of it.
 
-The right answers are written by hand, from how the machines in docmachines.py are put together.
+The right answers are written by hand, from what the machines in docs/machines have.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from capacityd.discovery.reader import read_resource
 from capacityd.host.recording.replay import RecordedHost
 from capacityd.model.config import Resource
 from capacityd.model.reading import Absent, Quantity, Unknown
-from tests.support.docmachines import MACHINES
 from tests.support.machines import Recording, bare, disk, merge, mounts, nvme, pci_function, routes, usb_device
+from tests.support.tour import recordings
 from tests.support.trees import Tree
 
 PAGE = Path(__file__).parents[3] / "docs/needs.md"
@@ -76,7 +76,8 @@ def serial() -> Recording:
     return merge(bare(), tree.recording(properties))
 
 
-ALL = {**MACHINES, "dongles": dongles, "cards": cards, "serial": serial}
+RECORDED = {Path(path).stem: made for path, made in recordings().items() if path.startswith("machines/")}
+ALL = {**RECORDED, "dongles": dongles(), "cards": cards(), "serial": serial()}
 
 # need -> machine -> the right answer; any other machine has none of it, and then nothing is published
 TRUTH: dict[str, dict[str, int]] = {
@@ -124,7 +125,7 @@ def test_every_need_has_an_answer(resources: dict[str, Resource]) -> None:
 @pytest.mark.parametrize("need", TRUTH)
 @pytest.mark.parametrize("machine", ALL)
 def test_needs(resources: dict[str, Resource], machine: str, need: str) -> None:
-    reading = read_resource(resources[need], RecordedHost(ALL[machine]()), "n1")
+    reading = read_resource(resources[need], RecordedHost(ALL[machine]), "n1")
     if (need, machine) in UNKNOWN:
         assert isinstance(reading, Unknown)
         assert UNKNOWN[need, machine] in reading.reason

@@ -17,7 +17,7 @@ from capacityd.config import load
 from capacityd.config.keys import RESOURCE, TABLES
 from tests import ROOT
 from tests.support.pages import Block, blocks, commands, fences, manifests, on_cluster, pages, play, same
-from tests.support.tour import as_file, printed, recordings
+from tests.support.tour import printed
 
 PAGES = pages()
 
@@ -34,15 +34,6 @@ def all_blocks(kind: str) -> list[Any]:
         for number, block in enumerate(blocks(page.read_text()), 1)
         if block.kind == kind
     ]
-
-
-@pytest.mark.parametrize("name", recordings())
-def test_the_machines_are_those_of_the_tests(name: str) -> None:
-    assert (ROOT / "docs" / name).read_text() == as_file(recordings()[name]), "make docs writes it again"
-
-
-def test_no_machine_is_left_over() -> None:
-    assert {f"machines/{path.name}" for path in (ROOT / "docs/machines").iterdir()} < set(recordings())
 
 
 @pytest.mark.parametrize("page", [p for p in PAGES if not on_cluster(p.read_text())], ids=name_of)

@@ -16,7 +16,7 @@ from capacityd.cli import command_parser
 from capacityd.config import load
 from capacityd.config.keys import RESOURCE, TABLES
 from tests import ROOT
-from tests.support.pages import Block, blocks, commands, fences, manifests, on_cluster, pages, play, same
+from tests.support.pages import Block, blocks, commands, fences, manifests, on_cluster, pages, same
 from tests.support.tour import printed
 
 PAGES = pages()
@@ -85,13 +85,6 @@ def test_the_configuration_page_has_every_key_that_is_not_a_detectors() -> None:
         assert re.search(rf"^{key} = ", page, re.MULTILINE), key
 
 
-@pytest.mark.parametrize(
-    "path", sorted((ROOT / "docs").rglob("*.toml")) + sorted((ROOT / "conf").rglob("*.toml")), ids=lambda p: p.name
-)
-def test_shipped_files_are_valid(path: Path) -> None:
-    assert [str(problem) for problem in load(str(path)).problems] == []
-
-
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_links_within_the_project_lead_somewhere(page: Path) -> None:
     for target, anchor in links(page):
@@ -130,55 +123,6 @@ def anchors(page: Path) -> set[str]:
     prose = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
     titles = re.findall(r"^#+ (.*)$", prose, re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
-
-
-class Prompt:
-    """A world that records what it gets."""
-
-    def __init__(self) -> None:
-        self.done: list[str] = []
-
-    def directive(self, *words: str) -> None:
-        self.done.append(f"directive {' '.join(words)}")
-
-    def file(self, name: str, text: str) -> None:
-        self.done.append(f"{name}: {text.strip()}")
-
-    def run(self, command: str, shown: str) -> str:
-        self.done.append(f"{command} > {shown.strip()}")
-        return "output\n"
-
-
-def test_a_page_is_played_from_top_to_bottom() -> None:
-    page = (
-        "<!-- docs: cluster -->\n<!-- docs: machine x.json -->\n```toml a.toml\nx = 1\n```\n"
-        "```console\n$ one\n$ two --x\nold\n```\n```sh\n$ three\n```\n"
-    )
-    prompt = Prompt()
-    played = play(page, prompt)
-    assert prompt.done == ["directive machine x.json", "a.toml: x = 1", "one > ", "two --x > old"]
-    assert played == page.replace("$ one\n$ two --x\nold\n", "$ one\noutput\n$ two --x\noutput\n")
-    assert on_cluster(page)
-
-
-@pytest.mark.parametrize("before", ["x = 1\n", "", "toml\n"])
-def test_a_block_named_as_a_file_of_the_project_is_that_file(before: str) -> None:
-    played = play(f"```toml docs/tour/dongles.toml\n{before}```\n", Prompt())
-    assert played == f"```toml docs/tour/dongles.toml\n{(ROOT / 'docs/tour/dongles.toml').read_text()}```\n"
-
-
-@pytest.mark.parametrize(
-    "fence", ["```tmol\n```\n", "```toml a.toml b.toml\n```\n", "```json invalid\n```\n", "```\n```\n"]
-)
-def test_a_mark_that_means_nothing_is_an_error(fence: str) -> None:
-    with pytest.raises(ValueError, match="marked"):
-        list(blocks(fence))
-
-
-@pytest.mark.parametrize("text", ["<!-- docs: moon x -->", "```console\n$ kubectl get nodes\n```"])
-def test_what_a_recording_can_not_do_is_an_error(text: str, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="docs:"):
-        printed(text, tmp_path)
 
 
 def test_what_differs_from_run_to_run_is_the_same() -> None:

@@ -7,7 +7,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +19,12 @@ from capacityd.detectors import load as load_detector
 from capacityd.detectors import names
 from capacityd.model.config import Reserve, Resource, Settings, Table
 from capacityd.model.device import DeviceDetector, ValueDetector
-from capacityd.model.matchers import BoolMatcher, GlobMatcher, KeyMatcher, RangeMatcher
+from capacityd.model.matchers import BoolMatcher, GlobMatcher, KeyMatcher
 from capacityd.model.value_types import Unit
 from tests import ROOT
 
 NAME = "example.com/x"
 HEADER = f'[resources."{NAME}"]\n'
-HUB = KeyMatcher("hub", (BoolMatcher(False),), "false")
-PHYSICAL = KeyMatcher("kind", (GlobMatcher("physical"),), '"physical"')
 
 
 def loaded(tmp_path: Path, text: str) -> Loaded:
@@ -42,110 +40,87 @@ def resource(tmp_path: Path, lines: str) -> Resource:
     return found
 
 
-def one(key: str, *patterns: GlobMatcher, text: str) -> tuple[KeyMatcher, ...]:
-    return (KeyMatcher(key, patterns, text),)
+def shown(tests: Iterable[KeyMatcher]) -> str:
+    return " and ".join(f"{test.key} is {test.text}" for test in tests)
 
 
-# lines of a resource -> fields of model.Resource
-GOOD: list[tuple[str, Mapping[str, Any]]] = [
-    ("usb = {}", {"detector": "usb", "tables": (Table((HUB,)),), "slots": 1, "measure": None, "unit": None}),
-    ("usb = {}", {"excepts": (), "when": (), "reduce": "sum", "reserve": Reserve(), "fallback": None, "adopt": False}),
-    (
-        'usb = { vendor = "0403", product = "6001" }',
-        {
-            "tables": (
-                Table(
-                    (
-                        KeyMatcher("vendor", (GlobMatcher("0403", fold=True),), '"0403"'),
-                        KeyMatcher("product", (GlobMatcher("6001", fold=True),), '"6001"'),
-                        HUB,
-                    )
-                ),
-            )
-        },
-    ),
-    ('usb = [{ serial = "A" }]', {"tables": (Table((*one("serial", GlobMatcher("A"), text='"A"'), HUB)),)}),
+# lines of a resource -> the tests of each of its tables
+TESTS: list[tuple[str, list[str]]] = [
+    ("usb = {}", ["hub is false"]),
+    ('usb = { vendor = "0403", product = "6001" }', ['vendor is "0403" and product is "6001" and hub is false']),
+    ('usb = [{ serial = "A" }]', ['serial is "A" and hub is false']),
     (
         'usb = [{ serial = "A" }, { serial = ["B", "C*"] }]',
-        {
-            "tables": (
-                Table((*one("serial", GlobMatcher("A"), text='"A"'), HUB)),
-                Table((*one("serial", GlobMatcher("B"), GlobMatcher("C*"), text='"B" or "C*"'), HUB)),
-            )
-        },
+        ['serial is "A" and hub is false', 'serial is "B" or "C*" and hub is false'],
     ),
     # Naming the key of a default undoes it.
-    ("usb = { hub = true }", {"tables": (Table((KeyMatcher("hub", (BoolMatcher(True),), "true"),)),)}),
-    (
-        'nic = { kind = ["bond", "vf"] }',
-        {"tables": (Table(one("kind", GlobMatcher("bond"), GlobMatcher("vf"), text='"bond" or "vf"')),)},
-    ),
+    ("usb = { hub = true }", ["hub is true"]),
+    ('nic = { kind = ["bond", "vf"] }', ['kind is "bond" or "vf"']),
     # Cheap tests first, wherever they stand.
     (
         'disk = { properties = { P = "1" }, attributes = { "queue/x" = "2" }, size = ">=1kB, <2kB", type = "nvme" }',
-        {
-            "tables": (
-                Table(
-                    (
-                        KeyMatcher("type", (GlobMatcher("nvme"),), '"nvme"'),
-                        KeyMatcher("size", (RangeMatcher(((">=", 1000), ("<", 2000))),), ">=1kB, <2kB"),
-                        KeyMatcher("attributes.queue/x", (GlobMatcher("2"),), '"2"'),
-                        KeyMatcher("properties.P", (GlobMatcher("1"),), '"1"'),
-                    )
-                ),
-            )
-        },
+        ['type is "nvme" and size is >=1kB, <2kB and attributes.queue/x is "2" and properties.P is "1"'],
     ),
     (
         'nic = { max_speed = [">=10Gbit/s", "1Gbit/s"] }',
-        {
-            "tables": (
-                Table(
-                    (
-                        PHYSICAL,
-                        KeyMatcher(
-                            "max_speed",
-                            (RangeMatcher(((">=", 10**10),)), RangeMatcher((("=", 10**9),))),
-                            ">=10Gbit/s or 1Gbit/s",
-                        ),
-                    )
-                ),
-            )
-        },
+        ['kind is "physical" and max_speed is >=10Gbit/s or 1Gbit/s'],
     ),
-    (
-        "pci = { sriov_totalvfs = 4, vf = true }",
-        {
-            "tables": (
-                Table(
-                    (
-                        KeyMatcher("vf", (BoolMatcher(True),), "true"),
-                        KeyMatcher("sriov_totalvfs", (RangeMatcher((("=", 4),)),), "4"),
-                    )
-                ),
-            )
-        },
-    ),
-    ("usb = { attributes = {} }", {"tables": (Table((HUB,)),)}),
-    # Exceptions have no defaults.
-    ('usb = {}\nexcept = { serial = "A" }', {"excepts": (Table(one("serial", GlobMatcher("A"), text='"A"')),)}),
-    (
-        'usb = {}\nexcept = [{ serial = "" }, { attributes = { a = "1" } }]',
-        {
-            "excepts": (
-                Table(one("serial", GlobMatcher(""), text='""')),
-                Table(one("attributes.a", GlobMatcher("1"), text='"1"')),
-            )
-        },
-    ),
+    ("pci = { sriov_totalvfs = 4, vf = true }", ["vf is true and sriov_totalvfs is 4"]),
+    ("usb = { attributes = {} }", ["hub is false"]),
+]
+
+
+@pytest.mark.parametrize(("lines", "tests"), TESTS, ids=[lines for lines, _ in TESTS])
+def test_tables(tmp_path: Path, lines: str, tests: list[str]) -> None:
+    assert [shown(table.tests) for table in resource(tmp_path, lines).tables] == tests
+
+
+def test_exceptions_have_no_defaults(tmp_path: Path) -> None:
+    found = resource(tmp_path, 'usb = {}\nexcept = [{ serial = ["", "A"] }, { attributes = { a = "1" } }]')
+    assert [shown(table.tests) for table in found.excepts] == ['serial is "" or "A"', 'attributes.a is "1"']
+
+
+@pytest.mark.parametrize(
+    ("written", "tests"),
+    [
+        ('{ arch = ["aarch64", "x86*"] }', 'arch is "aarch64" or "x86*"'),
+        ('{ node_name = "n*" }', 'node_name is "n*"'),
+        ('{ path = "/dev/x" }', 'path is "/dev/x"'),
+        (
+            '{ dmi = { product_name = "P R75*" }, devicetree = { "chosen/a,b" = "c" } }',
+            'dmi.product_name is "P R75*" and devicetree.chosen/a,b is "c"',
+        ),
+    ],
+)
+def test_when(tmp_path: Path, written: str, tests: str) -> None:
+    assert shown(resource(tmp_path, f"usb = {{}}\nwhen = {written}").when) == tests
+
+
+def test_a_value_is_matched_as_its_key_says(tmp_path: Path) -> None:
+    """Those of a table, of its defaults, of attributes and of "when"."""
+    found = resource(
+        tmp_path, 'usb = { vendor = "040A", attributes = { a = "0xA" } }\nwhen = { arch = "x86*", path = "/dev/x" }'
+    )
+    assert {test.key: test.matchers for test in (*found.tables[0].tests, *found.when)} == {
+        "vendor": (GlobMatcher("040a", fold=True),),
+        "hub": (BoolMatcher(False),),
+        "attributes.a": (GlobMatcher("0xA"),),
+        "arch": (GlobMatcher("x86*"),),
+        "path": (GlobMatcher("/dev/x"),),
+    }
+
+
+# lines of a resource -> fields of model.Resource
+FIELDS: list[tuple[str, Mapping[str, Any]]] = [
+    ("usb = {}", {"detector": "usb", "slots": 1, "measure": None, "unit": None, "expect": None, "excepts": ()}),
+    ("usb = {}", {"when": (), "reduce": "sum", "reserve": Reserve(), "fallback": None, "adopt": False}),
     ("usb = {}\nslots = 4", {"slots": 4}),
     ('usb = {}\nmeasure = "count"', {"measure": None}),
     ('nic = {}\nmeasure = "speed"\nunit = "Mbit/s"', {"measure": "speed", "unit": Unit("Mbit/s", 10**6)}),
     ('cpu = {}\nmeasure = "cores"', {"measure": "cores", "unit": None}),
     ('cpu = {}\nmeasure = "max_frequency"\nunit = "MHz"', {"unit": Unit("MHz", 10**6)}),
     ('disk = {}\nmeasure = "size"\nunit = "GiB"', {"measure": "size", "unit": Unit("GiB", 2**30)}),
-    ('pci = {}\nmeasure = "sriov_numvfs"', {"measure": "sriov_numvfs", "unit": None}),
-    ('pci = {}\nmeasure = "sriov_numvfs"\nfallback = 0', {"fallback": 0}),
+    ('pci = {}\nmeasure = "sriov_numvfs"\nfallback = 0', {"measure": "sriov_numvfs", "unit": None, "fallback": 0}),
     ('nic = {}\nmeasure = "speed"\nunit = "Mbit/s"\nfallback = "1Gbit/s"', {"fallback": 10**9}),
     ("usb = {}\nreserve = 0", {"reserve": Reserve()}),
     ("usb = {}\nreserve = 1000", {"reserve": Reserve(1000)}),
@@ -153,23 +128,9 @@ GOOD: list[tuple[str, Mapping[str, Any]]] = [
     ('usb = {}\nreserve = "12.5 %"', {"reserve": Reserve(0, (1, 8))}),
     ('usb = {}\nreserve = "99.999999%"', {"reserve": Reserve(0, (99999999, 100000000))}),
     ('usb = {}\nreduce = "min"', {"reduce": "min"}),
-    ("usb = {}", {"expect": None}),
     ("usb = {}\nexpect = 9223372036854775807", {"expect": 2**63 - 1}),
     ("static = { quantity = 3 }\nexpect = 4", {"expect": 4}),
     ("usb = {}\nadopt = true\nenabled = true", {"adopt": True}),
-    (
-        'usb = {}\nwhen = { arch = ["aarch64", "x86*"] }',
-        {"when": one("arch", GlobMatcher("aarch64"), GlobMatcher("x86*"), text='"aarch64" or "x86*"')},
-    ),
-    ('usb = {}\nwhen = { node_name = "n*" }', {"when": one("node_name", GlobMatcher("n*"), text='"n*"')}),
-    ('usb = {}\nwhen = { path = "/dev/x" }', {"when": one("path", GlobMatcher("/dev/x"), text='"/dev/x"')}),
-    (
-        'usb = {}\nwhen.dmi = { product_name = "P R75*" }\nwhen.devicetree = { "chosen/a,b" = "c" }',
-        {
-            "when": one("dmi.product_name", GlobMatcher("P R75*"), text='"P R75*"')
-            + one("devicetree.chosen/a,b", GlobMatcher("c"), text='"c"')
-        },
-    ),
     # Detectors of a number.
     ("static = { quantity = 3 }", {"detector": "static", "tables": (Table(settings={"quantity": 3}),)}),
     (
@@ -190,8 +151,8 @@ GOOD: list[tuple[str, Mapping[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("lines", "fields"), GOOD, ids=[lines for lines, _ in GOOD])
-def test_resource(tmp_path: Path, lines: str, fields: Mapping[str, Any]) -> None:
+@pytest.mark.parametrize(("lines", "fields"), FIELDS, ids=[lines for lines, _ in FIELDS])
+def test_fields(tmp_path: Path, lines: str, fields: Mapping[str, Any]) -> None:
     found = resource(tmp_path, lines)
     assert {name: getattr(found, name) for name in fields} == fields
 
@@ -346,18 +307,6 @@ usb = {{ attributes = {{ "a/b" = "c\\"d" }} }}
 """
     assert show(loaded(tmp_path, text)) == expected
     assert show(loaded(tmp_path, "")) == "# nothing is configured\n"
-
-
-EXAMPLES = sorted((ROOT / "conf" / "examples").glob("*.toml"))
-
-
-def test_there_are_examples() -> None:
-    assert {"dongle", "exec", "gpu", "nic-mbps", "scratch", "seats"} <= {path.stem for path in EXAMPLES}
-
-
-@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
-def test_example(path: Path) -> None:
-    assert load(str(path)).require().resources
 
 
 def test_the_annotated_example_says_nothing(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from capacityd.model.errors import HostError
+from capacityd.model.quantity import number_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,9 +158,10 @@ def read_int(host: Host, path: str) -> int | None:
     text = host.text(path)
     if text is None:
         return None
-    if not (text.isascii() and text.isdigit() and len(text) <= 20):
+    number = number_in(text)
+    if number is None:
         raise HostError(f'{path} holds "{text[:60]}", not a whole number')
-    return int(text)
+    return number
 
 
 def read_optional_attr(host: Host, path: str) -> str | None:

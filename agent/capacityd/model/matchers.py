@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import operator
 import re
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -13,6 +14,7 @@ Value: TypeAlias = "str | int | bool | tuple[str, ...] | None"
 
 GLOB_CHARACTERS = frozenset("*?[")
 
+_COMPARISONS = {">=": operator.ge, "<=": operator.le, ">": operator.gt, "<": operator.lt, "=": operator.eq}
 _REGEX = re.compile(r"^\^|\$\Z|^\.\*|\.\+|\]\+|\\[dwsDWS.]|\([^)]*\|[^)]*\)")
 
 
@@ -45,7 +47,7 @@ class RangeMatcher:
     def matches(self, value: Value) -> bool:
         if type(value) is not int:
             return False
-        return all(_holds(value, sign, bound) for sign, bound in self.comparisons)
+        return all(_COMPARISONS[sign](value, bound) for sign, bound in self.comparisons)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,16 +106,6 @@ def parse_network(text: str) -> tuple[int, int, int]:
     if "/" in text and int(ipaddress.ip_interface(text)) != first:
         raise ValueError(f'"{text}" has bits set after the prefix; did you mean "{found}"?')
     return found.max_prefixlen, first, int(found.broadcast_address)
-
-
-def _holds(value: int, sign: str, bound: int) -> bool:
-    if sign == ">=":
-        return value >= bound
-    if sign == "<=":
-        return value <= bound
-    if sign == ">":
-        return value > bound
-    return value < bound if sign == "<" else value == bound
 
 
 def check_glob(text: str) -> None:

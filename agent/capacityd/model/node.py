@@ -174,13 +174,10 @@ class Plan:
 
     def as_dict(self) -> dict[str, object]:
         """As JSON: node, changes, patch."""
-        changes = [asdict(c) | {"old": _plain(c.old), "new": _plain(c.new)} for c in self.changes]
+        changes = [asdict(c) for c in self.changes]
+        for change in changes:
+            change |= {key: plain(change[key]) for key in ("old", "new") if change[key] is not None}
         return {"node": self.node, "changes": changes, "patch": list(self.patch)}
-
-
-def _plain(quantity: str | None) -> str | None:
-    """The API server returns 1000 as "1k"."""
-    return None if quantity is None else plain(quantity)
 
 
 @dataclass(frozen=True, slots=True)

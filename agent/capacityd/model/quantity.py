@@ -18,10 +18,7 @@ _NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?")
 
 
 def parse_quantity(text: str) -> tuple[int, int]:
-    """A quantity as an exact (numerator, denominator) in lowest form of its notation; compare with same_quantity.
-
-    Raises ValueError when it isn't one.
-    """
+    """A quantity as an exact (numerator, denominator). Raises ValueError when it isn't one."""
     match = _QUANTITY.fullmatch(text)
     if match is None or not (match[2] or match[3]):
         raise ValueError(f'"{text}" is not a quantity')
@@ -36,17 +33,8 @@ def parse_quantity(text: str) -> tuple[int, int]:
     return (number * 10**exponent, 1) if exponent >= 0 else (number, 10**-exponent)
 
 
-def same_quantity(text: str, number: int) -> bool:
-    """Whether a stored quantity is this whole number, however it is spelt. What can't be read is not."""
-    try:
-        numerator, denominator = parse_quantity(text)
-    except ValueError:
-        return False
-    return numerator == number * denominator
-
-
 def whole_quantity(text: str) -> int | None:
-    """The whole number that a stored quantity is, None if it is none."""
+    """The whole number that a stored quantity is, however it is spelt; None if it is none."""
     try:
         numerator, denominator = parse_quantity(text)
     except ValueError:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from capacityd.model.node import MachineRecord
-from capacityd.model.quantity import same_quantity
+from capacityd.model.quantity import whole_quantity
 
 METADATA_ONLY = ""
 """In PlanInput.not_before: a write of the condition or an annotation alone."""
@@ -82,7 +82,7 @@ class CapacityEntry:
 
     def equals(self, number: int) -> bool:
         """Whether the Node's capacity has this quantity."""
-        return self.current is not None and same_quantity(self.current, number)
+        return self.current is not None and whole_quantity(self.current) == number
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,6 +68,9 @@ def _state(
     readings = {r["name"]: r for r in last_pass.get("readings", [])}
     changes = {c["name"]: c for c in last_pass.get("plan", {}).get("changes", [])}
     expect = last_pass.get("expect", {})
+    # The API server returns 1000 as "1k".
+    capacity = {name: plain(quantity) for name, quantity in last_pass.get("capacity", {}).items()}
+    allocatable = {name: plain(quantity) for name, quantity in last_pass.get("allocatable", {}).items()}
     resources = []
     for name in sorted({*readings, *changes}):
         reading, change = readings.get(name), changes.get(name, {})
@@ -78,8 +81,8 @@ def _state(
             "reading": reading["quantity"] if outcome == "quantity" and reading else outcome,
             "expect": expect.get(name),
             "published": last_pass.get("published", {}).get(name),
-            "capacity": _plain(last_pass.get("capacity", {}).get(name)),
-            "allocatable": _plain(last_pass.get("allocatable", {}).get(name)),
+            "capacity": capacity.get(name),
+            "allocatable": allocatable.get(name),
             "held_until": last_pass.get("held_until", {}).get(name),
             "cause": reading.get("cause") if reading else None,
             "refused": change.get("action") == "refuse",
@@ -103,11 +106,6 @@ def _state(
         "previous_configuration_active": bool(errors and check.get("previous_active")),
         "resources": resources,
     } | {key: last_pass.get(key) for key in ("last_reconcile", "last_read", "last_write")}
-
-
-def _plain(quantity: str | None) -> str | None:
-    """The API server returns 1000 as "1k"."""
-    return None if quantity is None else plain(quantity)
 
 
 def _note(

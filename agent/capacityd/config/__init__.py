@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import replace
@@ -50,12 +48,8 @@ def load(path: str | None = None, root: str = "/") -> Loaded:
             documents += [(file, document)] if text else []
         elif _OBSERVE.search(text):  # fail safe: the Node must not be written to
             observe = file
-    readable = not found
-    parsed = parse(documents, found, observe)
-    complete = parsed.config.complete and readable
-    config = replace(parsed.config, complete=complete, digest=digest(parsed.values))
-    files_read = tuple(file for file, _ in documents)
-    return Loaded(config, tuple(numbered(found, texts)), files_read, parsed.values, parsed.origins)
+    loaded = parse(documents, found, observe)
+    return replace(loaded, problems=tuple(numbered(loaded.problems, texts)))
 
 
 def restore(values: Mapping[str, Any], broken: Mapping[str, str], complete: bool) -> Config:
@@ -63,14 +57,7 @@ def restore(values: Mapping[str, Any], broken: Mapping[str, str], complete: bool
 
     A value that this version rejects makes its resource broken, and the configuration incomplete.
     """
-    found: list[Problem] = []
-    parsed = parse([("the snapshot of the configuration", values)], found, "")
-    config = parsed.config
-    complete = complete and config.complete and not found
-    return replace(config, broken={**broken, **config.broken}, complete=complete, digest=digest(parsed.values))
-
-
-def digest(values: Mapping[str, Mapping[str, Any]]) -> str:
-    """A short hash of the merged values of all files: table -> key -> value."""
-    canonical = json.dumps(values, sort_keys=True, separators=(",", ":"), default=str)
-    return hashlib.sha256(canonical.encode("utf-8", "surrogatepass")).hexdigest()[:12]
+    loaded = parse([("the snapshot of the configuration", values)])
+    config = loaded.config
+    complete = complete and config.complete and not loaded.problems
+    return replace(config, broken={**broken, **config.broken}, complete=complete)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from capacityd.config.keys import RESOURCE, TABLES
-from capacityd.config.problems import Place, Problem, clean, expected, nearest
+from capacityd.config.problems import Loaded, Place, Problem, clean, expected, nearest
 from capacityd.config.resource import resource_of
 from capacityd.config.toml import toml_key
 from capacityd.detectors import names
@@ -30,24 +32,18 @@ class _Merged:
     """A file with a misplaced or invalid `observe`, "" if there is none. Fail safe: it is treated as set."""
 
 
-@dataclass(frozen=True, slots=True)
-class Parsed:
-    """The fields are as in problems.Loaded."""
+def parse(
+    documents: Sequence[tuple[str, Mapping[str, object]]], unreadable: Sequence[Problem] = (), observe: str = ""
+) -> Loaded:
+    """The configuration of documents (file, content); later ones override.
 
-    config: Config
-    values: Mapping[str, Mapping[str, Any]]
-    origins: Mapping[str, str]
-
-
-def parse(documents: Sequence[tuple[str, Mapping[str, object]]], found: list[Problem], observe: str) -> Parsed:
-    """The configuration of documents (file, content); later ones override. found: receives the problems.
-
-    observe: a file that cannot be parsed and has a line "observe = true", "" if there is none.
+    unreadable: the problems of other files. observe: one of those that has a line "observe = true", "" if none has.
 
     A replaced resource is not checked. If its replacement has a problem the resource is broken: the earlier one is
     outdated.
     """
-    merged = _Merged(observe=observe)
+    found = [*unreadable]
+    merged = _Merged(complete=not found, observe=observe)
     for file, document in documents:
         _merge(file, document, found, merged)
     values: dict[str, dict[str, Any]] = {}
@@ -63,7 +59,14 @@ def parse(documents: Sequence[tuple[str, Mapping[str, object]]], found: list[Pro
             resources.append(resource)
             values.setdefault("resources", {})[name] = raw
             origins[place.resource] = place.file
-    return Parsed(Config(tuple(resources), settings, merged.broken, merged.complete), values, origins)
+    config = Config(tuple(resources), settings, merged.broken, merged.complete, _digest(values))
+    return Loaded(config, tuple(found), tuple(file for file, _ in documents), values, origins)
+
+
+def _digest(values: Mapping[str, Mapping[str, Any]]) -> str:
+    """A short hash of the merged values of all files: table -> key -> value."""
+    canonical = json.dumps(values, sort_keys=True, separators=(",", ":"), default=str)
+    return hashlib.sha256(canonical.encode("utf-8", "surrogatepass")).hexdigest()[:12]
 
 
 def _merge(file: str, document: Mapping[str, object], found: list[Problem], merged: _Merged) -> None:

@@ -16,24 +16,22 @@ import words
 from capacityd import __version__
 from capacityd.cli import command_parser
 from capacityd.cli.help import COMMAND_STATUSES, EXAMPLES, NOTES, STATUSES
-from capacityd.config.keys import (
-    RESOURCE,
-    TABLES,
-    WHEN,
-    Arch,
-    Boolean,
-    DetectorDependentKey,
-    Entry,
-    FactTable,
-    NodeName,
-    Paths,
-    ReserveValue,
-    Word,
-)
+from capacityd.config.keys import RESOURCE, TABLES, WHEN, Arch, DetectorDependentKey, FactTable, Paths
 from capacityd.config.toml import toml_value
 from capacityd.detectors import load, names
 from capacityd.model.device import Detector, DeviceDetector
-from capacityd.model.setting_types import AddressRanges, Command, Duration, FilePath, Integer
+from capacityd.model.setting_types import (
+    AddressRanges,
+    Boolean,
+    Command,
+    Duration,
+    FilePath,
+    Integer,
+    NodeName,
+    ReserveValue,
+    Setting,
+    Word,
+)
 from capacityd.model.value_types import UNITS, Amount, Choice, Flag, HexId, Network, Text
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -179,7 +177,7 @@ def _code(kind: str, text: str) -> str:
 
 def _resources() -> Iterator[str]:
     yield from map(_text, words.RESOURCES)
-    kinds = {key: _type(entry) if isinstance(entry, Entry) else _EITHER[key] for key, entry in RESOURCE.items()}
+    kinds = {key: _type(entry) if isinstance(entry, Setting) else _EITHER[key] for key, entry in RESOURCE.items()}
     yield _keys((key, kinds[key], _default(entry), entry.about) for key, entry in RESOURCE.items())
     yield "The keys of `when`; several values mean any of, several keys all of:"
     yield _keys((key, _type(fact), "", fact.about) for key, fact in WHEN.items())
@@ -213,8 +211,7 @@ def _keys_of(detector: Detector) -> Iterator[tuple[str, str, str, str]]:
             yield key, _type(k), "" if default is None else toml_value(default), k.about + needed
     else:
         for key, s in detector.settings.items():
-            default = f'"{s.default:g}s"' if isinstance(s.default, float) else toml_value(s.default)
-            yield key, _type(s), "" if s.default is None else default, s.about + ("; needed" if s.required else "")
+            yield key, _type(s), _default(s), s.about + ("; needed" if s.required else "")
 
 
 def _type(of: object) -> str:
@@ -246,7 +243,7 @@ def _type(of: object) -> str:
     return (known | {Duration: "time", NodeName: "name"})[type(kind)]
 
 
-def _default(of: Entry | DetectorDependentKey) -> str:
+def _default(of: Setting | DetectorDependentKey) -> str:
     return "" if of.default is None else toml_value(of.default)
 
 

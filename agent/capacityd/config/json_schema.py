@@ -9,28 +9,26 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
 
-from capacityd.config.keys import (
-    LABEL,
-    RESOURCE,
-    TABLES,
-    UNAME_MACHINES,
-    WHEN,
-    Arch,
-    Boolean,
-    Entry,
-    FactTable,
-    NodeName,
-    Paths,
-    PlainKind,
-    ReserveValue,
-    Word,
-)
+from capacityd.config.keys import RESOURCE, TABLES, UNAME_MACHINES, WHEN, Arch, FactTable, Paths
 from capacityd.config.resource import DEVICE_KEYS
 from capacityd.config.tables import GROUPS, PROPERTY, UNSAFE_ATTRIBUTES
 from capacityd.detectors import load, names
 from capacityd.model.device import Detector, DeviceDetector
 from capacityd.model.quantity import LARGEST
-from capacityd.model.setting_types import AddressRanges, Command, Duration, FilePath, Integer
+from capacityd.model.setting_types import (
+    LABEL,
+    AddressRanges,
+    Boolean,
+    Command,
+    Duration,
+    FilePath,
+    Integer,
+    NodeName,
+    ReserveValue,
+    Setting,
+    SettingKind,
+    Word,
+)
 from capacityd.model.value_types import UNITS, Amount, Choice, Flag, HexId, Kind, Network, Text
 
 Schema: TypeAlias = dict[str, Any]
@@ -63,7 +61,7 @@ def schema() -> Schema:
     }
 
 
-def kind_schema(kind: Kind | PlainKind | Arch | Paths) -> Schema:
+def kind_schema(kind: Kind | SettingKind | Arch | Paths) -> Schema:
     """The schema of a value of this type."""
     if isinstance(kind, Text | Choice | HexId | Flag | Amount | Network | AddressRanges | Arch | Paths):
         return _matched(kind)
@@ -127,7 +125,7 @@ def _resource() -> Schema:
         "fallback": {"type": ["string", "integer"]},
     }
     keys = {
-        key: _about(e.about, e.kind, e.default) if isinstance(e, Entry) else {"description": e.about, **some[key]}
+        key: _about(e.about, e.kind, e.default) if isinstance(e, Setting) else {"description": e.about, **some[key]}
         for key, e in RESOURCE.items()
     }
     return {
@@ -149,14 +147,9 @@ def _table(detector: Detector, key: str) -> Schema:
             found |= {"required": [detector.scope.key]}
         nothing = _closed({group: {"maxProperties": 0} for group in GROUPS})
         return found if key != "except" else found | {"not": nothing}
-    return _closed({name: _about(s.about, s.kind, _written(s.default)) for name, s in detector.settings.items()}) | {
+    return _closed({name: _about(s.about, s.kind, s.default) for name, s in detector.settings.items()}) | {
         "required": [name for name, s in detector.settings.items() if s.required]
     }
-
-
-def _written(default: object) -> object:
-    """The default of a setting, which is a parsed value, as in TOML."""
-    return f"{default:g}s" if isinstance(default, float) else default
 
 
 def _with(detector: Detector) -> Schema:
@@ -202,7 +195,7 @@ def _by_name(about: str, named: Schema) -> Schema:
     return {"description": about, "type": "object", "propertyNames": named, "additionalProperties": _texts({})}
 
 
-def _about(about: str, kind: Kind | PlainKind | Arch | Paths, default: object = None) -> Schema:
+def _about(about: str, kind: Kind | SettingKind | Arch | Paths, default: object = None) -> Schema:
     """default: as in TOML; None if there is none."""
     return {"description": about, **kind_schema(kind)} | ({} if default is None else {"default": default})
 

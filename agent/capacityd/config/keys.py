@@ -6,19 +6,13 @@ remedy.
 
 from __future__ import annotations
 
-import math
-import re
 from dataclasses import dataclass
-from typing import TypeAlias
 
-from capacityd.model.config import Reserve
 from capacityd.model.matchers import GLOB_CHARACTERS, GlobMatcher, Matcher
 from capacityd.model.quantity import LARGEST
-from capacityd.model.setting_types import Duration, FilePath, Integer, SettingKind
-from capacityd.model.value_types import Text, describe_toml_value, parse_boolean
+from capacityd.model.setting_types import Boolean, Duration, FilePath, Integer, NodeName, ReserveValue, Setting, Word
+from capacityd.model.value_types import Text
 
-LABEL = "[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
-"""A label of a DNS name (RFC 1123), as a regular expression."""
 UNAME_MACHINES = {
     **dict.fromkeys(("amd64", "x86-64", "x64"), "x86_64"),
     **dict.fromkeys(("arm64", "armv8"), "aarch64"),
@@ -26,59 +20,7 @@ UNAME_MACHINES = {
     **dict.fromkeys(("386", "i386", "x86"), "i686"),
 }
 """Other names of an architecture, such as Kubernetes' -> the name that uname -m prints."""
-_SHARE = re.compile(r"([0-9]{1,3})(?:\.([0-9]{1,6}))?\s*%")
 _DAY = 86400.0
-
-
-class Boolean:
-    """true or false."""
-
-    def parse(self, raw: object) -> bool:
-        return parse_boolean(raw)
-
-
-@dataclass(frozen=True, slots=True)
-class Word:
-    """One of a few words."""
-
-    words: tuple[str, ...]
-
-    def parse(self, raw: object) -> str:
-        if not isinstance(raw, str) or raw not in self.words:
-            raise ValueError(f"must be one of {', '.join(self.words)} in quotes; got {describe_toml_value(raw)}")
-        return raw
-
-
-class NodeName:
-    """The name of a Node: an RFC 1123 subdomain."""
-
-    def parse(self, raw: object) -> str:
-        if not isinstance(raw, str):
-            raise ValueError(f"must be a name in quotes; got {describe_toml_value(raw)}")
-        if len(raw) > 253 or not all(re.fullmatch(LABEL, label) for label in raw.split(".")):
-            hint = f'; did you mean "{raw.lower()}"?' if raw != raw.lower() else ""
-            raise ValueError(f'"{raw}" is not a valid Node name (RFC 1123 subdomain: a-z, 0-9, "-" and "."){hint}')
-        return raw
-
-
-class ReserveValue:
-    """What is kept back: a whole number of units, or a share of the total."""
-
-    def parse(self, raw: object) -> Reserve:
-        if type(raw) is int:
-            return Reserve(units=Integer(0, LARGEST).parse(raw))
-        match = _SHARE.fullmatch(raw) if isinstance(raw, str) else None
-        if match is None:
-            raise ValueError(
-                'must be a whole number in units of the quantity, or a share in quotes such as "10%"; '
-                f"got {describe_toml_value(raw)}"
-            )
-        fraction = match[2] or ""
-        part, whole = int(match[1] + fraction), 100 * 10 ** len(fraction)
-        if part >= whole:
-            raise ValueError(f'must be less than 100%; got "{raw}"')
-        divisor = math.gcd(part, whole)
-        return Reserve(share=(part // divisor, whole // divisor))
 
 
 class Arch:
@@ -104,28 +46,13 @@ class Paths:
         return tuple(GlobMatcher(path) for path in paths)
 
 
-PlainKind: TypeAlias = "SettingKind | Boolean | Word | NodeName | ReserveValue"
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """A key whose value is parsed without knowledge of other keys."""
-
-    kind: PlainKind
-    about: str
-    """For the documentation, in lower case and without a full stop."""
-    default: object = None
-    """The TOML value that an absent key is equal to; None if there is none."""
-
-
 @dataclass(frozen=True, slots=True)
 class DetectorDependentKey:
     """A key of a resource whose value depends on the resource's detector, or is a table."""
 
     about: str
-    """As in Entry."""
+    """As in Setting, as is the default."""
     default: object = None
-    """As in Entry."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,23 +74,23 @@ class FactTable:
     """A regular expression for the names."""
 
 
-RESOURCE: dict[str, Entry | DetectorDependentKey] = {
+RESOURCE: dict[str, Setting | DetectorDependentKey] = {
     "except": DetectorDependentKey("devices that do not count although they match"),
     "when": DetectorDependentKey("the machines that the resource applies to; on others it is absent"),
-    "slots": Entry(Integer(1, 10**9), "pods that can share one device", 1),
+    "slots": Setting(Integer(1, 10**9), "pods that can share one device", 1),
     "measure": DetectorDependentKey('what is added up: "count", or what the detector measures', "count"),
     "unit": DetectorDependentKey("unit of the quantity, for sizes and speeds"),
-    "reserve": Entry(ReserveValue(), 'what is kept back, in units of the quantity, or as a share such as "10%"', 0),
-    "reduce": Entry(Word(("sum", "min", "max")), "how the devices' shares become one number", "sum"),
+    "reserve": Setting(ReserveValue(), 'what is kept back, in units of the quantity, or as a share such as "10%"', 0),
+    "reduce": Setting(Word(("sum", "min", "max")), "how the devices' shares become one number", "sum"),
     "fallback": DetectorDependentKey(
         "the measure of a device that does not report it; without it such a device makes the resource unknown"
     ),
-    "expect": Entry(
+    "expect": Setting(
         Integer(1, LARGEST),
         "a smaller quantity, or an absent resource, makes the Node condition False (BelowExpected)",
     ),
-    "adopt": Entry(Boolean(), "take over a key of the Node that something else wrote", False),
-    "enabled": Entry(Boolean(), "false drops the resource, also one of an earlier file", True),
+    "adopt": Setting(Boolean(), "take over a key of the Node that something else wrote", False),
+    "enabled": Setting(Boolean(), "false drops the resource, also one of an earlier file", True),
 }
 """The keys of a resource, except its detector's name."""
 
@@ -188,21 +115,23 @@ WHEN: dict[str, Fact | FactTable] = {
 }
 """The keys of a resource's "when". Of several values any must match, of several keys all."""
 
-TABLES: dict[str, dict[str, Entry]] = {
+TABLES: dict[str, dict[str, Setting]] = {
     "kubernetes": {
-        "kubeconfig": Entry(FilePath(), "instead of the kubelet's own"),
-        "node_name": Entry(NodeName(), "the Node's name, if the credentials and the host name do not give it"),
-        "observe": Entry(Boolean(), "true: read and report, never write to the Node", False),
-        "condition": Entry(Boolean(), "whether to keep the condition CapacityPublished on the Node", True),
+        "kubeconfig": Setting(FilePath(), "instead of the kubelet's own"),
+        "node_name": Setting(NodeName(), "the Node's name, if the credentials and the host name do not give it"),
+        "observe": Setting(Boolean(), "true: read and report, never write to the Node", False),
+        "condition": Setting(Boolean(), "whether to keep the condition CapacityPublished on the Node", True),
     },
     "service": {
-        "lower_after": Entry(Duration(0, _DAY), "how long a lower quantity must hold before it is written", "10s"),
-        "lower_after_boot": Entry(Duration(0, _DAY), "the same in the first three minutes after boot", "60s"),
-        "resync": Entry(
+        "lower_after": Setting(Duration(0, _DAY), "how long a lower quantity must hold before it is written", "10s"),
+        "lower_after_boot": Setting(Duration(0, _DAY), "the same in the first three minutes after boot", "60s"),
+        "resync": Setting(
             Duration(1, _DAY), "how often the Node is read although no event came; jittered by a fifth", "1h"
         ),
-        "start_jitter": Entry(Duration(0, 3600), "a random time up to this before it first asks the API server", "0s"),
-        "textfile": Entry(FilePath(".prom"), "a file of metrics for node_exporter's textfile collector"),
+        "start_jitter": Setting(
+            Duration(0, 3600), "a random time up to this before it first asks the API server", "0s"
+        ),
+        "textfile": Setting(FilePath(".prom"), "a file of metrics for node_exporter's textfile collector"),
     },
 }
 """The top-level tables except "resources". Each key is a field of model.config.Settings."""

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from capacityd.config.keys import RESOURCE, TABLES, Entry
+from capacityd.config.keys import RESOURCE, TABLES
 from capacityd.config.problems import Place, expected
 from capacityd.config.tables import device_tables, group_problem, setting_tables, when_tests
 from capacityd.detectors import load, names
 from capacityd.model.config import Resource
 from capacityd.model.device import Detector, DeviceDetector, ValueDetector
+from capacityd.model.setting_types import Setting
 from capacityd.model.value_types import UNITS, Amount, Unit, describe_toml_value
 
 DEVICE_KEYS = ("except", "slots", "measure", "unit", "fallback")
@@ -55,7 +56,7 @@ def resource_of(name: str, raw: object, place: Place) -> Resource | None:
             made["tables"] = _tables(value, load(key), place)
         elif key == "when":
             made["when"] = when_tests(value, place)
-        elif isinstance(entry := RESOURCE.get(key), Entry):
+        elif isinstance(entry := RESOURCE.get(key), Setting):
             made[key] = place.parse(key, entry.kind.parse, value)
     if len(detectors) == 1:
         made |= _with_detector(raw, detectors[0], place)

@@ -124,12 +124,11 @@ def _settings(raw: Mapping[str, object], detector: ValueDetector, place: Place) 
             _unknown(key, detector.settings, place)
     found: dict[str, object] = {}
     for key, setting in detector.settings.items():
-        if key in raw:
-            found[key] = place.parse(key, setting.kind.parse, raw[key])
-        elif setting.required:
+        value = raw.get(key, setting.default)
+        if setting.required and key not in raw:
             place.report(key, f"is required ({setting.about})")
         else:
-            found[key] = setting.default
+            found[key] = None if value is None else place.parse(key, setting.kind.parse, value)
     return found
 
 

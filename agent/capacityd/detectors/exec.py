@@ -54,7 +54,7 @@ DETECTOR = ValueDetector(
     about="the whole number that a program prints; its standard error is shown as a note",
     settings={
         "command": Setting(Command(), "the program and its arguments, no shell", required=True),
-        "timeout": Setting(Duration(0.1, 300), "how long it may run", default=10.0),
+        "timeout": Setting(Duration(0.1, 300), "how long it may run", default="10s"),
     },
     read=read,
     spawns=True,

@@ -1,19 +1,25 @@
-"""The types of value that a setting can have: a path, a duration, a command, a whole number, addresses.
+"""The types of value that a setting can have: a path, a duration, a command, a number, addresses, a name, a share.
 
 parse raises ValueError with the error and its remedy; config/ adds the file, the line and the key.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from capacityd.model.config import Reserve
 from capacityd.model.matchers import parse_network
-from capacityd.model.value_types import describe_toml_value
+from capacityd.model.quantity import LARGEST
+from capacityd.model.value_types import describe_toml_value, parse_boolean
 
+LABEL = "[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
+"""A label of a DNS name (RFC 1123), as a regular expression."""
 _DURATION = re.compile(r"([0-9]{1,12})\s*(ms|s|min|m|h|d)")
 _COMMAND = '["/usr/bin/program", "argument"]'
+_SHARE = re.compile(r"([0-9]{1,3})(?:\.([0-9]{1,6}))?\s*%")
 _SHELL_OPERATORS = frozenset({"|", "||", "&", "&&", ";", "<", ">", ">>", "2>", "2>&1"})
 _SHELL_SYNTAX = re.compile(r"[|&;<>$`*?~\"'\\]")
 _SHELL_VARIABLE = re.compile(r"\$\{?[A-Za-z_][A-Za-z0-9_]*\}?(/.*)?|\$\(.*\)|`.*`|~(/.*)?")
@@ -149,22 +155,75 @@ class AddressRanges:
         return AddressRange(raw, begin[0], begin[1], end[2])
 
 
+class Boolean:
+    """true or false."""
+
+    def parse(self, raw: object) -> bool:
+        return parse_boolean(raw)
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """One of a few words."""
+
+    words: tuple[str, ...]
+
+    def parse(self, raw: object) -> str:
+        if not isinstance(raw, str) or raw not in self.words:
+            raise ValueError(f"must be one of {', '.join(self.words)} in quotes; got {describe_toml_value(raw)}")
+        return raw
+
+
+class NodeName:
+    """The name of a Node: an RFC 1123 subdomain."""
+
+    def parse(self, raw: object) -> str:
+        if not isinstance(raw, str):
+            raise ValueError(f"must be a name in quotes; got {describe_toml_value(raw)}")
+        if len(raw) > 253 or not all(re.fullmatch(LABEL, label) for label in raw.split(".")):
+            hint = f'; did you mean "{raw.lower()}"?' if raw != raw.lower() else ""
+            raise ValueError(f'"{raw}" is not a valid Node name (RFC 1123 subdomain: a-z, 0-9, "-" and "."){hint}')
+        return raw
+
+
+class ReserveValue:
+    """What is kept back: a whole number of units, or a share of the total."""
+
+    def parse(self, raw: object) -> Reserve:
+        if type(raw) is int:
+            return Reserve(units=Integer(0, LARGEST).parse(raw))
+        match = _SHARE.fullmatch(raw) if isinstance(raw, str) else None
+        if match is None:
+            raise ValueError(
+                'must be a whole number in units of the quantity, or a share in quotes such as "10%"; '
+                f"got {describe_toml_value(raw)}"
+            )
+        fraction = match[2] or ""
+        part, whole = int(match[1] + fraction), 100 * 10 ** len(fraction)
+        if part >= whole:
+            raise ValueError(f'must be less than 100%; got "{raw}"')
+        divisor = math.gcd(part, whole)
+        return Reserve(share=(part // divisor, whole // divisor))
+
+
 def _written(seconds: float) -> str:
     """The duration in TOML, without quotes."""
     unit = next((u for u in ("d", "h", "min") if seconds and seconds % _SECONDS[u] == 0), "s")
     return f"{seconds / _SECONDS[unit]:g}{unit}"
 
 
-SettingKind: TypeAlias = "FilePath | Duration | Command | Integer | AddressRanges"
+SettingKind: TypeAlias = (
+    "FilePath | Duration | Command | Integer | AddressRanges | Boolean | Word | NodeName | ReserveValue"
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """A setting of a ValueDetector."""
+    """A key whose value is parsed without knowledge of other keys."""
 
     kind: SettingKind
     about: str
     """For the documentation and for messages, in lower case and without a full stop."""
     default: object = None
-    """The parsed value without the key."""
+    """The TOML value that an absent key is equal to; None if there is none."""
     required: bool = False

@@ -20,13 +20,14 @@ from hypothesis import strategies as st
 from capacityd.cli import run
 from capacityd.config import load
 from capacityd.config.json_schema import schema
-from capacityd.config.keys import RESOURCE, TABLES, Entry
+from capacityd.config.keys import RESOURCE, TABLES
 from capacityd.config.toml import parse_toml
 from capacityd.detectors import load as load_detector
 from capacityd.detectors import names
 from capacityd.model.config import Resource, Settings
 from capacityd.model.device import DeviceDetector
 from capacityd.model.errors import ConfigError
+from capacityd.model.setting_types import Setting
 from tests import ROOT
 from tests.support.config_errors import cases
 from tests.unit.config.test_random import (
@@ -212,7 +213,7 @@ def test_a_default_is_what_holds_without_the_key() -> None:
     for of, entries in ((Settings, TABLES["kubernetes"] | TABLES["service"]), (Resource, RESOURCE)):
         defaults = {field.name: field.default for field in fields(of)}
         for key, entry in entries.items():
-            if isinstance(entry, Entry) and key in defaults:
+            if isinstance(entry, Setting) and key in defaults:
                 parsed = None if entry.default is None else entry.kind.parse(entry.default)
                 assert parsed == defaults[key], key
 

@@ -79,6 +79,15 @@ def test_exit_status_2_for_a_configuration_with_errors(
     assert Path(node_file).read_text() == before
 
 
+def test_config_check_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config = tmp_path / "c.toml"
+    config.write_text(BROKEN)
+    assert run(["config", "check", "--json", "--config", str(config)]) == 2
+    message = 'unknown key; did you mean "vendor"?'
+    error = {"file": str(config), "line": 2, "table": 'resources."example.com/dongle".usb', "key": "vndor"}
+    assert json.loads(capsys.readouterr().out) == {"files": [str(config)], "errors": [error | {"message": message}]}
+
+
 def test_a_recording_is_never_applied_to_a_real_node(capsys: pytest.CaptureFixture[str]) -> None:
     for command in ("apply", "withdraw", "run"):
         assert run([command, "--machine", str(MACHINE), "--config", TOUR]) == 2

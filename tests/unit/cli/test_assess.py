@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from dataclasses import asdict, replace
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -152,20 +151,6 @@ def test_the_summary_counts_only_nodes_that_publish() -> None:
     assert dongles == ResourceSummary(DONGLE, nodes=3, capacity=8, allocatable=4, usual=4)
 
 
-def test_as_json() -> None:
-    assert asdict(assessed(*group(4), node(quantity=3))) == {
-        "nodes": 5,
-        "resources": ({"name": DONGLE, "nodes": 5, "capacity": 19, "allocatable": 19, "usual": 4},),
-        "attention": (
-            {
-                "node": "odd",
-                "reasons": ("QuantityDiffers",),
-                "message": f"{DONGLE} is 3, 4 of 5 Nodes of m5 have 4",
-            },
-        ),
-    }
-
-
 QUANTITIES = st.dictionaries(st.sampled_from([DONGLE, SEATS]), st.integers(0, 3))
 CONDITIONS = st.builds(
     condition,
@@ -194,38 +179,6 @@ def test_the_order_of_nodes_does_not_matter(nodes: list[NodeSummary], random: Ra
     usual, other = assessed(*nodes), assessed(*shuffled)
     assert other.resources == usual.resources
     assert reported(other) == reported(usual)
-
-
-@given(FLEETS)
-def test_all_is_well_or_has_a_reason(nodes: list[NodeSummary]) -> None:
-    report = assessed(*nodes)
-    found = reported(report)
-    assert report.nodes == len(nodes)
-    assert len(found) == len(report.attention)
-    for each in nodes:
-        reasons, message = found.get(each.name, ((), ""))
-        assert bool(reasons) == bool(message)
-        assert len(set(reasons)) == len(reasons)
-        fresh = each.condition and each.condition.heartbeat is not None and NOW - each.condition.heartbeat <= MAX_AGE
-        assert (Reason.HEARTBEAT_OVERDUE.value in reasons) == bool(each.condition and not fresh)
-        others = [n for n in nodes if n.label == each.label and n.condition]
-        assert (Reason.CONDITION_MISSING.value in reasons) == bool(not each.condition and others)
-        if each.condition and each.condition.status != "True":
-            assert reasons[0] == (each.condition.reason or each.condition.status)
-        if each.condition or not others:
-            changed = any(each.capacity.get(name) != number for name, number in each.published.items())
-            assert (Reason.CAPACITY_CHANGED.value in reasons) == changed
-
-
-@given(FLEETS)
-def test_at_most_a_fifth_of_a_group_are_outliers(nodes: list[NodeSummary]) -> None:
-    sizes = Counter(node.label for node in nodes)
-    found = reported(assessed(*nodes))
-    # Each of the two resources may differ on other Nodes.
-    for reason, fifths in ((Reason.QUANTITY_DIFFERS, 2), (Reason.CONFIGURATION_DIFFERS, 1)):
-        for label, size in sizes.items():
-            outliers = [n for n in nodes if n.label == label and reason.value in found.get(n.name, ((), ""))[0]]
-            assert len(outliers) * 5 <= size * fifths
 
 
 @given(NODES, st.integers(1, 9))

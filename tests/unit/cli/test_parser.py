@@ -194,8 +194,7 @@ from importlib import import_module
 from capacityd.cli import _COMMANDS
 print(*[import_module(f"capacityd.{module}").__name__ for module, _ in _COMMANDS.values()])
 """
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "agent")}
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=environment)
+    done = in_a_shell(f"{sys.executable} -c {shlex.quote(script)}")
     assert (done.stderr, "capacityd.cli.commands.fleet" in done.stdout) == ("", True)
 
 

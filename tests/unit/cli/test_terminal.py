@@ -7,9 +7,7 @@ import json
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable
 from contextlib import redirect_stdout
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -21,8 +19,6 @@ from capacityd.cli.output.plan import print_plan
 from capacityd.cli.output.terminal import clear_screen, print_json, print_line, print_table
 from capacityd.model.node import Change, Health, Plan
 from capacityd.model.text import printable
-from tests.support.nodes import apply_patch, node
-from tests.support.server import Request, answer, review, serve
 from tests.support.terminals import CASES, GOLDEN, MACHINE, TOUR, Case, golden, in_files, on_terminal, without_colour
 
 UNPRINTABLE = "Mouse\x1b]0;owned\x07\x9b31m\u202e\r\b\t\u2028\x85"
@@ -77,6 +73,7 @@ def test_awk_reads_the_columns() -> None:
 
 
 def test_columns_are_aligned_and_no_cell_is_empty(capsys: pytest.CaptureFixture[str]) -> None:
+    """Wide characters take two columns: with python3-wcwidth, which the package suggests."""
     rows = [("+", "加密狗", "0529", "a  reason"), ("…", "dongle", "1e5", "")]
     print_table(rows, ("OP", "N", "V", "R"), indent=2)
     assert capsys.readouterr().out.splitlines() == [
@@ -88,12 +85,6 @@ def test_columns_are_aligned_and_no_cell_is_empty(capsys: pytest.CaptureFixture[
     assert capsys.readouterr().out.splitlines() == ["0529  1e5", "10    2.50"]
     print_table([], ("H",))
     assert capsys.readouterr().out == ""
-
-
-def test_wide_characters_take_two_columns(capsys: pytest.CaptureFixture[str]) -> None:
-    """With python3-wcwidth, which the package suggests."""
-    print_table([("加密狗", "4"), ("dongle", "4")])
-    assert capsys.readouterr().out.splitlines() == ["加密狗  4", "dongle  4"]
 
 
 def test_a_plan_shows_what_is_below_expected(capsys: pytest.CaptureFixture[str]) -> None:
@@ -138,43 +129,6 @@ def test_only_a_terminal_is_cleared(capsys: pytest.CaptureFixture[str], monkeypa
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     clear_screen()
     assert capsys.readouterr().out == "\x1b[H\x1b[2J"
-
-
-def test_apply_waits_for_the_kubelet() -> None:
-    """The server stands for an API server whose kubelet has updated allocatable at the second read."""
-
-    def script() -> Callable[[Request], bytes]:
-        stored, reads = [node()], [0]
-
-        def respond(request: Request) -> bytes:
-            if request.path.endswith("selfsubjectreviews"):
-                return review("system:node:n1")
-            if request.path.endswith("events"):
-                return answer(201, json.loads(request.body))
-            if request.method == "PATCH":
-                stored[0] = apply_patch(stored[0], json.loads(request.body))
-            elif stored[0]["status"]["capacity"]:
-                reads[0] += 1
-                if reads[0] > 1:
-                    stored[0]["status"]["allocatable"] = dict(stored[0]["status"]["capacity"])
-            return answer(200, stored[0])
-
-        return respond
-
-    def prepare(folder: Path) -> None:
-        (folder / "c.toml").write_text('[resources."example.com/seats"]\nstatic = { quantity = 4 }\n')
-        context = {"name": "c", "context": {"cluster": "k", "user": "u"}}
-        cluster = {"name": "k", "cluster": {"server": server.url}}
-        user = {"name": "u", "user": {"token": "secret-token"}}
-        parts = {"current-context": "c", "contexts": [context], "clusters": [cluster], "users": [user]}
-        (folder / "kubelet.conf").write_text(json.dumps(parts))
-
-    case = Case("apply --wait 60s --config c.toml --kubeconfig kubelet.conf", prepare)
-    with serve(script()) as server:
-        output = on_terminal(case)
-        assert "example.com/seats  -        4        -     found\n1 set; written\n" in output
-        assert "capacityd: the kubelet updated allocatable after " in output
-        assert output.endswith("[exit status 0]\n")
 
 
 @pytest.mark.parametrize("command", ["", *_COMMANDS])

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from capacityd.model.matchers import RangeMatcher, Value
+from capacityd.model.matchers import Value
 from capacityd.model.value_types import (
     UNITS,
     Amount,
@@ -17,7 +17,6 @@ from capacityd.model.value_types import (
     HexId,
     Kind,
     Text,
-    describe_toml_value,
     parse_amount,
 )
 
@@ -133,22 +132,3 @@ def test_any_text_parses_or_is_a_value_error(text: str) -> None:
         for pattern in patterns:
             pattern.matches(text)
             pattern.matches(None)
-
-
-def test_missing_never_fits_a_comparison() -> None:
-    assert not RangeMatcher(((">=", 0),)).matches(None)
-
-
-@pytest.mark.parametrize(
-    ("raw", "text"),
-    [
-        (True, "true"),
-        (1, "1"),
-        (1.5, "1.5"),
-        ("x", '"x"'),
-        ([], "a list"),
-        ({}, "a table"),
-    ],
-)
-def test_described(raw: object, text: str) -> None:
-    assert describe_toml_value(raw) == text

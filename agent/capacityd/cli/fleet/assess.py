@@ -6,13 +6,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import NamedTuple, TypeAlias, TypeVar
+from typing import NamedTuple, TypeAlias
 
 from capacityd.cli.output.terminal import duration_text
 from capacityd.model.fleet import Fleet, NodeSummary
 from capacityd.model.node import CONDITION, Condition
-
-T = TypeVar("T")
 
 _MAJORITY = 4, 5
 """Of the Nodes of a group, the share that must have the same for others to be outliers."""
@@ -120,7 +118,7 @@ def _norm(label: str | None, members: Sequence[NodeSummary]) -> _Norm:
     return _Norm(label, has_condition, quantities, configuration)
 
 
-def _usual(values: Iterable[T]) -> _Usual | None:
+def _usual(values: Iterable[object]) -> _Usual | None:
     """What at least four fifths have; None if there is no such value."""
     counted = Counter(values)
     value, having = counted.most_common(1)[0] if counted else (None, 0)

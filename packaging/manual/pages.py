@@ -42,6 +42,22 @@ _EITHER = {
     "unit": "a unit",
     "fallback": "an amount",
 }
+_TYPES: dict[type, str] = {
+    Text: "text",
+    Arch: "text",
+    Flag: "true or false",
+    Boolean: "true or false",
+    Paths: "path",
+    FilePath: "path",
+    Network: "address or network",
+    AddressRanges: "addresses",
+    Duration: "time",
+    NodeName: "name",
+    Integer: "whole number",
+    FactTable: "table of text by name",
+    ReserveValue: "whole number or share",
+    Command: "path, or list of path and arguments",
+}
 _DETECTORS = (
     "Devices can also be matched by `attributes` (files below the device in /sys) and `properties` (of udev), both "
     'tables of text by name: `attributes = { numa_node = "0" }`. Every key whose value is a size, a speed, a '
@@ -223,24 +239,7 @@ def _type(of: object) -> str:
             return f"id, {'up to ' if prefix else ''}{digits} digits"
         case Amount(dimension):
             return dimension
-        case Integer():
-            return "whole number"
-        case FactTable():
-            return "table of text by name"
-        case ReserveValue():
-            return "whole number or share"
-        case Command():
-            return "path, or list of path and arguments"
-    known = {
-        Text: "text",
-        Arch: "text",
-        Flag: "true or false",
-        Boolean: "true or false",
-        Paths: "path",
-        FilePath: "path",
-    }
-    known |= {Network: "address or network", AddressRanges: "addresses"}
-    return (known | {Duration: "time", NodeName: "name"})[type(kind)]
+    return _TYPES[type(kind)]
 
 
 def _default(of: Setting | DetectorDependentKey) -> str:

@@ -49,12 +49,11 @@ def plan(options: argparse.Namespace) -> int:
 def apply(options: argparse.Namespace) -> int:
     """Writes the plan to the Node. Returns exit status 4 if a resource is unknown, refused or denied."""
     wait = _wait_of(options)
+    node, decide, units = _prepare(options, reads_only=options.dry_run)
     if options.dry_run:
-        node, decide, units = _prepare(options, reads_only=True)
         found = decide(node.read(), {})
         _print(options, found, False, units)
         return _status(found)
-    node, decide, units = _prepare(options, reads_only=False)
     outcome = _write(options, node, decide, units)
     if wait is not None:
         _await_allocatable(node, outcome, wait)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from capacityd.config.toml import toml_value
 from capacityd.discovery.matcher import match_all
 from capacityd.model.device import DeviceDetector
 from capacityd.model.errors import HostError
@@ -122,9 +122,7 @@ def key_matchers(detector: DeviceDetector, table: Mapping[str, object]) -> tuple
 
 def toml_line(detector: str, table: Mapping[str, object]) -> str:
     """Returns DETECTOR = { … }."""
-    # JSON writes booleans, lists and text without control characters as TOML does.
-    inner = ", ".join(f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in table.items())
-    return f"{detector} = {{ {inner} }}" if inner else f"{detector} = {{}}"
+    return f"{detector} = {toml_value(table)}"
 
 
 def exact_match(kind: Kind, value: Value) -> str | bool | None:
@@ -157,7 +155,7 @@ def _non_default_values(detector: DeviceDetector, device: DeviceValues) -> tuple
         elif exact_match(kind, value) is not None:
             found[key] = value
         else:
-            return {}, f"it has no {key}, and the default is {key} = {json.dumps(detector.defaults[key])}"
+            return {}, f"it has no {key}, and the default is {key} = {toml_value(detector.defaults[key])}"
     return found, ""
 
 

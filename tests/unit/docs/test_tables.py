@@ -1,0 +1,49 @@
+"""Tables of the documentation have all that the program has, in its order where there is one."""
+
+from __future__ import annotations
+
+import re
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from capacityd.model.node import ConditionReason
+from capacityd.node.kubelet_kubeconfig import KUBECONFIG_PATHS
+from capacityd.worker import metrics
+from capacityd.worker.journal import MESSAGE_IDS
+from capacityd.worker.metrics import Counters
+from tests import ROOT
+from tests.unit.worker.test_metrics import FIGURES
+
+MONITORING = (ROOT / "docs/how-to/monitoring.md").read_text()
+
+
+def rows(page: str, pattern: str) -> list[tuple[str, ...]]:
+    """The groups of each row of a page's tables that is like this."""
+    return re.findall(rf"^\| {pattern} ?\|$", (ROOT / "docs" / page).read_text(), re.MULTILINE)
+
+
+def test_the_page_on_the_condition_has_every_reason() -> None:
+    found = rows("how-to/conditions.md", r"`(\w+)` \| (.*) \| (.*)")
+    assert [reason for reason, _, _ in found] == [reason.value for reason in ConditionReason]
+    for reason, meaning, action in found:
+        assert meaning, reason
+        assert action or reason == ConditionReason.PUBLISHED.value, f"{reason} does not say what to do"
+
+
+def test_the_page_on_distributions_has_every_path_of_a_kubeconfig() -> None:
+    assert [path for _, path in rows("distributions.md", "(.*) \\| `(/.*)`")] == [*KUBECONFIG_PATHS]
+
+
+def test_the_page_on_monitoring_has_every_metric_with_its_labels() -> None:
+    families = list(text_string_to_metric_families(metrics.text(FIGURES, Counters()).decode()))
+    exported = {
+        f"{f.name}_total" if f.type == "counter" else f.name: {label for s in f.samples for label in s.labels}
+        for f in families
+    }
+    found = rows("how-to/monitoring.md", r"`(capacityd_\w+)` \| (.*?) ?\| (?:.+)")
+    assert {name: set(re.findall(r"`(\w+)`", labels)) for name, labels in found} == exported
+    assert set(re.findall(r"\b(capacityd_\w+)", MONITORING)) == set(exported)
+
+
+def test_the_page_on_monitoring_has_every_kind_of_entry() -> None:
+    assert set(re.findall(r"`([0-9a-f]{32})`", MONITORING)) == set(MESSAGE_IDS.values())

@@ -203,6 +203,13 @@ _HEALTHY = {
 }
 
 _SEATS_REASON = "/run/licences/seats does not exist"
+_CAPACITY = {
+    "example.com/disk": "2",
+    "example.com/dongle": "4",
+    "example.com/gpu": "9",
+    "example.com/nic-mbps": "0",
+    "example.com/seats": "12",
+}
 _DEGRADED: dict[str, object] = _HEALTHY | {
     "error": "the API server https://10.0.0.1:6443 can't be reached: connection refused",
     "readings": [
@@ -227,20 +234,8 @@ _DEGRADED: dict[str, object] = _HEALTHY | {
             _change("example.com/seats", "keep", "12", "12", f"stays as it is; unknown: {_SEATS_REASON}"),
         ],
     },
-    "capacity": {
-        "example.com/disk": "2",
-        "example.com/dongle": "4",
-        "example.com/gpu": "9",
-        "example.com/nic-mbps": "0",
-        "example.com/seats": "12",
-    },
-    "allocatable": {
-        "example.com/disk": "2",
-        "example.com/dongle": "4",
-        "example.com/gpu": "9",
-        "example.com/nic-mbps": "10000",
-        "example.com/seats": "12",
-    },
+    "capacity": _CAPACITY,
+    "allocatable": _CAPACITY | {"example.com/nic-mbps": "10000"},
 }
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import io
-import os
 import re
 import shlex
 import shutil
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
+
+import pytest
 
 from capacityd.cli import run
 from capacityd.host.recording.format import Recording, read_recording
@@ -69,10 +69,11 @@ class RecordedWorld:
             return f"{self._status}\n"
         if words[0] != "capacityd":
             raise ValueError(f'"{command}" cannot run on a recording: use <!-- docs: cluster --> or a block of sh')
-        with _inside(self._folder):
-            return re.sub(
-                r"(?<![\w/])etc/capacityd", "/etc/capacityd", self._output([*words[1:], *self._options(words)])
-            )
+        with pytest.MonkeyPatch.context() as patch:
+            patch.chdir(self._folder)
+            patch.setenv("COLUMNS", "120")
+            output = self._output([*words[1:], *self._options(words)])
+        return re.sub(r"(?<![\w/])etc/capacityd", "/etc/capacityd", output)
 
     def _options(self, words: list[str]) -> list[str]:
         """Returns the options for the machine, the configuration and the Node of the page."""
@@ -98,20 +99,6 @@ class RecordedWorld:
 def printed(text: str, folder: Path) -> str:
     """Returns the page with its commands' output. folder: an empty folder to work in."""
     return play(text, RecordedWorld(folder))
-
-
-@contextlib.contextmanager
-def _inside(folder: Path) -> Iterator[None]:
-    before, columns = Path.cwd(), os.environ.get("COLUMNS")
-    os.chdir(folder)
-    os.environ["COLUMNS"] = "120"
-    try:
-        yield
-    finally:
-        os.chdir(before)
-        del os.environ["COLUMNS"]
-        if columns is not None:
-            os.environ["COLUMNS"] = columns
 
 
 def main() -> None:

@@ -15,10 +15,9 @@ from pathlib import Path
 from capacityd.config.keys import RESOURCE, TABLES, WHEN
 from capacityd.detectors import load, names
 from capacityd.model.device import DeviceDetector
+from tests.support.configs import HEADER
 
 FOLDER = Path(__file__).parents[1] / "unit/config/errors"
-NAME = "example.com/x"
-HEADER = f'[resources."{NAME}"]'
 WHOLE_FILES = ("files", "syntax")
 
 

@@ -17,8 +17,8 @@ from hypothesis.stateful import run_state_machine_as_test
 from capacityd.cli import run
 from capacityd.config import Loaded, load
 from tests import ROOT
-from tests.support.config_errors import HEADER as X
 from tests.support.config_errors import cases
+from tests.support.configs import HEADER as X
 from tests.support.machines import bare, disk, errors, merge, nic, pci_nic, usb_device, usb_hub, usb_path
 from tests.support.rewording import install, reword, reword_files
 from tests.support.terminals import CASES, GOLDEN, TOUR, Case, in_files

@@ -2,36 +2,29 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from capacityd.config import Loaded, load, show
+from capacityd.config import Loaded, show
 from capacityd.config.problems import MAX_MESSAGE_LENGTH, clean
 from capacityd.config.toml import MAX_DEPTH
 from capacityd.model.errors import ConfigError
-from tests.support.config_errors import HEADER as X
-from tests.support.config_errors import NAME, Case, cases
+from tests.support.config_errors import Case, cases
+from tests.support.configs import HEADER as X
+from tests.support.configs import NAME, loaded
 
 
-def loaded(tmp_path: Path, text: str) -> Loaded:
-    file = tmp_path / "c.toml"
-    file.write_text(text, newline="")
-    return load(str(file))
-
-
-def lines(found: Loaded, tmp_path: Path) -> list[str]:
+def lines(found: Loaded) -> list[str]:
     """The problems as LINE: ERROR."""
-    start = f"{tmp_path / 'c.toml'}:"
+    start = f"{found.problems[0].file}:"
     reported = [p.located() for p in found.problems]
     assert all(line.startswith(start) and line.isprintable() for line in reported)
     return [line[len(start) :] for line in reported]
 
 
 @pytest.mark.parametrize("case", cases(), ids=lambda case: case.name)
-def test_error(tmp_path: Path, case: Case) -> None:
-    found = loaded(tmp_path, case.text)
-    assert lines(found, tmp_path) == case.errors
+def test_error(case: Case) -> None:
+    found = loaded(case.text)
+    assert lines(found) == case.errors
     assert found.config.complete is case.complete
     with pytest.raises(ConfigError) as e:
         found.require()
@@ -43,8 +36,8 @@ def test_error(tmp_path: Path, case: Case) -> None:
         assert show(found).startswith(f"# {found.problems[0]}\n")
 
 
-def test_an_empty_resource(tmp_path: Path) -> None:
-    (line,) = lines(loaded(tmp_path, X), tmp_path)
+def test_an_empty_resource() -> None:
+    (line,) = lines(loaded(X))
     assert line.startswith(f"1: {X} must have a detector")
 
 
@@ -54,37 +47,37 @@ def test_a_long_message_is_cut() -> None:
     assert (clean(fits), clean(f"{fits}y")) == (fits, f"{fits}…")
 
 
-def test_tables_in_each_other(tmp_path: Path) -> None:
+def test_tables_in_each_other() -> None:
     """The value counts, too."""
     for depth, too_deep in ((MAX_DEPTH - 1, False), (MAX_DEPTH, True)):
-        (line,) = lines(loaded(tmp_path, f"x = 1\n{'.'.join('a' * depth)} = 1"), tmp_path)[-1:]
+        (line,) = lines(loaded(f"x = 1\n{'.'.join('a' * depth)} = 1"))[-1:]
         assert (line == f"2: has more than {MAX_DEPTH} tables or lists in each other") == too_deep
 
 
 LONGEST = ".".join(["a" * 50] * 4) + "." + "a" * 49
 
 
-def test_the_longest_name_of_a_node(tmp_path: Path) -> None:
+def test_the_longest_name_of_a_node() -> None:
     assert len(LONGEST) == 253
-    assert loaded(tmp_path, f"[kubernetes]\nnode_name = '{LONGEST}'").require().settings.node_name == LONGEST
+    assert loaded(f"[kubernetes]\nnode_name = '{LONGEST}'").require().settings.node_name == LONGEST
 
 
 @pytest.mark.parametrize("name", ["a" * 64, f"{LONGEST}a"])
-def test_a_nodes_name_that_is_too_long(tmp_path: Path, name: str) -> None:
-    (line,) = lines(loaded(tmp_path, f"[kubernetes]\nnode_name = '{name}'"), tmp_path)
+def test_a_nodes_name_that_is_too_long(name: str) -> None:
+    (line,) = lines(loaded(f"[kubernetes]\nnode_name = '{name}'"))
     assert line.startswith(f'2: [kubernetes] node_name: "{name}" is not a valid Node name')
 
 
-def test_a_duration_of_hundreds_of_digits(tmp_path: Path) -> None:
+def test_a_duration_of_hundreds_of_digits() -> None:
     """Python can make no float of it."""
-    (line,) = lines(loaded(tmp_path, f"{X}\nfile = {{ path = '/a', max_age = '{'9' * 400}d' }}"), tmp_path)
+    (line,) = lines(loaded(f"{X}\nfile = {{ path = '/a', max_age = '{'9' * 400}d' }}"))
     assert line.startswith(f'2: {X[:-1]}.file] max_age: must be a duration such as "30s"')
 
 
 @pytest.mark.parametrize("amount", ["9" * 5000 + "GB", "1." + "0" * 5000 + "GB"])
-def test_a_size_of_thousands_of_digits(tmp_path: Path, amount: str) -> None:
+def test_a_size_of_thousands_of_digits(amount: str) -> None:
     """Python refuses to print such a number, which would then fail somewhere else."""
-    (line,) = lines(loaded(tmp_path, f"{X}\ndisk = {{ size = '{amount}' }}"), tmp_path)
+    (line,) = lines(loaded(f"{X}\ndisk = {{ size = '{amount}' }}"))
     assert "is not a comparison; write it like" in line or line.endswith("…")
 
 
@@ -107,27 +100,27 @@ def test_a_size_of_thousands_of_digits(tmp_path: Path, amount: str) -> None:
     ],
     ids=lambda text: text[:20],
 )
-def test_a_file_that_is_not_read(tmp_path: Path, text: str, reported: str) -> None:
-    found = loaded(tmp_path, text)
-    assert lines(found, tmp_path) == [reported]
+def test_a_file_that_is_not_read(text: str, reported: str) -> None:
+    found = loaded(text)
+    assert lines(found) == [reported]
     assert not found.config.complete
     assert found.files == ()
 
 
-def test_the_largest_depth_and_number(tmp_path: Path) -> None:
-    (line,) = lines(loaded(tmp_path, "x = " + "[" * 18 + "9223372036854775807" + "]" * 18), tmp_path)
+def test_the_largest_depth_and_number() -> None:
+    (line,) = lines(loaded("x = " + "[" * 18 + "9223372036854775807" + "]" * 18))
     assert line.startswith("1: x: unknown table")
 
 
-def test_good_resources_are_kept_beside_bad_ones(tmp_path: Path) -> None:
-    found = loaded(tmp_path, f'{X}\nusb = 1\n[resources."example.com/good"]\nusb = {{}}\n[kubernetes]\nnode_name = "n"')
+def test_good_resources_are_kept_beside_bad_ones() -> None:
+    found = loaded(f'{X}\nusb = 1\n[resources."example.com/good"]\nusb = {{}}\n[kubernetes]\nnode_name = "n"')
     assert [r.name for r in found.config.resources] == ["example.com/good"]
     assert [*found.config.broken] == [NAME]
     assert found.config.settings.node_name == "n"
 
 
-def test_one_whose_name_is_wrong_is_broken_too(tmp_path: Path) -> None:
-    found = loaded(tmp_path, '[resources.y]\n[resources."a\\u001bb"]\nusb = {}')
+def test_one_whose_name_is_wrong_is_broken_too() -> None:
+    found = loaded('[resources.y]\n[resources."a\\u001bb"]\nusb = {}')
     assert found.config.broken == {"y": str(found.problems[0]), "a\\x1bb": str(found.problems[1])}
 
 
@@ -145,8 +138,8 @@ def test_one_whose_name_is_wrong_is_broken_too(tmp_path: Path) -> None:
         "[kubernetes]\n  observe=true\nnode_name = 'n'\nnode_name = 'm'",
     ],
 )
-def test_an_invalid_observe_counts_as_true(tmp_path: Path, text: str) -> None:
-    found = loaded(tmp_path, text)
+def test_an_invalid_observe_counts_as_true(text: str) -> None:
+    found = loaded(text)
     assert len(found.problems) == 1
     assert found.config.settings.observe
     assert show(found).endswith(f"[kubernetes]\nobserve = true  # {found.problems[0].file}\n")
@@ -163,15 +156,15 @@ def test_an_invalid_observe_counts_as_true(tmp_path: Path, text: str) -> None:
         "[observer]\na=1",
     ],
 )
-def test_other_errors_do_not_make_it_observe(tmp_path: Path, text: str) -> None:
-    found = loaded(tmp_path, text)
+def test_other_errors_do_not_make_it_observe(text: str) -> None:
+    found = loaded(text)
     assert len(found.problems) == 1
     assert not found.config.settings.observe
 
 
-def test_a_message_is_not_longer_than_one_reads(tmp_path: Path) -> None:
+def test_a_message_is_not_longer_than_one_reads() -> None:
     text = f"{X}\nusb = {{ vendor = '{'z' * 100000}' }}\n'{'k' * 100000}' = 1\n[resources.{'n' * 9999}]"
-    found = loaded(tmp_path, text)
+    found = loaded(text)
     assert len(found.problems) == 3
     assert all(len(str(p)) < 2500 for p in found.problems)
     assert all(len(name) < 1000 for name in found.config.broken)

@@ -30,6 +30,7 @@ from capacityd.model.errors import ConfigError
 from capacityd.model.setting_types import Setting
 from tests import ROOT
 from tests.support.config_errors import cases
+from tests.support.configs import HEADER, loaded
 from tests.unit.config.test_random import (
     ANYTHING,
     DOCUMENTS,
@@ -38,13 +39,12 @@ from tests.unit.config.test_random import (
     NAMES,
     RESOURCES,
     check,
-    loaded,
     written,
 )
 
 SCHEMA = schema()
 VALIDATOR = jsonschema_rs.Draft7Validator(SCHEMA)
-X = '[resources."example.com/x"]\n'
+X = f"{HEADER}\n"
 
 ONLY_THE_PARSER: dict[str, tuple[str, str]] = {
     "the limits of a time": (

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from capacityd.config import Loaded, load, restore, show, show_json
+from capacityd.config import load, restore, show, show_json
 from capacityd.config.keys import RESOURCE, TABLES, WHEN, FactTable
 from capacityd.detectors import load as load_detector
 from capacityd.detectors import names
@@ -22,21 +22,13 @@ from capacityd.model.device import DeviceDetector, ValueDetector
 from capacityd.model.matchers import BoolMatcher, GlobMatcher, KeyMatcher
 from capacityd.model.value_types import Unit
 from tests import ROOT
-
-NAME = "example.com/x"
-HEADER = f'[resources."{NAME}"]\n'
+from tests.support.configs import HEADER, NAME, loaded
 
 
-def loaded(tmp_path: Path, text: str) -> Loaded:
-    file = tmp_path / "c.toml"
-    file.write_text(text)
-    return load(str(file))
-
-
-def resource(tmp_path: Path, lines: str) -> Resource:
-    (found,) = loaded(tmp_path, HEADER + lines).require().resources
-    assert found.name == NAME
-    assert found.source == str(tmp_path / "c.toml")
+def resource(lines: str) -> Resource:
+    whole = loaded(f"{HEADER}\n{lines}")
+    (found,) = whole.require().resources
+    assert (found.name, (found.source,)) == (NAME, whole.files)
     return found
 
 
@@ -71,12 +63,12 @@ TESTS: list[tuple[str, list[str]]] = [
 
 
 @pytest.mark.parametrize(("lines", "tests"), TESTS, ids=[lines for lines, _ in TESTS])
-def test_tables(tmp_path: Path, lines: str, tests: list[str]) -> None:
-    assert [shown(table.tests) for table in resource(tmp_path, lines).tables] == tests
+def test_tables(lines: str, tests: list[str]) -> None:
+    assert [shown(table.tests) for table in resource(lines).tables] == tests
 
 
-def test_exceptions_have_no_defaults(tmp_path: Path) -> None:
-    found = resource(tmp_path, 'usb = {}\nexcept = [{ serial = ["", "A"] }, { attributes = { a = "1" } }]')
+def test_exceptions_have_no_defaults() -> None:
+    found = resource('usb = {}\nexcept = [{ serial = ["", "A"] }, { attributes = { a = "1" } }]')
     assert [shown(table.tests) for table in found.excepts] == ['serial is "" or "A"', 'attributes.a is "1"']
 
 
@@ -92,15 +84,13 @@ def test_exceptions_have_no_defaults(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_when(tmp_path: Path, written: str, tests: str) -> None:
-    assert shown(resource(tmp_path, f"usb = {{}}\nwhen = {written}").when) == tests
+def test_when(written: str, tests: str) -> None:
+    assert shown(resource(f"usb = {{}}\nwhen = {written}").when) == tests
 
 
-def test_a_value_is_matched_as_its_key_says(tmp_path: Path) -> None:
+def test_a_value_is_matched_as_its_key_says() -> None:
     """Those of a table, of its defaults, of attributes and of "when"."""
-    found = resource(
-        tmp_path, 'usb = { vendor = "040A", attributes = { a = "0xA" } }\nwhen = { arch = "x86*", path = "/dev/x" }'
-    )
+    found = resource('usb = { vendor = "040A", attributes = { a = "0xA" } }\nwhen = { arch = "x86*", path = "/dev/x" }')
     assert {test.key: test.matchers for test in (*found.tables[0].tests, *found.when)} == {
         "vendor": (GlobMatcher("040a", fold=True),),
         "hub": (BoolMatcher(False),),
@@ -152,8 +142,8 @@ FIELDS: list[tuple[str, Mapping[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("lines", "fields"), FIELDS, ids=[lines for lines, _ in FIELDS])
-def test_fields(tmp_path: Path, lines: str, fields: Mapping[str, Any]) -> None:
-    found = resource(tmp_path, lines)
+def test_fields(lines: str, fields: Mapping[str, Any]) -> None:
+    found = resource(lines)
     assert {name: getattr(found, name) for name in fields} == fields
 
 
@@ -172,13 +162,13 @@ def test_fields(tmp_path: Path, lines: str, fields: Mapping[str, Any]) -> None:
         ),
     ],
 )
-def test_settings(tmp_path: Path, text: str, settings: Settings) -> None:
-    assert loaded(tmp_path, text).require().settings == settings
+def test_settings(text: str, settings: Settings) -> None:
+    assert loaded(text).require().settings == settings
 
 
-def test_resources_keep_their_order(tmp_path: Path) -> None:
+def test_resources_keep_their_order() -> None:
     text = "\n".join(f'[resources."example.com/{name}"]\nusb = {{}}' for name in "cab")
-    assert [r.name[-1] for r in loaded(tmp_path, text).require().resources] == ["c", "a", "b"]
+    assert [r.name[-1] for r in loaded(text).require().resources] == ["c", "a", "b"]
 
 
 def test_every_setting_has_its_field() -> None:
@@ -198,14 +188,14 @@ def test_no_detector_has_a_key_with_the_name_of_a_group() -> None:
 
 
 @pytest.mark.parametrize("name", names())
-def test_every_detectors_defaults_can_be_read(tmp_path: Path, name: str) -> None:
+def test_every_detectors_defaults_can_be_read(name: str) -> None:
     detector = load_detector(name)
     if isinstance(detector, ValueDetector):
         assert all(s.required or s.default is None or s.kind for s in detector.settings.values())
         return
     needed = detector.scope.key if detector.scope else ""
     written = f'{needed} = "x"' if needed else ""
-    (table,) = resource(tmp_path, f"{name} = {{ {written} }}").tables
+    (table,) = resource(f"{name} = {{ {written} }}").tables
     assert {t.key for t in table.tests} == {*detector.defaults, *([needed] if needed else [])}
 
 
@@ -220,7 +210,7 @@ def test_the_names_of_when_are_those_that_a_machine_has() -> None:
 def test_only_the_detectors_that_are_named_are_imported(tmp_path: Path) -> None:
     """Starting fast is what the resident process's children live by."""
     file = tmp_path / "c.toml"
-    file.write_text(HEADER + "usb = {}")
+    file.write_text(HEADER + "\nusb = {}")
     code = """
 import sys
 before = set(sys.modules)  # an environment may have more in it from the start
@@ -240,9 +230,9 @@ print(*(set(sys.modules) - before))
     assert not modules & {"logging", "pathlib", "subprocess", "pyudev", "kubernetes"}
 
 
-def test_json(tmp_path: Path) -> None:
-    found = loaded(tmp_path, HEADER + 'usb = { vendor = "0403" }\n[kubernetes]\nobserve = true')
-    file = str(tmp_path / "c.toml")
+def test_json() -> None:
+    found = loaded(HEADER + '\nusb = { vendor = "0403" }\n[kubernetes]\nobserve = true')
+    (file,) = found.files
     assert show_json(found) == {
         "files": [file],
         "hash": found.config.digest,
@@ -251,19 +241,18 @@ def test_json(tmp_path: Path) -> None:
         "origins": {f'resources."{NAME}"': file, "kubernetes.observe": file},
         "errors": [],
     }
-    assert show_json(loaded(tmp_path, "slots = 1"))["errors"] == [
-        f'{file}: slots: belongs to a resource: move it below a header such as [resources."example.com/dongle"]'
-    ]
+    wrong = loaded("slots = 1")
+    assert show_json(wrong)["errors"] == [str(wrong.problems[0])]
 
 
 def test_the_hash_is_that_of_the_values(tmp_path: Path) -> None:
     """Whatever the order, comments and files: else equal machines would look different, or different ones equal."""
     one = '[resources."example.com/a"]\nusb = { vendor = "0529" }\nslots = 2\n'
     two = '[resources."example.com/b"]\nnic = {}\n[service]\nresync = "2h"\n'
-    whole = loaded(tmp_path, one + two)
+    whole = loaded(one + two)
     assert re.fullmatch("[0-9a-f]{12}", whole.config.digest)
     for text in (two.replace("[service]", one + "[service]"), "# a comment\n" + one + two):
-        assert loaded(tmp_path, text).config.digest == whole.config.digest
+        assert loaded(text).config.digest == whole.config.digest
     folder = tmp_path / "conf.d"
     folder.mkdir()
     (folder / "1.toml").write_text(two)
@@ -272,10 +261,10 @@ def test_the_hash_is_that_of_the_values(tmp_path: Path) -> None:
     snapshot = json.loads(json.dumps(dict(whole.values)))
     assert restore(snapshot, {}, complete=True).digest == whole.config.digest
     for text in (one, one + two.replace("2h", "3h"), one.replace("slots = 2", "slots = 3") + two, ""):
-        assert loaded(tmp_path, text).config.digest != whole.config.digest
+        assert loaded(text).config.digest != whole.config.digest
 
 
-def test_show(tmp_path: Path) -> None:
+def test_show() -> None:
     """Each value with its file, a list of several tables on as many lines."""
     text = """
         [resources."example.com/x"]
@@ -287,9 +276,10 @@ def test_show(tmp_path: Path) -> None:
         [resources."example.com/y"]
         usb = { attributes."a/b" = 'c"d' }
     """
-    file = tmp_path / "c.toml"
+    found = loaded(text)
+    (file,) = found.files
     expected = f"""\
-# hash {loaded(tmp_path, text).config.digest} (the annotation capacityd/configuration on the Node)
+# hash {found.config.digest} (the annotation capacityd/configuration on the Node)
 
 [kubernetes]
 observe = false  # {file}
@@ -305,16 +295,16 @@ slots = 2
 [resources."example.com/y"]  # {file}
 usb = {{ attributes = {{ "a/b" = "c\\"d" }} }}
 """
-    assert show(loaded(tmp_path, text)) == expected
-    assert show(loaded(tmp_path, "")) == "# nothing is configured\n"
+    assert show(found) == expected
+    assert show(loaded("")) == "# nothing is configured\n"
 
 
-def test_the_annotated_example_says_nothing(tmp_path: Path) -> None:
+def test_the_annotated_example_says_nothing() -> None:
     """It is comments only, and what they show is right once the mark is taken off."""
     path = ROOT / "conf" / "capacityd.toml"
     assert load(str(path)).require() == load(os.devnull).require()
     shown = [line[1:] for line in path.read_text().splitlines() if line.startswith("#") and line[1:2] not in " :"]
-    config = loaded(tmp_path, "\n".join(shown)).require()
+    config = loaded("\n".join(shown)).require()
     assert config.resources
     assert config.settings != Settings()
     used = {name for name, field in Resource.__dataclass_fields__.items() if name in RESOURCE} | {"except", "enabled"}

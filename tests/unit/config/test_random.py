@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from capacityd.config import Loaded, load, show
+from capacityd.config import Loaded, show
 from capacityd.config.keys import RESOURCE, TABLES, WHEN
 from capacityd.config.toml import parse_toml, toml_key, toml_value
 from capacityd.detectors import load as load_detector
@@ -21,6 +19,7 @@ from capacityd.model.device import DeviceDetector
 from capacityd.model.matchers import check_glob
 from capacityd.model.quantity import name_problem
 from capacityd.model.value_types import UNITS, Amount, Choice, Flag, HexId, Kind, Network, Text
+from tests.support.configs import loaded
 
 
 def is_glob(text: str) -> bool:
@@ -37,13 +36,6 @@ PATHS = TEXT.filter(lambda s: not {*"*?["} & {*s}).map(lambda s: f"/{s}")
 BOOLEANS = st.booleans()
 NUMBERS = st.integers(-(2**63), 2**63 - 1)
 ANY_TEXT = st.text(st.characters(exclude_categories=["Cs"]))
-
-
-def loaded(text: str) -> Loaded:
-    with tempfile.NamedTemporaryFile("w", suffix=".toml", encoding="utf-8", newline="") as file:
-        file.write(text)
-        file.flush()
-        return load(file.name)
 
 
 def some_of(keys: Mapping[str, st.SearchStrategy[Any]], least: int = 0) -> st.SearchStrategy[dict[str, Any]]:
@@ -225,10 +217,7 @@ def test_any_text_gives_problems_with_their_lines_and_no_exception(text: str) ->
 
 @given(st.binary(max_size=60))
 def test_any_bytes_give_problems_and_no_exception(raw: bytes) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "x"
-        path.write_bytes(raw)
-        found = load(str(path))
+    found = loaded(raw)
     assert all(str(p).isprintable() for p in found.problems)
     try:
         raw.decode()

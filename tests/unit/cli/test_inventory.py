@@ -7,20 +7,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from capacityd.cli import run
 from capacityd.cli.inventory.devices import DeviceEntry, list_devices
 from capacityd.cli.inventory.names import readable
 from capacityd.cli.inventory.table import device_table
-from capacityd.config import load
 from capacityd.discovery.reader import read_resource
 from capacityd.host.recording.replay import RecordedHost
 from capacityd.model.device import Device, DeviceDetector, Key
 from capacityd.model.host import Host
 from capacityd.model.reading import Quantity
 from capacityd.model.value_types import Amount, Choice, Flag, HexId, Text
+from tests.support.configs import HEADER, loaded
 from tests.support.machines import (
     Recording,
     bare,
@@ -74,11 +74,9 @@ def machines(draw: st.DrawFn) -> RecordedHost:
     return machine(*parts, errors({unreadable: "EIO"} if unreadable and usb else {}))
 
 
-def counted(folder: Path, toml: str, host: Host) -> list[str]:
+def counted(toml: str, host: Host) -> list[str]:
     """The devices that a resource with this line counts."""
-    path = folder / "c.toml"
-    path.write_text(f'[resources."example.com/x"]\n{toml}\n', encoding="utf-8")
-    (resource,) = load(str(path)).require().resources
+    (resource,) = loaded(f"{HEADER}\n{toml}").require().resources
     reading = read_resource(resource, host, "n1")
     assert isinstance(reading, Quantity), (toml, reading)
     return [e.device for e in reading.contributions]
@@ -89,30 +87,29 @@ def entries(detector: str, host: Host) -> list[DeviceEntry]:
 
 
 @given(machines())
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_selectors_match_one_device_or_one_kind(tmp_path: Path, host: RecordedHost) -> None:
+def test_selectors_match_one_device_or_one_kind(host: RecordedHost) -> None:
     for detector in DETECTORS:
         for device in entries(detector, host):
             if device.unique.count == 1:
-                assert counted(tmp_path, device.unique.toml, host) == [device.name]
+                assert counted(device.unique.toml, host) == [device.name]
             else:  # the values that distinguish it cannot be read or matched
                 assert device.unique.reason or device.values.unread or device.unique.count is None
             if device.kind.count is not None:
-                names = counted(tmp_path, device.kind.toml, host)
+                names = counted(device.kind.toml, host)
                 assert device.name in names
                 assert len(names) == device.kind.count
 
 
 @pytest.mark.parametrize("recorded", recordings().values(), ids=recordings())
-def test_selectors_on_the_machines_of_the_documentation(tmp_path: Path, recorded: Recording) -> None:
+def test_selectors_on_the_machines_of_the_documentation(recorded: Recording) -> None:
     host = RecordedHost(recorded)
     for detector in DETECTORS:
         for device in entries(detector, host):
-            assert counted(tmp_path, device.unique.toml, host) == [device.name]
-            assert len(counted(tmp_path, device.kind.toml, host)) == device.kind.count
+            assert counted(device.unique.toml, host) == [device.name]
+            assert len(counted(device.kind.toml, host)) == device.kind.count
 
 
-def test_printed_lines_can_be_copied(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_printed_lines_can_be_copied(capsys: pytest.CaptureFixture[str]) -> None:
     """As a new user does: list the devices, copy a line with its comment, probe."""
     copied = []
     for detector in DETECTORS:
@@ -120,7 +117,7 @@ def test_printed_lines_can_be_copied(tmp_path: Path, capsys: pytest.CaptureFixtu
         for line in capsys.readouterr().out.splitlines():
             toml, mark, comment = line.partition("  # ")
             if toml.startswith(f"{detector} = ") and mark:
-                names = counted(tmp_path, line, RecordedHost(recording()))
+                names = counted(line, RecordedHost(recording()))
                 if comment.startswith("all "):
                     assert len(names) == int(comment.split()[1].rstrip(","))
                 else:
@@ -153,12 +150,12 @@ def test_a_device_that_no_table_matches() -> None:
     assert table.selectors == (("", f"sda cannot be matched: {empty.unique.reason}"),)
 
 
-def test_an_unreadable_serial_number_is_not_used_to_match_others(tmp_path: Path) -> None:
+def test_an_unreadable_serial_number_is_not_used_to_match_others() -> None:
     """1-1 might have the serial number of 1-2, so 1-2 is matched by its port."""
     host = machine(usb_device("1-1"), usb_device("1-2"), errors({f"{usb_path('1-1')}/serial": "EIO"}))
     one, other = entries("usb", host)
     assert one.values.unread.keys() == {"serial"}
-    assert counted(tmp_path, other.unique.toml, host) == ["1-2"]
+    assert counted(other.unique.toml, host) == ["1-2"]
     assert other.kind.count == 2
 
 

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 
 from capacityd.cli import run
 from capacityd.cli.inventory.starter import starter_configuration
-from capacityd.config import load
 from capacityd.detectors import load as load_detector
 from capacityd.detectors import names
 from capacityd.discovery.reader import read_resource
@@ -18,6 +16,7 @@ from capacityd.host.recording.replay import RecordedHost
 from capacityd.model.device import DeviceDetector
 from capacityd.model.host import Host
 from capacityd.model.reading import Quantity
+from tests.support.configs import loaded
 from tests.support.machines import Recording, disk, machine, nic, pci_function, pci_nic, routes, usb_device, usb_hub
 from tests.support.tour import MACHINE, recording, recordings
 from tests.unit.cli.test_inventory import machines
@@ -35,12 +34,10 @@ def starter(host: Host) -> str:
     return starter_configuration(host, detectors())
 
 
-def quantities(folder: Path, text: str, host: Host) -> dict[str, int]:
+def quantities(text: str, host: Host) -> dict[str, int]:
     """What the configuration's resources amount to; each must be what it expects."""
-    path = folder / "starter.toml"
-    path.write_text(text, encoding="utf-8")
     found = {}
-    for resource in load(str(path)).require().resources:
+    for resource in loaded(text).require().resources:
         reading = read_resource(resource, host, "n1")
         assert isinstance(reading, Quantity), (resource.name, reading, text)
         assert reading.value == resource.expect
@@ -49,26 +46,25 @@ def quantities(folder: Path, text: str, host: Host) -> dict[str, int]:
 
 
 @given(machines())
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_comments_and_expectations_are_true(tmp_path: Path, host: RecordedHost) -> None:
+def test_comments_and_expectations_are_true(host: RecordedHost) -> None:
     text = starter(host)
-    assert quantities(tmp_path, text, host) == {name: int(count) for count, name in RESOURCE.findall(text)}
+    assert quantities(text, host) == {name: int(count) for count, name in RESOURCE.findall(text)}
     # Follow the advice of each comment on a measure.
     for block in text.split("\n\n"):
         for measure, total, unit in MEASURE.findall(block) if '\n[resources."' in block else ():
             measured = re.sub("^expect = [0-9]+", f"{measure}\n{unit}\nexpect = {total}", block, flags=re.M)
-            assert [*quantities(tmp_path, measured, host).values()] == [int(total)], measured
+            assert [*quantities(measured, host).values()] == [int(total)], measured
 
 
 @pytest.mark.parametrize("recorded", recordings().values(), ids=recordings())
-def test_the_machines_of_the_documentation(tmp_path: Path, recorded: Recording) -> None:
+def test_the_machines_of_the_documentation(recorded: Recording) -> None:
     text = starter(RecordedHost(recorded))
-    assert quantities(tmp_path, text, RecordedHost(recorded)) == {name: int(n) for n, name in RESOURCE.findall(text)}
+    assert quantities(text, RecordedHost(recorded)) == {name: int(n) for n, name in RESOURCE.findall(text)}
 
 
-def test_the_command_prints_a_valid_configuration(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_prints_a_valid_configuration(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["devices", "--toml", "--machine", str(MACHINE)]) == 0
-    assert quantities(tmp_path, capsys.readouterr().out, RecordedHost(recording())) == {
+    assert quantities(capsys.readouterr().out, RecordedHost(recording())) == {
         "example.com/disk-samsung-mzql23t8hcls-00a07": 1,
         "example.com/nic-ethernet-controller-x710-for-10gbe-sfp": 1,
         "example.com/usb-hasp-copy-protection-dongle": 4,
@@ -82,12 +78,12 @@ def test_devices_that_are_not_suggested_are_named() -> None:
     assert 'pci = { vendor = "10de", device = "20b5" }\n' in text
 
 
-def test_the_systems_disk_is_excluded_from_its_kind(tmp_path: Path) -> None:
+def test_the_systems_disk_is_excluded_from_its_kind() -> None:
     host = RecordedHost(
         {**recording(), "files": {**recording()["files"], **machine(disk("sdb", "/sys/devices/x/1:0:0:0"))._files}}
     )
     assert "system = false" in starter(host)
-    quantities(tmp_path, starter(host), host)
+    quantities(starter(host), host)
 
 
 def test_a_measure_that_is_less_than_one_unit_is_not_suggested() -> None:
@@ -97,15 +93,15 @@ def test_a_measure_that_is_less_than_one_unit_is_not_suggested() -> None:
         assert [int(total) for measure, total, _ in MEASURE.findall(text) if "size" in measure] == lines
 
 
-def test_a_resource_of_unknown_quantity_is_commented_out(tmp_path: Path) -> None:
+def test_a_resource_of_unknown_quantity_is_commented_out() -> None:
     host = machine(pci_nic())  # without a default route, it may be the system's interface
     text = starter(host)
     assert "# commented out, because the count is unknown: eth0: system: " in text
     assert '\n# [resources."example.com/nic-8086-1572"]\n# nic = { vendor = "8086"' in text
-    assert quantities(tmp_path, text, host) == {}
+    assert quantities(text, host) == {}
 
 
-def test_resource_names_are_valid_and_unique(tmp_path: Path) -> None:
+def test_resource_names_are_valid_and_unique() -> None:
     models = {
         "0001": "Ünïcode [A] (B) €",
         "0002": "!!!",
@@ -118,7 +114,7 @@ def test_resource_names_are_valid_and_unique(tmp_path: Path) -> None:
     }
     devices = [usb_device(f"1-{id_[-1]}", id_, model=model, manufacturer=None) for id_, model in models.items()]
     host = machine(*devices, usb_hub("1-9"))
-    assert quantities(tmp_path, starter(host), host) == dict.fromkeys(
+    assert quantities(starter(host), host) == dict.fromkeys(
         (
             "example.com/usb-n-code",
             "example.com/usb",
@@ -133,8 +129,8 @@ def test_resource_names_are_valid_and_unique(tmp_path: Path) -> None:
     )
 
 
-def test_a_machine_without_devices(tmp_path: Path) -> None:
+def test_a_machine_without_devices() -> None:
     text = starter(machine())
-    assert quantities(tmp_path, text, machine()) == {}
+    assert quantities(text, machine()) == {}
     assert text.count("# this machine has none\n") == len(detectors())
-    assert quantities(tmp_path, starter(machine(nic("lo"), routes("lo"))), machine()) == {}
+    assert quantities(starter(machine(nic("lo"), routes("lo"))), machine()) == {}

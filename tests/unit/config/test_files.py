@@ -14,11 +14,13 @@ from tests.support.forked import forked
 
 LIB, LOCAL_LIB, ETC = (f"{place}/capacityd/conf.d" for place in ("usr/lib", "usr/local/lib", "etc"))
 MAIN = "etc/capacityd/capacityd.toml"
-A = '[resources."example.com/a"]\nstatic = { quantity = 1 }\n'
 
 
 def resource(name: str, quantity: int = 1) -> str:
     return f'[resources."example.com/{name}"]\nstatic = {{ quantity = {quantity} }}\n'
+
+
+A, B = resource("a"), resource("b")
 
 
 def made(root: Path, files: Mapping[str, str]) -> Loaded:
@@ -51,13 +53,40 @@ def test_nothing_at_all(tmp_path: Path) -> None:
     assert (found.files, found.problems) == ((), ())
 
 
-@pytest.mark.parametrize("places", [(LIB, LOCAL_LIB), (LOCAL_LIB, ETC), (LIB, ETC)])
-def test_the_same_name_masks(tmp_path: Path, places: tuple[str, str]) -> None:
-    below, above = places
-    found = made(tmp_path, {f"{below}/50-x.toml": resource("below"), f"{above}/50-x.toml": resource("above")})
-    assert found.require()
-    assert quantities(found) == {"above": 1}
-    assert read_files(found, tmp_path) == [f"{above}/50-x.toml"]
+# files, those of them that are read, and the quantities that they give
+READ: dict[str, tuple[dict[str, str], list[str], dict[str, int]]] = {
+    "/usr/local masks /usr": ({f"{LIB}/5.toml": A, f"{LOCAL_LIB}/5.toml": B}, [f"{LOCAL_LIB}/5.toml"], {"b": 1}),
+    "/etc masks /usr/local": ({f"{LOCAL_LIB}/5.toml": A, f"{ETC}/5.toml": B}, [f"{ETC}/5.toml"], {"b": 1}),
+    "/etc masks /usr": ({f"{LIB}/5.toml": A, f"{ETC}/5.toml": B}, [f"{ETC}/5.toml"], {"b": 1}),
+    "an empty file masks": (
+        {f"{LIB}/5.toml": A, f"{LIB}/6.toml": B, f"{ETC}/5.toml": ""},
+        [f"{LIB}/6.toml"],
+        {"b": 1},
+    ),
+    "a link to /dev/null masks": (
+        {f"{LIB}/5.toml": A, f"{LIB}/6.toml": B, f"{LOCAL_LIB}/5.toml": "-> /dev/null"},
+        [f"{LIB}/6.toml"],
+        {"b": 1},
+    ),
+    "other names do not count": (
+        {f"{ETC}/{n}": "=" for n in ("a.toml~", ".#b.toml", ".c.toml", "d.toml.dpkg-new", "README", "e.TOML")}
+        | {f"{ETC}/a.toml": A},
+        [f"{ETC}/a.toml"],
+        {"a": 1},
+    ),
+    "what systemd removes when the service stops does not count": ({"run/capacityd/conf.d/10-a.toml": A}, [], {}),
+    "a link is followed": ({"elsewhere": A, f"{ETC}/a.toml": "-> ../../../elsewhere"}, [f"{ETC}/a.toml"], {"a": 1}),
+    "a folder may be a link": ({"other/capacityd.toml": A, "etc/capacityd": "-> ../other"}, [MAIN], {"a": 1}),
+    "a byte order mark is left out": ({MAIN: f"\ufeff{A}"}, [MAIN], {"a": 1}),
+}
+
+
+@pytest.mark.parametrize(("files", "read", "found"), READ.values(), ids=READ)
+def test_which_files_are_read(tmp_path: Path, files: dict[str, str], read: list[str], found: dict[str, int]) -> None:
+    whole = made(tmp_path, files)
+    assert whole.problems == ()
+    assert read_files(whole, tmp_path) == read
+    assert quantities(whole) == found
 
 
 def test_files_count_in_their_order(tmp_path: Path) -> None:
@@ -78,37 +107,10 @@ def test_files_count_in_their_order(tmp_path: Path) -> None:
     assert found.config.resources[0].source == str(tmp_path / ETC / "40-b.toml")
 
 
-def test_what_lies_beside_the_services_own_files_does_not_count(tmp_path: Path) -> None:
-    """systemd empties /run/capacityd whenever the service stops."""
-    assert made(tmp_path, {"run/capacityd/conf.d/10-a.toml": A}).files == ()
-
-
-@pytest.mark.parametrize("mask", ["", "-> /dev/null"])
-@pytest.mark.parametrize("place", [ETC, LOCAL_LIB])
-def test_an_empty_file_masks(tmp_path: Path, place: str, mask: str) -> None:
-    found = made(
-        tmp_path, {f"{LIB}/50-x.toml": resource("x"), f"{LIB}/60-y.toml": resource("y"), f"{place}/50-x.toml": mask}
-    )
-    assert found.require()
-    assert quantities(found) == {"y": 1}
-    assert read_files(found, tmp_path) == [f"{LIB}/60-y.toml"]
-
-
 def test_what_masks_is_not_replaced_when_it_can_not_be_read(tmp_path: Path) -> None:
     found = made(tmp_path, {f"{LIB}/50-x.toml": resource("x"), f"{ETC}/50-x.toml": "="})
     assert quantities(found) == {}
     assert not found.config.complete
-
-
-def test_other_names_are_left_alone(tmp_path: Path) -> None:
-    bad = {f"{ETC}/{name}": "=" for name in ("a.toml~", ".#b.toml", ".c.toml", "d.toml.dpkg-new", "README", "e.TOML")}
-    found = made(tmp_path, bad | {f"{ETC}/a.toml": A})
-    assert found.require()
-    assert read_files(found, tmp_path) == [f"{ETC}/a.toml"]
-
-
-def test_links_are_followed(tmp_path: Path) -> None:
-    assert quantities(made(tmp_path, {"elsewhere": A, f"{ETC}/a.toml": "-> ../../../elsewhere"})) == {"a": 1}
 
 
 def test_a_later_file_replaces_a_resource_whole(tmp_path: Path) -> None:
@@ -126,7 +128,7 @@ def test_a_later_file_replaces_a_resource_whole(tmp_path: Path) -> None:
 
 def test_a_later_file_drops_a_resource(tmp_path: Path) -> None:
     drop = '[resources."example.com/a"]\nenabled = false\n'
-    found = made(tmp_path, {MAIN: A + resource("b"), f"{ETC}/1.toml": drop})
+    found = made(tmp_path, {MAIN: A + B, f"{ETC}/1.toml": drop})
     assert found.require()
     assert quantities(found) == {"b": 1}
     assert not found.config.broken
@@ -141,7 +143,7 @@ def test_what_is_dropped_is_not_looked_at(tmp_path: Path) -> None:
 
 def test_an_error_in_a_later_file_breaks_the_resource(tmp_path: Path) -> None:
     """The earlier one is not what anybody wants any more."""
-    found = made(tmp_path, {MAIN: A + resource("b"), f"{ETC}/1.toml": '[resources."example.com/a"]\nstatic = {}\n'})
+    found = made(tmp_path, {MAIN: A + B, f"{ETC}/1.toml": '[resources."example.com/a"]\nstatic = {}\n'})
     assert quantities(found) == {"b": 1}
     line = f'{ETC}/1.toml: [resources."example.com/a".static] quantity: is required (the number)'
     assert problems(found, tmp_path) == [line]
@@ -229,10 +231,6 @@ def test_the_largest_file(tmp_path: Path) -> None:
     assert quantities(made(tmp_path, {MAIN: A + "#" * (2**20 - len(A))})) == {"a": 1}
 
 
-def test_a_byte_order_mark_is_left_out(tmp_path: Path) -> None:
-    assert quantities(made(tmp_path, {MAIN: f"\ufeff{A}"})) == {"a": 1}
-
-
 def test_the_group_may_write(tmp_path: Path) -> None:
     made(tmp_path, {MAIN: A})
     (tmp_path / MAIN).chmod(0o664)
@@ -249,12 +247,6 @@ def test_a_folder_that_leads_nowhere_is_not_an_empty_one(tmp_path: Path, path: s
     assert not found.config.complete
 
 
-def test_a_folder_may_be_a_link(tmp_path: Path) -> None:
-    found = made(tmp_path, {"elsewhere/capacityd.toml": A, "etc/capacityd": "-> ../elsewhere"})
-    assert found.require()
-    assert quantities(found) == {"a": 1}
-
-
 def test_a_file_in_place_of_a_folder(tmp_path: Path) -> None:
     found = made(tmp_path, {"etc/capacityd": ""})
     assert problems(found, tmp_path) == [f"{ETC}: cannot be read: Not a directory"]
@@ -264,7 +256,7 @@ def test_a_file_that_this_user_may_not_read() -> None:
     with tempfile.TemporaryDirectory() as folder:  # not tmp_path, into which nobody else may look
         root = Path(folder)
         root.chmod(0o755)
-        made(root, {MAIN: A, f"{ETC}/b.toml": resource("b"), f"{LOCAL_LIB}/c.toml": resource("c")})
+        made(root, {MAIN: A, f"{ETC}/b.toml": B, f"{LOCAL_LIB}/c.toml": resource("c")})
         (root / MAIN).chmod(0o000)
         (root / LOCAL_LIB).chmod(0o000)
 

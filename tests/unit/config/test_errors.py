@@ -107,11 +107,6 @@ def test_a_file_that_is_not_read(text: str, reported: str) -> None:
     assert found.files == ()
 
 
-def test_the_largest_depth_and_number() -> None:
-    (line,) = lines(loaded("x = " + "[" * 18 + "9223372036854775807" + "]" * 18))
-    assert line.startswith("1: x: unknown table")
-
-
 def test_good_resources_are_kept_beside_bad_ones() -> None:
     found = loaded(f'{X}\nusb = 1\n[resources."example.com/good"]\nusb = {{}}\n[kubernetes]\nnode_name = "n"')
     assert [r.name for r in found.config.resources] == ["example.com/good"]

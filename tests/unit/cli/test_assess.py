@@ -134,6 +134,10 @@ def test_where_no_node_has_the_condition_quantities_still_count() -> None:
     assert found == {"odd": (("QuantityDiffers",), f"{DONGLE} is none, 5 of 6 Nodes of m5 have 4")}
 
 
+def test_nodes_without_a_configuration_make_no_outlier_of_one_with_it() -> None:
+    assert assessed(*group(5, configuration=""), node()).attention == ()
+
+
 def test_a_device_class_of_the_same_name_concerns_the_cluster() -> None:
     report = assessed(*group(2), classes=("dongles", "more"))
     (found,) = report.attention

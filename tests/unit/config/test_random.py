@@ -216,10 +216,12 @@ def test_any_text_gives_problems_with_their_lines_and_no_exception(text: str) ->
 
 
 @given(st.binary(max_size=60))
+@example(b"# a\n# \xe9\n")
 def test_any_bytes_give_problems_and_no_exception(raw: bytes) -> None:
     found = loaded(raw)
     assert all(str(p).isprintable() for p in found.problems)
     try:
         raw.decode()
-    except UnicodeDecodeError:
-        assert [p.message.partition(":")[0] for p in found.problems] == ["is not UTF-8"]
+    except UnicodeDecodeError as e:
+        line = raw.count(b"\n", 0, e.start) + 1
+        assert [(p.message.partition(":")[0], p.line) for p in found.problems] == [("is not UTF-8", line)]

@@ -46,12 +46,3 @@ def test_the_clients_that_were_run_are_among_those_of_the_matrix() -> None:
     shown = re.findall(r"^\| kubernetes (\S+) \| (\S+) \|$", PAGE, re.MULTILINE)
     assert shown
     assert set(shown) <= set(ALL)
-
-
-def test_versions_are_compared_as_numbers() -> None:
-    row, first = next(iter(versions.differences().items()))
-    major, number = first.split(".")
-    assert versions.fits(f"{first}.0", "since", row)
-    assert not versions.fits(f"{first}.0", "before", row)
-    assert versions.fits(f"{major}.{int(number) - 1}.14", "before", row)
-    assert minor(f"{first}.0") == first

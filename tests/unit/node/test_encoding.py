@@ -2,65 +2,26 @@
 
 from __future__ import annotations
 
-import json
-from typing import Any
-
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from capacityd.node.client import encode
 
-TEXT = st.text(st.characters(exclude_categories=["Cs"]))
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | TEXT,
-    lambda inner: st.lists(inner) | st.dictionaries(TEXT, inner),
-    max_leaves=8,
-)
+SHORT = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+SURROGATES = range(0xD800, 0xE000)
 
 
-@pytest.mark.parametrize(
-    ("text", "written"),
-    [
-        ("plain 4000 /", "plain 4000 /"),
-        ('"\\', '\\"\\\\'),
-        ("\n\r\t", "\\n\\r\\t"),
-        ("\0\x01\x1b\x1f", "\\u0000\\u0001\\u001b\\u001f"),
-        ("\b\f", "\\b\\f"),
-        ("\x7f\x80\x9f\xa0\xad", "\x7f\x80\x9f\xa0\xad"),
-        ("<>&", "\\u003c\\u003e\\u0026"),
-        ("\u2028\u2029", "\\u2028\\u2029"),
-        ("é日本e\u0301 \u202e", "é日本e\u0301 \u202e"),
-        ("\ufffd\ufffe\uffff\ue000\ufeff", "\ufffd\ufffe\uffff\ue000\ufeff"),
-        ("😀\U00010000\U0010ffff", "😀\U00010000\U0010ffff"),
-        ("\ud800x\udfff", "\\ud800x\\udfff"),
-        ("\\u003c \\b", "\\\\u003c \\\\b"),
-    ],
-)
-def test_a_string_is_written_as_go_does(text: str, written: str) -> None:
-    assert encode(text) == f'"{written}"'
-    assert encode({text: [text]}) == f'{{"{written}":["{written}"]}}'
+def go(c: str) -> str:
+    """appendString of Go's encoding/json, with escapeHTML. A lone surrogate can't be sent but as an escape."""
+    escaped = c < " " or c in "<>&\u2028\u2029" or ord(c) in SURROGATES
+    return SHORT.get(c) or (f"\\u{ord(c):04x}" if escaped else c)
 
 
-@given(JSON)
-def test_it_says_what_it_said(value: Any) -> None:
-    written = encode(value)
-    assert json.loads(written) == value
-    assert "\n" not in written
-    written.encode()
+def test_each_character_is_written_as_go_does() -> None:
+    assert [hex(n) for n in (*range(0x10100), 0x1F600, 0x10FFFF) if encode(chr(n)) != f'"{go(chr(n))}"'] == []
 
 
-@given(TEXT)
-def test_it_is_go_s_table(text: str) -> None:
-    """appendString of Go's encoding/json, with escapeHTML, one character after another."""
-    short = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
-
-    def go(c: str) -> str:
-        if c in short:
-            return short[c]
-        return f"\\u{ord(c):04x}" if c < " " or c in "<>&\u2028\u2029" else c
-
-    assert encode(text) == f'"{"".join(map(go, text))}"'
+def test_a_value_is_written_on_one_line_without_spaces() -> None:
+    assert encode({"é<": [None, True, -1, "\\u003c \\b", {}]}) == '{"é\\u003c":[null,true,-1,"\\\\u003c \\\\b",{}]}'
 
 
 def test_what_is_no_json() -> None:

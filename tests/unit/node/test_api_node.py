@@ -8,8 +8,6 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from functools import partial
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -24,17 +22,16 @@ from capacityd.model.errors import (
     NodeGuardFailed,
     NodeGuardUnexplained,
     NodeMissing,
-    NodeRejected,
     NodeUnreachable,
 )
 from capacityd.model.node import Event, Node
 from capacityd.node import Review, client, open_node
-from tests.cluster.credentials import Authority, kubeconfig
+from capacityd.node.identity import cache_key
+from capacityd.node.kubeconfig import load
 from tests.support.nodes import node
 from tests.support.server import SILENCE, Request, Script, Server, answer, failure, review, serve
-from tests.support.tls import answers, serve_tls
+from tests.unit.node.test_credentials import V1, config, credential, program, written
 
-V1 = "client.authentication.k8s.io/v1"
 ME = review("system:node:n1")
 NODE = answer(200, node(capacity={"cpu": "4"}))
 PATCH: list[dict[str, object]] = [
@@ -63,10 +60,7 @@ def opened(tmp_path: Path) -> Open:
 
 
 def configure(path: Path, server: str, token: str) -> None:
-    context = {"name": "c", "context": {"cluster": "k", "user": "u"}}
-    cluster = {"name": "k", "cluster": {"server": server}}
-    user = {"name": "u", "user": {"token": token}}
-    path.write_text(json.dumps({"current-context": "c", "contexts": [context], "clusters": [cluster], "users": [user]}))
+    written(path.parent, config({"server": server}, {"token": token}), path.name)
 
 
 def script(
@@ -156,24 +150,15 @@ def no_collection() -> Iterator[None]:
 
 
 @pytest.mark.parametrize(("raw", "says"), UNUSABLE)
-@pytest.mark.parametrize("method", ["GET", "PATCH", "POST"])
+@pytest.mark.parametrize("request_", ["who", "read", "patch", "event"])
 def test_a_broken_answer_is_unreachable_and_asked_for_once(
-    opened: Open, method: str, raw: bytes | None, says: str
+    opened: Open, request_: str, raw: bytes | None, says: str
 ) -> None:
-    answers = {"GET": "read", "PATCH": "patch", "POST": "event"}
-    with opened(script(**{answers[method]: raw})) as (server, found), pytest.raises(NodeUnreachable) as raised:
+    with opened(script(**{request_: raw})) as (server, found), pytest.raises(NodeUnreachable) as raised:
         everything(found)
     assert says in str(raised.value)
     assert str(raised.value).isprintable()
-    asked = [r for r in server.heard if r.method == method and "selfsubject" not in r.path]
-    assert len(asked) == 1
-
-
-@pytest.mark.parametrize(("raw", "says"), UNUSABLE)
-def test_a_broken_review_is_unreachable_too(opened: Open, raw: bytes | None, says: str) -> None:
-    with opened(script(who=raw)) as (_, found), pytest.raises(NodeUnreachable) as raised:
-        _ = found.name
-    assert says in str(raised.value)
+    assert len(server.heard) == ["who", "read", "patch", "event"].index(request_) + 1
 
 
 def test_json_that_is_no_node(opened: Open) -> None:
@@ -214,31 +199,11 @@ def test_a_server_that_says_later_is_not_asked_again(opened: Open, method: str, 
     assert [r.method for r in server.heard] == (["POST", "GET"] if method == "read" else ["POST", "GET", "PATCH"])
 
 
-@pytest.mark.parametrize(
-    ("raw", "kind"),
-    [
-        (failure(409), NodeConflict),
-        (failure(422, "the server rejected our request due to an error in our request"), NodeGuardFailed),
-        (failure(422, "invalid", {"causes": [{"message": "x"}]}), NodeRejected),
-        (failure(400, "bad"), NodeRejected),
-        (failure(413, "large"), NodeRejected),
-        (failure(404, "none", {"kind": "nodes"}), NodeMissing),
-        (failure(401, "Unauthorized"), NodeDenied),
-        (failure(403, 'nodes "n1" is forbidden: User "x" cannot patch'), NodeForbidden),
-        (failure(403, "forbidden by a policy"), NodeRejected),
-        (failure(403, 'nodes "n1" is forbidden: not yet ready to handle request'), NodeUnreachable),
-    ],
-)
-def test_refusals_of_a_patch(opened: Open, raw: bytes, kind: type[NodeError]) -> None:
-    with opened(script(patch=raw)) as (server, found), pytest.raises(NodeError) as raised:
-        found.write(PATCH)
-    assert type(raised.value) is kind
-    assert "secret-token" not in str(raised.value)
-    assert [r.method for r in server.heard] == ["POST", "GET", "PATCH"]
-
-
 GUARD = failure(422, "the server rejected our request due to an error in our request")
-SAME = [{"op": "test", "path": "/status/capacity/cpu", "value": "4"}, {"op": "remove", "path": "/status/capacity/cpu"}]
+SAME: list[dict[str, object]] = [
+    {"op": "test", "path": "/status/capacity/cpu", "value": "4"},
+    {"op": "remove", "path": "/status/capacity/cpu"},
+]
 
 
 @pytest.mark.parametrize(
@@ -293,17 +258,17 @@ def test_credentials_that_were_renewed_are_tried_once_more(opened: Open, tmp_pat
     assert [r.method for r in server.heard] == ["POST", "POST", "GET"]
 
 
-def test_who_is_not_let_in_is_told_with_renewed_credentials_too(opened: Open, tmp_path: Path) -> None:
+def test_who_is_not_let_in_with_renewed_credentials_is_named(opened: Open, tmp_path: Path) -> None:
     def follow(request: Request) -> bytes | None:
-        if request.method != "PATCH":
+        if request.method != "GET":
             return script()(request)
         if request.headers["authorization"] == "Bearer new":
-            return failure(403, 'nodes "n1" is forbidden: User "system:node:n1" cannot patch')
+            return failure(403, "no")
         configure(tmp_path / "kubelet.conf", server.url, "new")
         return failure(401, "Unauthorized")
 
-    with opened(follow) as (server, found), pytest.raises(NodeDenied, match="system:node:n1"):
-        found.write(PATCH)
+    with opened(follow) as (server, found), pytest.raises(NodeForbidden, match='the identity "system:node:n1" may not'):
+        found.read()
 
 
 # What the review says -> the name, and whether the Node's machineID must be this machine's.
@@ -353,89 +318,45 @@ def test_which_node_it_is(opened: Open, who: bytes, configured: str | None, name
     assert any(r.method == "PATCH" for r in server.heard) is not checked
 
 
-def entry(user: Mapping[str, Any], name: str = "u") -> dict[str, Any]:
-    """What of a kubeconfig is another user's."""
-    context = {"name": "c", "context": {"cluster": "k", "user": name}}
-    return {"contexts": [context], "users": [{"name": name, "user": dict(user)}]}
-
-
-@pytest.fixture
-def users(tmp_path: Path) -> dict[str, dict[str, Any]]:
-    """Kinds of users, by what they are; each has another token each time but for static."""
-    plugin = tmp_path / "plugin"
-    credential = json.dumps({"apiVersion": V1, "kind": "ExecCredential", "status": {"token": "TOKEN"}})
-    plugin.write_text(f"#!/bin/sh\necho '{credential}' | sed s/TOKEN/secret-$$-$1/\n")
-    plugin.chmod(0o700)
-    (tmp_path / "token").write_text("secret-1")
-    by = {"apiVersion": V1, "command": str(plugin)}
-    return {
-        "exec": entry({"exec": by}),
-        "exec-other-name": entry({"exec": by}, "v"),
-        "exec-other-argument": entry({"exec": {**by, "args": ["x"]}}),
-        "file": entry({"tokenFile": "token"}),
-        "file-other": entry({"tokenFile": "./token"}),
-        "static": entry({"token": "secret-2"}),
-        "static-other": entry({"token": "secret-3"}),
-    }
-
-
-def test_whose_credentials_are_is_asked_once_for_a_user(tmp_path: Path, users: dict[str, dict[str, Any]]) -> None:
-    """Of the next process, too, and whatever the token is by then. Only the last is remembered."""
-    reviews: dict[str, Review] = {}
-    numbers = count()
-    with serve(lambda _: ME) as server:
-
-        def asks(user: str, kubeconfig: str = "1", **cluster: str) -> bool:
-            path = tmp_path / kubeconfig
-            configure(path, server.url, "x")
-            document = json.loads(path.read_text()) | users[user]
-            document["clusters"][0]["cluster"] |= cluster
-            path.write_text(json.dumps(document))
-            (tmp_path / "token").write_text(f"secret-{next(numbers)}")
-            before = len(server.heard)
-            assert open_node(str(path), None, None, "host", None, reviews).name == "n1"
-            assert len(reviews) == 1
-            return len(server.heard) > before
-
-        for user in users:
-            assert [asks(user) for _ in range(4)] == [True, False, False, False], user
-        assert asks("static", "2")
-        assert asks("static", "2", server=server.url.replace("127.0.0.1", "127.1"))
-    assert "secret" not in str(reviews)
-
-
-def test_another_authority_is_another_cluster(tmp_path: Path) -> None:
+def test_each_user_of_each_cluster_has_a_review_of_its_own(tmp_path: Path) -> None:
     """Each node may reach its cluster at the same address of the loopback."""
-    reviews: dict[str, Review] = {}
-    first, other = (Authority.create(tmp_path / name) for name in ("first", "other"))
-    path, ca = tmp_path / "kubelet.conf", tmp_path / "ca.crt"
-    names = {first: "n1", other: "n2"}
-    behaviours = {a: answers(partial(_review_of, name), a.server()) for a, name in names.items()}
-    with serve_tls(behaviours[first]) as server:
-        path.write_text(kubeconfig(server.url, ca, {"token": "secret"}))
-        for authority in (first, other, other):
-            ca.write_bytes(authority.ca_file.read_bytes())
-            server.behave = behaviours[authority]
-            assert open_node(str(path), None, None, "host", None, reviews).name == names[authority]
-        assert server.connections == 2
+
+    def key(name: str = "1", cluster: Mapping[str, Any] | None = None, user: Mapping[str, Any] | None = None) -> str:
+        return cache_key(load(written(tmp_path, config(cluster, user), name)))
+
+    by = {"apiVersion": V1, "command": program(tmp_path, f"echo '{credential(token='secret')}'")}
+    written(tmp_path, "secret", "token")
+    authorities = [written(tmp_path, f"authority {n}", f"ca-{n}.crt") for n in "12"]
+    keys = [
+        key(),
+        key("2"),
+        key(cluster={"server": "https://192.0.2.2:6443"}),
+        *(key(cluster={"certificate-authority": path}) for path in authorities),
+        *(key(user={"token": token}) for token in ("secret-1", "secret-2")),
+        *(key(user={"tokenFile": path}) for path in ("token", "./token")),
+        *(key(user={"exec": {**by, **arguments}}) for arguments in ({}, {"args": ["x"]})),
+        cache_key(load(written(tmp_path, json.dumps(config()).replace('"u"', '"v"'), "1"))),
+    ]
+    assert len({*keys}) == len(keys)
+    assert "secret" not in str(keys)
 
 
-def _review_of(name: str, _: Request) -> bytes:
-    return review(f"system:node:{name}")
-
-
-def test_a_renewed_certificate_is_of_the_same_user(tmp_path: Path) -> None:
-    authority = Authority.create(tmp_path / "authority")
-    reviews: dict[str, Review] = {}
-    path = tmp_path / "kubelet.conf"
-    with serve(lambda _: ME) as server:
-        for number, user in enumerate(["n1", "n1"]):
-            pem = authority.client(f"system:node:{user}", ["system:nodes"], tmp_path / f"{number}.pem")
-            (tmp_path / "current.pem").write_bytes(pem.read_bytes())
-            current = {key: str(tmp_path / "current.pem") for key in ("client-certificate", "client-key")}
-            path.write_text(kubeconfig(server.url, authority.ca_file, current))
-            assert open_node(str(path), None, None, "host", None, reviews).name == "n1"
-            assert len(server.heard) == 1
+def test_renewed_credentials_are_of_the_same_user(tmp_path: Path) -> None:
+    """Of a file or of a plugin: each time there is another token, or another certificate."""
+    printed = credential(token="secret-$$").replace('"', r"\"")
+    by = {"apiVersion": V1, "command": program(tmp_path, f'echo "{printed}"')}
+    users: list[dict[str, Any]] = [
+        {"exec": by},
+        {"tokenFile": "new"},
+        {"client-certificate": "new", "client-key": "new"},
+    ]
+    for user in users:
+        path, found = written(tmp_path, config(user=user)), []
+        for number in range(2):
+            written(tmp_path, f"secret-{number}", "new")
+            found.append(load(path))
+        assert found[0] != found[1]
+        assert cache_key(found[0]) == cache_key(found[1])
 
 
 MISSING = failure(404, "none", {"kind": "nodes"})
@@ -600,13 +521,14 @@ def test_who_is_refused_at_once_is_not_asked_twice(here: Here) -> None:
 
 @pytest.mark.parametrize("raw", [None, failure(500), failure(404, "", {"kind": "nodes"}), failure(401)])
 def test_other_failures_are_no_reason_to_ask_who_we_are(tmp_path: Path, raw: bytes | None) -> None:
-    reviews: dict[str, Review] = {}
+    reviews = {"another user's": Review("x", "n9")}
     with serve(lambda request: ME if request.method == "POST" else raw) as server:
         configure(tmp_path / "kubelet.conf", server.url, "secret")
         for _ in range(3):
             with pytest.raises(NodeError):
                 open_node(str(tmp_path / "kubelet.conf"), None, None, "host", None, reviews).read()
     assert [r.method for r in server.heard] == ["POST", "GET", "GET", "GET"]
+    assert [*reviews.values()] == [Review("system:node:n1", "")], "only the last is remembered"
 
 
 @pytest.mark.parametrize(
@@ -649,11 +571,7 @@ def test_a_proxy_of_the_kubeconfig(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     for name in ("NO_PROXY", "no_proxy"):
         monkeypatch.setenv(name, "192.0.2.1")
     with serve(script()) as proxy:
-        path = tmp_path / "kubelet.conf"
-        configure(path, "http://192.0.2.1:6443", "t")
-        document = json.loads(path.read_text())
-        document["clusters"][0]["cluster"]["proxy-url"] = proxy.url.replace("//", "//me:pass@")
-        path.write_text(json.dumps(document))
-        assert open_node(str(path), None, None, "h", None).read().name == "n1"
+        cluster = {"server": "http://192.0.2.1:6443", "proxy-url": proxy.url.replace("//", "//me:pass@")}
+        assert open_node(written(tmp_path, config(cluster)), None, None, "h", None).read().name == "n1"
     assert proxy.heard[1].path == "http://192.0.2.1:6443/api/v1/nodes/n1"
     assert proxy.heard[1].headers["proxy-authorization"].startswith("Basic ")

@@ -20,11 +20,11 @@ _NOT_YET_VALID, _EXPIRED = 9, 10
 def from_transport_error(error: BaseException, call: Call) -> NodeError:
     """Explains an exception of urllib3, ssl or socket that ended a request."""
     causes = list(_causes(error))
-    for explain in (_proxy, _trust, _tls, _connection, _timeout, _closed):
-        for e in causes:
-            found = explain(e, call)
-            if found is not None:
-                return found
+    for e in causes:
+        if why := _why_not_trusted(e, call):
+            return NodeDenied(f"API server {call.server} {why}")
+        if why := _why_no_response(e, call):
+            return NodeUnreachable(why)
     known = next((os.strerror(e.errno) for e in causes if isinstance(e, OSError) and e.errno), None)
     # urllib3 1.26 first calls Python 2's methods, so a TypeError comes before each other exception.
     last = next((e for e in reversed(causes) if not isinstance(e, TypeError)), error)
@@ -45,26 +45,17 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
         waiting += [x for x in inner if isinstance(x, BaseException)]
 
 
-def _proxy(e: BaseException, call: Call) -> NodeError | None:
-    import urllib3.exceptions
-
-    if isinstance(e, urllib3.exceptions.ProxyError):
-        return NodeUnreachable(f"the proxy in {call.kubeconfig} (proxy-url) failed: {clip(str(e.args[0]))}")
-    return None
-
-
-def _trust(e: BaseException, call: Call) -> NodeError | None:
-    server = f"API server {call.server}"
+def _why_not_trusted(e: BaseException, call: Call) -> str:
     if isinstance(e, ssl.SSLCertVerificationError):
-        return NodeDenied(f"{server} {_not_trusted(e, call)}")
+        return _not_trusted(e, call)
     # urllib3's exception for a wrong name; its module depends on the version.
     if type(e).__name__ == "CertificateError":
-        return NodeDenied(f"{server} presented a certificate for other names ({clip(str(e))}). {_right_address(call)}")
+        return f"presented a certificate for other names ({clip(str(e))}). Is the address in {call.kubeconfig} right?"
     # In TLS 1.3 the server rejects a client certificate only at the first read.
     reason = str(e.reason) if isinstance(e, ssl.SSLError) else ""
     if "ALERT" in reason and any(word in reason for word in ("CERTIFICATE", "UNKNOWN_CA", "ACCESS_DENIED")):
-        return NodeDenied(f"{server} rejected the client certificate ({clip(reason)}): {why_not_accepted(call)}")
-    return None
+        return f"rejected the client certificate ({clip(reason)}): {why_not_accepted(call)}"
+    return ""
 
 
 def _not_trusted(e: ssl.SSLCertVerificationError, call: Call) -> str:
@@ -78,47 +69,27 @@ def _not_trusted(e: ssl.SSLCertVerificationError, call: Call) -> str:
     )
 
 
-def _tls(e: BaseException, call: Call) -> NodeError | None:
-    if isinstance(e, ssl.SSLEOFError | ssl.SSLZeroReturnError):  # an overloaded server does this too
-        return NodeUnreachable(
-            f"API server {call.server} closed the connection during the TLS handshake. Is it overloaded? "
-            f"{_right_address(call)}"
-        )
-    if isinstance(e, ssl.SSLError):
-        reason = clip(str(e.reason or e))
-        return NodeUnreachable(f"API server {call.server}: TLS failed ({reason}). {_right_address(call)}")
-    return None
+def _why_no_response(e: BaseException, call: Call) -> str:
+    from urllib3.exceptions import ConnectTimeoutError, NewConnectionError, ProxyError, ReadTimeoutError
 
-
-def _connection(e: BaseException, call: Call) -> NodeError | None:
-    import urllib3.exceptions
-
-    server, right_address = f"API server {call.server}", _right_address(call)
-    if isinstance(e, socket.gaierror):
-        return NodeUnreachable(f"{server}: its name cannot be resolved ({clip(str(e.strerror))}). {right_address}")
-    if isinstance(e, ConnectionRefusedError):
-        return NodeUnreachable(f"{server} refused the connection. Is it running? {right_address}")
-    # urllib3 raises NewConnectionError, a kind of ConnectTimeoutError, for any failure to connect.
-    if isinstance(e, urllib3.exceptions.ConnectTimeoutError) and not isinstance(
-        e, urllib3.exceptions.NewConnectionError
-    ):
-        return NodeUnreachable(f"{server}: the connection timed out. Is it running? {right_address}")
-    return None
-
-
-def _timeout(e: BaseException, call: Call) -> NodeError | None:
-    import urllib3.exceptions
-
-    if isinstance(e, urllib3.exceptions.ReadTimeoutError | TimeoutError):
-        return NodeUnreachable(f"API server {call.server} did not respond in time")
-    return None
-
-
-def _closed(e: BaseException, call: Call) -> NodeError | None:
-    if isinstance(e, ConnectionError):
-        return NodeUnreachable(f"API server {call.server} closed the connection before it responded")
-    return None
-
-
-def _right_address(call: Call) -> str:
-    return f"Is the address in {call.kubeconfig} right?"
+    server, right_address = f"API server {call.server}", f"Is the address in {call.kubeconfig} right?"
+    match e:
+        case ProxyError():
+            return f"the proxy in {call.kubeconfig} (proxy-url) failed: {clip(str(e.args[0]))}"
+        case ssl.SSLEOFError() | ssl.SSLZeroReturnError():  # an overloaded server does this too
+            return f"{server} closed the connection during the TLS handshake. Is it overloaded? {right_address}"
+        case ssl.SSLError():
+            return f"{server}: TLS failed ({clip(str(e.reason or e))}). {right_address}"
+        case socket.gaierror():
+            return f"{server}: its name cannot be resolved ({clip(str(e.strerror))}). {right_address}"
+        case ConnectionRefusedError():
+            return f"{server} refused the connection. Is it running? {right_address}"
+        case NewConnectionError():  # a kind of ConnectTimeoutError, for any failure to connect
+            return ""
+        case ConnectTimeoutError():
+            return f"{server}: the connection timed out. Is it running? {right_address}"
+        case ReadTimeoutError() | TimeoutError():
+            return f"{server} did not respond in time"
+        case ConnectionError():
+            return f"{server} closed the connection before it responded"
+    return ""

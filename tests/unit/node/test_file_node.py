@@ -136,7 +136,6 @@ def test_standard_input_is_read_once_and_never_written(monkeypatch: pytest.Monke
         (b"\xff\xfe\x00", "is not JSON"),
         (b"[" * 100_000, "is not JSON"),
         (b'{"kind": "Pod"}', 'its kind is "Pod"'),
-        (b'{"kind": "List"}', "kubectl get node NAME"),
     ],
 )
 def test_a_file_that_is_no_node(tmp_path: Path, content: bytes, says: str) -> None:

@@ -11,7 +11,7 @@ from capacityd.model.errors import CredentialsMissing, NodeDenied
 from capacityd.node.errors import Call, why_not_accepted
 from capacityd.node.kubeconfig import load
 from capacityd.node.operator_kubeconfig import load_operators
-from tests.unit.node.test_credentials import config, program, written
+from tests.unit.node.test_credentials import config, written
 
 
 @pytest.fixture(autouse=True)
@@ -70,20 +70,6 @@ def test_a_list_of_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setenv("KUBECONFIG", os.pathsep.join((second, written(tmp_path, "!!bool x", "broken"))))
     with pytest.raises(NodeDenied, match="broken"):
         load_operators(None)
-
-
-def test_paths_are_relative_to_their_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = tmp_path / "elsewhere"
-    folder.mkdir()
-    (folder / "token").write_text("relative")
-    monkeypatch.chdir(tmp_path)
-    assert load_operators(written(folder, config(user={"tokenFile": "token"}))).token == "relative"
-
-
-def test_an_exec_plugin(tmp_path: Path) -> None:
-    printed = '{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{"token":"t"}}'
-    entry = {"apiVersion": "client.authentication.k8s.io/v1", "command": program(tmp_path, f"echo '{printed}'")}
-    assert load_operators(written(tmp_path, config(user={"exec": entry}))).token == "t"
 
 
 def test_advice_is_for_a_person_not_for_a_node(tmp_path: Path) -> None:

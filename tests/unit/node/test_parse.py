@@ -112,13 +112,16 @@ JSON = st.recursive(
 )
 
 
-@pytest.mark.parametrize("stamp", ["", "yesterday", "2026-01-02T03:04:05+01:00", None])
+@pytest.mark.parametrize("stamp", ["", "yesterday", "2026-01-02", "2026-01-02T03:04:05+01:00", None])
 def test_a_heartbeat_that_cannot_be_read_is_as_none(stamp: str | None) -> None:
     conditions = [
         {"type": "DiskPressure", "lastHeartbeatTime": "2026-01-02T03:04:05Z"},
         {"type": "Ready", "lastHeartbeatTime": stamp},
+        OURS | {"lastHeartbeatTime": stamp or 7},
     ]
-    assert node_state(document(status={"conditions": conditions})).heartbeat is None
+    found = node_state(document(status={"conditions": conditions}))
+    assert found.condition is not None
+    assert (found.heartbeat, found.condition.heartbeat) == (None, None)
 
 
 def test_further_conditions_of_ours_are_told_apart() -> None:

@@ -75,19 +75,19 @@ class Client:
         call = self._call("list", "deviceclasses", "")
         arguments = ("resource.k8s.io", "v1", "deviceclasses")
         return self._send(
-            call, _optional(lambda options: self._custom.list_cluster_custom_object(*arguments, **options))
+            call,
+            lambda options: self._custom.list_cluster_custom_object(*arguments, **options),
+            absent=(403, 404, 405),
         )
 
     def patch_node_status(self, name: str, patch: Sequence[Mapping[str, object]]) -> object:
         """Applies a JSON Patch and returns the patched Node as JSON."""
         call = self._call("patch", "nodes/status", name)
         # The library sends a list of dicts as a JSON Patch.
-        body = [dict(operation) for operation in patch]
-
-        def send(options: Mapping[str, Any]) -> Any:
-            return self._core.patch_node_status(name, body, field_manager=_FIELD_MANAGER, **options)
-
-        return self._send(call, send)
+        arguments = (name, [dict(operation) for operation in patch])
+        return self._send(
+            call, lambda options: self._core.patch_node_status(*arguments, field_manager=_FIELD_MANAGER, **options)
+        )
 
     def create_event(self, node: str, event: Mapping[str, object]) -> None:
         """Creates an Event in the namespace `default`, where Events about Nodes belong."""
@@ -100,14 +100,14 @@ class Client:
         Raises NodeForbidden if it does not allow it: by default it does, except for a moment after it has started.
         """
         call = self._call("create", "selfsubjectreviews", "")
-        body = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
-
-        def send(options: Mapping[str, Any]) -> Any:
-            return self._custom.create_cluster_custom_object(
-                "authentication.k8s.io", "v1", "selfsubjectreviews", body, **options
-            )
-
-        return self._send(call, _optional(send, (404, 405)))
+        group, version = "authentication.k8s.io", "v1"
+        body = {"apiVersion": f"{group}/{version}", "kind": "SelfSubjectReview"}
+        arguments = (group, version, "selfsubjectreviews", body)
+        return self._send(
+            call,
+            lambda options: self._custom.create_cluster_custom_object(*arguments, **options),
+            absent=(404, 405),
+        )
 
     def _call(self, verb: str, resource: str, node: str) -> Call:
         server, kubeconfig = self.access.server, self.access.kubeconfig
@@ -115,7 +115,9 @@ class Client:
             expired, of_kubelet = self.access.expired(), self.access.of_kubelet
             return Call(server, kubeconfig, verb, resource, node, self.identity, expired, of_kubelet)
 
-    def _send(self, call: Call, send: Callable[[Mapping[str, Any]], Any]) -> object:
+    def _send(self, call: Call, send: Callable[[Mapping[str, Any]], Any], absent: Collection[int] = ()) -> object:
+        """Returns the response as JSON, or None if its status is one of absent."""
+
         def explain(e: Exception) -> NodeError:
             if isinstance(e, HttpError):
                 return from_http_status(e, call)
@@ -124,26 +126,15 @@ class Client:
             return from_transport_error(e, call)
 
         with no_library_error(explain):
-            # The library's models refuse valid Nodes, each version others; we parse the JSON ourselves.
-            body = send({"_preload_content": False, "_request_timeout": _TIMEOUT}).data
+            try:
+                # The library's models refuse valid Nodes, each version others; we parse the JSON ourselves.
+                body = send({"_preload_content": False, "_request_timeout": _TIMEOUT}).data
+            except HttpError as e:
+                if e.status in absent:
+                    return None
+                raise
         with no_library_error(lambda _: unexpected_response(call, "it is not JSON, or is incomplete")):
             return json.loads(body)
-
-
-def _optional(
-    send: Callable[[Mapping[str, Any]], Any], absent: Collection[int] = (403, 404, 405)
-) -> Callable[[Mapping[str, Any]], Any]:
-    """Sends the request; responds with null to these codes: the server has no such API, or does not allow it."""
-
-    def sent(options: Mapping[str, Any]) -> Any:
-        try:
-            return send(options)
-        except HttpError as e:
-            if e.status in absent:
-                return _Response(e.status, "", e.headers, b"null")
-            raise
-
-    return sent
 
 
 class _ResponseTooLarge(Exception):
@@ -176,8 +167,8 @@ class _Pool:
 
     def request(self, method: str, url: str, **options: Any) -> _Response:
         """Sends one request. Raises HttpError for a status other than 2xx, _ResponseTooLarge, and urllib3's errors."""
-        # By default urllib3 sends a request up to four times, and follows redirects.
-        options |= {"preload_content": False, "redirect": False, "retries": False}
+        # By default urllib3 sends a request up to four times, and follows redirects; False means none of both.
+        options |= {"preload_content": False, "retries": False}
         if isinstance(body := options.get("body"), str):
             options["body"] = encode(json.loads(body)).encode()
         with warnings.catch_warnings():

@@ -11,8 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
 from capacityd.model.config import Config, Resource, Settings
@@ -115,12 +113,6 @@ def test_before_the_node_was_reached_there_is_no_success() -> None:
     assert found["reconcile_errors_total{}"] == 1
 
 
-@given(st.dictionaries(st.text(max_size=20), st.builds(Quantity, st.integers(0, 2**63 - 1)), max_size=5))
-def test_any_name_and_number_can_be_parsed(readings: dict[str, Reading]) -> None:
-    found = series(metrics.text(PassMetrics(Config(), readings, {}, 0.0), Counters()))
-    assert sum(key.startswith("resource_quantity") for key in found) == len(readings)
-
-
 @pytest.mark.parametrize("order", [1, -1])
 def test_one_unknown_resource_is_enough_for_a_detector_to_fail(order: int) -> None:
     resources = (Resource(A, "usb", ()), Resource(C, "usb", ()))
@@ -183,14 +175,6 @@ def test_the_file_is_there_as_a_whole_for_everybody_and_counts_go_on(folder: Pat
     assert counted == {"reconciles": 4, "reconcile_errors": 2, "writes": 3}
     assert stat.S_IMODE(path.stat().st_mode) == 0o644
     assert sorted(os.listdir(tmp_path)) == ["state", "x.prom"]
-
-
-def test_a_name_that_is_no_longer_there_is_gone_from_it(folder: Path, tmp_path: Path) -> None:
-    path = tmp_path / "x.prom"
-    look(folder, path)
-    assert A in path.read_text()
-    metrics.finish(str(folder), PassMetrics(config(path), {D: Quantity(1)}, {}, 0.1), True, 0)
-    assert A not in path.read_text()
 
 
 def test_without_one_nothing_is_kept_and_one_of_before_is_removed(folder: Path, tmp_path: Path) -> None:

@@ -95,15 +95,6 @@ def test_what_another_version_wrote_is_as_nothing(tmp_path: Path, monkeypatch: p
     assert (runtime_files.kept_memory(where), runtime_files.kept_reviews(where)) == (ReconcileState(), {})
 
 
-@given(st.integers(0, 200))
-def test_half_a_file_is_as_none(folder: str, length: int) -> None:
-    runtime_files.keep_memory(folder, FULL)
-    path = Path(folder) / "memory.json"
-    whole = path.read_bytes()
-    path.write_bytes(whole[:length])
-    assert runtime_files.kept_memory(folder) == (FULL if length >= len(whole) else ReconcileState())
-
-
 @pytest.mark.parametrize("held", [True, False])
 def test_whether_the_service_runs(tmp_path: Path, held: bool) -> None:
     """Also for those who may not open its lock."""
@@ -158,31 +149,6 @@ def test_a_snapshot_that_is_damaged_is_none_or_incomplete(
         assert [r.name for r in config.resources] == ["example.com/a"]
 
 
-def test_a_snapshot_without_room_leaves_the_one_before_whole(tmp_path: Path) -> None:
-    """At every size at which the file system may be full."""
-    file, where = tmp_path / "capacityd.toml", str(tmp_path)
-    file.write_text(CONFIG + CONFIG.replace("/a", "/b"))
-    runtime_files.keep_config(where, load(str(file)))
-    whole = runtime_files.kept_config(where)
-    file.write_text(CONFIG.replace("/a", "/c"))
-    after = load(str(file))
-
-    def full() -> list[bool]:
-        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-        same = []
-        for size in range(0, 200, 7):
-            resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
-            try:
-                runtime_files.keep_config(where, after)
-            except CapacitydError:
-                same.append(runtime_files.kept_config(where) == whole)
-        return same
-
-    refused = forked(full)
-    assert len(refused) > 5
-    assert all(refused)
-
-
 def test_a_full_file_system_is_told_and_leaves_what_was(tmp_path: Path) -> None:
     where = str(tmp_path)
     runtime_files.keep_memory(where, FULL)
@@ -201,23 +167,6 @@ def test_a_full_file_system_is_told_and_leaves_what_was(tmp_path: Path) -> None:
     assert forked(full) == [f"{where}/memory.json could not be written: File too large"] * 2
     assert runtime_files.kept_memory(where) == FULL
     assert os.listdir(where) == ["memory.json"], "nothing half written stays, which would fill it more"
-
-
-def test_what_a_killed_worker_left_is_overwritten(tmp_path: Path) -> None:
-    """Killed between the file and its name."""
-    where = str(tmp_path)
-
-    def killed() -> None:
-        os.replace = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
-        runtime_files.keep_memory(where, FULL)
-
-    pid = os.fork()
-    if pid == 0:
-        killed()
-    os.waitpid(pid, 0)
-    assert os.listdir(where) == ["memory.json.new"]
-    runtime_files.keep_memory(where, ReconcileState())
-    assert (os.listdir(where), runtime_files.kept_memory(where)) == (["memory.json"], ReconcileState())
 
 
 def test_anybody_may_read_what_status_shows_and_nothing_else(tmp_path: Path) -> None:

@@ -55,11 +55,18 @@ def test_an_address_whose_removal_was_lost_is_new_again() -> None:
     assert json.loads(run_alone("ip link add name va type veth peer name vb", LOST)) == [["hardware"]] * 4
 
 
-def test_an_overflow_counts() -> None:
-    many = "for n in $(seq 1 250); do echo address add 10.0.$n.1/24 dev va; done | ip -batch -"
+@pytest.mark.parametrize(
+    ("source", "lines"),
+    [
+        ("addresses", "for n in $(seq 1 250); do echo address add 10.0.$n.1/24 dev va; done"),
+        ("links", "for n in $(seq 1 999); do echo link set va mtu $((1000 + n % 2)); done"),
+    ],
+)
+def test_an_overflow_counts(source: str, lines: str) -> None:
     program = PROGRAM.replace("poll = select", "source._socket.setsockopt(1, 8, 1)\npoll = select")  # SO_RCVBUF
-    found = json.loads(run_alone("ip link add name va type veth peer name vb", program, "addresses", f"+{many}", "-:"))
-    assert found == [["hardware"], []]
+    steps = (f"+{lines} | ip -batch -", "-:", "+ip address add 192.0.2.7/32 dev lo; ip link set lo up")
+    found = json.loads(run_alone("ip link add name va type veth peer name vb", program, source, *steps))
+    assert found == [["hardware"], [], ["hardware"]]
 
 
 def test_links() -> None:
@@ -75,3 +82,8 @@ def test_links() -> None:
         ":": False,
     }
     hears("links", "true", steps)
+
+
+def test_the_port_of_a_bridge_is_no_link() -> None:
+    setup = "ip link add name br7 type bridge; ip link add name p1 type veth peer name p2; ip link set p1 master br7"
+    hears("links", setup, {"ip link set p1 type bridge_slave cost 7": False})

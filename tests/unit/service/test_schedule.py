@@ -131,16 +131,6 @@ def test_a_start_that_is_put_off_waits_whatever_is_heard() -> None:
 EAGER = BACKOFFS["unreachable"][0]
 
 
-def test_a_failure_is_tried_again_soon_and_later_slowly() -> None:
-    schedule = after_boot(longest)
-    for at in range(0, int(EAGER), 10):
-        schedule.failed(float(at), None, "unreachable")
-        assert at < schedule.wakes_at() <= at + FAST_BACKOFF_MAX
-        assert schedule.pop_due(at + FAST_BACKOFF_MAX) == {"retry"}
-    schedule.failed(EAGER + 10, None, "unreachable")
-    assert schedule.wakes_at() == EAGER + 10 + BACKOFF_MAX
-
-
 def test_the_pauses_grow_and_begin_anew_after_a_success() -> None:
     def most(low: float, high: float) -> float:
         drawn.append((low, high))
@@ -267,12 +257,6 @@ def test_hardware_that_changes_opens_no_door() -> None:
     assert schedule.wakes_at() == 1000.0
 
 
-def test_the_server_says_how_long_to_wait() -> None:
-    schedule = after_boot(longest)
-    schedule.failed(100.0, 30.0)
-    assert schedule.wakes_at() == 131.0
-
-
 def test_a_server_that_says_the_same_to_all_for_ever_is_asked_less_and_less() -> None:
     """So a fleet does not come each second to an API server that has too much to do."""
     schedule, now, asked = after_boot(), 0.0, 0
@@ -302,15 +286,6 @@ def test_what_is_heard_just_before_it_is_tried_again_settles_first() -> None:
     schedule.failed(100.0, 30.0)
     schedule.notify({"hardware"}, 130.5)
     assert schedule.wakes_at() == 130.5 + DEBOUNCE
-
-
-def test_after_success_the_trouble_is_forgotten() -> None:
-    schedule = after_boot(longest)
-    schedule.failed(0.0, None, "unreachable")
-    schedule.pop_due(10.0)
-    schedule.succeeded(10.0, None)
-    schedule.failed(EAGER + 50, None, "unreachable")
-    assert schedule.wakes_at() <= EAGER + 50 + FAST_BACKOFF_MAX
 
 
 steps = st.lists(

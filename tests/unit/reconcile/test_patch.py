@@ -52,6 +52,12 @@ PLANS: list[tuple[Reading, str | None, int | None, bool]] = [
     (Quantity(4), "4", None, True),  # changes the record only
     (Quantity(4), "4", 3, False),
 ]
+PARENTS: list[tuple[str, str, object]] = [
+    ("status", "capacity", {"cpu": "8"}),
+    ("metadata", "annotations", {"theirs": "x"}),
+    ("status", "conditions", [{"type": "Ready"}]),
+]
+"""What a Node may lack, and what another writer may make of it."""
 BETWEEN = [record(None), record('{"example.com/b":1}'), key(None), key("7"), uid]
 
 
@@ -112,45 +118,23 @@ def test_a_key_that_stays_as_it_is_recorded_is_no_guard_of_others() -> None:
     assert apply_patch(document, plan.patch)["status"]["capacity"] == {NAME: "7", "example.com/b": "2"}
 
 
-def test_a_node_that_lacks_what_a_patch_may_need_is_patched_only_for_a_reason() -> None:
+def test_a_node_that_lacks_all_that_a_patch_may_need_is_patched_only_for_a_reason() -> None:
     document = node()
-    del document["metadata"]["uid"], document["status"]["capacity"]
+    for part, name in (("metadata", "uid"), *((part, name) for part, name, _ in PARENTS)):
+        del document[part][name]
     assert make_plan({}, node_state(document), PlanInput()).patch == ()
-    patch = make_plan({NAME: Quantity(4)}, node_state(document), PlanInput()).patch
-    assert apply_patch(document, patch)["status"]["capacity"] == {NAME: "4"}
+    written = apply_patch(document, make_plan({NAME: Quantity(4)}, node_state(document), PlanInput()).patch)
+    assert written["status"]["capacity"] == {NAME: "4"}
+    assert written["metadata"]["annotations"] == {ANNOTATION: f'{{"{NAME}":4}}'}
+    assert [(c["type"], c["status"]) for c in written["status"]["conditions"]] == [(CONDITION, "True")]
 
 
-def test_the_condition_tells_all_that_is_wrong() -> None:
-    document = node(capacity={"example.com/c": "7"})
-    readings: dict[str, Reading] = {NAME: Unknown("x"), "example.com/b": Unknown("y"), "example.com/c": Quantity(1)}
-    plan = make_plan(
-        readings,
-        node_state(document),
-        PlanInput(configuration_errors=("a.toml:3: x", "b.toml:4: y"), now=60.0),
-    )
-    assert apply_patch(document, plan.patch)["status"]["conditions"][-1] == {
-        "type": CONDITION,
-        "status": "False",
-        "lastHeartbeatTime": "1970-01-01T00:01:00Z",
-        "lastTransitionTime": "1970-01-01T00:01:00Z",
-        "reason": "ConfigurationRejected",
-        "message": "the configuration has errors: a.toml:3: x; and 1 more (capacityd config check); "
-        "unknown: example.com/a, example.com/b; refused: example.com/c",
-    }
-
-
-@pytest.mark.parametrize(
-    ("part", "name", "another"),
-    [
-        ("status", "capacity", {"cpu": "8"}),
-        ("metadata", "annotations", {"theirs": "x"}),
-        ("status", "conditions", [{"type": "Ready"}]),
-    ],
-)
+@pytest.mark.parametrize(("part", "name", "another"), PARENTS)
 def test_what_was_missing_is_not_written_over(part: str, name: str, another: object) -> None:
     document = node()
     del document[part][name]
     patch = make_plan({NAME: Quantity(4)}, node_state(document), PlanInput()).patch
+    apply_patch(document, patch)
     document[part][name] = another
     with pytest.raises(NodeConflict):
         apply_patch(document, patch)

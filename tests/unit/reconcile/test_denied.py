@@ -43,7 +43,7 @@ class Admission(MemoryNode):
             raise NodeRejected("HTTP 422: " + self.reason.format(found[0]), self.reason.format(found[0]))
         super().write(patch)
         self.alter(self.document)
-        return self.read()
+        return self._state()
 
     @property
     def published(self) -> dict[str, str]:

@@ -58,7 +58,7 @@ def test_an_address_whose_removal_was_lost_is_new_again() -> None:
 @pytest.mark.parametrize(
     ("source", "lines"),
     [
-        ("addresses", "for n in $(seq 1 250); do echo address add 10.0.$n.1/24 dev va; done"),
+        ("addresses", "for n in $(seq 1 250); do echo address add 10.0.$n.1/24 dev va scope link; done"),
         ("links", "for n in $(seq 1 999); do echo link set va mtu $((1000 + n % 2)); done"),
     ],
 )
@@ -86,4 +86,4 @@ def test_links() -> None:
 
 def test_the_port_of_a_bridge_is_no_link() -> None:
     setup = "ip link add name br7 type bridge; ip link add name p1 type veth peer name p2; ip link set p1 master br7"
-    hears("links", setup, {"ip link set p1 type bridge_slave cost 7": False})
+    hears("links", setup, {"bridge link set dev p1 cost 7": False})

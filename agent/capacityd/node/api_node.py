@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from typing import Any, TypeVar, cast
 
 from capacityd.model.errors import (
@@ -21,12 +20,10 @@ from capacityd.model.text import printable
 from capacityd.node import Review
 from capacityd.node.client import Client
 from capacityd.node.cluster_access import ClusterAccess
-from capacityd.node.errors import Call, no_library_error
 from capacityd.node.file_node import patched
 from capacityd.node.identity import Identity, cache_key, identify
 from capacityd.node.kubeconfig import load
 from capacityd.node.parse import node_state, reviewed_user
-from capacityd.node.transport_errors import from_transport_error
 
 T = TypeVar("T")
 
@@ -202,42 +199,31 @@ class ApiNode:
 
     def _call(self, action: Callable[[Client], T]) -> T:
         """Runs the action; after NodeDenied once more if the credentials have changed since they were read."""
-        client = self._client or self._connect(load(self._kubeconfig))
+        access = self._client.access if self._client else load(self._kubeconfig)
         try:
-            with _adding_files(client.access):
-                return action(client)
+            return self._call_with(access, action)
         except NodeDenied:
-            access = load(self._kubeconfig)
-            if access == client.access:
+            renewed = load(self._kubeconfig)
+            if renewed == access:
                 raise
-        client = self._connect(access)
-        with _adding_files(access):
-            return action(client)
+        return self._call_with(renewed, action)
 
-    def _connect(self, access: ClusterAccess) -> Client:
-        with (
-            _adding_files(access),
-            no_library_error(lambda e: from_transport_error(e, Call(access.server, access.kubeconfig))),
-        ):
-            self._client = Client(access)
-        self._client.identity = self._identity.user if self._identity else ""
-        return self._client
+    def _call_with(self, access: ClusterAccess, action: Callable[[Client], T]) -> T:
+        """Runs the action with these credentials. NodeDenied gets their files."""
+        try:
+            if self._client is None or self._client.access != access:
+                self._client = Client(access)
+                self._client.identity = self._identity.user if self._identity else ""
+            return action(self._client)
+        except NodeDenied as e:
+            e.files = access.files
+            raise
 
     def _state(self, document: object) -> NodeState:
         try:
             return node_state(document)
         except NodeError as e:
             raise NodeUnreachable(f"the API server sent a response that cannot be used: {e}") from e
-
-
-@contextmanager
-def _adding_files(access: ClusterAccess) -> Iterator[None]:
-    """Adds the files of the credentials to NodeDenied."""
-    try:
-        yield
-    except NodeDenied as e:
-        e.files = access.files
-        raise
 
 
 def _applies(document: object, patch: Sequence[Mapping[str, object]]) -> bool:

@@ -33,32 +33,21 @@ class Client:
     """The requests that capacityd sends. Each raises a NodeError that says what went wrong."""
 
     def __init__(self, access: ClusterAccess, max_response_bytes: int = _MAX_RESPONSE_BYTES) -> None:
-        from kubernetes import client
-
         self.access = access
         self.identity = ""
         """The user name that the API server knows us by; "" until it is known."""
-        configuration = client.Configuration()
-        configuration.host = access.server
-        configuration.verify_ssl = access.verify
-        # Set even if empty: newer versions would take them from the environment, older ones would not.
-        configuration.proxy = access.proxy
-        configuration.no_proxy = ""
-        configuration.proxy_headers = proxy_headers(access.proxy)
-        api: Any = client.ApiClient(configuration)
-        api.user_agent = f"capacityd/{__version__}"
-        if access.token:
-            # The key for it in Configuration depends on the version.
-            api.set_default_header("Authorization", f"Bearer {access.token}")
-        self._pool = api.rest_client.pool_manager = _Pool(api.rest_client.pool_manager, access, max_response_bytes)
-        self._core: Any = client.CoreV1Api(api)
-        # Versions before 28 have no method for SelfSubjectReviews.
-        self._custom: Any = client.CustomObjectsApi(api)
+        with no_library_error(lambda e: from_transport_error(e, access)):
+            from kubernetes import client
+
+            api = _api_client(access)
+            self._pool = api.rest_client.pool_manager = _Pool(api.rest_client.pool_manager, access, max_response_bytes)
+            self._core: Any = client.CoreV1Api(api)
+            # Versions before 28 have no method for SelfSubjectReviews.
+            self._custom: Any = client.CustomObjectsApi(api)
 
     def read_node(self, name: str) -> object:
         """Returns the Node as JSON."""
-        call = self._call("get", "nodes", name)
-        return self._send(call, lambda options: self._core.read_node(name, **options))
+        return self._send("get", "nodes", lambda options: self._core.read_node(name, **options), name)
 
     def list_nodes(self, limit: int, token: str, selector: str) -> object:
         """Returns a page of a NodeList as JSON. token: `continue` of the page before, "" for the first page.
@@ -68,62 +57,65 @@ class Client:
         query: dict[str, object] = {"limit": limit}
         query |= {"_continue": token} if token else {}
         query |= {"label_selector": selector} if selector else {}
-        return self._send(self._call("list", "nodes", ""), lambda options: self._core.list_node(**query, **options))
+        return self._send("list", "nodes", lambda options: self._core.list_node(**query, **options))
 
     def list_device_classes(self) -> object:
         """Returns a DeviceClassList as JSON, or None if the server has no such API or does not allow it."""
-        call = self._call("list", "deviceclasses", "")
         arguments = ("resource.k8s.io", "v1", "deviceclasses")
         return self._send(
-            call,
+            "list",
+            "deviceclasses",
             lambda options: self._custom.list_cluster_custom_object(*arguments, **options),
             absent=(403, 404, 405),
         )
 
     def patch_node_status(self, name: str, patch: Sequence[Mapping[str, object]]) -> object:
         """Applies a JSON Patch and returns the patched Node as JSON."""
-        call = self._call("patch", "nodes/status", name)
         # The library sends a list of dicts as a JSON Patch.
         arguments = (name, [dict(operation) for operation in patch])
         return self._send(
-            call, lambda options: self._core.patch_node_status(*arguments, field_manager=_FIELD_MANAGER, **options)
+            "patch",
+            "nodes/status",
+            lambda options: self._core.patch_node_status(*arguments, field_manager=_FIELD_MANAGER, **options),
+            name,
         )
 
     def create_event(self, node: str, event: Mapping[str, object]) -> None:
         """Creates an Event in the namespace `default`, where Events about Nodes belong."""
-        call = self._call("create", "events", node)
-        self._send(call, lambda options: self._core.create_namespaced_event("default", dict(event), **options))
+        arguments = ("default", dict(event))
+        self._send("create", "events", lambda options: self._core.create_namespaced_event(*arguments, **options), node)
 
     def review_self(self) -> object:
         """Returns a SelfSubjectReview as JSON, or None if the server has no such API.
 
         Raises NodeForbidden if it does not allow it: by default it does, except for a moment after it has started.
         """
-        call = self._call("create", "selfsubjectreviews", "")
-        group, version = "authentication.k8s.io", "v1"
+        group, version, resource = "authentication.k8s.io", "v1", "selfsubjectreviews"
         body = {"apiVersion": f"{group}/{version}", "kind": "SelfSubjectReview"}
-        arguments = (group, version, "selfsubjectreviews", body)
         return self._send(
-            call,
-            lambda options: self._custom.create_cluster_custom_object(*arguments, **options),
+            "create",
+            resource,
+            lambda options: self._custom.create_cluster_custom_object(group, version, resource, body, **options),
             absent=(404, 405),
         )
 
-    def _call(self, verb: str, resource: str, node: str) -> Call:
-        server, kubeconfig = self.access.server, self.access.kubeconfig
-        with no_library_error(lambda e: from_transport_error(e, Call(server, kubeconfig))):
-            expired, of_kubelet = self.access.expired(), self.access.of_kubelet
-            return Call(server, kubeconfig, verb, resource, node, self.identity, expired, of_kubelet)
-
-    def _send(self, call: Call, send: Callable[[Mapping[str, Any]], Any], absent: Collection[int] = ()) -> object:
-        """Returns the response as JSON, or None if its status is one of absent."""
+    def _send(
+        self,
+        verb: str,
+        resource: str,
+        send: Callable[[Mapping[str, Any]], Any],
+        node: str = "",
+        absent: Collection[int] = (),
+    ) -> object:
+        """Returns the response as JSON, or None if its status is one of absent. verb, resource: as in a role."""
+        call = Call(self.access, verb, resource, node, self.identity)
 
         def explain(e: Exception) -> NodeError:
             if isinstance(e, HttpError):
                 return from_http_status(e, call)
             if isinstance(e, _ResponseTooLarge):
                 return unexpected_response(call, f"more than {self._pool.max_response_bytes} bytes")
-            return from_transport_error(e, call)
+            return from_transport_error(e, self.access)
 
         with no_library_error(explain):
             try:
@@ -135,6 +127,25 @@ class Client:
                 raise
         with no_library_error(lambda _: unexpected_response(call, "it is not JSON, or is incomplete")):
             return json.loads(body)
+
+
+def _api_client(access: ClusterAccess) -> Any:
+    """The library's client of this server, with the token."""
+    from kubernetes import client
+
+    configuration = client.Configuration()
+    configuration.host = access.server
+    configuration.verify_ssl = access.verify
+    # Set even if empty: newer versions would take them from the environment, older ones would not.
+    configuration.proxy = access.proxy
+    configuration.no_proxy = ""
+    configuration.proxy_headers = proxy_headers(access.proxy)
+    api = client.ApiClient(configuration)
+    api.user_agent = f"capacityd/{__version__}"
+    if access.token:
+        # The key for it in Configuration depends on the version.
+        api.set_default_header("Authorization", f"Bearer {access.token}")
+    return api
 
 
 class _ResponseTooLarge(Exception):

@@ -21,6 +21,7 @@ from capacityd.model.errors import (
     NodeUnreachable,
 )
 from capacityd.model.text import printable
+from capacityd.node.cluster_access import ClusterAccess
 
 _MAX_QUOTED = 300
 """Characters of a message of somebody else that we repeat."""
@@ -40,8 +41,7 @@ _FORBIDDEN_USER = re.compile(r'User "([^"]+)" cannot ')
 class Call:
     """A request to the API server, as far as error messages need it."""
 
-    server: str
-    kubeconfig: str
+    access: ClusterAccess
     verb: str = ""
     """As in a role, e.g. "patch"."""
     resource: str = ""
@@ -49,10 +49,6 @@ class Call:
     node: str = ""
     identity: str = ""
     """The user name that the API server knows us by; "" if unknown."""
-    expired: str = ""
-    """When the client certificate expired; "" if it has not."""
-    of_kubelet: bool = True
-    """False if the kubeconfig is that of a person."""
 
 
 class HttpError(Exception):
@@ -107,7 +103,7 @@ def from_http_status(error: HttpError, call: Call) -> NodeError:
     """Explains a response with a status other than 2xx."""
     # The library's ApiException keeps the body as text; it does not interpret it.
     details = _status_details(error.body)
-    status = error.status
+    status, server, kubeconfig = error.status, call.access.server, call.access.kubeconfig
     text = clip("; ".join(details.causes) or details.message)
     reason = f": {text}" if text else ""
     # The API server reports a failed guard and an invalid value both as 422; only the latter has causes.
@@ -118,51 +114,50 @@ def from_http_status(error: HttpError, call: Call) -> NodeError:
     starting = status == 403 and details.message.endswith(_NOT_READY)
     if status == 429 or status >= 500 or starting:
         return NodeUnreachable(
-            f"API server {call.server} is unavailable (HTTP {status}){reason}", _retry_after(error.headers)
+            f"API server {server} is unavailable (HTTP {status}){reason}", _retry_after(error.headers)
         )
     if status == 401:
         return NodeDenied(
-            f"API server {call.server} rejected the credentials in {call.kubeconfig} (HTTP 401): "
-            f"{why_not_accepted(call)}"
+            f"API server {server} rejected the credentials in {kubeconfig} (HTTP 401): {why_not_accepted(call.access)}"
         )
     if status == 403 and (call.resource != "nodes/status" or _is_of_authorizer(call, details)):
         return NodeForbidden(_forbidden(call, details))
     if status == 410 and call.verb == "list":
         return NodeListExpired(
-            f"API server {call.server} cannot continue the list of {call.resource} (HTTP 410): reading it took too long"
+            f"API server {server} cannot continue the list of {call.resource} (HTTP 410): reading it took too long"
         )
     if status == 404 and details.details.get("kind") == "nodes":
         return NodeMissing(
-            f'API server {call.server} has no Node "{call.node}" (HTTP 404). Has the kubelet registered? Does it use '
+            f'API server {server} has no Node "{call.node}" (HTTP 404). Has the kubelet registered? Does it use '
             "another name (--hostname-override)?"
         )
     if status < 400 or not details.is_status:
         return NodeUnreachable(
-            f"{call.server} is not an API server (HTTP {status} for {call.verb} {call.resource}). Is the address in "
-            f"{call.kubeconfig} right?"
+            f"{server} is not an API server (HTTP {status} for {call.verb} {call.resource}). Is the address in "
+            f"{kubeconfig} right?"
         )
-    return NodeRejected(
-        f"API server {call.server} refused to {call.verb} {call.resource} (HTTP {status}){reason}", text
-    )
+    return NodeRejected(f"API server {server} refused to {call.verb} {call.resource} (HTTP {status}){reason}", text)
 
 
 def unexpected_response(call: Call, reason: str) -> NodeUnreachable:
     """For a 2xx response that cannot be used."""
     return NodeUnreachable(
-        f"API server {call.server} sent a response that cannot be used ({call.verb} {call.resource}): {reason}"
+        f"API server {call.access.server} sent a response that cannot be used ({call.verb} {call.resource}): {reason}"
     )
 
 
-def why_not_accepted(call: Call) -> str:
+def why_not_accepted(access: ClusterAccess) -> str:
     """Why the API server may not have accepted the credentials, and what to do."""
-    if call.expired:
+    if expired := access.expired():
         renewal = (
             "The kubelet renews its certificate while it runs; kubeadm can create a new one"
-            if call.of_kubelet
+            if access.of_kubelet
             else "Log in to the cluster again, or get a new kubeconfig"
         )
-        return f"the client certificate expired on {call.expired}. Is this machine's clock right? {renewal}"
-    again = "They are read again at each attempt" if call.of_kubelet else "Does kubectl work with the same kubeconfig?"
+        return f"the client certificate expired on {expired}. Is this machine's clock right? {renewal}"
+    again = (
+        "They are read again at each attempt" if access.of_kubelet else "Does kubectl work with the same kubeconfig?"
+    )
     return f"are they expired, revoked, or of another cluster? {again}"
 
 
@@ -192,10 +187,10 @@ def _forbidden(call: Call, details: StatusDetails) -> str:
     user = call.identity or _user_in(details.message)
     if user == _ANONYMOUS:
         return (
-            f"API server {call.server} did not recognise the credentials in {call.kubeconfig} and treated the request "
-            f"as {_ANONYMOUS} (HTTP 403)"
+            f"API server {call.access.server} did not recognise the credentials in {call.access.kubeconfig} and "
+            f"treated the request as {_ANONYMOUS} (HTTP 403)"
         )
-    who = f'the identity "{printable(user)}"' if user else f"the identity in {call.kubeconfig}"
+    who = f'the identity "{printable(user)}"' if user else f"the identity in {call.access.kubeconfig}"
     node = f'Node "{call.node}"' if call.node else "nodes"
     what = {"nodes": node, "nodes/status": f"nodes/status of {node}"}.get(call.resource, call.resource)
     if _is_of_other_node(user, call, details):

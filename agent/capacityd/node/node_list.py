@@ -11,10 +11,8 @@ from capacityd.model.fleet import Fleet, NodeSummary
 from capacityd.model.node import read_record
 from capacityd.model.quantity import LARGEST, whole_quantity
 from capacityd.node.client import Client
-from capacityd.node.errors import Call, no_library_error
 from capacityd.node.operator_kubeconfig import load_operators
 from capacityd.node.parse import node_state
-from capacityd.node.transport_errors import from_transport_error
 
 _PAGE = 250
 """Nodes in one response. Twice as many take 26 MiB more of memory, and are not faster."""
@@ -33,9 +31,7 @@ def read_fleet(kubeconfig: str | None, selector: str, label: str, progress: Call
     label: the label that groups Nodes.
     progress: receives how many Nodes have been read, after each page.
     """
-    access = load_operators(kubeconfig)
-    with no_library_error(lambda e: from_transport_error(e, Call(access.server, access.kubeconfig))):
-        client = Client(access, _MAX_PAGE_BYTES)
+    client = Client(load_operators(kubeconfig), _MAX_PAGE_BYTES)
     try:
         nodes = tuple(_nodes(client, selector, label, progress))
     except NodeListExpired:

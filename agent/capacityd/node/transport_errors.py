@@ -11,25 +11,26 @@ import ssl
 from collections.abc import Iterator
 
 from capacityd.model.errors import NodeDenied, NodeError, NodeUnreachable
-from capacityd.node.errors import Call, clip, reason_of, why_not_accepted
+from capacityd.node.cluster_access import ClusterAccess
+from capacityd.node.errors import clip, reason_of, why_not_accepted
 
 # X509_V_ERR_* of OpenSSL's x509_vfy.h; Python's ssl module has no names for them.
 _NOT_YET_VALID, _EXPIRED = 9, 10
 
 
-def from_transport_error(error: BaseException, call: Call) -> NodeError:
+def from_transport_error(error: BaseException, access: ClusterAccess) -> NodeError:
     """Explains an exception of urllib3, ssl or socket that ended a request."""
     causes = list(_causes(error))
     for e in causes:
-        if why := _why_not_trusted(e, call):
-            return NodeDenied(f"API server {call.server} {why}")
-        if why := _why_no_response(e, call):
+        if why := _why_not_trusted(e, access):
+            return NodeDenied(f"API server {access.server} {why}")
+        if why := _why_no_response(e, access):
             return NodeUnreachable(why)
     known = next((os.strerror(e.errno) for e in causes if isinstance(e, OSError) and e.errno), None)
     # urllib3 1.26 first calls Python 2's methods, so a TypeError comes before each other exception.
     last = next((e for e in reversed(causes) if not isinstance(e, TypeError)), error)
     reason = known or reason_of(last)
-    return NodeUnreachable(f"API server {call.server} cannot be reached, or its response is incomplete: {reason}")
+    return NodeUnreachable(f"API server {access.server} cannot be reached, or its response is incomplete: {reason}")
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
@@ -45,37 +46,37 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
         waiting += [x for x in inner if isinstance(x, BaseException)]
 
 
-def _why_not_trusted(e: BaseException, call: Call) -> str:
+def _why_not_trusted(e: BaseException, access: ClusterAccess) -> str:
     if isinstance(e, ssl.SSLCertVerificationError):
-        return _not_trusted(e, call)
+        return _not_trusted(e, access)
     # urllib3's exception for a wrong name; its module depends on the version.
     if type(e).__name__ == "CertificateError":
-        return f"presented a certificate for other names ({clip(str(e))}). Is the address in {call.kubeconfig} right?"
+        return f"presented a certificate for other names ({clip(str(e))}). Is the address in {access.kubeconfig} right?"
     # In TLS 1.3 the server rejects a client certificate only at the first read.
     reason = str(e.reason) if isinstance(e, ssl.SSLError) else ""
     if "ALERT" in reason and any(word in reason for word in ("CERTIFICATE", "UNKNOWN_CA", "ACCESS_DENIED")):
-        return f"rejected the client certificate ({clip(reason)}): {why_not_accepted(call)}"
+        return f"rejected the client certificate ({clip(reason)}): {why_not_accepted(access)}"
     return ""
 
 
-def _not_trusted(e: ssl.SSLCertVerificationError, call: Call) -> str:
+def _not_trusted(e: ssl.SSLCertVerificationError, access: ClusterAccess) -> str:
     if e.verify_code == _EXPIRED:
         return "presented an expired certificate. Is this machine's clock right?"
     if e.verify_code == _NOT_YET_VALID:
         return "presented a certificate that is not valid yet. Is this machine's clock right?"
     return (
-        f"presented a certificate that the certificate authority in {call.kubeconfig} did not sign "
+        f"presented a certificate that the certificate authority in {access.kubeconfig} did not sign "
         f"({clip(e.verify_message)}). Is it the right cluster?"
     )
 
 
-def _why_no_response(e: BaseException, call: Call) -> str:
+def _why_no_response(e: BaseException, access: ClusterAccess) -> str:
     from urllib3.exceptions import ConnectTimeoutError, NewConnectionError, ProxyError, ReadTimeoutError
 
-    server, right_address = f"API server {call.server}", f"Is the address in {call.kubeconfig} right?"
+    server, right_address = f"API server {access.server}", f"Is the address in {access.kubeconfig} right?"
     match e:
         case ProxyError():
-            return f"the proxy in {call.kubeconfig} (proxy-url) failed: {clip(str(e.args[0]))}"
+            return f"the proxy in {access.kubeconfig} (proxy-url) failed: {clip(str(e.args[0]))}"
         case ssl.SSLEOFError() | ssl.SSLZeroReturnError():  # an overloaded server does this too
             return f"{server} closed the connection during the TLS handshake. Is it overloaded? {right_address}"
         case ssl.SSLError():

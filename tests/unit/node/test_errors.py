@@ -6,6 +6,7 @@ import json
 import socket
 import ssl
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 from unittest.mock import MagicMock
 
@@ -24,10 +25,12 @@ from capacityd.model.errors import (
     NodeRejected,
     NodeUnreachable,
 )
-from capacityd.node.errors import Call, HttpError, clip, from_http_status
+from capacityd.node.cluster_access import ClusterAccess
+from capacityd.node.errors import Call, HttpError, clip, from_http_status, why_not_accepted
 from capacityd.node.transport_errors import from_transport_error
 
-CALL = Call("https://192.0.2.1:6443", "/etc/k.conf", "patch", "nodes/status", "n2", "system:node:n2")
+ACCESS = ClusterAccess("/etc/k.conf", "https://192.0.2.1:6443")
+CALL = Call(ACCESS, "patch", "nodes/status", "n2", "system:node:n2")
 CAUSE = {"causes": [{"field": "status.capacity.x", "message": "must not be -1"}, "junk"]}
 
 
@@ -35,10 +38,8 @@ def status(message: str = "", details: Any = None) -> bytes:
     return json.dumps({"kind": "Status", "message": message, "details": details}).encode()
 
 
-def call(
-    resource: str = "nodes/status", identity: str = "system:node:n2", verb: str = "patch", expired: str = ""
-) -> Call:
-    return Call(CALL.server, CALL.kubeconfig, verb, resource, "n2", identity, expired)
+def call(resource: str = "nodes/status", identity: str = "system:node:n2", verb: str = "patch") -> Call:
+    return Call(ACCESS, verb, resource, "n2", identity)
 
 
 def refusal(code: int, body: bytes = b"", headers: Mapping[str, str] | None = None, of: Call = CALL) -> NodeError:
@@ -104,8 +105,7 @@ def refusal(code: int, body: bytes = b"", headers: Mapping[str, str] | None = No
         (500, status("etcd", {"kind": "nodes"}), CALL, NodeUnreachable, "is unavailable (HTTP 500): etcd"),
         (503, b"<html>", CALL, NodeUnreachable, "is unavailable (HTTP 503)"),
         (401, status("Unauthorized"), CALL, NodeDenied, "rejected the credentials in /etc/k.conf (HTTP 401)"),
-        (401, b"", CALL, NodeDenied, "(HTTP 401): are they expired, revoked, or of another cluster?"),
-        (401, b"", call(expired="2026-01-01 00:00 UTC"), NodeDenied, "certificate expired on 2026-01-01 00:00 UTC"),
+        (401, b"", CALL, NodeDenied, "(HTTP 401): are they expired"),
         (
             403,
             status("no"),
@@ -164,8 +164,24 @@ def test_a_refusal(code: int, body: bytes, of: Call, kind: type[NodeError], says
     error = refusal(code, body, of=of)
     assert type(error) is kind
     assert says in str(error)
-    places = (of.server, of.kubeconfig, f'Node "{of.node}"', f'the identity "{of.identity}"')
+    places = (ACCESS.server, ACCESS.kubeconfig, f'Node "{of.node}"', f'the identity "{of.identity}"')
     assert any(place in str(error) for place in places)
+
+
+@pytest.mark.parametrize(
+    ("expired", "of_kubelet", "says"),
+    [
+        ("", True, "are they expired, revoked, or of another cluster? They are read again at each attempt"),
+        ("", False, "are they expired, revoked, or of another cluster? Does kubectl work with the same kubeconfig?"),
+        ("2026-01-01", True, "expired on 2026-01-01. Is this machine's clock right? The kubelet renews"),
+        ("2026-01-01", False, "expired on 2026-01-01. Is this machine's clock right? Log in to the cluster again"),
+    ],
+)
+def test_advice_about_credentials_is_for_a_node_or_for_a_person(
+    monkeypatch: pytest.MonkeyPatch, expired: str, of_kubelet: bool, says: str
+) -> None:
+    monkeypatch.setattr(ClusterAccess, "expired", lambda _: expired)
+    assert says in why_not_accepted(replace(ACCESS, of_kubelet=of_kubelet))
 
 
 @pytest.mark.parametrize(
@@ -258,10 +274,10 @@ def caused(error: Exception, by: BaseException) -> Exception:
     ],
 )
 def test_no_answer(error: Exception, kind: type[NodeError], says: str) -> None:
-    found = from_transport_error(error, CALL)
+    found = from_transport_error(error, ACCESS)
     assert type(found) is kind
     assert says in str(found)
-    assert CALL.server in str(found) or f"the proxy in {CALL.kubeconfig}" in str(found)
+    assert ACCESS.server in str(found) or f"the proxy in {ACCESS.kubeconfig}" in str(found)
     assert str(found).isprintable()
 
 
@@ -274,10 +290,10 @@ def test_every_exception_of_urllib3_can_be_explained(kind: type) -> None:
             str(error)
         except Exception:  # noqa: BLE001  # it takes others
             continue
-        assert str(from_transport_error(error, CALL)).isprintable()
+        assert str(from_transport_error(error, ACCESS)).isprintable()
 
 
 def test_a_chain_that_bites_its_tail_ends() -> None:
     one, other = ValueError("one"), ValueError("other")
     one.__context__, other.__context__ = other, one
-    assert "response is incomplete: other" in str(from_transport_error(one, CALL))
+    assert "response is incomplete: other" in str(from_transport_error(one, ACCESS))

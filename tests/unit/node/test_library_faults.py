@@ -39,7 +39,6 @@ CALLS = [
     "urllib3:HTTPResponse.close",
     "ssl:create_default_context",
     "ssl:SSLContext.load_cert_chain",
-    "ssl:PEM_cert_to_DER_cert",
     "yaml:safe_load",
     "json:loads",
     "json:dumps",

@@ -61,8 +61,21 @@ class Notifications:
         with self._news:
             del self._received[:count]
 
+    def heard(self, wanted: str) -> str:
+        """Waits for a line that holds this, after those that were waited for before; returns it."""
+
+        def find() -> int | None:
+            return next((n for n, received in enumerate(self._received, 1) if wanted in received.line), None)
+
+        with self._news:
+            number = self._news.wait_for(find, PATIENCE)
+            assert number is not None, f"{wanted} was not sent, but {[n.line for n in self._received]}"
+            line = self._received[number - 1].line
+            del self._received[:number]
+            return line
+
     def close(self) -> None:
-        self._send("")
+        self._socket.shutdown(socket.SHUT_RD)
         self._thread.join()
         self._socket.close()
 

@@ -267,8 +267,10 @@ def test_who_is_not_let_in_with_renewed_credentials_is_named(opened: Open, tmp_p
         configure(tmp_path / "kubelet.conf", server.url, "new")
         return failure(401, "Unauthorized")
 
-    with opened(follow) as (server, found), pytest.raises(NodeForbidden, match='the identity "system:node:n1" may not'):
+    with opened(follow) as (server, found), pytest.raises(NodeForbidden) as raised:
         found.read()
+    assert 'the identity "system:node:n1" may not' in str(raised.value)
+    assert raised.value.files == (str(tmp_path / "kubelet.conf"),)
 
 
 # What the review says -> the name, and whether the Node's machineID must be this machine's.

@@ -12,7 +12,6 @@ import re
 import resource
 import select
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -24,6 +23,7 @@ import pytest
 import capacityd
 from capacityd.service.main import WATCHDOG_INTERVAL
 from tests import ROOT
+from tests.cluster.notifications import Notifications
 
 DEADLINE = 30.0
 # Its pauses are half a second: after a failed check, not twenty, unless a test says something else before, and after a
@@ -66,9 +66,8 @@ class Running:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.stub(**_GOOD)
-        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        self._socket.bind(str(folder / "notify"))
-        self._said: list[str] = []
+        self._systemd = Notifications(folder / "notify")
+        self.heard = self._systemd.heard
         self.program = folder / "sh"
         self.program.symlink_to("/bin/sh")
         self._agent = str(Path(capacityd.__file__).parents[1])
@@ -94,28 +93,14 @@ class Running:
         assert self.process
         self.process.send_signal(number)
 
-    def heard(self, wanted: str) -> None:
-        """Waits until systemd is told that, after what was waited for before."""
-        deadline = time.monotonic() + DEADLINE
-        while not any(wanted in said for said in self._said):
-            assert time.monotonic() < deadline, f"{wanted} was not said, but {self._said}"
-            self._listen()
-        while wanted not in self._said.pop(0):
-            pass
-
     def ran(self, times: int) -> list[str]:
         """Waits until so many children were started; the jobs of all."""
         deadline = time.monotonic() + DEADLINE
         path = self.folder / "ran"
         while not path.exists() or len(path.read_text().splitlines()) < times:
             assert time.monotonic() < deadline, path.read_text() if path.exists() else "none ran"
-            self._listen()
+            time.sleep(0.01)
         return path.read_text().splitlines()
-
-    def _listen(self) -> None:
-        """As systemd does all the time: a service whose words nobody takes waits."""
-        while select.select([self._socket], [], [], 0.01)[0]:
-            self._said.append(self._socket.recv(4096).decode())
 
     def end(self) -> tuple[int, str]:
         """Ends it as systemd does; its exit status, and what it has said."""
@@ -125,7 +110,7 @@ class Running:
         return self.process.returncode, errors
 
     def close(self) -> None:
-        self._socket.close()
+        self._systemd.close()
         if self.process and self.process.poll() is None:
             self.process.kill()
             self.process.communicate()

@@ -11,6 +11,7 @@ import pytest
 
 import capacityd
 from capacityd.node.kubelet_kubeconfig import KUBECONFIG_PATHS
+from tests.unit.node.test_credentials import config, written
 
 _RUN = "import sys; sys.path.insert(0, sys.argv[1]); from capacityd.__main__ import main; sys.exit(main(sys.argv[2:]))"
 _AGENT = str(Path(capacityd.__file__).parents[1])
@@ -43,14 +44,7 @@ def test_while_there_is_no_kubeconfig_nothing_imports_the_kubernetes_client(tmp_
 
 
 def test_a_kubeconfig_whose_certificate_is_not_there_yet(tmp_path: Path) -> None:
-    user = {"client-certificate": "pki/current.pem", "client-key": "pki/current.pem"}
-    document = {
-        "current-context": "c",
-        "contexts": [{"name": "c", "context": {"cluster": "k", "user": "u"}}],
-        "clusters": [{"name": "k", "cluster": {"server": "https://192.0.2.1:6443"}}],
-        "users": [{"name": "u", "user": user}],
-    }
-    (tmp_path / "kubelet.conf").write_text(json.dumps(document))
+    written(tmp_path, config(user=dict.fromkeys(("client-certificate", "client-key"), "pki/current.pem")))
     (tmp_path / "capacityd.toml").write_text(f'[kubernetes]\nkubeconfig = "{tmp_path}/kubelet.conf"\n')
     child(tmp_path, "check", "boot")
     said, imported = child(tmp_path, "reconcile", "boot")

@@ -5,11 +5,8 @@ from __future__ import annotations
 import errno
 import json
 import os
-import queue
-import socket
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,6 +16,7 @@ import pytest
 
 import capacityd
 from capacityd.model.node import CONDITION
+from tests.cluster.notifications import Notifications
 from tests.support.forked import ALONE, can_be_alone, run_alone
 from tests.support.nodes import node
 
@@ -74,11 +72,8 @@ class Service:
         self.machine_has(a="4", b="7")
         files = "".join(f'[resources."example.com/{n}"]\nfile = {{ path = "{folder}/{n}" }}\n' for n in "ab")
         (folder / "capacityd.toml").write_text(f'{files}[service]\nlower_after = "1s"\nlower_after_boot = "1s"\n')
-        self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        self.listener.bind(str(folder / "notify"))
-        self.told: queue.Queue[str] = queue.Queue()
-        self._thread = threading.Thread(target=self._listen, daemon=True)
-        self._thread.start()
+        self._systemd = Notifications(folder / "notify")
+        self.heard = self._systemd.heard
         self.log = folder / "log"
         self.process: subprocess.Popen[bytes] | None = None
 
@@ -104,17 +99,6 @@ class Service:
 
     def said(self) -> str:
         return self.log.read_text()
-
-    def heard(self, wanted: str) -> None:
-        """Waits until systemd is told a line that holds this."""
-        deadline = time.monotonic() + DEADLINE
-        while wanted not in (said := self.told.get(timeout=DEADLINE)):
-            assert time.monotonic() < deadline, f"{wanted} was not said, but {said}; {self.said()}"
-
-    def _listen(self) -> None:
-        """Takes all that systemd is told: the service waits for whoever does not."""
-        while said := self.listener.recv(65536).decode():
-            self.told.put(said)
 
     def sh(self, script: str) -> str:
         """Does this where the service runs."""
@@ -161,10 +145,7 @@ class Service:
         if self.process and self.process.poll() is None:
             self.process.terminate()
             self.process.wait(DEADLINE)
-        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as s:
-            s.sendto(b"", str(self.folder / "notify"))  # ends the thread
-        self._thread.join()
-        self.listener.close()
+        self._systemd.close()
 
 
 def until(condition: Callable[[], bool], what: str) -> None:

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from io import BufferedIOBase
 from typing import Any
 
 
@@ -46,6 +47,25 @@ def review(user: str, **extra: list[str]) -> bytes:
     return answer(201, {"kind": "SelfSubjectReview", "status": {"userInfo": {"username": user, "extra": names}}})
 
 
+def read_request(stream: BufferedIOBase) -> Request | None:
+    """The next request; None at the end of the stream."""
+    if not (line := stream.readline().decode()):
+        return None
+    method, path, _ = line.split(" ")
+    headers = {}
+    while line := stream.readline().decode().strip():
+        name, _, value = line.partition(":")
+        headers[name.lower()] = value.strip()
+    return Request(method, path, headers, stream.read(int(headers.get("content-length", "0"))))
+
+
+class Listener(socketserver.ThreadingTCPServer):
+    """A server each of whose connections ends without the orderly goodbye that would come before a reset."""
+
+    def shutdown_request(self, request: Any) -> None:
+        self.close_request(request)
+
+
 class Server:
     """What it heard, and where it listens."""
 
@@ -58,12 +78,8 @@ class Server:
 def serve(script: Script) -> Iterator[Server]:
     class Handler(socketserver.StreamRequestHandler):
         def handle(self) -> None:
-            method, path, _ = self.rfile.readline().decode().split(" ")
-            headers = {}
-            while (line := self.rfile.readline().decode().strip()) != "":
-                name, _, value = line.partition(":")
-                headers[name.lower()] = value.strip()
-            request = Request(method, path, headers, self.rfile.read(int(headers.get("content-length", "0"))))
+            request = read_request(self.rfile)
+            assert request is not None, "who connects asks"
             server.heard.append(request)
             raw = script(request)
             if raw == SILENCE:
@@ -82,10 +98,6 @@ def serve(script: Script) -> Iterator[Server]:
                 super().finish()
             except ConnectionError:
                 pass
-
-    class Listener(socketserver.ThreadingTCPServer):
-        def shutdown_request(self, request: Any) -> None:
-            self.close_request(request)  # without the orderly goodbye that would come before a reset
 
     with Listener(("127.0.0.1", 0), Handler) as listener:
         server = Server(f"http://127.0.0.1:{listener.server_address[1]}")

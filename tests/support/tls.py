@@ -11,10 +11,9 @@ from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from socket import socket
-from typing import Any
 
 from tests.cluster.credentials import Authority
-from tests.support.server import Request, Script, serving
+from tests.support.server import Listener, Script, read_request, serving
 
 Behaviour = Callable[[socket], None]
 """What becomes of a connection, from its first byte on."""
@@ -75,15 +74,9 @@ def answers(script: Script, pair: tuple[Path, Path], clients: Path | None = None
                 while os.read(tls.fileno(), 1 << 16):  # a reset, for what was not read, would overtake the alert
                     pass
                 return
-            if not (line := lines.readline()):
+            if (request := read_request(lines)) is None:
                 return
-            method, path, _ = line.decode().split(" ")
-            headers = {}
-            while (line := lines.readline().strip()) != b"":
-                name, _, value = line.decode().partition(":")
-                headers[name.lower()] = value.strip()
-            body = lines.read(int(headers.get("content-length", "0")))
-            tls.sendall(script(Request(method, path, headers, body)) or b"")
+            tls.sendall(script(request) or b"")
 
     return behave
 
@@ -122,10 +115,6 @@ def serve_tls(behave: Behaviour) -> Iterator[TlsServer]:
             server.connections += 1
             with suppress(OSError):  # what the client makes of it is what is tested
                 server.behave(self.request)
-
-    class Listener(socketserver.ThreadingTCPServer):
-        def shutdown_request(self, request: Any) -> None:
-            self.close_request(request)
 
     with Listener(("127.0.0.1", 0), Handler) as listener:
         server.url = f"https://127.0.0.1:{listener.server_address[1]}"

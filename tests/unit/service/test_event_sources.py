@@ -219,15 +219,6 @@ def test_without_udev_there_is_nothing_to_try_again(
     forked(test)
 
 
-def test_what_can_not_be_opened_may_be_tried_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    def taken(_: object) -> FileEvents:
-        raise OSError(24, "no more")
-
-    monkeypatch.setattr(event_sources, "FileEvents", taken)
-    sources = EventSources({"files": {str(tmp_path / "seats"): "file"}})
-    assert (sources.unavailable, sources.retry) == (["an event source could not be opened: [Errno 24] no more"], True)
-
-
 @pytest.mark.parametrize("exists", [True, False])
 def test_a_kernel_without_swap_lacks_no_event_source(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, exists: bool

@@ -35,10 +35,9 @@ class PlanInput:
     not_before: Mapping[str, float] = field(default_factory=dict)
     """Name -> when it may be written again; METADATA_ONLY -> the same for the condition and
     the annotations alone."""
-    kubelet_restarted: bool = False
-    """Whether the kubelet may have zeroed capacity, or registered the Node, since the service last read it."""
-    kubelet_seen: bool = False
-    """Whether it is known when the kubelet started: then a 0 is not the kubelet's unless it has restarted."""
+    kubelet_may_zero: bool = True
+    """Whether a 0 may be of a kubelet that has restarted, or registered the Node, since the service last read it. True
+    if it is unknown when the kubelet started."""
     machine: MachineRecord | None = None
     """What this machine has published. None: its record is missing (a new image for an old Node), so for configured
     resources the annotation counts alone."""

@@ -170,7 +170,7 @@ def _unknown_retry(memory: ReconcileState) -> float | None:
 
 
 def _plan_input(config: Config, memory: ReconcileState, here: PassContext) -> PlanInput:
-    settings = config.settings
+    settings, kubelet = config.settings, here.kubelet_started_at
     booting = here.uptime < BOOTING
     return PlanInput(
         adopt=frozenset(r.name for r in config.resources if r.adopt),
@@ -181,9 +181,8 @@ def _plan_input(config: Config, memory: ReconcileState, here: PassContext) -> Pl
         lower_after=max(settings.lower_after, settings.lower_after_boot) if booting else settings.lower_after,
         lower_since=memory.lower_since,
         not_before=not_before(memory.written),
-        kubelet_restarted=bool(memory.settle_passes) or here.kubelet_started_at != memory.kubelet,
+        kubelet_may_zero=bool(memory.settle_passes) or kubelet is None or kubelet != memory.kubelet,
         machine=here.record,
-        kubelet_seen=here.kubelet_started_at is not None,
         configuration=config.digest,
         configuration_errors=here.configuration_errors or configuration_errors(config),
         expect=expectations(config),

@@ -70,7 +70,7 @@ def _doubtful(entry: CapacityEntry, reading: Reading | None, inputs: PlanInput) 
         return None
     if isinstance(reading, Quantity) and entry.equals(reading.value):
         return None
-    if entry.equals(0) and (inputs.kubelet_restarted or not inputs.kubelet_seen):
+    if entry.equals(0) and inputs.kubelet_may_zero:
         return None  # a kubelet that restarts zeroes what is no plugin's
     theirs = plain(entry.current)
     why = f"somebody else wrote {theirs}, and the kubelet's list of device plugins can't be read: it may be one's"

@@ -308,7 +308,7 @@ def test_nothing_is_adopted_while_the_device_plugins_are_unknown() -> None:
 
 
 @pytest.mark.parametrize(
-    ("reading", "stored", "began", "action"),
+    ("reading", "stored", "zeroes", "action"),
     [
         (FOUR, "7", False, "refuse"),
         (FOUR, "7", True, "refuse"),
@@ -318,7 +318,6 @@ def test_nothing_is_adopted_while_the_device_plugins_are_unknown() -> None:
         (FOUR, None, False, "set"),
         (FOUR, "0", False, "refuse"),
         (FOUR, "0", True, "set"),
-        (FOUR, "0", None, "set"),
         (UNKNOWN, "7", False, "refuse"),
         (UNKNOWN, "0", False, "refuse"),
         (UNKNOWN, "0", True, "set"),
@@ -329,11 +328,11 @@ def test_nothing_is_adopted_while_the_device_plugins_are_unknown() -> None:
     ],
 )
 def test_what_may_be_a_device_plugins_is_not_put_back(
-    reading: Reading | None, stored: str | None, began: bool | None, action: str
+    reading: Reading | None, stored: str | None, zeroes: bool, action: str
 ) -> None:
-    """Its 3 was published. began: whether the kubelet has begun anew, None: that can't be seen."""
+    """Its 3 was published. zeroes: whether a 0 may be the kubelet's."""
     state, readings = node_state(node_with(stored, 3)), with_other(reading)
-    inputs = PlanInput(plugins=None, kubelet_restarted=began is True, kubelet_seen=began is not None)
+    inputs = PlanInput(plugins=None, kubelet_may_zero=zeroes)
     plan = make_plan(readings, state, inputs)
     assert change_of(plan).action == action
     if action == "refuse":
@@ -540,8 +539,7 @@ inputs = st.builds(
     machine=st.none()
     | st.builds(MachineRecord, st.dictionaries(good_names, quantities), st.dictionaries(good_names, quantities)),
     unwritable=st.sampled_from(["", "", "/var is full"]),
-    kubelet_restarted=st.booleans(),
-    kubelet_seen=st.booleans(),
+    kubelet_may_zero=st.booleans(),
 )
 
 

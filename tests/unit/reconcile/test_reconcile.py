@@ -469,6 +469,24 @@ def test_a_kubelet_that_has_nothing_to_tell_is_not_waited_for(
     assert service.reconcile(1012.0, {"kubelet"}, a=FOUR).requeue_after is None
 
 
+@pytest.mark.parametrize(
+    ("before", "now", "restored"),
+    [(None, None, True), (EPOCH, EPOCH, False), (EPOCH, EPOCH + 1005.0, True)],
+    ids=["not seen", "the same", "restarted"],
+)
+def test_a_zero_is_the_kubelets_unless_it_is_seen_that_it_has_not_restarted(
+    before: float | None, now: float | None, restored: bool
+) -> None:
+    """While device plugins are unknown. It may be one's else."""
+    service = Service()
+    service.kubelet_started_at = before
+    service.reconcile(1000.0, a=FOUR)
+    service.kubelet_started_at, service.plugins = now, None
+    service.capacity[A] = "0"
+    service.reconcile(1010.0, {"resync"}, a=FOUR)
+    assert service.capacity == {A: "4" if restored else "0"}
+
+
 def test_observing_writes_nothing(service: Service) -> None:
     service.settings = Settings(observe=True)
     writes = service.node.writes

@@ -13,7 +13,7 @@ from capacityd.reconcile.apply import TRIES, Denied, apply
 from capacityd.reconcile.plan import make_plan
 from capacityd.reconcile.plan_input import PlanInput
 from tests.support.nodes import node
-from tests.unit.reconcile.test_reconcile import MemoryNode
+from tests.unit.reconcile.doubles import MemoryNode
 
 A, B = "example.com/a", "example.com/b"
 

@@ -18,7 +18,7 @@ from capacityd.reconcile.apply import Denied, Outcome, apply
 from capacityd.reconcile.plan import make_plan, make_withdrawal
 from capacityd.reconcile.plan_input import PlanInput
 from tests.support.nodes import node
-from tests.unit.reconcile.test_reconcile import MemoryNode, Service
+from tests.unit.reconcile.doubles import MemoryNode, Service
 
 NAMES = [f"example.com/{letter}" for letter in "abcde"]
 A, B, C, D, E = NAMES

@@ -9,7 +9,7 @@ import pytest
 from capacityd.model.config import Settings
 from capacityd.model.node import CONFIGURATION_ANNOTATION
 from capacityd.model.reading import Absent, Quantity, Reading
-from tests.unit.reconcile.test_reconcile import ABSENT, EPOCH, FOUR, UNKNOWN, A, B, Service
+from tests.unit.reconcile.doubles import ABSENT, EPOCH, FOUR, UNKNOWN, A, B, Service
 
 ELSEWHERE = Absent("when: arch is x86_64", applies=False)
 

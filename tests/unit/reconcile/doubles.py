@@ -1,0 +1,144 @@
+"""A Node in memory, and a service that makes one pass after another on it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+
+from capacityd.model.config import Config, Resource, Settings
+from capacityd.model.errors import NodeError, NodeUnreachable, StateError
+from capacityd.model.node import CONDITION, Event, MachineRecord, Node, NodeState, Plan
+from capacityd.model.reading import Absent, Quantity, Reading, Unknown
+from capacityd.node.parse import node_state
+from capacityd.reconcile.reconcile import ReconcileResult, reconcile
+from capacityd.reconcile.state import PassContext, ReconcileState
+from tests.support.nodes import apply_patch, node
+
+A, B = "example.com/a", "example.com/b"
+EPOCH = 1_700_000_000.0
+FOUR, ABSENT, UNKNOWN = Quantity(4), Absent("none"), Unknown("busy")
+
+
+class MemoryNode:
+    """A Node in memory. lose: how many answers to writes get lost; drop: how many writes never arrive.
+
+    errors: what the next requests raise, each in turn; None: it works. Its kubelet copies capacity to allocatable at
+    once, unless follows is False. between: what happens once between a read and a write.
+    """
+
+    name = "n1"
+
+    def __init__(self, *errors: NodeError | None) -> None:
+        self.document = node()
+        self.errors = list(errors)
+        self.event_error: NodeError | None = None
+        self.reads = self.writes = self.lose = self.drop = 0
+        self.told: list[str] = []
+        self.follows = True
+        self.between: Callable[[], None] | None = None
+
+    def read(self) -> NodeState:
+        self.reads += 1
+        self._fail()
+        return self._state()
+
+    def write(self, patch: Sequence[Mapping[str, object]]) -> NodeState:
+        self._fail()
+        if self.drop:
+            self.drop -= 1
+            raise NodeUnreachable("it was lost")
+        if self.between:
+            self.between()
+            self.between = None
+        self.document = apply_patch(self.document, patch)
+        self.writes += 1
+        if self.lose:
+            self.lose -= 1
+            raise NodeUnreachable("the answer was lost")
+        return self._state()
+
+    def report(self, event: Event, state: NodeState) -> None:
+        self.told.append(event.message)
+        if self.event_error:
+            raise self.event_error
+
+    def _fail(self) -> None:
+        if self.errors and (error := self.errors.pop(0)):
+            raise error
+
+    def _state(self) -> NodeState:
+        if self.follows:
+            self.document["status"]["allocatable"] = dict(self.document["status"].get("capacity", {}))
+        return node_state(self.document)
+
+
+class Service:
+    """Looks one after another, and remembers between them what the last one said to."""
+
+    def __init__(self) -> None:
+        self.settings = Settings()
+        self.node = MemoryNode()
+        self.memory = ReconcileState()
+        self.kubelet_started_at: float | None = None
+        self.error: NodeError | None = None
+        self.opened = 0
+        self.adopt: Collection[str] = ()
+        self.complete = True
+        self.plugins: Collection[str] | None = ()
+        self.record: MachineRecord | None = None
+        self.unwritable = self.full = ""
+        self.configuration_errors: tuple[str, ...] = ()
+        self.expect: dict[str, int] = {}
+        self.digest = "first"
+
+    def reconcile(self, at: float, reasons: Collection[str] = ("boot",), **readings: Reading) -> ReconcileResult:
+        """A look at that uptime; a and b are what was read."""
+        read: Mapping[str, Reading] = {f"example.com/{name}": reading for name, reading in readings.items()}
+        resources = tuple(
+            Resource(name, "static", (), adopt=name in self.adopt, expect=self.expect.get(name)) for name in read
+        )
+        config = Config(resources, self.settings, complete=self.complete, digest=self.digest)
+        here = PassContext(
+            EPOCH + at, at, self.kubelet_started_at, self.record, self.configuration_errors, self.unwritable
+        )
+        found = reconcile(config, read, reasons, self.memory, here, self._open, self._plugins, self._intend)
+        if found.outcome is not None and found.outcome.plan.own is not None and not self.settings.observe:
+            self.record = MachineRecord(found.outcome.plan.own, reported=found.outcome.plan.reported)
+        self.memory = found.memory
+        return found
+
+    def _intend(self, plan: Plan) -> None:
+        if self.full:
+            raise StateError(self.full)
+        if plan.own is not None:
+            self.record = MachineRecord(plan.own_before, plan.own)
+
+    def _plugins(self) -> Collection[str] | None:
+        return self.plugins
+
+    def _open(self) -> Node:
+        self.opened += 1
+        if self.error:
+            raise self.error
+        return self.node
+
+    def beat(self, seconds: float) -> None:
+        """The kubelet's heartbeat, so many seconds after EPOCH."""
+        stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(EPOCH + seconds))
+        (ready,) = (c for c in self.node.document["status"]["conditions"] if c["type"] == "Ready")
+        ready["lastHeartbeatTime"] = stamp
+
+    @property
+    def condition(self) -> str:
+        return next(str(c["status"]) for c in self.node.document["status"]["conditions"] if c["type"] == CONDITION)
+
+    @property
+    def our_condition(self) -> tuple[str, str, str]:
+        found = self.node.read().condition
+        assert found is not None
+        return found.status, found.reason, found.message
+
+    @property
+    def capacity(self) -> dict[str, str]:
+        found: dict[str, str] = self.node.document["status"]["capacity"]
+        return found

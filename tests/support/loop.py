@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import Any
 
 from capacityd.model.errors import NodeDenied, NodeMissing, NodeRejected, NodeUnreachable
@@ -45,7 +44,10 @@ class Loop:
         self._remembered: dict[str, list[float]] = {}  # name -> when writes were that the service knows of
         self._unremembered: list[str] = []
         self._at = 0.0  # when this look began
+        self._undone: dict[str, float] = {}  # name -> when another's change was undone that the service knows of
+        self._undoing: set[str] = set()  # the names of which this write does that
         self._lower: dict[str, float] = {}  # name -> since when every look has seen it lower
+        self._kubelet_anew = True
         self._seen: Mapping[str, Reading] = {}
         self._known_plugins: frozenset[str] | None = None
         self._published: MachineRecord | None = None  # the machine's record when this look began
@@ -55,7 +57,7 @@ class Loop:
         """The service starts, or starts again."""
         if memory_lost:
             self._memory = ReconcileState()
-            self._remembered, self._lower = {}, {}
+            self._remembered, self._undone, self._lower = {}, {}, {}
         self._schedule = Schedule(self.world.monotonic(), self._uniform)
         self.configure()
         self.world.hear = lambda reasons: self._schedule.notify(reasons, self.world.monotonic())
@@ -89,15 +91,17 @@ class Loop:
         self._at = world.uptime
         self._note_lower(readings)
         self._published = world.published
-        self._unremembered = []
+        self._unremembered, self._undoing = [], set()
+        asked = False
+        self._kubelet_anew = bool(self._memory.settle_passes) or self._memory.kubelet != world.socket
         here = PassContext(world.now(), world.uptime, world.socket, world.published)
         try:
             self._die("before")
-            new = partial(_ModelNode, self)
-            found = reconcile(world.config, readings, reasons, self._memory, here, new, self._plugins, world.intend)
+            found = reconcile(
+                world.config, readings, reasons, self._memory, here, self._open, self._plugins, world.intend
+            )
             self._die("unkept")
-            if found.outcome is not None and not world.config.settings.observe:
-                world.settle(found.outcome.plan)
+            self._settle(found)
         except KilledError:
             self._schedule.failed(world.monotonic(), None)
             return
@@ -105,10 +109,18 @@ class Loop:
             self.between.clear()
         self._memory = found.memory
         self._remember(found)
+        asked = asked or found.outcome is not None
         if found.failed:
             self._schedule.failed(world.monotonic(), found.retry_after, found.cause)
         else:
-            self._schedule.succeeded(world.monotonic(), found.requeue_after, found.outcome is not None)
+            self._schedule.succeeded(world.monotonic(), found.requeue_after, asked)
+
+    def _settle(self, found: ReconcileResult) -> None:
+        if found.outcome is not None and not self.world.config.settings.observe:
+            self.world.settle(found.outcome.plan)
+
+    def _open(self) -> _ModelNode:
+        return _ModelNode(self)
 
     def _plugins(self) -> frozenset[str] | None:
         self._known_plugins = self.world.device_plugins()
@@ -120,7 +132,11 @@ class Loop:
             recent = [at for at in self._remembered.get(name, []) if at > self._at - MIN_INTERVAL]
             self._remembered[name] = [*recent, self._at]
             assert len(recent) < BURST, f"{name} was written more than {BURST} times within {MIN_INTERVAL} s"
-        self._unremembered = []
+            if name in self._undoing:
+                pause = self._at - self._undone.get(name, -MIN_INTERVAL)
+                assert pause >= MIN_INTERVAL, f"another's change of {name} was undone again after {pause} s"
+                self._undone[name] = self._at
+        self._unremembered, self._undoing = [], set()
 
     def _die(self, point: str) -> None:
         if self.kill == point:
@@ -171,6 +187,9 @@ class Loop:
             assert new.get(name) == (str(record_after[name]) if name in record_after else None)
             self._check_lower(name, old.get(name), new.get(name), record.get(name))
             self._unremembered.append(name)
+            if name in self.world.strangers and name in record and whole_quantity(old.get(name, "")) != record[name]:
+                zeroed = old.get(name) == "0" and self._kubelet_anew  # it may as well have been the kubelet
+                self._undoing |= set() if zeroed else {name}
             self.world.strangers.discard(name)
         if old == new:
             self._unremembered.append("condition or record")

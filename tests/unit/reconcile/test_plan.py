@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from capacityd.model.node import ANNOTATION, CONDITION, Change, MachineRecord, Plan
-from capacityd.model.quantity import name_problem
+from capacityd.model.node import ANNOTATION, CONDITION, Change, MachineRecord, Plan, read_record
+from capacityd.model.quantity import name_problem, whole_quantity
 from capacityd.model.reading import Absent, Quantity, Reading, Unknown
 from capacityd.node.parse import node_state
 from capacityd.reconcile.plan import make_plan, make_withdrawal
@@ -556,6 +556,38 @@ def test_applying_and_planning_again_changes_nothing(
 
 
 @given(readings_of, nodes, inputs)
+def test_no_key_that_is_neither_ours_nor_configured_is_touched(
+    readings: dict[str, Reading], document: dict[str, Any], given: PlanInput
+) -> None:
+    plan = make_plan(readings, node_state(document), given)
+    before, after = _capacity(document), _capacity(apply_patch(document, plan.patch))
+    record = read_record(node_state(document).annotation)
+    for name in before.keys() | after.keys():
+        if before.get(name) == after.get(name):
+            continue
+        assert name in readings or name in record
+        assert not name_problem(name)
+        assert name not in (given.plugins or ())
+        ours = name in record and (given.machine is None or given.machine.names(name))
+        assert ours or name not in before or name in given.adopt
+        if name not in after:
+            assert whole_quantity(before[name]) in (record[name], 0)
+            assert name in readings if given.machine is None else given.machine.confirms(name, record[name])
+
+
+@given(readings_of, nodes, inputs)
+def test_unknown_never_lowers_or_removes(
+    readings: dict[str, Reading], document: dict[str, Any], given: PlanInput
+) -> None:
+    plan = make_plan(readings, node_state(document), given)
+    before, after = _capacity(document), _capacity(apply_patch(document, plan.patch))
+    for name, reading in readings.items():
+        if isinstance(reading, Unknown) and name in before and before[name] != after.get(name):
+            assert whole_quantity(before[name]) == 0
+            assert (whole_quantity(after[name]) or 0) > 0
+
+
+@given(readings_of, nodes, inputs)
 def test_patches_are_guarded_json_patches(
     readings: dict[str, Reading], document: dict[str, Any], given: PlanInput
 ) -> None:
@@ -576,3 +608,8 @@ def _check(plan: Plan) -> None:
             assert path in tested
     if operations:
         assert operations[0]["path"] == "/metadata/uid"
+
+
+def _capacity(document: dict[str, Any]) -> dict[str, str]:
+    found: dict[str, str] = document["status"].get("capacity", {})
+    return found

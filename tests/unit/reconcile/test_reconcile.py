@@ -506,3 +506,52 @@ def test_a_refusal_is_reported_once_for_each_node_also_when_the_machine_reboots(
     service.node.document = node({A: "9"})
     service.reconcile(9000.0, {"boot"}, a=FOUR)
     assert service.node.told == 2 * told
+
+
+def test_a_writer_who_also_removes_the_record_is_answered_once_a_minute(service: Service) -> None:
+    for _ in range(BURST + 1):
+        service.node.document = node()
+        service.reconcile(1300.0, {"resync"}, a=FOUR)
+    assert service.capacity == {}
+    service.reconcile(1300.0 + MIN_INTERVAL, {"requeue"}, a=FOUR)
+    assert service.capacity == {A: "4"}
+
+
+def test_hardware_that_changes_during_conflicts_is_written_at_once_where_nobody_wrote(service: Service) -> None:
+    service.capacity[A] = "7"
+    service.reconcile(1300.0, {"resync"}, a=FOUR)
+    for number in range(5, 3 + BURST):
+        service.reconcile(1300.0 + number, {"hardware"}, a=Quantity(number))
+        assert service.capacity == {A: str(number)}
+
+
+def test_a_kubelet_that_restarts_again_and_again_is_no_other_writer(service: Service) -> None:
+    for number in range(BURST - 1):
+        service.capacity[A] = "0"
+        service.kubelet_started_at = EPOCH + 1300.0 + number
+        service.reconcile(1301.0 + number, {"kubelet"}, a=FOUR)
+        assert service.capacity == {A: "4"}
+
+
+def test_nothing_of_a_damaged_configuration_is_removed(service: Service) -> None:
+    service.complete = False
+    service.reconcile(1010.0, {"config"}, b=FOUR)
+    service.reconcile(1100.0, {"requeue"}, b=FOUR)
+    assert (service.capacity, service.condition) == ({A: "4", B: "4"}, "False")
+
+
+def test_a_lost_write_is_reported_when_it_is_made(service: Service) -> None:
+    service.node.drop = 1
+    told = len(service.node.told)
+    assert service.reconcile(1010.0, {"hardware"}, a=Quantity(5)).failed
+    service.reconcile(1011.0, {"retry"}, a=Quantity(6))
+    assert service.node.told[told:] == [f"{A}: 4 → 6 (the hardware changed)"]
+
+
+def test_what_a_restarted_kubelet_zeroes_late_is_restored_each_time(service: Service) -> None:
+    service.beat(1000)
+    service.kubelet_started_at = EPOCH + 1010.7
+    for at, reason in ((1012.0, "kubelet"), (1013.0, "requeue"), (1015.0, "requeue")):
+        service.capacity[A] = "0"
+        service.reconcile(at, {reason}, a=FOUR)
+        assert service.capacity == {A: "4"}

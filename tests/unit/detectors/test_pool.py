@@ -68,27 +68,6 @@ def test_size_is_that_of_the_set_of_addresses(networks: list[AddressRange], exce
 
 
 @pytest.mark.parametrize(
-    ("written", "expected"),
-    [
-        ('{ cidr = "192.0.2.1/24" }', 'did you mean "192.0.2.0/24"?'),
-        ('{ cidr = "192.0.2.1" }', "is not a network"),
-        ('{ cidr = "192.0.2.0/33" }', "is not an IP address or network"),
-        ('{ cidr = "x/24" }', "is not an IP address or network"),
-        ("{ cidr = 4 }", "must be text such as"),
-        ("{ cidr = [] }", "must not be an empty list"),
-        ('{ cidr = "10.0.0.0/24", except = "10.0.0.9-10.0.0.1" }', "is not a range"),
-        ('{ cidr = "10.0.0.0/24", except = "10.0.0.1-2001:db8::1" }', "is not a range"),
-        ('{ cidr = "10.0.0.0/24", except = "10.0.0.1-9" }', "is not an IP address"),
-        ("{}", "cidr: is required"),
-    ],
-)
-def test_configuration_errors(tmp_path: Path, written: str, expected: str) -> None:
-    (tmp_path / "x.toml").write_text(f'[resources."example.com/x"]\npool = {written}\n')
-    (problem,) = load_config(str(tmp_path / "x.toml")).problems
-    assert expected in str(problem)
-
-
-@pytest.mark.parametrize(
     ("written", "value", "contributions"),
     [
         (

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 
 import pytest
 
-from capacityd.config import load as load_config
 from capacityd.model.reading import Absent, Unknown
 from tests.support.machines import Recording, errors, files, machine
 from tests.support.readings import counted, quantity, read, values
@@ -126,49 +124,3 @@ def test_a_measure_that_is_not_a_number_is_unknown_without_a_fallback(text: str)
 )
 def test_what_could_not_be_read_makes_the_resource_unknown(broken: Recording, keys: dict[str, object]) -> None:
     assert isinstance(read(machine(tty(), broken), "udev", {**TTY, **keys}), Unknown)
-
-
-@pytest.mark.parametrize(
-    ("written", "expected"),
-    [
-        ("udev = {}", "subsystem: is required"),
-        ('udev = [{ subsystem = "tty" }, { name = "x" }]', "subsystem: is required"),
-        ('udev = { subsystem = "tty*" }', "must be an exact name"),
-        ('udev = { subsystem = "" }', "must be an exact name"),
-        ('udev = { subsystem = "../bus/usb" }', "must be an exact name"),
-        ('udev = { subsystem = "tty" }\nmeasure = "speed"', "must be one of count, attributes.NAME, properties.NAME"),
-        ('udev = { subsystem = "tty" }\nmeasure = "attributes.vpd"', '"attributes.vpd" cannot be matched'),
-        ('udev = { subsystem = "tty" }\nmeasure = "attributes"', 'unknown measure "attributes"'),
-        ('udev = { subsystem = "tty" }\nmeasure = "other.x"', 'unknown measure "other.x"'),
-        (
-            'udev = { subsystem = "tty" }\nmeasure = "properties.a=b"',
-            '"properties.a=b" is not the name of a udev property',
-        ),
-        ('udev = { subsystem = "tty" }\nmeasure = "attributes.x"\nunit = "GiB"', "plain number"),
-        ('udev = { subsystem = "tty" }\nmeasure = "attributes.x"\nfallback = "x"', "fallback"),
-    ],
-)
-def test_mistakes(tmp_path: Path, written: str, expected: str) -> None:
-    (tmp_path / "x.toml").write_text(f'[resources."example.com/x"]\n{written}\n')
-    (problem,) = load_config(str(tmp_path / "x.toml")).problems
-    assert expected in str(problem)
-
-
-HARMFUL = "vpd vpd_pg80 rom config resource resource0_wc eeprom remove delete rescan bus_rescan reset below/it/reset"
-
-
-@pytest.mark.parametrize("name", HARMFUL.split())
-def test_harmful_attributes_are_refused(tmp_path: Path, name: str) -> None:
-    written = f'udev = {{ subsystem = "tty", attributes = {{ "{name}" = "x" }} }}'
-    (tmp_path / "x.toml").write_text(f'[resources."example.com/x"]\n{written}\n')
-    (problem,) = load_config(str(tmp_path / "x.toml")).problems
-    assert problem.key.strip('"') == name
-    assert problem.message.startswith("cannot be matched: reading it ")
-
-
-def test_an_except_table_needs_no_subsystem(tmp_path: Path) -> None:
-    written = 'udev = { subsystem = "tty" }\nexcept = { name = "ttyS*" }\nmeasure = "properties.LANES"\nfallback = 2'
-    (tmp_path / "x.toml").write_text(f'[resources."example.com/x"]\n{written}\n')
-    (resource,) = load_config(str(tmp_path / "x.toml")).require().resources
-    assert (resource.measure, resource.fallback, resource.unit) == ("properties.LANES", 2, None)
-    assert resource.literals("subsystem") == ("tty",)

@@ -8,7 +8,7 @@ from typing import Any
 from capacityd.detectors import load
 from capacityd.discovery.reader import read_resource, value_of
 from capacityd.model.config import Resource, Table
-from capacityd.model.device import DeviceDetector
+from capacityd.model.device import DeviceDetector, ValueDetector
 from capacityd.model.errors import HostError
 from capacityd.model.host import Host
 from capacityd.model.matchers import KeyMatcher, Value
@@ -21,6 +21,12 @@ TomlTable = Mapping[str, Any]
 def device_detector(name: str) -> DeviceDetector:
     found = load(name)
     assert isinstance(found, DeviceDetector)
+    return found
+
+
+def value_detector(name: str) -> ValueDetector:
+    found = load(name)
+    assert isinstance(found, ValueDetector)
     return found
 
 

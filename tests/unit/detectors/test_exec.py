@@ -7,15 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from capacityd.detectors import load
 from capacityd.host.live import LiveHost
 from capacityd.host.recording.replay import RecordedHost
-from capacityd.model.device import ValueDetector
 from capacityd.model.errors import Cause, HostError
 from capacityd.model.reading import Contribution
 from tests.support.forked import forked, has_children, open_files, still_alive
+from tests.support.readings import value_detector
 
-DETECTOR = load("exec")
+DETECTOR = value_detector("exec")
 
 
 def script(folder: Path, text: str, mode: int = 0o755) -> str:
@@ -27,13 +26,11 @@ def script(folder: Path, text: str, mode: int = 0o755) -> str:
 
 def read(*command: str, timeout: float = 20.0) -> Contribution:
     """The contribution, read in a process that afterwards must have no child and no more open files than before."""
-    detector = DETECTOR
-    assert isinstance(detector, ValueDetector)
 
     def reading() -> Contribution | HostError:
         before = open_files()
         try:
-            found: Contribution | HostError = detector.read(LiveHost(), {"command": command, "timeout": timeout})
+            found: Contribution | HostError = DETECTOR.read(LiveHost(), {"command": command, "timeout": timeout})
         except HostError as e:
             found = HostError(str(e), e.errno, e.cause)
         assert not has_children()
@@ -135,7 +132,6 @@ def test_children_that_it_leaves_are_killed_and_do_not_delay_the_reading(tmp_pat
 
 @pytest.mark.parametrize(("sandboxed", "hint"), [(True, True), (False, False)])
 def test_a_failure_in_the_services_sandbox_names_the_sandbox(sandboxed: bool, hint: bool) -> None:
-    assert isinstance(DETECTOR, ValueDetector)
     host = RecordedHost({"files": {"/proc/self/status": f"Seccomp: 0\nNoNewPrivs:\t{int(sandboxed)}\n"}})
     with pytest.raises(HostError) as raised:
         DETECTOR.read(host, {"command": ("/usr/bin/seats",), "timeout": 1.0})
@@ -143,6 +139,5 @@ def test_a_failure_in_the_services_sandbox_names_the_sandbox(sandboxed: bool, hi
 
 
 def test_a_recorded_program() -> None:
-    assert isinstance(DETECTOR, ValueDetector)
     host = RecordedHost({"programs": {'["/usr/bin/seats"]': [0, "12\n", ""]}})
     assert DETECTOR.read(host, {"command": ("/usr/bin/seats",), "timeout": 1.0}).amount == 12

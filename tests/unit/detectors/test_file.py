@@ -8,19 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from capacityd.detectors import load
 from capacityd.host.live import LiveHost
 from capacityd.host.recording.replay import RecordedHost
-from capacityd.model.device import ValueDetector
 from capacityd.model.errors import HostError
 from capacityd.model.host import Host
 from capacityd.model.reading import Contribution
+from tests.support.readings import value_detector
 
-DETECTOR = load("file")
+DETECTOR = value_detector("file")
 
 
 def read(path: object, host: Host | None = None, max_age: float | None = None) -> Contribution:
-    assert isinstance(DETECTOR, ValueDetector)
     return DETECTOR.read(host or LiveHost(), {"path": str(path), "max_age": max_age})
 
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 
 import pytest
 
 from capacityd.model.errors import Cause
-from capacityd.model.reading import Absent, Unknown
+from capacityd.model.reading import Unknown
 from capacityd.model.value_types import UNITS, Unit
 from tests.support.machines import (
     Recording,
@@ -268,20 +267,6 @@ def test_no_interface_is_free_while_the_systems_interfaces_are_unknown(network: 
     assert reason in reading.reason
 
 
-def test_the_routes_are_read_once_for_all_interfaces() -> None:
-    calls: list[int] = []
-    host = machine(E0, E1, SLOW, routes("eth0"))
-    names = host.default_interfaces()
-
-    def default_interfaces() -> Sequence[str]:
-        calls.append(1)
-        return names
-
-    host.default_interfaces = default_interfaces  # type: ignore[method-assign]
-    assert counted(host, "nic", {"system": False}) == ["eno1", "eth1"]
-    assert calls == [1]
-
-
 @pytest.mark.parametrize("error", ["EACCES", "EIO"])
 @pytest.mark.parametrize("place", ["uevent", "device", "operstate", "speed", "phys_port_name", "../../driver"])
 def test_what_could_not_be_read_makes_the_resource_unknown(place: str, error: str) -> None:
@@ -321,25 +306,7 @@ def test_an_interface_that_cannot_be_read_matters_only_if_it_may_count(
         assert counted(host, "nic", keys) == interfaces
 
 
-@pytest.mark.parametrize("link", [f"{pci_path('0000:01:00.0')}/driver", f"{ETH0}/device"])
-def test_a_link_to_nowhere_is_unknown_and_not_missing(link: str) -> None:
-    host = machine(merge(E0, {"links": {link: "../../../gone"}}))
-    assert str(values(host, "nic", "driver")["eth0"]).startswith("unknown: ")
-    assert isinstance(read(host, "nic", {"driver": ""}), Unknown)
-
-
-def test_a_link_of_a_virtual_function_to_nowhere_makes_its_kind_unknown() -> None:
-    links = {f"{pci_path('0000:01:00.0')}/physfn": "../gone"}
-    reading = read(machine(merge(pci_nic(), {"links": links})), "nic")
-    assert isinstance(reading, Unknown)
-    assert reading.reason == "eth0: kind: /sys/class/net/eth0/device/physfn leads nowhere"
-
-
 def test_hostile_names_are_safe_to_print() -> None:
     host = machine(nic("\x1b[31m\udcff"), pci_nic("eth\udcff"), routes("eth\udcff"))
     assert list(values(host, "nic", "name").values()) == [r"\x1b[31m\xff", r"eth\xff"]
     assert counted(host, "nic", {"system": True}) == [r"eth\xff"]
-
-
-def test_without_interfaces_it_is_absent() -> None:
-    assert isinstance(read(machine(), "nic"), Absent)

@@ -9,18 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from capacityd.config import load as load_config
-from capacityd.detectors import load
 from capacityd.discovery.reader import read_resource
-from capacityd.model.device import ValueDetector
 from capacityd.model.reading import Quantity
 from capacityd.model.setting_types import AddressRange, AddressRanges
 from tests.support.machines import machine
+from tests.support.readings import value_detector
 
-DETECTOR = load("pool")
+DETECTOR = value_detector("pool")
 
 
 def pool(cidr: object, *excepted: str) -> int:
-    assert isinstance(DETECTOR, ValueDetector)
     settings = {
         "cidr": AddressRanges(networks=True).parse(cidr),
         "except": AddressRanges().parse([*excepted]) if excepted else None,
@@ -60,7 +58,6 @@ small = st.integers(0, 40).map(lambda n: AddressRange("", 32, n, n)) | st.tuples
 
 @given(st.lists(small, min_size=1, max_size=5), st.lists(small, max_size=5))
 def test_size_is_that_of_the_set_of_addresses(networks: list[AddressRange], excepted: list[AddressRange]) -> None:
-    assert isinstance(DETECTOR, ValueDetector)
     found = DETECTOR.read(machine(), {"cidr": tuple(networks), "except": tuple(excepted)})
     included = {n for span in map(AddressRange.usable, networks) for n in range(span.first, span.last + 1)}
     excluded = {n for span in excepted for n in range(span.first, span.last + 1)}

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from capacityd.detectors import load
 from capacityd.host.recording.replay import RecordedHost
-from capacityd.model.device import ValueDetector
 from capacityd.model.quantity import LARGEST
 from capacityd.model.reading import Contribution
+from tests.support.readings import value_detector
 
-DETECTOR = load("static")
+DETECTOR = value_detector("static")
 
 
 @pytest.mark.parametrize("number", [0, 1, LARGEST])
 def test_the_number(number: int) -> None:
-    assert isinstance(DETECTOR, ValueDetector)
     assert DETECTOR.settings["quantity"].kind.parse(number) == number
     assert DETECTOR.read(RecordedHost({}), {"quantity": number}) == Contribution("configuration", number)

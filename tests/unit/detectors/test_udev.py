@@ -111,16 +111,3 @@ def test_a_measure_that_is_not_a_number_is_unknown_without_a_fallback(text: str)
     host = machine(tty(attributes={"memory": f"{text}\n"}))
     assert isinstance(read(host, "udev", TTY, measure="attributes.memory"), Unknown)
     assert quantity(host, "udev", TTY, measure="attributes.memory", fallback=7) == 7
-
-
-@pytest.mark.parametrize(
-    ("broken", "keys"),
-    [
-        (errors({"/sys/devices/platform/serial/tty/ttyUSB0/subsystem": "EIO"}), {}),
-        (errors({"/sys/devices/platform/serial/tty/ttyUSB0/driver": "EIO"}), {"driver": "x*"}),
-        (errors({"/sys/devices/platform/serial/tty/ttyUSB0/uevent": "EIO"}), {"node": "/dev/x"}),
-        ({"links": {"/sys/devices/platform/serial/tty/ttyUSB0/driver": "../gone"}}, {"driver": ""}),
-    ],
-)
-def test_what_could_not_be_read_makes_the_resource_unknown(broken: Recording, keys: dict[str, object]) -> None:
-    assert isinstance(read(machine(tty(), broken), "udev", {**TTY, **keys}), Unknown)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
 from math import floor
 from typing import Any
@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from capacityd.discovery.reader import read_resource
 from capacityd.host.recording.replay import RecordedHost
 from capacityd.model.config import Reserve, Resource, Table
-from capacityd.model.errors import Cause, HostError
+from capacityd.model.errors import Cause
 from capacityd.model.matchers import GlobMatcher, KeyMatcher
 from capacityd.model.quantity import LARGEST, storable
 from capacityd.model.reading import Absent, Contribution, Quantity, Unknown
@@ -24,7 +24,6 @@ from tests.support.machines import (
     disk,
     errors,
     machine,
-    merge,
     pci_nic,
     usb_device,
     usb_hub,
@@ -153,68 +152,6 @@ def test_unknown_names_the_first_device_and_how_many_more() -> None:
     assert isinstance(reading, Unknown)
     assert reading.reason.startswith("1-1: serial: /sys/bus/usb/devices/1-1/serial could not be read: ")
     assert reading.reason.endswith("(and 2 more)")
-
-
-class Disappearing:
-    """A machine from which a device is removed after a call; fails: and that call fails."""
-
-    def __init__(self, host: RecordedHost, without: RecordedHost, after: Callable[[str], bool], fails: bool) -> None:
-        self._host, self._without, self._after, self._fails = host, without, after, fails
-
-    def __getattr__(self, name: str) -> Any:
-        method = getattr(self._host, name)
-
-        def call(path: str, *more: Any) -> Any:
-            found = method(path, *more)
-            if self._after(f"{name} {path}"):
-                self._host = self._without
-                if self._fails:
-                    raise HostError("No such device")
-            return found
-
-        return call
-
-
-@pytest.mark.parametrize(
-    ("detector", "keys", "more", "moment", "fails"),
-    [
-        ("usb", {"vendor": "0403"}, {}, "listdir /sys/bus/usb/devices", False),
-        ("usb", {"vendor": "0403", "serial": "A17"}, {}, "text /sys/bus/usb/devices/1-2/idVendor", False),
-        ("pci", {"class": "02"}, {"measure": "sriov_numvfs"}, "text /sys/bus/pci/devices/0000:02:00.0/class", False),
-        ("nic", {}, {"measure": "speed"}, "resolve /sys/class/net/eth1/device", False),
-        ("nic", {}, {"measure": "speed", "fallback": 9}, "resolve /sys/class/net/eth1/phy80211", False),
-        ("disk", {}, {"measure": "size", "fallback": 9}, "text /sys/block/sdb/device/wwid", False),
-        ("usb", {"vendor": "0403"}, {}, "text /sys/bus/usb/devices/1-2/idVendor", True),
-        ("pci", {"class": "02"}, {"measure": "sriov_numvfs"}, "text /sys/bus/pci/devices/0000:02:00.0/class", True),
-        ("disk", {}, {"measure": "size", "fallback": 9}, "text /sys/block/sdb/size", True),
-    ],
-)
-def test_a_device_that_disappears_while_it_is_read_does_not_count(
-    detector: str, keys: dict[str, str], more: dict[str, Any], moment: str, fails: bool
-) -> None:
-    stays = merge(
-        usb_device("1-1"),
-        pci_nic("eth0", "0000:01:00.0"),
-        disk("sda", "/sys/devices/pci0000:00/0000:00:17.0/host1"),
-    )
-    goes = merge(
-        usb_device("1-2"),
-        pci_nic("eth1", "0000:02:00.0"),
-        disk("sdb", "/sys/devices/pci0000:00/0000:00:17.0/host2", number="8:16"),
-    )
-    calls: list[str] = []
-
-    def after(call: str) -> bool:
-        calls.append(call)
-        return call == moment
-
-    host: Any = Disappearing(machine(stays, goes), machine(stays), after, fails)
-    reading = read(host, detector, keys, **more)
-    assert moment in calls
-    alone = read(machine(stays), detector, keys, **more)
-    assert isinstance(reading, Quantity)
-    assert isinstance(alone, Quantity)
-    assert (reading.value, reading.contributions) == (alone.value, alone.contributions)
 
 
 MACHINE_FACTS: Recording = {

@@ -12,6 +12,7 @@ from capacityd.detectors import load, names
 from capacityd.discovery.reader import read_resource
 from capacityd.host.recording.contents import keeps_file
 from capacityd.host.recording.replay import RecordedHost
+from capacityd.linux.mountinfo import TABLE
 from capacityd.model.config import Resource
 from capacityd.model.device import DeviceDetector
 from capacityd.model.reading import Quantity
@@ -27,7 +28,7 @@ DETECTORS = [detector for name in names() if isinstance(detector := load(name), 
 HARMFUL = ("vpd", "rom", "config", "resource", "remove", "reset", "rescan", "new_id", "bind", "unbind", "descriptors")
 
 
-ADDRESSES: Recording = {"addresses": [["eth0", "ipv4", "192.0.2.7", 24, "global", False]]}
+ADDRESSES: Recording = {"addresses": [["eth2", "ipv4", f"192.0.2.{n}", 24, "global", False] for n in (7, 8)]}
 
 
 class CallRecorder:
@@ -85,3 +86,17 @@ def test_no_harmful_file_is_read(detector: DeviceDetector) -> None:
     assert not [path for path in read if path.rpartition("/")[2].startswith(HARMFUL)]
     assert not [path for path in read if path.startswith("/sys/") and not keeps_file(path)]
     assert not [what for what, _ in host.calls if what == "run"]
+
+
+@pytest.mark.parametrize(
+    ("detector", "asked"),
+    [
+        ("disk", [("lines", TABLE), ("lines", "/proc/swaps")]),
+        ("nic", [("default_interfaces", "")]),
+        ("address", [("default_interfaces", "")]),
+    ],
+)
+def test_what_is_the_systems_is_found_out_once_for_all_devices(detector: str, asked: list[tuple[str, str]]) -> None:
+    host = CallRecorder(RecordedHost(merge(WORLD, ADDRESSES)))
+    assert isinstance(read_resource(resource(detector, {"system": False}), host, "node"), Quantity)
+    assert [call for call in host.calls if call in (*asked, ("default_interfaces", ""))] == asked

@@ -24,9 +24,10 @@ from tests.support.machines import (
     usb_device,
     usb_hub,
     usb_nic,
+    usb_path,
     virtio_nic,
 )
-from tests.support.readings import resource
+from tests.support.readings import resource, values
 
 ATA = "/sys/devices/pci0000:00/0000:00:17.0/ata{0}/host{0}/target{0}:0:0/{0}:0:0:0"
 SAS = "/sys/devices/pci0000:3c/0000:3c:00.0/host0/port-0:{0}/end_device-0:{0}/target0:0:{0}/0:0:{0}:0"
@@ -120,3 +121,25 @@ def test_one_unreadable_path_never_makes_a_quantity_smaller_or_absent(wanted: Re
             assert value(reading) in (whole.value, Unknown), (place, reading)
             outcomes[place] = reading
     assert any(isinstance(reading, Unknown) for reading in outcomes.values())
+
+
+GPU, ETH0 = "/sys/devices/pci0000:3b/0000:3b:00.0", "/sys/devices/pci0000:01/0000:01:00.0"
+
+
+@pytest.mark.parametrize(
+    ("detector", "key", "link"),
+    [
+        ("usb", "driver", f"{usb_path('1-1.1')}/1-1.1:1.0/driver"),
+        ("pci", "driver", f"{GPU}/driver"),
+        ("pci", "vf", f"{GPU}/physfn"),
+        ("nic", "driver", f"{ETH0}/driver"),
+        ("nic", "driver", f"{ETH0}/net/eth0/device"),
+        ("nic", "kind", f"{ETH0}/physfn"),
+        ("udev", "driver", f"{GPU}/driver"),
+    ],
+)
+def test_a_link_to_nowhere_is_unknown_and_not_missing(detector: str, key: str, link: str) -> None:
+    host = RecordedHost(merge(WORLD, {"links": {link: "../gone"}}))
+    found = [text for text in values(host, detector, key).values() if str(text).startswith("unknown: ")]
+    assert len(found) == 1
+    assert str(found[0]).endswith(f"/{link.rpartition('/')[2]} leads nowhere")

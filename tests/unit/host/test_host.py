@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import errno
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,16 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from capacityd.host.live import LiveHost
-from capacityd.host.recording.replay import RecordedHost, load
-from capacityd.model.errors import HostError, UsageError
+from capacityd.host.recording.replay import RecordedHost
+from capacityd.model.errors import HostError
 from capacityd.model.host import SystemDevices, basename, machine_id, read_int
 from capacityd.model.text import printable
 from tests.support.forked import forked
 from tests.support.machines import (
-    bare,
     machine,
-    merge,
-    usb_device,
     write_tree,
 )
 
@@ -155,20 +152,24 @@ def test_what_may_not_be_read_names_the_way_out(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("error", "gone"), [("EACCES", False), ("EIO", False), ("EINVAL", False), ("ENXIO", True)])
 def test_a_recorded_error_is_told_as_the_kernel_would(error: str, gone: bool) -> None:
+    """With its number: some are an answer, such as EINVAL of a link that is down."""
     host = RecordedHost({"files": {"/d/a": "x"}, "errors": {"/d/a": error}})
     if gone:
         assert host.text("/d/a") is None
         return
     for ask in (host.text, host.lines, host.resolve, host.listdir):
-        with pytest.raises(HostError, match="/d/a could not be read"):
+        with pytest.raises(HostError, match="/d/a could not be read") as raised:
             ask("/d/a")
+        assert raised.value.errno == getattr(errno, error)
 
 
-def test_an_error_that_is_an_answer() -> None:
-    """Reading from an unset attribute fails: EINVAL here, as of a link that is down. The number must come through."""
-    with pytest.raises(HostError) as raised:
-        RecordedHost({"files": {"/d/a": "x"}, "errors": {"/d/a": "EINVAL"}}).text("/d/a")
-    assert raised.value.errno == 22
+@pytest.mark.parametrize("part", ["addresses", "default_interfaces", "memory", "processors"])
+def test_what_a_recording_lacks_and_what_the_machine_did_not_tell_is_unknown(part: str) -> None:
+    with pytest.raises(HostError, match=f'^the recording has no part "{part}": record the machine again$'):
+        getattr(RecordedHost({}), part)()
+    with pytest.raises(HostError, match="no answer") as raised:
+        getattr(RecordedHost({part: [], "unknown": {part: ["EIO", "no answer"]}}), part)()
+    assert raised.value.errno == errno.EIO
 
 
 def test_a_machine_without_sysfs_can_tell_nothing_of_devices() -> None:
@@ -203,18 +204,6 @@ def test_a_doubt_stands_for_everything_but_what_is_known() -> None:
     assert SystemDevices(frozenset({"sda"}), "zfs").has("sda")
     with pytest.raises(HostError, match="zfs"):
         SystemDevices(frozenset({"sda"}), "zfs").has("sdb")
-
-
-def test_loading_a_recording(tmp_path: Path) -> None:
-    path = tmp_path / "machine.json"
-    path.write_text(json.dumps(merge(bare(), usb_device(serial="caf\udce9"))))
-    assert load(str(path)).text("/sys/bus/usb/devices/1-1/serial") == r"caf\xe9"
-    for text, message in (("{", "is not JSON"), ("[]", "is not a recorded machine"), ('{"x": 1}', "not a recorded")):
-        path.write_text(text)
-        with pytest.raises(UsageError, match=message):
-            load(str(path))
-    with pytest.raises(UsageError, match="No such file"):
-        load(str(tmp_path / "none.json"))
 
 
 @pytest.mark.skipif(not os.path.isdir("/sys/devices"), reason="needs a sysfs")

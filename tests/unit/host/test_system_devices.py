@@ -191,14 +191,3 @@ def test_what_cannot_be_read_leaves_a_doubt(place: str) -> None:
     root = merge(volume, mounts(ROOT, ("/usr", "253:0", "ext4", "/dev/mapper/vg-root")))
     assert doubt(root) == ""
     assert "could not be read" in doubt(root, errors({place: "EACCES"}))
-
-
-def test_the_mounts_are_read_once_for_all_disks() -> None:
-    read: list[str] = []
-    host = machine(
-        *(disk(f"sd{n}", AT.format(n), number=f"8:{n}") for n in range(50)), mounts(("/", "8:3", "ext4", "x"))
-    )
-    lines = host.lines
-    host.lines = lambda path: (read.append(path), lines(path))[1]  # type: ignore[method-assign,func-returns-value]
-    assert len(counted(host, "disk", {"system": False})) == 49
-    assert read == ["/proc/self/mountinfo", "/proc/swaps"]

@@ -37,8 +37,9 @@ def test_asks_once_for_each() -> None:
     assert forked(calls) == 1
 
 
-def test_has_names() -> None:
+def test_has_names_of_what_it_can_be_asked() -> None:
     assert looked_up("usb:v0529p0001")["ID_VENDOR_FROM_DATABASE"] == "Aladdin Knowledge Systems"
+    assert looked_up("") == looked_up("usb:\0") == {}
 
 
 @pytest.mark.parametrize(
@@ -51,9 +52,8 @@ def test_has_names() -> None:
         ),
         ("echo ID_MODEL=a; exit 1", {}),
         ("sleep 1000", {}),
-        ("cat /dev/zero", {}),
     ],
-    ids=["missing", "prints", "fails", "hangs", "floods"],
+    ids=["missing", "prints", "fails", "hangs"],
 )
 def test_a_program_that_does_not_answer_means_no_names(
     script: str | None, names: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -66,8 +66,3 @@ def test_a_program_that_does_not_answer_means_no_names(
     monkeypatch.setattr(hwdb, "_PROGRAM", str(program))
     monkeypatch.setattr(hwdb, "_TIMEOUT", 1.0)
     assert looked_up("usb:v0529p0001") == names
-
-
-@pytest.mark.parametrize("modalias", ["", "usb:\0"])
-def test_what_no_program_can_be_asked_has_no_names(modalias: str) -> None:
-    assert looked_up(modalias) == {}

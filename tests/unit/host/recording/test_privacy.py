@@ -33,23 +33,8 @@ LVM = "LVM-" + "aB3dE6gH9jK2mN5pQ8sT1vW4xY7zC0fR" + "Zy9Xw8Vu7Ts6Rq5Po4Nm3Lk2Ji1
 MACHINE_ID = "6f1e2d3c4b5a69788796a5b4c3d2e1f0"
 HOST, DOMAIN, SERVER = "build-farm-17", "build-farm-17.corp.example", "filer9"
 IP4, IP6, LINK_LOCAL, TARGET_IP = "10.11.12.13", "2001:470:1f0b:9::2", "fe80::3efd:feff:fe9b:31d4", "10.99.1.7"
-PLANTED = [
-    SERIAL,
-    NVME_SERIAL,
-    DMI_SERIAL,
-    MAC,
-    BOND_MAC,
-    IB,
-    WWN,
-    EUI,
-    MPATH[1:],
-    UUID,
-    FS_UUID,
-    FAT,
-    LVM[4:36],
-    LVM[36:],
-]
-PLANTED += [MACHINE_ID, HOST, DOMAIN, SERVER, NVME_SERIAL.encode().hex(), "ZC1", "b2d4f6a8", IP4, TARGET_IP, IP6]
+PLANTED = [SERIAL, NVME_SERIAL, NVME_SERIAL.encode().hex(), DMI_SERIAL, "ZC1", MACHINE_ID, MAC, BOND_MAC, IB, WWN, EUI]
+PLANTED += [MPATH[1:], UUID, FS_UUID, FAT, "b2d4f6a8", LVM[4:36], LVM[36:], HOST, DOMAIN, SERVER, IP4, TARGET_IP, IP6]
 
 USB, AT = usb_path("1-1"), "/sys/devices/pci0000:00/0000:00:17.0/ata1/host0/target0:0:0/0:0:0:0"
 BARE_MAC = MAC.replace(":", "")

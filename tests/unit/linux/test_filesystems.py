@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from capacityd.linux.filesystems import is_of_pods
-from tests.support.forked import can_be_alone, run_alone
-from tests.support.machines import files, machine
-from tests.support.readings import counted
 
 OF_PODS = (
     "/var/lib/kubelet/pods/8e4c/volumes/kubernetes.io~csi/data/mount",
@@ -45,18 +40,6 @@ OF_THE_MACHINE = (
     "/srv/pods/x",
 )
 
-WAKES = """
-import json, subprocess, sys
-from capacityd.service.table_events import mount_events
-events, woken = mount_events(), []
-for point in sys.argv[1:]:
-    for command in (["mkdir", "-p", point], ["mount", "--bind", "/", point], ["umount", point]):
-        subprocess.run(command, check=True)
-        if events.drain():
-            woken.append([command[0], point])
-print(json.dumps(woken))
-"""
-
 
 def test_a_namespace_is_nobodys_storage() -> None:
     assert is_of_pods("/run/netns/cni-8e4c", "nsfs")
@@ -66,19 +49,3 @@ def test_a_namespace_is_nobodys_storage() -> None:
 @pytest.mark.parametrize("point", [*OF_PODS, *OF_THE_MACHINE])
 def test_a_mount_point(point: str) -> None:
     assert is_of_pods(point) == (point in OF_PODS)
-
-
-def test_what_counts() -> None:
-    """Each a file system of its own."""
-    points = enumerate((*OF_PODS, *OF_THE_MACHINE), 1)
-    mounts = "".join(f"{n} 0 8:{n} / {point} rw - ext4 /dev/sda{n} rw\n" for n, point in points)
-    assert sorted(counted(machine(files({"/proc/self/mountinfo": mounts})), "filesystem")) == sorted(OF_THE_MACHINE)
-
-
-@pytest.mark.skipif(not can_be_alone(), reason="needs namespaces")
-def test_what_wakes() -> None:
-    """The machine's own root stands for what is mounted."""
-    setup = "for folder in /run /srv /var; do mount -t tmpfs x $folder; done"
-    points = [*OF_PODS, *OF_THE_MACHINE]
-    woken = json.loads(run_alone(setup, WAKES, *points))
-    assert woken == [[command, point] for point in OF_THE_MACHINE for command in ("mount", "umount")]

@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any
 
 from capacityd.config import load as configuration
-from capacityd.detectors import load as detector_of
 from capacityd.discovery.reader import read_resource, value_of
 from capacityd.host.recording.format import read_recording
 from capacityd.host.recording.source import RecordedSource
@@ -29,6 +28,7 @@ from capacityd.model.device import DeviceDetector
 from capacityd.model.errors import HostError
 from capacityd.model.reading import Absent, Quantity, Reading
 from capacityd.model.value_types import Text
+from tests.support.readings import device_detector
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -140,8 +140,7 @@ def why(reading: Reading) -> str:
 
 def unlike(machine: str, detector: str, expected: Sequence[Values]) -> list[str]:
     """What a detector lists otherwise than expected: devices that are missing, and those that are too many."""
-    known = detector_of(detector)
-    assert isinstance(known, DeviceDetector)
+    known = device_detector(detector)
     keys = {key for values in expected for key in values}
     try:
         found = [*known.find(host(machine))]
@@ -183,8 +182,3 @@ def _machine(path: Path) -> Machine:
     qemu = {key: value for key, value in found.items() if key not in ("about", "truth", "page", "devices")}
     told = (found.get(name, {}) for name in ("truth", "page", "devices"))
     return Machine(path.stem, found["about"], qemu, *told)
-
-
-def cells() -> list[tuple[str, str]]:
-    """Every machine with every need."""
-    return [(machine, need.name) for machine in machines() for need in needs()]

@@ -11,9 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from capacityd.detectors import load
 from capacityd.model.config import Resource
-from capacityd.model.device import DeviceDetector
 from tests import ROOT
 from tests.corpus.described import (
     HERE,
@@ -27,8 +25,8 @@ from tests.corpus.described import (
     read,
     resources,
     resources_of_page,
-    unlike,
 )
+from tests.support.readings import device_detector
 
 PAGE = ROOT / "docs/corpus.md"
 
@@ -85,13 +83,6 @@ def _is_there(place: str) -> bool:
     return (ROOT / path).exists() and re.search(rf"^def {test}\b", (ROOT / path).read_text(), re.M) is not None
 
 
-def table() -> str:
-    """Machines and readings in columns; what is wrong is marked."""
-    return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(row, _widths(), strict=True)).rstrip() for row in _rows()
-    )
-
-
 def page() -> str:
     """The whole page."""
     rows = _rows()
@@ -118,13 +109,12 @@ def _where(fact: Fact) -> str:
     return " ".join(part for part in (f"Shown by {shown}." if shown else "", fact.instead) if part)
 
 
-@cache
 def _rows() -> list[list[str]]:
     """A header, and a row for each need."""
     with tempfile.TemporaryDirectory() as folder:
         known = resources(Path(folder))
-    found = [[need.name, *(_cell(name, need.name, known) for name in machines())] for need in needs()]
-    return [["need", *machines()], *found, ["devices", *(_devices(name) for name in machines())]]
+    found = [[need.name, *(_cell(name, known[need.name]) for name in machines())] for need in needs()]
+    return [["need", *machines()], *found, ["devices", *map(_devices, machines().values())]]
 
 
 def _truth(machine: Machine) -> list[list[str]]:
@@ -140,35 +130,21 @@ def _truth(machine: Machine) -> list[list[str]]:
             for detector, devices in machine.devices.items()
         ),
     ]
-    return [
-        [what, str(truth), f"{says}{'' if says == truth else ' WRONG'}"]
-        for what, truth, says in found
-        if {truth, says} - {"absent", 0}
-    ]
+    return [[what, str(truth), str(says)] for what, truth, says in found if {truth, says} - {"absent", 0}]
 
 
-def _listed(machine: Machine, detector: str) -> int | str:
-    """How many devices a detector lists; that it is not as it must be."""
-    known = load(detector)
-    assert isinstance(known, DeviceDetector)
-    number = len([*known.find(host(machine.name))])
-    return f"{number}, others" if unlike(machine.name, detector, machine.devices[detector]) else number
+def _listed(machine: Machine, detector: str) -> int:
+    """How many devices a detector lists."""
+    return len([*device_detector(detector).find(host(machine.name))])
 
 
-def _cell(machine: str, need: str, known: dict[str, Resource]) -> str:
-    reading = outcome(read(machine, known[need]))
-    said = "-" if reading == "absent" else str(reading)
-    return said if reading == machines()[machine].truth.get(need) else f"{said} WRONG"
+def _cell(machine: str, resource: Resource) -> str:
+    reading = outcome(read(machine, resource))
+    return "-" if reading == "absent" else str(reading)
 
 
-def _devices(machine: str) -> str:
-    devices = machines()[machine].devices
-    wrong = any(unlike(machine, detector, expected) for detector, expected in devices.items())
-    return f"{sum(map(len, devices.values()))}{' WRONG' if wrong else ''}"
-
-
-def _widths() -> list[int]:
-    return [max(map(len, column)) for column in zip(*_rows(), strict=True)]
+def _devices(machine: Machine) -> str:
+    return str(sum(_listed(machine, detector) for detector in machine.devices))
 
 
 if __name__ == "__main__":

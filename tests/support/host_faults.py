@@ -45,7 +45,7 @@ _DECLARED: dict[str, list[Exception]] = {
     "_socket": [*_SYSTEM, TimeoutError("timed out")],
     "socket": _SYSTEM,
     "_struct": [struct.error("unpack_from requires a buffer")],
-    "_thread": [RuntimeError("can't start new thread")],
+    "threading": [RuntimeError("can't start new thread")],
     "subprocess": [*_SYSTEM, subprocess.SubprocessError("a preexec_fn failed")],
     "pyudev": [
         *_exceptions_of(pyudev),
@@ -66,8 +66,8 @@ _DECLARED: dict[str, list[Exception]] = {
     ],
 }
 _CAN_NOT_FAIL = (
-    *("acquire", "allocate_lock", "fspath", "geteuid", "getpid", "pack", "pack_into", "release", "strerror", "uname"),
-    "__del__",
+    *("fspath", "geteuid", "getpid", "pack", "pack_into", "strerror", "uname"),
+    *("__del__", "threading.__init__", "threading.join"),
 )
 _HOST = (f"{os.sep}capacityd{os.sep}host{os.sep}", f"{os.sep}capacityd{os.sep}linux{os.sep}")
 
@@ -90,7 +90,9 @@ class Fault:
             caller, module, name = frame.f_back, frame.f_globals.get("__name__", ""), frame.f_code.co_name
         else:
             return
-        if caller is None or not any(part in caller.f_code.co_filename for part in _HOST) or name in _CAN_NOT_FAIL:
+        if caller is None or not any(part in caller.f_code.co_filename for part in _HOST):
+            return
+        if name in _CAN_NOT_FAIL or f"{module}.{name}" in _CAN_NOT_FAIL:
             return
         errors = _DECLARED.get(module) or _DECLARED.get(module.partition(".")[0])
         if errors is None:
@@ -146,7 +148,7 @@ def questions(folder: str, device: str) -> dict[str, Callable[[], Any]]:
         "memory": host.memory,
         "usage": lambda: usage(os.getpid()).memory > 0,
         "filesystem_size": lambda: host.filesystem_size("/", ids),
-        "filesystem_size, its thread": lambda: _measured(ids),
+        "filesystem_size, its thread": lambda: filesystems._measure("/", ids),
         "lines": lambda: host.lines("/proc/swaps"),
         "content": lambda: host.read_file(file, 100).text,
         "run": lambda: host.run(["/bin/echo", "4"], 9),
@@ -157,14 +159,6 @@ def questions(folder: str, device: str) -> dict[str, Callable[[], Any]]:
         "raw": lambda: source.raw(file, 100),
         "readlink": lambda: source.readlink(f"{folder}/link"),
     }
-
-
-def _measured(ids: list[str]) -> int:
-    """What the thread does, in one that the profiler sees; the thread hands on the same two kinds of exception."""
-    try:
-        return filesystems._measure("/", ids)
-    except OSError as e:
-        raise HostError(str(e)) from e
 
 
 def main(folder: str, device: str) -> None:

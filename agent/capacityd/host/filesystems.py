@@ -6,8 +6,8 @@ service's sandbox is made of. Only the places where the whole of it is mounted c
 
 from __future__ import annotations
 
-import _thread
 import os
+import threading
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -53,44 +53,42 @@ def measure(point: str, ids: Collection[str]) -> int:
 
     Raises HostError, also if something else is mounted over it, or if it does not answer.
     """
-    answer: list[int | OSError | HostError] = []
-    done = _thread.allocate_lock()
-    done.acquire()
+    answers: list[int | HostError] = []
 
     def ask() -> None:
         try:
-            answer.append(_measure(point, ids))
-        except (OSError, HostError) as e:
-            answer.append(e)
-        done.release()
+            answers.append(_measure(point, ids))
+        except HostError as e:
+            answers.append(e)
 
+    thread = threading.Thread(target=ask, daemon=True)
     try:
-        _thread.start_new_thread(ask, ())
+        thread.start()
     except RuntimeError as e:
         raise HostError(f"the size of {point} could not be read: {e}") from e
-    if not done.acquire(timeout=_STATVFS_TIMEOUT):
+    thread.join(_STATVFS_TIMEOUT)
+    if not answers:
         raise HostError(f"the file system on {point} did not answer within {_STATVFS_TIMEOUT:g} s")
-    (found,) = answer
-    if isinstance(found, OSError):
-        raise HostError(
-            f"the size of {point} could not be read: {os.strerror(found.errno or 0)}", found.errno
-        ) from found
+    (found,) = answers
     if isinstance(found, HostError):
         raise found
     return found
 
 
 def _measure(point: str, ids: Collection[str]) -> int:
-    fd = os.open(point, os.O_PATH | os.O_CLOEXEC)
     try:
-        with open(f"/proc/self/fdinfo/{fd}") as f:
-            mount = next((line.split()[1] for line in f if line.startswith("mnt_id:")), "")
-        if mount not in ids:
-            raise HostError(f"{point} is hidden by another mount")
-        found = os.statvfs(fd)
-        return found.f_blocks * found.f_frsize
-    finally:
-        os.close(fd)
+        fd = os.open(point, os.O_PATH | os.O_CLOEXEC)
+        try:
+            with open(f"/proc/self/fdinfo/{fd}") as f:
+                mount = next((line.split()[1] for line in f if line.startswith("mnt_id:")), "")
+            if mount not in ids:
+                raise HostError(f"{point} is hidden by another mount")
+            found = os.statvfs(fd)
+            return found.f_blocks * found.f_frsize
+        finally:
+            os.close(fd)
+    except OSError as e:
+        raise HostError(f"the size of {point} could not be read: {os.strerror(e.errno or 0)}", e.errno) from e
 
 
 def _filesystem(mounts: Sequence[Mount]) -> Filesystem:

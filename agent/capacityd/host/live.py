@@ -42,7 +42,7 @@ class LiveHost:
         except OSError as e:
             if e.errno in _NOT_THERE and (not folder.startswith("/sys/") or os.path.isdir("/sys/devices")):
                 return ()
-            raise _unreadable(folder, e) from e  # without a sysfs at all, nothing can be known of it
+            raise unreadable(folder, e) from e  # without a sysfs at all, nothing can be known of it
 
     def text(self, path: str) -> str | None:
         raw = _read(path, _MAX_ATTRIBUTE_BYTES)
@@ -60,7 +60,7 @@ class LiveHost:
         except OSError as e:
             if e.errno in _NOT_THERE:
                 return None
-            raise _unreadable(path, e) from e
+            raise unreadable(path, e) from e
 
     def exists(self, path: str) -> bool:
         return self.resolve(path) is not None
@@ -116,19 +116,8 @@ class LiveHost:
         return [printable(line) for line in raw.replace(b"\0", b"\n").replace(b"\t", b" ").split(b"\n") if line]
 
     def read_file(self, path: str, most: int) -> Content:
-        try:
-            # O_NONBLOCK, because opening a FIFO waits for a writer.
-            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-            try:
-                status = os.fstat(fd)
-                if not stat.S_ISREG(status.st_mode):
-                    raise HostError(f"{path} is not a regular file")
-                raw = _read_fd(fd, path, most)
-            finally:
-                os.close(fd)
-        except OSError as e:
-            raise _unreadable(path, e) from e
-        return Content(printable(raw.strip()), time.time() - status.st_mtime)
+        raw, changed = read_regular(path, most)
+        return Content(printable(raw.strip()), time.time() - changed)
 
     def run(self, command: Sequence[str], timeout: float) -> Output:
         return run(command, timeout)
@@ -139,13 +128,29 @@ class LiveHost:
         except OSError as e:
             if e.errno in _NOT_THERE:
                 return None
-            raise _unreadable(path, e) from e
+            raise unreadable(path, e) from e
 
     def arch(self) -> str:
         return os.uname().machine
 
     def hostname(self) -> str:
         return printable(os.uname().nodename)
+
+
+def read_regular(path: str, limit: int) -> tuple[bytes, float]:
+    """The content of a regular file, and when it was changed. HostError has EFBIG if it is longer than limit bytes."""
+    try:
+        # O_NONBLOCK, because opening a FIFO waits for a writer.
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+        try:
+            status = os.fstat(fd)
+            if not stat.S_ISREG(status.st_mode):
+                raise HostError(f"{path} is not a regular file", errno.EINVAL)
+            return _read_fd(fd, path, limit), status.st_mtime
+        finally:
+            os.close(fd)
+    except OSError as e:
+        raise unreadable(path, e) from e
 
 
 def _read(path: str, limit: int) -> bytes | None:
@@ -160,7 +165,7 @@ def _read(path: str, limit: int) -> bytes | None:
     except OSError as e:
         if e.errno in _NO_TEXT:
             return None
-        raise _unreadable(path, e) from e
+        raise unreadable(path, e) from e
 
 
 def _read_fd(fd: int, path: str, limit: int) -> bytes:
@@ -168,11 +173,12 @@ def _read_fd(fd: int, path: str, limit: int) -> bytes:
     while found and len(found) <= limit and (more := os.read(fd, limit + 1 - len(found))):
         found += more
     if len(found) > limit:
-        raise HostError(f"{path} is longer than {limit} bytes")
+        raise HostError(f"{path} is longer than {limit} bytes", errno.EFBIG)
     return found
 
 
-def _unreadable(path: str, e: OSError) -> HostError:
+def unreadable(path: str, e: OSError) -> HostError:
+    """The error for a path that could not be read."""
     if e.errno == errno.ENOENT:
         return HostError(f"{path} does not exist", e.errno)
     hint = " (run as root?)" if e.errno in (errno.EACCES, errno.EPERM) and os.geteuid() != 0 else ""

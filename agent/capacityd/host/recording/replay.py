@@ -65,12 +65,9 @@ class RecordedHost:
         return real if self._is_recorded(real) or self._is_left_out(real) else None
 
     def exists(self, path: str) -> bool:
-        try:
-            real = self._known(path)
-        except HostError as e:
-            if e.errno in _NOT_THERE:
-                return False
-            raise
+        real = self._real(path)
+        if real is None:
+            return False
         found = self._is_recorded(real) or self._is_left_out(real)
         if not found and not f"{real}/".startswith(_IN_TREES):
             raise _left_out(path)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import errno
 import os
-import stat
 from collections.abc import Sequence
 from typing import Protocol
 
-from capacityd.host.live import LiveHost
+from capacityd.host.live import LiveHost, read_regular, unreadable
 from capacityd.host.recording.replay import RecordedHost
 from capacityd.model.errors import HostError
 from capacityd.model.host import Host
@@ -36,30 +35,17 @@ class LiveSource(LiveHost):
             with os.scandir(folder) as found:
                 return sorted((e.name, "link" if e.is_symlink() else "folder" if e.is_dir() else "file") for e in found)
         except OSError as e:
-            raise _host_error(e) from e
+            raise unreadable(folder, e) from e
 
     def raw(self, path: str, limit: int) -> str:
-        try:
-            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
-            try:
-                if not stat.S_ISREG(os.fstat(fd).st_mode):
-                    raise OSError(errno.EINVAL, "")
-                content = b""
-                while len(content) <= limit and (more := os.read(fd, limit + 1 - len(content))):
-                    content += more
-            finally:
-                os.close(fd)
-            if len(content) > limit:
-                raise OSError(errno.EFBIG, "")
-        except OSError as e:
-            raise _host_error(e) from e
+        content, _ = read_regular(path, limit)
         return content.decode("utf-8", "surrogateescape")
 
     def readlink(self, path: str) -> str:
         try:
             return os.readlink(path)
         except OSError as e:
-            raise _host_error(e) from e
+            raise unreadable(path, e) from e
 
 
 class RecordedSource(RecordedHost):
@@ -88,7 +74,3 @@ class RecordedSource(RecordedHost):
         if path in self._left_files:
             return ""
         return "folder" if path in self._folders or path in self._left_folders else "file"
-
-
-def _host_error(e: OSError) -> HostError:
-    return HostError(os.strerror(e.errno or errno.EIO), e.errno)

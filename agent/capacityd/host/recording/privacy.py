@@ -68,7 +68,9 @@ class Privacy:
         paths = (path for part in ("files", "links") for path in recording[part] if path.startswith("/sys/"))
         names = {name for path in paths for name in path.split("/")}
         self._names = names | {word.lower() for name in names for word in _SEPARATOR.split(name)}
-        self._host = self._host_pattern(str(recording.get("hostname", "")).lower())
+        host = str(recording.get("hostname", ""))
+        self._host = self._host_pattern(host.lower())
+        self._hidden_host = f"host-{self._digits(host)[:10]}"
 
     def learn(self, identifier: str) -> None:
         """Has an identifier replaced wherever it is a word, if no other word is likely to be equal to it."""
@@ -95,7 +97,7 @@ class Privacy:
             "files": {self.text(path): self._file(path, text) for path, text in files.items()},
             "links": {self._node(path): self._node(target) for path, target in self._recording["links"].items()},
             "properties": {self.text(p): self._properties(k) for p, k in self._recording["properties"].items()},
-            "hostname": f"host-{self._digits(self._recording.get('hostname', ''))[:10]}",
+            "hostname": self._hidden_host,
             "redacted": True,
         }
 
@@ -125,7 +127,7 @@ class Privacy:
             found = _SHAPES.sub(lambda m: self._hashed(m[0]) if len(set(_plain(m[0]))) > 2 else m[0], part)
             found = _WORD.sub(lambda m: self._words.get(m[0].lower(), m[0]), found)
             if self._host:
-                found = self._host.sub(lambda m: self._host_name(m[0]), found)
+                found = self._host.sub(self._hidden_host, found)
             self._parts[part] = found
         return found
 
@@ -199,9 +201,6 @@ class Privacy:
             return None
         written = "|".join(map(re.escape, (host, short, short.replace("-", "--"))))  # LVM doubles hyphens
         return re.compile(rf"(?<![0-9A-Za-z])(?:{written})(?![0-9A-Za-z])", re.IGNORECASE)
-
-    def _host_name(self, written: str) -> str:
-        return f"host-{self._digits(self._recording['hostname'])[:10]}"
 
     def _hashed(self, identifier: str) -> str:
         """As long and with the same separators if it is hexadecimal; a MAC address is a locally administered one."""

@@ -26,9 +26,9 @@ from capacityd.host.recording.source import RecordedSource
 from capacityd.model.config import Resource
 from capacityd.model.device import DeviceDetector
 from capacityd.model.errors import HostError
-from capacityd.model.reading import Absent, Quantity, Reading
+from capacityd.model.reading import Quantity, Reading
 from capacityd.model.value_types import Text
-from tests.support.readings import device_detector
+from tests.support.readings import device_detector, outcome
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -121,13 +121,6 @@ def _configured(folder: Path, toml: str) -> dict[str, Resource]:
 def read(machine: str, resource: Resource) -> Reading:
     """What the resource amounts to on a machine, with every reason."""
     return read_resource(resource, host(machine), "corpus", explain=True)
-
-
-def outcome(reading: Reading) -> int | str:
-    """A reading as the truth is written."""
-    if isinstance(reading, Quantity):
-        return reading.value
-    return "absent" if isinstance(reading, Absent) else "unknown"
 
 
 def why(reading: Reading) -> str:

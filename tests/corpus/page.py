@@ -20,13 +20,12 @@ from tests.corpus.described import (
     host,
     machines,
     needs,
-    outcome,
     parsed,
     read,
     resources,
     resources_of_page,
 )
-from tests.support.readings import device_detector
+from tests.support.readings import device_detector, outcome
 
 PAGE = ROOT / "docs/corpus.md"
 

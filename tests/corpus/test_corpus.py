@@ -12,20 +12,17 @@ from pathlib import Path
 import pytest
 
 from capacityd.cli.inventory.devices import list_devices
-from capacityd.detectors import load, names
 from capacityd.detectors.udev import find_in
 from capacityd.host.recording.format import read_recording
 from capacityd.host.recording.privacy import without_identifiers
 from capacityd.host.recording.recorder import Recorder
 from capacityd.host.recording.replay import RecordedHost
 from capacityd.host.recording.source import RecordedSource
-from capacityd.model.device import DeviceDetector
 from tests.corpus.described import (
     NOT_RECORDED,
     host,
     machines,
     needs,
-    outcome,
     read,
     resources,
     resources_of_page,
@@ -34,11 +31,11 @@ from tests.corpus.described import (
 )
 from tests.corpus.emulator import unescaped
 from tests.corpus.page import PAGE, Fact, facts, page
-from tests.support.readings import device_detector
+from tests.support.readings import device_detector, device_detectors, outcome
 from tests.support.text import squeezed
 
 # Of udev, each machine has hundreds of devices that nobody counts: only needs name some.
-DETECTORS = [name for name in names() if isinstance(load(name), DeviceDetector) and name != "udev"]
+DETECTORS = [detector.name for detector in device_detectors() if detector.name != "udev"]
 
 
 @pytest.fixture(scope="module")

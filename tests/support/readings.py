@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from capacityd.detectors import load
+from capacityd.detectors import load, names
 from capacityd.discovery.reader import read_resource, value_of
 from capacityd.model.config import Resource, Table
 from capacityd.model.device import DeviceDetector, ValueDetector
@@ -22,6 +22,11 @@ def device_detector(name: str) -> DeviceDetector:
     found = load(name)
     assert isinstance(found, DeviceDetector)
     return found
+
+
+def device_detectors() -> list[DeviceDetector]:
+    """All that enumerate devices."""
+    return [detector for name in names() if isinstance(detector := load(name), DeviceDetector)]
 
 
 def value_detector(name: str) -> ValueDetector:
@@ -54,6 +59,13 @@ def quantity(host: Host, detector: str, *tables: TomlTable, **more: Any) -> int:
     reading = read(host, detector, *tables, **more)
     assert isinstance(reading, Quantity), reading
     return reading.value
+
+
+def outcome(reading: Reading) -> int | str:
+    """What a reading comes to: a number, "absent" or "unknown"."""
+    if isinstance(reading, Quantity):
+        return reading.value
+    return "absent" if isinstance(reading, Absent) else "unknown"
 
 
 def counted(host: Host, detector: str, *tables: TomlTable, **more: Any) -> list[str]:

@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from capacityd.cli.inventory.devices import list_devices
-from capacityd.detectors import load, names
 from capacityd.discovery.reader import read_resource
 from capacityd.host.recording.replay import RecordedHost
 from capacityd.model.config import Resource
@@ -19,14 +18,13 @@ from capacityd.model.device import DeviceDetector
 from capacityd.model.errors import HostError
 from capacityd.model.reading import Absent, Quantity, Reading, Unknown
 from tests.support.machines import errors, merge
-from tests.support.readings import resource
+from tests.support.readings import device_detectors, outcome, resource
 from tests.unit.discovery.test_unreadable import MBITS, RESOURCES, WORLD
 
 ERRORS = ["EACCES", "EIO", "EINVAL", "ENODEV", "ENOENT", "ENXIO", "EOPNOTSUPP", "ETIMEDOUT", "ELOOP", "EAGAIN"]
 UNREADABLE = ["EACCES", "EIO", "ETIMEDOUT", "EAGAIN"]
 FILES = sorted(WORLD["files"])
 PLACES = sorted({p for path in [*FILES, *WORLD["links"]] for p in (path, path.rpartition("/")[0])} - {"/dev"})
-DETECTORS = [detector for name in names() if isinstance(detector := load(name), DeviceDetector)]
 DEVICES = sorted({path.rpartition("/")[0] for path in FILES if path.endswith("/uevent") and "/devices/" in path})
 WITH_MISSING_VALUES = [
     resource("usb", {"serial": ""}),
@@ -69,7 +67,7 @@ def test_any_file_content_gives_a_reading_that_is_safe_to_print(
         assert reading.value >= 0
 
 
-@given(st.sampled_from(DETECTORS), st.dictionaries(st.sampled_from(FILES), texts, max_size=12))
+@given(st.sampled_from(device_detectors()), st.dictionaries(st.sampled_from(FILES), texts, max_size=12))
 def test_any_file_content_can_be_listed(detector: DeviceDetector, contents: dict[str, str]) -> None:
     try:
         texts_shown = [
@@ -89,9 +87,9 @@ def test_a_device_that_disappears_after_any_call_counts_or_not_or_is_unknown(
 ) -> None:
     """The reading is that of the machine before or after, never a mixture."""
     before, later = RecordedHost(WORLD), RecordedHost(_without(gone))
-    expected = [_outcome(read_resource(wanted, host, "node")) for host in (before, later)]
+    expected = [outcome(read_resource(wanted, host, "node")) for host in (before, later)]
     reading = read_resource(wanted, _Disappearing(before, later, after), "node")
-    assert isinstance(reading, Unknown) or _outcome(reading) in expected
+    assert isinstance(reading, Unknown) or outcome(reading) in expected
 
 
 @pytest.mark.parametrize(
@@ -117,12 +115,12 @@ def test_a_device_that_disappears_after_each_call(wanted: Resource, gone: str) -
     """A hub must not count as a device, nor a virtual function as a card, because a value was read too late."""
     (device,) = (path for path in DEVICES if path.endswith(gone))
     before, later = RecordedHost(WORLD), RecordedHost(_without(device))
-    expected = [_outcome(read_resource(wanted, host, "node")) for host in (before, later)]
+    expected = [outcome(read_resource(wanted, host, "node")) for host in (before, later)]
     counting = _Disappearing(before, before, 0)
     read_resource(wanted, counting, "node")
     for after in range(-counting.left):
         reading = read_resource(wanted, _Disappearing(before, later, after), "node")
-        assert _outcome(reading) in expected, (after, reading)
+        assert outcome(reading) in expected, (after, reading)
 
 
 def test_a_device_link_to_nowhere_is_unknown() -> None:
@@ -167,10 +165,6 @@ def _without(device: str) -> dict[str, Any]:
         "links": links,
         "properties": {path: found for path, found in WORLD.get("properties", {}).items() if stays(path)},
     }
-
-
-def _outcome(reading: Reading) -> object:
-    return reading.value if isinstance(reading, Quantity) else type(reading)
 
 
 def _texts(reading: Reading) -> list[str]:

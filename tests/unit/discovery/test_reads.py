@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from capacityd.cli.inventory.devices import list_devices
-from capacityd.detectors import load, names
 from capacityd.discovery.reader import read_resource
 from capacityd.host.recording.contents import keeps_file
 from capacityd.host.recording.replay import RecordedHost
@@ -17,11 +16,10 @@ from capacityd.model.config import Resource
 from capacityd.model.device import DeviceDetector
 from capacityd.model.reading import Quantity
 from tests.support.machines import Recording, bare, merge, usb_device
-from tests.support.readings import resource
+from tests.support.readings import device_detectors, resource
 from tests.unit.discovery.test_unreadable import WORLD
 
 MANY = [f"1-{n}" for n in range(1, 40)]
-DETECTORS = [detector for name in names() if isinstance(detector := load(name), DeviceDetector)]
 
 # vpd and rom of PCI: slow, and some cards hang; config: may be masked; resource*: the hardware itself; remove, reset
 # and rescan are for writing; descriptors wake devices.
@@ -77,7 +75,7 @@ def test_each_attribute_is_read_once_for_a_device() -> None:
     assert len(texts) == len(set(texts))
 
 
-@pytest.mark.parametrize("detector", DETECTORS, ids=lambda detector: detector.name)
+@pytest.mark.parametrize("detector", device_detectors(), ids=lambda detector: detector.name)
 def test_no_harmful_file_is_read(detector: DeviceDetector) -> None:
     """All keys of all devices, as the command `devices` reads them."""
     host = CallRecorder(RecordedHost(merge(WORLD, ADDRESSES)))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 from math import floor
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -68,19 +67,10 @@ def test_quantity_is_exact(sectors: list[int], reduce: str, unit: str, slots: in
     assert [float(share) for share in shares] == pytest.approx([e.amount for e in reading.contributions], abs=0.001)
 
 
-@pytest.mark.parametrize(
-    ("more", "value"),
-    [
-        ({}, 3),
-        ({"slots": 4}, 12),
-        ({"reserve": Reserve(1)}, 2),
-        ({"slots": 4, "reserve": Reserve(share=(1, 10))}, 10),  # 12 - 1.2, rounded down once
-        ({"reserve": Reserve(100)}, 0),
-        ({"reduce": "max"}, 1),
-    ],
-)
-def test_counts(more: dict[str, Any], value: int) -> None:
-    assert quantity(machine(*(usb_device(f"1-{n}") for n in (1, 2, 3))), "usb", **more) == value
+@pytest.mark.parametrize(("reduce", "value"), [("sum", 7), ("min", 1), ("max", 4)])
+def test_the_measures_of_several_devices_are_one_quantity(reduce: str, value: int) -> None:
+    host = disks([n * 2**21 for n in (2, 1, 4)])
+    assert quantity(host, "disk", measure="size", unit=GIB, reduce=reduce) == value
 
 
 def test_less_than_one_unit_is_0_with_a_warning_and_not_absent() -> None:

@@ -154,12 +154,8 @@ def record(
             *("-m", str(memory)),
             *("-kernel", f"{debian_tree}/boot/vmlinuz", "-initrd", f"{debian_tree}/boot/initrd"),
             *("-append", f"{kind.kernel} quiet panic=-1 net.ifnames=1 {kernel}"),
-            *(
-                "-fsdev",
-                f"{_ABOUT_SHARES}{debian_tree},id=tree,readonly=on",
-                "-fsdev",
-                f"{_ABOUT_SHARES}{share},id=share",
-            ),
+            *("-fsdev", f"{_ABOUT_SHARES}{debian_tree},id=tree,readonly=on"),
+            *("-fsdev", f"{_ABOUT_SHARES}{share},id=share"),
             *_words(hardware, disks),
         ]
         environment = {**os.environ, "QEMU_MODULE_DIR": f"{_emulators()}/usr/lib/x86_64-linux-gnu/qemu"}
@@ -184,17 +180,8 @@ def record(
 
 def _read_otherwise(live: Mapping[str, Any], recording: Path, needs: Path) -> list[str]:
     """The readings of a machine that its recording does not repeat."""
-    command: list[str | Path] = [
-        sys.executable,
-        "-m",
-        "capacityd",
-        "probe",
-        "--json",
-        "--machine",
-        recording,
-        "--config",
-        needs,
-    ]
+    probe = [sys.executable, "-m", "capacityd", "probe", "--json"]
+    command = [*probe, "--machine", str(recording), "--config", str(needs)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "agent")}
     replayed = json.loads(subprocess.run(command, capture_output=True, env=environment, check=False).stdout)
     pairs = zip(live["resources"], replayed["resources"], strict=True)

@@ -46,7 +46,6 @@ class Machine:
     def __init__(self, folder: Path, recording: Recording) -> None:
         self.folder = folder
         self.sys = folder / "sys"
-        self._recording = recording
         write_tree(recording, str(folder))
 
     def pull(self, port: str) -> None:

@@ -28,9 +28,7 @@ class Request:
     verb: str
     resource: str
     subresource: str
-    namespace: str
     name: str
-    path: str
     code: int
     user: str
     user_agent: str
@@ -126,9 +124,7 @@ def _request(entry: Any) -> Request:
         verb=entry["verb"],
         resource=target.get("resource", ""),
         subresource=target.get("subresource", ""),
-        namespace=target.get("namespace", ""),
         name=target.get("name", ""),
-        path=entry["requestURI"],
         code=entry["responseStatus"]["code"],
         user=entry["user"]["username"],
         user_agent=entry.get("userAgent", ""),

@@ -63,22 +63,20 @@ def half_answer() -> Action:
     return action
 
 
-def stall(carried_out: bool = False) -> Action:
+def stall() -> Action:
     """No answer, until the client gives up or the proxy ends."""
 
     async def action(exchange: Exchange) -> None:
-        if carried_out:
-            await exchange.fetch()
         await exchange.client_left()
 
     return action
 
 
-def garbage(answer: bytes = b"\x16\x03 this is not HTTP \x00\r\n\r\n") -> Action:
-    """This, instead of an answer."""
+def garbage() -> Action:
+    """Bytes that are no HTTP, instead of an answer."""
 
     async def action(exchange: Exchange) -> None:
-        await exchange.send(answer)
+        await exchange.send(b"\x16\x03 this is not HTTP \x00\r\n\r\n")
         exchange.close()
 
     return action
@@ -93,16 +91,6 @@ def status(code: int, body: bytes = b"", headers: Mapping[str, str] | None = Non
         fields = {"Content-Type": "text/plain", "Content-Length": str(len(body)), **(headers or {})}
         lines = [f"HTTP/1.1 {code} {HTTPStatus(code).phrase}", *(f"{name}: {value}" for name, value in fields.items())]
         await exchange.send("\r\n".join([*lines, "", ""]).encode() + body)
-
-    return action
-
-
-def delay(seconds: float) -> Action:
-    """Forwarded later."""
-
-    async def action(exchange: Exchange) -> None:
-        await asyncio.sleep(seconds)
-        await exchange.relay()
 
     return action
 

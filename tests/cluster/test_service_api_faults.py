@@ -123,7 +123,7 @@ def test_the_event_can_not_be_written(behind: tuple[Service, Proxy]) -> None:
 def test_an_event_is_never_repeated(behind: tuple[Service, Proxy]) -> None:
     """A write whose answer was lost, then writes that are refused: no pass creates an Event of the first again."""
     s, proxy = behind
-    events = proxy.fault(faults.delay(0), "POST", "*/events", times=None)
+    events = proxy.fault(faults.before(lambda _: None), "POST", "*/events", times=None)
     try:
         proxy.fault(faults.reset(carried_out=True), PATCH)
         first = plug(s)

@@ -18,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,10 +36,6 @@ PACKAGES = {
     "fakeruntime": "./fakeruntime",
     "deviceplugin": "./deviceplugin",
 }
-# What the usual folder of ready-made test programs can hold (the variable is controller-runtime's).
-READY_MADE = ("etcd", "kube-apiserver", "kubectl")
-
-
 # Where Go's own archive is unpacked by custom; a Debian without the default version has no go on the PATH either.
 OTHER_PLACES = ("/usr/local/go/bin/go", "/usr/lib/go-*/bin/go")
 
@@ -59,22 +55,17 @@ class Source:
 
 def programs() -> dict[str, Path]:
     """Every program by name, built now if need be."""
-    found = ready_made(os.environ)
     folder = cache_folder()
-    wanted = [name for name in PACKAGES if name not in found]
-    if missing := [name for name in wanted if not (folder / name).exists()]:
+    if missing():
         with locked(folder):
             # Another run may have built them while this one waited for the lock.
-            build([name for name in missing if not (folder / name).exists()], folder, Source(HERE, pinned()))
-    return found | {name: folder / name for name in wanted}
+            build(missing(), folder, Source(HERE, pinned()))
+    return {name: folder / name for name in PACKAGES}
 
 
-def ready_made(environment: Mapping[str, str]) -> dict[str, Path]:
-    """The programs that KUBEBUILDER_ASSETS holds."""
-    folder = environment.get("KUBEBUILDER_ASSETS")
-    if not folder:
-        return {}
-    return {name: path for name in READY_MADE if os.access(path := Path(folder, name), os.X_OK)}
+def missing() -> list[str]:
+    """The programs that have to be built first."""
+    return [name for name in PACKAGES if not (cache_folder() / name).exists()]
 
 
 def cache_folder() -> Path:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from tests.cluster.agent import DONGLE, DONGLES, capacityd, dongle
-from tests.cluster.binaries import PACKAGES, BuildError, cache_folder, ready_made
+from tests.cluster.binaries import BuildError, missing
 from tests.cluster.controlplane import Cluster, control_plane
 from tests.cluster.credentials import ADMIN
 from tests.cluster.kubelet import kubelet
@@ -182,12 +182,6 @@ def run_demo(cluster: Cluster, dongles: int = 4) -> None:
         with service(cluster, *parts, node=node.name, around=node.inside([])) as made:
             made.configure(_CONFIG, lower_after="")  # the default
             Demo(cluster, made, folder).run()
-
-
-def missing() -> list[str]:
-    """The programs that have to be built first."""
-    found = ready_made(os.environ)
-    return [name for name in PACKAGES if name not in found and not (cache_folder() / name).exists()]
 
 
 def main() -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -50,9 +49,3 @@ def test_another_result_ends_it(cluster: Cluster, capsys: pytest.CaptureFixture[
     with pytest.raises(demo.UnexpectedResult, match="four dongles are published"):
         demo.run_demo(cluster, dongles=3)
     assert f"{DONGLE}: none → 3 (found)" in capsys.readouterr().out
-
-
-def test_missing_programs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.delenv("KUBEBUILDER_ASSETS", raising=False)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert "kube-apiserver" in demo.missing()

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-import ssl
-import urllib.error
 import urllib.parse
-import urllib.request
-from collections.abc import Iterator, Mapping
+import weakref
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, Literal
+
+import urllib3
 
 from tests.cluster.processes import PATIENCE
 
@@ -18,6 +19,7 @@ PATCHES = {
     "merge": "application/merge-patch+json",
     "strategic": "application/strategic-merge-patch+json",
 }
+_THREADS = 8
 
 
 class ApiError(Exception):
@@ -30,16 +32,18 @@ class ApiError(Exception):
 
 
 class Api:
-    """One user's way to the API server."""
+    """One user's way to the API server, for any thread. Connections stay open: a test asks until something is so.
 
-    def __init__(self, url: str, ca_file: Path, token: str) -> None:
+    token, or certificate: a file that has the key, too. Raises OSError where there is no answer.
+    """
+
+    def __init__(self, url: str, ca_file: Path, token: str | None = None, certificate: str | None = None) -> None:
         self.url = url
-        self._token = token
-        tls = ssl.create_default_context(cafile=ca_file)
-        # No proxy from the environment: the cluster is on this machine.
-        self._opener = urllib.request.build_opener(
-            urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=tls)
-        )
+        self._headers = {"User-Agent": "tests"}
+        if token is not None:
+            self._headers["Authorization"] = f"Bearer {token}"
+        self._pool = urllib3.PoolManager(maxsize=_THREADS, ca_certs=str(ca_file), cert_file=certificate)
+        weakref.finalize(self, self._pool.clear)
 
     def get(self, path: str, **query: str) -> Any:
         return self.request("GET", path + (f"?{urllib.parse.urlencode(query)}" if query else ""))
@@ -48,41 +52,39 @@ class Api:
         return self.request("POST", path, body)
 
     def patch(self, path: str, body: object, kind: Literal["json", "merge", "strategic"] = "merge") -> Any:
-        return self.request("PATCH", path, body, {"Content-Type": PATCHES[kind]})
-
-    def replace(self, path: str, body: object) -> Any:
-        return self.request("PUT", path, body)
+        return self.request("PATCH", path, body, PATCHES[kind])
 
     def delete(self, path: str) -> Any:
         return self.request("DELETE", path)
 
     def watch(self, path: str, **query: str) -> Iterator[Any]:
         """The watch events, as they come, until the API server ends it or ends itself."""
-        headers = {"Authorization": f"Bearer {self._token}", "User-Agent": "tests"}
-        url = f"{self.url}{path}?{urllib.parse.urlencode({'watch': 'true', **query})}"
-        with self._opener.open(urllib.request.Request(url, headers=headers)) as response:
+        query_string = urllib.parse.urlencode({"watch": "true", **query})
+        with _os_errors(), closing(self._send("GET", f"{path}?{query_string}", preload_content=False)) as response:
             for line in response:
                 yield json.loads(line)
 
-    def request(self, method: str, path: str, body: object = None, headers: Mapping[str, str] | None = None) -> Any:
-        """The answer's JSON, or text where it is none; ApiError when it is refused."""
-        request = urllib.request.Request(
-            self.url + path,
-            None if body is None else json.dumps(body).encode(),
-            {
-                "Authorization": f"Bearer {self._token}",
-                "Content-Type": "application/json",
-                "User-Agent": "tests",
-                **(headers or {}),
-            },
-            method=method,
-        )
-        try:
-            with self._opener.open(request, timeout=PATIENCE) as response:
-                return _decoded(response.read())
-        except urllib.error.HTTPError as error:
-            with error:
-                raise ApiError(error.code, _decoded(error.read())) from None
+    def request(self, method: str, path: str, body: object = None, kind: str = "application/json") -> Any:
+        """The answer's JSON, or text where it is none; ApiError when it is refused. kind: of the body."""
+        data = None if body is None else json.dumps(body).encode()
+        with _os_errors():
+            response = self._send(
+                method, path, body=data, headers={**self._headers, "Content-Type": kind}, timeout=PATIENCE
+            )
+        if response.status >= 400:
+            raise ApiError(response.status, _decoded(response.data))
+        return _decoded(response.data)
+
+    def _send(self, method: str, path: str, **options: Any) -> Any:
+        return self._pool.request(method, self.url + path, retries=False, **{"headers": self._headers, **options})
+
+
+@contextmanager
+def _os_errors() -> Iterator[None]:
+    try:
+        yield
+    except urllib3.exceptions.HTTPError as error:
+        raise ConnectionError(str(error)) from error
 
 
 def _decoded(content: bytes) -> Any:

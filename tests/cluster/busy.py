@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-import http.client
-import json
-import ssl
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
-from urllib.parse import urlsplit
+from contextlib import contextmanager
 
-from tests.cluster.api import PATCHES
 from tests.cluster.controlplane import Cluster
-from tests.cluster.credentials import ADMIN, token_of
-from tests.cluster.processes import PATIENCE
 
 KEY = "example.com/busy"
 CONDITION = "Busy"
@@ -47,20 +40,11 @@ def busy(cluster: Cluster, node: str, rate: int) -> Iterator[list[int]]:
 
 
 def _write(cluster: Cluster, node: str, rate: int, written: list[int], end: threading.Event) -> None:
-    server = urlsplit(cluster.url)
-    tls = ssl.create_default_context(cafile=cluster.ca_file)
-    headers = {"Authorization": f"Bearer {token_of(ADMIN)}", "Content-Type": PATCHES["strategic"]}
     began = time.monotonic()
-    with closing(
-        http.client.HTTPSConnection(str(server.hostname), server.port, timeout=PATIENCE, context=tls)
-    ) as connection:
-        # What an occupied server holds up is made up for afterwards.
-        while not end.wait(max(0.0, began + len(written) / rate - time.monotonic())):
-            number = 1000 * (len(written) + 1)
-            condition = {"type": CONDITION, "status": "True", "reason": CONDITION, "message": str(number)}
-            status = {"capacity": {KEY: str(number)}, "conditions": [condition]}
-            connection.request("PATCH", f"/api/v1/nodes/{node}/status", json.dumps({"status": status}), headers)
-            answer = connection.getresponse()
-            body = answer.read()
-            assert answer.status == 200, body
-            written.append(number)
+    # What an occupied server holds up is made up for afterwards.
+    while not end.wait(max(0.0, began + len(written) / rate - time.monotonic())):
+        number = 1000 * (len(written) + 1)
+        condition = {"type": CONDITION, "status": "True", "reason": CONDITION, "message": str(number)}
+        status = {"capacity": {KEY: str(number)}, "conditions": [condition]}
+        cluster.admin.patch(f"/api/v1/nodes/{node}/status", {"status": status}, "strategic")
+        written.append(number)

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import json
-import ssl
-import urllib.error
-import urllib.request
 from pathlib import Path
 from typing import Any, Literal
 
-from tests.cluster.api import PATCHES
+from tests.cluster.api import PATCHES, Api, ApiError
 from tests.cluster.controlplane import Cluster
-from tests.cluster.processes import PATIENCE
 
 MACHINE_ID = Path("/etc/machine-id").read_text().strip()
 FOREIGN = "other.example/card"
@@ -54,20 +50,12 @@ def identity(cluster: Cluster, node: str, kind: Kind, path: Path) -> Path:
 def request(cluster: Cluster, kubeconfig: Path, method: str, path: str, body: object = None, kind: str = "") -> str:
     """What the API server has against it; empty if nothing."""
     user = json.loads(kubeconfig.read_text())["users"][0]["user"]
-    tls = ssl.create_default_context(cafile=cluster.ca_file)
-    headers = {"Content-Type": PATCHES.get(kind, "application/json")}
-    if "token" in user:
-        headers["Authorization"] = f"Bearer {user['token']}"
-    else:
-        tls.load_cert_chain(user["client-certificate"], user["client-key"])
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=tls))
-    data = None if body is None else json.dumps(body).encode()
+    api = Api(cluster.url, cluster.ca_file, user.get("token"), user.get("client-certificate"))
     try:
-        with opener.open(urllib.request.Request(cluster.url + path, data, headers, method=method), timeout=PATIENCE):
-            return ""
-    except urllib.error.HTTPError as refused:
-        with refused:
-            return str(json.loads(refused.read())["message"])
+        api.request(method, path, body, PATCHES.get(kind, "application/json"))
+    except ApiError as refused:
+        return str(refused.body["message"])
+    return ""
 
 
 def write(cluster: Cluster, kubeconfig: Path, node: str, patch: list[dict[str, Any]]) -> str:

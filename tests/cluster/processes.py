@@ -20,6 +20,9 @@ T = TypeVar("T")
 PATIENCE = 120.0
 """Seconds to wait for what takes a few on a quiet machine. It is no promise: only what hangs is to be noticed."""
 
+_SHORTEST, _LONGEST = 0.05, 0.15
+"""Seconds between two evaluations: most are requests, which on a busy machine are work that others wait for."""
+
 # The kernel kills what is started with this when the thread that started it ends, even by SIGKILL.
 TIED_TO_US = ("setpriv", "--pdeathsig", "KILL", "--")
 
@@ -42,15 +45,16 @@ class Moment:
 
 
 def wait_until(condition: Callable[[], T], deadline: float, what: str) -> T:
-    """The first true value of the condition, evaluated often; TimeoutError after deadline seconds.
+    """The first true value of the condition, evaluated often, at first more so; TimeoutError after deadline seconds.
 
     They are seconds as a Moment has them, so that it waits longer on a machine that is busy.
     """
-    begun = Moment.now()
+    begun, pause = Moment.now(), _SHORTEST
     while not (value := condition()):
         if time.monotonic() - begun.at > deadline and Moment.now().since(begun) > deadline:
             raise TimeoutError(f"not within {deadline:g} s: {what}; last seen: {value!r}")
-        time.sleep(0.05)
+        time.sleep(pause)
+        pause = min(1.1 * pause, _LONGEST)
     return value
 
 

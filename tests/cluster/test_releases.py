@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.cluster import binaries, releases
-from tests.cluster.binaries import BuildError, numbers
+from tests.cluster.binaries import BuildError
 from tests.cluster.test_binaries import program
 
 THEIRS = {
@@ -19,20 +19,6 @@ THEIRS = {
     ],
     "Replace": [{"Old": {"Path": "k8s.io/api"}, "New": {"Path": "./staging/src/k8s.io/api"}}],
 }
-
-
-def test_one_of_each_minor_version_and_none_is_left_out() -> None:
-    minors = [numbers(version)[:2] for version in releases.releases()]
-    assert minors == [(1, minor) for minor in range(releases.OLDEST[1], minors[-1][1] + 1)]
-
-
-def test_a_version_is_found_by_its_minor_version() -> None:
-    (newest, *_, oldest) = reversed(releases.releases())
-    assert releases.release("1.30") == oldest
-    assert releases.release("1.30.4") == "1.30.4"
-    assert releases.release(releases.minor(newest)) == newest
-    with pytest.raises(BuildError, match=r"Kubernetes 1\.3 is none of 1\.30\."):
-        releases.release("1.3")
 
 
 def test_the_modules_are_those_of_kubernetes_itself() -> None:
@@ -63,7 +49,6 @@ def go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr("tests.network.PAUSES", ())
     monkeypatch.setenv("PATH", f"{tmp_path}/bin:/usr/bin:/bin")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.delenv("KUBEBUILDER_ASSETS", raising=False)
     listed = "k8s.io/kubernetes v1.9.0 v1.30.4 v1.30.14 v1.31.0 v1.31.14 v1.32.0-rc.0"
     program(
         tmp_path / "bin/go",
@@ -82,14 +67,6 @@ def go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_the_newest_patch_release_that_can_be_built(go: Path) -> None:
     assert releases.newest() == ["1.30.14", "1.31.0"]
-
-
-def test_the_list_is_written_anew(go: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(releases, "RELEASES", tmp_path / "releases.txt")
-    monkeypatch.setattr(binaries, "pinned", lambda: "1.31.0")
-    releases.RELEASES.write_text("# A head.\n1.29.0\n")
-    releases.update()
-    assert releases.RELEASES.read_text() == "# A head.\n1.30.14\n"
 
 
 def test_each_version_is_built_once_in_a_folder_of_its_own(go: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from capacityd.model.node import CONFIGURATION_ANNOTATION
 from tests.cluster.agent import DONGLE
 from tests.cluster.controlplane import Cluster
 from tests.cluster.service import DONGLES, PROMPT, Service, service
@@ -48,28 +49,39 @@ def test_nothing_is_configured(cluster: Cluster) -> None:
 
 
 def test_a_reload_that_brings_mistakes(cluster: Cluster) -> None:
+    """The one before it stays in force, with its hash. The condition reports them; one Event, also after a restart."""
     with service(cluster, usb_device("1-1")) as s:
         s.configure(DONGLES + STATIC)
         s.start()
-        good = s.config.read_text()
-        for bad in (good.replace("quantity", "quantiy"), good.replace(DONGLES, "").replace('"]', '"'), "=", None):
+        good, before = s.config.read_text(), configuration(s)
+        assert before
+        misspelt = good.replace("quantity", "quantiy").replace("lower_after", "lower_afterr")
+        for bad in (good.replace(DONGLES, "").replace('"]', '"'), "=", None, misspelt):
             if bad is None:
                 s.config.unlink()
             else:
                 s.config.write_text(bad)
             s.reload()
-            assert s.last_applied() == {DONGLE: 1, SEATS: 7}
-            assert s.condition()["reason"] == "ConfigurationRejected", "although the one before it stays in force"
+            assert (configuration(s), s.last_applied()) == (before, {DONGLE: 1, SEATS: 7})
+            assert (s.condition()["status"], s.condition()["reason"]) == ("False", "ConfigurationRejected")
             found = s.status()
             assert found["previous_configuration_active"]
             assert found["configuration_errors"]
+        message = s.condition()["message"]
+        assert f"the configuration has errors: {s.config}:" in message
+        assert "; and 2 more (capacityd config check)" in message
         s.machine.plug("1-2")
         s.wait_capacity("2")
+        s.stop()
+        s.start()
+        assert s.condition()["reason"] == "ConfigurationRejected"
+        assert sum("lower_afterr" in event for event in s.events()) == 1
         s.config.write_text(good.replace("quantity = 7", "quantity = 8").replace(DONGLES, ""))
         s.reload()
         s.wait(lambda: s.last_applied() == {SEATS: 8}, PROMPT, "the good one is taken")
         assert s.status()["configuration_errors"] == []
         s.wait(lambda: s.condition()["status"] == "True", PROMPT, "the condition is True again")
+        assert configuration(s) not in (None, before)
 
 
 def test_a_reload_may_end_a_trouble(cluster: Cluster) -> None:
@@ -81,6 +93,12 @@ def test_a_reload_may_end_a_trouble(cluster: Cluster) -> None:
         s.config.write_text(good)
         s.reload()
         assert s.capacity() == "1"
+
+
+def configuration(s: Service) -> str | None:
+    """The hash of the one in force, as the Node has it."""
+    found: str | None = s.cluster.node(s.node)["metadata"].get("annotations", {}).get(CONFIGURATION_ANNOTATION)
+    return found
 
 
 def rename(s: Service, config: Path) -> None:

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import shutil
 
-import pytest
-
 from tests.cluster.agent import DONGLE
 from tests.cluster.controlplane import Cluster
 from tests.cluster.service import DONGLES, PROMPT, Service, service
 from tests.support.machines import files, usb_device
-
-SEATS = "example.com/seats"
 
 BROKEN = {
     "hangs": ("sleep 1000", "did not end within 2 s"),
@@ -21,46 +17,58 @@ BROKEN = {
 }
 
 
-@pytest.mark.parametrize("how", BROKEN)
-def test_a_broken_one(cluster: Cluster, how: str) -> None:
-    script, why = BROKEN[how]
+def test_broken_ones(cluster: Cluster) -> None:
+    """Each worked at first, so its last value is to stand."""
+    last = dict.fromkeys(map(name, BROKEN), 7)
     with service(cluster, usb_device("1-1")) as s:
-        # The first time it works, as its last value is to stand.
-        program(s, "echo 7")
-        s.configure(DONGLES + seats(s, "1min"))
+        for how in BROKEN:
+            program(s, how, "echo 7")
+        s.configure(DONGLES + programs(s))
         s.start()
-        assert s.capacity(SEATS) == "7"
-        program(s, script)
-        if how == "hangs":  # what ends gets the time that a slow machine takes
-            s.configure(DONGLES + seats(s, "2s"))
-            s.reload()
+        s.wait(lambda: s.last_applied() == {DONGLE: 1, **last}, PROMPT, "all are published")
+        for how, (script, _) in BROKEN.items():
+            program(s, how, script)
+        # What ends gets the time that a slow machine takes.
+        s.configure(DONGLES + programs(s, "2s"))
+        s.reload()
         s.machine.plug("1-2")
         s.wait_capacity("2")
-        s.wait(lambda: s.condition()["message"] == f"unknown: {SEATS}", PROMPT, "the condition reports it")
-        s.wait(lambda: s.process and s.machine.processes() == [s.process.pid], PROMPT, "nothing of it is left")
-        (found,) = [r for r in s.status()["resources"] if r["name"] == SEATS]
-        assert (found["reading"], found["published"], found["capacity"]) == ("unknown", 7, "7")
-        assert why in found["note"]
+        unknown = f"unknown: {', '.join(sorted(last))}"
+        s.wait(lambda: s.condition()["message"] == unknown, PROMPT, "the condition reports them")
+        s.wait(lambda: s.process and s.machine.processes() == [s.process.pid], PROMPT, "nothing of them is left")
         assert s.condition()["status"] == "False"
+        rows = {row["name"]: row for row in s.status()["resources"]}
+        for how, (_, why) in BROKEN.items():
+            row = rows[name(how)]
+            assert (row["reading"], row["published"], row["capacity"]) == ("unknown", 7, "7")
+            assert why in row["note"]
 
         s.stop()
-        s.requests()
-        s.start()  # ready before the broken one has ended
+        s.start()  # ready before the one that hangs has ended
         s.machine.plug("1-3")
         s.wait_capacity("3")
-        assert s.last_applied() == {DONGLE: 3, SEATS: 7}
-        assert s.capacity(SEATS) == "7"
+        assert s.last_applied() == {DONGLE: 3, **last}
+        assert {key: s.capacity(key) for key in last} == dict.fromkeys(last, "7")
 
 
-def seats(s: Service, timeout: str) -> str:
-    return f'[resources."{SEATS}"]\nexec = {{ command = ["{s.folder}/seats"], timeout = "{timeout}" }}\n'
+def name(how: str) -> str:
+    return f"example.com/{how}"
 
 
-def program(s: Service, script: str) -> None:
-    new = s.folder / "seats.new"
+def programs(s: Service, patience: str = "1min") -> str:
+    """A resource for each, counted by its program. patience: with the one that hangs."""
+    timeouts = dict.fromkeys(BROKEN, "1min") | {"hangs": patience}
+    return "".join(
+        f'[resources."{name(how)}"]\nexec = {{ command = ["{s.folder}/{how}"], timeout = "{timeout}" }}\n'
+        for how, timeout in timeouts.items()
+    )
+
+
+def program(s: Service, how: str, script: str) -> None:
+    new = s.folder / f"{how}.new"
     new.write_text(f"#!/bin/sh\n{script}\n")
     new.chmod(0o755)
-    new.rename(s.folder / "seats")
+    new.rename(s.folder / how)
 
 
 def test_a_processor_goes_offline_and_comes_back(cluster: Cluster) -> None:

@@ -38,6 +38,8 @@ def on_node(cluster: Cluster, kubelet: Kubelet) -> Iterator[Service]:
             PATIENCE,
             "it has settled",
         )
+        (row,) = s.status()["resources"]
+        assert (row["capacity"], row["allocatable"]) == ("2", "2")
         s.requests()
         yield s
 

@@ -60,7 +60,7 @@ def test_status(cluster: Cluster) -> None:
 
 
 def test_observe(cluster: Cluster) -> None:
-    """All is reported, and nothing written."""
+    """All is reported, and nothing written; what was published before can be withdrawn."""
     with service(cluster, usb_device("1-1")) as s:
         assert s.cli("apply").returncode == 0
         before = cluster.node(s.node)
@@ -87,3 +87,6 @@ def test_observe(cluster: Cluster) -> None:
         )
         assert {r.verb for r in s.requests()} == {"create", "get"}
         assert cluster.node(s.node) == before
+        assert s.cli("withdraw").returncode == 0, "it would not publish again"
+        node = cluster.node(s.node)
+        assert (s.capacity(), s.condition(), node["metadata"].get("annotations", {})) == (None, {}, {})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -10,13 +12,18 @@ from pathlib import Path
 import pytest
 
 from tests.package.machine import Machine, machine
-from tests.package.packages import Packages, build_packages
+from tests.package.packages import Packages, build_packages, built_packages
 from tests.package.trees import RELEASES
 
 
 @pytest.fixture(scope="session")
 def packages(tmp_path_factory: pytest.TempPathFactory) -> Packages:
-    return build_packages(tmp_path_factory.mktemp("packages"))
+    """Built once for all workers of the run."""
+    alone = "PYTEST_XDIST_WORKER" not in os.environ
+    top = tmp_path_factory.getbasetemp() if alone else tmp_path_factory.getbasetemp().parent
+    with open(top / "packages.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        return built_packages(top / "packages") if (top / "packages").exists() else build_packages(top / "packages")
 
 
 @pytest.fixture(scope="session", params=sorted(RELEASES), ids=lambda release: f"debian-{release}")

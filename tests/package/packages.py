@@ -28,9 +28,9 @@ class Packages:
 
 
 def build_packages(top: Path) -> Packages:
-    """Builds the current version, and an older one, into a folder."""
+    """Builds the current version, and an older one, into a folder that does not exist."""
     sources = top / "sources"
-    sources.mkdir()
+    sources.mkdir(parents=True)
     # A copy: what is edited meanwhile is not to make two builds differ.
     for name in _SOURCES:
         subprocess.run(["cp", "-R", ROOT / name, sources], check=True)
@@ -41,7 +41,15 @@ def build_packages(top: Path) -> Packages:
     with ThreadPoolExecutor() as pool:
         current = pool.submit(build, sources, top / "current", environment={"SOURCE": "1"})
         older = pool.submit(build, before, top / "older", OLDER)
-        return Packages(sources, top / "current", current.result(), older.result())
+        current.result()
+        older.result()
+    return built_packages(top)
+
+
+def built_packages(top: Path) -> Packages:
+    """Those that build_packages() has left there."""
+    (current,), (older,) = ((top / name).glob("*.deb") for name in ("current", "older"))
+    return Packages(top / "sources", top / "current", current, older)
 
 
 def build(sources: Path, folder: Path, *version: str, environment: Mapping[str, str] | None = None) -> Path:

@@ -173,12 +173,6 @@ class Kubelet:
         # Entering a mount namespace leads to its root folder, hence the way back.
         return ["nsenter", f"--mount=/proc/{self._namespace.pid}/ns/mnt", "env", "-C", folder or Path.cwd(), *command]
 
-    def run(self, command: Sequence[str | Path], **options: Any) -> subprocess.CompletedProcess[str]:
-        """subprocess.run on the node; its output is in the result, as text, and it has 60 s, unless options differ."""
-        options = {"capture_output": True, "text": True, "timeout": 60, **options}
-        result: subprocess.CompletedProcess[str] = subprocess.run([*TIED_TO_US, *self.inside(command)], **options)
-        return result
-
     def popen(self, command: Sequence[str | Path], **options: Any) -> subprocess.Popen[str]:
         """subprocess.Popen on the node; killed at the end of the test if it still runs."""
         process = subprocess.Popen([*TIED_TO_US, *self.inside(command)], text=True, **options)

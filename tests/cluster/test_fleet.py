@@ -216,14 +216,6 @@ def _if_ended(pid: int) -> tuple[int, int] | None:
     return ended if ended[0] else None
 
 
-def test_groups_by_another_label(jane: Path, nodes: Nodes) -> None:
-    for number in range(5):
-        nodes.create(f"by-{number}", {DONGLE: number % 4}, instance=f"m{number}")
-    assert attention(fleet(jane, "-l", nodes.selector, "--json", status=0)) == {}
-    fleet(jane, "-l", nodes.selector, "--by", SUITE, "--json", status=0)
-    fleet(jane, "-l", nodes.selector, "--by", "tests.example/none", status=2)
-
-
 def test_pages(cluster: Cluster, jane: Path, nodes: Nodes, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(7):
         nodes.create(f"page-{number}")

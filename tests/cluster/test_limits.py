@@ -49,16 +49,13 @@ def test_a_number_found_that_can_be_no_quantity(cluster: Cluster, agent: Agent, 
     assert (ours["status"], ours["reason"], ours["message"]) == ("False", "Unknown", "unknown: example.com/seats")
 
 
-def test_a_sum_that_is_too_large(cluster: Cluster, agent: Agent) -> None:
-    agent.configure(f'[resources."example.com/x"]\nstatic = [{{ quantity = {LARGEST} }}, {{ quantity = 1 }}]\n')
-    assert "more than Kubernetes can count" in agent.run("apply", status=4).stdout
-    assert cluster.capacity(agent.node) == BASE_CAPACITY
-
-
-def test_a_quantity_that_the_api_server_does_not_take(cluster: Cluster, agent: Agent) -> None:
-    """Is unknown, and keeps nothing else from being published."""
-    agent.configure(f'{DONGLES}[resources."example.com/x"]\nstatic = {{ quantity = {10**18} }}\n')
-    assert "more than Kubernetes can count" in agent.run("apply", status=4).stdout
+def test_quantities_that_the_api_server_does_not_take(cluster: Cluster, agent: Agent) -> None:
+    """Such as a sum that is too large: unknown, and they keep nothing else from being published."""
+    sum_, large = f"[{{ quantity = {LARGEST} }}, {{ quantity = 1 }}]", f"{{ quantity = {10**18} }}"
+    agent.configure(
+        f'{DONGLES}[resources."example.com/sum"]\nstatic = {sum_}\n[resources."example.com/large"]\nstatic = {large}\n'
+    )
+    assert agent.run("apply", status=4).stdout.count("more than Kubernetes can count") == 2
     assert cluster.capacity(agent.node) == {**BASE_CAPACITY, DONGLE: "4"}
 
 

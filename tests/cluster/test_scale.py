@@ -86,7 +86,6 @@ def truth(seats: int | None = 5, others: dict[str, str | None] | None = None) ->
 
 UNKNOWN = ("False", "Unknown", f"unknown: {SEATS}")
 REFUSED = ("False", "Refused", f"refused: {DONGLE}")
-BOTH = ("False", "Unknown", f"unknown: {SEATS}; refused: {DONGLE}")
 
 
 @pytest.mark.parametrize(

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 from tests.cluster.processes import PATIENCE, wait_until
 from tests.package.console import UNIT
 from tests.package.machine import Machine
-from tests.package.packages import OLDER, Packages
+from tests.package.packages import Packages
 from tests.package.service import published, switch_on
 
 SEATS = '[resources."example.com/seats"]\nfile = { path = "/srv/seats" }\n'
@@ -112,8 +111,3 @@ def everything(machine: Machine) -> set[str]:
     )
     without = [word for path in memory for word in ("-not", "-path", path)]
     return set(machine.out("find", "/", "/run", "-xdev", *without).splitlines())
-
-
-def test_older_is_older(packages: Packages) -> None:
-    assert packages.older.name == f"capacityd_{OLDER}-1_all.deb"
-    assert Path(packages.older) != packages.current

@@ -37,6 +37,7 @@ from tests.support.pages import on_cluster, pages, play, same
 
 _PATIENCE = 90.0  # seconds until the output of a command that only reads must be as shown
 _SETTLE = 6.0  # the same when nothing is shown yet
+_AGAIN = 1.0  # seconds between: a command is half a second of work
 _READS = re.compile(r"kubectl (get|describe|events)\b|capacityd (status|devices|probe|plan)\b")
 
 
@@ -73,7 +74,7 @@ class ClusterWorld:
         end = time.monotonic() + (_PATIENCE if shown else _SETTLE)
         output = self._output(command)
         while _READS.search(command) and same(output) != same(shown) and time.monotonic() < end:
-            time.sleep(0.3)
+            time.sleep(_AGAIN)
             output = self._output(command)
         return output
 

@@ -17,7 +17,7 @@ from tests.cluster.test_requests import GET, WHO, counted
 from tests.cluster.versions import OWN_NODE_ONLY
 from tests.support.machines import usb_device
 
-PASSES = 24
+PASSES = 8
 _VERSION = "client.authentication.k8s.io/v1"
 _PLUGIN = """\
 #!/bin/sh

@@ -27,6 +27,7 @@ from tests.bench.measure import Figure
 from tests.cluster.audit import Request
 from tests.cluster.controlplane import Cluster, control_plane
 from tests.cluster.credentials import kubeconfig, node_user, token_of
+from tests.cluster.scale.usage import cpu_time
 
 NODES = 5_000
 WORKERS = 4
@@ -193,13 +194,7 @@ def _ours(cluster: Cluster, position: int) -> list[Request]:
 
 
 def _processor(cluster: Cluster) -> tuple[float, float]:
-    return _used(cluster.pids["kube-apiserver"]), _used(cluster.pids["etcd"])
-
-
-def _used(pid: int) -> float:
-    """Seconds of processor that a process has taken."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return cpu_time([cluster.pids["kube-apiserver"]]), cpu_time([cluster.pids["etcd"]])
 
 
 def _idle(cluster: Cluster) -> float:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
 from tests.bench.machines import SIX
 from tests.bench.measure import Figure
 from tests.cluster.controlplane import Cluster, control_plane
+from tests.cluster.scale.usage import cpu_time
 from tests.cluster.service import Service, service
 from tests.support.machines import nic, pci_function, usb_device
 
@@ -20,8 +19,6 @@ MEASURED = 600.0
 
 GROWING = 400.0
 """Seconds after which the pauses between attempts that are refused have grown to the longest."""
-
-_TICK = os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,5 +73,4 @@ def _sleep_until(moment: float) -> None:
 def _spent(one: Service) -> _Spent:
     """Of the resident process and of all its children that have ended."""
     assert one.process is not None
-    stat = Path(f"/proc/{one.process.pid}/stat").read_text().rpartition(")")[2].split()
-    return _Spent(sum(map(int, stat[11:15])) / _TICK, one.passes())
+    return _Spent(cpu_time([one.process.pid]), one.passes())

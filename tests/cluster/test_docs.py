@@ -149,17 +149,6 @@ def test_a_query_prints_what_it_is_for(cluster: Cluster, described: str, tmp_pat
     assert re.search(r"c0ffee|BelowExpected|2026-01-02T03:04:05Z|\bFalse\b|example\.com/gpu|\b4\d{6}\b", done.stdout)
 
 
-def test_every_kind_that_is_not_tried_is_one_that_is_used() -> None:
-    used = {
-        document.get("kind")
-        for page in pages()
-        for block in blocks(page.read_text())
-        if block.kind == "yaml"
-        for document in manifests(block)
-    }
-    assert FOREIGN.keys() <= used
-
-
 def _ensure_namespace(cluster: Cluster, name: str) -> None:
     try:
         cluster.admin.create("/api/v1/namespaces", {"metadata": {"name": name}})

@@ -18,7 +18,9 @@ from tests.cluster.kubelet import Kubelet
 from tests.cluster.kubelet import kubelet as kubelet_of
 from tests.cluster.proxy import Proxy, fault_proxy
 from tests.cluster.releases import programs, release
+from tests.cluster.service import Service, service
 from tests.cluster.versions import fits
+from tests.support.machines import usb_device
 
 # The fixtures by which a test has a kubelet: binaries is for a page of the documentation.
 _WITH_KUBELET = {"kubelet", "binaries"}
@@ -90,3 +92,13 @@ def proxy(cluster: Cluster) -> Iterator[Proxy]:
     """A way to the API server on which faults can be put."""
     with fault_proxy(cluster) as running:
         yield running
+
+
+@pytest.fixture
+def proxied(cluster: Cluster, proxy: Proxy) -> Iterator[Service]:
+    """A running service on a machine with one device; its way to the API server is the proxy."""
+    with service(cluster, usb_device("1-1")) as s:
+        s.connect(proxy.url)
+        s.join(proxy.url)
+        s.start()
+        yield s

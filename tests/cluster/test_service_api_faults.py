@@ -163,22 +163,19 @@ def test_another_authority(cluster: Cluster) -> None:
         s.wait_capacity("1")
 
 
-def test_the_certificate_changes_while_all_is_well(cluster: Cluster, proxy: Proxy) -> None:
+def test_the_certificate_changes_while_all_is_well(cluster: Cluster, proxied: Service, proxy: Proxy) -> None:
     """It is the client library that meets it then, and no longer our own question of who we are."""
-    with service(cluster, usb_device("1-1")) as s:
-        s.connect(proxy.url)
-        s.join(proxy.url)
-        s.start()
-        proxy.present(Authority.create(cluster.folder / "another-stranger"))
-        passes = s.passes()
-        s.machine.plug("1-2")
-        s.wait_passes(2, passes)
-        assert "did not sign" in s.status_file()["error"]
-        assert len([line for line in s.log().splitlines() if "did not sign" in line]) == 1
-        assert "Traceback" not in s.log()
-        proxy.present(cluster.authority)
-        s.join(proxy.url)  # so that it is tried at once
-        s.wait_capacity("2")
+    s = proxied
+    proxy.present(Authority.create(cluster.folder / "another-stranger"))
+    passes = s.passes()
+    s.machine.plug("1-2")
+    s.wait_passes(2, passes)
+    assert "did not sign" in s.status_file()["error"]
+    assert len([line for line in s.log().splitlines() if "did not sign" in line]) == 1
+    assert "Traceback" not in s.log()
+    proxy.present(cluster.authority)
+    s.join(proxy.url)  # so that it is tried at once
+    s.wait_capacity("2")
 
 
 def test_credentials_are_read_anew(cluster: Cluster) -> None:

@@ -10,12 +10,10 @@ import pytest
 from capacityd.reconcile.apply import TRIES
 from capacityd.service.schedule import BACKOFF_MAX
 from tests.cluster import faults
-from tests.cluster.controlplane import Cluster
 from tests.cluster.faults import Action
 from tests.cluster.proxy import Proxy
-from tests.cluster.service import PROMPT, Service, service
+from tests.cluster.service import PROMPT, Service
 from tests.cluster.test_service_api_faults import refusal
-from tests.support.machines import usb_device
 
 
 def always_another(s: Service) -> Action:
@@ -37,26 +35,23 @@ def never_holds(_: Service) -> Action:
     ],
 )
 def test_a_conflict_that_does_not_end(
-    cluster: Cluster, proxy: Proxy, action: Callable[[Service], Action], first: list[str], says: str
+    proxied: Service, proxy: Proxy, action: Callable[[Service], Action], first: list[str], says: str
 ) -> None:
-    with service(cluster, usb_device("1-1")) as s:
-        s.connect(proxy.url)
+    s = proxied
+    proxy.fault(action(s), "PATCH", f"/api/v1/nodes/{s.node}/status", times=None)
+    before = len(proxy.requests)
+
+    def methods() -> list[str]:
+        return [request.method for request in proxy.requests[before:] if "/nodes/" in request.path]
+
+    s.machine.plug("1-2")
+    s.wait(lambda: methods() == first and says in s.log(), PROMPT, "it has tried for the first time")
+    for _ in range(3):  # each event would end a pause, and reads the Node
+        passes = s.passes()
         s.join(proxy.url)
-        s.start()
-        proxy.fault(action(s), "PATCH", f"/api/v1/nodes/{s.node}/status", times=None)
-        before = len(proxy.requests)
-
-        def methods() -> list[str]:
-            return [request.method for request in proxy.requests[before:] if "/nodes/" in request.path]
-
-        s.machine.plug("1-2")
-        s.wait(lambda: methods() == first and says in s.log(), PROMPT, "it has tried for the first time")
-        for _ in range(3):  # each event would end a pause, and reads the Node
-            passes = s.passes()
-            s.join(proxy.url)
-            s.wait_passes(1, passes)
-        assert methods() == first
-        s.wait(lambda: methods() == [*first, "GET", "PATCH"], 3 * BACKOFF_MAX, "it has tried once more")
-        assert s.log().count(says) == 1
-        assert says in s.status_file()["error"]
-        assert set(s.events()) == {"example.com/dongle: none → 1 (found)"}
+        s.wait_passes(1, passes)
+    assert methods() == first
+    s.wait(lambda: methods() == [*first, "GET", "PATCH"], 3 * BACKOFF_MAX, "it has tried once more")
+    assert s.log().count(says) == 1
+    assert says in s.status_file()["error"]
+    assert set(s.events()) == {"example.com/dongle: none → 1 (found)"}

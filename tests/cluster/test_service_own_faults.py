@@ -102,55 +102,46 @@ def killer(s: Service) -> Iterator[Callable[[float], bool]]:
         requests.close()
 
 
-def test_a_killed_pass_is_tried_again(cluster: Cluster, proxy: Proxy) -> None:
-    with service(cluster, usb_device("1-1")) as s:
-        s.connect(proxy.url)
-        s.join(proxy.url)
-        s.start()
-        assert s.process is not None
-        fault = proxy.fault(faults.stall(), "GET")  # so that it is killed at work
-        s.machine.plug("1-2")
-        s.wait(lambda: fault.matched, PATIENCE, "it makes a pass")
-        (child,) = set(s.machine.processes()) - {s.process.pid}
-        os.kill(child, signal.SIGKILL)
-        s.wait_capacity("2")
-        assert "the reconcile worker was killed by SIGKILL (out of memory?); retrying" in s.log()
+def test_a_killed_pass_is_tried_again(proxied: Service, proxy: Proxy) -> None:
+    s = proxied
+    assert s.process is not None
+    fault = proxy.fault(faults.stall(), "GET")  # so that it is killed at work
+    s.machine.plug("1-2")
+    s.wait(lambda: fault.matched, PATIENCE, "it makes a pass")
+    (child,) = set(s.machine.processes()) - {s.process.pid}
+    os.kill(child, signal.SIGKILL)
+    s.wait_capacity("2")
+    assert "the reconcile worker was killed by SIGKILL (out of memory?); retrying" in s.log()
 
 
-def test_the_service_is_killed(cluster: Cluster, proxy: Proxy) -> None:
-    with service(cluster, usb_device("1-1")) as s:
-        s.connect(proxy.url)
-        s.join(proxy.url)
-        s.start()
-        s.requests()
-        go = threading.Event()
-        held = proxy.fault(faults.hold(go), "GET")
-        s.machine.plug("1-2")
-        s.wait(lambda: held.matched, PATIENCE, "a pass is under way")
-        s.stop(signal.SIGKILL)
-        go.set()
-        s.start()
-        s.wait_capacity("2")
-        assert s.requested().count("patch nodes/status") == 1, "no double write"
-        assert s.last_applied() == {DONGLE: 2}
+def test_the_service_is_killed(proxied: Service, proxy: Proxy) -> None:
+    s = proxied
+    s.requests()
+    go = threading.Event()
+    held = proxy.fault(faults.hold(go), "GET")
+    s.machine.plug("1-2")
+    s.wait(lambda: held.matched, PATIENCE, "a pass is under way")
+    s.stop(signal.SIGKILL)
+    go.set()
+    s.start()
+    s.wait_capacity("2")
+    assert s.requested().count("patch nodes/status") == 1, "no double write"
+    assert s.last_applied() == {DONGLE: 2}
 
 
-def test_killed_between_the_write_and_its_event(cluster: Cluster, proxy: Proxy) -> None:
+def test_killed_between_the_write_and_its_event(proxied: Service, proxy: Proxy) -> None:
     """Events are best effort: that of a worker that is killed is lost, and no later pass repeats one."""
-    with service(cluster, usb_device("1-1")) as s:
-        s.connect(proxy.url)
-        s.join(proxy.url)
-        s.start()
-        assert s.process is not None
-        fault = proxy.fault(faults.stall(), "POST", "*/events")
-        s.machine.plug("1-2")
-        s.wait(lambda: fault.matched, PATIENCE, "it creates the Event")
-        for child in set(s.machine.processes()) - {s.process.pid}:
-            with suppress(ProcessLookupError):  # it has waited for long enough
-                os.kill(child, signal.SIGKILL)
-        s.machine.plug("1-3")
-        s.wait_capacity("3")
-        assert s.events() == [f"{DONGLE}: none → 1 (found)", f"{DONGLE}: 2 → 3 (the hardware changed)"]
+    s = proxied
+    assert s.process is not None
+    fault = proxy.fault(faults.stall(), "POST", "*/events")
+    s.machine.plug("1-2")
+    s.wait(lambda: fault.matched, PATIENCE, "it creates the Event")
+    for child in set(s.machine.processes()) - {s.process.pid}:
+        with suppress(ProcessLookupError):  # it has waited for long enough
+            os.kill(child, signal.SIGKILL)
+    s.machine.plug("1-3")
+    s.wait_capacity("3")
+    assert s.events() == [f"{DONGLE}: none → 1 (found)", f"{DONGLE}: 2 → 3 (the hardware changed)"]
 
 
 def test_the_event_socket_overflows(cluster: Cluster) -> None:

@@ -166,10 +166,10 @@ def test_each_reason_and_the_page_that_shows_them(cluster: Cluster, jane: Path, 
 
 @pytest.mark.protocol
 def test_what_the_service_publishes_is_well_until_somebody_changes_it(
-    cluster: Cluster, node: str, jane: Path, tmp_path: Path
+    cluster: Cluster, node: str, jane: Path, agent: Agent
 ) -> None:
     selector = f"kubernetes.io/hostname={node}"
-    Agent(cluster, node, tmp_path / "agent").run("apply")
+    agent.run("apply")
     found = json.loads(fleet(jane, "-l", selector, "--json", status=0).stdout)
     assert found == {
         "nodes": 1,

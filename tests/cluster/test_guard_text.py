@@ -128,8 +128,7 @@ def test_a_guard_on_a_quantity(cluster: Cluster, node: str, opened: Node) -> Non
 
 
 @pytest.mark.protocol
-def test_one_character_stops_nothing(cluster: Cluster, node: str, tmp_path: Path) -> None:
-    agent = Agent(cluster, node, tmp_path / "agent")
+def test_one_character_stops_nothing(cluster: Cluster, node: str, agent: Agent) -> None:
     store(cluster, node, '{"é<\b": "\u2028"}')
     cluster.set_capacity(node, {DONGLE: None})
     with cluster.audit.requests(agent.user) as requests:

@@ -17,11 +17,6 @@ from tests.cluster.controlplane import BASE_CAPACITY, Cluster
 pytestmark = pytest.mark.protocol
 
 
-@pytest.fixture
-def agent(cluster: Cluster, node: str, tmp_path: Path) -> Agent:
-    return Agent(cluster, node, tmp_path / "agent")
-
-
 def test_what_no_extended_resource_can_have_is_refused_before_any_request(cluster: Cluster, agent: Agent) -> None:
     """tests/unit has the names and quantities: test_quantity.py, test_static.py."""
     agent.configure(f'{DONGLES}[resources."kubernetes.io/x"]\nstatic = {{ quantity = 1.5 }}\n')

@@ -20,11 +20,6 @@ CARDS = f'[resources."{CARD}"]\nstatic = {{ quantity = 5 }}\n'
 ADOPT = "adopt = true\n"
 
 
-@pytest.fixture
-def agent(cluster: Cluster, node: str, tmp_path: Path) -> Agent:
-    return Agent(cluster, node, tmp_path / "agent")
-
-
 THEIRS = {f"example.com/theirs-{n}": value for n, value in enumerate(["0", "4", "7", "1k", "9223372036854775807"])}
 """Of any value: 4 is what we would publish, and a 0 may be a device plugin's that comes back."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
@@ -16,11 +15,6 @@ pytestmark = pytest.mark.protocol
 
 GET, PATCH = "get nodes", "patch nodes/status"
 WHO, EVENT = "create selfsubjectreviews", "create events"
-
-
-@pytest.fixture
-def agent(cluster: Cluster, node: str, tmp_path: Path) -> Agent:
-    return Agent(cluster, node, tmp_path / "agent")
 
 
 def counted(requests: Requests) -> dict[str, int]:

@@ -47,8 +47,7 @@ def test_a_forged_record_makes_nothing_ours(cluster: Cluster) -> None:
         assert len([message for message in s.events() if GPU in message]) == 1
 
 
-def test_what_is_removed_from_the_record_is_given_up(cluster: Cluster, node: str, tmp_path: Path) -> None:
-    agent = Agent(cluster, node, tmp_path / "agent")
+def test_what_is_removed_from_the_record_is_given_up(cluster: Cluster, node: str, agent: Agent) -> None:
     agent.run("apply")
     forge(cluster, node, {})
     agent.machine.pull("1-4")

@@ -102,10 +102,16 @@ def proxy(cluster: Cluster) -> Iterator[Proxy]:
 
 
 @pytest.fixture
-def proxied(cluster: Cluster, proxy: Proxy) -> Iterator[Service]:
-    """A running service on a machine with one device; its way to the API server is the proxy."""
-    with service(cluster, usb_device("1-1")) as s:
-        s.connect(proxy.url)
-        s.join(proxy.url)
-        s.start()
-        yield s
+def s(cluster: Cluster) -> Iterator[Service]:
+    """The service on a machine with one device and a Node without a kubelet, not started yet."""
+    with service(cluster, usb_device("1-1")) as made:
+        yield made
+
+
+@pytest.fixture
+def proxied(proxy: Proxy, s: Service) -> Service:
+    """The same, started; its way to the API server is the proxy."""
+    s.connect(proxy.url)
+    s.join(proxy.url)
+    s.start()
+    return s

@@ -8,9 +8,8 @@ from tests.cluster.admission import create_policy, delete_policy, removal_of, tr
 from tests.cluster.agent import DONGLE
 from tests.cluster.controlplane import Cluster
 from tests.cluster.processes import PATIENCE, wait_until
-from tests.cluster.service import DONGLES, PROMPT, service
+from tests.cluster.service import DONGLES, PROMPT, Service
 from tests.cluster.versions import MUTATING_POLICIES
-from tests.support.machines import usb_device
 
 SEATS = "example.com/seats"
 
@@ -37,26 +36,25 @@ def written_by_another(cluster: Cluster, node: str) -> bool:
 
 @pytest.mark.protocol
 @pytest.mark.since(MUTATING_POLICIES)
-def test_a_policy_takes_a_resource_out_of_the_write(cluster: Cluster) -> None:
-    with service(cluster, usb_device("1-1")) as s:
-        s.configure(DONGLES + f'[resources."{SEATS}"]\nstatic = {{ quantity = 1000 }}\n')
-        forbid(cluster, s.node)
-        s.start()
-        reason = "the API server accepted 1 but stored none; does an admission webhook or policy change it?"
-        assert (s.capacity(SEATS), s.capacity()) == ("1k", None), "the others are published"
-        assert s.condition()["message"] == f"denied: {DONGLE}: {reason}"
-        assert (s.condition()["status"], s.condition()["reason"]) == ("False", "Denied")
-        assert [event for event in s.events() if reason in event] == [f"{DONGLE}: {reason}"]
-        by_hand = s.cli("apply")
-        assert (by_hand.returncode, reason in by_hand.stdout) == (4, True)
-        s.requests()
-        s.machine.plug("1-2")
-        s.wait(lambda: s.status_file()["readings"][0].get("quantity") == 2, PROMPT, "it has read the device")
-        assert s.requested() == [], "it is tried again after a minute"
-        allow(cluster, s.node)
-        s.reload()
-        assert s.capacity() == "2"
-        s.wait(lambda: s.condition()["status"] == "True", PROMPT, "the condition is True")
-        assert s.log().count(f"{DONGLE}: denied: {reason}") == 1
-        lost = f"{DONGLE}: none → 2 (lost from the Node, where 1 was published)"
-        s.wait(lambda: lost in s.events(), PROMPT, "an Event")
+def test_a_policy_takes_a_resource_out_of_the_write(cluster: Cluster, s: Service) -> None:
+    s.configure(DONGLES + f'[resources."{SEATS}"]\nstatic = {{ quantity = 1000 }}\n')
+    forbid(cluster, s.node)
+    s.start()
+    reason = "the API server accepted 1 but stored none; does an admission webhook or policy change it?"
+    assert (s.capacity(SEATS), s.capacity()) == ("1k", None), "the others are published"
+    assert s.condition()["message"] == f"denied: {DONGLE}: {reason}"
+    assert (s.condition()["status"], s.condition()["reason"]) == ("False", "Denied")
+    assert [event for event in s.events() if reason in event] == [f"{DONGLE}: {reason}"]
+    by_hand = s.cli("apply")
+    assert (by_hand.returncode, reason in by_hand.stdout) == (4, True)
+    s.requests()
+    s.machine.plug("1-2")
+    s.wait(lambda: s.status_file()["readings"][0].get("quantity") == 2, PROMPT, "it has read the device")
+    assert s.requested() == [], "it is tried again after a minute"
+    allow(cluster, s.node)
+    s.reload()
+    assert s.capacity() == "2"
+    s.wait(lambda: s.condition()["status"] == "True", PROMPT, "the condition is True")
+    assert s.log().count(f"{DONGLE}: denied: {reason}") == 1
+    lost = f"{DONGLE}: none → 2 (lost from the Node, where 1 was published)"
+    s.wait(lambda: lost in s.events(), PROMPT, "an Event")

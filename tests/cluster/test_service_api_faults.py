@@ -134,22 +134,21 @@ def test_an_event_is_never_repeated(behind: tuple[Service, Proxy]) -> None:
         proxy.faults.clear()
 
 
-def test_annotations_that_are_full(cluster: Cluster) -> None:
+def test_annotations_that_are_full(cluster: Cluster, s: Service) -> None:
     """The annotation has no room, so nothing is published; the condition reports it."""
-    with service(cluster, usb_device("1-1")) as s:
-        node = f"/api/v1/nodes/{s.node}"
-        cluster.admin.patch(node, {"metadata": {"annotations": {"other.example/notes": "x" * (MOST - 40)}}})
-        s.start()
-        assert "Too long: may not be more than 262144 bytes" in s.status()["error"]
-        assert s.requested() == ["create selfsubjectreviews", "get nodes", *3 * ["patch nodes/status"]]
-        assert (s.condition()["status"], s.condition()["reason"]) == ("False", "Rejected")
-        assert "Too long" in s.condition()["message"]
-        s.reload()
-        assert s.requested() == ["get nodes", *2 * ["patch nodes/status"]], "the condition is there already"
-        cluster.admin.patch(node, {"metadata": {"annotations": {"other.example/notes": None}}})
-        s.reload()
-        assert s.capacity() == "1"
-        assert s.condition()["status"] == "True"
+    node = f"/api/v1/nodes/{s.node}"
+    cluster.admin.patch(node, {"metadata": {"annotations": {"other.example/notes": "x" * (MOST - 40)}}})
+    s.start()
+    assert "Too long: may not be more than 262144 bytes" in s.status()["error"]
+    assert s.requested() == ["create selfsubjectreviews", "get nodes", *3 * ["patch nodes/status"]]
+    assert (s.condition()["status"], s.condition()["reason"]) == ("False", "Rejected")
+    assert "Too long" in s.condition()["message"]
+    s.reload()
+    assert s.requested() == ["get nodes", *2 * ["patch nodes/status"]], "the condition is there already"
+    cluster.admin.patch(node, {"metadata": {"annotations": {"other.example/notes": None}}})
+    s.reload()
+    assert s.capacity() == "1"
+    assert s.condition()["status"] == "True"
 
 
 def test_another_authority(cluster: Cluster) -> None:
@@ -178,15 +177,14 @@ def test_the_certificate_changes_while_all_is_well(cluster: Cluster, proxied: Se
     s.wait_capacity("2")
 
 
-def test_credentials_are_read_anew(cluster: Cluster) -> None:
-    with service(cluster, usb_device("1-1")) as s:
-        s.join(token="revoked")
-        s.start()
-        assert "rejected the credentials" in s.status_file()["error"]
-        s.join()
-        s.wait_capacity("1")
-        s.join(token="revoked again")
-        s.machine.plug("1-2")
-        s.wait(lambda: "rejected the credentials" in s.status_file()["error"], PROMPT, "it reports it")
-        s.join()
-        s.wait_capacity("2")
+def test_credentials_are_read_anew(s: Service) -> None:
+    s.join(token="revoked")
+    s.start()
+    assert "rejected the credentials" in s.status_file()["error"]
+    s.join()
+    s.wait_capacity("1")
+    s.join(token="revoked again")
+    s.machine.plug("1-2")
+    s.wait(lambda: "rejected the credentials" in s.status_file()["error"], PROMPT, "it reports it")
+    s.join()
+    s.wait_capacity("2")

@@ -12,7 +12,7 @@ from tests.cluster.agent import DONGLE
 from tests.cluster.controlplane import Cluster
 from tests.cluster.credentials import node_user
 from tests.cluster.processes import PATIENCE, wait_until
-from tests.cluster.service import PROMPT, PUBLISHED, service
+from tests.cluster.service import PROMPT, PUBLISHED, Service, service
 from tests.support.machines import usb_device
 
 
@@ -34,65 +34,62 @@ def test_kubeconfig_server_and_node_may_come_later(cluster: Cluster) -> None:
         assert s.log().count("Has the kubelet registered?") == 1, "each error is logged once"
 
 
-def test_the_machine_joins(cluster: Cluster) -> None:
+def test_the_machine_joins(cluster: Cluster, s: Service) -> None:
     """Its kubeconfig comes first, the certificate in it later, as a link, as the kubelet makes it. Both are events."""
-    with service(cluster, usb_device("1-1")) as s:
-        s.kubeconfig.unlink()
-        s.start()
-        why = f"the kubeconfig, {s.kubeconfig}, does not exist. Has the kubelet joined the cluster?"
-        assert s.notifications.times(f"STATUS=waiting for a kubeconfig: {why}")
-        assert 600 - PATIENCE < s.status()["next_reconcile"] - time.time() <= 900, "there is nothing to be tried"
-        pair = s.folder / "pki" / "kubelet-client-current.pem"
-        made = cluster.kubeconfig(node_user(s.node), s.folder / "joined", credentials="certificate")
-        document = json.loads(made.read_text())
-        (user,) = (entry["user"] for entry in document["users"])
-        now = Path(user["client-certificate"])
-        user |= {"client-certificate": str(pair), "client-key": str(pair)}
-        passes = s.passes()
-        new = s.folder / "new"
-        new.write_text(json.dumps(document))
-        new.rename(s.kubeconfig)
-        s.wait(lambda: str(pair) in s.status_file()["error"], PROMPT, "it has read the kubeconfig")
-        s.wait_passes(2, passes)  # the second sees what may have come before it listened for the certificate
-        # In one step, as a pass may begin between two.
-        made_beside = s.folder / "pki.new"
-        made_beside.mkdir()
-        (made_beside / pair.name).symlink_to(now)
-        made_beside.rename(pair.parent)
-        s.wait_capacity("1")
-        s.wait(lambda: "recovered" in s.log(), PROMPT, "there is no error left")
-        assert s.requested() == ["create selfsubjectreviews", *PUBLISHED]
+    s.kubeconfig.unlink()
+    s.start()
+    why = f"the kubeconfig, {s.kubeconfig}, does not exist. Has the kubelet joined the cluster?"
+    assert s.notifications.times(f"STATUS=waiting for a kubeconfig: {why}")
+    assert 600 - PATIENCE < s.status()["next_reconcile"] - time.time() <= 900, "there is nothing to be tried"
+    pair = s.folder / "pki" / "kubelet-client-current.pem"
+    made = cluster.kubeconfig(node_user(s.node), s.folder / "joined", credentials="certificate")
+    document = json.loads(made.read_text())
+    (user,) = (entry["user"] for entry in document["users"])
+    now = Path(user["client-certificate"])
+    user |= {"client-certificate": str(pair), "client-key": str(pair)}
+    passes = s.passes()
+    new = s.folder / "new"
+    new.write_text(json.dumps(document))
+    new.rename(s.kubeconfig)
+    s.wait(lambda: str(pair) in s.status_file()["error"], PROMPT, "it has read the kubeconfig")
+    s.wait_passes(2, passes)  # the second sees what may have come before it listened for the certificate
+    # In one step, as a pass may begin between two.
+    made_beside = s.folder / "pki.new"
+    made_beside.mkdir()
+    (made_beside / pair.name).symlink_to(now)
+    made_beside.rename(pair.parent)
+    s.wait_capacity("1")
+    s.wait(lambda: "recovered" in s.log(), PROMPT, "there is no error left")
+    assert s.requested() == ["create selfsubjectreviews", *PUBLISHED]
 
 
-def test_nothing_to_change(cluster: Cluster) -> None:
-    with service(cluster, usb_device("1-1")) as s:
-        assert s.cli("apply").returncode == 0
-        before = cluster.node(s.node)["metadata"]["resourceVersion"]
-        s.requests()
-        s.start()
-        assert s.requested() == ["create selfsubjectreviews", "get nodes"]
-        assert cluster.node(s.node)["metadata"]["resourceVersion"] == before
+def test_nothing_to_change(cluster: Cluster, s: Service) -> None:
+    assert s.cli("apply").returncode == 0
+    before = cluster.node(s.node)["metadata"]["resourceVersion"]
+    s.requests()
+    s.start()
+    assert s.requested() == ["create selfsubjectreviews", "get nodes"]
+    assert cluster.node(s.node)["metadata"]["resourceVersion"] == before
 
 
-def test_a_start_that_is_put_off(cluster: Cluster) -> None:
+def test_a_start_that_is_put_off(s: Service) -> None:
     """It is ready after its first probe, asks nobody for now, and then makes the same requests."""
-    with service(cluster, usb_device("1-1")) as s:
-        s.configure(start_jitter="1h")
-        s.start()
-        while s.status_file()["requeue_after"] < 60:  # too soon for what follows: once in sixty times
-            s.stop()
-            s.start()
-        assert [r["reading"] for r in s.status()["resources"]] == [1]
-        passes, woken = s.passes(), len(s.notifications.times("WATCHDOG=1"))
-        s.machine.plug("1-2")
-        s.wait(lambda: len(s.notifications.times("WATCHDOG=1")) > woken, PROMPT, "it receives the event")
-        assert s.passes() == passes
-        assert s.requested() == []
+    s.configure(start_jitter="1h")
+    s.start()
+    while s.status_file()["requeue_after"] < 60:  # too soon for what follows: once in sixty times
         s.stop()
-        s.configure(start_jitter="1s")
         s.start()
-        s.wait_capacity("2")
-        assert s.requested() == ["create selfsubjectreviews", *PUBLISHED]
+    assert [r["reading"] for r in s.status()["resources"]] == [1]
+    passes, woken = s.passes(), len(s.notifications.times("WATCHDOG=1"))
+    s.machine.plug("1-2")
+    s.wait(lambda: len(s.notifications.times("WATCHDOG=1")) > woken, PROMPT, "it receives the event")
+    assert s.passes() == passes
+    assert s.requested() == []
+    s.stop()
+    s.configure(start_jitter="1s")
+    s.start()
+    s.wait_capacity("2")
+    assert s.requested() == ["create selfsubjectreviews", *PUBLISHED]
 
 
 def test_devices_that_come_up_while_the_machine_boots_make_one_write(cluster: Cluster) -> None:

@@ -15,20 +15,19 @@ from tests.support.machines import usb_device
 
 
 @pytest.mark.protocol
-def test_plug_and_unplug(cluster: Cluster) -> None:
-    with service(cluster, usb_device("1-1")) as s:
-        s.start()
-        assert s.requested() == ["create selfsubjectreviews", *PUBLISHED]
-        s.machine.plug("1-2")
-        s.wait_capacity("2")
-        assert s.requested() == PUBLISHED
-        s.machine.unplug("1-2")
-        s.wait_capacity("1")
-        assert s.requested() == PUBLISHED
-        assert [event.partition(" (")[0] for event in s.events()] == [
-            f"example.com/dongle: {moved}" for moved in ("none → 1", "1 → 2", "2 → 1")
-        ]
-        assert all("(the hardware changed)" in event for event in s.events()[1:])
+def test_plug_and_unplug(s: Service) -> None:
+    s.start()
+    assert s.requested() == ["create selfsubjectreviews", *PUBLISHED]
+    s.machine.plug("1-2")
+    s.wait_capacity("2")
+    assert s.requested() == PUBLISHED
+    s.machine.unplug("1-2")
+    s.wait_capacity("1")
+    assert s.requested() == PUBLISHED
+    assert [event.partition(" (")[0] for event in s.events()] == [
+        f"example.com/dongle: {moved}" for moved in ("none → 1", "1 → 2", "2 → 1")
+    ]
+    assert all("(the hardware changed)" in event for event in s.events()[1:])
 
 
 def test_a_device_that_resets_causes_no_request(cluster: Cluster) -> None:

@@ -7,7 +7,7 @@ import shutil
 from tests.cluster.agent import DONGLE
 from tests.cluster.controlplane import Cluster
 from tests.cluster.service import DONGLES, PROMPT, Service, service
-from tests.support.machines import files, usb_device
+from tests.support.machines import files
 
 BROKEN = {
     "hangs": ("sleep 1000", "did not end within 2 s"),
@@ -17,38 +17,37 @@ BROKEN = {
 }
 
 
-def test_broken_ones(cluster: Cluster) -> None:
+def test_broken_ones(s: Service) -> None:
     """Each worked at first, so its last value is to stand."""
     last = dict.fromkeys(map(name, BROKEN), 7)
-    with service(cluster, usb_device("1-1")) as s:
-        for how in BROKEN:
-            program(s, how, "echo 7")
-        s.configure(DONGLES + programs(s))
-        s.start()
-        s.wait(lambda: s.last_applied() == {DONGLE: 1, **last}, PROMPT, "all are published")
-        for how, (script, _) in BROKEN.items():
-            program(s, how, script)
-        # What ends gets the time that a slow machine takes.
-        s.configure(DONGLES + programs(s, "2s"))
-        s.reload()
-        s.machine.plug("1-2")
-        s.wait_capacity("2")
-        unknown = f"unknown: {', '.join(sorted(last))}"
-        s.wait(lambda: s.condition()["message"] == unknown, PROMPT, "the condition reports them")
-        s.wait(lambda: s.process and s.machine.processes() == [s.process.pid], PROMPT, "nothing of them is left")
-        assert s.condition()["status"] == "False"
-        rows = {row["name"]: row for row in s.status()["resources"]}
-        for how, (_, why) in BROKEN.items():
-            row = rows[name(how)]
-            assert (row["reading"], row["published"], row["capacity"]) == ("unknown", 7, "7")
-            assert why in row["note"]
+    for how in BROKEN:
+        program(s, how, "echo 7")
+    s.configure(DONGLES + programs(s))
+    s.start()
+    s.wait(lambda: s.last_applied() == {DONGLE: 1, **last}, PROMPT, "all are published")
+    for how, (script, _) in BROKEN.items():
+        program(s, how, script)
+    # What ends gets the time that a slow machine takes.
+    s.configure(DONGLES + programs(s, "2s"))
+    s.reload()
+    s.machine.plug("1-2")
+    s.wait_capacity("2")
+    unknown = f"unknown: {', '.join(sorted(last))}"
+    s.wait(lambda: s.condition()["message"] == unknown, PROMPT, "the condition reports them")
+    s.wait(lambda: s.process and s.machine.processes() == [s.process.pid], PROMPT, "nothing of them is left")
+    assert s.condition()["status"] == "False"
+    rows = {row["name"]: row for row in s.status()["resources"]}
+    for how, (_, why) in BROKEN.items():
+        row = rows[name(how)]
+        assert (row["reading"], row["published"], row["capacity"]) == ("unknown", 7, "7")
+        assert why in row["note"]
 
-        s.stop()
-        s.start()  # ready before the one that hangs has ended
-        s.machine.plug("1-3")
-        s.wait_capacity("3")
-        assert s.last_applied() == {DONGLE: 3, **last}
-        assert {key: s.capacity(key) for key in last} == dict.fromkeys(last, "7")
+    s.stop()
+    s.start()  # ready before the one that hangs has ended
+    s.machine.plug("1-3")
+    s.wait_capacity("3")
+    assert s.last_applied() == {DONGLE: 3, **last}
+    assert {key: s.capacity(key) for key in last} == dict.fromkeys(last, "7")
 
 
 def name(how: str) -> str:

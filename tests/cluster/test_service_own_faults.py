@@ -42,16 +42,15 @@ os.execv(sys.argv[1], sys.argv[1:])
 """
 
 
-def test_standard_error_that_nobody_reads(cluster: Cluster) -> None:
+def test_standard_error_that_nobody_reads(s: Service) -> None:
     """A pipe that is full. Each write to the Node is logged there, so a pass that waited for it would not end."""
-    with service(cluster, usb_device("1-1")) as s:
-        s.configure()
-        s.command = [PYTHON, "-I", "-c", _FULL, *s.command]
-        s.start()
-        assert s.capacity() == "1"
-        s.machine.plug("1-2")
-        s.wait_capacity("2")
-        s.stop(deadline=STOP)
+    s.configure()
+    s.command = [PYTHON, "-I", "-c", _FULL, *s.command]
+    s.start()
+    assert s.capacity() == "1"
+    s.machine.plug("1-2")
+    s.wait_capacity("2")
+    s.stop(deadline=STOP)
 
 
 def test_passes_are_killed(cluster: Cluster) -> None:
@@ -144,51 +143,48 @@ def test_killed_between_the_write_and_its_event(proxied: Service, proxy: Proxy) 
     assert s.events() == [f"{DONGLE}: none → 1 (found)", f"{DONGLE}: 2 → 3 (the hardware changed)"]
 
 
-def test_the_event_socket_overflows(cluster: Cluster) -> None:
-    with service(cluster, usb_device("1-1")) as s:
-        s.start()
-        s.requests()
-        assert s.process is not None
-        s.process.send(signal.SIGSTOP)
-        for _ in range(5000):
-            s.machine.event("change", "/sys/devices/nothing", "usb", "usb_device")
-        s.machine.plug("1-2")  # its own events are lost
-        s.process.send(signal.SIGCONT)
-        s.wait_capacity("2")
-        s.machine.plug("1-3")
-        s.wait_capacity("3")
+def test_the_event_socket_overflows(s: Service) -> None:
+    s.start()
+    s.requests()
+    assert s.process is not None
+    s.process.send(signal.SIGSTOP)
+    for _ in range(5000):
+        s.machine.event("change", "/sys/devices/nothing", "usb", "usb_device")
+    s.machine.plug("1-2")  # its own events are lost
+    s.process.send(signal.SIGCONT)
+    s.wait_capacity("2")
+    s.machine.plug("1-3")
+    s.wait_capacity("3")
 
 
-def test_a_hundred_thousand_events(cluster: Cluster) -> None:
+def test_a_hundred_thousand_events(s: Service) -> None:
     """Of devices that are the same afterwards. They are a reason for a few passes, and none to read the Node."""
-    with service(cluster, usb_device("1-1")) as s:
-        s.start()
-        s.requests()
-        began, passes = time.monotonic(), s.passes()
-        for _ in range(100_000):
-            s.machine.event("change", usb_path("1-1"), "usb", "usb_device")
-        s.machine.plug("1-2")
-        s.wait_capacity("2")
-        # Sent without a break they are one or two. Where the sender is held up, there is a break.
-        assert s.passes() - passes <= (time.monotonic() - began) / DEBOUNCE + 1
-        assert s.requested() == PUBLISHED
+    s.start()
+    s.requests()
+    began, passes = time.monotonic(), s.passes()
+    for _ in range(100_000):
+        s.machine.event("change", usb_path("1-1"), "usb", "usb_device")
+    s.machine.plug("1-2")
+    s.wait_capacity("2")
+    # Sent without a break they are one or two. Where the sender is held up, there is a break.
+    assert s.passes() - passes <= (time.monotonic() - began) / DEBOUNCE + 1
+    assert s.requested() == PUBLISHED
 
 
-def test_udevd_begins_after_the_service(cluster: Cluster) -> None:
+def test_udevd_begins_after_the_service(s: Service) -> None:
     """Without it libudev receives nothing, also later."""
-    with service(cluster, usb_device("1-1")) as s:
-        control = s.machine.tree / "run/udev/control"
-        control.unlink()
-        s.start()
-        assert s.status()["event_source_errors"] == ["udev is not running: there are no device events"]
-        passes = s.passes()
-        s.machine.plug("1-2", events=False)
-        control.touch()
-        s.wait_capacity("2")
-        s.wait_passes(1, passes)
-        assert s.status()["event_source_errors"] == []
-        s.machine.plug("1-3")
-        s.wait_capacity("3")
+    control = s.machine.tree / "run/udev/control"
+    control.unlink()
+    s.start()
+    assert s.status()["event_source_errors"] == ["udev is not running: there are no device events"]
+    passes = s.passes()
+    s.machine.plug("1-2", events=False)
+    control.touch()
+    s.wait_capacity("2")
+    s.wait_passes(1, passes)
+    assert s.status()["event_source_errors"] == []
+    s.machine.plug("1-3")
+    s.wait_capacity("3")
 
 
 def test_an_interface_is_renamed(cluster: Cluster) -> None:

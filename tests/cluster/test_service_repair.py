@@ -170,36 +170,35 @@ def test_a_device_plugin_takes_the_name_over(cluster: Cluster, kubelet: Kubelet)
         assert [event for event in s.events() if "→" not in event] == [refusal]
 
 
-def test_another_writer(cluster: Cluster) -> None:
+def test_another_writer(cluster: Cluster, s: Service) -> None:
     """Its change is undone at the next pass, and as long as it fights, once a minute after the sixth write."""
-    with service(cluster, usb_device("1-1")) as s:
-        s.configure(resync="3s")
-        s.start()
-        s.requests()
-        cluster.set_capacity(s.node, {DONGLE: None})
-        s.wait_capacity("1")
-        s.machine.plug("1-2")
+    s.configure(resync="3s")
+    s.start()
+    s.requests()
+    cluster.set_capacity(s.node, {DONGLE: None})
+    s.wait_capacity("1")
+    s.machine.plug("1-2")
+    s.wait_capacity("2")
+    assert len(capacity_writes(s)) == 2
+    for theirs in range(3, BURST):
+        cluster.set_capacity(s.node, {DONGLE: str(theirs)})
         s.wait_capacity("2")
-        assert len(capacity_writes(s)) == 2
-        for theirs in range(3, BURST):
-            cluster.set_capacity(s.node, {DONGLE: str(theirs)})
-            s.wait_capacity("2")
-        *_, last = quick = capacity_writes(s)
-        assert len(quick) == BURST - 3
+    *_, last = quick = capacity_writes(s)
+    assert len(quick) == BURST - 3
 
-        cluster.set_capacity(s.node, {DONGLE: "9"})
-        s.wait(lambda: s.status_file()["held_until"], PROMPT, "it is held back")
-        (held,) = s.status()["resources"]
-        assert held["capacity"] == "9"
-        s.wait_capacity("2", deadline=PATIENCE)
-        (put_back,) = capacity_writes(s)
-        assert put_back - last > MIN_INTERVAL / 2, "a resync, which is every 3 s, would have put it back"
-        events = [event.partition(":")[2] for event in s.events()]
-        assert [*events[1:3], events[-1]] == [
-            " none → 1 (lost from the Node, where 1 was published)",
-            " 1 → 2 (the hardware changed)",
-            " 9 → 2 (put back: somebody else wrote 9); pods that no longer fit are stopped at the kubelet's next start",
-        ]
+    cluster.set_capacity(s.node, {DONGLE: "9"})
+    s.wait(lambda: s.status_file()["held_until"], PROMPT, "it is held back")
+    (held,) = s.status()["resources"]
+    assert held["capacity"] == "9"
+    s.wait_capacity("2", deadline=PATIENCE)
+    (put_back,) = capacity_writes(s)
+    assert put_back - last > MIN_INTERVAL / 2, "a resync, which is every 3 s, would have put it back"
+    events = [event.partition(":")[2] for event in s.events()]
+    assert [*events[1:3], events[-1]] == [
+        " none → 1 (lost from the Node, where 1 was published)",
+        " 1 → 2 (the hardware changed)",
+        " 9 → 2 (put back: somebody else wrote 9); pods that no longer fit are stopped at the kubelet's next start",
+    ]
 
 
 @pytest.mark.protocol

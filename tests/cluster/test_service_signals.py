@@ -5,9 +5,8 @@ from __future__ import annotations
 from tests.cluster.agent import DONGLE
 from tests.cluster.controlplane import Cluster
 from tests.cluster.processes import PATIENCE
-from tests.cluster.service import DONGLES, Service, service
+from tests.cluster.service import DONGLES, Service
 from tests.cluster.test_service_own_faults import STOP
-from tests.support.machines import usb_device
 
 SEATS = "example.com/seats"
 
@@ -20,59 +19,55 @@ def hanging(s: Service) -> str:
     return f'[resources."{SEATS}"]\nexec = {{ command = ["{program}"], timeout = "100s" }}\n'
 
 
-def test_sigterm_ends_it_and_leaves_the_node_as_it_is(cluster: Cluster) -> None:
-    with service(cluster, usb_device("1-1")) as s:
-        s.start()
-        before = cluster.node(s.node)
-        s.stop(deadline=STOP)
-        assert s.process is not None
-        assert s.process.process.returncode == 0
-        assert s.notifications.times("STOPPING=1")
-        assert cluster.node(s.node) == before
-        assert s.machine.processes() == []
+def test_sigterm_ends_it_and_leaves_the_node_as_it_is(cluster: Cluster, s: Service) -> None:
+    s.start()
+    before = cluster.node(s.node)
+    s.stop(deadline=STOP)
+    assert s.process is not None
+    assert s.process.process.returncode == 0
+    assert s.notifications.times("STOPPING=1")
+    assert cluster.node(s.node) == before
+    assert s.machine.processes() == []
 
 
-def test_sigterm_with_a_detector_that_hangs(cluster: Cluster) -> None:
-    with service(cluster, usb_device("1-1")) as s:
-        s.configure(DONGLES + hanging(s))
-        s.start(ready=False, settled=False)
-        s.wait((s.folder / "runs").exists, PATIENCE, "the program runs")
-        s.wait(lambda: len(s.machine.processes()) >= 5, PATIENCE, "all that it starts runs")
-        s.stop(deadline=STOP)
-        assert s.machine.processes() == []
+def test_sigterm_with_a_detector_that_hangs(s: Service) -> None:
+    s.configure(DONGLES + hanging(s))
+    s.start(ready=False, settled=False)
+    s.wait((s.folder / "runs").exists, PATIENCE, "the program runs")
+    s.wait(lambda: len(s.machine.processes()) >= 5, PATIENCE, "all that it starts runs")
+    s.stop(deadline=STOP)
+    assert s.machine.processes() == []
 
 
-def test_sighup_reloads(cluster: Cluster) -> None:
-    with service(cluster, usb_device("1-1")) as s:
-        s.start()
-        s.configure(DONGLES + f'[resources."{SEATS}"]\nstatic = {{ quantity = 7 }}\n')
-        s.reload()
-        assert s.capacity(SEATS) == "7"
-        (reloading,) = s.notifications.times("RELOADING=1")
-        ready = s.notifications.times("READY=1")
-        assert len(ready) == 2
-        assert ready[0] < reloading < ready[1]
-        assert len(s.notifications.times("MONOTONIC_USEC=")) == 1
-        assert s.capacity() == "1"
+def test_sighup_reloads(s: Service) -> None:
+    s.start()
+    s.configure(DONGLES + f'[resources."{SEATS}"]\nstatic = {{ quantity = 7 }}\n')
+    s.reload()
+    assert s.capacity(SEATS) == "7"
+    (reloading,) = s.notifications.times("RELOADING=1")
+    ready = s.notifications.times("READY=1")
+    assert len(ready) == 2
+    assert ready[0] < reloading < ready[1]
+    assert len(s.notifications.times("MONOTONIC_USEC=")) == 1
+    assert s.capacity() == "1"
 
 
-def test_commands_by_hand_beside_it(cluster: Cluster) -> None:
-    with service(cluster, usb_device("1-1")) as s:
-        s.start()
-        s.machine.plug("1-2")
-        done = s.cli("apply")  # at the same time as the service
-        assert done.returncode == 0, done.stderr
-        s.wait(lambda: s.status_file()["published"] == {DONGLE: 2}, PATIENCE, "the service has made its pass, too")
-        assert s.capacity() == "2"
-        assert [r.code for r in s.requests() if r.verb == "patch"] == [200, 200], "one of the two found it done"
-        refused = s.cli("withdraw")
-        assert refused.returncode == 2
-        assert s.process is not None
-        assert f"PID {s.process.pid}" in refused.stderr
-        second = s.cli("run")
-        assert second.returncode == 1
-        assert "already running" in second.stderr
-        assert s.last_applied() == {DONGLE: 2}
-        s.stop()
-        assert s.cli("withdraw").returncode == 0
-        assert s.last_applied() == {}
+def test_commands_by_hand_beside_it(s: Service) -> None:
+    s.start()
+    s.machine.plug("1-2")
+    done = s.cli("apply")  # at the same time as the service
+    assert done.returncode == 0, done.stderr
+    s.wait(lambda: s.status_file()["published"] == {DONGLE: 2}, PATIENCE, "the service has made its pass, too")
+    assert s.capacity() == "2"
+    assert [r.code for r in s.requests() if r.verb == "patch"] == [200, 200], "one of the two found it done"
+    refused = s.cli("withdraw")
+    assert refused.returncode == 2
+    assert s.process is not None
+    assert f"PID {s.process.pid}" in refused.stderr
+    second = s.cli("run")
+    assert second.returncode == 1
+    assert "already running" in second.stderr
+    assert s.last_applied() == {DONGLE: 2}
+    s.stop()
+    assert s.cli("withdraw").returncode == 0
+    assert s.last_applied() == {}

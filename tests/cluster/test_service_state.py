@@ -6,7 +6,7 @@ import re
 
 from tests.cluster.agent import DONGLE
 from tests.cluster.controlplane import Cluster
-from tests.cluster.service import DONGLES, PROMPT, service
+from tests.cluster.service import DONGLES, PROMPT, Service, service
 from tests.support.machines import usb_device
 
 SEATS, GPU = "example.com/seats", "example.com/gpu"
@@ -59,34 +59,33 @@ def test_status(cluster: Cluster) -> None:
         assert "! API server" in s.cli("status").stdout
 
 
-def test_observe(cluster: Cluster) -> None:
+def test_observe(cluster: Cluster, s: Service) -> None:
     """All is reported, and nothing written; what was published before can be withdrawn."""
-    with service(cluster, usb_device("1-1")) as s:
-        assert s.cli("apply").returncode == 0
-        before = cluster.node(s.node)
-        s.configure(DONGLES + OTHERS, "observe = true", lower_after="1s")
-        s.requests()
-        s.start()
-        s.machine.plug("1-2")
-        s.wait(lambda: s.status_file()["readings"][0]["quantity"] == 2, PROMPT, "a pass")
-        resources = {r["name"]: r for r in s.status()["resources"]}
-        assert (resources[DONGLE]["reading"], resources[DONGLE]["published"], resources[DONGLE]["capacity"]) == (
-            2,
-            1,
-            "1",
-        )
-        assert resources[DONGLE]["note"] == "would be 2: the hardware changed"
-        assert resources[GPU]["note"] == "would be 2: found"
-        assert s.cli("status").stdout.splitlines()[0].endswith(f"; Node {s.node} is not written (observe = true)")
-        s.machine.unplug("1-1")
-        s.machine.unplug("1-2")
-        s.wait(
-            lambda: s.status_file()["readings"][0]["outcome"] == "absent" and not s.status_file()["held_until"],
-            PROMPT,
-            "a pass",
-        )
-        assert {r.verb for r in s.requests()} == {"create", "get"}
-        assert cluster.node(s.node) == before
-        assert s.cli("withdraw").returncode == 0, "it would not publish again"
-        node = cluster.node(s.node)
-        assert (s.capacity(), s.condition(), node["metadata"].get("annotations", {})) == (None, {}, {})
+    assert s.cli("apply").returncode == 0
+    before = cluster.node(s.node)
+    s.configure(DONGLES + OTHERS, "observe = true", lower_after="1s")
+    s.requests()
+    s.start()
+    s.machine.plug("1-2")
+    s.wait(lambda: s.status_file()["readings"][0]["quantity"] == 2, PROMPT, "a pass")
+    resources = {r["name"]: r for r in s.status()["resources"]}
+    assert (resources[DONGLE]["reading"], resources[DONGLE]["published"], resources[DONGLE]["capacity"]) == (
+        2,
+        1,
+        "1",
+    )
+    assert resources[DONGLE]["note"] == "would be 2: the hardware changed"
+    assert resources[GPU]["note"] == "would be 2: found"
+    assert s.cli("status").stdout.splitlines()[0].endswith(f"; Node {s.node} is not written (observe = true)")
+    s.machine.unplug("1-1")
+    s.machine.unplug("1-2")
+    s.wait(
+        lambda: s.status_file()["readings"][0]["outcome"] == "absent" and not s.status_file()["held_until"],
+        PROMPT,
+        "a pass",
+    )
+    assert {r.verb for r in s.requests()} == {"create", "get"}
+    assert cluster.node(s.node) == before
+    assert s.cli("withdraw").returncode == 0, "it would not publish again"
+    node = cluster.node(s.node)
+    assert (s.capacity(), s.condition(), node["metadata"].get("annotations", {})) == (None, {}, {})

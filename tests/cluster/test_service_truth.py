@@ -127,21 +127,20 @@ def test_a_kubelet_that_does_not_follow(cluster: Cluster, kubelet: Kubelet) -> N
         s.wait(lambda: condition(s) == TRUE, PROMPT, "it is True again")
 
 
-def test_the_heartbeat_moves_at_each_resync(cluster: Cluster) -> None:
+def test_the_heartbeat_moves_at_each_resync(cluster: Cluster, s: Service) -> None:
     """With one GET and one PATCH, which changes nothing else."""
-    with service(cluster, usb_device("1-1")) as s:
-        s.configure(resync="80s")  # at least 64 s; a heartbeat is renewed when it is 60 s old
-        s.start()
-        before, node = s.condition(), cluster.node(s.node)
-        s.requests()
-        s.wait(lambda: s.condition()["lastHeartbeatTime"] > before["lastHeartbeatTime"], 96 + PATIENCE, "a heartbeat")
-        assert s.requested() == ["get nodes", "patch nodes/status"]
-        after = cluster.node(s.node)
-        assert json.loads(after["metadata"]["annotations"]["capacityd/published"]) == {DONGLE: 1}
-        for changed in (node, after):
-            for key in ("resourceVersion", "managedFields"):
-                changed["metadata"].pop(key, None)
-            changed["status"]["conditions"] = [
-                {k: v for k, v in c.items() if k != "lastHeartbeatTime"} for c in changed["status"]["conditions"]
-            ]
-        assert after == node
+    s.configure(resync="80s")  # at least 64 s; a heartbeat is renewed when it is 60 s old
+    s.start()
+    before, node = s.condition(), cluster.node(s.node)
+    s.requests()
+    s.wait(lambda: s.condition()["lastHeartbeatTime"] > before["lastHeartbeatTime"], 96 + PATIENCE, "a heartbeat")
+    assert s.requested() == ["get nodes", "patch nodes/status"]
+    after = cluster.node(s.node)
+    assert json.loads(after["metadata"]["annotations"]["capacityd/published"]) == {DONGLE: 1}
+    for changed in (node, after):
+        for key in ("resourceVersion", "managedFields"):
+            changed["metadata"].pop(key, None)
+        changed["status"]["conditions"] = [
+            {k: v for k, v in c.items() if k != "lastHeartbeatTime"} for c in changed["status"]["conditions"]
+        ]
+    assert after == node

@@ -7,8 +7,7 @@ from pathlib import Path
 
 from tests.cluster.agent import ANNOTATION, DONGLE, DONGLES, Agent
 from tests.cluster.controlplane import Cluster
-from tests.cluster.service import service
-from tests.support.machines import usb_device
+from tests.cluster.service import Service, service
 
 GPU, SEATS = "other.com/gpu", "example.com/seats"
 UNKNOWN = f'[resources."{SEATS}"]\nfile = {{ path = "/no/such/file" }}\n'
@@ -20,31 +19,30 @@ def forge(cluster: Cluster, node: str, record: dict[str, int]) -> None:
     cluster.admin.patch(f"/api/v1/nodes/{node}", body)
 
 
-def test_a_forged_record_makes_nothing_ours(cluster: Cluster) -> None:
+def test_a_forged_record_makes_nothing_ours(cluster: Cluster, s: Service) -> None:
     """Neither is another's key removed or overwritten, nor a number made up for what is unknown."""
-    with service(cluster, usb_device("1-1")) as s:
-        cluster.set_capacity(s.node, {GPU: "8", "example.com/zero": "0"})
-        tools = '[resources."example.com/tools"]\nstatic = { quantity = 4 }\n'
-        s.configure(UNKNOWN + tools, lower_after="0s")
-        cluster.set_capacity(s.node, {"example.com/tools": "77"})
-        s.start()
-        assert s.last_applied() == {}
-        forged = {GPU: 8, "example.com/zero": 5, "example.com/tools": 77, SEATS: 123456}
-        forge(cluster, s.node, forged)
-        for _ in range(3):
-            s.reload()
-        capacity = cluster.capacity(s.node)
-        assert {name: capacity.get(name) for name in forged} == {
-            GPU: "8",
-            "example.com/zero": "0",
-            "example.com/tools": "77",
-            SEATS: None,
-        }
-        assert s.condition()["status"] == "False"
-        assert GPU in s.condition()["message"]
-        assert '"capacityd withdraw" removes' in s.condition()["message"]
-        assert f"! {GPU}: refused: no longer configured, but this machine has no record" in s.cli("status").stdout
-        assert len([message for message in s.events() if GPU in message]) == 1
+    cluster.set_capacity(s.node, {GPU: "8", "example.com/zero": "0"})
+    tools = '[resources."example.com/tools"]\nstatic = { quantity = 4 }\n'
+    s.configure(UNKNOWN + tools, lower_after="0s")
+    cluster.set_capacity(s.node, {"example.com/tools": "77"})
+    s.start()
+    assert s.last_applied() == {}
+    forged = {GPU: 8, "example.com/zero": 5, "example.com/tools": 77, SEATS: 123456}
+    forge(cluster, s.node, forged)
+    for _ in range(3):
+        s.reload()
+    capacity = cluster.capacity(s.node)
+    assert {name: capacity.get(name) for name in forged} == {
+        GPU: "8",
+        "example.com/zero": "0",
+        "example.com/tools": "77",
+        SEATS: None,
+    }
+    assert s.condition()["status"] == "False"
+    assert GPU in s.condition()["message"]
+    assert '"capacityd withdraw" removes' in s.condition()["message"]
+    assert f"! {GPU}: refused: no longer configured, but this machine has no record" in s.cli("status").stdout
+    assert len([message for message in s.events() if GPU in message]) == 1
 
 
 def test_what_is_removed_from_the_record_is_given_up(cluster: Cluster, node: str, agent: Agent) -> None:
@@ -79,21 +77,20 @@ def test_a_new_image_on_an_old_node(cluster: Cluster, node: str, tmp_path: Path)
     assert cluster.capacity(node)[DONGLE] == "3"
 
 
-def test_two_services_on_one_node_do_not_take_turns(cluster: Cluster) -> None:
+def test_two_services_on_one_node_do_not_take_turns(cluster: Cluster, s: Service) -> None:
     """Each leaves what the other has published, and reports it."""
-    with service(cluster, usb_device("1-1")) as s:
-        s.configure(lower_after="0s")
-        s.start()
-        other = f'[resources."{SEATS}"]\nstatic = {{ quantity = 5 }}\n'
-        with service(cluster, node=s.node, name="other") as second:
-            second.configure(other, lower_after="0s")
-            second.start()
-            second.wait_capacity("5", SEATS)
-            s.requests()
-            for each in (s, second) * 3:
-                each.reload()
-            assert cluster.capacity(s.node)[DONGLE] == "1"
-            assert cluster.capacity(s.node)[SEATS] == "5"
-            assert s.last_applied() == {DONGLE: 1, SEATS: 5}
-            assert SEATS in s.cli("status").stdout
-            assert DONGLE in second.cli("status").stdout
+    s.configure(lower_after="0s")
+    s.start()
+    other = f'[resources."{SEATS}"]\nstatic = {{ quantity = 5 }}\n'
+    with service(cluster, node=s.node, name="other") as second:
+        second.configure(other, lower_after="0s")
+        second.start()
+        second.wait_capacity("5", SEATS)
+        s.requests()
+        for each in (s, second) * 3:
+            each.reload()
+        assert cluster.capacity(s.node)[DONGLE] == "1"
+        assert cluster.capacity(s.node)[SEATS] == "5"
+        assert s.last_applied() == {DONGLE: 1, SEATS: 5}
+        assert SEATS in s.cli("status").stdout
+        assert DONGLE in second.cli("status").stdout

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 
 import pytest
@@ -57,10 +58,11 @@ class Node:
 @pytest.fixture(scope="session")
 def node(request: pytest.FixtureRequest) -> Iterator[Node]:
     """Switched on, with the package in its image, not enabled; its first boot has just begun."""
-    with workspace() as folder, ThreadPoolExecutor() as pool, control_plane() as cluster:
-        tree = pool.submit(debian_12)
-        packages = build_packages(folder)
-        name = cluster.node_name()
+    with ExitStack() as stack:
+        folder, pool = stack.enter_context(workspace()), stack.enter_context(ThreadPoolExecutor())
+        tree, built = pool.submit(debian_12), pool.submit(build_packages, folder)
+        cluster = stack.enter_context(control_plane())  # in the time that those two take
+        name, packages = cluster.node_name(), built.result()
         disk = image(folder / "system", tree.result(), [packages.older], node_files(cluster, name, HARDWARE))
         begun = time.monotonic()
         with virtual_machine(disk, tree.result(), hardware(folder), memory=1536, commandline=CLOUD_INIT) as vm:

@@ -27,7 +27,7 @@ from tests.cluster.credentials import (
     kubeconfig,
     token_of,
 )
-from tests.cluster.processes import PATIENCE, Daemon, free_port, workspace
+from tests.cluster.processes import PATIENCE, Daemon, free_port, wait_until, workspace
 
 IMAGE = "test.example/pause:1"
 BASE_CAPACITY = {"cpu": "4", "memory": "8Gi", "pods": "110"}
@@ -149,6 +149,14 @@ class Cluster:
             if condition["type"] == "PodScheduled" and condition["status"] == "False":
                 return str(condition["message"])
         return ""
+
+    def delete_pod(self, name: str, deadline: float = PATIENCE) -> None:
+        """Until it does not exist: the kubelet removes one that has been placed."""
+        self.admin.delete(f"{PODS}/{name}")
+        wait_until(lambda: name not in self._pods(), deadline, f"{name} is gone")
+
+    def _pods(self) -> list[str]:
+        return [pod["metadata"]["name"] for pod in self.admin.get(PODS)["items"]]
 
     def events_of(self, name: str, kind: str = "Node") -> list[Any]:
         """The Events about this object in any namespace, oldest first."""

@@ -59,8 +59,8 @@ run: packages-run
 demo: .venv/ready
 	@$(BIN)/python -m tests.cluster.demo
 
-# The virtual machine takes what the others leave of the processor, and is over when they are. What each says is shown
-# when it has ended; if one fails, the other goes on to its end.
+# The virtual machine takes less of the processor than the others. What each says is shown when it has ended; if one fails,
+# the other goes on to its end.
 test: lint types imports spelling packages-machine
 	@echo "unit, then cluster and package, and machine beside them: what they say comes at their ends, in some minutes"
 	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target unit-cluster-and-package machine

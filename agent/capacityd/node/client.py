@@ -178,7 +178,7 @@ class _Pool:
 
     def request(self, method: str, url: str, **options: Any) -> _Response:
         """Sends one request. Raises HttpError for a status other than 2xx, _ResponseTooLarge, and urllib3's errors."""
-        # By default urllib3 sends a request up to four times, and follows redirects; False means none of both.
+        # By default urllib3 sends a request up to four times, and follows redirects; False turns off both.
         options |= {"preload_content": False, "retries": False}
         if isinstance(body := options.get("body"), str):
             options["body"] = encode(json.loads(body)).encode()

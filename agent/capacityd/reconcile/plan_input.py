@@ -36,8 +36,8 @@ class PlanInput:
     """Name -> when it may be written again; METADATA_ONLY -> the same for the condition and
     the annotations alone."""
     kubelet_may_zero: bool = True
-    """Whether a 0 may be of a kubelet that has restarted, or registered the Node, since the service last read it. True
-    if it is unknown when the kubelet started."""
+    """Whether a 0 may come from a kubelet that has restarted, or registered the Node, since the service last read it.
+    True if it is unknown when the kubelet started."""
     machine: MachineRecord | None = None
     """What this machine has published. None: its record is missing (a new image for an old Node), so for configured
     resources the annotation counts alone."""

@@ -83,7 +83,7 @@ def test_the_same_key_when_it_is_ours(
 
 @pytest.mark.protocol
 def test_another_key_and_another_annotation(cluster: Cluster, proxy: Proxy, published: Agent) -> None:
-    """Are no reason to begin again: only what we touch is guarded."""
+    """They are no reason to plan again: only what we touch is guarded."""
 
     def change() -> None:
         cluster.set_capacity(published.node, {OTHER: "5", "cpu": "8"})

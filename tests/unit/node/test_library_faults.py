@@ -53,7 +53,7 @@ PATCH: list[dict[str, object]] = [{"op": "test", "path": "/status/capacity/other
 
 
 class AlienError(Exception):
-    """Of a library that declares it nowhere."""
+    """An exception that no library declares."""
 
 
 @pytest.fixture(scope="module")

@@ -73,7 +73,7 @@ class MemoryNode:
 
 
 class Service:
-    """Looks one after another, and remembers between them what the last one said to."""
+    """Makes one pass after another, each with the state that the one before returned."""
 
     def __init__(self) -> None:
         self.settings = Settings()
@@ -92,7 +92,7 @@ class Service:
         self.digest = "first"
 
     def reconcile(self, at: float, reasons: Collection[str] = ("boot",), **readings: Reading) -> ReconcileResult:
-        """A look at that uptime; a and b are what was read."""
+        """A pass at that uptime. a, b: the readings of the two resources."""
         read: Mapping[str, Reading] = {f"example.com/{name}": reading for name, reading in readings.items()}
         resources = tuple(
             Resource(name, "static", (), adopt=name in self.adopt, expect=self.expect.get(name)) for name in read

@@ -347,7 +347,7 @@ def test_a_kubelet_that_has_nothing_to_tell_is_not_waited_for(
 def test_a_zero_is_the_kubelets_unless_it_is_seen_that_it_has_not_restarted(
     before: float | None, now: float | None, restored: bool
 ) -> None:
-    """While device plugins are unknown. It may be one's else."""
+    """While it is unknown which device plugins there are, since the key may be one's."""
     service = Service()
     service.kubelet_started_at = before
     service.reconcile(1000.0, a=FOUR)

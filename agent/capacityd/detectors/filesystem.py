@@ -1,6 +1,6 @@
 """filesystem: mounted file systems and their size, each once however often it is mounted; local ones by default.
 
-statvfs hangs on a network file system whose server is gone. So the kind is known from the mount table alone.
+statvfs hangs on a network file system whose server is gone. So the kind is determined from the mount table alone.
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ def usage(pid: int) -> Usage:
 
 @contextmanager
 def _psutil_errors(what: str) -> Iterator[None]:
-    """Turns what psutil raises into HostError. what: that is read, as the message names it."""
+    """Turns what psutil raises into HostError. what: what is read, as the message names it."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)  # of numbers that are not used here

@@ -33,7 +33,7 @@ _ADDRESS_MESSAGE = struct.Struct("BBBBi")
 
 @contextmanager
 def answers(what: str) -> Iterator[None]:
-    """Turns errors into HostError with the kernel's errno. what: that is read, as the message names it."""
+    """Turns errors into HostError with the kernel's errno. what: what is read, as the message names it."""
     try:
         yield
     except DumpInterruptedError as e:

@@ -62,7 +62,7 @@ class DeviceDetector:
     keys: Mapping[str, Key]
     """By name. A key of type Amount is also a measure."""
     identity: tuple[str, ...]
-    """The keys that tell a device from all others: taken in this order until only that device matches."""
+    """The keys that distinguish a device from all others: used in this order until only that device matches."""
     alike: tuple[str, ...]
     """The keys that all devices of one model share."""
     defaults: Mapping[str, object] = field(default_factory=dict)

@@ -13,13 +13,13 @@ class Cause(Enum):
     """The cause of an unknown reading. The values are those in JSON."""
 
     CONFIGURATION = "configuration"  # the resource has an error in the configuration
-    UNREADABLE = "unreadable"  # the machine does not give what is needed to know it
+    UNREADABLE = "unreadable"  # the machine does not provide what the reading needs
     NO_MEASURE = "no_measure"  # a device matches, and has no value to add up
     TOO_LARGE = "too_large"  # more than Kubernetes can count
     PROGRAM_FAILED = "program_failed"  # a program of the detector exec failed or printed no number
     TIMEOUT = "timeout"  # the program or the detector did not end in time
     HANGING = "hanging"  # the detector of an earlier pass hangs in the kernel, so no other is started
-    KILLED = "killed"  # the detector was killed by a signal, or for want of memory
+    KILLED = "killed"  # the detector was killed by a signal, or because it used too much memory
     DETECTOR_FAILED = "detector_failed"  # a defect in the detector, or it could not be started
 
 
@@ -104,7 +104,7 @@ class NodeUnreachable(NodeError):
 
 
 class NodeDenied(NodeError):
-    """The API server does not let us in: no, expired or too weak credentials, or a certificate not trusted.
+    """The API server denies access: credentials are missing, expired or lack a right, or a certificate is not trusted.
 
     files: those that the credentials are in, where they are known. A change of one may end it.
     """
@@ -134,11 +134,11 @@ class PluginFailed(NodeDenied):
 
 
 class NodeForbidden(NodeDenied):
-    """The API server knows us, and does not let us do that."""
+    """The API server accepts the credentials, but denies this request."""
 
 
 class NodeMissing(NodeError):
-    """There is no such Node: not registered yet, or no more."""
+    """There is no such Node: it is not registered yet, or was deleted."""
 
     cause = "missing"
 

@@ -99,7 +99,7 @@ class Host(Protocol):
         """The path with all links followed; None if it leads nowhere."""
 
     def exists(self, path: str) -> bool:
-        """Whether the path leads to something. HostError also if a recording can't know."""
+        """Whether the path leads to something. HostError also if a recording does not show it."""
 
     def properties(self, device: str) -> Mapping[str, str]:
         """All properties in udev's database of the device at this path in /sys."""
@@ -165,7 +165,7 @@ def read_int(host: Host, path: str) -> int | None:
 
 
 def read_optional_attr(host: Host, path: str) -> str | None:
-    """As host.text, None also for what drivers say that have no such thing: EINVAL, EOPNOTSUPP."""
+    """As host.text, but also None if the driver reports that it has no such value: EINVAL, EOPNOTSUPP."""
     try:
         return host.text(path)
     except HostError as e:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 LARGEST = 2**63 - 1
-"""The largest quantity that the scheduler and the kubelet count with (int64); the API server itself takes more."""
+"""The largest quantity that the scheduler and the kubelet count with (int64); the API server accepts more."""
 
 _QUANTITY = re.compile(r"([+-]?)([0-9]*)(?:\.([0-9]*))?(?:[eE]([+-]?[0-9]{1,4})|([numkMGTPE]|[KMGTPE]i|))")
 _TENS = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
@@ -18,7 +18,7 @@ _NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?")
 
 
 def parse_quantity(text: str) -> tuple[int, int]:
-    """A quantity as an exact (numerator, denominator). Raises ValueError when it isn't one."""
+    """A quantity as an exact (numerator, denominator). Raises ValueError if the text is not a quantity."""
     match = _QUANTITY.fullmatch(text)
     if match is None or not (match[2] or match[3]):
         raise ValueError(f'"{text}" is not a quantity')
@@ -34,7 +34,7 @@ def parse_quantity(text: str) -> tuple[int, int]:
 
 
 def whole_quantity(text: str) -> int | None:
-    """The whole number that a stored quantity is, however it is spelt; None if it is none."""
+    """The value of a stored quantity in any notation if it is a whole number, else None."""
     try:
         numerator, denominator = parse_quantity(text)
     except ValueError:
@@ -43,12 +43,12 @@ def whole_quantity(text: str) -> int | None:
 
 
 def number_in(text: str) -> int | None:
-    """The whole number that a text is in plain digits, however large, None if it is none."""
+    """The number that a text of at most 20 decimal digits holds; None for any other text."""
     return int(text) if text.isascii() and text.isdigit() and len(text) <= 20 else None
 
 
 def plain(text: str | None) -> str:
-    """A stored quantity as one reads it best: "10k" as 10000, what is none or monstrous as it is, None as none."""
+    """A stored quantity in plain digits, "10k" as 10000; None as "none". Other text, and over 64 bits, is unchanged."""
     number = None if text is None else whole_quantity(text)
     return text or "none" if number is None or number.bit_length() > 64 else str(number)
 
@@ -65,24 +65,24 @@ def whole_number(text: str) -> int:
 
 
 def storable(number: int) -> bool:
-    """Whether the API server takes a whole number from 0 to LARGEST as a quantity.
+    """Whether the API server accepts a whole number from 0 to LARGEST as a quantity.
 
-    It looks whether its thousandths are a multiple of 1000, in 64 bits (ValidateResourceQuantityValue). Above
-    LARGEST / 1000 that overflows, and nearly every number is then refused, along with all else in the same patch.
+    It checks in 64 bits that the number's thousandths are a multiple of 1000 (ValidateResourceQuantityValue). Above
+    LARGEST / 1000 that overflows. It then rejects nearly every number, and everything else in the same patch.
     """
     thousandths = (number * 1000 + 2**63) % 2**64 - 2**63
     return thousandths % 1000 == 0
 
 
 def name_problem(name: str) -> str:
-    """Why a name is none of an extended resource, as the end of a sentence; "" for a good name."""
+    """Why a name is not valid for an extended resource, as the end of a sentence; "" if it is valid."""
     domain, slash, rest = name.partition("/")
     if not slash:
         return 'needs a domain of yours and a slash, as in "example.com/dongle"'
     if "/" in rest:
         return "may hold only one slash"
     if "kubernetes.io/" in name:
-        return "is in a domain that Kubernetes keeps for itself; take one of yours"
+        return "is in a domain that is reserved for Kubernetes; use one of yours"
     if domain.startswith("requests."):
         return 'may not begin with "requests."'
     if len(domain) > 244:
@@ -93,5 +93,5 @@ def name_problem(name: str) -> str:
     if not rest or len(rest) > 63:
         return f"has {len(rest)} characters after the slash; it must have 1 to 63"
     if not _NAME.fullmatch(rest):
-        return f'has "{rest}" after the slash; letters, digits, "-", "_", "." may stand there, not "-_." at the ends'
+        return f'has "{rest}" after the slash; only letters, digits, and between them "-", "_" and "." are allowed'
     return ""

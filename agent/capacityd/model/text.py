@@ -30,5 +30,5 @@ def strip_control(text: str) -> str:
 
 
 def has_escapes(text: str) -> bool:
-    """Whether printable() may have escaped a character of this text. Text with a backslash of its own may look so."""
+    """Whether printable() may have escaped a character of this text. A backslash of the text may look like that."""
     return _ESCAPE.search(text) is not None

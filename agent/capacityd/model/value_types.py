@@ -168,7 +168,7 @@ class Amount:
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """An IP address, or a network in CIDR notation for all that are in it."""
+    """An IP address, or a network in CIDR notation, which matches every address in it."""
 
     def parse(self, raw: object) -> tuple[Matcher, ...]:
         return tuple(

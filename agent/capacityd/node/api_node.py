@@ -1,4 +1,4 @@
-"""Reads and writes this machine's Node on the API server, which also says whose the credentials are."""
+"""Reads and writes this machine's Node on the API server, and finds out whose Node the credentials are for."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ class ClusterAccess:
 def not_after(pem: str) -> datetime | None:
     """Returns when the first certificate in a PEM text expires, or None if it cannot be parsed (RFC 5280, 4.1).
 
-    The kubernetes library does not look into it, and Python's ssl parses the certificate of the other side only.
+    The kubernetes library does not read it, and Python's ssl parses only the certificate of the other side.
     """
     begin, end = pem.find(ssl.PEM_HEADER), pem.find(ssl.PEM_FOOTER)
     try:

@@ -24,7 +24,7 @@ from capacityd.model.text import printable
 from capacityd.node.cluster_access import ClusterAccess
 
 _MAX_QUOTED = 300
-"""Characters of a message of somebody else that we repeat."""
+"""Characters of a foreign message that are quoted."""
 _MAX_RETRY_AFTER = 3600.0
 """Seconds; a server that asks for more is asked again after this time."""
 _ANONYMOUS = "system:anonymous"
@@ -87,7 +87,7 @@ def no_library_error(explain: Callable[[Exception], NodeError]) -> Iterator[None
 
 
 def clip(text: str | bytes) -> str:
-    """Makes text of somebody else fit for a message: printable and not too long."""
+    """Makes foreign text fit for a message: printable and not too long."""
     clean = printable(text.strip())
     return clean if len(clean) <= _MAX_QUOTED else clean[:_MAX_QUOTED] + "…"
 

@@ -58,6 +58,6 @@ def _joined(texts: Sequence[str], after: str = "") -> str:
 
 
 def _lowers(change: Change) -> bool:
-    """A key that is gone is not asked for by the kubelet any more; one that is lower is."""
+    """A restarted kubelet stops pods because of a lower key, but not because of one that is gone."""
     old = whole_quantity(change.old or "")
     return change.action == "set" and old is not None and (whole_quantity(change.new or "") or 0) < old

@@ -66,5 +66,5 @@ def require_together(options: argparse.Namespace, reads_only: bool) -> None:
 
 
 def warn(message: str) -> None:
-    """Tells the user something beside the result."""
+    """Prints a message for the user on standard error, apart from the result."""
     print(f"capacityd: {message}", file=sys.stderr)

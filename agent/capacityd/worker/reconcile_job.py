@@ -75,7 +75,7 @@ def _write_metrics(where: str, config: Config, discovery: Discovery, found: Reco
 
 
 def _start_later(options: argparse.Namespace, config: Config, host: Host, reasons: frozenset[str]) -> int:
-    """Probes, so that the service is ready, and has the Node asked later: a fleet that boots at once makes no peak."""
+    """Probes, so that the service is ready, and reads the Node later: a fleet that boots at once causes no peak."""
 
     readings = probe(config, host, node_name_of(options, config, host))
     start_in = random.uniform(0.0, config.settings.start_jitter)  # noqa: S311  # jitter is no secret
@@ -100,7 +100,7 @@ def _reconcile_and_save(
     reasons: frozenset[str],
     save_errors: list[str],
 ) -> ReconcileResult:
-    """Reconciles the Node if it has to, and saves the result. save_errors: gets why something could not be saved.
+    """Reconciles the Node if it has to, and saves the result. save_errors: receives why something could not be saved.
 
     Where nothing can be kept (a full /run or /var), the Node still gets what it needs, but nothing is lowered or
     removed: that it came back meanwhile would not be remembered.

@@ -59,11 +59,11 @@ run: packages-run
 demo: .venv/ready
 	@$(BIN)/python -m tests.cluster.demo
 
-# The virtual machine takes less of the processor than the others. What each says is shown when it has ended; if one fails,
-# the other goes on to its end.
+# The virtual machine takes longest, so it starts first, and the others take what it leaves of the processor. The output of
+# each is shown when it has ended; if one fails, the other continues to its end.
 test: lint types imports spelling packages-machine
-	@echo "unit, then cluster and package, and machine beside them: what they say comes at their ends, in some minutes"
-	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target unit-cluster-and-package machine
+	@echo "unit, then cluster and package, and machine beside them: their output comes at their ends, in some minutes"
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target machine unit-cluster-and-package
 
 # While developing: the unit tests with fewer of their random examples, and the others in the time that those wait.
 check: export HYPOTHESIS_PROFILE := quick

@@ -44,17 +44,18 @@ class Moment:
         return took - 0.8 * min(took, self.starved - before.starved)
 
 
-def wait_until(condition: Callable[[], T], deadline: float, what: str) -> T:
+def wait_until(condition: Callable[[], T], deadline: float, what: str, pause: float | None = None) -> T:
     """The first true value of the condition, evaluated often, at first more so; TimeoutError after deadline seconds.
 
-    They are seconds as a Moment has them, so that it waits longer on a machine that is busy.
+    They are seconds as a Moment has them, so that it waits longer on a machine that is busy. pause: seconds between two
+    evaluations of a condition that takes much processor time; None for the usual ones.
     """
-    begun, pause = Moment.now(), _SHORTEST
+    begun, rest = Moment.now(), pause or _SHORTEST
     while not (value := condition()):
         if time.monotonic() - begun.at > deadline and Moment.now().since(begun) > deadline:
             raise TimeoutError(f"not within {deadline:g} s: {what}; last seen: {value!r}")
-        time.sleep(pause)
-        pause = min(1.1 * pause, _LONGEST)
+        time.sleep(rest)
+        rest = pause or min(1.1 * rest, _LONGEST)
     return value
 
 

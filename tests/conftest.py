@@ -14,7 +14,10 @@ from typing import TypeVar
 import pytest
 from hypothesis import settings
 
-_LONGEST = ("test_histories", "test_the_page_makes_a_detector", "test_full_while_it_runs", "test_full_when_it_starts")
+_LONGEST = (
+    *("test_histories", "test_the_page_makes_a_detector", "test_full_while_it_runs", "test_full_when_it_starts"),
+    *("test_no_room_for_the_record", "test_files_that_may_end_a_trouble_are_watched_while_there_is_one"),
+)
 Report = TypeVar("Report", pytest.TestReport, pytest.CollectReport)
 
 settings.register_profile("quick", deadline=None, derandomize=True, max_examples=20)

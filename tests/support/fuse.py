@@ -13,17 +13,14 @@ _DETACH = 2
 
 
 @contextmanager
-def mounted(point: str, program: str = "", init: bool = False) -> Iterator[int]:
+def mounted(point: str, init: bool = False) -> Iterator[int]:
     """A mount in the mount namespace that we are in; yields what a server reads questions from.
-
-    program: the rest of its type, fuse.PROGRAM.
 
     init: answer the kernel's first question: only then does SIGKILL not end who asks for a file.
     """
     fd = os.open("/dev/fuse", os.O_RDWR | os.O_CLOEXEC)
     libc = ctypes.CDLL(None, use_errno=True)
     options = f"fd={fd},rootmode=40000,user_id=0,group_id=0"
-    options += f",subtype={program}" if program else ""
     if libc.mount(b"x", os.fsencode(point), b"fuse", 0, options.encode()):
         raise OSError(ctypes.get_errno(), "mount")
     try:

@@ -6,12 +6,13 @@ Every write to the Node is checked as it happens: what it touches, how it is gua
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from capacityd.model.errors import NodeDenied, NodeMissing, NodeRejected, NodeUnreachable
 from capacityd.model.node import ANNOTATION, CONDITION, Event, MachineRecord, NodeState
-from capacityd.model.quantity import whole_quantity
+from capacityd.model.quantity import name_problem, whole_quantity
 from capacityd.model.reading import Quantity, Reading, Unknown
 from capacityd.node.file_node import patched
 from capacityd.node.parse import node_state
@@ -92,35 +93,28 @@ class Loop:
         self._note_lower(readings)
         self._published = world.published
         self._unremembered, self._undoing = [], set()
-        asked = False
         self._kubelet_anew = bool(self._memory.settle_passes) or self._memory.kubelet != world.socket
         here = PassContext(world.now(), world.uptime, world.socket, world.published)
         try:
             self._die("before")
+            open_node = partial(_ModelNode, self)
             found = reconcile(
-                world.config, readings, reasons, self._memory, here, self._open, self._plugins, world.intend
+                world.config, readings, reasons, self._memory, here, open_node, self._plugins, world.intend
             )
             self._die("unkept")
-            self._settle(found)
         except KilledError:
             self._schedule.failed(world.monotonic(), None)
             return
         finally:
             self.between.clear()
+        if found.outcome is not None and not world.config.settings.observe:
+            world.settle(found.outcome.plan)
         self._memory = found.memory
         self._remember(found)
-        asked = asked or found.outcome is not None
         if found.failed:
             self._schedule.failed(world.monotonic(), found.retry_after, found.cause)
         else:
-            self._schedule.succeeded(world.monotonic(), found.requeue_after, asked)
-
-    def _settle(self, found: ReconcileResult) -> None:
-        if found.outcome is not None and not self.world.config.settings.observe:
-            self.world.settle(found.outcome.plan)
-
-    def _open(self) -> _ModelNode:
-        return _ModelNode(self)
+            self._schedule.succeeded(world.monotonic(), found.requeue_after, found.outcome is not None)
 
     def _plugins(self) -> frozenset[str] | None:
         self._known_plugins = self.world.device_plugins()
@@ -160,30 +154,18 @@ class Loop:
     def check(self, before: dict[str, Any], after: dict[str, Any], patch: Sequence[Mapping[str, object]]) -> None:
         """What must hold of a write of ours."""
         assert not self.world.config.settings.observe
-        _check_guards(patch)
+        check_guards(patch)
         _check_rest(before, after)
-        readings, plugins = self._seen, self._known_plugins
+        plugins = self._known_plugins
         old, new = before["status"]["capacity"], after["status"]["capacity"]
         record, record_after = record_of(before), record_of(after)
-        machine = self._published
-        adopted = {r.name for r in self.world.config.resources if r.adopt} if plugins is not None else set()
+        adopt = {r.name for r in self.world.config.resources if r.adopt}
         for name in old.keys() | new.keys():
             if old.get(name) == new.get(name):
                 continue
             assert name in NAMES, f"{name} is no extended resource of ours"
-            assert name not in (plugins or ()), f"{name} is a device plugin's"
-            reading = readings.get(name)
-            ours = name in record and (machine is None or machine.names(name))
-            assert ours or (isinstance(reading, Quantity) and (name not in old or name in adopted))
-            if name not in new or isinstance(reading, Unknown):
-                confirmed = name in readings if machine is None else machine.confirms(name, record[name])
-                assert confirmed, f"{name}: only the Node's record says that it is ours"
-            if name not in new:
-                assert whole_quantity(old[name]) in (record[name], 0), f"{name}: another's value was removed"
-            if isinstance(reading, Unknown):
-                lost = name not in old or (whole_quantity(old[name]) == 0 < record[name])
-                assert lost, f"{name}: unknown was published as less"
-                assert new[name] == str(record[name])
+            reading, recorded = self._seen.get(name), record.get(name)
+            check_change(name, old.get(name), new.get(name), recorded, reading, self._published, plugins, adopt)
             assert new.get(name) == (str(record_after[name]) if name in record_after else None)
             self._check_lower(name, old.get(name), new.get(name), record.get(name))
             self._unremembered.append(name)
@@ -256,11 +238,46 @@ class _ModelNode:
         return self._loop.world.node
 
 
-def _check_guards(patch: Sequence[Mapping[str, object]]) -> None:
-    tested = {o["path"] for o in patch if o["op"] == "test"}
-    assert patch[0]["path"] == "/metadata/uid"
+def check_change(
+    name: str,
+    old: str | None,
+    new: str | None,
+    recorded: int | None,
+    reading: Reading | None,
+    machine: MachineRecord | None,
+    plugins: Collection[str] | None,
+    adopt: Collection[str],
+) -> None:
+    """What must hold of a key that a plan changes: it is ours or to be, and nothing is lost because it is unknown.
+
+    recorded: by the Node's annotation. machine: this machine's record.
+    """
+    assert not name_problem(name)
+    assert name not in (plugins or ()), f"{name} is a device plugin's"
+    ours = recorded is not None and (machine is None or machine.names(name))
+    adopted = plugins is not None and name in adopt
+    assert ours or (isinstance(reading, Quantity) and (old is None or adopted))
+    if new is None or isinstance(reading, Unknown):
+        assert recorded is not None
+        confirmed = reading is not None if machine is None else machine.confirms(name, recorded)
+        assert confirmed, f"{name}: only the Node's record says that it is ours"
+    if new is None:
+        assert whole_quantity(old or "") in (recorded, 0), f"{name}: another's value was removed"
+    if isinstance(reading, Unknown):
+        lost = old is None or whole_quantity(old) == 0 != recorded
+        assert lost, f"{name}: unknown was published as less"
+        assert new == str(recorded)
+
+
+def check_guards(patch: Sequence[Mapping[str, object]]) -> None:
+    """What must hold of a patch: first it tests all that it touches, and it touches nothing else of the Node."""
+    kinds, tested = [o["op"] for o in patch], {o["path"] for o in patch if o["op"] == "test"}
+    assert kinds == sorted(kinds, key=lambda op: op != "test"), "all tests come first"
+    assert not patch or patch[0]["path"] == "/metadata/uid"
     for operation in patch:
-        assert operation["path"] in tested or operation["path"] == "/status/conditions/-"
+        path = str(operation["path"])
+        assert path.startswith(("/metadata/uid", "/metadata/annotations", "/status/capacity", "/status/conditions"))
+        assert path in tested or path == "/status/conditions/-"
 
 
 def _check_rest(before: dict[str, Any], after: dict[str, Any]) -> None:

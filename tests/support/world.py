@@ -13,7 +13,7 @@ from typing import Any
 
 from capacityd.model.config import Config, Resource, Settings
 from capacityd.model.node import ANNOTATION, CONDITION, MachineRecord, NodeState, Plan
-from capacityd.model.reading import Absent, Reading
+from capacityd.model.reading import Absent, Reading, Unknown
 from capacityd.node.file_node import patched
 from capacityd.node.parse import node_state
 
@@ -212,8 +212,6 @@ class World:
 
     def probe(self) -> dict[str, Reading]:
         """What the detectors say of what is configured."""
-        from capacityd.model.reading import Unknown
-
         readings: dict[str, Reading] = {name: Unknown("broken") for name in self.config.broken}
         for resource in self.config.resources:
             readings[resource.name] = self.machine.get(resource.name, Absent("none"))

@@ -79,13 +79,18 @@ def test_the_first_place_that_exists(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert load(places[3]).token == "2"
 
 
-def test_a_place_that_one_may_not_look_at(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(path: str, **_: object) -> os.stat_result:
+def test_what_one_may_not_look_at_or_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: str, *_: object, **__: object) -> None:
         raise PermissionError(13, "Permission denied", path)
 
-    monkeypatch.setattr("os.stat", refuse)
-    with pytest.raises(NodeDenied, match=r"cannot look .* /var/lib/kubelet/kubeconfig.*permission denied.*root"):
-        load(None)
+    path = written(tmp_path, config())
+    with monkeypatch.context() as patch:
+        patch.setattr("os.stat", refuse)
+        with pytest.raises(NodeDenied, match=r"cannot look .* /var/lib/kubelet/kubeconfig.*permission denied.*root"):
+            load(None)
+    monkeypatch.setattr("builtins.open", refuse)
+    with pytest.raises(NodeDenied, match=r"permission denied\. Run this command as root"):
+        load(path)
 
 
 def test_files_are_relative_to_the_kubeconfig_and_read_anew(tmp_path: Path) -> None:
@@ -133,7 +138,7 @@ WRONG: list[tuple[object, str]] = [
     ("", "is invalid: the file is not a mapping"),
     (f"token: {SECRET}\n  token: [{SECRET}", "is not valid YAML, line 2"),
     ("a: &a [*a]\nb: 2026-99-99", "is not valid YAML"),
-    *[(text, "is not valid YAML") for text in ("[" * 5000, "!!int ''", "!!float ''", "{[s3cr3t]: b}")],
+    *[(text, "is not valid YAML") for text in ("[" * 600, "!!int ''", "!!float ''", "{[s3cr3t]: b}")],
     *[(f"current-context: !!{kind} {SECRET}", "is not valid YAML") for kind in ("bool", "timestamp")],
     ("[]", "is invalid: the file is not a mapping"),
     ({}, "has no current-context"),
@@ -181,14 +186,8 @@ WRONG: list[tuple[object, str]] = [
     (config(user={"exec": {"apiVersion": V1, "command": "x", "interactiveMode": "Always"}}), "needs a terminal"),
     (config(user={"exec": {"apiVersion": "v9", "command": "x"}}), "unsupported apiVersion v9; supported are"),
     (config(user={"exec": {"apiVersion": V1, "command": "no-such-plugin"}}), "no-such-plugin is not installed"),
-    (
-        config(user={"exec": {"apiVersion": V1, "command": "no-such-plugin", "installHint": "apt\x1b"}}),
-        "is not installed or not executable (apt\\x1b)",
-    ),
-    (
-        config(user={"exec": {"apiVersion": V1, "command": "/dev/null"}}),
-        "/dev/null is not installed or not executable",
-    ),
+    (config(user={"exec": {"apiVersion": V1, "command": "none", "installHint": "apt\x1b"}}), "executable (apt\\x1b)"),
+    (config(user={"exec": {"apiVersion": V1, "command": "/dev/null"}}), "/dev/null is not installed or not executable"),
 ]
 
 
@@ -252,27 +251,14 @@ def test_the_files_that_credentials_are_in(tmp_path: Path) -> None:
     assert raised.value.files == (path, f"{tmp_path}/token")
 
 
-def test_one_that_may_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(path: str, *_: object, **__: object) -> None:
-        raise PermissionError(13, "Permission denied", path)
-
-    path = written(tmp_path, config())
-    monkeypatch.setattr("builtins.open", refuse)
-    with pytest.raises(NodeDenied, match=r"permission denied\. Run this command as root"):
-        load(path)
-
-
-def test_a_plugin_that_hands_out_a_token(tmp_path: Path) -> None:
-    """One that is longer than what a pipe holds."""
+def test_what_a_plugin_hands_out(tmp_path: Path) -> None:
+    """A token that is longer than what a pipe holds, or a certificate."""
     token = SECRET * 50_000
     found = load(plugin(tmp_path, f"cat <<'END'\n{credential(token=token)}\nEND"))
     assert (found.token, found.certificate) == (token, None)
     assert SECRET not in repr(found)
-
-
-def test_a_plugin_that_hands_out_a_certificate(tmp_path: Path) -> None:
-    path = plugin(tmp_path, f"echo '{credential(clientCertificateData='cert', clientKeyData='key')}'")
-    assert (load(path).certificate, load(path).key) == ("cert", "key")
+    found = load(plugin(tmp_path, f"echo '{credential(clientCertificateData='cert', clientKeyData='key')}'"))
+    assert (found.certificate, found.key) == ("cert", "key")
 
 
 def test_what_a_plugin_is_told(tmp_path: Path) -> None:
@@ -351,25 +337,25 @@ def test_a_plugin_that_can_not_be_started(tmp_path: Path) -> None:
         load(path)
 
 
-def test_a_plugin_that_does_not_end_is_ended_with_all_that_it_started(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("child", "ends"),
+    [
+        ("sleep 1000 & sleep 1000;", False),
+        ("sleep 1000 &", True),
+        ("(trap '' HUP TERM; sleep 1000; sleep 1000) &", True),
+    ],
+)
+def test_what_a_plugin_has_started_ends_with_it(tmp_path: Path, child: str, ends: bool) -> None:
+    """The child keeps the pipes open; reading one to its end tells that it is gone."""
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    # Both keep the pipe open; reading it to its end tells that both are gone.
-    path = plugin(tmp_path, f"exec 3>{pipe}; sleep 1000 & sleep 1000")
-    reader = subprocess.Popen(["cat", pipe], stdout=subprocess.PIPE)
-    with pytest.raises(NodeUnreachable, match=r"did not end within 0\.2 s"):
-        load(path, plugin_timeout=0.2)
-    assert reader.communicate(timeout=10)[0] == b""
-
-
-@pytest.mark.parametrize("leave", ["sleep 1000 &", "(trap '' HUP TERM; sleep 1000; sleep 1000) &"])
-def test_a_plugin_that_leaves_a_child_behind_has_answered(tmp_path: Path, leave: str) -> None:
-    """The child keeps the pipes open; it is ended."""
-    script = f"exec 3>{tmp_path / 'pipe'}; {leave} echo '{credential(token=SECRET)}'"
-    os.mkfifo(tmp_path / "pipe")
-    path = plugin(tmp_path, script)
-    with subprocess.Popen(["cat", tmp_path / "pipe"], stdout=subprocess.PIPE) as reader:
-        assert load(path).token == SECRET
+    path = plugin(tmp_path, f"exec 3>{pipe}; {child} echo '{credential(token=SECRET)}'")
+    with subprocess.Popen(["cat", pipe], stdout=subprocess.PIPE) as reader:
+        if ends:
+            assert load(path).token == SECRET
+        else:
+            with pytest.raises(NodeUnreachable, match=r"did not end within 0\.2 s"):
+                load(path, plugin_timeout=0.2)
         assert reader.communicate(timeout=10)[0] == b""
 
 

@@ -193,14 +193,3 @@ def test_but_for_null_it_is_rfc_6902(patch: list[dict[str, object]]) -> None:
     else:
         assert patched(document, patch) == expected
     assert document == before
-
-
-@given(NAMES, st.sampled_from(["capacity", "annotations"]))
-def test_a_test_for_null_holds_where_there_is_nothing(name: str, part: str) -> None:
-    document = node(capacity={"cpu": "1"})
-    path = f"/status/capacity/{name}" if part == "capacity" else f"/metadata/annotations/{name}"
-    if part == "capacity" and name == "cpu":
-        with pytest.raises(NodeConflict):
-            patched(document, [check(path, None)])
-    else:
-        assert patched(document, [check(path, None), add(path, "9")]) == patched(document, [add(path, "9")])

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 from capacityd.model.config import Config, Resource, Settings
 from capacityd.model.errors import NodeError, NodeUnreachable, StateError
-from capacityd.model.node import CONDITION, Event, MachineRecord, Node, NodeState, Plan
+from capacityd.model.node import Event, MachineRecord, Node, NodeState, Plan
 from capacityd.model.reading import Absent, Quantity, Reading, Unknown
 from capacityd.node.parse import node_state
 from capacityd.reconcile.reconcile import ReconcileResult, reconcile
@@ -61,6 +61,13 @@ class MemoryNode:
         self.told.append(event.message)
         if self.event_error:
             raise self.event_error
+
+    @property
+    def our_condition(self) -> tuple[str, str, str]:
+        """Its status, reason and message."""
+        found = self._state().condition
+        assert found is not None
+        return found.status, found.reason, found.message
 
     def _fail(self) -> None:
         if self.errors and (error := self.errors.pop(0)):
@@ -130,13 +137,7 @@ class Service:
 
     @property
     def condition(self) -> str:
-        return next(str(c["status"]) for c in self.node.document["status"]["conditions"] if c["type"] == CONDITION)
-
-    @property
-    def our_condition(self) -> tuple[str, str, str]:
-        found = self.node.read().condition
-        assert found is not None
-        return found.status, found.reason, found.message
+        return self.node.our_condition[0]
 
     @property
     def capacity(self) -> dict[str, str]:

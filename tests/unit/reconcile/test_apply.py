@@ -84,41 +84,36 @@ def test_conflicts_come_to_an_end(clock: Clock) -> None:
     assert sum(clock.slept) < 5
 
 
+def later(seconds: float) -> NodeUnreachable:
+    return NodeUnreachable("later", retry_after=seconds)
+
+
+UNREACHABLE = NodeUnreachable("nobody there")
+
+
 @pytest.mark.parametrize(
-    ("error", "patience"),
+    ("errors", "patience", "slept", "applied"),
     [
-        *((kind("no"), 600.0) for kind in (NodeDenied, NodeRejected, NodeError)),
-        (NodeUnreachable("nobody there"), 0.0),
+        *(([kind("no")], 600.0, [], False) for kind in (NodeDenied, NodeRejected, NodeError)),
+        ([UNREACHABLE], 0.0, [], False),
+        ([UNREACHABLE] * 50, 20.0, [2.0, 4.0, 5.0, 5.0], False),
+        ([later(7.0), later(0.0)], 60.0, [7.0, 0.0], True),  # the server says how long to wait
+        ([later(60.0)], 60.0, [60.0], True),
+        ([later(61.0)], 60.0, [], False),  # a wait that is longer than the patience is not begun
     ],
 )
-def test_what_cannot_heal_in_time_is_not_tried_again(clock: Clock, error: NodeError, patience: float) -> None:
-    node = MemoryNode(error)
-    with pytest.raises(type(error)):
-        apply(node, publish, retry_timeout=patience)
-    assert (node.reads, clock.slept) == (1, [])
-
-
-def test_with_patience_it_is_tried_until_that_ends(clock: Clock) -> None:
-    node = MemoryNode(*[NodeUnreachable("nobody there")] * 1_000)
-    with pytest.raises(NodeUnreachable):
-        apply(node, publish, retry_timeout=60.0)
-    assert clock.slept[:3] == [2, 4, 5]
-    assert 50 < sum(clock.slept) <= 60
-    assert node.reads == len(clock.slept) + 1
-
-
-def test_the_server_says_how_long_to_wait(clock: Clock) -> None:
-    node = MemoryNode(NodeUnreachable("later", retry_after=7.0), NodeUnreachable("now", retry_after=0.0))
-    assert apply(node, publish, retry_timeout=60.0).applied
-    assert clock.slept == [7.0, 0.0]
-
-
-def test_a_wait_that_is_longer_than_the_patience_is_not_begun(clock: Clock) -> None:
-    with pytest.raises(NodeUnreachable) as raised:
-        apply(MemoryNode(NodeUnreachable("later", retry_after=61.0)), publish, retry_timeout=60.0)
-    assert (raised.value.retry_after, clock.slept) == (61.0, [])
-    assert apply(MemoryNode(NodeUnreachable("later", retry_after=60.0)), publish, retry_timeout=60.0).applied
-    assert clock.slept == [60.0]
+def test_what_is_tried_again_and_for_how_long(
+    clock: Clock, errors: list[NodeError], patience: float, slept: list[float], applied: bool
+) -> None:
+    node = MemoryNode(*errors)
+    if applied:
+        assert apply(node, publish, retry_timeout=patience).applied
+    else:
+        with pytest.raises(NodeError) as raised:
+            apply(node, publish, retry_timeout=patience)
+        assert raised.value is errors[0]
+    assert clock.slept == slept
+    assert node.reads == len(slept) + 1
 
 
 def test_an_event_that_fails_is_a_warning(clock: Clock) -> None:

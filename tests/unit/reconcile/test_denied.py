@@ -49,12 +49,6 @@ class Admission(MemoryNode):
     def published(self) -> dict[str, str]:
         return {name: q for name, q in self.document["status"]["capacity"].items() if name in NAMES}
 
-    @property
-    def our_condition(self) -> tuple[str, str, str]:
-        found = self.read().condition
-        assert found is not None
-        return found.status, found.reason, found.message
-
 
 def publish(node: MemoryNode, readings: Mapping[str, Reading], condition: bool = True) -> Outcome:
     def decide(state: NodeState, denied: Denied) -> Plan:
@@ -189,11 +183,18 @@ def test_without_a_condition_a_rejection_is_only_raised() -> None:
     assert node.writes == 0
 
 
-def test_the_service_retries_with_backoff_and_not_in_every_pass() -> None:
+@pytest.fixture
+def denied() -> tuple[Service, Admission]:
+    """A service that has published b, after a was denied, and its Node."""
     service, node = Service(), Admission([A])
     service.node = node
     found = service.reconcile(1000.0, a=Quantity(4), b=Quantity(1))
     assert (found.failed, found.requeue_after, node.published) == (False, 60.0, {B: "1"})
+    return service, node
+
+
+def test_the_service_retries_with_backoff_and_not_in_every_pass(denied: tuple[Service, Admission]) -> None:
+    service, node = denied
     before = len(node.requests)
     for second in range(1010, 1060, 10):
         found = service.reconcile(float(second), {"hardware"}, a=Quantity(4), b=Quantity(1))
@@ -217,19 +218,15 @@ def test_the_service_retries_with_backoff_and_not_in_every_pass() -> None:
 
 
 @pytest.mark.parametrize("reason", ["config", "boot", "credentials"])
-def test_what_may_end_a_denial_is_tried_at_once(reason: str) -> None:
-    service, node = Service(), Admission([A])
-    service.node = node
-    service.reconcile(1000.0, a=Quantity(4), b=Quantity(1))
+def test_what_may_end_a_denial_is_tried_at_once(denied: tuple[Service, Admission], reason: str) -> None:
+    service, node = denied
     node.denied.clear()
     service.reconcile(1001.0, {reason}, a=Quantity(4), b=Quantity(1))
     assert (node.published, node.our_condition[0]) == ({A: "4", B: "1"}, "True")
 
 
-def test_what_changes_beside_a_denied_resource_is_written() -> None:
-    service, node = Service(), Admission([A])
-    service.node = node
-    service.reconcile(1000.0, a=Quantity(4), b=Quantity(1))
+def test_what_changes_beside_a_denied_resource_is_written(denied: tuple[Service, Admission]) -> None:
+    service, node = denied
     before = len(node.requests)
     service.reconcile(1010.0, {"hardware"}, a=Quantity(4), b=Quantity(2))
     assert (node.published, len(node.requests) - before) == ({B: "2"}, 1)

@@ -11,6 +11,7 @@ from capacityd.model.node import CONFIGURATION_ANNOTATION
 from capacityd.model.reading import Absent, Quantity, Reading
 from tests.unit.reconcile.doubles import ABSENT, EPOCH, FOUR, UNKNOWN, A, B, Service
 
+PUBLISHED = ("True", "Published", "all configured resources are published")
 ELSEWHERE = Absent("when: arch is x86_64", applies=False)
 
 
@@ -20,7 +21,7 @@ def service() -> Service:
     found = Service()
     found.expect = {A: 4}
     found.reconcile(1000.0, a=FOUR)
-    assert found.our_condition == ("True", "Published", "all configured resources are published")
+    assert found.node.our_condition == PUBLISHED
     return found
 
 
@@ -30,15 +31,15 @@ def service() -> Service:
         (Quantity(3), ("False", "BelowExpected", f"below expected: {A} is 3 of 4")),
         (Quantity(0), ("False", "BelowExpected", f"below expected: {A} is 0 of 4")),
         (ABSENT, ("False", "BelowExpected", f"below expected: {A} is 0 of 4")),
-        (Quantity(5), ("True", "Published", "all configured resources are published")),
+        (Quantity(5), PUBLISHED),
         (UNKNOWN, ("False", "Unknown", f"unknown: {A}")),
-        (ELSEWHERE, ("True", "Published", "all configured resources are published")),
+        (ELSEWHERE, PUBLISHED),
     ],
 )
 def test_less_than_expected(service: Service, reading: Reading, expected: tuple[str, str, str]) -> None:
     service.reconcile(1010.0, {"hardware"}, a=reading)
     service.reconcile(1020.0, {"requeue"}, a=reading)
-    assert service.our_condition == expected
+    assert service.node.our_condition == expected
     assert service.capacity == {A: "4"} if reading is UNKNOWN else service.capacity != {A: "4"}, "it publishes the same"
 
 
@@ -93,7 +94,7 @@ def test_a_kubelet_that_does_not_follow(service: Service, alive: bool) -> None:
         service.beat(1130.0)
     pauses.append(service.reconcile(1161.0, {"requeue"}, a=Quantity(5)).requeue_after)
     late = ("False", "NotAllocatable", f"the kubelet has not updated allocatable: {A} is 4, not 5")
-    assert service.our_condition == (late if alive else ("True", "Published", "all configured resources are published"))
+    assert service.node.our_condition == (late if alive else PUBLISHED)
     pauses.append(service.reconcile(1460.0, {"requeue"}, a=Quantity(5)).requeue_after)
     assert pauses == [15.0, 46.0, 299.0, None]
     service.node.follows = True
@@ -112,7 +113,7 @@ def test_a_rejected_configuration(service: Service, errors: tuple[str, ...], mes
     service.configuration_errors = errors
     for at in (1100.0, 1200.0):
         service.reconcile(at, {"config"}, a=FOUR)
-        assert service.our_condition == ("False", "ConfigurationRejected", message)
+        assert service.node.our_condition == ("False", "ConfigurationRejected", message)
     assert service.node.told[1:] == ["; ".join(errors)], "one Event"
     service.configuration_errors = ("other.toml:1: y",)
     service.reconcile(1300.0, {"config"}, a=FOUR)
@@ -127,7 +128,7 @@ def test_the_most_urgent_is_the_reason_and_the_message_names_all(service: Servic
     service.capacity[B] = "9"
     service.reconcile(1100.0, {"resync"}, a=Quantity(3), b=Quantity(1), c=UNKNOWN)
     service.reconcile(1110.0, {"requeue"}, a=Quantity(3), b=Quantity(1), c=UNKNOWN)
-    assert service.our_condition == (
+    assert service.node.our_condition == (
         "False",
         "ConfigurationRejected",
         "the configuration has errors: a.toml:3: x (capacityd config check); unknown: example.com/c; "

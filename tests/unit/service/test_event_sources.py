@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import fcntl
+import functools
 import os
 import resource
 import select
@@ -34,8 +35,6 @@ Source: TypeAlias = FileEvents | LinkEvents | Signals | UdevEvents
 DEADLINE_MS = 20_000
 MANY = 5_000
 
-alone = pytest.mark.skipif(not can_be_alone(), reason="needs namespaces")
-
 
 def heard(source: Source) -> set[str]:
     """What is heard next; fails if that is nothing."""
@@ -45,14 +44,19 @@ def heard(source: Source) -> set[str]:
     return source.drain()
 
 
-def in_namespaces(function: Callable[[], object]) -> None:
-    """Runs it in a process with a network and a /run of its own, in which udev seems to run."""
+def alone(test: Callable[[], None]) -> Callable[[], None]:
+    """The test in a process with a network and a /run of its own, in which udev seems to run."""
 
-    def alone() -> None:
+    def body() -> None:
         _unshare()
-        function()
+        test()
 
-    forked(alone)
+    @pytest.mark.skipif(not can_be_alone(), reason="needs namespaces")
+    @functools.wraps(test)
+    def run() -> None:
+        forked(body)
+
+    return run
 
 
 def _unshare() -> None:
@@ -73,29 +77,19 @@ def ip(*arguments: str) -> None:
 
 
 @alone
-def test_udev_events_of_the_subsystems_asked_for() -> None:
-    def test() -> None:
-        source, sender = UdevEvents(["usb", "block"]), UdevSender(Path("/proc/self/ns/net"))
-        for subsystem, reasons in (("usb", {"hardware"}), ("net", set()), ("block", {"hardware"}), ("tty", set())):
-            sender.send("add", f"/devices/virtual/{subsystem}/x", subsystem, ID_X="1")
-            assert source.drain() == reasons
-        sender.send("remove", "/devices/usb1/1-1", "usb", "usb_device")
-        assert heard(source) == {"hardware"}
-        assert source.drain() == set()
-
-    in_namespaces(test)
-
-
-@alone
-def test_interfaces_of_pods_are_no_reason() -> None:
-    def test() -> None:
-        udev, sender = UdevEvents(["net"]), UdevSender(Path("/proc/self/ns/net"))
-        sender.send("add", "/devices/virtual/net/veth7", "net", ID_NET_DRIVER="veth", INTERFACE="veth7")
-        assert udev.drain() == set()
-        sender.send("add", "/devices/pci0/net/eth7", "net", ID_NET_DRIVER="e1000e", INTERFACE="eth7")
-        assert udev.drain() == {"hardware"}
-
-    in_namespaces(test)
+def test_udev_events_of_the_subsystems_asked_for_but_of_no_pods_interface() -> None:
+    source, sender = UdevEvents(["usb", "net"]), UdevSender(Path("/proc/self/ns/net"))
+    for subsystem, driver, reasons in (
+        ("usb", "x", {"hardware"}),
+        ("block", "x", set()),
+        ("net", "e1000e", {"hardware"}),
+        ("net", "veth", set()),
+    ):
+        sender.send("add", f"/devices/virtual/{subsystem}/x", subsystem, ID_NET_DRIVER=driver)
+        assert source.drain() == reasons
+    sender.send("remove", "/devices/usb1/1-1", "usb", "usb_device")
+    assert heard(source) == {"hardware"}
+    assert source.drain() == set()
 
 
 def _tap(name: str) -> int:
@@ -107,73 +101,60 @@ def _tap(name: str) -> int:
 @alone
 @pytest.mark.skipif(not os.access("/dev/net/tun", os.R_OK | os.W_OK), reason="needs /dev/net/tun")
 def test_carrier_and_name_of_an_interface() -> None:
-    def test() -> None:
-        tap = _tap("tap7")
-        ip("link", "set", "tap7", "up")
-        links = LinkEvents()
-        for carrier in (0, 1):
-            fcntl.ioctl(tap, 0x400454E2, struct.pack("i", carrier))  # TUNSETCARRIER
-            assert heard(links) == {"hardware"}
-        ip("link", "set", "tap7", "down")
-        ip("link", "set", "tap7", "name", "tap8")
+    tap = _tap("tap7")
+    ip("link", "set", "tap7", "up")
+    links = LinkEvents()
+    for carrier in (0, 1):
+        fcntl.ioctl(tap, 0x400454E2, struct.pack("i", carrier))  # TUNSETCARRIER
         assert heard(links) == {"hardware"}
-
-    in_namespaces(test)
+    ip("link", "set", "tap7", "down")
+    ip("link", "set", "tap7", "name", "tap8")
+    assert heard(links) == {"hardware"}
 
 
 @alone
 def test_an_overflow_is_a_reason_and_the_source_goes_on() -> None:
-    def test() -> None:
-        udev, sender = UdevEvents(["net"]), UdevSender(Path("/proc/self/ns/net"))
-        with socket.socket(fileno=os.dup(udev.fileno())) as small:  # libudev takes 128 MiB where it may
-            small.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
-        for number in range(MANY):
-            sender.send("add", f"/devices/virtual/net/veth{number}", "net", ID_NET_DRIVER="veth")
-        assert heard(udev) == {"hardware"}
-        assert udev.drain() == set()
-        sender.send("change", "/devices/pci0/net/eth7", "net")
-        assert udev.drain() == {"hardware"}
-
-    in_namespaces(test)
+    udev, sender = UdevEvents(["net"]), UdevSender(Path("/proc/self/ns/net"))
+    with socket.socket(fileno=os.dup(udev.fileno())) as small:  # libudev takes 128 MiB where it may
+        small.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
+    for number in range(MANY):
+        sender.send("add", f"/devices/virtual/net/veth{number}", "net", ID_NET_DRIVER="veth")
+    assert heard(udev) == {"hardware"}
+    assert udev.drain() == set()
+    sender.send("change", "/devices/pci0/net/eth7", "net")
+    assert udev.drain() == {"hardware"}
 
 
 @alone
 def test_closed_sources_leave_nothing_open() -> None:
-    def test() -> None:
-        UdevEvents(["usb"]).close()
-        before = open_files()
-        for _ in range(3):
-            for source in (UdevEvents(["usb"]), LinkEvents(), FileEvents({"/run/x": "file"})):
-                source.close()
-                del source
-        assert open_files() == before
-
-    in_namespaces(test)
+    UdevEvents(["usb"]).close()
+    before = open_files()
+    for _ in range(3):
+        for source in (UdevEvents(["usb"]), LinkEvents(), FileEvents({"/run/x": "file"})):
+            source.close()
+            del source
+    assert open_files() == before
 
 
 @alone
 def test_what_can_not_be_listened_to_leaves_nothing_open() -> None:
     """It is tried again at each look. Here a file is left for libudev's socket, and none for what else is needed."""
-
-    def test() -> None:
-        UdevEvents(["usb"]).close()
-        before = open_files()
-        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-        first = os.dup(0)  # the lowest that is free
-        os.close(first)
+    UdevEvents(["usb"]).close()
+    before = open_files()
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    first = os.dup(0)  # the lowest that is free
+    os.close(first)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (first + 1, hard))
+    sizes = []
+    for _ in range(3):
+        for _ in range(500):
+            with pytest.raises(OSError, match="Too many open files"):
+                UdevEvents(["usb"])
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        sizes.append(_resident())
+        assert open_files() == before
         resource.setrlimit(resource.RLIMIT_NOFILE, (first + 1, hard))
-        sizes = []
-        for _ in range(3):
-            for _ in range(500):
-                with pytest.raises(OSError, match="Too many open files"):
-                    UdevEvents(["usb"])
-            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-            sizes.append(_resident())
-            assert open_files() == before
-            resource.setrlimit(resource.RLIMIT_NOFILE, (first + 1, hard))
-        assert sizes[2] - sizes[0] < 256, f"{sizes} KiB"
-
-    in_namespaces(test)
+    assert sizes[2] - sizes[0] < 256, f"{sizes} KiB"
 
 
 def _resident() -> int:

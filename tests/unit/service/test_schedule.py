@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,6 +19,12 @@ from capacityd.service.schedule import (
     Schedule,
 )
 
+Uniform = Callable[[float, float], float]
+
+
+def least(low: float, _: float) -> float:
+    return low
+
 
 def middle(low: float, high: float) -> float:
     return (low + high) / 2
@@ -26,45 +34,32 @@ def longest(_: float, high: float) -> float:
     return high
 
 
-def after_boot(uniform: object = middle) -> Schedule:
-    schedule = Schedule(0.0, uniform)  # type: ignore[arg-type]
+def after_boot(uniform: Uniform = middle) -> Schedule:
+    schedule = Schedule(0.0, uniform)
     assert schedule.pop_due(0.0) == {"boot"}
     schedule.succeeded(0.0, None)
     return schedule
 
 
-def test_the_first_look_waits_for_nothing() -> None:
+def test_the_first_look_waits_for_nothing_or_for_quiet_while_the_machine_boots() -> None:
     assert Schedule(5.0, middle).wakes_at() <= 5.0
-
-
-def test_while_the_machine_boots_the_first_look_waits_for_quiet_too() -> None:
     schedule = Schedule(5000.0, middle, settle=True)
     assert schedule.wakes_at() == 5000.0 + DEBOUNCE
     assert schedule.pop_due(5001.0) == {"boot"}
     assert schedule.wakes_at() == 5000.0 + RESYNC_PERIOD
 
 
-def test_nothing_heard_nothing_looked_at_but_the_slow_resync() -> None:
-    schedule = after_boot()
-    assert schedule.wakes_at() == RESYNC_PERIOD
-    assert schedule.pop_due(RESYNC_PERIOD - 1) == set()
-    assert schedule.pop_due(RESYNC_PERIOD) == {"resync"}
-
-
-def test_the_resync_is_jittered() -> None:
-    assert after_boot(lambda low, _: low).wakes_at() == RESYNC_PERIOD * 0.8
-    assert after_boot(longest).wakes_at() == RESYNC_PERIOD * 1.2
-
-
-def test_how_often_it_looks_can_be_configured() -> None:
-    for uniform, factor in ((lambda low, _: low, 0.8), (longest, 1.2)):
-        schedule = after_boot(uniform)
-        schedule.set_resync_period(600.0, 50.0)
-        assert schedule.wakes_at() == 50.0 + 600.0 * factor
-        schedule.notify({"hardware"}, 800.0)
-        assert schedule.pop_due(801.0) == {"hardware", "resync"}
-        schedule.succeeded(801.0, None)
-        assert schedule.wakes_at() == 801.0 + 600.0 * factor
+@pytest.mark.parametrize(("uniform", "factor"), [(least, 0.8), (middle, 1.0), (longest, 1.2)])
+def test_nothing_heard_nothing_looked_at_but_the_resync(uniform: Uniform, factor: float) -> None:
+    schedule = after_boot(uniform)
+    due = RESYNC_PERIOD * factor
+    assert (schedule.wakes_at(), schedule.pop_due(due - 1), schedule.pop_due(due)) == (due, set(), {"resync"})
+    schedule.set_resync_period(600.0, 50.0)
+    assert schedule.wakes_at() == 50.0 + 600.0 * factor
+    schedule.notify({"hardware"}, 800.0)
+    assert schedule.pop_due(801.0) == {"hardware", "resync"}
+    schedule.succeeded(801.0, None)
+    assert schedule.wakes_at() == 801.0 + 600.0 * factor
 
 
 def test_looks_that_did_not_ask_the_node_put_no_resync_off() -> None:
@@ -128,10 +123,8 @@ def test_a_start_that_is_put_off_waits_whatever_is_heard() -> None:
     assert schedule.wakes_at() == 31.0 + RESYNC_PERIOD
 
 
-EAGER = BACKOFFS["unreachable"][0]
-
-
-def test_the_pauses_grow_and_begin_anew_after_a_success() -> None:
+@pytest.mark.parametrize(("cause", "eager"), [("unreachable", 120), ("missing", 120), ("other", 60)])
+def test_the_pauses_grow_and_begin_anew_after_a_success(cause: str, eager: int) -> None:
     def most(low: float, high: float) -> float:
         drawn.append((low, high))
         return high
@@ -140,13 +133,12 @@ def test_the_pauses_grow_and_begin_anew_after_a_success() -> None:
     schedule = after_boot(most)
     for now in (1000.0, 5000.0):
         drawn.clear()
-        for seconds in (0, 10, 20, 30, 119, 120, 200, 300, 400, 500):
-            schedule.failed(now + seconds, None, "unreachable")
+        for seconds in (0, 10, 20, 30, eager - 1, eager, 200, 300, 400, 500):
+            schedule.failed(now + seconds, None, cause)
             schedule.pop_due(schedule.wakes_at())
-        eager = [1.0, 2.0, 4.0, 4.0, 4.0]
-        assert drawn == [(0.0, pause) for pause in eager] + 5 * [(BACKOFF_MAX * 2 / 3, BACKOFF_MAX)]
+        fast = [1.0, 2.0, 4.0, 4.0, 4.0]
+        assert drawn == [(0.0, pause) for pause in fast] + 5 * [(BACKOFF_MAX * 2 / 3, BACKOFF_MAX)]
         schedule.succeeded(now + 600.0, None)
-    drawn.clear()
 
 
 def pauses(schedule: Schedule, cause: str, number: int, now: float = 0.0) -> list[float]:
@@ -172,15 +164,14 @@ def pauses(schedule: Schedule, cause: str, number: int, now: float = 0.0) -> lis
 )
 def test_what_seldom_heals_by_itself_is_tried_ever_more_rarely(cause: str, wanted: list[float]) -> None:
     assert pauses(after_boot(longest), cause, len(wanted)) == wanted
-    least = after_boot(lambda low, _: low)
-    assert pauses(least, cause, len(wanted)) == pytest.approx([pause * 2 / 3 for pause in wanted])
+    assert pauses(after_boot(least), cause, len(wanted)) == pytest.approx([pause * 2 / 3 for pause in wanted])
 
 
 @pytest.mark.parametrize("cause", BACKOFFS)
 @pytest.mark.parametrize("drawn", [0.0, 0.5, 1.0])
 def test_after_the_first_minutes_two_requests_at_each_attempt_are_two_a_minute(cause: str, drawn: float) -> None:
     schedule = after_boot(lambda low, high: low + (high - low) * drawn)
-    now, first = 1.0, 60.0 if cause not in ("unreachable", "missing") else EAGER
+    now, first = 1.0, 60.0 if cause not in ("unreachable", "missing") else BACKOFFS[cause].fast_for
     attempts: list[float] = []
     while now < 3600.0:
         attempts.append(now)
@@ -192,15 +183,6 @@ def test_after_the_first_minutes_two_requests_at_each_attempt_are_two_a_minute(c
     assert 2 * len(later) <= 2 * minutes
 
 
-def test_a_killed_look_is_tried_again_as_any_other_trouble() -> None:
-    schedule = after_boot(longest)
-    schedule.failed(0.0, None)
-    assert schedule.wakes_at() == 1.0
-    schedule.pop_due(1.0)
-    schedule.failed(100.0, None)
-    assert schedule.wakes_at() == 100.0 + BACKOFF_MAX
-
-
 def every_error(above: type[errors.NodeError]) -> list[type[errors.NodeError]]:
     return [above, *(found for one in above.__subclasses__() for found in every_error(one))]
 
@@ -210,23 +192,22 @@ def test_every_error_of_the_node_has_a_pace(error: type[errors.NodeError]) -> No
     assert error.cause in BACKOFFS
 
 
-def test_new_credentials_begin_the_pauses_anew() -> None:
+@pytest.mark.parametrize(
+    ("event", "wanted"),
+    [
+        ("credentials", [4.0, 16.0]),
+        ("config", [4.0, 16.0]),
+        ("kubelet", [256.0, 900.0]),  # it may be one that crashes
+        ("resume", [256.0, 900.0]),
+    ],
+)
+def test_what_may_end_a_trouble_shortens_the_pauses_or_begins_them_anew(event: str, wanted: list[float]) -> None:
     schedule = after_boot(longest)
     assert pauses(schedule, "denied", 12)[-1] == 900.0
     schedule.failed(10_000.0, None, "denied")
-    schedule.notify({"credentials"}, 10_100.0)
-    assert {"credentials", "retry"} <= schedule.pop_due(10_100.0 + DEBOUNCE)
-    assert pauses(schedule, "denied", 2, 10_102.0) == [4.0, 16.0]
-
-
-def test_a_kubelet_that_begins_anew_shortens_them() -> None:
-    """What the API server has against us may end when the kubelet has registered; it may also be one that crashes."""
-    schedule = after_boot(longest)
-    pauses(schedule, "denied", 12)
-    schedule.failed(10_000.0, None, "denied")
-    schedule.notify({"kubelet"}, 10_001.0)
-    assert {"kubelet", "retry"} <= schedule.pop_due(10_002.0)
-    assert pauses(schedule, "denied", 2, 10_003.0) == [256.0, 900.0]
+    schedule.notify({event}, 10_100.0)
+    assert {event, "retry"} <= schedule.pop_due(10_100.0 + DEBOUNCE)
+    assert pauses(schedule, "denied", 2, 10_102.0) == wanted
 
 
 @pytest.mark.parametrize("cause", BACKOFFS)
@@ -250,13 +231,6 @@ def test_hardware_that_changes_makes_another_write_which_waits_for_no_long_pause
     assert {"hardware", "file", "retry"} <= schedule.pop_due(10_000.0 + BACKOFF_MAX + 60.0 + DEBOUNCE)
 
 
-def test_hardware_that_changes_opens_no_door() -> None:
-    schedule = after_boot(longest)
-    schedule.failed(100.0, None, "credentials")
-    schedule.notify({"hardware"}, 200.0)
-    assert schedule.wakes_at() == 1000.0
-
-
 def test_a_server_that_says_the_same_to_all_for_ever_is_asked_less_and_less() -> None:
     """So a fleet does not come each second to an API server that has too much to do."""
     schedule, now, asked = after_boot(), 0.0, 0
@@ -273,12 +247,13 @@ def test_a_server_that_says_the_same_to_all_for_ever_is_asked_less_and_less() ->
 @pytest.mark.parametrize("hopeful", ["kubelet", "credentials", "config", "resume"])
 def test_events_wait_for_a_trouble_but_what_may_end_it_does_not(hopeful: str) -> None:
     schedule = after_boot(longest)
-    schedule.failed(100.0, 30.0)
-    schedule.notify({"hardware"}, 101.0)
-    assert schedule.wakes_at() == 131.0
+    schedule.failed(100.0, 200.0)
+    for reason in ("hardware", "file", "plugins", "udev"):
+        schedule.notify({reason}, 101.0)
+        assert schedule.wakes_at() == 301.0, "it opens no door"
     schedule.notify({hopeful}, 102.0)
     assert schedule.wakes_at() == 102.0 + DEBOUNCE
-    assert schedule.pop_due(103.0) == {"hardware", hopeful, "retry"}
+    assert schedule.pop_due(103.0) == {"hardware", "file", "plugins", "udev", hopeful, "retry"}
 
 
 def test_what_is_heard_just_before_it_is_tried_again_settles_first() -> None:

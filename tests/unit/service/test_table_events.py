@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from capacityd.linux import filesystems
 from capacityd.linux.mountinfo import TABLE, Mount
 from capacityd.model.device import DeviceDetector
 from capacityd.service import table_events
-from tests.support.forked import can_be_alone, run_alone
+from tests.support.forked import can_be_alone
 from tests.support.kernel_events import hears
 
 pytestmark = pytest.mark.skipif(not can_be_alone(), reason="needs namespaces")
@@ -52,58 +51,6 @@ def test_every_file_system_that_is_counted_is_heard_of(point: str) -> None:
     heard = {mount.point for mount in table_events._relevant_mounts("".join(lines)) if isinstance(mount, Mount)}
     assert heard == counted
     assert len(counted) == (len(types) - 1 if point == "/data" else 0)  # a mounted namespace is no storage
-
-
-def test_mounts_of_the_kernels_own_types() -> None:
-    """All that this kernel can mount without a server, a disk or a module."""
-    with open("/proc/filesystems") as f:
-        known = {line.split()[1] for line in f if line.startswith("nodev")}
-    steps: dict[str, bool] = {}
-    for kind in sorted(known & {"tmpfs", "ramfs", "mqueue", "bpf"}):
-        steps |= {f"mount -t {kind} x $PWD/t # {kind}": True, f"umount $PWD/t # {kind}": True}
-    assert len(steps) >= 4
-    hears("mounts", 'cd "$(mktemp -d)"; mount -t tmpfs x "$PWD"; cd "$PWD"; mkdir t', steps)
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts disks")
-def test_mounts_of_disks() -> None:
-    """A disk that a file plays."""
-    setup = 'cd "$(mktemp -d)"; mount -t tmpfs x "$PWD"; cd "$PWD"; mkdir t; truncate -s 4M disk; mkfs.ext4 -q disk'
-    steps = {
-        "mount -o loop disk $PWD/t": True,
-        "mount -o remount,ro $PWD/t": True,
-        ":": False,
-        "umount $PWD/t": True,
-    }
-    hears("mounts", setup, steps)
-
-
-FUSE = """
-import os, subprocess, sys, tempfile
-from capacityd.detectors import load
-from capacityd.host.live import LiveHost
-from capacityd.service.table_events import mount_events
-from tests.support.fuse import mounted
-
-point = tempfile.mkdtemp()
-events = mount_events()
-with mounted(point, sys.argv[1]):
-    print(events.drain(), [d.cached_values["kind"] for d in load("filesystem").find(LiveHost()) if d.name == point])
-print(events.drain())
-"""
-
-
-@pytest.mark.skipif(not os.access("/dev/fuse", os.R_OK | os.W_OK), reason="needs /dev/fuse")
-@pytest.mark.parametrize("program", ["sshfs", "glusterfs", "lustre"])
-def test_mounts_of_programs(program: str) -> None:
-    """Nobody serves them, and nobody asks."""
-    assert run_alone("true", FUSE, program).splitlines() == ["{'hardware'} ['network']", "{'hardware'}"]
-
-
-def test_a_pods_volume_wakes_nobody() -> None:
-    setup = "mkdir -p /var/lib/kubelet; mount -t tmpfs kubelet /var/lib/kubelet; mkdir -p /var/lib/kubelet/pods/x"
-    steps = ("mount --bind /usr /var/lib/kubelet/pods/x", "umount /var/lib/kubelet/pods/x")
-    hears("mounts", setup, dict.fromkeys(steps, False))
 
 
 SWAPS = """Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority

@@ -7,8 +7,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 import capacityd
 from capacityd.node.kubelet_kubeconfig import KUBECONFIG_PATHS
 from tests.unit.node.test_credentials import config, written
@@ -26,11 +24,8 @@ def child(folder: Path, *job: str) -> tuple[dict[str, object], set[str]]:
     return said, {line.rpartition("|")[2].strip().partition(".")[0] for line in lines}
 
 
-@pytest.mark.parametrize("named", [True, False])
-def test_while_there_is_no_kubeconfig_nothing_imports_the_kubernetes_client(tmp_path: Path, named: bool) -> None:
-    kubeconfig = tmp_path / "kubelet.conf"
-    kubernetes = f'[kubernetes]\nkubeconfig = "{kubeconfig}"\n' if named else ""
-    (tmp_path / "capacityd.toml").write_text(f'[resources."example.com/a"]\nstatic = {{ quantity = 4 }}\n{kubernetes}')
+def test_while_there_is_no_kubeconfig_nothing_imports_the_kubernetes_client(tmp_path: Path) -> None:
+    (tmp_path / "capacityd.toml").write_text('[resources."example.com/a"]\nstatic = { quantity = 4 }\n')
     checked, _ = child(tmp_path, "check", "boot")
     watch = checked["watch"]
     assert isinstance(watch, dict)
@@ -38,7 +33,7 @@ def test_while_there_is_no_kubeconfig_nothing_imports_the_kubernetes_client(tmp_
     assert "capacityd" in imported, "else nothing was heard of imports"
     assert not imported & {"kubernetes", "urllib3"}
     assert said["cause"] == "credentials"
-    assert said["files"] == ([str(kubeconfig)] if named else [*KUBECONFIG_PATHS])
+    assert said["files"] == [*KUBECONFIG_PATHS]
     assert watch["files"].keys() >= set(said["files"]), "so nothing further has to be watched"
     assert str(said["status"]).startswith("waiting for a kubeconfig: ")
 

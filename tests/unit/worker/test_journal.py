@@ -17,16 +17,22 @@ from capacityd.reconcile.state import ReconcileState
 from capacityd.worker import journal
 from tests.support.nodes import node
 
-A = "example.com/a"
+A, B = "example.com/a", "example.com/b"
+HEALTHY = Health()
 
 
 def outcome(
-    *changes: Change, newly: tuple[str, ...] = (), applied: bool = True, warnings: tuple[str, ...] = ()
+    *changes: Change,
+    newly: tuple[str, ...] = (),
+    health: Health = HEALTHY,
+    applied: bool = True,
+    warnings: tuple[str, ...] = (),
 ) -> ReconcileResult:
-    made = Plan("n1", changes, (), {}, newly_refused=newly)
+    made = Plan("n1", changes, (), {}, newly_refused=newly, health=health)
     return ReconcileResult(ReconcileState(), Outcome(made, applied, node_state(node()), warnings))
 
 
+DENIED = Change(A, "deny", None, "4", "a policy")
 HEALTH = Health(below_expected={A: (3, 4)}, not_allocatable={A: ("4", "0")})
 
 
@@ -39,9 +45,7 @@ HEALTH = Health(below_expected={A: (3, 4)}, not_allocatable={A: ("4", "0")})
     ],
 )
 def test_what_keeps_the_condition_false_is_logged_once(previous: dict[str, Any], kinds: list[str]) -> None:
-    made = Plan("n1", (Change(A, "deny", None, "4", "a policy"),), (), {}, health=HEALTH)
-    found = ReconcileResult(ReconcileState(), Outcome(made, True, node_state(node())))
-    entries = told(journal.outcome_entries(found, previous))
+    entries = told(journal.outcome_entries(outcome(DENIED, health=HEALTH), previous))
     assert [kind for kind, *_ in entries] == kinds
     assert all(level == journal.WARNING and fields["RESOURCE"] == A for _, level, _, fields in entries)
 
@@ -53,10 +57,7 @@ def told(entries: Any) -> list[tuple[str, int, str, dict[str, str]]]:
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
-        (
-            Change(A, "set", "3", "4", "the hardware changed"),
-            ("changed", 5, f"{A}: 3 → 4 (the hardware changed)", "3", "4"),
-        ),
+        (Change(A, "set", "3", "4", "more"), ("changed", 5, f"{A}: 3 → 4 (more)", "3", "4")),
         (Change(A, "set", None, "0", "found"), ("changed", 5, f"{A}: none → 0 (found)", "none", "0")),
         (Change(A, "remove", "1k", None, "withdrawn"), ("changed", 5, f"{A}: 1000 → none (withdrawn)", "1000", "none")),
         (Change(A, "refuse", "9", "9", "theirs"), ("refused", 4, f"{A}: refused: theirs", "9", "9")),
@@ -151,14 +152,11 @@ def test_without_a_journal_it_goes_to_standard_error(
 def test_each_kind_has_an_id_of_its_own() -> None:
     assert all(re.fullmatch("[0-9a-f]{32}", identity) for identity in journal.MESSAGE_IDS.values())
     assert len(set(journal.MESSAGE_IDS.values())) == len(journal.MESSAGE_IDS)
-    change = outcome(
-        Change(A, "set", "3", "4", "why"), Change(A, "refuse", "3", "3", "why"), newly=(A,), warnings=("x",)
-    )
-    denied = Plan("n1", (Change(A, "deny", None, "4", "a policy"),), (), {}, health=HEALTH)
+    changes = Change(A, "set", "3", "4", "why"), Change(B, "refuse", "3", "3", "why"), DENIED
+    change = outcome(*changes, newly=(B,), health=HEALTH, warnings=("x",))
     look = ReconcileResult(ReconcileState(published={A: 4}), held={A: 1.0})
     entries = [
         *journal.outcome_entries(change, {}),
-        *journal.outcome_entries(ReconcileResult(ReconcileState(), Outcome(denied, True, node_state(node()))), {}),
         *journal.reading_entries({A: Unknown("no")}, look, {}),
         *journal.reading_entries({A: Quantity(3)}, look, json.loads(json.dumps(status(A, "unknown")))),
     ]

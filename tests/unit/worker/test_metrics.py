@@ -228,11 +228,6 @@ def test_without_the_library_it_says_which_package_is_missing(
     assert bad
 
 
-def test_counters_that_another_version_wrote_start_again(folder: Path) -> None:
-    (folder / "metrics.json").write_text('{"reconciles": 5, "version": "0.1"}')
-    assert metrics.saved_counters(str(folder)) == Counters()
-
-
 def test_a_full_state_folder_is_no_more_trouble(tmp_path: Path) -> None:
     assert runtime_files.read(str(tmp_path / "absent"), "metrics.json") == {}
     assert look(tmp_path / "absent", tmp_path / "x.prom") == ("", False)

@@ -66,17 +66,11 @@ def test_memory_comes_back_as_it_was(folder: str, memory: ReconcileState) -> Non
     assert runtime_files.kept_memory(folder) == memory
 
 
-def test_without_a_file_there_is_no_memory(tmp_path: Path) -> None:
-    assert runtime_files.kept_memory(str(tmp_path)) == ReconcileState()
-    assert runtime_files.kept_memory(str(tmp_path / "absent")) == ReconcileState()
-    assert runtime_files.kept_config(str(tmp_path)) is None
-    assert runtime_files.running(str(tmp_path)) is None
-
-
-@pytest.mark.parametrize("content", FOREIGN, ids=lambda content: str(content[:20]))
-def test_what_is_damaged_is_as_nothing(tmp_path: Path, content: bytes) -> None:
+@pytest.mark.parametrize("content", [None, *FOREIGN], ids=lambda content: str((content or b"missing")[:20]))
+def test_what_is_missing_or_damaged_is_as_nothing(tmp_path: Path, content: bytes | None) -> None:
     for name in ("memory.json", "config.json", "reviews.json", "service.json", "status.json"):
-        (tmp_path / name).write_bytes(content)
+        if content is not None:
+            (tmp_path / name).write_bytes(content)
     where = str(tmp_path)
     assert runtime_files.kept_memory(where) == ReconcileState()
     assert runtime_files.kept_reviews(where) == {}

@@ -6,15 +6,15 @@ Its children are a stub that answers at once: a look is measured elsewhere, here
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
+
+import psutil
 
 from tests import ROOT
 from tests.bench.measure import Figure
@@ -55,15 +55,6 @@ esac
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Sizes:
-    """Of the resident process, in KiB, and how many files it has open."""
-
-    rss: int
-    anonymous: int
-    files: int
-
-
 class Resident:
     """A running service without anything to do. folder: its state, and below it the files that it watches."""
 
@@ -86,7 +77,7 @@ class Resident:
             stub,
             "stub",
         ]
-        self._process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+        self._process = psutil.Popen(command, stderr=subprocess.DEVNULL)
         self._wait_for(lambda: self._count() > 0)
 
     def look(self, times: int) -> None:
@@ -96,17 +87,17 @@ class Resident:
         self._process.send_signal(signal.SIGHUP)
         self._wait_for(lambda: self._count() >= wanted)
         self._go.unlink()
-        self._wait_for(self._at_rest, 40)
+        self._wait_for(lambda: not self._process.children(), 40)
 
-    def sizes(self) -> Sizes:
-        files = len(os.listdir(f"/proc/{self._process.pid}/fd"))
-        return Sizes(self._status("VmRSS"), self._status("RssAnon"), files)
+    def sizes(self) -> tuple[float, int]:
+        """Of the resident process, in MiB, and how many files it has open."""
+        return self._process.memory_info().rss / 2**20, self._process.num_fds()
 
     def wakeups(self, seconds: float) -> float:
         """How often it woke up, per minute, while nothing happened for so long."""
-        before = self._status("voluntary_ctxt_switches")
+        before = self._process.num_ctx_switches().voluntary
         time.sleep(seconds)
-        return (self._status("voluntary_ctxt_switches") - before) * 60 / seconds
+        return float(self._process.num_ctx_switches().voluntary - before) * 60 / seconds
 
     def end(self) -> None:
         self._process.terminate()
@@ -124,16 +115,6 @@ class Resident:
             seen = seen + 1 if happened() else 0
             time.sleep(0.05)
 
-    def _at_rest(self) -> bool:
-        pid = self._process.pid
-        return not Path(f"/proc/{pid}/task/{pid}/children").read_text()
-
-    def _status(self, name: str) -> int:
-        for line in Path(f"/proc/{self._process.pid}/status").read_text().splitlines():
-            if line.startswith(f"{name}:"):
-                return int(line.split()[1])
-        raise KeyError(name)
-
 
 @contextmanager
 def resident() -> Iterator[Resident]:
@@ -149,15 +130,13 @@ def figures() -> list[Figure]:
     """What it costs."""
     with resident() as service:
         service.look(20)
-        first = service.sizes()
+        memory, files = service.sizes()
         wakeups = service.wakeups(QUIET)
         service.look(CHILDREN)
-        last = service.sizes()
-    grown = (last.rss - first.rss) / 1024
+        memory_after, files_after = service.sizes()
     return [
-        Figure("resident, memory (RSS)", first.rss / 1024, "{:.1f} MiB", 18),
-        Figure("  of that its own (RssAnon)", first.anonymous / 1024, "{:.1f} MiB"),
+        Figure("resident, memory (RSS)", memory, "{:.1f} MiB", 18),
         Figure("resident, idle, wake-ups a minute", wakeups, "{:.1f}", 2),
-        Figure(f"after {CHILDREN} looks, memory more than before", grown, "{:.2f} MiB", NO_GROWTH),
-        Figure(f"after {CHILDREN} looks, open files more than before", last.files - first.files, "{:.0f}", 0),
+        Figure(f"after {CHILDREN} looks, memory more than before", memory_after - memory, "{:.2f} MiB", NO_GROWTH),
+        Figure(f"after {CHILDREN} looks, open files more than before", files_after - files, "{:.0f}", 0),
     ]

@@ -60,21 +60,8 @@ def panels() -> list[Panel]:
         grid, config = panel["gridPos"], panel["fieldConfig"]
         queries = tuple(Query(_filled(t["expr"]), t["legendFormat"]) for t in panel["targets"])
         dashed = "|".join(override["matcher"]["options"] for override in config["overrides"])
-        found.append(
-            Panel(
-                panel["id"],
-                panel["type"],
-                panel["title"],
-                panel["description"],
-                config["defaults"]["unit"],
-                grid["x"],
-                grid["y"],
-                grid["w"],
-                grid["h"],
-                queries,
-                dashed,
-            )
-        )
+        texts = (panel["type"], panel["title"], panel["description"], config["defaults"]["unit"])
+        found.append(Panel(panel["id"], *texts, grid["x"], grid["y"], grid["w"], grid["h"], queries, dashed))
     return found
 
 

@@ -12,6 +12,8 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any, TypeVar
 
+import psutil
+
 import capacityd
 
 Result = TypeVar("Result")
@@ -105,17 +107,8 @@ def still_alive(marker: str) -> list[str]:
 
 
 def _alive(marker: str) -> list[str]:
-    found = []
-    for entry in os.listdir("/proc"):
-        if entry.isdigit() and int(entry) not in (os.getpid(), os.getppid()):
-            try:
-                with open(f"/proc/{entry}/cmdline", "rb") as f:
-                    line = f.read().replace(b"\0", b" ").decode(errors="replace")
-            except OSError:
-                continue
-            if marker in line:
-                found.append(line)
-    return found
+    others = (p for p in psutil.process_iter(["cmdline"]) if p.pid not in (os.getpid(), os.getppid()))
+    return [line for other in others if marker in (line := " ".join(other.info["cmdline"] or ()))]
 
 
 def _is_open(fd: str) -> bool:

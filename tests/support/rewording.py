@@ -31,20 +31,10 @@ _USUAL = f"{ascii_lowercase}{ascii_uppercase};:"
 _REPLACED = [*range(0x430, 0x430 + 26), *range(0x410, 0x410 + 26), 0xA6, 0x2236]
 _TABLE = str.maketrans(_USUAL, "".join(map(chr, _REPLACED)))
 _MESSAGES = frozenset(
-    {
-        "reason",
-        "message",
-        "warning",
-        "note",
-        "advice",
-        "error",
-        "trouble",
-        "doubt",
-        "excepted",
-        "unwritable",
-        "conflict",
-        "why",
-    }
+    (
+        *("reason", "message", "warning", "note", "advice", "error"),
+        *("trouble", "doubt", "excepted", "unwritable", "conflict", "why"),
+    )
 )
 _NOT_OURS = {  # class and field -> what the field holds
     ("Condition", "reason"): "an identifier of the Kubernetes API",

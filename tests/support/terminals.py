@@ -276,6 +276,11 @@ def _observed(folder: Path) -> None:
     _service(folder, _HEALTHY | {"observe": True, "readings": readings, "plan": plan, "last_write": None}, {})
 
 
+def _begun(folder: Path) -> None:
+    """The service holds its lock, and has written nothing yet: its process id is unknown."""
+    (folder / "run/service.lock").touch()
+
+
 def _just_written(folder: Path) -> None:
     times = {"last_reconcile": NOW - 2, "last_read": NOW - 2, "last_write": NOW - 2}
     _service(folder, _HEALTHY | times | {"allocatable": {}}, {})
@@ -286,10 +291,13 @@ CASES = {
     "devices": Case(f"devices {MACHINE}"),
     "devices-toml": Case(f"devices --toml {MACHINE}"),
     "record": Case(f"record machine.json {MACHINE}"),
+    "probe-explain": Case(f"probe --explain {TOUR}"),
     "plan-mixed": Case(f"plan {MACHINE} --config c.toml {NODE}", _mixed),
     "withdraw-running": Case("withdraw", lambda folder: _service(folder, _HEALTHY, {})),
     "status-off": Case("status"),
     "status-ended": Case("status", lambda folder: _service(folder, _HEALTHY)),
+    "status-begun": Case("status", _begun),
+    "status-begun-json": Case("status --json", _begun),
     "status-new": Case("status", lambda folder: _service(folder, {}, {})),
     "status-healthy": Case("status", lambda folder: _service(folder, _HEALTHY, {})),
     "status-just-written": Case("status", _just_written),

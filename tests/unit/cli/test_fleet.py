@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import fields, replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 
@@ -24,26 +24,17 @@ from tests.unit.cli.test_assess import DONGLE, NOW, REFUSED, group, node
 ODD = node("odd", 3)
 REFUSING = node("refusing", condition=replace(REFUSED, message="refused: example.com/x\x1b[31m"))
 
-Reads = Callable[..., list[tuple[Any, ...]]]
+Reads = Callable[..., MagicMock]
 
 
 @pytest.fixture
 def reads(monkeypatch: pytest.MonkeyPatch) -> Reads:
-    """Has the API server return these, one after the other; returns the arguments that it was read with."""
+    """Has the API server return these, one after the other; returns the double that reads them."""
 
-    def reads(*results: Fleet | Exception) -> list[tuple[Any, ...]]:
-        given: list[tuple[Any, ...]] = []
-        waiting = iter(results)
-
-        def read(*arguments: Any) -> Fleet:
-            given.append(arguments[:3])
-            result = next(waiting)
-            if isinstance(result, Exception):
-                raise result
-            return result
-
-        monkeypatch.setattr(command, "read_fleet", read)
-        return given
+    def reads(*results: Fleet | Exception) -> MagicMock:
+        double = MagicMock(side_effect=results)
+        monkeypatch.setattr(command, "read_fleet", double)
+        return double
 
     return reads
 
@@ -69,9 +60,9 @@ def fleet(*nodes: NodeSummary) -> Fleet:
 
 
 def test_all_well(reads: Reads, capsys: pytest.CaptureFixture[str]) -> None:
-    given = reads(fleet())
+    double = reads(fleet())
     assert run(["fleet"]) == 0
-    assert given == [(None, "", INSTANCE_TYPE)]
+    assert double.call_args.args[:3] == (None, "", INSTANCE_TYPE)
     captured = capsys.readouterr()
     assert captured.err == ""
     assert captured.out.splitlines() == [
@@ -83,9 +74,9 @@ def test_all_well(reads: Reads, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_some_need_attention(reads: Reads, capsys: pytest.CaptureFixture[str]) -> None:
-    given = reads(Fleet((*fleet(ODD, REFUSING).nodes, *group(3, label="m6")), {DONGLE: ("dongles",)}))
+    double = reads(Fleet((*fleet(ODD, REFUSING).nodes, *group(3, label="m6")), {DONGLE: ("dongles",)}))
     assert run(["fleet", "-l", "pool=a", "--by", "pool", "--kubeconfig", "file"]) == 4
-    assert given == [("file", "pool=a", "pool")]
+    assert double.call_args.args[:3] == ("file", "pool=a", "pool")
     assert capsys.readouterr().out.splitlines()[-4:] == [
         "NODE       REASON           MESSAGE",
         "(cluster)  DeviceClass      the DeviceClass dongles serves example.com/dongle, too (extendedResourceName)",
@@ -152,12 +143,12 @@ def test_errors(
     status: int,
     message: str,
 ) -> None:
-    given = reads(*[found] if found else [])
+    double = reads(*[found] if found else [])
     assert run(["fleet", *arguments]) == status
     captured = capsys.readouterr()
     assert captured.out == ""
     assert message in captured.err
-    assert len(given) == (found is not None)
+    assert double.call_count == (found is not None)
 
 
 def test_watch_prints_what_changed(reads: Reads, capsys: pytest.CaptureFixture[str], pauses: list[float]) -> None:

@@ -21,7 +21,7 @@ from tests.support.config_errors import cases
 from tests.support.configs import HEADER as X
 from tests.support.machines import bare, disk, errors, merge, nic, pci_nic, usb_device, usb_hub, usb_path
 from tests.support.rewording import install, reword, reword_files
-from tests.support.terminals import CASES, GOLDEN, TOUR, Case, in_files
+from tests.support.terminals import CASES, GOLDEN, Case, in_files
 from tests.unit.reconcile.test_histories import Histories
 
 INSTALL = f"sys.path.append({str(ROOT)!r}); from tests.support.rewording import install; install()\n"
@@ -61,10 +61,14 @@ def test_commands() -> None:
 
         return replace(case, prepare=prepare)
 
-    outputs = in_files([reworded(case) for case in CASES.values()], first=INSTALL)
+    outputs, replaced = in_files([reworded(case) for case in CASES.values()], first=INSTALL), set[str]()
     for (name, case), output in zip(CASES.items(), outputs, strict=True):
         expected = (GOLDEN / f"{name}.txt").read_text()
-        assert reword(SIZE.sub("", f"$ capacityd {case.line}\n{output}")) == reword(SIZE.sub("", expected)), name
+        found = SIZE.sub("", f"$ capacityd {case.line}\n{output}")
+        assert reword(found) == reword(SIZE.sub("", expected)), name
+        if found != SIZE.sub("", expected):
+            replaced.add(name)
+    assert {"config-check", "error-fleet", "plan-mixed", "status-degraded"} <= replaced
 
 
 @pytest.mark.parametrize(("toml", "recorded"), EXPLAINED)
@@ -104,17 +108,8 @@ def test_the_service(monkeypatch: pytest.MonkeyPatch, replace_messages: Replace)
     still = SimpleNamespace(monotonic=lambda: 0.0, sleep=lambda seconds: None, time=lambda: 0.0)
     monkeypatch.setattr("capacityd.reconcile.apply.time", still)
     replace_messages()
-    profile = settings(
-        max_examples=2 * settings().max_examples, stateful_step_count=16, suppress_health_check=list(HealthCheck)
-    )
+    profile = settings(stateful_step_count=16, suppress_health_check=list(HealthCheck))
     run_state_machine_as_test(Histories, settings=profile)
-
-
-def test_messages_are_replaced(tmp_path: Path) -> None:
-    case = Case(f"probe --explain {TOUR}")
-    assert in_files([case], first=INSTALL) != in_files([case])
-    assert reword("Its link: down") == reword(reword("Its link: down"))
-    assert not any(char.isascii() and char.isalpha() for char in reword("Its link: down"))
 
 
 def _loaded(folder: Path, text: str) -> Loaded:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 
@@ -19,8 +18,6 @@ from tests.support.machines import Recording, bare, merge, usb_device
 from tests.support.readings import device_detectors, resource
 from tests.unit.discovery.test_unreadable import WORLD
 
-MANY = [f"1-{n}" for n in range(1, 40)]
-
 # vpd and rom of PCI: slow, and some cards hang; config: may be masked; resource*: the hardware itself; remove, reset
 # and rescan are for writing; descriptors wake devices.
 HARMFUL = ("vpd", "rom", "config", "resource", "remove", "reset", "rescan", "new_id", "bind", "unbind", "descriptors")
@@ -29,28 +26,14 @@ HARMFUL = ("vpd", "rom", "config", "resource", "remove", "reset", "rescan", "new
 ADDRESSES: Recording = {"addresses": [["eth2", "ipv4", f"192.0.2.{n}", 24, "global", False] for n in (7, 8)]}
 
 
-class CallRecorder:
-    """A host that records the calls."""
-
-    def __init__(self, host: RecordedHost) -> None:
-        self._host = host
-        self.calls: list[tuple[str, str]] = []
-
-    def __getattr__(self, name: str) -> Callable[..., Any]:
-        method = getattr(self._host, name)
-
-        def call(*arguments: Any) -> Any:
-            self.calls.append((name, str(arguments[0]) if arguments else ""))
-            return method(*arguments)
-
-        return call
+def recorder(*parts: Recording) -> MagicMock:
+    """A machine that records the calls."""
+    return MagicMock(wraps=RecordedHost(merge(*parts)))
 
 
-def _files(wanted: Resource) -> tuple[set[str], set[str]]:
-    """The names of the attributes that are read, and of the methods that are called."""
-    host = CallRecorder(RecordedHost(merge(bare(), *(usb_device(port, number=n) for n, port in enumerate(MANY, 2)))))
-    assert isinstance(read_resource(wanted, host, "node"), Quantity)
-    return {path.rpartition("/")[2] for what, path in host.calls if what == "text"}, {what for what, _ in host.calls}
+def calls(host: MagicMock) -> list[tuple[str, str]]:
+    """The method and the first argument of each."""
+    return [(name, str(arguments[0]) if arguments else "") for name, arguments, _ in host.mock_calls]
 
 
 @pytest.mark.parametrize(
@@ -63,27 +46,28 @@ def _files(wanted: Resource) -> tuple[set[str], set[str]]:
     ],
 )
 def test_only_the_configured_keys_are_read(wanted: Resource, files: set[str]) -> None:
-    read, methods = _files(wanted)
-    assert read <= files
-    assert methods <= {"listdir", "text", "resolve"}, "udev's database is not needed"
+    host = recorder(bare(), usb_device())
+    assert isinstance(read_resource(wanted, host, "node"), Quantity)
+    assert {path.rpartition("/")[2] for what, path in calls(host) if what == "text"} <= files
+    assert {what for what, _ in calls(host)} <= {"listdir", "text", "resolve"}, "udev's database is not needed"
 
 
 def test_each_attribute_is_read_once_for_a_device() -> None:
-    host = CallRecorder(RecordedHost(merge(bare(), usb_device("1-1"))))
+    host = recorder(bare(), usb_device())
     read_resource(resource("usb", {"vendor": "0529"}, {"vendor": "0403", "product": "6001"}), host, "node")
-    texts = [path for what, path in host.calls if what == "text"]
+    texts = [path for what, path in calls(host) if what == "text"]
     assert len(texts) == len(set(texts))
 
 
 @pytest.mark.parametrize("detector", device_detectors(), ids=lambda detector: detector.name)
 def test_no_harmful_file_is_read(detector: DeviceDetector) -> None:
     """All keys of all devices, as the command `devices` reads them."""
-    host = CallRecorder(RecordedHost(merge(WORLD, ADDRESSES)))
+    host = recorder(WORLD, ADDRESSES)
     assert list_devices(host, detector)
-    read = {path for what, path in host.calls if what in ("text", "lines", "read_file")}
+    read = {path for what, path in calls(host) if what in ("text", "lines", "read_file")}
     assert not [path for path in read if path.rpartition("/")[2].startswith(HARMFUL)]
     assert not [path for path in read if path.startswith("/sys/") and not keeps_file(path)]
-    assert not [what for what, _ in host.calls if what == "run"]
+    assert not [what for what, _ in calls(host) if what == "run"]
 
 
 @pytest.mark.parametrize(
@@ -95,6 +79,6 @@ def test_no_harmful_file_is_read(detector: DeviceDetector) -> None:
     ],
 )
 def test_what_is_the_systems_is_found_out_once_for_all_devices(detector: str, asked: list[tuple[str, str]]) -> None:
-    host = CallRecorder(RecordedHost(merge(WORLD, ADDRESSES)))
+    host = recorder(WORLD, ADDRESSES)
     assert isinstance(read_resource(resource(detector, {"system": False}), host, "node"), Quantity)
-    assert [call for call in host.calls if call in (*asked, ("default_interfaces", ""))] == asked
+    assert [call for call in calls(host) if call in (*asked, ("default_interfaces", ""))] == asked

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
+from unittest.mock import MagicMock
 
 import pytest
 
@@ -108,31 +109,13 @@ def test_a_default_route_without_an_interface_is_told() -> None:
         list(_default(bytes([2, 0, 0, 0, 254, 3, 0, 1, 0, 0, 0, 0])))
 
 
-class Kernel:
-    """A socket whose other end says these, one after another."""
-
-    AF_NETLINK = SOCK_RAW = SOCK_CLOEXEC = NETLINK_ROUTE = 0
-
-    def __init__(self, *answers: bytes) -> None:
-        self.answers = list(answers)
-
-    def socket(self, *_: int) -> Kernel:
-        return self
-
-    def __enter__(self) -> Kernel:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
-
-    def setsockopt(self, *_: int) -> None:
-        raise OSError  # an old one
-
-    def send(self, _: bytes) -> None:
-        pass
-
-    def recv(self, _: int) -> bytes:
-        return self.answers.pop(0)
+def kernel(*answers: bytes) -> MagicMock:
+    """A socket module whose sockets say these, one after another, and know no options, as an old kernel's."""
+    double = MagicMock()
+    opened = double.socket.return_value.__enter__.return_value
+    opened.recv.side_effect = answers
+    opened.setsockopt.side_effect = OSError
+    return double
 
 
 def message(kind: int, body: bytes = b"", flags: int = 0) -> bytes:
@@ -140,10 +123,10 @@ def message(kind: int, body: bytes = b"", flags: int = 0) -> bytes:
 
 
 def test_an_answer_has_several_messages_in_several_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    kernel = Kernel(message(24, b"one") + message(25, b"and 2"), message(24, b"3"), message(3), message(24, b"late"))
-    monkeypatch.setattr("capacityd.linux.netlink.socket", kernel)
+    said = (message(24, b"one") + message(25, b"and 2"), message(24, b"3"), message(3), message(24, b"late"))
+    monkeypatch.setattr("capacityd.linux.netlink.socket", kernel(*said))
     assert list(ask(26, b"")) == [(24, b"one"), (25, b"and 2"), (24, b"3")]
-    kernel.answers = [message(24, b"one")]
+    monkeypatch.setattr("capacityd.linux.netlink.socket", kernel(message(24, b"one")))
     assert list(ask(26, b"", dump=False)) == [(24, b"one")]
 
 
@@ -155,7 +138,7 @@ def test_an_answer_has_several_messages_in_several_pieces(monkeypatch: pytest.Mo
     ],
 )
 def test_half_an_answer_is_none(answer: bytes, error: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("capacityd.linux.netlink.socket", Kernel(message(24, b"half"), answer, message(3)))
+    monkeypatch.setattr("capacityd.linux.netlink.socket", kernel(message(24, b"half"), answer, message(3)))
     with pytest.raises(HostError, match=f"^{error}$"), answers("the routes"):
         list(ask(26, b""))
 

@@ -6,6 +6,8 @@ import os
 import signal
 import time
 
+import psutil
+
 from capacityd.linux.clock import running_time
 
 
@@ -16,7 +18,7 @@ def test_the_time_that_a_process_runs_counts_and_the_time_that_it_is_blocked_doe
             pass
         signal.pause()
     try:
-        while _state(pid) != "S":  # it sleeps in nothing but its pause
+        while psutil.Process(pid).status() != psutil.STATUS_SLEEPING:  # it sleeps in nothing but its pause
             os.sched_yield()
         before = running_time(pid)
         os.sched_yield()
@@ -25,8 +27,3 @@ def test_the_time_that_a_process_runs_counts_and_the_time_that_it_is_blocked_doe
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
     assert running_time(pid) == 0, "it is gone"
-
-
-def _state(pid: int) -> str:
-    with open(f"/proc/{pid}/stat") as f:
-        return f.read().rpartition(") ")[2][0]

@@ -37,8 +37,8 @@ def tools() -> list[str]:
 
 def versions(python: Path) -> dict[str, str]:
     """What is installed for this Python, by name."""
-    said = subprocess.check_output([python, "-m", "pip", "list", "--format=freeze"], text=True)
-    return dict(line.split("==", 1) for line in said.splitlines() if "==" in line)
+    output = subprocess.check_output([python, "-m", "pip", "list", "--format=freeze"], text=True)
+    return dict(line.split("==", 1) for line in output.splitlines() if "==" in line)
 
 
 def moved(before: dict[str, str], after: dict[str, str]) -> list[str]:
@@ -79,7 +79,7 @@ def main() -> int:
     for name, passes in steps().items():
         print(f"== {name}", flush=True)
         results[name] = "passed" if passes() else "BROKE"
-    print("\n".join(f"{name}: {said}" for name, said in results.items()))
+    print("\n".join(f"{name}: {output}" for name, output in results.items()))
     return 1 if "BROKE" in results.values() else 0
 
 

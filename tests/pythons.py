@@ -60,7 +60,7 @@ def main(versions: Sequence[str]) -> int:
         folder = ROOT / f"build/python-{version}"
         install(folder, python, [PROJECT, *TOOLS])
         results[version] = "passed" if all([types(version), unit(folder)]) else "FAILED"
-    print("\n".join(f"Python {version}: {said}" for version, said in results.items()))
+    print("\n".join(f"Python {version}: {result}" for version, result in results.items()))
     return 1 if "FAILED" in results.values() else 0
 
 

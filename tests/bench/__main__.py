@@ -24,7 +24,7 @@ ROUNDS = 20
 
 
 def probing(folder: Path) -> list[Figure]:
-    """The start of a command that looks at six resources, beside a Python that does nothing."""
+    """The start of a command that probes six resources, beside a Python that does nothing."""
     config = folder / "six.toml"
     config.write_text(machines.SIX)
     probe = capacityd("probe", "--config", config)
@@ -81,8 +81,8 @@ def enumerating(folder: Path) -> list[Figure]:
     for number, seconds, peak in ((10, None, None), (1_000, None, None), (10_000, 0.5, 40.0)):
         with machines.bound(machines.many(folder / str(number), number)):
             [runs] = in_turn([probe], 9)
-            said = subprocess.run(probe, cwd=ROOT, capture_output=True, text=True, check=True).stdout
-        assert said.split()[3:] == ["example.com/dongle", str(number // 2), "-"], said
+            output = subprocess.run(probe, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+        assert output.split()[3:] == ["example.com/dongle", str(number // 2), "-"], output
         times.append(statistics.median(run.seconds for run in runs))
         found.append(Figure(f"probe of {number} USB devices, time", times[-1], "{:.2f} s", seconds))
         found.append(Figure("  peak memory", max(run.peak for run in runs) / _MIB, "{:.1f} MiB", peak))
@@ -91,7 +91,7 @@ def enumerating(folder: Path) -> list[Figure]:
 
 
 def properties(folder: Path) -> list[Figure]:
-    """Many devices of which udev is asked, and all that is known of them. A recording has their interfaces, too."""
+    """Many devices whose udev properties are read, and all their attributes. A recording has their interfaces, too."""
     config = folder / "property.toml"
     config.write_text(machines.BY_PROPERTY)
     probe = capacityd("probe", "--config", config)

@@ -1,6 +1,6 @@
-"""A fleet on one real API server: what each Node costs it, and what a start of all at once looks like to it.
+"""A fleet on one real API server: what each Node costs it, and what a start of all at once costs it.
 
-The Nodes have no machines: a few processes do for each in turn what a look at boot does once it has probed, with the
+The Nodes have no machines: a few processes do for each in turn what a pass at boot does after its probe, with the
 real code, an identity and a connection of its own. Starting 5,000 processes on two cores would measure Python's start.
 """
 
@@ -43,13 +43,13 @@ _UPTIME = 1_000.0
 
 @dataclass(frozen=True, slots=True)
 class _Member:
-    """A Node's service between two looks."""
+    """A Node's service between two passes."""
 
     name: str
     kubeconfig: Path
     memory: ReconcileState = field(default_factory=ReconcileState)
     reviews: Mapping[str, Review] = field(default_factory=dict)
-    trouble: str = ""
+    failure: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +133,7 @@ def _kubeconfig(cluster: Cluster, name: str) -> Path:
     return path
 
 
-def _look(member: _Member, reasons: str, quantity: int = 4) -> _Member:
+def _reconcile(member: _Member, reasons: str, quantity: int = 4) -> _Member:
     """What the child of the service does with its readings."""
     reviews = dict(member.reviews)
     found = reconcile(
@@ -153,16 +153,16 @@ def _turn(cluster: Cluster, fleet: list[_Member], reasons: str, idle: float) -> 
     """All of them, as fast as it goes. idle: what the API server takes of a processor for itself."""
     position, began, before = cluster.audit.mark(), time.monotonic(), _processor(cluster)
     with multiprocessing.get_context("fork").Pool(WORKERS) as pool:
-        after = pool.map(partial(_look, reasons=reasons), fleet, chunksize=50)
+        after = pool.map(partial(_reconcile, reasons=reasons), fleet, chunksize=50)
     seconds = time.monotonic() - began
     cpu, store = (b - a for a, b in zip(before, _processor(cluster), strict=True))
-    failed = sum(bool(member.trouble) for member in after)
+    failed = sum(bool(member.failure) for member in after)
     return after, _Load(seconds, cpu - idle * seconds, store, _ours(cluster, position), failed)
 
 
 def _crowd(cluster: Cluster, crowd: list[_Member], quantity: int, jitter: float) -> _Load:
     """Each in a process of its own, all let go in the same moment."""
-    _look(crowd[0], "boot", quantity - 1)  # so that everything is loaded before the start
+    _reconcile(crowd[0], "boot", quantity - 1)  # so that everything is loaded before the start
     position, before = cluster.audit.mark(), _processor(cluster)
     wait, go = os.pipe()
     chance = random.Random(1)
@@ -184,7 +184,7 @@ def _forked(member: _Member, quantity: int, wait: int, go: int, pause: float) ->
         os.close(go)
         os.read(wait, 1)  # until nobody can write to it any more
         time.sleep(pause)
-        status = int(bool(_look(member, "boot", quantity).trouble))
+        status = int(bool(_reconcile(member, "boot", quantity).failure))
     finally:
         os._exit(status)
 
@@ -198,7 +198,7 @@ def _processor(cluster: Cluster) -> tuple[float, float]:
 
 
 def _idle(cluster: Cluster) -> float:
-    """How much of a processor the API server takes while nobody asks anything."""
+    """How much of a processor the API server takes while nobody sends a request."""
     before = _processor(cluster)[0]
     time.sleep(10)
     return (_processor(cluster)[0] - before) / 10

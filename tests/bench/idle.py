@@ -1,6 +1,6 @@
 """What the service costs while nothing happens: its resident process, on Debian's Python.
 
-Its children are a stub that answers at once: a look is measured elsewhere, here it counts what they leave behind.
+Its workers are a stub that reports at once: a pass is measured elsewhere, here it counts what they leave behind.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _WATCH = {
     "allowed": 100.0,
 }
 
-# It counts its runs in a file, and asks for the next look at once while there is a file that says so.
+# It counts its runs in a file, and requests the next pass at once while a certain file exists.
 _STUB = """
 case "$1" in
 check) echo '{"done": true, "watch": WATCH}' ;;
@@ -80,8 +80,8 @@ class Resident:
         self._process = psutil.Popen(command, stderr=subprocess.DEVNULL)
         self._wait_for(lambda: self._count() > 0)
 
-    def look(self, times: int) -> None:
-        """So many looks, one after another, and then silence."""
+    def reconcile(self, times: int) -> None:
+        """So many passes, one after another, and then none."""
         wanted = self._count() + times
         self._go.touch()
         self._process.send_signal(signal.SIGHUP)
@@ -110,7 +110,7 @@ class Resident:
         """Until it has happened, as seen so many times in a row."""
         deadline, seen = time.monotonic() + PATIENCE, 0
         while seen < times:
-            assert time.monotonic() < deadline, f"{self._count()} looks, and then no more"
+            assert time.monotonic() < deadline, f"{self._count()} passes, and then no more"
             assert self._process.poll() is None
             seen = seen + 1 if happened() else 0
             time.sleep(0.05)
@@ -129,14 +129,14 @@ def resident() -> Iterator[Resident]:
 def figures() -> list[Figure]:
     """What it costs."""
     with resident() as service:
-        service.look(20)
+        service.reconcile(20)
         memory, files = service.sizes()
         wakeups = service.wakeups(QUIET)
-        service.look(CHILDREN)
+        service.reconcile(CHILDREN)
         memory_after, files_after = service.sizes()
     return [
         Figure("resident, memory (RSS)", memory, "{:.1f} MiB", 18),
         Figure("resident, idle, wake-ups a minute", wakeups, "{:.1f}", 2),
-        Figure(f"after {CHILDREN} looks, memory more than before", memory_after - memory, "{:.2f} MiB", NO_GROWTH),
-        Figure(f"after {CHILDREN} looks, open files more than before", files_after - files, "{:.0f}", 0),
+        Figure(f"after {CHILDREN} passes, memory more than before", memory_after - memory, "{:.2f} MiB", NO_GROWTH),
+        Figure(f"after {CHILDREN} passes, open files more than before", files_after - files, "{:.0f}", 0),
     ]

@@ -58,7 +58,7 @@ def tour(folder: Path) -> Path:
 
 
 def many(folder: Path, number: int) -> Path:
-    """A machine with so many USB devices, every second of which is a dongle, also by what udev says of it."""
+    """A machine with so many USB devices, every second of which is a dongle, also in udev's database."""
     write_tree(usb_root(1), str(folder))
     for n in range(1, number + 1):
         product, property_ = ("0001", "yes") if n % 2 else ("0002", "no")

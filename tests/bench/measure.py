@@ -66,10 +66,10 @@ def in_turn(
         "rounds": rounds + warm,
         "terminals": list(terminals),
     }
-    said = subprocess.run(
+    output = subprocess.run(
         [PYTHON, "-I", "-S", _SPAWN], input=json.dumps(asked), stdout=subprocess.PIPE, text=True, check=True, cwd=ROOT
     )
-    found = [[Run(*run) for run in each] for each in json.loads(said.stdout)]
+    found = [[Run(*run) for run in each] for each in json.loads(output.stdout)]
     for each in found:
         for command, run in zip(commands, each, strict=True):
             if run.status != 0:

@@ -38,9 +38,9 @@ def _round(cluster: Cluster) -> list[float]:
         for number, name in enumerate(names):
             passes = s.passes()
             s.machine.plug(f"{1 + number // 8}-{1 + number % 8}", serial=f"S{number}")
-            told = time.time()
+            accepted = time.time()
             s.wait_capacity("1", name)
             s.wait_passes(1, passes)
             (written,) = [r.answered for r in s.requests() if r.verb == "patch"]
-            taken.append(written - told)
+            taken.append(written - accepted)
         return taken

@@ -1,4 +1,4 @@
-"""Runs commands in turn, so and so often, and tells what each run took. A process of its own, run by its path.
+"""Runs commands in turn, so and so often, and prints what each run took. A process of its own, run by its path.
 
 Of a program that a large process starts, the kernel reports at least the memory of that process as its peak; this one
 is about as large as a Python that does nothing. Reads JSON from standard input: commands, environment, rounds, and

@@ -1,4 +1,4 @@
-"""What a machine costs that has not joined a cluster, or is not let in: all the service's processes, from its start."""
+"""The cost of a machine that has not joined, or is denied access: all the service's processes, from its start."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ GROWING = 400.0
 
 @dataclass(frozen=True, slots=True)
 class _Spent:
-    """Seconds of processor until a moment, and how many passes it had begun by then."""
+    """Seconds of processor until a moment, and how many passes it had started by then."""
 
     seconds: float
     passes: int

@@ -44,7 +44,7 @@ def node_user(node: str) -> str:
 
 
 def groups_of(user: str) -> tuple[str, ...]:
-    """The groups that make a user what its name says."""
+    """The groups that belong to a user's name."""
     if user == ADMIN:
         return ("system:masters",)
     return ("system:nodes",) if user.startswith("system:node:") else ()

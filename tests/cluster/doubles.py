@@ -1,4 +1,4 @@
-"""Starts a process of the service with its clocks as a file says: "WALL SUSPENDED", seconds added to the wall clock and
+"""Starts a process of the service with its clocks set by a file: "WALL SUSPENDED", seconds added to the wall clock and
 seconds that the machine was suspended for. The real ones can't be had: setting the clock or suspending would concern
 the whole machine.
 
@@ -14,7 +14,7 @@ import time
 
 
 def pretend(file: str) -> None:
-    """Offsets the clocks of this process as the file says at that moment."""
+    """Offsets the clocks of this process by what the file has at that moment."""
     wall, clock = time.time, time.clock_gettime
 
     def offsets() -> list[float]:

@@ -22,7 +22,7 @@ from tests.cluster.processes import PATIENCE, TIED_TO_US, Daemon, free_port
 PAUSE = "registry.k8s.io/pause:3.10"
 """What the documentation's pods run."""
 
-# Where device-plugins is, whatever --root-dir says.
+# Where device-plugins is, whatever --root-dir is.
 STATE = Path("/var/lib/kubelet")
 
 # Nothing of this reaches the machine itself. Where no kubelet is installed there is no folder to mount on: an overlay
@@ -99,9 +99,9 @@ class Kubelet:
         self._kubelet = Daemon(command, self._folder / "kubelet.log")
         self._stack.callback(self._kubelet.stop)
         if zeroing:
-            # It says that it is not ready only after it has registered, which is when it zeroes.
+            # It reports that it is not ready only after it has registered, which is when it zeroes.
             self._wait_reported("False")
-            # Not by what the Node says, where somebody may have put them back by now.
+            # Not by the Node's capacity, where somebody may have restored them by now.
             assert self.has_zeroed(mark, extended), f"not all of {extended} were zeroed"
             self.set_runtime_ready(True)
         if wait:

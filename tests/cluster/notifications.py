@@ -61,7 +61,7 @@ class Notifications:
         with self._news:
             del self._received[:count]
 
-    def heard(self, wanted: str) -> str:
+    def await_line(self, wanted: str) -> str:
         """Waits for a line that holds this, after those that were waited for before; returns it."""
 
         def find() -> int | None:

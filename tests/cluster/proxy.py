@@ -62,7 +62,7 @@ class Proxy:
 
     @contextmanager
     def refusing(self) -> Iterator[None]:
-        """Connections are refused, and those that stand are broken."""
+        """Connections are refused, and those that are open are broken."""
         self._do(self._close())
         try:
             yield

@@ -39,7 +39,7 @@ class Relay:
         self._do(self._listen(listener, port))
 
     def shut(self, port: int) -> None:
-        """Connections are refused from now on, and those that stand are broken."""
+        """Connections are refused from now on, and those that are open are broken."""
         self._do(self._close(port))
 
     def end(self) -> None:

@@ -3,7 +3,7 @@
 The go.mod that a version is built by is made of its own one: the same modules in the same versions, etcd included. Only
 what Kubernetes replaces by folders of its repository (staging) is replaced by the modules that they are published as.
 
-As a command it builds those that are named, or all, tells its progress on standard error and prints the folders.
+As a command it builds those that are named, or all, prints its progress on standard error and prints the folders.
 """
 
 from __future__ import annotations
@@ -84,8 +84,8 @@ def _built(version: str) -> dict[str, Path]:
 def _source(version: str, folder: Path) -> Source:
     """Makes the go.mod. Beside it go puts the checksums of all that it fetches, as their public log has them."""
     go = find_go()
-    said = persistently(lambda: run_go(go, "mod", "download", "-json", f"{_MODULE}@v{version}"), BuildError)
-    theirs = json.loads(run_go(go, "mod", "edit", "-json", json.loads(said)["GoMod"]))
+    output = persistently(lambda: run_go(go, "mod", "download", "-json", f"{_MODULE}@v{version}"), BuildError)
+    theirs = json.loads(run_go(go, "mod", "edit", "-json", json.loads(output)["GoMod"]))
     (folder / "go.mod").write_text(go_mod(version, theirs))
     return Source(folder, version, ("-mod=mod",))
 
@@ -104,8 +104,8 @@ def go_mod(version: str, theirs: dict[str, Any]) -> str:
 
 def newest() -> list[str]:
     """Of each minor version from the oldest on the newest patch release that the Go module proxy has as a whole now."""
-    said = persistently(lambda: run_go(find_go(), "list", "-m", "-versions", _MODULE), BuildError)
-    versions = [word[1:] for word in said.split() if re.fullmatch(r"v\d+\.\d+\.\d+", word)]
+    output = persistently(lambda: run_go(find_go(), "list", "-m", "-versions", _MODULE), BuildError)
+    versions = [word[1:] for word in output.split() if re.fullmatch(r"v\d+\.\d+\.\d+", word)]
     fitting = sorted((v for v in versions if numbers(v)[:2] >= OLDEST), key=numbers, reverse=True)
     return [next(filter(_whole, patches)) for _, patches in groupby(fitting, key=minor)][::-1]
 

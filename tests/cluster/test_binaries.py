@@ -31,7 +31,7 @@ def program(path: Path, script: str = "exit 0") -> Path:
     return path
 
 
-def test_without_go_it_says_what_to_install() -> None:
+def test_without_go_the_error_names_the_package() -> None:
     with pytest.raises(BuildError, match="apt-get install golang-go"):
         binaries.programs()
 
@@ -72,7 +72,7 @@ def test_builds_what_is_missing_once(bare_machine: Path) -> None:
     assert log.read_text().split()[len(first) :] == [binaries.PACKAGES["etcd"]]
 
 
-def test_what_fails_at_first_is_tried_again(bare_machine: Path) -> None:
+def test_a_build_that_fails_at_first_is_retried(bare_machine: Path) -> None:
     """It may have been the network."""
     program(
         bare_machine / "go",

@@ -77,7 +77,7 @@ def test_apply_plan_and_withdraw(cluster: Cluster, node: str, tmp_path: Path, py
     ]
 
 
-def test_every_version_tells_a_guard_that_does_not_hold_from_a_refusal(
+def test_every_version_distinguishes_a_failed_guard_from_a_rejection(
     cluster: Cluster, proxy: Proxy, node: str, tmp_path: Path, python: Path
 ) -> None:
     """Each has its own exceptions for what is not 2xx; ours must come of all of them."""
@@ -113,7 +113,7 @@ for path in sys.argv[2:]:
 """
 
 
-def test_every_version_explains_what_tls_does_not_take(tmp_path: Path, python: Path) -> None:
+def test_every_version_explains_tls_errors(tmp_path: Path, python: Path) -> None:
     """From some version on a client makes exceptions of its own of urllib3's; urllib3 has changed its own, too."""
     authority, other = Authority.create(tmp_path / "authority"), Authority.create(tmp_path / "other")
     expired = certificate(authority, "expired", begins=-2, ends=-1)
@@ -137,12 +137,12 @@ def test_every_version_explains_what_tls_does_not_take(tmp_path: Path, python: P
     assert found.returncode == 0, found.stderr
     lines = found.stdout.splitlines()
     assert len(lines) == 3 * len(faults), found.stdout
-    assert [says in lines[3 * n + ask] for n, says in enumerate(faults) for ask in range(3)] == [True] * len(lines), (
+    assert [cause in lines[3 * n + ask] for n, cause in enumerate(faults) for ask in range(3)] == [True] * len(lines), (
         lines
     )
 
 
-def test_every_version_takes_the_proxy_of_the_kubeconfig_only(tmp_path: Path, python: Path) -> None:
+def test_every_version_uses_the_proxy_of_the_kubeconfig_only(tmp_path: Path, python: Path) -> None:
     """Newer versions take HTTPS_PROXY and NO_PROXY of the environment, too."""
     path = tmp_path / "kubelet.conf"
     command: list[str | Path] = [python, "-I", "-c", _ASK, AGENT, path]
@@ -156,4 +156,4 @@ def test_every_version_takes_the_proxy_of_the_kubeconfig_only(tmp_path: Path, py
             environment = {"NO_PROXY": "192.0.2.1"} if proxy else {"HTTP_PROXY": "http://127.0.0.1:1"}
             found = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **environment})
             assert (found.stdout, found.stderr) == ("", "")
-    assert len(server.heard) == 6
+    assert len(server.received) == 6

@@ -59,7 +59,7 @@ def _pod_with(resources: object) -> dict[str, object]:
 
 
 def shown(page: Path, kubernetes: str) -> str:
-    """The page, with what this version of Kubernetes says in it."""
+    """The page, with the output of this version of Kubernetes."""
     text = page.read_text()
     on_claims = fits(kubernetes, "since", CLAIMS) and fits(kubernetes, "before", CLAIMS_GONE)
     return text if on_claims else text.replace(ON_CLAIMS, "")
@@ -73,7 +73,7 @@ def played() -> list[Any]:
 
 
 @pytest.mark.parametrize("page", played())
-def test_a_page_happens_as_it_says(page: Path, binaries: Mapping[str, Path], kubernetes: str) -> None:
+def test_a_page_shows_what_happens(page: Path, binaries: Mapping[str, Path], kubernetes: str) -> None:
     """At the first or second time: a kubelet that learns of its allocatable after the scheduler refuses the pod."""
     text, played = shown(page, kubernetes), ""
     for _ in range(2):
@@ -86,7 +86,7 @@ def test_a_page_happens_as_it_says(page: Path, binaries: Mapping[str, Path], kub
 
 @pytest.mark.protocol
 @pytest.mark.parametrize(("manifest", "invalid"), tried())
-def test_the_api_server_takes_a_manifest(cluster: Cluster, tmp_path: Path, manifest: Any, invalid: bool) -> None:
+def test_the_api_server_accepts_a_manifest(cluster: Cluster, tmp_path: Path, manifest: Any, invalid: bool) -> None:
     """Strictly: no field that it does not know, no value that it does not allow."""
     if namespace := manifest["metadata"].get("namespace"):
         _ensure_namespace(cluster, namespace)

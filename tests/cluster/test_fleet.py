@@ -165,7 +165,7 @@ def test_each_reason_and_the_page_that_shows_them(cluster: Cluster, jane: Path, 
 
 
 @pytest.mark.protocol
-def test_what_the_service_publishes_is_well_until_somebody_changes_it(
+def test_a_published_node_needs_no_attention_until_somebody_changes_it(
     cluster: Cluster, node: str, jane: Path, agent: Agent
 ) -> None:
     selector = f"kubernetes.io/hostname={node}"
@@ -246,7 +246,7 @@ def test_a_device_class_of_the_same_name(cluster: Cluster, nodes: Nodes) -> None
     assert name in message
 
 
-def test_whoever_may_not_list_nodes_is_told_the_right(cluster: Cluster) -> None:
+def test_without_the_right_to_list_nodes_the_error_names_it(cluster: Cluster) -> None:
     joe = cluster.kubeconfig("joe", credentials="certificate")
     error = fleet(joe, status=3).stderr
     assert 'the identity "joe" may not list nodes (HTTP 403): it needs a role with the verb "list" on "nodes"' in error

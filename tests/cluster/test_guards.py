@@ -64,21 +64,21 @@ def test_the_same_key_when_it_is_not_ours_yet(cluster: Cluster, proxy: Proxy, ag
 
 @pytest.mark.protocol
 @pytest.mark.parametrize(
-    ("theirs", "told"),
+    ("theirs", "reported"),
     [
         ("9", "9 → 3 (put back: somebody else wrote 9); pods that no longer fit"),
         (None, "none → 3 (lost from the Node, where 4 was published)"),
     ],
 )
 def test_the_same_key_when_it_is_ours(
-    cluster: Cluster, proxy: Proxy, published: Agent, theirs: str | None, told: str
+    cluster: Cluster, proxy: Proxy, published: Agent, theirs: str | None, reported: str
 ) -> None:
     with another_writes(cluster, proxy, published, lambda: cluster.set_capacity(published.node, {DONGLE: theirs})):
         published.run("apply")
     assert cluster.capacity(published.node)[DONGLE] == "3"
     [(reason, message)] = our_events(cluster, published.node)[1:]
     assert reason == "CapacityChanged"
-    assert message.startswith(f"{DONGLE}: {told}")
+    assert message.startswith(f"{DONGLE}: {reported}")
 
 
 @pytest.mark.protocol

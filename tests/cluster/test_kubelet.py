@@ -56,7 +56,7 @@ def test_zeroing(cluster: Cluster, kubelet: Kubelet) -> None:
     pod = run_pod(cluster, kubelet.name, DONGLE)
     kubelet.restart(zeroing=True)
     assert cluster.capacity(kubelet.name)[DONGLE] == cluster.allocatable(kubelet.name)[DONGLE] == "0"
-    # The reason stands in an Event only: the phase is what the stopped containers make of it.
+    # The reason is in an Event only: the phase is what the stopped containers make of it.
     wait_until(lambda: cluster.pod_phase(pod) in ("Succeeded", "Failed"), PATIENCE, "the pod is stopped")
     wait_until(lambda: out_of(cluster, pod, DONGLE), PATIENCE, "an Event has the reason")
     publish(cluster, kubelet, "2")

@@ -157,7 +157,7 @@ def test_it_follows_redirects(python: Path, path: Path, temporary: Path) -> None
 
     with serve(elsewhere) as server:
         assert "error" not in library(python, written(path, {"token": "x"}, server.url), "read")
-    assert len(server.heard) == 2
+    assert len(server.received) == 2
 
 
 def test_it_reads_a_response_of_any_size(python: Path, path: Path, temporary: Path) -> None:

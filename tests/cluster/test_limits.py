@@ -1,4 +1,4 @@
-"""What Kubernetes can't take is refused before any request; what it can be, at its limits, works."""
+"""What Kubernetes can't accept is rejected before any request; everything up to its limits works."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.cluster.controlplane import BASE_CAPACITY, Cluster
 pytestmark = pytest.mark.protocol
 
 
-def test_what_no_extended_resource_can_have_is_refused_before_any_request(cluster: Cluster, agent: Agent) -> None:
+def test_invalid_names_and_quantities_are_rejected_before_any_request(cluster: Cluster, agent: Agent) -> None:
     """tests/unit has the names and quantities: test_quantity.py, test_static.py."""
     agent.configure(f'{DONGLES}[resources."kubernetes.io/x"]\nstatic = {{ quantity = 1.5 }}\n')
     with cluster.audit.requests(agent.user) as requests:
@@ -26,8 +26,8 @@ def test_what_no_extended_resource_can_have_is_refused_before_any_request(cluste
     assert requests.all() == []
 
 
-def test_a_number_found_that_can_be_no_quantity(cluster: Cluster, agent: Agent, tmp_path: Path) -> None:
-    """Is unknown: what was published before stands, and no such value is ever sent. test_file.py has more of them."""
+def test_a_number_that_is_not_a_valid_quantity_is_unknown(cluster: Cluster, agent: Agent, tmp_path: Path) -> None:
+    """Is unknown: what was published before stays, and no such value is ever sent. test_file.py has more of them."""
     (tmp_path / "seats").write_text("7")
     agent.configure(f'{DONGLES}[resources."example.com/seats"]\nfile = {{ path = "{tmp_path}/seats" }}\n')
     agent.run("apply")
@@ -44,7 +44,7 @@ def test_a_number_found_that_can_be_no_quantity(cluster: Cluster, agent: Agent, 
     assert (ours["status"], ours["reason"], ours["message"]) == ("False", "Unknown", "unknown: example.com/seats")
 
 
-def test_quantities_that_the_api_server_does_not_take(cluster: Cluster, agent: Agent) -> None:
+def test_quantities_that_the_api_server_rejects(cluster: Cluster, agent: Agent) -> None:
     """Such as a sum that is too large: unknown, and they keep nothing else from being published."""
     sum_, large = f"[{{ quantity = {LARGEST} }}, {{ quantity = 1 }}]", f"{{ quantity = {10**18} }}"
     agent.configure(
@@ -54,7 +54,7 @@ def test_quantities_that_the_api_server_does_not_take(cluster: Cluster, agent: A
     assert cluster.capacity(agent.node) == {**BASE_CAPACITY, DONGLE: "4"}
 
 
-def test_which_quantities_the_api_server_takes(cluster: Cluster, node: str) -> None:
+def test_which_quantities_the_api_server_accepts(cluster: Cluster, node: str) -> None:
     edge = LARGEST // 1000
     numbers = [0, 1, edge - 1, edge, *(2**n for n in range(52, 63)), LARGEST - 1, LARGEST]
     numbers += [edge + 1, edge + 2, *(10**n for n in range(15, 19)), 9 * 10**18, 123_456_789_012_345_678]
@@ -79,7 +79,7 @@ def test_a_quantity_of_0_is_published(cluster: Cluster, agent: Agent) -> None:
     assert settled(cluster, agent)
 
 
-def test_however_the_api_server_spells_it_is_the_same_quantity(cluster: Cluster, agent: Agent) -> None:
+def test_any_notation_of_the_api_server_is_the_same_quantity(cluster: Cluster, agent: Agent) -> None:
     """It stores 1000 as "1k"; what we test for is what is stored."""
     quantities = [1000, 3000, 10**6, 1024, 2048, 9 * 10**15, 1500]
     names = [f"example.com/x{n}" for n in range(len(quantities))]

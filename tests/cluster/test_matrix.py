@@ -1,4 +1,4 @@
-"""Which runs `make matrix` makes, and what it says of one that fails."""
+"""Which runs `make matrix` makes, and what it reports of one that fails."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_runs_are_chosen_by_name(monkeypatch: pytest.MonkeyPatch, capsys: pytest
     assert "no run is called 1.29: 1.30 1.31" in capsys.readouterr().err
 
 
-def test_what_failed_is_run_once_more(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_failed_run_is_repeated_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def result(script: str) -> str:
         monkeypatch.setattr("sys.executable", str(program(tmp_path / "python", script)))
         return matrix.suite(Run("x", dict))

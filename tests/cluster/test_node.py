@@ -103,7 +103,7 @@ def test_one_call_is_one_request(cluster: Cluster, node: str) -> None:
     assert managers["capacityd"]["subresource"] == "status"
 
 
-def test_a_failed_guard_and_a_bad_value_are_told_apart(cluster: Cluster, node: str) -> None:
+def test_a_failed_guard_and_an_invalid_value_are_distinguished(cluster: Cluster, node: str) -> None:
     found = opened(cluster.kubeconfig(node_user(node)))
     for guard in (check(KEY, "1"), check("/metadata/uid", "other"), check("/status/capacity/cpu", None)):
         with pytest.raises(NodeConflict):
@@ -192,7 +192,7 @@ def test_no_such_node(cluster: Cluster) -> None:
     assert found.read().name == name
 
 
-def test_a_node_that_was_made_anew_is_not_the_one_that_was_read(cluster: Cluster, node: str) -> None:
+def test_a_recreated_node_is_not_the_one_that_was_read(cluster: Cluster, node: str) -> None:
     found = opened(cluster.kubeconfig(node_user(node)))
     state = found.read()
     cluster.admin.delete(f"/api/v1/nodes/{node}")
@@ -266,7 +266,7 @@ def test_exactly_the_right_that_is_missing_is_named(cluster: Cluster, node: str)
 
 
 @pytest.mark.since(BOUND_TOKENS)
-def test_a_token_that_is_bound_to_a_node_tells_its_name(cluster: Cluster) -> None:
+def test_a_token_that_is_bound_to_a_node_has_its_name(cluster: Cluster) -> None:
     name = cluster.create_node(status=node_info("abc"))
     account = f"agent-{name}"
     accounts = "/api/v1/namespaces/default/serviceaccounts"
@@ -300,19 +300,19 @@ def test_without_the_review_it_is_as_for_another_identity(cluster: Cluster, prox
 
 
 @pytest.mark.parametrize(
-    ("error", "says"),
+    ("error", "message"),
     [
         pytest.param(NodeDenied, "may not get Node .* own Node only", marks=pytest.mark.since(OWN_NODE_ONLY)),
         pytest.param(NodeMissing, "has no Node .*--hostname-override", marks=pytest.mark.before(OWN_NODE_ONLY)),
     ],
 )
 def test_without_the_review_the_host_name_must_be_the_nodes(
-    cluster: Cluster, proxy: Proxy, error: type[NodeError], says: str
+    cluster: Cluster, proxy: Proxy, error: type[NodeError], message: str
 ) -> None:
     name = cluster.create_node(status=node_info("abc"))
     config = cluster.kubeconfig(node_user(name), server=proxy.url, ca_file=proxy.ca_file)
     proxy.fault(faults.status(404), path="*/selfsubjectreviews", times=None)
-    with pytest.raises(error, match=says.replace("Node ", 'Node "no-such-host" ', 1)):
+    with pytest.raises(error, match=message.replace("Node ", 'Node "no-such-host" ', 1)):
         opened(config, None, "abc").read()
 
 
@@ -330,10 +330,10 @@ def _soon(use: Callable[[], Any]) -> Any:
     return found[0]
 
 
-# Not let in.
+# Access denied.
 
 
-def test_credentials_that_are_not_known(cluster: Cluster) -> None:
+def test_unknown_credentials(cluster: Cluster) -> None:
     config = cluster.kubeconfig(ADMIN, token="secret-of-nobody")
     with pytest.raises(NodeDenied) as raised:
         opened(config).read()
@@ -411,7 +411,7 @@ def test_only_the_authority_of_the_kubeconfig_is_trusted(cluster: Cluster, node:
     assert [context.cert_store_stats()["x509"] for context in made] == [1]
 
 
-def test_a_server_that_is_trusted_blindly(cluster: Cluster, node: str, tmp_path: Path) -> None:
+def test_a_server_that_is_not_verified(cluster: Cluster, node: str, tmp_path: Path) -> None:
     blind = {"server": cluster.url, "insecure-skip-tls-verify": True}
     config = changed(
         cluster.kubeconfig(node_user(node)), lambda document: document["clusters"][0].update(cluster=blind)
@@ -450,7 +450,7 @@ def test_an_admission_policy_that_denies_is_no_conflict(cluster: Cluster, node: 
 # Unreachable.
 
 
-def test_nobody_listens(cluster: Cluster, proxy: Proxy, node: str) -> None:
+def test_no_server_listens(cluster: Cluster, proxy: Proxy, node: str) -> None:
     found = opened(cluster.kubeconfig(node_user(node), server=proxy.url, ca_file=proxy.ca_file))
     with (
         proxy.refusing(),
@@ -463,7 +463,7 @@ def test_nobody_listens(cluster: Cluster, proxy: Proxy, node: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("action", "carried_out", "says"),
+    ("action", "carried_out", "message"),
     [
         (faults.reset(), False, "closed the connection"),
         (faults.reset(carried_out=True), True, "closed the connection"),
@@ -476,23 +476,23 @@ def test_nobody_listens(cluster: Cluster, proxy: Proxy, node: str) -> None:
         (faults.status(429, headers={"Retry-After": "7"}, carried_out=True), True, "is unavailable (HTTP 429)"),
     ],
 )
-def test_a_write_whose_answer_is_lost(
-    cluster: Cluster, proxy: Proxy, node: str, action: Action, carried_out: bool, says: str
+def test_a_write_whose_response_is_lost(
+    cluster: Cluster, proxy: Proxy, node: str, action: Action, carried_out: bool, message: str
 ) -> None:
     found = opened(cluster.kubeconfig(node_user(node), server=proxy.url, ca_file=proxy.ca_file))
     found.read()
     fault = proxy.fault(action, method="PATCH", times=None)
     with pytest.raises(NodeUnreachable) as raised:
         found.write([add(KEY, "1")])
-    assert says in str(raised.value)
-    assert (raised.value.retry_after == 7.0) is ("429" in says or "503" in says)
+    assert message in str(raised.value)
+    assert (raised.value.retry_after == 7.0) is ("429" in message or "503" in message)
     assert len(fault.matched) == 1, "one call is one request"
     assert ("example.com/x" in cluster.capacity(node)) is carried_out
     proxy.faults.clear()
     assert found.read().name == node
 
 
-def test_a_server_that_does_not_answer(
+def test_a_server_that_does_not_respond(
     cluster: Cluster, proxy: Proxy, node: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(client, "_TIMEOUT", (5.0, 0.2))
@@ -503,7 +503,7 @@ def test_a_server_that_does_not_answer(
 
 
 def test_no_tls_where_it_is_expected_and_the_other_way_round(cluster: Cluster, tmp_path: Path) -> None:
-    # It says so in plain text and closes the connection, which may discard the text.
+    # It responds in plain text and closes the connection, which may discard the text.
     with pytest.raises(NodeUnreachable, match=r"not an API server|closed the connection"):
         opened(cluster.kubeconfig(ADMIN, server=cluster.url.replace("https", "http"))).read()
     with fault_proxy(cluster, Authority.create(tmp_path / "other")) as other:

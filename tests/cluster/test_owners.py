@@ -69,7 +69,7 @@ def test_adopt_takes_it(cluster: Cluster, agent: Agent) -> None:
     assert cluster.capacity(agent.node) == BASE_CAPACITY, "from then on it is ours"
 
 
-def test_others_do_not_suffer_from_a_refusal(cluster: Cluster, agent: Agent) -> None:
+def test_a_refusal_does_not_affect_other_resources(cluster: Cluster, agent: Agent) -> None:
     cluster.set_capacity(agent.node, {DONGLE: "7"})
     agent.configure(DONGLES + CARDS)
     agent.run("apply", status=4)
@@ -191,7 +191,7 @@ def annotate(cluster: Cluster, agent: Agent, record: Any) -> None:
 
 
 def refused(cluster: Cluster, agent: Agent, value: str | None) -> None:
-    """apply and withdraw leave the card's key as it is, and say so."""
+    """apply and withdraw leave the card's key as it is, and report it."""
     done = agent.run("apply", status=4)
     assert "a device plugin has this name" in done.stdout
     agent.run("withdraw")

@@ -190,7 +190,7 @@ def test_rights_that_it_does_not_have(cluster: Cluster, shared: tuple[str, Path]
     assert "is forbidden" in request(cluster, kubeconfig, "GET", "/api/v1/pods")
 
 
-def test_domains_that_would_be_all_name_nothing(cluster: Cluster, admin: Path, tmp_path: Path) -> None:
+def test_several_domains_and_empty_ones(cluster: Cluster, admin: Path, tmp_path: Path) -> None:
     node = create_node(cluster)
     kubeconfig = identity(cluster, node, "certificate", tmp_path / "own")
     path = "/api/v1/namespaces/capacityd/configmaps/capacityd-policy"

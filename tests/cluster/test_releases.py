@@ -36,7 +36,7 @@ def test_the_modules_are_those_of_kubernetes_itself() -> None:
     ]
 
 
-def test_what_is_replaced_by_something_else_is_an_error() -> None:
+def test_a_module_replaced_by_another_is_an_error() -> None:
     fork = {"Old": {"Path": "example.com/x"}, "New": {"Path": "example.com/fork"}}
     with pytest.raises(BuildError, match=r"example\.com/x"):
         releases.go_mod("1.30.14", THEIRS | {"Replace": [fork]})

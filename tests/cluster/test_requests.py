@@ -93,4 +93,4 @@ def test_waiting_for_allocatable_reads_about_once_a_second(cluster: Cluster, age
     made = counted(requests)
     assert made.pop(GET) <= 6
     assert made == {WHO: 1, PATCH: 1, EVENT: 1}
-    wait_until(lambda: cluster.capacity(agent.node)[DONGLE] == "4", PATIENCE, "what was written stands")
+    wait_until(lambda: cluster.capacity(agent.node)[DONGLE] == "4", PATIENCE, "what was written stays")

@@ -177,7 +177,7 @@ def test_the_certificate_changes_while_all_is_well(cluster: Cluster, proxied: Se
     s.wait_capacity("2")
 
 
-def test_credentials_are_read_anew(s: Service) -> None:
+def test_credentials_are_read_again(s: Service) -> None:
     s.join(token="revoked")
     s.start()
     assert "rejected the credentials" in s.status_file()["error"]

@@ -26,7 +26,7 @@ def test_kubeconfig_server_and_node_may_come_later(cluster: Cluster) -> None:
         s.join()
         s.wait(lambda: "refused the connection" in s.status_file()["error"], PROMPT, "it tries to connect")
         s.connect()
-        s.wait(lambda: "Has the kubelet registered?" in s.status_file()["error"], PROMPT, "it asks for the Node")
+        s.wait(lambda: "Has the kubelet registered?" in s.status_file()["error"], PROMPT, "it requests the Node")
         assert "patch nodes/status" not in s.requested()
         cluster.create_node(name)
         s.wait_capacity("1")
@@ -72,8 +72,8 @@ def test_nothing_to_change(cluster: Cluster, s: Service) -> None:
     assert cluster.node(s.node)["metadata"]["resourceVersion"] == before
 
 
-def test_a_start_that_is_put_off(s: Service) -> None:
-    """It is ready after its first probe, asks nobody for now, and then makes the same requests."""
+def test_a_delayed_start(s: Service) -> None:
+    """It is ready after its first probe, sends no request for now, and then makes the same requests."""
     s.configure(start_jitter="1h")
     s.start()
     while s.status_file()["requeue_after"] < 60:  # too soon for what follows: once in sixty times
@@ -119,7 +119,7 @@ def four_come_up(cluster: Cluster) -> bool:
         return not slow
 
 
-def test_one_that_comes_late_at_boot_lowers_nothing(cluster: Cluster) -> None:
+def test_a_device_that_is_late_at_boot_lowers_nothing(cluster: Cluster) -> None:
     """Published before the reboot: 2. At boot one is there, the other comes up after lower_after."""
     with service(cluster, usb_device("1-1"), uptime=5) as s:
         s.machine.plug("1-2", events=False)

@@ -13,8 +13,8 @@ STATIC = f'[resources."{SEATS}"]\nstatic = {{ quantity = 7 }}\n'
 BROKEN = f'[resources."{SEATS}"]\nstatic = {{ quantiy = 8 }}\n'
 
 
-def test_a_mistake_at_boot(s: Service) -> None:
-    """In one resource: it is unknown, so its value stands. In the syntax of a file: nothing is removed."""
+def test_a_configuration_error_at_boot(s: Service) -> None:
+    """In one resource: it is unknown, so its value stays. In the syntax of a file: nothing is removed."""
     s.configure(DONGLES + STATIC)
     assert s.cli("apply").returncode == 0
     s.configure(DONGLES + BROKEN)
@@ -44,7 +44,7 @@ def test_nothing_is_configured(s: Service) -> None:
     assert "withdraw" in str(s.status_file()["plan"]["changes"])
 
 
-def test_a_reload_that_brings_mistakes(s: Service) -> None:
+def test_a_reload_with_errors(s: Service) -> None:
     """The one before it stays in force, with its hash. The condition reports them; one Event, also after a restart."""
     s.configure(DONGLES + STATIC)
     s.start()
@@ -80,7 +80,7 @@ def test_a_reload_that_brings_mistakes(s: Service) -> None:
     assert configuration(s) not in (None, before)
 
 
-def test_a_reload_may_end_a_trouble(s: Service) -> None:
+def test_a_reload_may_end_an_error(s: Service) -> None:
     good = s.config.read_text()
     s.config.write_text(good.replace("kubeconfig = ", f'node_name = "another-{s.node}"\nkubeconfig = '))
     s.start()

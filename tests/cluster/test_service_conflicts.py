@@ -28,14 +28,14 @@ def never_holds(_: Service) -> Action:
 
 
 @pytest.mark.parametrize(
-    ("action", "first", "says"),
+    ("action", "first", "message"),
     [
         (always_another, ["GET", "PATCH"] * TRIES, f"tried {TRIES} times, each time somebody else wrote the same"),
         (never_holds, ["GET", "PATCH", "GET"], "but it has not: a bug in capacityd"),
     ],
 )
 def test_a_conflict_that_does_not_end(
-    proxied: Service, proxy: Proxy, action: Callable[[Service], Action], first: list[str], says: str
+    proxied: Service, proxy: Proxy, action: Callable[[Service], Action], first: list[str], message: str
 ) -> None:
     s = proxied
     proxy.fault(action(s), "PATCH", f"/api/v1/nodes/{s.node}/status", times=None)
@@ -45,13 +45,13 @@ def test_a_conflict_that_does_not_end(
         return [request.method for request in proxy.requests[before:] if "/nodes/" in request.path]
 
     s.machine.plug("1-2")
-    s.wait(lambda: methods() == first and says in s.log(), PROMPT, "it has tried for the first time")
+    s.wait(lambda: methods() == first and message in s.log(), PROMPT, "it has tried for the first time")
     for _ in range(3):  # each event would end a pause, and reads the Node
         passes = s.passes()
         s.join(proxy.url)
         s.wait_passes(1, passes)
     assert methods() == first
     s.wait(lambda: methods() == [*first, "GET", "PATCH"], 3 * BACKOFF_MAX, "it has tried once more")
-    assert s.log().count(says) == 1
-    assert says in s.status_file()["error"]
+    assert s.log().count(message) == 1
+    assert message in s.status_file()["error"]
     assert set(s.events()) == {"example.com/dongle: none → 1 (found)"}

@@ -1,4 +1,4 @@
-"""Detectors that misbehave: the others are published on time, the broken one is unknown and its last value stands."""
+"""Detectors that misbehave: the others are published on time, the broken one is unknown and its last value stays."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BROKEN = {
 
 
 def test_broken_ones(s: Service) -> None:
-    """Each worked at first, so its last value is to stand."""
+    """Each worked at first, so its last value must stay."""
     last = dict.fromkeys(map(name, BROKEN), 7)
     for how in BROKEN:
         program(s, how, "echo 7")

@@ -42,7 +42,7 @@ os.execv(sys.argv[1], sys.argv[1:])
 """
 
 
-def test_standard_error_that_nobody_reads(s: Service) -> None:
+def test_an_unread_standard_error(s: Service) -> None:
     """A pipe that is full. Each write to the Node is logged there, so a pass that waited for it would not end."""
     s.configure()
     s.command = [PYTHON, "-I", "-c", _FULL, *s.command]
@@ -171,7 +171,7 @@ def test_a_hundred_thousand_events(s: Service) -> None:
     assert s.requested() == PUBLISHED
 
 
-def test_udevd_begins_after_the_service(s: Service) -> None:
+def test_udevd_starts_after_the_service(s: Service) -> None:
     """Without it libudev receives nothing, also later."""
     control = s.machine.tree / "run/udev/control"
     control.unlink()

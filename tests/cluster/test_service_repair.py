@@ -77,7 +77,7 @@ def test_the_kubelets_zeros_come_late(cluster: Cluster, proxy: Proxy) -> None:
         timer = threading.Timer(HELD, go.set)
         timer.start()
         try:
-            # The Node itself may say so for a moment only.
+            # The Node itself may show it for a moment only.
             wait_until(lambda: kubelet.has_zeroed(mark, [DONGLE]), HELD + PATIENCE, "the zeros land")
             s.wait_capacity("2")
         finally:
@@ -87,7 +87,7 @@ def test_the_kubelets_zeros_come_late(cluster: Cluster, proxy: Proxy) -> None:
 
 
 @pytest.mark.protocol
-def test_the_node_is_deleted_and_registered_anew(cluster: Cluster, kubelet: Kubelet) -> None:
+def test_the_node_is_deleted_and_registered_again(cluster: Cluster, kubelet: Kubelet) -> None:
     with on_node(cluster, kubelet) as s:
         uid = cluster.node(kubelet.name)["metadata"]["uid"]
         kubelet.stop()
@@ -98,8 +98,8 @@ def test_the_node_is_deleted_and_registered_anew(cluster: Cluster, kubelet: Kube
         assert s.last_applied() == {DONGLE: 2}
 
 
-def test_the_kubelet_writes_its_checkpoint_anew(cluster: Cluster, kubelet: Kubelet) -> None:
-    """As it does for each pod with devices. Only another set of names is a reason to ask."""
+def test_the_kubelet_rewrites_its_checkpoint(cluster: Cluster, kubelet: Kubelet) -> None:
+    """As it does for each pod with devices. Only another set of names is a reason for a request."""
     with on_node(cluster, kubelet) as s, kubelet.device_plugin("vendor.example/card", 2):
         settle(s)
         s.requests()
@@ -117,7 +117,7 @@ def test_the_kubelet_writes_its_checkpoint_anew(cluster: Cluster, kubelet: Kubel
         assert s.requested() == ["get nodes"]
 
 
-def test_while_the_checkpoint_can_not_be_read_another_writer_is_not_fought(cluster: Cluster, kubelet: Kubelet) -> None:
+def test_while_the_checkpoint_is_unreadable_another_writer_is_not_reverted(cluster: Cluster, kubelet: Kubelet) -> None:
     """It may be a device plugin; once that is known not to be so, what it wrote is put back."""
     with on_node(cluster, kubelet) as s:
         passes = s.passes()
@@ -202,7 +202,7 @@ def test_another_writer(cluster: Cluster, s: Service) -> None:
 
 
 @pytest.mark.protocol
-def test_a_reading_that_comes_and_goes_writes_the_condition_no_more_than_that(cluster: Cluster) -> None:
+def test_a_flapping_reading_writes_the_condition_at_the_rate_limit(cluster: Cluster) -> None:
     with service(cluster) as s:
         seats = s.folder / "seats"
         seats.write_text("7")

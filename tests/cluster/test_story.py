@@ -88,7 +88,7 @@ def test_a_kubelet_that_zeroes_is_undone(cluster: Cluster, kubelet: Kubelet, tmp
     run_pod(cluster, kubelet.name, DONGLE, "4")
 
 
-def test_withdraw_leaves_nothing_of_ours_and_all_else(cluster: Cluster, kubelet: Kubelet, tmp_path: Path) -> None:
+def test_withdraw_removes_all_own_keys_and_no_others(cluster: Cluster, kubelet: Kubelet, tmp_path: Path) -> None:
     kubelet.start()
     cluster.set_capacity(kubelet.name, {"example.com/theirs": "7"})
     cluster.admin.patch(f"/api/v1/nodes/{kubelet.name}", {"metadata": {"annotations": {"example.com/note": "theirs"}}})
@@ -113,7 +113,7 @@ def test_withdraw_leaves_nothing_of_ours_and_all_else(cluster: Cluster, kubelet:
     assert cluster.capacity(kubelet.name)[DONGLE] == "4", "it can be had again"
 
 
-def test_each_write_has_one_event_that_says_what_changed_and_why(cluster: Cluster, node: str, tmp_path: Path) -> None:
+def test_each_write_has_one_event_with_each_change_and_its_reason(cluster: Cluster, node: str, tmp_path: Path) -> None:
     agent = Agent(cluster, node, tmp_path / "agent", machine=tour(tmp_path))
     agent.configure(CONFIG)
     agent.run("apply")

@@ -51,15 +51,15 @@ def test_the_name_of_an_extended_resource_is_dropped(cluster: Cluster) -> None:
 
 
 @pytest.mark.parametrize(
-    "says",
+    "names_claims",
     [
         pytest.param(False, marks=pytest.mark.before(CLAIMS)),
         pytest.param(True, marks=[pytest.mark.since(CLAIMS), pytest.mark.before(CLAIMS_GONE)]),
         pytest.param(False, marks=pytest.mark.since(CLAIMS_GONE)),
     ],
 )
-def test_why_a_pod_is_not_placed(cluster: Cluster, node: str, says: bool) -> None:
+def test_why_a_pod_is_not_placed(cluster: Cluster, node: str, names_claims: bool) -> None:
     pod = cluster.create_pod(node, {DONGLE: "1"})
     message = wait_until(lambda: cluster.unschedulable(pod), PATIENCE, "the scheduler has tried")
     assert f"Insufficient {DONGLE}" in message
-    assert (ON_CLAIMS in message) == says
+    assert (ON_CLAIMS in message) == names_claims

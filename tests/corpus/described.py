@@ -4,8 +4,8 @@ A machine is machines/NAME.toml: about, machine (QEMU's -machine), hardware (QEM
 is done in it before it is recorded), memory, kernel, release; like: another machine, from which all else is taken;
 [truth]: for every need of needs.toml the right answer; [page]: for the needs of docs/needs.md, of which a machine has
 none unless it says so; [devices]: detector -> every device that it must list, each with
-what it must say, as a configuration would match it ("?" for what can't be known). All that is written by hand from how
-the machine is put together, never from what a detector said. The recording is machines/NAME.json.gz, made by
+its values, as a configuration would match it ("?" for what can't be known). All that is written by hand from how
+the machine is put together, never from a detector's output. The recording is machines/NAME.json.gz, made by
 python -m tests.corpus NAME.
 """
 
@@ -139,7 +139,7 @@ def unlike(machine: str, detector: str, expected: Sequence[Values]) -> list[str]
         found = [*known.find(host(machine))]
     except HostError as e:
         return [f"{detector} can't be listed: {e}"]
-    left = [(device.name, {key: _said(machine, known, device, key) for key in keys}) for device in found]
+    left = [(device.name, {key: _value(machine, known, device, key) for key in keys}) for device in found]
     missing = []
     for values in expected:
         fitting = next(
@@ -152,7 +152,7 @@ def unlike(machine: str, detector: str, expected: Sequence[Values]) -> list[str]
     return missing + [f"there is {name}: {values}" for name, values in left]
 
 
-def _said(machine: str, detector: DeviceDetector, device: Any, key: str) -> Any:
+def _value(machine: str, detector: DeviceDetector, device: Any, key: str) -> Any:
     try:
         return value_of(host(machine), detector, device, key)
     except HostError as e:
@@ -173,5 +173,5 @@ def _machine(path: Path) -> Machine:
         tables = {name: {**like.get(name, {}), **found.get(name, {})} for name in ("truth", "page", "devices")}
         found = {**like, **found, **tables}
     qemu = {key: value for key, value in found.items() if key not in ("about", "truth", "page", "devices")}
-    told = (found.get(name, {}) for name in ("truth", "page", "devices"))
-    return Machine(path.stem, found["about"], qemu, *told)
+    stated = (found.get(name, {}) for name in ("truth", "page", "devices"))
+    return Machine(path.stem, found["about"], qemu, *stated)

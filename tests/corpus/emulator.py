@@ -132,7 +132,7 @@ def record(
     kernel: str = "",
     architecture: str = "x86_64",
 ) -> None:
-    """Runs a machine and keeps its recording at target. Raises RuntimeError with what the console said.
+    """Runs a machine and keeps its recording at target. Raises RuntimeError with the console's output.
 
     machine: QEMU's -machine. hardware: QEMU's arguments. In them DISKS stands for a folder: "file=DISKS/name:100M" is
     a file of that size, "path=DISKS/name" is the socket of an empty folder that is shared by virtio-fs. \\xff is that
@@ -171,8 +171,8 @@ def record(
             )
         made, live = share / "recording.json.gz", share / "live.json"
         if not live.exists() or "corpus: it failed" in done.stdout:
-            said = done.stdout.partition("Kernel panic")[0]
-            raise RuntimeError(f"{shlex.join(command)}\n{said[-6000:]}\n{done.stderr[-3000:]}")
+            output = done.stdout.partition("Kernel panic")[0]
+            raise RuntimeError(f"{shlex.join(command)}\n{output[-6000:]}\n{done.stderr[-3000:]}")
         shutil.copy(made, target)
         if different := _read_otherwise(json.loads(live.read_text()), made, share / "needs.toml"):
             raise RuntimeError("\n".join(["live, and replayed:", *different]))

@@ -42,8 +42,8 @@ then one or two for each machine.
 
 
 _MACHINES = """What each is made of; for every need that it has anything to do with, and for those of
-[everyday needs](needs.md), the truth and what capacityd says of its recording; and how many devices each detector must
-list, and lists. Devices are compared one by one, with what they say.
+[everyday needs](needs.md), the truth and what capacityd reads there; and how many devices each detector must
+list, and lists. Devices are compared one by one, with their values.
 """
 
 
@@ -92,7 +92,7 @@ def page() -> str:
     for machine in machines().values():
         source = f"[As QEMU is given it](../tests/corpus/machines/{machine.name}.toml)"
         lines += [f"### {machine.name}", "", f"{machine.about}. {source}.", ""]
-        lines += ["| | truth | capacityd says |", "| --- | --- | --- |"]
+        lines += ["| | truth | capacityd reads |", "| --- | --- | --- |"]
         lines += [f"| {' | '.join(row)} |" for row in _truth(machine)]
         lines.append("")
     lines += ["## Pitfalls, and what shows that each is handled", ""]
@@ -117,7 +117,7 @@ def _rows() -> list[list[str]]:
 
 
 def _truth(machine: Machine) -> list[list[str]]:
-    """Rows of what, truth, and what capacityd says. Without those of which it has none, and capacityd says so."""
+    """Rows of what, truth, and what capacityd reads, without those that are none in both."""
     with tempfile.TemporaryDirectory() as folder:
         known, everyday = resources(Path(folder)), resources_of_page(Path(folder))
     right = {**dict.fromkeys(everyday, "absent"), **NOT_RECORDED, **machine.page}
@@ -129,7 +129,7 @@ def _truth(machine: Machine) -> list[list[str]]:
             for detector, devices in machine.devices.items()
         ),
     ]
-    return [[what, str(truth), str(says)] for what, truth, says in found if {truth, says} - {"absent", 0}]
+    return [[what, str(truth), str(actual)] for what, truth, actual in found if {truth, actual} - {"absent", 0}]
 
 
 def _listed(machine: Machine, detector: str) -> int:

@@ -1,4 +1,4 @@
-"""Every detector on every recorded machine: the readings of everyday needs, and every device with what it says.
+"""Every detector on every recorded machine: the readings of everyday needs, and every device with its values.
 
 A failure shows the device and the rule by which it counted or not.
 """
@@ -70,7 +70,7 @@ def test_devices(machine: str, detector: str) -> None:
 
 
 @pytest.mark.parametrize("machine", machines())
-def test_the_truth_is_told_of_everything(machine: str) -> None:
+def test_every_need_and_every_device_has_a_truth(machine: str) -> None:
     known = machines()[machine]
     assert known.truth.keys() == {need.name for need in needs()}
     assert known.devices.keys() == set(DETECTORS)
@@ -138,10 +138,10 @@ def _given(hardware: str) -> list[str]:
     return [value for name, value in found if name in ("mac", "wwn") or (name == "serial" and len(value) > 5)]
 
 
-def test_the_page_tells_what_is_tested() -> None:
+def test_the_page_shows_what_is_tested() -> None:
     assert PAGE.read_text() == page(), "make docs writes it anew"
 
 
 @pytest.mark.parametrize("fact", facts(), ids=lambda fact: fact.text[:50])
-def test_facts_are_shown_by_what_there_is(fact: Fact) -> None:
+def test_facts_are_shown_by_existing_tests(fact: Fact) -> None:
     assert fact.problems() == []

@@ -71,7 +71,7 @@ _KUBELET_CONFIGURATION = {
     "evictionHard": {"memory.available": "0%", "nodefs.available": "0%", "nodefs.inodesFree": "0%"},
     "imageGCHighThresholdPercent": 100,
 }
-# Where the machine is told what to become, and of what can be told only what the image has the programs for.
+# Its data source, and only those modules that the image has the programs for.
 _CLOUD = """\
 datasource_list: [NoCloud]
 network: {config: disabled}

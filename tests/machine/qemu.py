@@ -44,7 +44,7 @@ _PAUSE = 0.5  # seconds between two questions whether a command has ended, which
 
 
 class VirtualMachine(Console):
-    """Made by virtual_machine(), which ends it. monitor: QEMU's, to be asked anything (its QMP reference)."""
+    """Made by virtual_machine(), which ends it. monitor: QEMU's, for any command of its QMP reference."""
 
     def __init__(self, daemon: Daemon, monitor: Wire, agent: Wire, console: Path) -> None:
         self.monitor = monitor

@@ -219,7 +219,7 @@ def test_a_recording_reads_as_the_machine_does(node: Node) -> None:
     node.vm.run("rm", "/run/machine.json")
 
 
-def test_a_program_that_eats_memory_is_only_its_own_loss(node: Node) -> None:
+def test_a_program_that_uses_too_much_memory_fails_alone(node: Node) -> None:
     """The unit's limit, under a real memory controller."""
     before = node.vm.main_pid
     node.vm.write("/usr/local/bin/hungry", PROGRAM, "755")

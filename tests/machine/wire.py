@@ -79,7 +79,7 @@ class Wire:
                 try:
                     message = json.loads(line)
                 except ValueError:
-                    continue  # the rest of what a machine was saying when it was reset
+                    continue  # the rest of a message that a reset cut off
                 with self._news:
                     self._received.append((time.monotonic(), message))
                     self._news.notify_all()

@@ -17,7 +17,7 @@ ENVIRONMENT = ("env", "-i", "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C.UTF-
 
 
 class Console(ABC):
-    """A running machine. How a command gets there is for each kind of machine to say."""
+    """A running machine. Each kind of machine has its own way to run a command."""
 
     @abstractmethod
     def execute(self, command: list[str], text: str, deadline: float) -> subprocess.CompletedProcess[str]:
@@ -29,8 +29,8 @@ class Console(ABC):
         """Runs it to its end. status: what it must exit with; None for any. text: its standard input."""
         result = self.execute([*ENVIRONMENT, *command], text or "", deadline)
         if status is not None and result.returncode != status:
-            said = f"{result.stdout}\n{result.stderr}\n{self.journal()[-3000:]}"
-            raise AssertionError(f"{' '.join(command)}: exit status {result.returncode}, not {status}:\n{said}")
+            output = f"{result.stdout}\n{result.stderr}\n{self.journal()[-3000:]}"
+            raise AssertionError(f"{' '.join(command)}: exit status {result.returncode}, not {status}:\n{output}")
         return result
 
     def out(self, *command: str) -> str:
@@ -53,7 +53,7 @@ class Console(ABC):
         self.run("sh", "-ec", script, target, text=base64.b64encode(made).decode())
 
     def dpkg(self, *arguments: str) -> str:
-        """What dpkg said, with the standard error."""
+        """The output of dpkg, with standard error."""
         result = self.run("dpkg", *arguments, deadline=600)
         return result.stdout + result.stderr
 
@@ -83,9 +83,9 @@ class Console(ABC):
         return self.run(*command, status=None).stdout
 
     def status(self) -> dict[str, Any]:
-        """What capacityd status says, as JSON; empty before there is anything."""
-        said = self.run("capacityd", "status", "--json", status=None).stdout
-        found: dict[str, Any] = json.loads(said) if said else {}
+        """The output of capacityd status, as JSON; empty before there is anything."""
+        output = self.run("capacityd", "status", "--json", status=None).stdout
+        found: dict[str, Any] = json.loads(output) if output else {}
         return found
 
     def readings(self) -> dict[str, Any]:

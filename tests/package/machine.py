@@ -65,5 +65,5 @@ def _child(pid: int) -> int:
 
 
 def _up(found: Machine) -> bool:
-    said = found.run("systemctl", "is-system-running", "--wait", status=None).stdout.strip()
-    return said in ("running", "degraded")
+    output = found.run("systemctl", "is-system-running", "--wait", status=None).stdout.strip()
+    return output in ("running", "degraded")

@@ -38,6 +38,6 @@ def drop_in(machine: Machine, name: str, text: str) -> None:
 
 def published(machine: Machine, name: str) -> str | None:
     """The capacity in the file that stands for the Node."""
-    said = machine.run("cat", "/run/capacityd/node.json", status=None).stdout
-    found: str | None = json.loads(said)["status"]["capacity"].get(name) if said else None
+    output = machine.run("cat", "/run/capacityd/node.json", status=None).stdout
+    found: str | None = json.loads(output)["status"]["capacity"].get(name) if output else None
     return found

@@ -63,7 +63,7 @@ def test_dependencies(packages: Packages) -> None:
     assert not {"Breaks", "Conflicts", "Replaces"} & {*fields}
 
 
-def test_what_messages_and_pages_say_to_install_is_there(packages: Packages) -> None:
+def test_packages_that_messages_and_pages_name_exist(packages: Packages) -> None:
     """Each package that is named by the program or the docs is one that this package depends on or suggests."""
     fields = email.message_from_string(out("--field", packages.current))
     related = {
@@ -136,7 +136,7 @@ def files(package: Path) -> dict[str, str]:
 
 
 def rows(package: Path) -> list[list[str]]:
-    """What dpkg-deb says of each file and folder; the path, last, from /."""
+    """What dpkg-deb prints of each file and folder; the path, last, from /."""
     found = [line.split() for line in out("--contents", package).splitlines()]
     return [[*row[:-1], row[-1].removeprefix(".")] for row in found]
 

@@ -24,8 +24,8 @@ def debian() -> Iterator[Machine]:
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
 def test_schema(debian: Machine, path: Path) -> None:
-    said = debian.out("cloud-init", "schema", "--config-file", debian.put(path))
-    assert "Valid" in said
+    output = debian.out("cloud-init", "schema", "--config-file", debian.put(path))
+    assert "Valid" in output
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)

@@ -1,4 +1,4 @@
-"""What the documentation says of systemd, with systemd: its drop-ins are understood, and open what they say."""
+"""The documentation's drop-ins, with systemd: they are valid, and open what they promise."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def installed(release: str, packages: Packages) -> Iterator[Machine]:
 
 
 def test_the_image_is_built_as_shown(fresh: Machine, packages: Packages) -> None:
-    """Its commands, as they stand on the page, in a folder with the package and a configuration."""
+    """Its commands, as they are on the page, in a folder with the package and a configuration."""
     page = (ROOT / "docs/how-to/images.md").read_text()
     commands, preset = (block.text for block in blocks(page) if block.kind == "sh")
     fresh.run("mkdir", "/build")
@@ -44,7 +44,7 @@ def test_the_image_is_built_as_shown(fresh: Machine, packages: Packages) -> None
     assert fresh.enabled == "enabled"
 
 
-def test_an_upgrade_as_shown_asks_nothing(fresh: Machine, packages: Packages) -> None:
+def test_an_upgrade_as_shown_does_not_prompt(fresh: Machine, packages: Packages) -> None:
     """Whatever was edited; it restarts what is on, and so does the way back."""
     install, *_ = [
         block.text
@@ -89,9 +89,9 @@ def test_the_readme_begins_with_what_works(fresh: Machine, packages: Packages) -
 @pytest.mark.parametrize("block", DROP_INS, ids=lambda block: block.name)
 def test_systemd_understands_a_drop_in(installed: Machine, block: Block) -> None:
     installed.write(block.name, block.text)
-    said = installed.run("systemd-analyze", "verify", "--man=no", UNIT)
+    output = installed.run("systemd-analyze", "verify", "--man=no", UNIT)
     installed.run("rm", block.name)
-    assert (said.stdout, said.stderr) == ("", "")
+    assert (output.stdout, output.stderr) == ("", "")
 
 
 def test_a_device_can_be_opened_with_the_drop_in_only(installed: Machine) -> None:

@@ -1,4 +1,4 @@
-"""What the package brings to an image is what the page on images says: counted in the trees, which have all of it."""
+"""What the package brings to an image matches the page on images: counted in the trees, which have all of it."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_what_it_brings(packages: Packages, release: int, packages_shown: int, m
     assert kibibytes / 1024 == pytest.approx(mebibytes_shown, rel=0.05)
 
 
-def test_the_page_tells_of_each_release() -> None:
+def test_the_page_has_each_release() -> None:
     assert [row[0] for row in SHOWN] == [12, 13]
 
 

@@ -28,8 +28,8 @@ lower_after_boot = "1s"
 
 def entries(machine: Machine, kind: str) -> list[dict[str, Any]]:
     query = [f"MESSAGE_ID={MESSAGE_IDS[kind]}", f"_SYSTEMD_UNIT={UNIT}"]
-    said = machine.out("journalctl", "--output=json", *query)
-    found: list[dict[str, Any]] = [json.loads(line) for line in said.splitlines()]
+    output = machine.out("journalctl", "--output=json", *query)
+    found: list[dict[str, Any]] = [json.loads(line) for line in output.splitlines()]
     return [{"RESOURCE": "", **entry} for entry in found]
 
 
@@ -72,12 +72,12 @@ def test_entries(fresh: Machine, packages: Packages) -> None:
     wait_for(fresh, "known", PROGRAM, 1)
     lowered = wait_for(fresh, "changed", SEATS, 2)[1]
     assert (lowered["OLD"], lowered["NEW"]) == ("7", "5")
-    assert len(wait_for(fresh, "refused", THEIRS, 1)) == 1, "what has been told is not told again"
+    assert len(wait_for(fresh, "refused", THEIRS, 1)) == 1, "what has been logged is not logged again"
 
     fresh.write("/etc/capacityd/conf.d/70-wrong.toml", "[resources.x]\nusb = 4\n")
     fresh.run("systemctl", "reload", UNIT)
-    mistakes = wait_until(lambda: entries(fresh, "configuration error"), PATIENCE, "the mistakes are told")
-    assert mistakes[0]["CONFIG_FILE"] == "/etc/capacityd/conf.d/70-wrong.toml"
-    assert mistakes[0]["PRIORITY"] == "3"
+    errors = wait_until(lambda: entries(fresh, "configuration error"), PATIENCE, "the errors are logged")
+    assert errors[0]["CONFIG_FILE"] == "/etc/capacityd/conf.d/70-wrong.toml"
+    assert errors[0]["PRIORITY"] == "3"
 
     assert "Traceback" not in fresh.journal()

@@ -23,8 +23,8 @@ def enable(machine: Machine) -> None:
 
 def quiet(machine: Machine) -> None:
     """The journal has nothing that one would have to explain."""
-    said = machine.journal()
-    assert "Traceback" not in said
+    output = machine.journal()
+    assert "Traceback" not in output
     assert machine.run("journalctl", f"--unit={UNIT}", "--priority=warning", "--quiet").stdout == ""
     assert machine.out("systemctl", "--failed", "--quiet") == ""
 
@@ -68,7 +68,7 @@ def test_an_upgrade_leaves_alone_what_is_off(fresh: Machine, packages: Packages)
     quiet(fresh)
 
 
-def test_a_removal_stops_it_and_says_how_to_withdraw(fresh: Machine, packages: Packages) -> None:
+def test_a_removal_stops_it_and_prints_how_to_withdraw(fresh: Machine, packages: Packages) -> None:
     fresh.install(packages.current)
     enable(fresh)
     assert '"capacityd withdraw"' in fresh.dpkg("--remove", "capacityd")

@@ -21,13 +21,13 @@ def config(path: str) -> str:
 
 def read(machine: Machine, path: str) -> dict[str, float]:
     """The quantities in it, by resource; empty while there is none."""
-    said = machine.run("setpriv", "--reuid=nobody", "--clear-groups", "cat", path, status=None).stdout
-    families = {family.name: family for family in text_string_to_metric_families(said)}
+    output = machine.run("setpriv", "--reuid=nobody", "--clear-groups", "cat", path, status=None).stdout
+    families = {family.name: family for family in text_string_to_metric_families(output)}
     family = families.get("capacityd_resource_quantity")
     return {sample.labels["resource"]: sample.value for sample in family.samples} if family else {}
 
 
-def told(machine: Machine) -> list[str]:
+def logged(machine: Machine) -> list[str]:
     return machine.out("journalctl", "--output=cat", f"MESSAGE_ID={MESSAGE_IDS['metrics']}").splitlines()
 
 
@@ -39,24 +39,24 @@ def test_metrics(fresh: Machine, packages: Packages) -> None:
     fresh.write("/srv/seats", "7\n")
     path = f"{FOLDER}/capacityd.prom"
     switch_on(fresh, config(path))
-    wait_until(lambda: read(fresh, path) == {SEATS: 7.0}, PATIENCE, "the first look is in it")
+    wait_until(lambda: read(fresh, path) == {SEATS: 7.0}, PATIENCE, "the first pass is in it")
     fresh.write("/srv/seats", "9\n")
     wait_until(lambda: read(fresh, path) == {SEATS: 9.0}, PATIENCE, "the next one too")
-    assert told(fresh) == []
+    assert logged(fresh) == []
 
     elsewhere = "/srv/metrics/capacityd.prom"
     fresh.run("mkdir", "/srv/metrics")
     fresh.write("/etc/capacityd/conf.d/60-test.toml", config(elsewhere))
     fresh.run("systemctl", "reload", UNIT)
-    said = wait_until(lambda: told(fresh), PATIENCE, "it says that it can't write there")
-    assert said[0].startswith(f"{elsewhere} could not be written: Read-only file system; the service's sandbox")
+    output = wait_until(lambda: logged(fresh), PATIENCE, "it logs that it can't write there")
+    assert output[0].startswith(f"{elsewhere} could not be written: Read-only file system; the service's sandbox")
     assert not fresh.exists(path), "figures that nobody renews are gone"
     fresh.write("/srv/seats", "11\n")
     fresh.wait_for_readings({SEATS: 11})
     drop_in(fresh, "metrics", "[Service]\nReadWritePaths=/srv/metrics\n")
     fresh.run("systemctl", "restart", UNIT)
     wait_until(lambda: read(fresh, elsewhere) == {SEATS: 11.0}, PATIENCE, "with the drop-in it can")
-    assert said == told(fresh)[:1]
+    assert output == logged(fresh)[:1]
 
     fresh.write("/etc/capacityd/conf.d/60-test.toml", config(path))
     fresh.run("systemctl", "reload", UNIT)

@@ -1,4 +1,4 @@
-"""The unit's sandbox, by running in it: what it keeps out, and that all that is to be read and heard gets through."""
+"""The unit's sandbox, by running in it: what it keeps out, and that everything to be read and received gets through."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def widened(machine: Machine, settings: str) -> Iterator[None]:
 
 
 def test_score(served: Machine) -> None:
-    """With either identity; what the running unit has, not what its file says."""
+    """With either identity; what the running unit has, not what its file has."""
     assert score(served) <= 1.5
     drop_in(served, "own-identity", (ROOT / "packaging/kubernetes/own-identity.conf").read_text())
     assert score(served) <= 1.5
@@ -166,9 +166,9 @@ def test_score(served: Machine) -> None:
 
 
 def score(machine: Machine) -> float:
-    said = machine.run("systemd-analyze", "security", "--no-pager", UNIT, status=None).stdout
-    found = re.search(r"Overall exposure level for \S+: ([\d.]+)", said)
-    assert found, said
+    output = machine.run("systemd-analyze", "security", "--no-pager", UNIT, status=None).stdout
+    found = re.search(r"Overall exposure level for \S+: ([\d.]+)", output)
+    assert found, output
     return float(found[1])
 
 
@@ -225,12 +225,12 @@ def test_denied(served: Machine) -> None:
 
 
 def test_these_would_work_outside(served: Machine) -> None:
-    """So that what is denied is not denied by a mistake of the test."""
+    """So that what is denied is not denied by an error of the test."""
     for what in ("root's home", "etc", "a sysctl", "packets", "written code", "capabilities", "sys"):
         assert served.run("sh", "-c", DENIED[what], status=None).returncode == 0, what
 
 
-def test_a_program_that_needs_more_says_so(served: Machine) -> None:
+def test_a_program_that_needs_more_names_the_sandbox(served: Machine) -> None:
     """And what to do: try it as the service does, and widen the sandbox."""
     served.write("/usr/local/bin/count", "#!/bin/sh\nset -e\n: >/var/lib/count\necho 8\n", "755")
     assert by_hand(served)["example.com/programs"] == 8
@@ -251,12 +251,12 @@ def test_a_program_that_needs_more_says_so(served: Machine) -> None:
     served.run("systemctl", "restart", UNIT)
 
 
-def test_a_configuration_out_of_sight_is_read_all_the_same(served: Machine) -> None:
+def test_a_configuration_that_the_sandbox_hides_is_read(served: Machine) -> None:
     for place in ("/root/odd name:1.toml", "/tmp/a/seats.toml"):
         served.write(place, '[resources."example.com/seats"]\nstatic = { quantity = 3 }\n')
         assert as_service(served, f"--config={place}") == {"example.com/seats": 3}
-        said = served.run("capacityd", "probe", "--as-service", "--explain", f"--config={place}").stdout
-        assert said.startswith("example.com/seats: 3\n")
+        output = served.run("capacityd", "probe", "--as-service", "--explain", f"--config={place}").stdout
+        assert output.startswith("example.com/seats: 3\n")
 
 
 def test_no_detector_is_forgotten(tmp_path: Path) -> None:
@@ -275,7 +275,7 @@ def test_it_receives_events_of_files(served: Machine) -> None:
     wait_until(received, PATIENCE, "a pass because of an event of the file")
 
 
-def test_it_hears_links(served: Machine) -> None:
+def test_it_receives_events_of_links(served: Machine) -> None:
     served.wait_for_readings({"example.com/taps": "absent"})
     with tap(served, "tap8"):
         served.wait_for_readings(
@@ -285,7 +285,7 @@ def test_it_hears_links(served: Machine) -> None:
     assert served.status()["event_source_errors"] == []
 
 
-def test_it_hears_udev(served: Machine) -> None:
+def test_it_receives_events_of_udev(served: Machine) -> None:
     device = served.out("sh", "-c", "for d in /sys/bus/pci/devices/* /sys/block/*; do echo $d; break; done")
 
     def received() -> bool:
@@ -299,17 +299,17 @@ def test_it_hears_udev(served: Machine) -> None:
     wait_until(received, PATIENCE, f"a pass because of an event of {device}")
 
 
-def test_it_hears_udev_after_udevd_began_anew(served: Machine) -> None:
+def test_it_receives_events_of_udev_after_udevd_restarted(served: Machine) -> None:
     """It need not do anything for that: udevd's word comes by a group that outlives it."""
     before = served.shown("MainPID", "systemd-udevd")
     served.run("systemctl", "restart", "systemd-udevd")
     assert served.shown("MainPID", "systemd-udevd") != before
-    test_it_hears_udev(served)
+    test_it_receives_events_of_udev(served)
     assert served.status()["event_source_errors"] == []
 
 
 def settled(machine: Machine) -> float:
-    """When it looked last, with nothing left that it has heard."""
+    """The time of its last pass, with no event left to handle."""
     machine.run("udevadm", "settle")
     seats = int(machine.out("cat", "/srv/seats")) + 1
     machine.write("/srv/seats", f"{seats}\n")
@@ -317,17 +317,17 @@ def settled(machine: Machine) -> float:
     return float(machine.status()["last_reconcile"])
 
 
-def test_it_hears_addresses(served: Machine) -> None:
+def test_it_receives_events_of_addresses(served: Machine) -> None:
     before = by_hand(served)["example.com/addresses"]
     served.run("ip", "address", "add", "192.0.2.9/32", "dev", "lo")
     served.wait_for_readings({"example.com/addresses": before + 1})
     served.run("ip", "address", "del", "192.0.2.9/32", "dev", "lo")
     served.wait_for_readings({"example.com/addresses": before})
-    # Not to leave a look behind that is due later.
+    # So that no pass is left that is due later.
     wait_until(lambda: published(served, "example.com/addresses") == str(before), PATIENCE, "it is lowered")
 
 
-def test_it_hears_mounts_and_counts_none_twice(served: Machine, tmp_path: Path) -> None:
+def test_it_receives_events_of_mounts_and_counts_none_twice(served: Machine, tmp_path: Path) -> None:
     """The unit's own mounts follow the machine's. A file system on a loop device is as good as one on a disk."""
     image = tmp_path / "ext4"
     with open(image, "wb") as f:
@@ -339,7 +339,7 @@ def test_it_hears_mounts_and_counts_none_twice(served: Machine, tmp_path: Path) 
     served.run("mkdir", "-p", "/srv/data", "/home/data")
 
     def mounted() -> bool:
-        device = served.out("losetup", "--find").split()[0]  # it is said to be lost where it has no file
+        device = served.out("losetup", "--find").split()[0]  # it is reported as lost where it has no file
         served.run("sh", "-ec", 'test -e "$0" || mknod "$0" b 7 "${0#/dev/loop}"', device)
         return served.run("mount", "-o", f"loop={device}", path, "/srv/data", status=None).returncode == 0
 
@@ -357,8 +357,8 @@ def test_it_hears_mounts_and_counts_none_twice(served: Machine, tmp_path: Path) 
 
 
 def test_it_stays_small(served: Machine) -> None:
-    said = served.out("cat", f"/proc/{served.main_pid}/status")
-    resident = int(next(line.split()[1] for line in said.splitlines() if line.startswith("VmRSS:")))
+    output = served.out("cat", f"/proc/{served.main_pid}/status")
+    resident = int(next(line.split()[1] for line in output.splitlines() if line.startswith("VmRSS:")))
     assert resident <= MOST_RESIDENT
 
 

@@ -1,4 +1,4 @@
-"""Prometheus scrapes a file of metrics and stores what tests/support/scrapes.py says that it does."""
+"""Prometheus scrapes a file of metrics and stores what tests/support/scrapes.py promises."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The package on Ubuntu, with Ubuntu's own Python, libraries and systemd: installed, on, looking, and gone again."""
+"""The package on Ubuntu, with Ubuntu's own Python, libraries and systemd: installed, enabled, in use, and removed."""
 
 from __future__ import annotations
 

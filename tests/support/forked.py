@@ -29,11 +29,11 @@ def forked(function: Callable[[], Result]) -> Result:
         try:
             os.close(ours)
             try:
-                said: Any = (function(), None)
-            except BaseException:  # noqa: BLE001  # the parent tells it
-                said = (None, traceback.format_exc())
+                outcome: Any = (function(), None)
+            except BaseException:  # noqa: BLE001  # the parent reports it
+                outcome = (None, traceback.format_exc())
             with open(theirs, "wb") as f:
-                pickle.dump(said, f)
+                pickle.dump(outcome, f)
         finally:
             os._exit(0)
     os.close(theirs)

@@ -109,7 +109,7 @@ def outcome(ask: Callable[[], Any], fault: Fault) -> Outcome:
         found = "answer", ask()
     except HostError as e:
         found = "unknown", str(e)
-    except Exception as e:  # noqa: BLE001  # that is what is looked for
+    except Exception as e:  # noqa: BLE001  # that is what this finds
         found = "traceback", repr(e)
     finally:
         sys.setprofile(None)
@@ -162,7 +162,7 @@ def questions(folder: str, device: str) -> dict[str, Callable[[], Any]]:
 
 
 def main(folder: str, device: str) -> None:
-    """Prints what was asked, how many faults there were, and those that came to something else than an unknown."""
+    """Prints what was called, how many faults there were, and those that came to something else than an unknown."""
     found: dict[str, Any] = {}
     for name, ask in questions(folder, device).items():
         fault = Fault()
@@ -172,7 +172,7 @@ def main(folder: str, device: str) -> None:
             for which in range(errors):
                 came = outcome(ask, Fault(at, which))
                 faults += 1
-                # What a device says of itself need not be UTF-8; the error has its bytes, which then are the value.
+                # A device's own text need not be UTF-8; the error has its bytes, which then are the value.
                 decoded = call.endswith("__getitem__") and r"caf\\xe9" in str(came[1])
                 if came[0] != "unknown" and came != wanted and not decoded:
                     wrong.append([f"{call} (call {at}, error {which})", *map(str, came)])

@@ -14,22 +14,22 @@ from capacityd.service.event_sources import _KERNEL
 source = _KERNEL[sys.argv[1]]()
 poll = select.poll()
 poll.register(source.fileno(), select.POLLIN)
-said = []
+received = []
 for step in sys.argv[2:]:
     wanted, command = step[0] == "+", step[1:]
     subprocess.run(["sh", "-ec", command], check=True)
     reasons = set()
-    # The kernel tells of most before the command ends, but of an IPv6 address a moment later.
+    # The kernel sends most events before the command ends, but that of an IPv6 address a moment later.
     while poll.poll(10_000 if wanted and not reasons else 0):
         reasons |= source.drain()
-    said.append(sorted(reasons))
+    received.append(sorted(reasons))
 source.close()
-print(json.dumps(said))
+print(json.dumps(received))
 """
 
 
-def hears(source: str, setup: str, steps: Mapping[str, bool]) -> None:
-    """Whether each command is a reason to look again."""
+def check_events(source: str, setup: str, steps: Mapping[str, bool]) -> None:
+    """Fails unless those commands that are marked, and no others, start a pass."""
     found: list[Any] = json.loads(run_alone(setup, PROGRAM, source, *_marked(steps)))
     assert dict(zip(steps, found, strict=True)) == {step: ["hardware"] * wakes for step, wakes in steps.items()}
 

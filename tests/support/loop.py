@@ -1,4 +1,4 @@
-"""The service's loop as a model: the real schedule and the real look, with calls for children and a number for time.
+"""The service's loop as a model: the real schedule and the real pass, with calls for children and a number for time.
 
 Every write to the Node is checked as it happens: what it touches, how it is guarded, how often and how late it comes.
 """
@@ -28,7 +28,7 @@ class KilledError(Exception):
 
 
 class Loop:
-    """The service. fault: what the API server does to requests; kill: at which point the next look is killed."""
+    """The service. fault: what the API server does to requests; kill: at which point the next pass is killed."""
 
     def __init__(self, world: World, seed: int) -> None:
         self.world = world
@@ -44,14 +44,14 @@ class Loop:
         self._memory = ReconcileState()
         self._remembered: dict[str, list[float]] = {}  # name -> when writes were that the service knows of
         self._unremembered: list[str] = []
-        self._at = 0.0  # when this look began
+        self._at = 0.0  # when this pass began
         self._undone: dict[str, float] = {}  # name -> when another's change was undone that the service knows of
         self._undoing: set[str] = set()  # the names of which this write does that
-        self._lower: dict[str, float] = {}  # name -> since when every look has seen it lower
+        self._lower: dict[str, float] = {}  # name -> since when every pass has read it lower
         self._kubelet_anew = True
         self._seen: Mapping[str, Reading] = {}
         self._known_plugins: frozenset[str] | None = None
-        self._published: MachineRecord | None = None  # the machine's record when this look began
+        self._published: MachineRecord | None = None  # the machine's record when this pass began
         self.start(memory_lost=True)
 
     def start(self, memory_lost: bool) -> None:
@@ -64,7 +64,7 @@ class Loop:
         self.world.hear = lambda reasons: self._schedule.notify(reasons, self.world.monotonic())
 
     def configure(self) -> None:
-        """The service takes over how often it is to look."""
+        """The service takes over the resync period."""
         self._schedule.set_resync_period(self.world.config.settings.resync, self.world.monotonic())
 
     def run(self, seconds: float) -> None:
@@ -78,13 +78,13 @@ class Loop:
                 break
             world.move(max(at, world.uptime))
             if reasons := self._schedule.pop_due(world.monotonic()):
-                self._look(reasons)
+                self._reconcile(reasons)
                 world.move(world.uptime + 0.1)
             elif wakes <= world.uptime:
                 world.move(world.uptime + 0.001)
         world.move(end)
 
-    def _look(self, reasons: set[str]) -> None:
+    def _reconcile(self, reasons: set[str]) -> None:
         world = self.world
         readings = world.probe()
         self.reasons = reasons
@@ -177,7 +177,7 @@ class Loop:
             self._unremembered.append("condition or record")
         for name, number in record_after.items():
             if record.get(name) != number:
-                assert whole_quantity(new.get(name, "")) == number, f"{name}: the record says what capacity does not"
+                assert whole_quantity(new.get(name, "")) == number, f"{name}: the record differs from capacity"
 
     def _check_lower(self, name: str, old: str | None, new: str | None, recorded: int | None) -> None:
         if old is None or self.world.tampered:
@@ -260,7 +260,7 @@ def check_change(
     if new is None or isinstance(reading, Unknown):
         assert recorded is not None
         confirmed = reading is not None if machine is None else machine.confirms(name, recorded)
-        assert confirmed, f"{name}: only the Node's record says that it is ours"
+        assert confirmed, f"{name}: only the Node's record names it as ours"
     if new is None:
         assert whole_quantity(old or "") in (recorded, 0), f"{name}: another's value was removed"
     if isinstance(reading, Unknown):

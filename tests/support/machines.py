@@ -147,8 +147,8 @@ def nic(
 ) -> Recording:
     """A network interface. hardware: path of the device it belongs to, None: software. speed, carrier: None is EINVAL.
 
-    lower: the interfaces it stands on. bond: mode and members. link_speeds: bit/s, link_kind: what "ip -details
-    link" says; None: can't be asked.
+    lower: the interfaces below it. bond: mode and members. link_speeds: bit/s, link_kind: what "ip -details
+    link" shows; None: unknown.
     """
     path = f"{hardware}/net/{name}" if hardware else f"/sys/devices/virtual/net/{name}"
     tree = Tree()

@@ -16,7 +16,7 @@ def node(
     record: object = None,
     condition: str | None = None,
 ) -> dict[str, Any]:
-    """A Node as the API server gives it. record: what our annotation says, as JSON unless it is text."""
+    """A Node as the API server gives it. record: the content of our annotation, as JSON unless it is text."""
     found: dict[str, Any] = {
         "apiVersion": "v1",
         "kind": "Node",

@@ -1,4 +1,4 @@
-"""A double of a server, for what no real API server can be made to say: garbage, halves, resets. Plain HTTP."""
+"""A double of a server, for responses that no real one can be made to send: garbage, halves, resets. Plain HTTP."""
 
 from __future__ import annotations
 
@@ -67,11 +67,11 @@ class Listener(socketserver.ThreadingTCPServer):
 
 
 class Server:
-    """What it heard, and where it listens."""
+    """What it received, and where it listens."""
 
     def __init__(self, url: str) -> None:
         self.url = url
-        self.heard: list[Request] = []
+        self.received: list[Request] = []
 
 
 @contextmanager
@@ -79,8 +79,8 @@ def serve(script: Script) -> Iterator[Server]:
     class Handler(socketserver.StreamRequestHandler):
         def handle(self) -> None:
             request = read_request(self.rfile)
-            assert request is not None, "who connects asks"
-            server.heard.append(request)
+            assert request is not None, "a client that connects sends a request"
+            server.received.append(request)
             raw = script(request)
             if raw == SILENCE:
                 self.rfile.read()  # until the other side has left
@@ -91,7 +91,7 @@ def serve(script: Script) -> Iterator[Server]:
                 try:
                     self.wfile.write(raw)
                 except ConnectionError:
-                    pass  # the client has heard enough
+                    pass  # the client has received enough
 
         def finish(self) -> None:
             try:

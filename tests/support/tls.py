@@ -92,7 +92,7 @@ def resets_after_client_hello(connection: socket) -> None:
 
 
 def plain_http(connection: socket) -> None:
-    """What a server without TLS says to a ClientHello."""
+    """What a server without TLS sends after a ClientHello."""
     connection.recv(1 << 16)
     connection.sendall(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
 

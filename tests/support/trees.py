@@ -11,7 +11,7 @@ Recording = dict[str, Any]
 
 
 def merge(*parts: Mapping[str, Any]) -> Recording:
-    """One recording of several; of two that tell of the same thing, the later one holds."""
+    """One recording of several; of two about the same path, the later one counts."""
     whole: Recording = {}
     for part in parts:
         for name, value in part.items():

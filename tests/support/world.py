@@ -1,6 +1,6 @@
 """A model of what surrounds the service: the machine, its clocks, the Node, the kubelet, device plugins, other writers.
 
-Time is a number here. What is to happen later stands on an agenda, and happens when time has moved that far.
+Time is a number here. What is to happen later is on an agenda, and happens when time has moved that far.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ THEIRS = ("vendor.example/gpu", "cpu")
 NAMES = (*OURS, THEIRS[0])
 """Names that a configuration may have; the first three are nobody else's at first."""
 
-SYNC = 10.0  # seconds until the kubelet has overwritten what a device plugin tells it
+SYNC = 10.0  # seconds until the kubelet has overwritten what a device plugin reports
 REPORT = 300.0  # seconds between two heartbeats of the Ready condition
 
 
 class World:
-    """All that is not the service. hear: tells the service of an event."""
+    """All that is not the service. hear: sends the service an event."""
 
     def __init__(self) -> None:
         self.uptime = 20.0
@@ -90,7 +90,7 @@ class World:
         return found
 
     def record(self) -> dict[str, int]:
-        """What our annotation says of names that may be extended resources."""
+        """What our annotation has of names that may be extended resources."""
         return record_of(self.node)
 
     def write(self, name: str, value: str | None) -> None:
@@ -148,7 +148,7 @@ class World:
     # The kubelet and its device plugins
 
     def start_kubelet(self, zeroes: bool, delay: float) -> None:
-        """It begins anew: it makes its socket, and writes the Node some seconds later. zeroes: what it decided."""
+        """It restarts: it creates its socket, and writes the Node some seconds later. zeroes: what it decided."""
         self._starts += 1
         start = self._starts
         self.move(self.uptime + 2.0)  # more than a second after its last heartbeat
@@ -173,7 +173,7 @@ class World:
         self._report(start)
 
     def _report(self, start: int) -> None:
-        """The kubelet's status, with the Ready condition's heartbeat; it goes on until the kubelet begins anew."""
+        """The kubelet's status, with the Ready condition's heartbeat; it goes on until the kubelet restarts."""
         if start != self._starts:
             return
         self.sync()
@@ -183,7 +183,7 @@ class World:
         self.later(REPORT, lambda: self._report(start))
 
     def sync(self) -> None:
-        """The kubelet writes what device plugins have told it."""
+        """The kubelet writes what device plugins have reported."""
         for name, count in self.plugins.items():
             if self.node is not None and name in self.checkpoint:
                 self.write(name, str(count))
@@ -211,14 +211,14 @@ class World:
     # The machine
 
     def probe(self) -> dict[str, Reading]:
-        """What the detectors say of what is configured."""
+        """The readings of what is configured."""
         readings: dict[str, Reading] = {name: Unknown("broken") for name in self.config.broken}
         for resource in self.config.resources:
             readings[resource.name] = self.machine.get(resource.name, Absent("none"))
         return readings
 
     def device_plugins(self) -> frozenset[str] | None:
-        """What the kubelet's checkpoint says."""
+        """The names in the kubelet's checkpoint."""
         return frozenset(self.checkpoint) if self.checkpoint_readable else None
 
 
@@ -233,13 +233,13 @@ def configuration(
     return Config(
         resources=tuple(Resource(name, "static", (), adopt=name in adopt) for name in sorted(names - broken)),
         settings=settings,
-        broken=dict.fromkeys(sorted(names & broken), "a mistake"),
+        broken=dict.fromkeys(sorted(names & broken), "an error"),
         complete=complete,
     )
 
 
 def record_of(node: dict[str, Any] | None) -> dict[str, int]:
-    """What a Node's record says of the names of this world; anything else in it is as good as not there."""
+    """The part of a Node's record that is about the names of this world; anything else in it is ignored."""
     try:
         found = json.loads(node["metadata"]["annotations"][ANNOTATION]) if node else {}
     except (ValueError, KeyError):

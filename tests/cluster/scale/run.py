@@ -21,7 +21,7 @@ Say = Callable[[str], None]
 
 _AT_ONCE = 4  # services that start or reload at a time
 _LONGEST_PAUSE = 180.0  # seconds: after an error (90 s), and because a resource keeps changing (60 s), with some more
-_SAY_AFTER = 30.0  # seconds
+_REPORT_AFTER = 30.0  # seconds
 _LOG = 5000  # characters
 _FEW = 5
 
@@ -53,7 +53,7 @@ class Run:
         self._others = others
         self._scenario = scenario
         self._say = say
-        self._said_at = time.monotonic()
+        self._reported_at = time.monotonic()
 
     def make(self) -> Figures:
         """Raises Disagreement, RuntimeError if a service has ended, TimeoutError."""
@@ -132,8 +132,8 @@ class Run:
 
     def _progress(self, when: str, most: int) -> None:
         """Tells now and then how many agree, and of so many at most what does not."""
-        if time.monotonic() - self._said_at > _SAY_AFTER:
-            self._said_at = time.monotonic()
+        if time.monotonic() - self._reported_at > _REPORT_AFTER:
+            self._reported_at = time.monotonic()
             disagreeing = self._disagreeing()
             self._say(f"{when}: {len(self._members) - len(disagreeing)} of {len(self._members)} Nodes agree")
             for each in disagreeing[:most]:

@@ -34,7 +34,7 @@ class SetSeats:
 
 @dataclass(frozen=True, slots=True)
 class Reload:
-    """The configuration names other resources, and the service is told to reload. slots: the fixed number."""
+    """The configuration names other resources, and the service is reloaded. slots: the fixed number."""
 
     node: int
     resources: Resources

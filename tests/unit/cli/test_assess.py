@@ -186,7 +186,7 @@ def test_the_order_of_nodes_does_not_matter(nodes: list[NodeSummary], random: Ra
 
 
 @given(NODES, st.integers(1, 9))
-def test_a_copy_of_any_node_is_no_outlier_among_its_like(one: NodeSummary, number: int) -> None:
+def test_a_copy_of_any_node_is_no_outlier(one: NodeSummary, number: int) -> None:
     report = assessed(*(replace(one, name=f"n{n}") for n in range(number)))
     of_groups = {Reason.QUANTITY_DIFFERS.value, Reason.CONFIGURATION_DIFFERS.value, Reason.CONDITION_MISSING.value}
     assert not any(of_groups.intersection(found.reasons) for found in report.attention)

@@ -174,14 +174,14 @@ def test_watch_prints_a_json_document_for_each_change(reads: Reads, capsys: pyte
     assert documents == [0, 1, 0]
 
 
-def test_watch_ends_when_it_is_not_let_in(reads: Reads, capsys: pytest.CaptureFixture[str]) -> None:
+def test_watch_ends_when_access_is_denied(reads: Reads, capsys: pytest.CaptureFixture[str]) -> None:
     reads(fleet(), NodeDenied("no"))
     assert run(["fleet", "--watch"]) == 3
     assert capsys.readouterr().err == "capacityd: no\n"
 
 
 def test_it_needs_neither_a_service_nor_a_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It says which kubeconfig it wants, and looks for none of the kubelet's."""
+    """The error names the kubeconfig that it needs; the kubelet's are not searched."""
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("KUBECONFIG", raising=False)
     monkeypatch.setattr("capacityd.node.kubeconfig.first_path", lambda: pytest.fail("the kubelet's"))

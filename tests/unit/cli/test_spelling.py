@@ -35,17 +35,15 @@ def planned(stored: str, case: tuple[Reading | None, int | None, bool, tuple[str
 
 
 def shown(plan: Plan, capsys: pytest.CaptureFixture[str]) -> list[str]:
-    """All that is said of a plan."""
+    """All output about a plan."""
     print_plan(plan, False, {NAME: "Mbit/s"})
     as_json = {key: value for key, value in plan.as_dict().items() if key != "patch"}  # which tests what is stored
-    said = [event.message for event in events(plan)]
-    return [capsys.readouterr().out, json.dumps(as_json), str(plan.health), *said]
+    messages = [event.message for event in events(plan)]
+    return [capsys.readouterr().out, json.dumps(as_json), str(plan.health), *messages]
 
 
 @pytest.mark.parametrize("spelling", SPELLINGS)
-def test_a_plan_reads_the_same_however_the_node_spells_its_quantities(
-    spelling: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_plan_is_the_same_for_any_notation_of_quantities(spelling: str, capsys: pytest.CaptureFixture[str]) -> None:
     for case in CASES:
         found = shown(planned(spelling, case), capsys)
         assert found == shown(planned(PLAIN, case), capsys), case
@@ -59,7 +57,7 @@ def test_a_plan_names_the_unit(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize("spelling", [PLAIN, *SPELLINGS])
-def test_status_reads_the_same(spelling: str) -> None:
+def test_the_status_is_the_same_for_any_notation_of_quantities(spelling: str) -> None:
     readings = [{"name": NAME, "outcome": "quantity", "quantity": 1000, "reason": ""}]
     last = {"readings": readings, "capacity": {NAME: spelling}, "allocatable": {NAME: spelling}}
     (row,) = _state(last, None, {}, 0.0)["resources"]

@@ -114,7 +114,7 @@ def test_good_resources_are_kept_beside_bad_ones() -> None:
     assert found.config.settings.node_name == "n"
 
 
-def test_one_whose_name_is_wrong_is_broken_too() -> None:
+def test_a_resource_with_an_invalid_name_is_broken_too() -> None:
     found = loaded('[resources.y]\n[resources."a\\u001bb"]\nusb = {}')
     assert found.config.broken == {"y": str(found.problems[0]), "a\\x1bb": str(found.problems[1])}
 
@@ -157,7 +157,7 @@ def test_other_errors_do_not_make_it_observe(text: str) -> None:
     assert not found.config.settings.observe
 
 
-def test_a_message_is_not_longer_than_one_reads() -> None:
+def test_messages_are_short() -> None:
     text = f"{X}\nusb = {{ vendor = '{'z' * 100000}' }}\n'{'k' * 100000}' = 1\n[resources.{'n' * 9999}]"
     found = loaded(text)
     assert len(found.problems) == 3

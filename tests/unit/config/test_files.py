@@ -90,7 +90,7 @@ def test_which_files_are_read(tmp_path: Path, files: dict[str, str], read: list[
 
 
 def test_files_count_in_their_order(tmp_path: Path) -> None:
-    """Vendors' by name wherever they stand, then the main file, then the administrator's by name."""
+    """Vendors' by name wherever they are, then the main file, then the administrator's by name."""
     order = [
         f"{LOCAL_LIB}/10-a.toml",
         f"{LIB}/20-b.toml",
@@ -107,7 +107,7 @@ def test_files_count_in_their_order(tmp_path: Path) -> None:
     assert found.config.resources[0].source == str(tmp_path / ETC / "40-b.toml")
 
 
-def test_what_masks_is_not_replaced_when_it_can_not_be_read(tmp_path: Path) -> None:
+def test_an_unreadable_file_still_masks(tmp_path: Path) -> None:
     found = made(tmp_path, {f"{LIB}/50-x.toml": resource("x"), f"{ETC}/50-x.toml": "="})
     assert quantities(found) == {}
     assert not found.config.complete
@@ -136,7 +136,7 @@ def test_a_later_file_drops_a_resource(tmp_path: Path) -> None:
     assert quantities(again) == {"a": 5, "b": 1}
 
 
-def test_what_is_dropped_is_not_looked_at(tmp_path: Path) -> None:
+def test_a_disabled_resource_is_not_checked(tmp_path: Path) -> None:
     text = '[resources."example.com/a"]\nenabled = false\nzzz = 1\nusb = 5\n[resources."a.b/none"]\nenabled = false'
     assert made(tmp_path, {MAIN: text}).require().resources == ()
 
@@ -198,7 +198,7 @@ def anybodys(path: Path) -> None:
     path.chmod(0o646)
 
 
-# what stands in a file's place, made at a path, and what is said of it
+# what is in a file's place, made at a path, and its error
 UNUSABLE: dict[str, tuple[Callable[[Path], object], str]] = {
     "a folder": (Path.mkdir, "is not a regular file"),
     "a link to nowhere": (lambda path: path.symlink_to("nowhere"), "is a dangling symbolic link; fix or remove it"),
@@ -221,8 +221,8 @@ def test_unusable(tmp_path: Path, place: str, make: Callable[[Path], object], wh
     (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
     make(tmp_path / place)
     found = load(root=str(tmp_path))
-    said = f"{why}{tmp_path / place}" if why.endswith(" ") else why
-    assert [str(p) for p in found.problems] == [f"{tmp_path / place}: {said}"]
+    expected = f"{why}{tmp_path / place}" if why.endswith(" ") else why
+    assert [str(p) for p in found.problems] == [f"{tmp_path / place}: {expected}"]
     assert quantities(found) == {"a": 1}
     assert not found.config.complete
 
@@ -238,8 +238,8 @@ def test_the_group_may_write(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", [ETC, LIB, "etc/capacityd"])
-def test_a_folder_that_leads_nowhere_is_not_an_empty_one(tmp_path: Path, path: str) -> None:
-    """Else all that it would say is removed from the Node."""
+def test_a_dangling_folder_is_not_an_empty_one(tmp_path: Path, path: str) -> None:
+    """Otherwise everything that it configures would be removed from the Node."""
     found = made(tmp_path, {f"{LOCAL_LIB}/a.toml": A, path: "-> nowhere"})
     listed = ETC if path == "etc/capacityd" else path
     assert problems(found, tmp_path) == [f"{listed}: is a dangling symbolic link; fix or remove it"]

@@ -91,7 +91,7 @@ def disagreement(document: dict[str, Any], text: str) -> str:
 
 
 def is_off(document: dict[str, Any], error: str) -> bool:
-    """Nobody looks at what is dropped by "enabled = false"; an editor still does, all but for a missing detector."""
+    """The parser ignores what is dropped by "enabled = false"; an editor still does, all but for a missing detector."""
     return any(r.get("enabled") is False and repr(name) in error for name, r in document.get("resources", {}).items())
 
 
@@ -115,17 +115,17 @@ def test_examples_and_errors(text: str) -> None:
     try:
         document = read(text)
     except ConfigError:
-        return  # no TOML at all: there is nothing that a schema could say
+        return  # no TOML at all: there is nothing for a schema to check
     assert disagreement(document, text) == ""
 
 
-@pytest.mark.parametrize(("said", "text"), [*ONLY_THE_PARSER.values()], ids=[*ONLY_THE_PARSER])
-def test_what_only_the_parser_knows(said: str, text: str) -> None:
+@pytest.mark.parametrize(("message", "text"), [*ONLY_THE_PARSER.values()], ids=[*ONLY_THE_PARSER])
+def test_what_only_the_parser_rejects(message: str, text: str) -> None:
     assert refused(read(X + text)) == []
-    assert [p for p in loaded(X + text).problems if re.search(said, str(p))]
+    assert [p for p in loaded(X + text).problems if re.search(message, str(p))]
 
 
-def test_what_is_off_is_not_looked_at() -> None:
+def test_the_schema_may_reject_a_disabled_resource() -> None:
     assert refused(read(f"{X}enabled = false")) == []
     text = f"{X}enabled = false\nnic = {{ no = 1 }}"
     assert loaded(text).problems == ()
@@ -186,7 +186,7 @@ def changes(table: Any, key: Any) -> Iterator[Callable[[Callable[[st.SearchStrat
             yield from changes(table[key], number)
 
 
-def test_it_is_a_schema_of_the_kind_that_it_says() -> None:
+def test_it_is_a_valid_draft_7_schema() -> None:
     jsonschema_rs.meta.validate(SCHEMA)
     assert jsonschema_rs.validator_for(SCHEMA).__class__ is jsonschema_rs.Draft7Validator
 
@@ -205,7 +205,7 @@ def test_editors_find_every_key_with_its_description() -> None:
     assert all("description" in k for k in resource.values())
 
 
-def test_a_default_is_what_holds_without_the_key() -> None:
+def test_a_default_is_the_value_without_the_key() -> None:
     for of, entries in ((Settings, TABLES["kubernetes"] | TABLES["service"]), (Resource, RESOURCE)):
         defaults = {field.name: field.default for field in fields(of)}
         for key, entry in entries.items():

@@ -48,7 +48,7 @@ TESTS: list[tuple[str, list[str]]] = [
     # Naming the key of a default undoes it.
     ("usb = { hub = true }", ["hub is true"]),
     ('nic = { kind = ["bond", "vf"] }', ['kind is "bond" or "vf"']),
-    # Cheap tests first, wherever they stand.
+    # Cheap tests first, wherever they are.
     (
         'disk = { properties = { P = "1" }, attributes = { "queue/x" = "2" }, size = ">=1kB, <2kB", type = "nvme" }',
         ['type is "nvme" and size is >=1kB, <2kB and attributes.queue/x is "2" and properties.P is "1"'],
@@ -88,7 +88,7 @@ def test_when(written: str, tests: str) -> None:
     assert shown(resource(f"usb = {{}}\nwhen = {written}").when) == tests
 
 
-def test_a_value_is_matched_as_its_key_says() -> None:
+def test_the_type_of_a_key_determines_its_matcher() -> None:
     """Those of a table, of its defaults, of attributes and of "when"."""
     found = resource('usb = { vendor = "040A", attributes = { a = "0xA" } }\nwhen = { arch = "x86*", path = "/dev/x" }')
     assert {test.key: test.matchers for test in (*found.tables[0].tests, *found.when)} == {
@@ -299,7 +299,7 @@ usb = {{ attributes = {{ "a/b" = "c\\"d" }} }}
     assert show(loaded("")) == "# nothing is configured\n"
 
 
-def test_the_annotated_example_says_nothing() -> None:
+def test_the_annotated_example_configures_nothing() -> None:
     """It is comments only, and what they show is right once the mark is taken off."""
     path = ROOT / "conf" / "capacityd.toml"
     assert load(str(path)).require() == load(os.devnull).require()

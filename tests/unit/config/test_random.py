@@ -53,7 +53,7 @@ def amounts(dimension: str, signs: tuple[str, ...]) -> st.SearchStrategy[str]:
 
 
 def values(kind: Kind) -> st.SearchStrategy[Any]:
-    """What may stand at a key of this kind."""
+    """What may be at a key of this kind."""
     if isinstance(kind, Flag):
         return BOOLEANS
     if isinstance(kind, Choice):
@@ -184,9 +184,9 @@ ANYTHING = st.recursive(
 def check(text: str) -> Loaded:
     """What holds for every file."""
     found = loaded(text)
-    said = [str(p) for p in found.problems]
-    assert all(line.isprintable() for line in said)
-    assert not said or show(found).startswith(f"# {said[0]}\n")
+    messages = [str(p) for p in found.problems]
+    assert all(line.isprintable() for line in messages)
+    assert not messages or show(found).startswith(f"# {messages[0]}\n")
     assert all(why.isprintable() and name.isprintable() for name, why in found.config.broken.items())
     assert not {r.name for r in found.config.resources} & {*found.config.broken}
     shown = loaded(show(found))

@@ -71,7 +71,7 @@ def test_counts_whole_disks_only(parts: list[Recording], disks: list[str]) -> No
 
 @pytest.mark.parametrize("name", ["dm-0", "md127", "loop0", "zram0"])
 def test_a_software_block_device_is_never_a_disk_in_a_partial_sys(name: str) -> None:
-    """/sys/block/dm-0 is a folder here, as in a container's copy: its path does not tell that it is virtual."""
+    """/sys/block/dm-0 is a folder here, as in a container's copy: its path does not show that it is virtual."""
     partial = files({f"/sys/block/{name}/size": "4096\n", f"/sys/block/{name}/removable": "0\n"})
     assert counted(machine(ata(), partial), "disk") == ["sda"]
     unreadable = errors({f"/sys/block/{name}": "EIO"})

@@ -78,7 +78,7 @@ def test_no_harmful_file_is_read(detector: DeviceDetector) -> None:
         ("address", [("default_interfaces", "")]),
     ],
 )
-def test_what_is_the_systems_is_found_out_once_for_all_devices(detector: str, asked: list[tuple[str, str]]) -> None:
+def test_the_systems_devices_are_determined_once_for_all_devices(detector: str, asked: list[tuple[str, str]]) -> None:
     host = recorder(WORLD, ADDRESSES)
     assert isinstance(read_resource(resource(detector, {"system": False}), host, "node"), Quantity)
     assert [call for call in calls(host) if call in (*asked, ("default_interfaces", ""))] == asked

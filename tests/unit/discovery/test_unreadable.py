@@ -89,7 +89,7 @@ ERRORS = ("EACCES", "EIO")
 
 
 class Places(dict[str, str]):
-    """The errors of a recording, and the places where it was looked for one."""
+    """The errors of a recording, and the paths that were checked for one."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -44,7 +44,7 @@ def test_every_query_can_be_narrowed_and_uses_the_chosen_data_source() -> None:
             assert expr.count("capacityd_resource_") == expr.count('resource=~"$resource"'), expr
 
 
-def test_every_query_has_metrics_that_there_are() -> None:
+def test_every_query_uses_existing_metrics() -> None:
     families = text_string_to_metric_families(metrics.text(FIGURES, Counters()).decode())
     exported = {sample.name for family in families for sample in family.samples}
     for panel in panels():

@@ -79,12 +79,12 @@ def test_the_reference_knows_every_key_of_the_json(
     monkeypatch.chdir(ROOT)
     assert run([*name.split(), "--json", *WITH_JSON[name].split()]) == 0
     found = json.loads(capsys.readouterr().out)
-    (said,) = re.findall(rf"^- `{name} --json`: (.*)$", made("reference.md"), re.MULTILINE)
+    (documented,) = re.findall(rf"^- `{name} --json`: (.*)$", made("reference.md"), re.MULTILINE)
     keys = {*found} - {"resources"} if name == "config show" else {*found}
     for value in found.values():
         if isinstance(value, list) and value and isinstance(value[0], dict) and "op" not in value[0]:
             keys |= {*value[0]}
-    assert {key for key in keys if f"`{key}`" not in said} == set()
+    assert {key for key in keys if f"`{key}`" not in documented} == set()
 
 
 SHELLS = {
@@ -99,7 +99,7 @@ SHELLS = {
 
 @contextmanager
 def shell(name: str, folder: Path) -> Iterator[int]:
-    """An interactive shell with our completion, in which capacityd only says what it was given; its terminal."""
+    """An interactive shell with our completion, in which capacityd only prints its arguments; its terminal."""
     command, file, load_it = SHELLS[name]
     (folder / file).write_text(made(file))
     pid, terminal = pty.fork()
@@ -109,14 +109,14 @@ def shell(name: str, folder: Path) -> Iterator[int]:
     try:
         os.write(terminal, (load_it.format(file=folder / file, folder=folder) + "\n").encode())
         os.write(terminal, b"capacityd() { printf 'got<%s>' \"$@\"; echo; }; echo rea''dy\n")
-        heard(terminal, "ready")
+        output_until(terminal, "ready")
         yield terminal
     finally:
         os.close(terminal)
         os.waitpid(pid, 0)
 
 
-def heard(terminal: int, awaited: str) -> str:
+def output_until(terminal: int, awaited: str) -> str:
     """What the terminal shows up to this."""
     shown, end = "", time.monotonic() + PATIENCE
     while not re.search(awaited, shown):
@@ -144,4 +144,4 @@ def test_completion(name: str, tmp_path: Path) -> None:
         }.items():
             os.write(terminal, f"capacityd {typed}\n".encode())
             expected = "".join(f"got<{word}>" for word in words)
-            assert expected in heard(terminal, r"got<[^%]*>\r?\n"), typed
+            assert expected in output_until(terminal, r"got<[^%]*>\r?\n"), typed

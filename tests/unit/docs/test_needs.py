@@ -100,7 +100,7 @@ TRUTH: dict[str, dict[str, int]] = {
     "seats": {"software": 12},
     "front-bay": {"gpus": 1},
 }
-UNKNOWN = {  # what those machines can't tell, and why
+UNKNOWN = {  # what is unknown on those machines, and why
     **{
         (need, machine): "reports no link modes"
         for need in ("port-10g", "nic-mbps")

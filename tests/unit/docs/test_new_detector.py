@@ -39,9 +39,9 @@ def test_the_page_makes_a_detector(tmp_path: Path) -> None:
 
     tools = [str(Path(sys.executable).parent / tool) for tool in ("pytest", "mypy", "ruff")]
     tests = [f"tests/unit/{name}.py" for name in ("detectors/test_tpm", "cli/test_starter", "config/test_json_schema")]
-    said = run(tools[0], "-v", *tests, "-k", "test_tpm or without_devices or shipped_files")
+    output = run(tools[0], "-v", *tests, "-k", "test_tpm or without_devices or shipped_files")
     for test in tests:
-        assert re.search(rf"{test}::\S+ PASSED", said), said
+        assert re.search(rf"{test}::\S+ PASSED", output), output
     run(tools[1], "--no-incremental", "agent/capacityd/detectors/tpm.py")
     run(tools[2], "check", *list(made)[:2])
     run(tools[2], "format", "--check", *list(made)[:2])

@@ -27,13 +27,13 @@ def test_root_skips_nothing(tmp_path: Path, user: int) -> None:
     assert ("which as root is a failure" in done.stdout) == (user == 0)
     assert "test_expected.py" not in done.stdout, "what is expected to fail may"
     for name in SKIPPED:
-        (said,) = (
+        (message,) = (
             line
             for line in done.stdout.splitlines()
             if line.startswith(("FAILED", "ERROR", "SKIPPED")) and name in line
         )
-        assert "no tool" in said
-        assert ("which as root is a failure" in said) == (not said.startswith("SKIPPED")) == (user == 0)
+        assert "no tool" in message
+        assert ("which as root is a failure" in message) == (not message.startswith("SKIPPED")) == (user == 0)
 
 
 def run(folder: Path, user: int, files: dict[str, str]) -> subprocess.CompletedProcess[str]:

@@ -47,7 +47,7 @@ HEADER = Path("/usr/include/linux/ethtool.h")
 
 
 @pytest.mark.skipif(not HEADER.exists(), reason="needs the kernel's header")
-def test_the_table_says_what_the_kernels_header_says() -> None:
+def test_the_table_matches_the_kernels_header() -> None:
     modes = re.findall(r"ETHTOOL_LINK_MODE_(\w+)_BIT\s*=\s*(\d+)", HEADER.read_text())
     assert len(modes) > 90
     for name, bit in modes:
@@ -79,8 +79,8 @@ def settings_of(header: str) -> type[ctypes.Structure]:
 
 @pytest.mark.skipif(not HEADER.exists(), reason="needs the kernel's header")
 @pytest.mark.parametrize("words", [1, 3, 4])
-def test_the_conversation_is_the_one_of_the_kernels_header(words: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A double of the kernel that speaks as its header says: first how long the masks are, then the masks."""
+def test_the_ioctl_follows_the_kernels_header(words: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A double of the kernel that responds as its header defines: first how long the masks are, then the masks."""
     layout = settings_of(HEADER.read_text())
     supported = 1 << 5 | 1 << (32 * words - 1)
 

@@ -1,4 +1,4 @@
-"""The door to the machine, live and recorded: the same readings from both, errors told, nothing harmful let through."""
+"""The interface to the machine, live and recorded: equal values, errors reported, output that is safe to print."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LIVE = LiveHost()
 
 
 @given(st.one_of(st.binary(), st.text(st.characters())))
-def test_what_comes_out_is_safe_to_print(raw: bytes | str) -> None:
+def test_the_output_is_safe_to_print(raw: bytes | str) -> None:
     text = printable(raw)
     assert text.isprintable()
     text.encode()
@@ -130,7 +130,7 @@ def test_what_is_removed_while_its_path_is_resolved_leads_nowhere(
     assert LIVE.resolve(f"{tmp_path}/x") is None
 
 
-def test_what_may_not_be_read_names_the_way_out(tmp_path: Path) -> None:
+def test_an_unreadable_path_names_the_remedy(tmp_path: Path) -> None:
     tmp_path.chmod(0o755)
     (tmp_path / "a").write_text("")
     (tmp_path / "a").chmod(0)
@@ -151,7 +151,7 @@ def test_what_may_not_be_read_names_the_way_out(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("error", "gone"), [("EACCES", False), ("EIO", False), ("EINVAL", False), ("ENXIO", True)])
-def test_a_recorded_error_is_told_as_the_kernel_would(error: str, gone: bool) -> None:
+def test_a_recorded_error_is_reported_as_by_the_kernel(error: str, gone: bool) -> None:
     """With its number: some are an answer, such as EINVAL of a link that is down."""
     host = RecordedHost({"files": {"/d/a": "x"}, "errors": {"/d/a": error}})
     if gone:
@@ -164,7 +164,7 @@ def test_a_recorded_error_is_told_as_the_kernel_would(error: str, gone: bool) ->
 
 
 @pytest.mark.parametrize("part", ["addresses", "default_interfaces", "memory", "processors"])
-def test_what_a_recording_lacks_and_what_the_machine_did_not_tell_is_unknown(part: str) -> None:
+def test_what_a_recording_lacks_is_unknown(part: str) -> None:
     with pytest.raises(HostError, match=f'^the recording has no part "{part}": record the machine again$'):
         getattr(RecordedHost({}), part)()
     with pytest.raises(HostError, match="no answer") as raised:
@@ -172,7 +172,7 @@ def test_what_a_recording_lacks_and_what_the_machine_did_not_tell_is_unknown(par
     assert raised.value.errno == errno.EIO
 
 
-def test_a_machine_without_sysfs_can_tell_nothing_of_devices() -> None:
+def test_without_sysfs_devices_are_unknown() -> None:
     with pytest.raises(HostError, match="/sys/bus/usb/devices does not exist"):
         RecordedHost({}).listdir("/sys/bus/usb/devices")
     assert list(machine().listdir("/sys/bus/usb/devices")) == []
@@ -187,7 +187,7 @@ def test_numbers() -> None:
             read_int(host, path)
 
 
-def test_small_answers() -> None:
+def test_small_values() -> None:
     assert basename("/a/b") == "b"
     assert basename(None) is None
     assert machine_id(RecordedHost({"files": {"/etc/machine-id": "abc\n"}})) == "abc"
@@ -198,7 +198,7 @@ def test_small_answers() -> None:
     assert LIVE.hostname() == os.uname().nodename
 
 
-def test_a_doubt_stands_for_everything_but_what_is_known() -> None:
+def test_an_incomplete_list_is_certain_of_its_members_only() -> None:
     assert SystemDevices(frozenset({"sda"})).has("sda")
     assert not SystemDevices(frozenset({"sda"})).has("sdb")
     assert SystemDevices(frozenset({"sda"}), "zfs").has("sda")

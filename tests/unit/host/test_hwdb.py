@@ -12,7 +12,7 @@ from capacityd.host.live import LiveHost
 from tests.support.forked import forked
 
 
-def looked_up(modalias: str) -> dict[str, str]:
+def names_of(modalias: str) -> dict[str, str]:
     """In a process of its own, which may end all its children."""
     return forked(lambda: dict(LiveHost().hardware_names(modalias)))
 
@@ -21,13 +21,13 @@ def looked_up(modalias: str) -> dict[str, str]:
     "modalias",
     ["usb:v0529p0001", "usb:v046DpC077", "pci:v00008086d00001572", "usb:vFFFFp0000", "no such\x1bthing", "-h"],
 )
-def test_has_what_the_program_prints(modalias: str) -> None:
+def test_the_properties_are_those_that_the_program_prints(modalias: str) -> None:
     command = ["systemd-hwdb", "query", "--", modalias]
     printed = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
-    assert looked_up(modalias) == dict(line.split("=", 1) for line in printed.splitlines())
+    assert names_of(modalias) == dict(line.split("=", 1) for line in printed.splitlines())
 
 
-def test_asks_once_for_each() -> None:
+def test_each_modalias_is_queried_once() -> None:
     def calls() -> int:
         hwdb.look_up.cache_clear()  # this process may have asked before
         LiveHost().hardware_names("usb:v0529p0001")
@@ -37,9 +37,9 @@ def test_asks_once_for_each() -> None:
     assert forked(calls) == 1
 
 
-def test_has_names_of_what_it_can_be_asked() -> None:
-    assert looked_up("usb:v0529p0001")["ID_VENDOR_FROM_DATABASE"] == "Aladdin Knowledge Systems"
-    assert looked_up("") == looked_up("usb:\0") == {}
+def test_a_valid_modalias_has_names() -> None:
+    assert names_of("usb:v0529p0001")["ID_VENDOR_FROM_DATABASE"] == "Aladdin Knowledge Systems"
+    assert names_of("") == names_of("usb:\0") == {}
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_has_names_of_what_it_can_be_asked() -> None:
     ],
     ids=["missing", "prints", "fails", "hangs"],
 )
-def test_a_program_that_does_not_answer_means_no_names(
+def test_a_program_that_fails_gives_no_names(
     script: str | None, names: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The program is a double: the real one neither hangs nor prints what is not printable."""
@@ -65,4 +65,4 @@ def test_a_program_that_does_not_answer_means_no_names(
         program.chmod(0o755)
     monkeypatch.setattr(hwdb, "_PROGRAM", str(program))
     monkeypatch.setattr(hwdb, "_TIMEOUT", 1.0)
-    assert looked_up("usb:v0529p0001") == names
+    assert names_of("usb:v0529p0001") == names

@@ -1,4 +1,4 @@
-"""Whatever a library raises below host/ is a HostError: what was asked is then unknown, neither absent nor a defect."""
+"""Whatever a library raises below host/ is a HostError: the value is then unknown, neither absent nor a defect."""
 
 from __future__ import annotations
 

@@ -110,7 +110,7 @@ def test_a_recorded_machine_reads_as_a_real_one(tmp_path: Path) -> None:
         stacked("dm-0", ["sda1"], dm=("root", "LVM-x")),
         files({"/sys/class/net/bonding_masters": "\n"}),
     )
-    # udev has looked at everything that has a node or a number; and libudev knows more than the rules set.
+    # udev has processed everything that has a node or a number; and libudev knows more than the rules set.
     for path, text in recording["files"].items():
         if path.endswith("/uevent") and ("MAJOR=" in text or "IFINDEX=" in text):
             recording["properties"].setdefault(path.removesuffix("/uevent"), {})
@@ -136,7 +136,7 @@ def test_a_device_that_udev_has_not_processed_has_unknown_properties(tmp_path: P
 
 
 @pytest.mark.skipif(not can_be_alone(), reason="needs namespaces")
-def test_this_machine_without_sysfs_can_tell_nothing_of_devices(tmp_path: Path) -> None:
+def test_without_sysfs_the_devices_of_this_machine_are_unknown(tmp_path: Path) -> None:
     program = """
 from capacityd.detectors import load
 from capacityd.model.errors import HostError
@@ -147,8 +147,8 @@ for name in ("usb", "pci", "nic", "disk"):
     except HostError as e:
         print(name, e)
 """
-    said = run_alone("mount -t tmpfs none /sys", program).splitlines()
-    assert [line.partition(" ")[2] for line in said] == [
+    printed = run_alone("mount -t tmpfs none /sys", program).splitlines()
+    assert [line.partition(" ")[2] for line in printed] == [
         "/sys/bus/usb/devices does not exist",
         "/sys/bus/pci/devices does not exist",
         "/sys/class/net does not exist",
@@ -156,7 +156,7 @@ for name in ("usb", "pci", "nic", "disk"):
     ]
 
 
-def test_all_properties_of_a_pass_are_asked_through_one_context(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_context_serves_all_properties_of_a_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each context loads libudev anew: of 10,000 devices that was more than a detector may have (512 MiB)."""
     made = []
     context = pyudev.Context

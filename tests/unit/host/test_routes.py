@@ -1,4 +1,4 @@
-"""Default routes, as the real kernel tells them in a network namespace of its own; and what it seldom says."""
+"""Default routes, as the real kernel reports them in a network namespace of its own; and what it seldom sends."""
 
 from __future__ import annotations
 
@@ -98,19 +98,19 @@ def test_kinds_of_interfaces_of_a_real_kernel() -> None:
 
 
 @pytest.mark.parametrize(("table", "found"), [(254, [7]), (253, [7]), (255, []), (77, [])])
-def test_of_the_tables_that_are_for_every_packet(table: int, found: list[int]) -> None:
-    said = bytes([2, 0, 0, 0, table, 3, 0, 1, 0, 0, 0, 0]) + attribute(4, struct.pack("i", 7))
-    assert list(_default(said)) == found
-    assert list(_default(said + attribute(15, struct.pack("I", 1000)))) == []
+def test_only_the_main_and_default_tables_count(table: int, found: list[int]) -> None:
+    known = bytes([2, 0, 0, 0, table, 3, 0, 1, 0, 0, 0, 0]) + attribute(4, struct.pack("i", 7))
+    assert list(_default(known)) == found
+    assert list(_default(known + attribute(15, struct.pack("I", 1000)))) == []
 
 
-def test_a_default_route_without_an_interface_is_told() -> None:
+def test_a_default_route_without_an_interface_is_an_error() -> None:
     with pytest.raises(HostError, match="without an interface"):
         list(_default(bytes([2, 0, 0, 0, 254, 3, 0, 1, 0, 0, 0, 0])))
 
 
 def kernel(*answers: bytes) -> MagicMock:
-    """A socket module whose sockets say these, one after another, and know no options, as an old kernel's."""
+    """A socket module whose sockets send these, one after another, and know no options, as an old kernel's."""
     double = MagicMock()
     opened = double.socket.return_value.__enter__.return_value
     opened.recv.side_effect = answers
@@ -122,9 +122,9 @@ def message(kind: int, body: bytes = b"", flags: int = 0) -> bytes:
     return struct.pack("IHHII", 16 + len(body), kind, flags, 1, 0) + body + bytes(-len(body) % 4)
 
 
-def test_an_answer_has_several_messages_in_several_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    said = (message(24, b"one") + message(25, b"and 2"), message(24, b"3"), message(3), message(24, b"late"))
-    monkeypatch.setattr("capacityd.linux.netlink.socket", kernel(*said))
+def test_a_response_has_several_messages_in_several_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = (message(24, b"one") + message(25, b"and 2"), message(24, b"3"), message(3), message(24, b"late"))
+    monkeypatch.setattr("capacityd.linux.netlink.socket", kernel(*known))
     assert list(ask(26, b"")) == [(24, b"one"), (25, b"and 2"), (24, b"3")]
     monkeypatch.setattr("capacityd.linux.netlink.socket", kernel(message(24, b"one")))
     assert list(ask(26, b"", dump=False)) == [(24, b"one")]
@@ -137,18 +137,18 @@ def test_an_answer_has_several_messages_in_several_pieces(monkeypatch: pytest.Mo
         (message(2, struct.pack("i", -1)), "the routes could not be read: Operation not permitted"),
     ],
 )
-def test_half_an_answer_is_none(answer: bytes, error: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_incomplete_response_is_an_error(answer: bytes, error: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("capacityd.linux.netlink.socket", kernel(message(24, b"half"), answer, message(3)))
     with pytest.raises(HostError, match=f"^{error}$"), answers("the routes"):
         list(ask(26, b""))
 
 
 def test_attributes() -> None:
-    said = attribute(3, b"eth0\0") + attribute(0x8000 | 18, b"nested")
-    assert attributes(said) == {3: b"eth0\0", 18: b"nested"}
-    assert attributes(said + bytes(8) + said) == {3: b"eth0\0", 18: b"nested"}
-    assert attributes(attribute(7, b"") + said) == {7: b"", 3: b"eth0\0", 18: b"nested"}
-    assert attributes(said + attribute(7, b"")) == {3: b"eth0\0", 18: b"nested", 7: b""}
+    known = attribute(3, b"eth0\0") + attribute(0x8000 | 18, b"nested")
+    assert attributes(known) == {3: b"eth0\0", 18: b"nested"}
+    assert attributes(known + bytes(8) + known) == {3: b"eth0\0", 18: b"nested"}
+    assert attributes(attribute(7, b"") + known) == {7: b"", 3: b"eth0\0", 18: b"nested"}
+    assert attributes(known + attribute(7, b"")) == {3: b"eth0\0", 18: b"nested", 7: b""}
     assert attributes(b"\0") == {}
-    assert attributes(said + struct.pack("HH", 3, 9) + attribute(7, b"")) == {3: b"eth0\0", 18: b"nested"}
-    assert attributes(said + struct.pack("HH", 9, 9) + b"half") == {3: b"eth0\0", 18: b"nested"}
+    assert attributes(known + struct.pack("HH", 3, 9) + attribute(7, b"")) == {3: b"eth0\0", 18: b"nested"}
+    assert attributes(known + struct.pack("HH", 9, 9) + b"half") == {3: b"eth0\0", 18: b"nested"}

@@ -75,7 +75,7 @@ def test_a_swap_file_is_on_the_innermost_file_system_however_the_mounts_are_orde
     assert names(mounts(data, ROOT, swaps=[("/data/swap", "file")])) == {"sda", "sdc"}
 
 
-def test_mounts_with_as_few_fields_as_can_be_and_lines_of_another_kind() -> None:
+def test_mounts_with_the_fewest_fields_and_malformed_lines() -> None:
     lines = "1 2 8:2 / / rw - ext4 /dev/sda2\n3 2 8:17 / /usr rw\n4 2 8:17 - xfs /dev/sdb1\n5 2 8:17 / /usr rw - xfs\n"
     assert names(files({"/proc/self/mountinfo": lines, "/proc/swaps": "Filename\n"})) == {"sda"}
 
@@ -101,9 +101,9 @@ def test_btrfs_on_a_mapped_device() -> None:
     assert names(crypt, mounts(("/", "0:25", "btrfs", "/dev/mapper/my\\040root"))) == {"sda"}
 
 
-def test_an_automount_that_systemd_made_by_itself_is_on_the_roots_disk() -> None:
-    """systemd-gpt-auto-generator mounts the partitions that firmware boots from when somebody looks, on /boot or /efi.
-    It looks for them on the root's disk only."""
+def test_an_automount_that_systemd_generated_is_on_the_roots_disk() -> None:
+    """systemd-gpt-auto-generator mounts the partitions that firmware boots from at the first access, on /boot or /efi.
+    It searches the root's disk only."""
     made = files({"/run/systemd/generator.late/efi.automount": "[Automount]\n"})
     waiting = ("/efi", "0:37", "autofs", "systemd-1")
     assert names(made, mounts(ROOT, waiting)) == {"sda"}
@@ -111,7 +111,7 @@ def test_an_automount_that_systemd_made_by_itself_is_on_the_roots_disk() -> None
     assert "/boot" in doubt(made, mounts(ROOT, ("/boot", "0:37", "autofs", "systemd-1")))
 
 
-def test_what_systemd_lays_over_the_system_as_extensions_is_on_the_disks_below() -> None:
+def test_system_extensions_are_on_the_disks_below() -> None:
     usr, etc = ("/usr", "0:51", "overlay", "sysext"), ("/etc", "0:52", "overlay", "confext")
     assert names(mounts(ROOT, usr, etc)) == {"sda"}
     assert names(mounts(ROOT, ("/usr", "8:17", "squashfs", "/dev/sdb1"), usr)) == {"sda", "sdb"}
@@ -156,18 +156,18 @@ def test_a_root_in_memory_or_on_the_network_is_on_no_disk(kind: str) -> None:
         ("/", "7:0", "squashfs", "/dev/loop0"),
     ],
 )
-def test_what_cannot_be_told_is_in_doubt(root: tuple[str, str, str, str]) -> None:
+def test_an_undeterminable_root_makes_the_list_incomplete(root: tuple[str, str, str, str]) -> None:
     loop = stacked("loop0", number="7:0")
     assert "cannot determine the disk of /" in doubt(loop, mounts(root))
 
 
-def test_without_mounts_there_is_no_telling() -> None:
+def test_without_mounts_the_list_is_incomplete() -> None:
     assert "mountinfo" in doubt(files({"/proc/self/mountinfo": ""}))
     assert "mountinfo" in doubt(mounts(UNPRIVILEGED))
     assert "mountinfo" in doubt(errors({"/proc/self/mountinfo": "EACCES"}))
 
 
-def test_in_doubt_a_disk_is_the_systems_or_unknown_but_never_free() -> None:
+def test_an_incomplete_list_never_makes_a_disk_free() -> None:
     host = machine(A, B, mounts(("/", "0:25", "zfs", "rpool"), ("/boot", "8:17", "ext4", "/dev/sdb1")))
     found = values(host, "disk", "system")
     assert found["sdb"] is True
@@ -186,7 +186,7 @@ def test_a_disk_of_several_paths_is_the_systems_by_any_of_them() -> None:
 
 
 @pytest.mark.parametrize("place", ["/proc/swaps", "/sys/dev/block/8:2", "/sys/devices/virtual/block/dm-0/slaves"])
-def test_what_cannot_be_read_leaves_a_doubt(place: str) -> None:
+def test_an_unreadable_path_makes_the_list_incomplete(place: str) -> None:
     volume = stacked("dm-0", ["sdb"], dm=("vg-root", "LVM-x"))
     root = merge(volume, mounts(ROOT, ("/usr", "253:0", "ext4", "/dev/mapper/vg-root")))
     assert doubt(root) == ""

@@ -29,7 +29,7 @@ def test_the_time_of_children_that_have_ended_counts() -> None:
     assert usage(os.getpid()).cpu - before >= 0.08
 
 
-def test_a_process_that_is_gone_has_none() -> None:
+def test_a_process_that_has_ended_has_no_usage() -> None:
     ended = subprocess.Popen(["true"])
     ended.wait()
     with pytest.raises(HostError, match=f"of process {ended.pid} could not be read: NoSuchProcess"):

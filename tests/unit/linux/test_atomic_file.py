@@ -1,4 +1,4 @@
-"""A file is replaced whole, and where that is asked for, only by what is on the disk."""
+"""A file is replaced whole, and, if durable, only by what is on the disk."""
 
 from __future__ import annotations
 

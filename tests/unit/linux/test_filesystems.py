@@ -41,7 +41,7 @@ OF_THE_MACHINE = (
 )
 
 
-def test_a_namespace_is_nobodys_storage() -> None:
+def test_a_namespace_stores_nothing() -> None:
     assert is_of_pods("/run/netns/cni-8e4c", "nsfs")
     assert not is_of_pods("/run/netns", "tmpfs")
 

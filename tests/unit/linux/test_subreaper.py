@@ -28,15 +28,15 @@ with mounted(point, init=True) as server:
     opened = []
     sys.addaudithook(lambda event, args: opened.append(str(args[0])) if event in ("open", "os.listdir") else None)
     ended = kill_children(time.monotonic() + 1.0)
-    looked = [path for path in opened if path.startswith("/proc")]
+    read_paths = [path for path in opened if path.startswith("/proc")]
     alive = children(os.getpid()) == [child]
-print(json.dumps([ended, alive, looked]))
+print(json.dumps([ended, alive, read_paths]))
 (status,) = kill_children(time.monotonic() + 20).values()
 print(os.WTERMSIG(status))
 """
 
 
-def test_what_outlives_its_parent_is_ended_too() -> None:
+def test_descendants_that_outlive_their_parent_are_killed_too() -> None:
     def test() -> None:
         become_subreaper()
         reads, writes = os.pipe()
@@ -59,7 +59,7 @@ def test_what_outlives_its_parent_is_ended_too() -> None:
 def test_while_a_child_hangs_little_is_read() -> None:
     """Each attempt reads two files, and there are few: it ends when the kernel lets it."""
     first, last = run_alone("true", HANGING).splitlines()
-    ended, alive, looked = json.loads(first)
+    ended, alive, read_paths = json.loads(first)
     assert (ended, alive) == ({}, True)
-    assert 2 <= len(looked) <= 30
+    assert 2 <= len(read_paths) <= 30
     assert int(last) == signal.SIGKILL

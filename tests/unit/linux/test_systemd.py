@@ -1,4 +1,4 @@
-"""What the service says, and that it never waits for who is to hear it: real pipes, terminals and sockets."""
+"""The output of the service, which never blocks it: real pipes, terminals and sockets."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _no_file_left() -> None:
 @pytest.mark.parametrize("made", [_pipe, _terminal, _sockets])
 @pytest.mark.parametrize("full", [True, False])
 @pytest.mark.parametrize("before", [lambda: None, _no_file_left], ids=["", "no file left"])
-def test_standard_error_that_nobody_reads(
+def test_an_unread_standard_error(
     made: Callable[[], tuple[int, int]], full: bool, before: Callable[[], None], capfd: pytest.CaptureFixture[str]
 ) -> None:
     """Nothing waits, and what is written is what fits; others who share it find it as it was."""
@@ -72,21 +72,21 @@ def test_standard_error_that_nobody_reads(
         os.dup2(writes, 2)
         before()
         for _ in range(100):
-            systemd.log(4, "trouble \ud800", systemd.MSGID_DEGRADED)
+            systemd.log(4, "degraded \ud800", systemd.MSGID_DEGRADED)
         systemd.use_nonblocking_stderr()
         print("a traceback", file=sys.stderr)
-        heard = b""
-        while not full and heard.count(b"\n") < 2:  # a terminal passes on what was written later
-            heard += os.read(0, 65536)
-        return fcntl.fcntl(2, fcntl.F_GETFL) & os.O_NONBLOCK, heard
+        received = b""
+        while not full and received.count(b"\n") < 2:  # a terminal passes on what was written later
+            received += os.read(0, 65536)
+        return fcntl.fcntl(2, fcntl.F_GETFL) & os.O_NONBLOCK, received
 
-    flags, said = forked(write)
+    flags, output = forked(write)
     assert flags == 0
     if not full:
-        assert said.replace(b"\r\n", b"\n").startswith(b"capacityd: trouble \\ud800\ncapacityd: trouble \\ud800\n")
+        assert output.replace(b"\r\n", b"\n").startswith(b"capacityd: degraded \\ud800\ncapacityd: degraded \\ud800\n")
 
 
-def test_a_file_gets_it_at_its_end(tmp_path: Path) -> None:
+def test_a_file_is_appended_to(tmp_path: Path) -> None:
     """Though others write to it, too."""
 
     def write() -> None:
@@ -101,7 +101,7 @@ def test_a_file_gets_it_at_its_end(tmp_path: Path) -> None:
     assert (tmp_path / "errors").read_text() == "one\ncapacityd: two\nthree\n"
 
 
-def test_nobody_reads_any_more() -> None:
+def test_a_closed_standard_error() -> None:
     def write() -> None:
         reads, writes = os.pipe()
         os.dup2(writes, 2)
@@ -109,9 +109,9 @@ def test_nobody_reads_any_more() -> None:
         with pytest.raises(OSError, match="Broken pipe") as raised:
             os.write(2, b"x")
         assert raised.value.errno == errno.EPIPE
-        systemd.log(4, "trouble", systemd.MSGID_DEGRADED)
+        systemd.log(4, "degraded", systemd.MSGID_DEGRADED)
         os.close(2)
-        systemd.log(4, "trouble", systemd.MSGID_DEGRADED)
+        systemd.log(4, "degraded", systemd.MSGID_DEGRADED)
 
     forked(write)
 
@@ -128,14 +128,14 @@ errors, stream = os.pipe()
 os.dup2(stream, 2)
 found = os.fstat(2)
 
-def said():
+def output():
     os.set_blocking(errors, False)
     try:
         return os.read(errors, 65536).decode()
     except BlockingIOError:
         return ""
 
-def heard():
+def received():
     journal.setblocking(False)
     entries = []
     while True:
@@ -147,32 +147,32 @@ def heard():
 steps = []
 os.environ["JOURNAL_STREAM"] = "1:1"
 systemd.log(4, "inherited", systemd.MSGID_DEGRADED)
-steps.append([heard(), said()])
+steps.append([received(), output()])
 os.environ["JOURNAL_STREAM"] = f"{found.st_dev}:{found.st_ino}"
 systemd.log_entry(5, "a\\udcff", systemd.MSGID_RECOVERED, {"RESOURCE": "example.com/x"})
-steps.append([heard(), said()])
+steps.append([received(), output()])
 for n in range(10000):
     systemd.log(4, "many", systemd.MSGID_DEGRADED)
-    if text := said():
+    if text := output():
         break
-steps.append([len(heard()) == n, text])
+steps.append([len(received()) == n, text])
 journal.close()
 systemd.log(4, "nobody listens", systemd.MSGID_DEGRADED)
-steps.append([[], said()])
+steps.append([[], output()])
 os.unlink("/run/systemd/journal/socket")
 systemd.log(4, "gone", systemd.MSGID_DEGRADED)
-steps.append([[], said()])
+steps.append([[], output()])
 print(json.dumps(steps))
 """
 
 
 @pytest.mark.skipif(not can_be_alone(), reason="needs namespaces")
-def test_the_journal_has_it_and_where_it_does_not_standard_error() -> None:
+def test_entries_go_to_the_journal_or_else_to_standard_error() -> None:
     """Another's stream, a journal that hangs with a full queue, one that has ended, and none at all."""
     other, entry, full, ended, gone = json.loads(run_alone("mount -t tmpfs none /run", JOURNAL))
     assert other == [[], "capacityd: inherited\n"]
-    ((fields,), said) = entry
-    assert said == ""
+    ((fields,), output) = entry
+    assert output == ""
     wanted = {
         "MESSAGE": r"a\udcff",
         "MESSAGE_ID": systemd.MSGID_RECOVERED,

@@ -25,7 +25,7 @@ def theirs(text: str) -> Decimal:
 
 
 @given(numbers, st.sampled_from(SUFFIXES))
-def test_means_what_the_client_says(number: tuple[str, int, str], suffix: str) -> None:
+def test_a_quantity_is_parsed_as_the_client_does(number: tuple[str, int, str], suffix: str) -> None:
     text = f"{number[0]}{number[1]}{number[2]}{suffix}"
     with localcontext() as exact:
         exact.prec = 100  # the client rounds to 28 digits
@@ -39,7 +39,7 @@ def test_exponents(number: tuple[str, int, str], exponent: int, e: str) -> None:
 
 
 @given(st.integers(0, LARGEST))
-def test_a_whole_number_is_the_same_however_it_is_spelt(number: int) -> None:
+def test_a_whole_number_is_the_same_in_any_notation(number: int) -> None:
     spelt = [str(number), f"{number}.0", f"+{number}", f"{number}000m", f"{number}e0", f"0{number}"]
     if number % 1000 == 0:
         spelt += [f"{number // 1000}k", f"{number // 1000}e3"]
@@ -53,14 +53,14 @@ def test_a_whole_number_is_the_same_however_it_is_spelt(number: int) -> None:
     "text",
     ["", ".", "+", "-", "k", "1 k", " 1", "1K", "1ki", "1kk", "1e", "1e3k", "0x10", "1_000", "٣", "1\n", "NaN", "e3"],
 )
-def test_what_is_no_quantity(text: str) -> None:
+def test_invalid_quantities(text: str) -> None:
     with pytest.raises(ValueError, match="is not a quantity"):
         parse_quantity(text)
     assert whole_quantity(text) is None
 
 
 @given(st.text(max_size=12))
-def test_any_text_is_a_quantity_or_is_told_to_be_none(text: str) -> None:
+def test_any_text_is_a_quantity_or_a_value_error(text: str) -> None:
     try:
         numerator, denominator = parse_quantity(text)
     except ValueError:
@@ -81,7 +81,7 @@ def test_whole_numbers(text: str, number: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "-1", "1.0", "1e3", "1k", "٣", "²", " 1", str(LARGEST + 1), "9" * 5000])
-def test_what_is_no_whole_number(text: str) -> None:
+def test_invalid_whole_numbers(text: str) -> None:
     with pytest.raises(ValueError, match=r".") as raised:
         whole_number(text)
     assert len(str(raised.value)) < 150

@@ -1,4 +1,4 @@
-"""The Node on a double of an API server, for what no real one can be made to say; the rest is in tests/cluster."""
+"""The Node on a double of an API server, for what no real one can be made to send; the rest is in tests/cluster."""
 
 from __future__ import annotations
 
@@ -98,19 +98,19 @@ def test_the_requests(opened: Open) -> None:
         assert state.capacity == {"cpu": "4"}
         assert found.write(PATCH) == state
         found.report(EVENT, state)
-    assert [(r.method, r.path) for r in server.heard] == [
+    assert [(r.method, r.path) for r in server.received] == [
         ("POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews"),
         ("GET", "/api/v1/nodes/n1"),
         ("PATCH", "/api/v1/nodes/n1/status?fieldManager=capacityd"),
         ("POST", "/api/v1/namespaces/default/events"),
     ]
-    for request in server.heard:
+    for request in server.received:
         assert request.headers["authorization"] == "Bearer secret-token"
         assert request.headers["user-agent"] == f"capacityd/{__version__}"
-    patch = server.heard[2]
+    patch = server.received[2]
     assert patch.headers["content-type"] == "application/json-patch+json"
     assert json.loads(patch.body) == PATCH, "the null of a guard arrives too"
-    event = json.loads(server.heard[3].body)
+    event = json.loads(server.received[3].body)
     assert event["involvedObject"] == {"apiVersion": "v1", "kind": "Node", "name": "n1", "uid": state.uid}
     assert (event["source"], event["type"]) == ({"component": "capacityd", "host": "n1"}, "Normal")
     assert event["reportingInstance"] == "n1", "the component alone is the same on every Node"
@@ -152,33 +152,33 @@ def no_collection() -> Iterator[None]:
 
 
 @pytest.mark.parametrize(
-    ("request_", "raw", "says"),
+    ("request_", "raw", "message"),
     [
         *(("read", *unusable) for unusable in UNUSABLE),
         *((request_, *unusable) for request_ in ("who", "patch", "event") for unusable in (UNUSABLE[0], UNUSABLE[-1])),
         *(("read", answer(200, {"kind": "Pod"}), "not a Node"), ("patch", answer(200, {"kind": "Pod"}), "not a Node")),
     ],
 )
-def test_a_broken_answer_is_unreachable_and_asked_for_once(
-    opened: Open, request_: str, raw: bytes | None, says: str
+def test_a_broken_response_is_unreachable_and_requested_once(
+    opened: Open, request_: str, raw: bytes | None, message: str
 ) -> None:
     with opened(script(**{request_: raw})) as (server, found), pytest.raises(NodeUnreachable) as raised:
         everything(found)
-    assert says in str(raised.value)
+    assert message in str(raised.value)
     assert str(raised.value).isprintable()
     assert raised.value.retry_after == (1.0 if raw == LATER else None)
-    assert len(server.heard) == ["who", "read", "patch", "event"].index(request_) + 1
+    assert len(server.received) == ["who", "read", "patch", "event"].index(request_) + 1
 
 
-def test_no_answer_in_time(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_response_in_time(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     assert client._TIMEOUT[1] > 10, "that is an admission webhook's, and the API server names one that hangs"
     monkeypatch.setattr(client, "_TIMEOUT", (1.0, 0.1))
     with opened(script(read=SILENCE)) as (server, found), pytest.raises(NodeUnreachable, match="not respond in time"):
         found.read()
-    assert [r.method for r in server.heard] == ["POST", "GET"]
+    assert [r.method for r in server.received] == ["POST", "GET"]
 
 
-def test_nobody_listens(opened: Open) -> None:
+def test_no_server_listens(opened: Open) -> None:
     with opened(script()) as (_, found):
         pass
     with pytest.raises(NodeUnreachable, match=r"refused the connection.*Is the address in .*kubelet.conf"):
@@ -221,7 +221,7 @@ def test_a_guard_that_fails_and_then_holds(
             with pytest.raises(NodeGuardUnexplained, match=r"\(HTTP 422\), but it has not: a bug"):
                 found.read()
         assert found.read().capacity == {"cpu": "4"}
-    assert [r.method for r in server.heard] == ["POST", "GET", "PATCH", "GET", "GET"]
+    assert [r.method for r in server.received] == ["POST", "GET", "PATCH", "GET", "GET"]
 
 
 def test_a_conflict_without_a_guard_needs_no_explanation(opened: Open) -> None:
@@ -232,7 +232,7 @@ def test_a_conflict_without_a_guard_needs_no_explanation(opened: Open) -> None:
         assert found.read().capacity == {"cpu": "4"}
 
 
-def test_renewed_credentials_are_tried_once_and_what_is_denied_then_is_named(opened: Open, tmp_path: Path) -> None:
+def test_renewed_credentials_are_tried_once_and_a_second_denial_names_them(opened: Open, tmp_path: Path) -> None:
     token, denied = "new", False
 
     def follow(request: Request) -> bytes | None:
@@ -243,14 +243,14 @@ def test_renewed_credentials_are_tried_once_and_what_is_denied_then_is_named(ope
 
     with opened(follow) as (server, found):
         assert found.read().name == "n1"
-        assert [r.method for r in server.heard] == ["POST", "POST", "GET"]
+        assert [r.method for r in server.received] == ["POST", "POST", "GET"]
         token, denied = "newer", True
         with pytest.raises(NodeForbidden, match='the identity "system:node:n1" may not') as raised:
             found.read()
     assert raised.value.files == (str(tmp_path / "kubelet.conf"),)
 
 
-# What the review says -> the name, and whether the Node's machineID must be this machine's.
+# The review -> the name, and whether the Node's machineID must be this machine's.
 TOKEN_OF = {"authentication_kubernetes_io__node-name": ["n7"]}
 NOT_A_LIST = {"authentication.kubernetes.io/node-name": "x"}
 
@@ -285,8 +285,8 @@ def test_which_node_it_is(opened: Open, who: bytes, configured: str | None, name
                     use()
         else:
             found.write(PATCH)
-    assert [r.method for r in server.heard].count("POST") == 1, "one review is enough"
-    assert any(r.method == "PATCH" for r in server.heard) is not checked
+    assert [r.method for r in server.received].count("POST") == 1, "one review is enough"
+    assert any(r.method == "PATCH" for r in server.received) is not checked
 
 
 def test_each_user_of_each_cluster_has_a_review_of_its_own(tmp_path: Path) -> None:
@@ -350,7 +350,7 @@ def test_an_api_server_that_has_just_started(opened: Open, read: bytes) -> None:
         assert type(raised.value.__cause__) is (NodeMissing if read is MISSING else NodeForbidden)
         again = open_node(str(found._kubeconfig), None, None, "Host-1", None)  # type: ignore[attr-defined]
         assert again.read().name == "n1"
-    assert [r.path.rpartition("/")[2] for r in server.heard] == [
+    assert [r.path.rpartition("/")[2] for r in server.received] == [
         "selfsubjectreviews",
         "host-1",
         "selfsubjectreviews",
@@ -363,13 +363,13 @@ def test_a_configured_name_is_no_guess(opened: Open) -> None:
         found.read()
 
 
-def test_what_is_not_told_is_asked_again(opened: Open) -> None:
+def test_a_review_without_a_user_is_repeated(opened: Open) -> None:
     with opened(script(who=failure(404))) as (server, found):
         reviews: dict[str, Review] = {}
         path = str(found._kubeconfig)  # type: ignore[attr-defined]
         for _ in range(2):
             assert open_node(path, None, None, "host", None, reviews).name == "host"
-    assert (len(server.heard), reviews) == (2, {})
+    assert (len(server.received), reviews) == (2, {})
 
 
 class Cluster:
@@ -408,19 +408,19 @@ Here = tuple[Cluster, Server, Callable[[], Node]]
 
 def asked(server: Server) -> list[str]:
     """Since the last call."""
-    found = ["review" if r.method == "POST" else f"{r.method} {r.path.split('/')[4]}" for r in server.heard]
-    server.heard.clear()
+    found = ["review" if r.method == "POST" else f"{r.method} {r.path.split('/')[4]}" for r in server.received]
+    server.received.clear()
     return found
 
 
 @pytest.mark.parametrize(
     ("user", "machines", "name"),
     [
-        ("system:node:n2", {"n1": "ours", "n2": "ours"}, "n2"),  # what is refused tells
-        ("admin", {"n1": "theirs", "n9": "ours"}, "n9"),  # no refusal tells; that it is another machine's does
+        ("system:node:n2", {"n1": "ours", "n2": "ours"}, "n2"),  # a denial reveals it
+        ("admin", {"n1": "theirs", "n9": "ours"}, "n9"),  # no denial reveals it; the machine ID does
     ],
 )
-def test_other_credentials_never_reach_the_node_of_those_before(
+def test_credentials_of_another_node_never_reach_the_previous_one(
     here: Here, user: str, machines: dict[str, str], name: str
 ) -> None:
     """They come under the same name, as k3s's do. Nothing is written before."""
@@ -434,8 +434,8 @@ def test_other_credentials_never_reach_the_node_of_those_before(
     assert asked(server) == [f"GET {name}"]
 
 
-def test_a_node_of_another_machine_id_is_still_ours_if_the_server_says_so(here: Here) -> None:
-    """It is asked each time then, which is once an hour: the machine's id was changed after the kubelet had started."""
+def test_a_node_of_another_machine_id_is_ours_if_the_review_names_it(here: Here) -> None:
+    """It is reviewed each time then, once an hour: the machine's id was changed after the kubelet had started."""
     cluster, server, process = here
     cluster.machines["n1"] = "changed"
     for expected in (["review", "GET n1"], ["GET n1", "review", "GET n1"]):
@@ -443,7 +443,7 @@ def test_a_node_of_another_machine_id_is_still_ours_if_the_server_says_so(here: 
         assert asked(server) == expected
 
 
-def test_a_write_that_is_refused_has_the_next_attempt_be_right(here: Here) -> None:
+def test_after_a_denied_write_the_next_attempt_has_the_right_identity(here: Here) -> None:
     """An identity of its own may read every Node. What it may write is for a policy, which refuses the other's."""
     cluster, server, process = here
     process().read()
@@ -456,7 +456,7 @@ def test_a_write_that_is_refused_has_the_next_attempt_be_right(here: Here) -> No
     assert asked(server) == ["GET n9", "PATCH n9"]
 
 
-def test_what_is_refused_is_asked_about_every_now_and_then(here: Here, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_denied_user_is_reviewed_now_and_then(here: Here, monkeypatch: pytest.MonkeyPatch) -> None:
     cluster, server, process = here
     now = 10.0
     monkeypatch.setattr("capacityd.node.api_node.time.monotonic", lambda: now)
@@ -467,7 +467,7 @@ def test_what_is_refused_is_asked_about_every_now_and_then(here: Here, monkeypat
         return asked(server)
 
     cluster.forbidden = True
-    assert [refused(), refused()] == [["review", "GET n1"], ["GET n1"]], "it has just been asked"
+    assert [refused(), refused()] == [["review", "GET n1"], ["GET n1"]], "it has just been reviewed"
     cluster.forbidden = False
     now += 301.0
     process().read()
@@ -484,14 +484,14 @@ def test_what_is_refused_is_asked_about_every_now_and_then(here: Here, monkeypat
 
 
 @pytest.mark.parametrize("raw", [None, failure(500), failure(404, "", {"kind": "nodes"}), failure(401)])
-def test_other_failures_are_no_reason_to_ask_who_we_are(tmp_path: Path, raw: bytes | None) -> None:
+def test_other_errors_cause_no_review(tmp_path: Path, raw: bytes | None) -> None:
     reviews = {"another user's": Review("x", "n9")}
     with serve(lambda request: ME if request.method == "POST" else raw) as server:
         configure(tmp_path / "kubelet.conf", server.url, "secret")
         for _ in range(3):
             with pytest.raises(NodeError):
                 open_node(str(tmp_path / "kubelet.conf"), None, None, "host", None, reviews).read()
-    assert [r.method for r in server.heard] == ["POST", "GET", "GET", "GET"]
+    assert [r.method for r in server.received] == ["POST", "GET", "GET", "GET"]
     assert [*reviews.values()] == [Review("system:node:n1", "")], "only the last is remembered"
 
 
@@ -524,7 +524,7 @@ def test_a_configured_name_of_another_node(opened: Open, who: bytes) -> None:
     assert 'node_name is "n2", but the credentials belong to Node "n1"' in str(raised.value)
 
 
-def test_what_the_environment_says_of_proxies_does_not_count(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_proxies_of_the_environment_are_ignored(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"):
         monkeypatch.setenv(name, "http://127.0.0.1:1")
     with opened(script()) as (_, found):
@@ -537,5 +537,5 @@ def test_a_proxy_of_the_kubeconfig(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     with serve(script()) as proxy:
         cluster = {"server": "http://192.0.2.1:6443", "proxy-url": proxy.url.replace("//", "//me:pass@")}
         assert open_node(written(tmp_path, config(cluster)), None, None, "h", None).read().name == "n1"
-    assert proxy.heard[1].path == "http://192.0.2.1:6443/api/v1/nodes/n1"
-    assert proxy.heard[1].headers["proxy-authorization"].startswith("Basic ")
+    assert proxy.received[1].path == "http://192.0.2.1:6443/api/v1/nodes/n1"
+    assert proxy.received[1].headers["proxy-authorization"].startswith("Basic ")

@@ -1,4 +1,4 @@
-"""Which kubeconfig is used, what is read from it, and what is said of one that can't be used."""
+"""Which kubeconfig is used, what is read from it, and the error of one that can't be used."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_the_first_place_that_exists(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert load(places[3]).token == "2"
 
 
-def test_what_one_may_not_look_at_or_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_that_may_not_be_searched_or_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(path: str, *_: object, **__: object) -> None:
         raise PermissionError(13, "Permission denied", path)
 
@@ -93,7 +93,7 @@ def test_what_one_may_not_look_at_or_read(tmp_path: Path, monkeypatch: pytest.Mo
         load(path)
 
 
-def test_files_are_relative_to_the_kubeconfig_and_read_anew(tmp_path: Path) -> None:
+def test_files_are_relative_to_the_kubeconfig_and_read_each_time(tmp_path: Path) -> None:
     path = written(
         tmp_path,
         config(
@@ -191,12 +191,12 @@ WRONG: list[tuple[object, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("document", "says"), WRONG)
-def test_what_is_wrong_is_named_and_no_secret_is(tmp_path: Path, document: object, says: str) -> None:
+@pytest.mark.parametrize(("document", "message"), WRONG)
+def test_an_error_is_named_and_no_secret_is(tmp_path: Path, document: object, message: str) -> None:
     path = written(tmp_path, document)
     with pytest.raises(NodeDenied) as raised:
         load(path)
-    assert says in str(raised.value)
+    assert message in str(raised.value)
     assert "exec plugin" in str(raised.value) or path in str(raised.value)
     assert SECRET not in str(raised.value)
     assert str(raised.value).isprintable()
@@ -221,7 +221,7 @@ def missing(kubeconfig: str | None) -> tuple[str, ...]:
     return raised.value.files
 
 
-def test_what_is_missing_is_told_as_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_files_are_reported_as_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kubelet_kubeconfig, "KUBECONFIG_PATHS", ("/nonexistent/a", "/nonexistent/b"))
     monkeypatch.chdir(tmp_path)
     assert missing(None) == ("/nonexistent/a", "/nonexistent/b")
@@ -239,7 +239,7 @@ def test_what_is_missing_is_told_as_data(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_the_files_that_credentials_are_in(tmp_path: Path) -> None:
-    """What can't be used is told with them, too: any of them may be what has to change."""
+    """Files that can't be used are reported, too: any of them may be what has to change."""
     path = written(tmp_path, config({"certificate-authority": "ca.crt"}, {"tokenFile": "token"}))
     written(tmp_path, SECRET, "token")
     written(tmp_path, "authority", "ca.crt")
@@ -251,7 +251,7 @@ def test_the_files_that_credentials_are_in(tmp_path: Path) -> None:
     assert raised.value.files == (path, f"{tmp_path}/token")
 
 
-def test_what_a_plugin_hands_out(tmp_path: Path) -> None:
+def test_the_output_of_a_plugin(tmp_path: Path) -> None:
     """A token that is longer than what a pipe holds, or a certificate."""
     token = SECRET * 50_000
     found = load(plugin(tmp_path, f"cat <<'END'\n{credential(token=token)}\nEND"))
@@ -261,9 +261,9 @@ def test_what_a_plugin_hands_out(tmp_path: Path) -> None:
     assert (found.certificate, found.key) == ("cert", "key")
 
 
-def test_what_a_plugin_is_told(tmp_path: Path) -> None:
+def test_the_input_of_a_plugin(tmp_path: Path) -> None:
     script = (
-        f'printf "%s\\n" "$@" "$MINE" "$KUBERNETES_EXEC_INFO" >{tmp_path}/told; read line && exit 9; '
+        f'printf "%s\\n" "$@" "$MINE" "$KUBERNETES_EXEC_INFO" >{tmp_path}/info; read line && exit 9; '
         f"echo '{credential(token=SECRET)}'"
     )
     entry = {
@@ -279,9 +279,9 @@ def test_what_a_plugin_is_told(tmp_path: Path) -> None:
     cluster = {"certificate-authority-data": "eHl6", "extensions": [{"name": "other"}, extension]}
     text = json.dumps(config(cluster, {"exec": entry})).replace('"DATE"', "2026-01-01")  # YAML has dates, JSON has not
     assert load(written(tmp_path, text)).token == SECRET
-    first, second, mine, told = (tmp_path / "told").read_text().splitlines()
+    first, second, mine, info = (tmp_path / "info").read_text().splitlines()
     assert (first, second, mine) == ("get-token", "a b", "yes")
-    spec = json.loads(told)["spec"]
+    spec = json.loads(info)["spec"]
     assert spec["interactive"] is False
     assert spec["cluster"] == {
         "server": SERVER,
@@ -303,7 +303,7 @@ def test_a_token_that_is_there_needs_no_plugin(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("script", "says"),
+    ("script", "message"),
     [
         ("sleep 1000 & echo 'no \033 network' >&2; echo s3cr3t; exit 3", "failed (exit status 3): no \\x1b network"),
         ("exit 3", "failed (exit status 3): it printed no reason"),
@@ -320,11 +320,11 @@ def test_a_token_that_is_there_needs_no_plugin(tmp_path: Path) -> None:
         (f"echo '{credential(token=SECRET)}' | sed s@/v1@/v1beta1@", "printed another apiVersion"),
     ],
 )
-def test_a_plugin_that_fails(tmp_path: Path, script: str, says: str) -> None:
+def test_a_plugin_that_fails(tmp_path: Path, script: str, message: str) -> None:
     with pytest.raises(NodeDenied) as raised:
         load(plugin(tmp_path, script))
-    assert says in str(raised.value)
-    ended_badly = "failed" in says or "killed by" in says
+    assert message in str(raised.value)
+    ended_badly = "failed" in message or "killed by" in message
     assert raised.value.cause == ("unreachable" if ended_badly else "denied"), "it may need the network"
     assert SECRET not in str(raised.value)
     assert str(raised.value).isprintable()
@@ -345,8 +345,8 @@ def test_a_plugin_that_can_not_be_started(tmp_path: Path) -> None:
         ("(trap '' HUP TERM; sleep 1000; sleep 1000) &", True),
     ],
 )
-def test_what_a_plugin_has_started_ends_with_it(tmp_path: Path, child: str, ends: bool) -> None:
-    """The child keeps the pipes open; reading one to its end tells that it is gone."""
+def test_descendants_of_a_plugin_end_with_it(tmp_path: Path, child: str, ends: bool) -> None:
+    """The child keeps the pipes open; reading one to its end shows that it is gone."""
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     path = plugin(tmp_path, f"exec 3>{pipe}; {child} echo '{credential(token=SECRET)}'")
@@ -359,7 +359,7 @@ def test_what_a_plugin_has_started_ends_with_it(tmp_path: Path, child: str, ends
         assert reader.communicate(timeout=10)[0] == b""
 
 
-def test_when_a_certificate_ends(authority: Authority, tmp_path: Path) -> None:
+def test_when_a_certificate_expires(authority: Authority, tmp_path: Path) -> None:
     pem = authority.client("system:node:n1", ["system:nodes"], tmp_path / "pair.pem").read_text()
     shown = subprocess.run(
         ["openssl", "x509", "-noout", "-enddate", "-dateopt", "iso_8601"], input=pem, capture_output=True, text=True
@@ -370,7 +370,7 @@ def test_when_a_certificate_ends(authority: Authority, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("pem", ["", "x", "-----BEGIN CERTIFICATE-----\nMAA=\n-----END CERTIFICATE-----"])
-def test_no_certificate_has_no_end(pem: str) -> None:
+def test_no_certificate_does_not_expire(pem: str) -> None:
     assert not_after(pem) is None
 
 

@@ -1,4 +1,4 @@
-"""What each thing that can go wrong on the way to the API server is called, and what is said of it."""
+"""Each error on the way to the API server: its type and its message."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ NOT_READY = 'nodes "n2" is forbidden: not yet ready to handle request'
 
 
 @pytest.mark.parametrize(
-    ("code", "body", "of", "kind", "says"),
+    ("code", "body", "of", "kind", "expected"),
     [
         (409, status("modified"), CALL, NodeConflict, "has changed since it was read"),
         (422, status("error in our request"), CALL, NodeGuardFailed, "has changed since it was read"),
@@ -98,16 +98,16 @@ NOT_READY = 'nodes "n2" is forbidden: not yet ready to handle request'
         (403, status("x"), call("events", "bob", "create"), NodeForbidden, f"(HTTP 403): it needs {EVENTS_ROLE}"),
     ],
 )
-def test_a_refusal(code: int, body: bytes, of: Call, kind: type[NodeError], says: str) -> None:
+def test_a_refusal(code: int, body: bytes, of: Call, kind: type[NodeError], expected: str) -> None:
     error = refusal(code, body, of=of)
     assert type(error) is kind
-    assert says in str(error)
+    assert expected in str(error)
     places = (ACCESS.server, ACCESS.kubeconfig, f'Node "{of.node}"', f'the identity "{of.identity}"')
     assert any(place in str(error) for place in places)
 
 
 @pytest.mark.parametrize(
-    ("expired", "of_kubelet", "says"),
+    ("expired", "of_kubelet", "expected"),
     [
         ("", True, "are they expired, revoked, or of another cluster? They are read again at each attempt"),
         ("", False, "are they expired, revoked, or of another cluster? Does kubectl work with the same kubeconfig?"),
@@ -116,10 +116,10 @@ def test_a_refusal(code: int, body: bytes, of: Call, kind: type[NodeError], says
     ],
 )
 def test_advice_about_credentials_is_for_a_node_or_for_a_person(
-    monkeypatch: pytest.MonkeyPatch, expired: str, of_kubelet: bool, says: str
+    monkeypatch: pytest.MonkeyPatch, expired: str, of_kubelet: bool, expected: str
 ) -> None:
     monkeypatch.setattr(ClusterAccess, "expired", lambda _: expired)
-    assert says in why_not_accepted(replace(ACCESS, of_kubelet=of_kubelet))
+    assert expected in why_not_accepted(replace(ACCESS, of_kubelet=of_kubelet))
 
 
 @pytest.mark.parametrize(
@@ -129,14 +129,14 @@ def test_advice_about_credentials_is_for_a_node_or_for_a_person(
         *[(no, None) for no in ("-1", "1.5", "\u0663", "", "9" * 400, "Wed, 21 Oct 2015 07:28:00 GMT")],
     ],
 )
-def test_how_long_to_wait(value: str, seconds: float | None) -> None:
+def test_the_retry_after_of_a_response(value: str, seconds: float | None) -> None:
     for name in ("Retry-After", "retry-after"):
         error = refusal(429, headers={"X": "y", name: value})
         assert isinstance(error, NodeUnreachable)
         assert error.retry_after == seconds
 
 
-def test_what_others_say_is_made_safe_and_short() -> None:
+def test_foreign_messages_are_printable_and_short() -> None:
     error = refusal(400, status("\x1b[31m" + "x" * 1000))
     assert str(error).isprintable()
     assert len(str(error)) < 450
@@ -144,7 +144,7 @@ def test_what_others_say_is_made_safe_and_short() -> None:
 
 
 @given(st.integers(100, 599), st.one_of(st.binary(max_size=40), st.text(max_size=20).map(status)))
-def test_whatever_is_refused_is_an_error_of_ours(code: int, body: bytes) -> None:
+def test_every_refusal_is_a_node_error(code: int, body: bytes) -> None:
     assert str(refusal(code, body)).isprintable()
 
 
@@ -185,7 +185,7 @@ PROXY = urllib3.exceptions.ProxyError("no\x1bproxy", OSError())
 
 
 @pytest.mark.parametrize(
-    ("error", "says"),
+    ("error", "expected"),
     [
         (tls_error("TLSV1_ALERT_INTERNAL_ERROR"), "TLS failed (TLSV1_ALERT_INTERNAL_ERROR)"),
         (tls_error("NO_CERTIFICATE_ASSIGNED"), "TLS failed (NO_CERTIFICATE_ASSIGNED)"),
@@ -202,10 +202,10 @@ PROXY = urllib3.exceptions.ProxyError("no\x1bproxy", OSError())
         (ValueError("odd\x1b"), "odd\\x1b"),
     ],
 )
-def test_no_answer(error: Exception, says: str) -> None:
+def test_no_response(error: Exception, expected: str) -> None:
     found = from_transport_error(error, ACCESS)
     assert type(found) is NodeUnreachable
-    assert says in str(found)
+    assert expected in str(found)
     assert ACCESS.server in str(found) or f"the proxy in {ACCESS.kubeconfig}" in str(found)
     assert str(found).isprintable()
 
@@ -222,7 +222,7 @@ def test_every_exception_of_urllib3_can_be_explained(kind: type) -> None:
         assert str(from_transport_error(error, ACCESS)).isprintable()
 
 
-def test_a_chain_that_bites_its_tail_ends() -> None:
+def test_a_loop_of_causes_ends() -> None:
     one, other = ValueError("one"), ValueError("other")
     one.__context__, other.__context__ = other, one
     assert "response is incomplete: other" in str(from_transport_error(one, ACCESS))

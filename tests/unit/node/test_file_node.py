@@ -42,7 +42,7 @@ def file(tmp_path: Path) -> Path:
     return written(tmp_path / "node.json", node(capacity={"cpu": "4"}))
 
 
-def test_it_is_what_open_node_gives(file: Path) -> None:
+def test_open_node_returns_it(file: Path) -> None:
     opened: Node = open_node(None, None, str(file), "host", "id")
     assert opened.name == "n1"
     opened.report(Event("Normal", "Reason", "message"), opened.read())
@@ -58,7 +58,7 @@ def test_a_patch_is_written(file: Path) -> None:
     assert os.listdir(file.parent) == ["node.json"]
 
 
-def test_a_link_stays_one(file: Path) -> None:
+def test_a_symbolic_link_is_kept(file: Path) -> None:
     link = file.with_name("link.json")
     link.symlink_to(file)
     FileNode(str(link)).write([add(KEY, "4")])
@@ -94,7 +94,7 @@ def test_a_conflict_writes_nothing(file: Path, patch: list[dict[str, object]]) -
 
 
 @pytest.mark.parametrize("wrong", [{"op": "frobnicate", "path": "/x"}, {"path": "/x"}, {"op": "add", "path": "/x"}])
-def test_what_is_no_patch_is_rejected(wrong: dict[str, object]) -> None:
+def test_an_invalid_patch_is_rejected(wrong: dict[str, object]) -> None:
     with pytest.raises(NodeRejected):
         patched(node(), [wrong])
 
@@ -130,7 +130,7 @@ def test_standard_input_is_read_once_and_never_written(monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize(
-    ("content", "says"),
+    ("content", "message"),
     [
         (b"", "is not JSON"),
         (b"\xff\xfe\x00", "is not JSON"),
@@ -138,12 +138,12 @@ def test_standard_input_is_read_once_and_never_written(monkeypatch: pytest.Monke
         (b'{"kind": "Pod"}', 'its kind is "Pod"'),
     ],
 )
-def test_a_file_that_is_no_node(tmp_path: Path, content: bytes, says: str) -> None:
+def test_a_file_that_is_no_node(tmp_path: Path, content: bytes, message: str) -> None:
     file = tmp_path / "node\x1b.json"
     file.write_bytes(content)
     with pytest.raises(NodeError) as raised:
         FileNode(str(file)).read()
-    assert says in str(raised.value)
+    assert message in str(raised.value)
     assert "node\\x1b.json" in str(raised.value)
 
 

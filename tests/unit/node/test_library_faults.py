@@ -92,7 +92,7 @@ def uses(opens: list[Callable[[], Node]]) -> Iterator[Callable[[], object]]:
 
 
 def outcome(use: Callable[[], object]) -> str:
-    """What the NodeError of it says, "" if there is none."""
+    """The message of its NodeError, "" if there is none."""
     try:
         use()
     except NodeError as e:
@@ -101,7 +101,7 @@ def outcome(use: Callable[[], object]) -> str:
 
 
 @pytest.mark.parametrize("call", CALLS)
-def test_whatever_is_raised_is_an_error_of_ours(
+def test_every_exception_becomes_a_node_error(
     call: str, opens: list[Callable[[], Node]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place, name = re.split(r"[.:](?=\w+$)", call)
@@ -118,9 +118,9 @@ def test_whatever_is_raised_is_an_error_of_ours(
         before = raised
         with monkeypatch.context() as patch:
             patch.setattr(owner, name, fail)
-            said = outcome(use)
-        assert said.isprintable()
-        assert bool(said) is (raised > before), "something comes of each"
+            message = outcome(use)
+        assert message.isprintable()
+        assert bool(message) is (raised > before), "something comes of each"
     assert raised, "the call is made"
 
 

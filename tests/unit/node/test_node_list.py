@@ -64,7 +64,7 @@ def read(folder: Path, script: Script, selector: str = "") -> tuple[Fleet, list[
         path = folder / "config"
         configure(path, server.url, "secret-token")
         fleet = read_fleet(str(path), selector, LABEL, lambda _: None)
-        return fleet, server.heard
+        return fleet, server.received
 
 
 def names(fleet: Fleet) -> list[str]:
@@ -86,7 +86,7 @@ def test_a_node(tmp_path: Path) -> None:
     )
 
 
-def test_a_strange_node_does_not_hide_the_others(tmp_path: Path) -> None:
+def test_an_unusual_node_does_not_hide_the_others(tmp_path: Path) -> None:
     """The API server checks all but the content of annotations."""
     status = {"capacity": {"example.com/z": "500m", "example.com/y": "1e99"}, "conditions": [{}]}
     strange = {"metadata": {"name": "odd", "annotations": {ANNOTATION: '["x"]'}}, "status": status}
@@ -105,13 +105,13 @@ def test_pages_follow_each_other(tmp_path: Path) -> None:
             "3 &": page(named("d")),
         }[query(request).get("continue", "")]
 
-    fleet, heard = read(tmp_path, only_nodes(script), "pool in (a,b)")
+    fleet, received = read(tmp_path, only_nodes(script), "pool in (a,b)")
     assert names(fleet) == ["a", "b", "c", "d"]
-    asked = [query(request) for request in heard if request.path.startswith("/api/v1/nodes")]
+    asked = [query(request) for request in received if request.path.startswith("/api/v1/nodes")]
     assert {one["labelSelector"] for one in asked} == {"pool in (a,b)"}
     assert {one["limit"] for one in asked} == {"250"}
-    assert {request.method for request in heard} == {"GET"}
-    assert {request.headers["authorization"] for request in heard} == {"Bearer secret-token"}
+    assert {request.method for request in received} == {"GET"}
+    assert {request.headers["authorization"] for request in received} == {"Bearer secret-token"}
 
 
 @pytest.mark.parametrize("expirations", [1, 2])
@@ -158,7 +158,7 @@ FORBIDDEN = 'nodes is forbidden: User "jane" cannot list resource "nodes"'
         (answer(200, {"kind": "NodeList", "items": 7}), NodeUnreachable, "is not a list of Nodes"),
     ],
 )
-def test_an_error_says_what_to_do(tmp_path: Path, sent: bytes | None, error: type[NodeError], message: str) -> None:
+def test_an_error_has_its_remedy(tmp_path: Path, sent: bytes | None, error: type[NodeError], message: str) -> None:
     with pytest.raises(error, match=message):
         read(tmp_path, only_nodes(lambda _: sent))
 

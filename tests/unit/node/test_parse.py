@@ -69,7 +69,7 @@ def test_text_is_safe_to_print() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wrong", "says"),
+    ("wrong", "expected"),
     [
         ([], "not a JSON object"),
         ("Node", "not a JSON object"),
@@ -94,10 +94,10 @@ def test_text_is_safe_to_print() -> None:
         (document(status={"nodeInfo": {"machineID": 1}}), "machineID is not text"),
     ],
 )
-def test_a_wrong_shape_is_named(wrong: Any, says: str) -> None:
+def test_a_wrong_shape_is_named(wrong: Any, expected: str) -> None:
     with pytest.raises(NodeError) as raised:
         node_state(wrong)
-    assert says in str(raised.value)
+    assert expected in str(raised.value)
 
 
 JSON = st.recursive(
@@ -113,7 +113,7 @@ JSON = st.recursive(
 
 
 @pytest.mark.parametrize("stamp", ["", "yesterdayZ", "2026-01-02", "2026-01-02T03:04:05+01:00", None])
-def test_a_heartbeat_that_cannot_be_read_is_as_none(stamp: str | None) -> None:
+def test_an_invalid_heartbeat_counts_as_none(stamp: str | None) -> None:
     conditions = [
         {"type": "DiskPressure", "lastHeartbeatTime": "2026-01-02T03:04:05Z"},
         {"type": "Ready", "lastHeartbeatTime": stamp},
@@ -124,7 +124,7 @@ def test_a_heartbeat_that_cannot_be_read_is_as_none(stamp: str | None) -> None:
     assert (found.heartbeat, found.condition.heartbeat) == (None, None)
 
 
-def test_further_conditions_of_ours_are_told_apart() -> None:
+def test_further_own_conditions_are_surplus() -> None:
     found = node_state(document(status={"conditions": [OURS, {"type": "Ready"}, OURS | {"message": "later"}]}))
     assert found.condition is not None
     assert (found.condition.index, found.condition.message) == (0, "unknown: x")
@@ -132,7 +132,7 @@ def test_further_conditions_of_ours_are_told_apart() -> None:
 
 
 @given(JSON, JSON)
-def test_whatever_comes_is_a_node_or_an_error(metadata: Any, status: Any) -> None:
+def test_any_json_is_a_node_or_an_error(metadata: Any, status: Any) -> None:
     error, found = "", None
     try:
         found = node_state({"kind": "Node", "metadata": metadata, "status": status})

@@ -79,7 +79,7 @@ def test_a_fault_of_tls(
     if ours == "certificate":
         pem = str(authority.client("system:node:n1", ["system:nodes"], tmp_path / "client.pem"))
         user = {"client-certificate": pem, "client-key": pem}
-    behave, kind, says = faults[fault]
+    behave, kind, message = faults[fault]
     with tls.serve_tls(answers(script, authority.server())) as server:
         path = tmp_path / "kubelet.conf"
         path.write_text(kubeconfig(server.url, authority.ca_file, user))
@@ -93,6 +93,6 @@ def test_a_fault_of_tls(
                 use(found)
             assert server.connections == before + 1, "one attempt"
             assert type(raised.value) is kind
-            assert says in str(raised.value)
+            assert message in str(raised.value)
             assert server.url in str(raised.value)
             assert str(raised.value).isprintable()

@@ -33,7 +33,7 @@ class MemoryNode:
         self.errors = list(errors)
         self.event_error: NodeError | None = None
         self.reads = self.writes = self.lose = self.drop = 0
-        self.told: list[str] = []
+        self.events: list[str] = []
         self.follows = True
         self.between: Callable[[], None] | None = None
 
@@ -58,7 +58,7 @@ class MemoryNode:
         return self._state()
 
     def report(self, event: Event, state: NodeState) -> None:
-        self.told.append(event.message)
+        self.events.append(event.message)
         if self.event_error:
             raise self.event_error
 

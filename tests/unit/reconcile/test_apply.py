@@ -54,15 +54,15 @@ def publish(state: NodeState, _: Denied) -> Plan:
     return make_plan({A: Quantity(4)}, state, PlanInput())
 
 
-def test_what_works_is_done_once_and_nothing_to_do_is_not_written_nor_told(clock: Clock) -> None:
+def test_a_successful_write_is_not_repeated_and_an_empty_plan_is_not_written(clock: Clock) -> None:
     node = MemoryNode()
     for applied in (True, False):
         outcome = apply(node, publish, retry_timeout=0.0)
         assert (outcome.applied, outcome.warnings) == (applied, ())
-    assert (node.reads, node.writes, len(node.told), clock.slept) == (2, 1, 1, [])
+    assert (node.reads, node.writes, len(node.events), clock.slept) == (2, 1, 1, [])
 
 
-def test_a_conflict_is_planned_anew(clock: Clock) -> None:
+def test_a_conflict_makes_a_new_plan(clock: Clock) -> None:
     node = MemoryNode(None, NodeConflict("no"), None, NodeConflict("no"))
     planned: list[NodeState] = []
 
@@ -71,11 +71,11 @@ def test_a_conflict_is_planned_anew(clock: Clock) -> None:
         return publish(state, denied)
 
     assert apply(node, decide, retry_timeout=0.0).applied
-    assert (node.reads, node.writes, len(planned), len(node.told)) == (3, 1, 3, 1)
+    assert (node.reads, node.writes, len(planned), len(node.events)) == (3, 1, 3, 1)
     assert len(clock.slept) == 2
 
 
-def test_conflicts_come_to_an_end(clock: Clock) -> None:
+def test_conflicts_are_retried_a_few_times(clock: Clock) -> None:
     node = MemoryNode(*[None, NodeConflict("the Node is not as it was")] * 50)
     with pytest.raises(NodeConflict, match=f"not as it was; tried {TRIES} times"):
         apply(node, publish, retry_timeout=600.0)
@@ -97,12 +97,12 @@ UNREACHABLE = NodeUnreachable("nobody there")
         *(([kind("no")], 600.0, [], False) for kind in (NodeDenied, NodeRejected, NodeError)),
         ([UNREACHABLE], 0.0, [], False),
         ([UNREACHABLE] * 50, 20.0, [2.0, 4.0, 5.0, 5.0], False),
-        ([later(7.0), later(0.0)], 60.0, [7.0, 0.0], True),  # the server says how long to wait
+        ([later(7.0), later(0.0)], 60.0, [7.0, 0.0], True),  # Retry-After
         ([later(60.0)], 60.0, [60.0], True),
         ([later(61.0)], 60.0, [], False),  # a wait that is longer than the patience is not begun
     ],
 )
-def test_what_is_tried_again_and_for_how_long(
+def test_which_errors_are_retried_and_for_how_long(
     clock: Clock, errors: list[NodeError], patience: float, slept: list[float], applied: bool
 ) -> None:
     node = MemoryNode(*errors)
@@ -135,4 +135,4 @@ def test_events_are_created_at_most_once(clock: Clock, reading: Reading, lose: i
     for _ in range(3):
         apply(memory, lambda state, _: make_plan({A: reading, B: Quantity(1)}, state, PlanInput()), retry_timeout=60.0)
     assert memory.writes == 1
-    assert len(memory.told) == reported
+    assert len(memory.events) == reported

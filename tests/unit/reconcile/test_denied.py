@@ -89,7 +89,7 @@ class Killed(BaseException):
 def test_a_pass_that_is_interrupted_between_its_patches(
     names: list[str], denies: set[str], error: BaseException, at: int, carried_out: bool
 ) -> None:
-    """At no moment does the Node say more than is true, and the next pass brings it to the same end."""
+    """At no moment does the Node claim more than is true, and the next pass brings it to the same end."""
     node = Admission(denies, reason="not on my Nodes")
     denied = denies.intersection(names)
     carry_out = node.write
@@ -114,7 +114,7 @@ def test_a_pass_that_is_interrupted_between_its_patches(
     assert node.our_condition[:2] == (("False", "Denied") if denied else ("True", "Published"))
 
 
-def test_each_has_the_reason_of_its_own() -> None:
+def test_each_denied_resource_has_its_own_reason() -> None:
     node = Admission([A, C])
     assert publish(node, {name: Quantity(4) for name in (A, B, C)}).denied == {
         name: f"policy: /status/capacity/{name.replace('/', '~1')}" for name in (A, C)
@@ -122,7 +122,7 @@ def test_each_has_the_reason_of_its_own() -> None:
     assert node.our_condition[2] == "; ".join(
         f"denied: {name}: policy: /status/capacity/{name.replace('/', '~1')}" for name in (A, C)
     )
-    (event,) = [text for text in node.told if "policy" in text]
+    (event,) = [text for text in node.events if "policy" in text]
     assert event.startswith(f"{A}: policy: ")
 
 
@@ -159,7 +159,7 @@ def test_an_altered_annotation_is_an_error() -> None:
     node.alter = lambda document: document["metadata"]["annotations"].pop(ANNOTATION)
     with pytest.raises(NodeRejected, match="accepted the annotation capacityd/published but stored a different one"):
         publish(node, {A: Quantity(4)})
-    assert node.told == []
+    assert node.events == []
 
 
 @pytest.mark.parametrize("names", [[A], [A, B]])
@@ -211,21 +211,21 @@ def test_the_service_retries_with_backoff_and_not_in_every_pass(denied: tuple[Se
     assert pauses == [240.0, 960.0, 3600.0, 3600.0, 3600.0]
     attempts = [paths for paths in node.requests[before:] if any("/capacity/" in path for path in paths)]
     assert len(attempts) == 5
-    assert [text for text in node.told if "policy" in text] == [f"{A}: policy: /status/capacity/example.com~1a"]
+    assert [text for text in node.events if "policy" in text] == [f"{A}: policy: /status/capacity/example.com~1a"]
     node.denied.clear()
     service.reconcile(at, {"requeue"}, a=Quantity(4), b=Quantity(1))
     assert (node.published, node.our_condition[0]) == ({A: "4", B: "1"}, "True")
 
 
 @pytest.mark.parametrize("reason", ["config", "boot", "credentials"])
-def test_what_may_end_a_denial_is_tried_at_once(denied: tuple[Service, Admission], reason: str) -> None:
+def test_events_that_may_end_a_denial_retry_at_once(denied: tuple[Service, Admission], reason: str) -> None:
     service, node = denied
     node.denied.clear()
     service.reconcile(1001.0, {reason}, a=Quantity(4), b=Quantity(1))
     assert (node.published, node.our_condition[0]) == ({A: "4", B: "1"}, "True")
 
 
-def test_what_changes_beside_a_denied_resource_is_written(denied: tuple[Service, Admission]) -> None:
+def test_changes_of_other_resources_are_written_during_a_denial(denied: tuple[Service, Admission]) -> None:
     service, node = denied
     before = len(node.requests)
     service.reconcile(1010.0, {"hardware"}, a=Quantity(4), b=Quantity(2))

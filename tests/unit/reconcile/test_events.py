@@ -1,4 +1,4 @@
-"""What Events say: each is to be read in one line, however much there is to tell."""
+"""The text of Events: one line each, however much there is to report."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from capacityd.reconcile.events import events
 
 A, B, C, D = (f"example.com/{letter}" for letter in "abcd")
 PATCH: tuple[Mapping[str, object], ...] = ({"op": "add", "path": "/status/capacity/x", "value": "1"},)
-TOLD = 1_024
+MAX_BYTES = 1_024
 """The most bytes that the API server takes as an Event's message."""
 
 
@@ -62,27 +62,27 @@ def test_refusals_are_an_event_of_their_own() -> None:
 
 
 @pytest.mark.parametrize("action", ["keep", "hold", "refuse"])
-def test_what_is_no_news_has_no_event(action: str) -> None:
+def test_nothing_new_has_no_event(action: str) -> None:
     assert events(plan(Change(A, action, "4", "4", "so it is"))) == []
 
 
-def test_what_is_not_written_has_no_event() -> None:
+def test_a_plan_that_is_not_written_has_no_event() -> None:
     assert events(plan(Change(A, "refuse", "9", "9", "why"), newly=(A,), patch=())) == []
 
 
 @pytest.mark.parametrize(
     ("count", "reason"), [(200, "found"), (2, "x" * 600), (1, "x" * 5_000), (3, "x" * 970), (9, "→" * 100)]
 )
-def test_a_long_event_is_cut_and_says_so(count: int, reason: str) -> None:
+def test_a_long_event_is_cut_and_counts_the_rest(count: int, reason: str) -> None:
     message = changed(*[Change(f"example.com/r{n:03}", "set", None, "1", f"{reason}{n % 2}") for n in range(count)])
-    assert len(message.encode()) <= TOLD
+    assert len(message.encode()) <= MAX_BYTES
     assert "example.com/r000" in message
     rest = count - message.count("example.com/r")
     assert not rest or message.endswith(f"; and {rest} more, see capacityd status")
     assert rest or message.endswith("…") or len(reason) < 500
 
 
-def test_of_many_as_many_are_told_as_fit() -> None:
+def test_an_event_lists_as_many_changes_as_fit() -> None:
     message = changed(*[Change(f"example.com/r{n:03}", "set", None, "1", "found") for n in range(200)])
     assert len(message.encode()) > 950
     assert re.match(r"example\.com/r000: none → 1 \(found\); ", message)
@@ -94,6 +94,6 @@ changes = st.builds(Change, names, st.sampled_from(["set", "remove"]), quantitie
 
 
 @given(st.lists(changes, min_size=1, max_size=30))
-def test_none_is_ever_too_long(changes: list[Change]) -> None:
+def test_no_event_is_too_long(changes: list[Change]) -> None:
     (event,) = events(plan(*changes))
-    assert 0 < len(event.message.encode()) <= TOLD
+    assert 0 < len(event.message.encode()) <= MAX_BYTES

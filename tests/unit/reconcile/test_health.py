@@ -50,7 +50,7 @@ def test_while_a_reduction_is_held_back_the_node_has_what_is_expected(service: S
 
 def test_one_event_when_it_begins_and_one_when_it_ends(service: Service) -> None:
     def about_expectations() -> list[str]:
-        return [text for text in service.node.told if "(" not in text]
+        return [text for text in service.node.events if "(" not in text]
 
     for at, reading in ((1100, Quantity(3)), (1200, Quantity(3)), (1300, UNKNOWN), (1400, Quantity(3))):
         service.reconcile(float(at), {"resync"}, a=reading)
@@ -64,10 +64,10 @@ def test_one_event_when_it_begins_and_one_when_it_ends(service: Service) -> None
 def test_what_is_no_longer_expected_ends_without_an_event(service: Service) -> None:
     service.reconcile(1100.0, {"resync"}, a=Quantity(3))
     service.reconcile(1110.0, {"requeue"}, a=Quantity(3))
-    told = len(service.node.told)
+    events = len(service.node.events)
     service.expect = {}
     service.reconcile(1120.0, {"config"}, a=Quantity(3))
-    assert (service.condition, len(service.node.told)) == ("True", told)
+    assert (service.condition, len(service.node.events)) == ("True", events)
 
 
 def test_the_kubelet_that_follows_costs_one_request(service: Service) -> None:
@@ -77,7 +77,7 @@ def test_the_kubelet_that_follows_costs_one_request(service: Service) -> None:
     assert found.requeue_after == 15.0
     opened = service.opened
     assert service.reconcile(1105.0, {"hardware"}, a=Quantity(5)).requeue_after == 10.0
-    assert service.opened == opened, "an event in between asks nobody"
+    assert service.opened == opened, "an event in between sends no request"
     service.node.follows = True
     assert service.reconcile(1115.0, {"requeue"}, a=Quantity(5)).requeue_after is None
     assert (service.opened, service.condition) == (opened + 1, "True")
@@ -114,13 +114,13 @@ def test_a_rejected_configuration(service: Service, errors: tuple[str, ...], mes
     for at in (1100.0, 1200.0):
         service.reconcile(at, {"config"}, a=FOUR)
         assert service.node.our_condition == ("False", "ConfigurationRejected", message)
-    assert service.node.told[1:] == ["; ".join(errors)], "one Event"
+    assert service.node.events[1:] == ["; ".join(errors)], "one Event"
     service.configuration_errors = ("other.toml:1: y",)
     service.reconcile(1300.0, {"config"}, a=FOUR)
-    assert service.node.told[2:] == ["other.toml:1: y"], "another rejection is another Event"
+    assert service.node.events[2:] == ["other.toml:1: y"], "another rejection is another Event"
     service.configuration_errors = ()
     service.reconcile(1400.0, {"config"}, a=FOUR)
-    assert (service.condition, len(service.node.told)) == ("True", 3)
+    assert (service.condition, len(service.node.events)) == ("True", 3)
 
 
 def test_the_most_urgent_is_the_reason_and_the_message_names_all(service: Service) -> None:

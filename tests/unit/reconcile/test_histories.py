@@ -62,11 +62,11 @@ class Histories(RuleBasedStateMachine):
         failing = self.loop.fault or self.world.node is None
         self.loop.run(200.0 if failing else 2.0 * RESYNC_PERIOD)
 
-    @rule(name=names, reading=readings, heard=st.sampled_from(["hardware", "file", ""]), pause=pauses)
-    def hardware_changes(self, name: str, reading: Quantity | Absent | Unknown, heard: str, pause: float) -> None:
+    @rule(name=names, reading=readings, reason=st.sampled_from(["hardware", "file", ""]), pause=pauses)
+    def hardware_changes(self, name: str, reading: Quantity | Absent | Unknown, reason: str, pause: float) -> None:
         self.world.machine[name] = reading
-        if heard:
-            self.world.hear({heard})
+        if reason:
+            self.world.hear({reason})
         self.loop.run(pause)
 
     @rule(

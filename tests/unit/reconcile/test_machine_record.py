@@ -32,7 +32,7 @@ def plan(own: dict[str, int] | None, before: dict[str, int] | None = None) -> Pl
 
 
 @given(records)
-def test_it_comes_back_as_it_was(folder: str, record: MachineRecord) -> None:
+def test_it_is_restored_unchanged(folder: str, record: MachineRecord) -> None:
     machine_record.write(folder, record)
     assert machine_record.read(folder) == record
 
@@ -44,25 +44,25 @@ def test_a_damaged_one_is_missing(tmp_path: Path, content: str) -> None:
     assert machine_record.read(str(tmp_path)) is None
 
 
-def test_what_is_no_quantity_is_left_out(tmp_path: Path) -> None:
+def test_invalid_quantities_are_left_out(tmp_path: Path) -> None:
     (tmp_path / "published.json").write_text('{"published": {"a": 4, "b": "4", "c": true, "d": 4.0}, "intended": {}}')
     assert machine_record.read(str(tmp_path)) == MachineRecord({"a": 4})
 
 
-def test_one_that_may_not_be_read_is_not_missing(tmp_path: Path) -> None:
+def test_an_unreadable_record_is_not_missing(tmp_path: Path) -> None:
     """Else a command by hand would go by the Node's record alone."""
     (tmp_path / "published.json").mkdir()
     with pytest.raises(StateError, match=r"published\.json could not be read: Is a directory"):
         machine_record.read(str(tmp_path))
 
 
-def test_one_that_can_not_be_written_is_told(tmp_path: Path) -> None:
+def test_a_record_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "state").touch()
     with pytest.raises(StateError, match=r"state/published\.json could not be written: File exists"):
         machine_record.write(str(tmp_path / "state"), MachineRecord({A: 5}))
 
 
-def test_one_that_was_killed_while_it_wrote_leaves_nothing_for_ever(tmp_path: Path) -> None:
+def test_the_unfinished_file_of_a_killed_writer_is_replaced(tmp_path: Path) -> None:
     where = str(tmp_path)
     (tmp_path / "published.json.new").write_text('{"publ')
     machine_record.write(where, MachineRecord({A: 4}))
@@ -76,7 +76,7 @@ def test_the_directory_is_the_first_that_systemd_names(monkeypatch: pytest.Monke
     assert machine_record.state_directory() == "/var/lib/capacityd"
 
 
-def test_before_a_write_both_numbers_are_there_and_after_it_one(tmp_path: Path) -> None:
+def test_the_record_has_both_quantities_before_a_write_and_one_after(tmp_path: Path) -> None:
     where = str(tmp_path / "made")
     machine_record.intend(where, None, plan({A: 5, B: 1}, {A: 4}))
     between = machine_record.read(where)
@@ -90,7 +90,7 @@ def test_before_a_write_both_numbers_are_there_and_after_it_one(tmp_path: Path) 
     assert machine_record.read(where) == MachineRecord({A: 5, B: 1})
 
 
-def test_what_changes_nothing_is_not_written(tmp_path: Path) -> None:
+def test_an_unchanged_record_is_not_written(tmp_path: Path) -> None:
     where = str(tmp_path)
     record = MachineRecord({A: 4})
     machine_record.write(where, record)
@@ -101,6 +101,6 @@ def test_what_changes_nothing_is_not_written(tmp_path: Path) -> None:
     assert (tmp_path / "published.json").stat() == before
 
 
-def test_a_directory_that_is_missing_is_no_reason_to_hold_anything_back(tmp_path: Path) -> None:
+def test_a_missing_directory_holds_nothing_back(tmp_path: Path) -> None:
     assert machine_record.not_writable(str(tmp_path)) == ""
     assert machine_record.not_writable(str(tmp_path / "missing")) == ""

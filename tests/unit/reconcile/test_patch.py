@@ -63,7 +63,7 @@ BETWEEN = [record(None), record('{"example.com/b":1}'), key(None), key("7"), uid
 
 @pytest.mark.parametrize("between", BETWEEN)
 @pytest.mark.parametrize(("reading", "stored", "recorded", "adopt"), PLANS)
-def test_what_was_decided_on_another_node_is_not_written(
+def test_a_plan_for_another_node_is_not_written(
     reading: Reading, stored: str | None, recorded: int | None, adopt: bool, between: Callable[[Document], None]
 ) -> None:
     document = node({NAME: stored} if stored else {}, {NAME: recorded} if recorded is not None else None)
@@ -78,7 +78,7 @@ def test_what_was_decided_on_another_node_is_not_written(
 
 
 @pytest.mark.parametrize("condition", [True, False])
-def test_of_several_conditions_of_ours_one_stays_or_none(condition: bool) -> None:
+def test_of_several_own_conditions_one_or_none_remains(condition: bool) -> None:
     """Two of us that write at once can each append one."""
     document = node(condition="True")
     ours, ready = document["status"]["conditions"]
@@ -93,7 +93,7 @@ def test_of_several_conditions_of_ours_one_stays_or_none(condition: bool) -> Non
             apply_patch(changed, plan.patch)
 
 
-def test_several_conditions_that_say_what_they_should_become_one() -> None:
+def test_several_correct_conditions_become_one() -> None:
     document = apply_patch(node(), make_plan({NAME: Quantity(1)}, node_state(node()), PlanInput()).patch)
     document["status"]["conditions"].append(document["status"]["conditions"][-1])
     plan = make_plan({NAME: Quantity(1)}, node_state(document), PlanInput())
@@ -103,7 +103,7 @@ def test_several_conditions_that_say_what_they_should_become_one() -> None:
 
 
 @pytest.mark.parametrize("stored", [f'{{"{NAME}": true, "example.com/b": 2}}', f'{{"{NAME}":1,"example.com/b":2.0}}'])
-def test_a_record_that_only_looks_the_same_is_written_anew(stored: str) -> None:
+def test_a_record_with_equal_values_of_other_types_is_rewritten(stored: str) -> None:
     document = node({NAME: "1", "example.com/b": "2"}, stored)
     readings = {NAME: Quantity(1), "example.com/b": Quantity(2)}
     plan = make_plan(readings, node_state(document), PlanInput(adopt={NAME, "example.com/b"}))
@@ -111,14 +111,14 @@ def test_a_record_that_only_looks_the_same_is_written_anew(stored: str) -> None:
     assert written["metadata"]["annotations"][ANNOTATION] == f'{{"{NAME}":1,"example.com/b":2}}'
 
 
-def test_a_key_that_stays_as_it_is_recorded_is_no_guard_of_others() -> None:
+def test_an_unchanged_recorded_key_is_not_guarded() -> None:
     document = node({NAME: "1", "example.com/b": "2"}, {NAME: 1, "example.com/b": 1})
     plan = make_plan({NAME: Quantity(1), "example.com/b": Quantity(2)}, node_state(document), PlanInput())
     document["status"]["capacity"][NAME] = "7"
     assert apply_patch(document, plan.patch)["status"]["capacity"] == {NAME: "7", "example.com/b": "2"}
 
 
-def test_a_node_that_lacks_all_that_a_patch_may_need_is_patched_only_for_a_reason() -> None:
+def test_a_bare_node_is_patched_only_for_a_change() -> None:
     document = node()
     for part, name in (("metadata", "uid"), *((part, name) for part, name, _ in PARENTS)):
         del document[part][name]
@@ -130,7 +130,7 @@ def test_a_node_that_lacks_all_that_a_patch_may_need_is_patched_only_for_a_reaso
 
 
 @pytest.mark.parametrize(("part", "name", "another"), PARENTS)
-def test_what_was_missing_is_not_written_over(part: str, name: str, another: object) -> None:
+def test_what_another_writer_added_meanwhile_is_not_overwritten(part: str, name: str, another: object) -> None:
     document = node()
     del document[part][name]
     patch = make_plan({NAME: Quantity(4)}, node_state(document), PlanInput()).patch

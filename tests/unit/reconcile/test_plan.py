@@ -1,4 +1,4 @@
-"""What is to happen to each name: the table of all cases, and what must hold whatever the Node says."""
+"""What is to happen to each name: the table of all cases, and what must hold whatever is on the Node."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ OTHER = "example.com/other"  # configured beside it, so that the configuration i
 FOUR, ZERO, ABSENT, UNKNOWN = Quantity(4), Quantity(0), Absent("none of 3 usb devices matches"), Unknown("it is busy")
 
 Case = tuple[dict[str, Any], Reading | None, str | None, int | None, str, int | None]
-"""Further inputs, the reading, the Node's value, what both records say -> the action, and what they say afterwards."""
+"""Further inputs, the reading, the Node's value, both records -> the action, and the records afterwards."""
 
 
 def under(inputs: dict[str, Any], *cases: tuple[Reading | None, str | None, int | None, str, int | None]) -> list[Case]:
@@ -210,12 +210,12 @@ def test_every_case(
     plan, written = carried_out(inputs, reading, stored, recorded, action, after)
     assert (plan.own or {}).get(NAME) == after
     assert (NAME in plan.refused) is (action == "refuse")
-    said = our_condition(written)
+    condition = our_condition(written)
     lasts = action == "refuse" and (isinstance(reading, Quantity) or after is not None)
-    assert (f"refused: {NAME}" in said["message"]) is lasts
+    assert (f"refused: {NAME}" in condition["message"]) is lasts
     if inputs.unwritable:
-        assert (said["status"], said["reason"]) == ("False", "StateNotWritable")
-        assert said["message"].startswith(f"nothing is lowered or removed: {FULL}")
+        assert (condition["status"], condition["reason"]) == ("False", "StateNotWritable")
+        assert condition["message"].startswith(f"nothing is lowered or removed: {FULL}")
 
 
 @pytest.mark.parametrize(
@@ -299,24 +299,24 @@ def test_what_the_annotation_alone_can_do(
     known = {machine.published.get(NAME), machine.intended.get(NAME)} if machine else {recorded}
     assert plan.own.get(NAME) in {None, 4, *known}, "nobody else's number gets into the machine's record"
     if action == "refuse":
-        said = our_condition(written)
-        assert (said["status"], said["reason"]) == ("False", "Refused")
+        condition = our_condition(written)
+        assert (condition["status"], condition["reason"]) == ("False", "Refused")
         whose = "refused" if isinstance(reading, Quantity) else "not published by this machine"
-        assert said["message"].startswith(whose)
-        assert NAME in said["message"]
+        assert condition["message"].startswith(whose)
+        assert NAME in condition["message"]
         assert ("adopt = true" if isinstance(reading, Quantity) else "capacityd withdraw") in change_of(plan).reason
         record = MachineRecord(plan.own, reported=plan.reported)
         again = make_plan(with_other(reading), node_state(written), PlanInput(machine=record))
         assert (again.patch, again.newly_refused) == ((), ())
 
 
-def test_without_a_record_and_with_a_damaged_configuration_it_stays_unknown_what_is_ours() -> None:
+def test_without_a_record_and_with_a_damaged_configuration_ownership_stays_unknown() -> None:
     state = node_state(node(capacity={NAME: "4"}, record={NAME: 4}))
     assert make_plan({OTHER: Quantity(1)}, state, PlanInput(complete=False)).own is None
     assert make_plan({OTHER: Quantity(1)}, state, PlanInput(complete=False, machine=MachineRecord())).own == {OTHER: 1}
 
 
-def test_an_empty_configuration_removes_nothing_and_says_how_to() -> None:
+def test_an_empty_configuration_removes_nothing_and_names_withdraw() -> None:
     plan = make_plan({}, node_state(node(capacity={NAME: "4"}, record={NAME: 4})), PlanInput())
     assert [c.action for c in plan.changes] == ["keep"]
     assert "capacityd withdraw" in plan.changes[0].reason
@@ -359,7 +359,7 @@ def test_a_forged_record_removes_nothing(record: str) -> None:
         assert written["metadata"]["annotations"]["theirs"] == "x"
 
 
-def test_the_condition_names_what_is_unknown_and_refused_and_heals() -> None:
+def test_the_condition_names_unknown_and_refused_resources_and_recovers() -> None:
     document = node(capacity={NAME: "9", "example.com/card": "9"})
     readings: dict[str, Reading] = {OTHER: UNKNOWN, NAME: FOUR, "example.com/busy": UNKNOWN, "example.com/card": FOUR}
     refused, unknown = ("example.com/card", NAME), ("example.com/busy", OTHER)
@@ -388,7 +388,7 @@ def test_the_condition_names_what_is_unknown_and_refused_and_heals() -> None:
     assert condition["lastTransitionTime"] == "1970-01-01T00:01:00Z"
 
 
-def test_what_is_not_removed_is_told_once_and_no_trouble_that_lasts() -> None:
+def test_a_refused_removal_is_reported_once_and_then_no_error() -> None:
     document = node(capacity={NAME: "7"}, record={NAME: 4})
     plan = make_plan({NAME: ABSENT}, node_state(document), PlanInput())
     assert (plan.refused, plan.newly_refused) == ((NAME,), (NAME,))
@@ -398,7 +398,7 @@ def test_what_is_not_removed_is_told_once_and_no_trouble_that_lasts() -> None:
     assert make_plan({NAME: ABSENT}, written, PlanInput()).patch == ()
 
 
-def test_a_trouble_is_over_once_nothing_is_configured() -> None:
+def test_an_error_ends_once_nothing_is_configured() -> None:
     document = node(condition="False")
     written = apply_patch(document, make_plan({}, node_state(document), PlanInput()).patch)
     assert our_condition(written)["status"] == "True"
@@ -429,7 +429,7 @@ def test_only_what_lowers_is_remembered_as_lower() -> None:
     assert (plan.held, plan.lower_since) == ({NAME: 130, OTHER: 130}, {OTHER: 100})
 
 
-def test_withdrawal_takes_all_that_is_ours_and_nothing_else() -> None:
+def test_a_withdrawal_removes_all_own_keys_and_no_others() -> None:
     zeroed, plugin = "example.com/zeroed", "example.com/plugin"
     document = node(
         capacity={"cpu": "8", NAME: "4", OTHER: "7", zeroed: "0", plugin: "2"},
@@ -475,7 +475,9 @@ inputs = st.builds(
 
 
 @given(readings_of, nodes, inputs)
-def test_whatever_the_node_says(readings: dict[str, Reading], document: dict[str, Any], given: PlanInput) -> None:
+def test_any_node_and_any_readings_keep_the_promises(
+    readings: dict[str, Reading], document: dict[str, Any], given: PlanInput
+) -> None:
     plan = make_plan(readings, node_state(document), given)
     withdrawal = make_withdrawal(node_state(document), given)
     written = apply_patch(document, plan.patch)

@@ -14,14 +14,14 @@ def plan(*actions: tuple[str, str]) -> Plan:
     return Plan("n1", tuple(Change(name, action, "1", "2", "") for name, action in actions), (), {})
 
 
-def test_each_that_is_set_or_removed_is_written_and_nothing_else() -> None:
+def test_only_set_and_removed_resources_count_as_written() -> None:
     made = plan((A, "set"), (B, "remove"), ("example.com/c", "keep"), ("example.com/d", "hold"))
     assert record_write(made, True, 7.0, {A: (5.0,)}) == {A: (5.0, 7.0), B: (7.0,)}
     assert record_write(plan((A, "keep")), True, 7.0, {}) == {METADATA_ONLY: (7.0,)}
     assert record_write(made, False, 7.0, {A: (5.0,)}) == {A: (5.0,)}
 
 
-def test_of_many_writes_the_last_few_count() -> None:
+def test_only_the_last_writes_count() -> None:
     written: WriteTimes = {}
     for at in range(BURST + 3):
         assert not_before(written) == ({A: at - 1 + MIN_INTERVAL} if at >= BURST else {})

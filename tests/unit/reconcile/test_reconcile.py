@@ -1,4 +1,4 @@
-"""One look: when the Node is asked at all, what is held back until when, and what is remembered."""
+"""One pass: when the Node is read at all, what is held back until when, and what is remembered."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def service() -> Service:
 
 
 @pytest.mark.parametrize("reasons", LOCAL)
-def test_the_same_readings_for_a_local_reason_ask_nobody_unless_memory_is_lost(
+def test_unchanged_readings_with_a_local_reason_send_no_request_unless_memory_is_lost(
     service: Service, reasons: set[str]
 ) -> None:
     found = service.reconcile(1010.0, reasons, a=FOUR)
@@ -57,13 +57,13 @@ def test_the_same_readings_for_a_local_reason_ask_nobody_unless_memory_is_lost(
 
 
 @pytest.mark.parametrize("reasons", ASKING)
-def test_any_other_reason_asks_the_node(service: Service, reasons: set[str]) -> None:
+def test_any_other_reason_reads_the_node(service: Service, reasons: set[str]) -> None:
     service.capacity[A] = "0"
     assert service.reconcile(1010.0, reasons, a=FOUR).outcome is not None
     assert (service.opened, service.capacity) == (1, {A: "4"})
 
 
-def test_what_is_unknown_is_tried_again_by_itself_ever_more_slowly_and_asks_nobody(service: Service) -> None:
+def test_unknown_readings_are_retried_with_backoff_and_without_requests(service: Service) -> None:
     pauses = [service.reconcile(1010.0, {"hardware"}, a=UNKNOWN, b=FOUR).requeue_after]
     opened = service.opened
     pauses += [service.reconcile(1100.0 + n, {"requeue"}, a=UNKNOWN, b=FOUR).requeue_after for n in range(20)]
@@ -74,7 +74,7 @@ def test_what_is_unknown_is_tried_again_by_itself_ever_more_slowly_and_asks_nobo
 
 
 @pytest.mark.parametrize("less", [Quantity(3), Quantity(0), ABSENT])
-def test_less_is_held_back_and_comes_due(service: Service, less: Reading) -> None:
+def test_a_reduction_is_held_back_and_becomes_due(service: Service, less: Reading) -> None:
     found = service.reconcile(1010.0, {"hardware"}, a=less)
     assert (service.opened, found.requeue_after, dict(found.held)) == (0, 10.0, {A: 10.0})
     found = service.reconcile(1014.0, {"hardware"}, a=less)
@@ -84,7 +84,7 @@ def test_less_is_held_back_and_comes_due(service: Service, less: Reading) -> Non
     assert service.capacity == ({} if less is ABSENT else {A: str(less.value)})  # type: ignore[union-attr]
 
 
-def test_less_is_held_back_also_when_the_node_is_asked(service: Service) -> None:
+def test_a_reduction_is_held_back_also_when_the_node_is_read(service: Service) -> None:
     found = service.reconcile(1010.0, {"resync"}, a=Quantity(3))
     assert (found.requeue_after, dict(found.held), service.capacity) == (10.0, {A: 10.0}, {A: "4"})
     service.opened = 0
@@ -121,13 +121,13 @@ def test_what_is_no_longer_configured_is_held_back_too(service: Service) -> None
 
 
 @pytest.mark.parametrize(("uptime", "lower_after"), [(20.0, 60.0), (BOOTING - 1, 60.0), (BOOTING, 10.0)])
-def test_soon_after_boot_less_must_hold_longer(uptime: float, lower_after: float) -> None:
+def test_soon_after_boot_a_reduction_is_held_longer(uptime: float, lower_after: float) -> None:
     service = Service()
     service.reconcile(uptime, a=FOUR)
     assert service.reconcile(uptime, {"hardware"}, a=ABSENT).requeue_after == lower_after
 
 
-def test_a_raise_that_is_held_at_boot_waits_for_no_more_than_it_must() -> None:
+def test_a_raise_at_boot_waits_for_the_rate_limit_only() -> None:
     service = Service()
     service.settings = Settings(lower_after_boot=900.0)
     for number in range(BURST):
@@ -135,7 +135,7 @@ def test_a_raise_that_is_held_at_boot_waits_for_no_more_than_it_must() -> None:
     assert service.reconcile(30.0, {"resync"}, a=Quantity(9)).requeue_after == 20.0 + BURST - 1 + MIN_INTERVAL - 30.0
 
 
-def test_what_keeps_changing_is_written_once_a_minute() -> None:
+def test_a_resource_that_keeps_changing_is_written_once_a_minute() -> None:
     service, last = Service(), 1000.0 + BURST - 1
     for number in range(BURST):
         service.reconcile(1000.0 + number, {"hardware"}, a=Quantity(number))
@@ -152,7 +152,7 @@ def test_what_keeps_changing_is_written_once_a_minute() -> None:
 
 
 @pytest.mark.parametrize("other", [node({A: "7"}, {A: 4}), node()], ids=["the key", "the record too"])
-def test_one_who_fights_is_answered_once_a_minute(service: Service, other: dict[str, Any]) -> None:
+def test_a_competing_writer_is_reverted_once_a_minute(service: Service, other: dict[str, Any]) -> None:
     written = []
     for second in range(0, 600, 10):
         service.node.document = other
@@ -166,14 +166,14 @@ def test_one_who_fights_is_answered_once_a_minute(service: Service, other: dict[
     assert 8 <= len(written[BURST:]) <= 10
 
 
-def test_what_comes_and_goes_is_told_of_once_a_minute_and_comes_due(service: Service) -> None:
+def test_a_flapping_reading_updates_the_condition_once_a_minute(service: Service) -> None:
     for second in range(BURST):
         service.reconcile(1300.0 + second, {"resync"}, a=FOUR if second % 2 else UNKNOWN)
     last, opened, writes = 1300.0 + BURST - 1, service.opened, service.node.writes
     for later in (5, 20):
         assert service.reconcile(last + later, {"hardware"}, a=UNKNOWN).requeue_after == MIN_INTERVAL - later
         assert service.reconcile(last + later + 1, {"hardware"}, a=FOUR).requeue_after is None
-    assert service.opened == opened, "nor is the Node asked more often"
+    assert service.opened == opened, "nor is the Node read more often"
     found = service.reconcile(last + 30, {"resync"}, a=UNKNOWN)
     assert (found.requeue_after, service.condition) == (MIN_INTERVAL - 30, "True")
     assert service.reconcile(last + 40, {"hardware"}, a=UNKNOWN).requeue_after == MIN_INTERVAL - 40
@@ -188,13 +188,13 @@ WEIRD = ["1e3", "12.5Ki", "0.1", "-4", "-0.5", "1e-9999", "1e9999", "9" * 400, "
 
 
 @pytest.mark.parametrize("stored", WEIRD)
-def test_whatever_another_wrote_over_ours_is_undone_and_told(service: Service, stored: str) -> None:
+def test_another_writers_value_is_reverted_and_reported(service: Service, stored: str) -> None:
     service.capacity[A] = stored
     found = service.reconcile(1010.0, {"resync"}, a=FOUR)
     assert (found.error, service.capacity) == ("", {A: "4"})
     (entry,) = journal.outcome_entries(found, {})
     assert entry.fields["NEW"] == "4"
-    assert "→ 4 (" in service.node.told[-1]
+    assert "→ 4 (" in service.node.events[-1]
 
 
 @pytest.mark.parametrize(
@@ -208,8 +208,8 @@ def test_whatever_another_wrote_over_ours_is_undone_and_told(service: Service, s
         NodeRejected("nonsense"),
     ],
 )
-def test_a_failure_is_told_and_keeps_the_memory(service: Service, error: NodeError) -> None:
-    """What is refused as such is not tried as often as what may heal at any moment."""
+def test_a_failure_is_reported_and_keeps_the_memory(service: Service, error: NodeError) -> None:
+    """A rejection is not retried as often as an error that may end at any moment."""
     before = service.memory
     service.error = error
     found = service.reconcile(1010.0, {"resync"}, a=Quantity(5))
@@ -223,7 +223,7 @@ def test_a_failure_is_told_and_keeps_the_memory(service: Service, error: NodeErr
     assert service.capacity == {A: "5"}
 
 
-def test_a_checkpoint_with_the_same_names_is_no_reason_to_ask(service: Service) -> None:
+def test_a_checkpoint_with_the_same_names_sends_no_request(service: Service) -> None:
     """The kubelet writes it anew for each pod with devices."""
     service.plugins = ["vendor.example/gpu", B]
     service.reconcile(1010.0, {"resync"}, a=FOUR)
@@ -235,14 +235,14 @@ def test_a_checkpoint_with_the_same_names_is_no_reason_to_ask(service: Service) 
     for number, plugins in enumerate(([B], None, [B, A], []), 1):
         service.plugins = plugins
         service.reconcile(1030.0 + 100 * number, {"hardware"}, a=FOUR)
-        assert service.opened == asked + number - 1, "nobody has heard of it yet"
+        assert service.opened == asked + number - 1, "nothing has noticed it yet"
         for _ in range(2):
             service.reconcile(1040.0 + 100 * number, {"plugins"}, a=FOUR)
             assert service.opened == asked + number
 
 
-def test_what_came_back_during_a_failure_is_held_back_anew(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A look that fails leaves the next attempt to the schedule, even if the shortest pause is drawn."""
+def test_a_reduction_after_a_failure_is_held_back_in_full(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pass that fails leaves the next attempt to the schedule, even if the shortest pause is drawn."""
     monkeypatch.setattr("capacityd.reconcile.apply.random.uniform", min)
     service.reconcile(1010.0, {"resync"}, a=Quantity(3))
     service.node.lose = 1
@@ -251,7 +251,7 @@ def test_what_came_back_during_a_failure_is_held_back_anew(service: Service, mon
     assert service.capacity == {A: "5"}
 
 
-def test_a_kubelet_that_began_anew_is_watched_until_its_heartbeat_is_newer(service: Service) -> None:
+def test_after_a_kubelet_restart_the_node_is_read_until_its_heartbeat_is_newer(service: Service) -> None:
     service.beat(1000)
     service.kubelet_started_at = EPOCH + 1010.7
     at, pauses = 1012.0, []
@@ -262,7 +262,7 @@ def test_a_kubelet_that_began_anew_is_watched_until_its_heartbeat_is_newer(servi
         at += found.requeue_after
     assert pauses == [1.0, 2.0, 4.0, 8.0, 8.0, 8.0]
     service.reconcile(at, {"hardware"}, a=FOUR)
-    assert service.opened == 7, "until then a local reason asks, too"
+    assert service.opened == 7, "until then a local reason reads the Node, too"
     service.capacity[A] = "0"
     service.beat(1011)
     assert service.reconcile(at + 1, {"requeue"}, a=FOUR).requeue_after is None
@@ -293,7 +293,7 @@ def test_a_heartbeat_that_never_comes_is_given_up_once(service: Service) -> None
         (1010.7, 1010),  # it is in whole seconds
     ],
 )
-def test_a_kubelet_that_has_nothing_to_tell_is_not_waited_for(
+def test_a_kubelet_without_anything_to_report_is_not_waited_for(
     service: Service, began: float | None, beat: int | None
 ) -> None:
     service.kubelet_started_at = None if began is None else EPOCH + began
@@ -307,7 +307,7 @@ def test_a_kubelet_that_has_nothing_to_tell_is_not_waited_for(
     [(None, None, True), (EPOCH, EPOCH, False), (EPOCH, EPOCH + 1005.0, True)],
     ids=["not seen", "the same", "restarted"],
 )
-def test_a_zero_is_the_kubelets_unless_it_is_seen_that_it_has_not_restarted(
+def test_a_zero_may_be_the_kubelets_unless_it_has_not_restarted(
     before: float | None, now: float | None, restored: bool
 ) -> None:
     """While it is unknown which device plugins there are, since the key may be one's."""
@@ -320,14 +320,14 @@ def test_a_zero_is_the_kubelets_unless_it_is_seen_that_it_has_not_restarted(
     assert service.capacity == {A: "4" if restored else "0"}
 
 
-def test_observing_writes_nothing(service: Service) -> None:
+def test_observe_mode_writes_nothing(service: Service) -> None:
     service.settings = Settings(observe=True)
     writes = service.node.writes
     found = service.reconcile(1010.0, {"config"}, a=Quantity(5), b=Quantity(1))
     assert found.outcome is not None
     assert [(c.name, c.action) for c in found.outcome.plan.changes] == [(A, "set"), (B, "set")]
     assert not found.outcome.applied
-    assert dict(found.memory.published) == {A: 4}, "what the Node's record says, not what it would"
+    assert dict(found.memory.published) == {A: 4}, "what the Node's record has, not what it would have"
     found = service.reconcile(1020.0, {"config"}, a=ABSENT)
     assert found.requeue_after == 10.0
     assert service.reconcile(1030.0, {"requeue"}, a=ABSENT).requeue_after is None
@@ -336,7 +336,7 @@ def test_observing_writes_nothing(service: Service) -> None:
     assert (service.node.writes, service.capacity) == (writes, {A: "4"})
 
 
-def test_what_is_observed_to_be_lower_for_a_name_that_is_not_ours_is_held_back_once() -> None:
+def test_in_observe_mode_a_reduction_of_a_foreign_name_is_held_back_once() -> None:
     service = Service()
     service.settings, service.adopt = Settings(observe=True), {A}
     service.capacity[A] = "9"
@@ -348,7 +348,7 @@ def test_what_is_observed_to_be_lower_for_a_name_that_is_not_ours_is_held_back_o
     )
 
 
-def test_what_is_observed_and_no_longer_configured_is_held_back_once(service: Service) -> None:
+def test_in_observe_mode_a_removal_is_held_back_once(service: Service) -> None:
     service.settings = Settings(observe=True)
     assert service.reconcile(1000.0, {"config"}, b=UNKNOWN).requeue_after == 10.0
     service.reconcile(1010.0, {"requeue"}, b=UNKNOWN)
@@ -371,7 +371,7 @@ def _changes(found: ReconcileResult) -> tuple[Change, ...]:
     return found.outcome.plan.changes
 
 
-def test_a_record_that_can_not_be_kept_lets_nothing_be_lowered_and_is_told() -> None:
+def test_a_record_that_cannot_be_saved_lowers_nothing_and_is_reported() -> None:
     """It shows when it is written only; what needs no record is then still done, in the same pass."""
     service = Service()
     service.reconcile(1000.0, a=FOUR, b=Quantity(2))
@@ -407,31 +407,31 @@ class Contested(MemoryNode):
 
 
 @pytest.mark.parametrize(
-    ("again", "first", "says"),
+    ("again", "first", "message"),
     [
         (None, ["read", "write"] * TRIES, "a guard did not hold; tried 6 times"),
         (NodeGuardUnexplained("a defect"), ["read", "write", "read"], "a defect"),
     ],
 )
 def test_conflicts_that_do_not_end(
-    monkeypatch: pytest.MonkeyPatch, again: NodeError | None, first: list[str], says: str
+    monkeypatch: pytest.MonkeyPatch, again: NodeError | None, first: list[str], message: str
 ) -> None:
-    """Whatever the looks are for, and however many there are: two requests a minute, and one message."""
+    """Whatever the passes are for, and however many there are: two requests a minute, and one message."""
     monkeypatch.setattr("capacityd.reconcile.apply.time.sleep", lambda _: None)
     service = Service()
     service.node = node = Contested(again)
     found = service.reconcile(1000.0, a=FOUR)
     assert (node.asked, found.cause) == (first, "conflict")
-    said = {found.error}
+    messages = {found.error}
     for second in range(1, 600):
         node.again, before = None, len(node.asked)
         found = service.reconcile(1000.0 + second, [{"retry"}, {"kubelet"}, {"config"}][second % 3], a=FOUR)
         assert node.asked[before:] == ([] if second % MIN_INTERVAL else ["read", "write"])
         assert found.failed
         assert found.cause == "conflict"
-        said.add(found.error)
-    (trouble,) = said
-    assert says in trouble
+        messages.add(found.error)
+    (message,) = messages
+    assert message in message
     service.node = MemoryNode()
     assert not service.reconcile(1600.0, {"retry"}, a=FOUR).failed
     assert (service.memory.conflict, service.capacity) == ("", {A: "4"})
@@ -458,11 +458,11 @@ def test_a_refusal_is_reported_once_for_each_node_also_when_the_machine_reboots(
         assert service.reconcile(at + 10.0, {"hardware"}, a=FOUR).requeue_after is None
         assert (service.opened, service.capacity) == (asked, {A: "9"})
         service.memory = ReconcileState()  # it is in /run
-    told = [f"{A}: not published by capacityd; adopt = true takes it over"]
-    assert service.node.told == told
+    written = [f"{A}: not published by capacityd; adopt = true takes it over"]
+    assert service.node.events == written
     service.node.document = node({A: "9"})
     service.reconcile(9000.0, {"boot"}, a=FOUR)
-    assert service.node.told == 2 * told
+    assert service.node.events == 2 * written
 
 
 def test_nothing_of_a_damaged_configuration_is_removed(service: Service) -> None:

@@ -1,4 +1,4 @@
-"""What the service hears: real netlink in a network namespace of the test's own, real inotify, real signals.
+"""What the service receives: real netlink in a network namespace of the test's own, real inotify, real signals.
 
 The kernel delivers to a socket before the sender goes on, and to inotify before the file call returns, so most is there
 at once; where the kernel takes its time, a deadline is waited for, never a pause.
@@ -36,11 +36,11 @@ DEADLINE_MS = 20_000
 MANY = 5_000
 
 
-def heard(source: Source) -> set[str]:
-    """What is heard next; fails if that is nothing."""
+def received(source: Source) -> set[str]:
+    """The reasons that come next; fails if there are none."""
     poll = select.poll()
     poll.register(source.fileno(), select.POLLIN)
-    assert poll.poll(DEADLINE_MS), "nothing was heard"
+    assert poll.poll(DEADLINE_MS), "nothing was received"
     return source.drain()
 
 
@@ -77,7 +77,7 @@ def ip(*arguments: str) -> None:
 
 
 @alone
-def test_udev_events_of_the_subsystems_asked_for_but_of_no_pods_interface() -> None:
+def test_udev_events_of_the_configured_subsystems_but_not_of_pods() -> None:
     source, sender = UdevEvents(["usb", "net"]), UdevSender(Path("/proc/self/ns/net"))
     for subsystem, driver, reasons in (
         ("usb", "x", {"hardware"}),
@@ -88,7 +88,7 @@ def test_udev_events_of_the_subsystems_asked_for_but_of_no_pods_interface() -> N
         sender.send("add", f"/devices/virtual/{subsystem}/x", subsystem, ID_NET_DRIVER=driver)
         assert source.drain() == reasons
     sender.send("remove", "/devices/usb1/1-1", "usb", "usb_device")
-    assert heard(source) == {"hardware"}
+    assert received(source) == {"hardware"}
     assert source.drain() == set()
 
 
@@ -106,20 +106,20 @@ def test_carrier_and_name_of_an_interface() -> None:
     links = LinkEvents()
     for carrier in (0, 1):
         fcntl.ioctl(tap, 0x400454E2, struct.pack("i", carrier))  # TUNSETCARRIER
-        assert heard(links) == {"hardware"}
+        assert received(links) == {"hardware"}
     ip("link", "set", "tap7", "down")
     ip("link", "set", "tap7", "name", "tap8")
-    assert heard(links) == {"hardware"}
+    assert received(links) == {"hardware"}
 
 
 @alone
-def test_an_overflow_is_a_reason_and_the_source_goes_on() -> None:
+def test_an_overflow_starts_a_pass_and_the_source_continues() -> None:
     udev, sender = UdevEvents(["net"]), UdevSender(Path("/proc/self/ns/net"))
     with socket.socket(fileno=os.dup(udev.fileno())) as small:  # libudev takes 128 MiB where it may
         small.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
     for number in range(MANY):
         sender.send("add", f"/devices/virtual/net/veth{number}", "net", ID_NET_DRIVER="veth")
-    assert heard(udev) == {"hardware"}
+    assert received(udev) == {"hardware"}
     assert udev.drain() == set()
     sender.send("change", "/devices/pci0/net/eth7", "net")
     assert udev.drain() == {"hardware"}
@@ -137,8 +137,8 @@ def test_closed_sources_leave_nothing_open() -> None:
 
 
 @alone
-def test_what_can_not_be_listened_to_leaves_nothing_open() -> None:
-    """It is tried again at each look. Here a file is left for libudev's socket, and none for what else is needed."""
+def test_a_source_that_cannot_be_opened_leaks_nothing() -> None:
+    """It is reopened at each pass. Here a file is left for libudev's socket, and none for what else is needed."""
     UdevEvents(["usb"]).close()
     before = open_files()
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -163,27 +163,25 @@ def _resident() -> int:
     return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS:"))
 
 
-def test_signals_are_reasons() -> None:
+def test_each_signal_has_its_reason() -> None:
     def test() -> None:
         signals = Signals()
         sent = [(signal.SIGHUP, "reload"), (signal.SIGTERM, "stop"), (signal.SIGINT, "stop"), (signal.SIGCHLD, "child")]
         for number, reason in sent:
             os.kill(os.getpid(), number)
-            assert heard(signals) == {reason}
+            assert received(signals) == {reason}
         for _ in range(MANY):
             os.kill(os.getpid(), signal.SIGHUP)
         os.kill(os.getpid(), signal.SIGTERM)
-        assert heard(signals) == {"reload", "stop"}
+        assert received(signals) == {"reload", "stop"}
         assert signals.drain() == set()
 
     forked(test)
 
 
 @pytest.mark.parametrize("folder", ["udev", "."])
-def test_without_udev_there_is_nothing_to_try_again(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, folder: str
-) -> None:
-    """Its coming is heard by itself; what could not be opened is not."""
+def test_without_udev_opening_is_not_retried(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, folder: str) -> None:
+    """Its start is an event; what could not be opened sends none."""
     monkeypatch.setattr(event_sources, "UDEV", str(tmp_path / folder / "control"))
 
     def test() -> None:

@@ -1,4 +1,4 @@
-"""Watched files: how they come, change and go, and what stands between. Inotify tells before the file call returns."""
+"""Watched files: how they appear, change and go, and links between. Inotify reports before the file call returns."""
 
 from __future__ import annotations
 
@@ -76,13 +76,13 @@ def test_two_names_of_one_file(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("path", ["/", "/..", "//"])
 def test_the_root_itself(path: str) -> None:
-    """It is no file, but who says so is the detector."""
+    """It is not a file, but it is the detector that reports this."""
     source = FileEvents({path: "file"})
     assert source.drain() == set()
     source.close()
 
 
-def test_others_in_its_folder_are_no_reason(seats: Path) -> None:
+def test_other_files_in_its_folder_are_ignored(seats: Path) -> None:
     write(seats)
     other = seats.with_name("seats.old")
     source = FileEvents({str(seats): "file"})
@@ -112,7 +112,7 @@ def test_its_folder_appears_level_by_level(tmp_path: Path) -> None:
         assert source.drain() == REASONS
 
 
-def test_its_folder_is_removed_or_moved_and_comes_again(tmp_path: Path, seats: Path) -> None:
+def test_its_folder_is_removed_or_moved_and_returns(tmp_path: Path, seats: Path) -> None:
     folder = seats.parent
     source = FileEvents({str(seats): "file"})
     steps: list[Callable[[], object]] = [
@@ -145,7 +145,7 @@ def test_only_what_is_needed_is_watched(tmp_path: Path) -> None:
     source.close()
 
 
-def test_where_a_link_leads_is_watched_too(tmp_path: Path) -> None:
+def test_the_target_of_a_link_is_watched_too(tmp_path: Path) -> None:
     """As a projected volume has it: the file is a link through a folder that is a link, which is exchanged."""
     for version in ("v1", "v2"):
         (tmp_path / version).mkdir()
@@ -166,7 +166,7 @@ def test_where_a_link_leads_is_watched_too(tmp_path: Path) -> None:
     assert source.drain() == set()
 
 
-def test_a_link_that_is_passed_twice_is_no_circle(tmp_path: Path) -> None:
+def test_a_link_that_is_followed_twice_is_no_loop(tmp_path: Path) -> None:
     """As with /var/run -> /run, and a link in it that begins with /var/run again."""
     folder_of(tmp_path / "run" / "seats")
     write(tmp_path / "run" / "real")
@@ -192,10 +192,10 @@ def test_as_many_links_are_followed_as_the_kernel_does(tmp_path: Path, links: in
 @pytest.mark.parametrize("kind", ["nfs4", "cifs", "fuse.s3fs", "fuseblk", "autofs", "glusterfs"])
 @pytest.mark.parametrize("by_link", [False, True])
 @pytest.mark.parametrize("name", ["licences", "dead server", "back\\slash"])
-def test_nothing_is_asked_of_a_file_system_that_may_be_gone(
+def test_a_file_system_that_may_hang_is_not_accessed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, by_link: bool, name: str
 ) -> None:
-    """Whose server is gone hangs the service. Whether it is mounted at all is heard."""
+    """Whose server is gone hangs the service. Mounts and unmounts are events of their own."""
     point, link, table = tmp_path / name, tmp_path / "link", tmp_path / "mountinfo"
     escaped = str(point).replace("\\", r"\134").replace(" ", r"\040")
     local = f"25 1 8:1 / {tmp_path} rw shared:1 - ext4 /dev/sda1 rw\n"
@@ -231,7 +231,7 @@ def test_each_file_has_its_reason(tmp_path: Path) -> None:
     assert source.drain() == {"file", "credentials"}
 
 
-def test_an_overflow_is_a_reason_and_the_source_goes_on(tmp_path: Path) -> None:
+def test_an_overflow_starts_a_pass_and_the_source_continues(tmp_path: Path) -> None:
     path, other = tmp_path / "seats", tmp_path / "other"
     source = FileEvents({str(path): "file"})
     most = int(Path("/proc/sys/fs/inotify/max_queued_events").read_text())
@@ -244,17 +244,17 @@ def test_an_overflow_is_a_reason_and_the_source_goes_on(tmp_path: Path) -> None:
     assert source.drain() == REASONS
 
 
-def test_a_machine_with_no_inotify_left_is_told(tmp_path: Path) -> None:
-    def look() -> str:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (3, 3))  # the kernel says the same of a user's instances: EMFILE
+def test_no_free_inotify_instance_is_an_error(tmp_path: Path) -> None:
+    def code() -> str:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (3, 3))  # the kernel returns the same for a user's instances: EMFILE
         with pytest.raises(OSError, match="max_user_instances") as raised:
             FileEvents({str(tmp_path / "seats"): "file"})
         return errno.errorcode[raised.value.errno or 0]
 
-    assert forked(look) == "EMFILE"
+    assert forked(code) == "EMFILE"
 
 
-def test_a_machine_with_no_watches_left_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_free_inotify_watch_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = len(os.listdir("/proc/self/fd"))
 
     class Exhausted:

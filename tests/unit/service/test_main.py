@@ -1,4 +1,4 @@
-"""The resident process with children that are stubs: what it starts them for, and what it makes of what they say.
+"""The resident process with children that are stubs: what it starts them for, and how it handles their messages.
 
 The tests on the real control plane have the real children.
 """
@@ -26,7 +26,7 @@ from tests import ROOT
 from tests.cluster.notifications import Notifications
 
 DEADLINE = 30.0
-# Its pauses are half a second: after a failed check, not twenty, unless a test says something else before, and after a
+# Its pauses are half a second: after a failed check, not twenty, unless a test sets something else before, and after a
 # failed pass at first, not four.
 _BOOT = """import sys
 sys.path.insert(0, sys.argv[1])
@@ -67,7 +67,7 @@ class Running:
         self.folder = folder
         self.stub(**_GOOD)
         self._systemd = Notifications(folder / "notify")
-        self.heard = self._systemd.heard
+        self.await_line = self._systemd.await_line
         self.program = folder / "sh"
         self.program.symlink_to("/bin/sh")
         self._agent = str(Path(capacityd.__file__).parents[1])
@@ -90,9 +90,9 @@ class Running:
         self.process = subprocess.Popen(command, stderr=errors, text=True, env=environment)
 
     def publishes(self, before: str = "") -> None:
-        """Starts it, and waits for its first look."""
+        """Starts it, and waits for its first pass."""
         self.start(before)
-        self.heard("STATUS=1 of 1 resources published")
+        self.await_line("STATUS=1 of 1 resources published")
 
     def signal(self, number: int) -> None:
         assert self.process
@@ -108,7 +108,7 @@ class Running:
         return path.read_text().splitlines()
 
     def end(self) -> tuple[int, str]:
-        """Ends it as systemd does; its exit status, and what it has said."""
+        """Ends it as systemd does; its exit status, and its standard error."""
         assert self.process
         self.process.terminate()
         _, errors = self.process.communicate(timeout=DEADLINE)
@@ -129,10 +129,10 @@ def running(tmp_path: Path) -> Iterator[Running]:
 
 
 def test_from_its_start_to_its_end(running: Running) -> None:
-    """It checks, looks, and is ready; it looks again for a file, and checks again when it is told to."""
+    """A check, a pass, READY; then a pass because of a file, and a check because of SIGHUP."""
     running.start()
-    running.heard("READY=1")
-    running.heard("STATUS=1 of 1 resources published")
+    running.await_line("READY=1")
+    running.await_line("STATUS=1 of 1 resources published")
     assert running.ran(2) == ["check boot", "reconcile boot"]
     noted: Mapping[str, object] = json.loads((running.folder / "service.json").read_text())
     first = running.process
@@ -141,10 +141,10 @@ def test_from_its_start_to_its_end(running: Running) -> None:
     (running.folder / "other").touch()
     (running.folder / "seats").write_text("4")
     assert running.ran(3)[2:] == ["reconcile file"]
-    running.heard("STATUS=1 of 1")
+    running.await_line("STATUS=1 of 1")
     running.signal(signal.SIGHUP)
-    running.heard("RELOADING=1")
-    running.heard("READY=1")
+    running.await_line("RELOADING=1")
+    running.await_line("READY=1")
     assert running.ran(5)[3:] == ["check reload", "reconcile config"]
     for _ in range(2_000):
         running.signal(signal.SIGHUP)
@@ -155,20 +155,20 @@ def test_from_its_start_to_its_end(running: Running) -> None:
     assert (running.process.returncode, "the service is already running" in errors) == (1, True)
     running.process = first
     assert running.end() == (0, "")
-    running.heard("STOPPING=1")
+    running.await_line("STOPPING=1")
     assert len([job for job in running.ran(7) if job == "check reload"]) <= 30
 
 
-def test_while_the_machine_boots_the_first_look_waits_for_quiet_since_it_listens(running: Running) -> None:
+def test_at_boot_the_first_pass_is_debounced_since_the_sources_are_open(running: Running) -> None:
     """However long the check took, on a machine whose disk has much else to do."""
     running.stub(check=f"sleep 1.2; {_GOOD['check']}")
     running.start(_BOOTING)
-    running.heard("STATUS=waiting")
+    running.await_line("STATUS=waiting")
     (running.folder / "seats").write_text("4")
     assert running.ran(2)[1:] == ["reconcile boot,file"]
 
 
-def test_after_a_suspend_it_looks_again(running: Running) -> None:
+def test_a_resume_starts_a_pass(running: Running) -> None:
     """It shows as a leap of the clock that counts it; the file, which is no reason by itself, is only what wakes it."""
     running.publishes(_SLEEPS.format(flag=running.folder / "slept"))
     (running.folder / "slept").touch()
@@ -176,105 +176,105 @@ def test_after_a_suspend_it_looks_again(running: Running) -> None:
 
 
 @pytest.mark.parametrize(
-    ("look", "told"),
+    ("worker", "message"),
     [("kill -9 $$", "was killed by SIGKILL (out of memory?)"), ("exit 1", "exited without a result")],
 )
-def test_a_look_that_comes_to_nothing_is_told_and_tried_again(running: Running, look: str, told: str) -> None:
-    running.stub(reconcile=look)
+def test_a_pass_without_a_result_is_logged_and_retried(running: Running, worker: str, message: str) -> None:
+    running.stub(reconcile=worker)
     running.start()
     assert running.ran(3)[:3] == ["check boot", "reconcile boot", "reconcile retry"]
     running.stub()
-    running.heard("READY=1")
-    running.heard("STATUS=1 of 1")
+    running.await_line("READY=1")
+    running.await_line("STATUS=1 of 1")
     status, errors = running.end()
     assert status == 0
-    assert errors.count(f"the reconcile worker {told}; retrying") == 1
+    assert errors.count(f"the reconcile worker {message}; retrying") == 1
     assert errors.count("recovered") == 1
 
 
-def test_a_child_that_can_not_be_started_is_told_and_tried_again(running: Running) -> None:
+def test_a_worker_that_cannot_be_started_is_logged_and_retried(running: Running) -> None:
     """No process, no memory, no file is left; here, no program."""
     running.program.unlink()
     running.start()
-    told = "the configuration check failed and is retried: could not be started: No such file or directory"
-    running.heard(f"STATUS={told}")
+    message = "the configuration check failed and is retried: could not be started: No such file or directory"
+    running.await_line(f"STATUS={message}")
     running.program.symlink_to("/bin/sh")
-    running.heard("READY=1")
-    running.heard("STATUS=1 of 1")
+    running.await_line("READY=1")
+    running.await_line("STATUS=1 of 1")
     running.program.unlink()
     (running.folder / "seats").write_text("4")
-    running.heard("STATUS=the reconcile worker could not be started: No such file or directory; retrying")
+    running.await_line("STATUS=the reconcile worker could not be started: No such file or directory; retrying")
     running.program.symlink_to("/bin/sh")
-    running.heard("STATUS=1 of 1")
+    running.await_line("STATUS=1 of 1")
     status, errors = running.end()
-    assert (status, errors.count(told), errors.count("recovered")) == (0, 1, 2)
+    assert (status, errors.count(message), errors.count("recovered")) == (0, 1, 2)
     assert errors.count("the reconcile worker could not be started") == 1
     assert "Traceback" not in errors
 
 
-def test_without_a_file_left_it_goes_on(running: Running) -> None:
+def test_it_continues_without_a_free_file_descriptor(running: Running) -> None:
     running.publishes()
     assert running.process
     pid, (soft, hard) = running.process.pid, resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.prlimit(pid, resource.RLIMIT_NOFILE, (3, hard))
     (running.folder / "seats").write_text("4")
     assert running.process.stderr
-    told = "the reconcile worker could not be started: Too many open files; retrying"
-    assert any(told in line for line in running.process.stderr)
+    message = "the reconcile worker could not be started: Too many open files; retrying"
+    assert any(message in line for line in running.process.stderr)
     resource.prlimit(pid, resource.RLIMIT_NOFILE, (soft, hard))
-    running.heard("STATUS=1 of 1")
+    running.await_line("STATUS=1 of 1")
 
 
-def test_what_can_not_be_heard_is_told_once_and_tried_at_each_look(running: Running) -> None:
-    """A machine whose inotify instances are all taken; hardware is heard meanwhile, here by a reload."""
+def test_an_unavailable_event_source_is_logged_once_and_reopened_at_each_pass(running: Running) -> None:
+    """A machine whose inotify instances are all taken; passes go on meanwhile, here by a reload."""
     running.publishes(_NO_INOTIFY.format(flag=running.folder / "freed"))
     (running.folder / "seats").write_text("4")
     running.signal(signal.SIGHUP)
     assert running.ran(4)[2:] == ["check reload", "reconcile config"]
-    running.heard("STATUS=1 of 1")
-    (told,) = json.loads((running.folder / "service.json").read_text())["event_source_errors"]
-    assert "fs.inotify.max_user_instances" in told
+    running.await_line("STATUS=1 of 1")
+    (message,) = json.loads((running.folder / "service.json").read_text())["event_source_errors"]
+    assert "fs.inotify.max_user_instances" in message
     (running.folder / "freed").touch()
     running.signal(signal.SIGHUP)
-    running.heard("STATUS=1 of 1")
+    running.await_line("STATUS=1 of 1")
     (running.folder / "seats").write_text("5")
     assert running.ran(7)[6:] == ["reconcile file"]
-    assert running.end()[1] == f"capacityd: {told}; changes are detected at the next reconcile pass\n"
+    assert running.end()[1] == f"capacityd: {message}; changes are detected at the next reconcile pass\n"
 
 
-def test_a_check_that_fails_is_told_once_and_tried_again(running: Running) -> None:
+def test_a_failed_check_is_logged_once_and_retried(running: Running) -> None:
     running.stub(check="""echo '{"done": true, "failed": true, "error": "no room"}'""")
     running.start()
-    told = "the configuration check failed and is retried: no room"
-    running.heard(f"STATUS={told}")
-    running.heard(f"STATUS={told}")
+    message = "the configuration check failed and is retried: no room"
+    running.await_line(f"STATUS={message}")
+    running.await_line(f"STATUS={message}")
     running.stub()
-    running.heard("READY=1")
+    running.await_line("READY=1")
     status, errors = running.end()
-    assert (status, errors) == (0, f"capacityd: {told}\ncapacityd: recovered\n")
+    assert (status, errors) == (0, f"capacityd: {message}\ncapacityd: recovered\n")
 
 
-def test_what_is_wrong_with_two_things_is_over_when_both_are(running: Running) -> None:
-    """A check that is to be tried again much later keeps no look waiting."""
+def test_it_has_recovered_when_both_errors_have_ended(running: Running) -> None:
+    """A check that is to be retried much later delays no pass."""
     no_room = """echo '{"done": true, "failed": true, "error": "no room"}'"""
     running.publishes("pause = 1000\n")
     running.stub(check=no_room, reconcile="""echo '{"done": true, "failed": true, "error": "nobody there"}'""")
     (running.folder / "seats").write_text("4")
-    running.heard("STATUS=nobody there")
+    running.await_line("STATUS=nobody there")
     running.signal(signal.SIGHUP)
-    running.heard("STATUS=nobody there; the configuration check failed")
+    running.await_line("STATUS=nobody there; the configuration check failed")
     noted = json.loads((running.folder / "service.json").read_text())
     assert noted["error"] == "nobody there; the configuration check failed and is retried: no room"
     running.stub(check=no_room)
-    running.heard("STATUS=1 of 1")
+    running.await_line("STATUS=1 of 1")
     running.stub()
     running.signal(signal.SIGHUP)
-    running.heard("STATUS=waiting")
+    running.await_line("STATUS=waiting")
     assert json.loads((running.folder / "service.json").read_text())["error"] == ""
     assert running.end()[1].count("recovered") == 1
 
 
-def test_nobody_listens_any_more(running: Running) -> None:
+def test_it_continues_without_systemd_and_journal(running: Running) -> None:
     """Neither systemd nor the journal; it goes on."""
     running.publishes()
     assert running.process
@@ -289,8 +289,8 @@ def test_nobody_listens_any_more(running: Running) -> None:
     running.process.wait(DEADLINE)  # with 120: Python can't close what nobody reads any more
 
 
-def test_standard_error_that_nobody_reads_stops_nothing(running: Running) -> None:
-    """A full pipe: the service and its children go on, and it ends when it is told to."""
+def test_an_unread_standard_error_blocks_nothing(running: Running) -> None:
+    """A full pipe: the service and its children go on, and it ends on SIGTERM."""
     reads, writes = os.pipe()
     os.set_blocking(writes, False)
     with contextlib.suppress(BlockingIOError):
@@ -299,68 +299,68 @@ def test_standard_error_that_nobody_reads_stops_nothing(running: Running) -> Non
     os.set_blocking(writes, True)
     running.stub(reconcile="""echo '{"done": true, "failed": true, "error": "nobody there"}'""")
     running.start(errors=writes)
-    running.heard("STATUS=nobody there")
+    running.await_line("STATUS=nobody there")
     running.stub()
-    running.heard("STATUS=1 of 1")
+    running.await_line("STATUS=1 of 1")
     assert running.end()[0] == 0
     assert os.get_blocking(writes)
     os.close(reads)
     os.close(writes)
 
 
-def test_what_a_look_asks_for_is_done_and_trouble_is_told_once(running: Running) -> None:
+def test_a_pass_can_request_the_next_and_an_error_is_logged_once(running: Running) -> None:
     running.stub(reconcile="""echo '{"done": true, "failed": true, "error": "nobody there", "retry_after": 0}'""")
     running.start()
     running.ran(5)
     running.stub(reconcile="""echo '{"done": true, "requeue_after": 0.1}'""")
     while running.ran(5)[-2:] != ["reconcile requeue"] * 2:
-        running.heard("STATUS=")
+        running.await_line("STATUS=")
     assert running.end()[1].count("nobody there") == 1
 
 
 _DENIED = """echo '{"probed": true}'; echo '{"done": true, "failed": true, "cause": "credentials", "files": FILES}'"""
 
 
-def test_files_that_may_end_a_trouble_are_watched_while_there_is_one(running: Running) -> None:
-    """The pause is fifteen minutes; what appears is heard. Each new list of files is looked at once more."""
+def test_files_that_may_end_an_error_are_watched_while_it_lasts(running: Running) -> None:
+    """The pause is fifteen minutes; a file that appears is an event. Each new list of files starts one more pass."""
     token = running.folder / "pki" / "token"
     denied = _DENIED.replace("FILES", '["FOLDER/pki/token", "FOLDER/seats"]')
     running.stub(reconcile=denied)
     running.start()
     assert running.ran(3)[1:] == ["reconcile boot", "reconcile credentials,retry"]
-    running.heard("STATUS=")
-    running.heard("STATUS=")
+    running.await_line("STATUS=")
+    running.await_line("STATUS=")
     running.stub(reconcile="""echo '{"done": true, "failed": true, "cause": "denied", "files": []}'""")
     running.signal(signal.SIGHUP)
     assert running.ran(5)[3:] == ["check reload", "reconcile config,retry"]
     running.stub(reconcile=denied)
-    assert running.ran(6)[5:] == ["reconcile retry"], "another trouble changes nothing of what is watched"
+    assert running.ran(6)[5:] == ["reconcile retry"], "another error does not change what is watched"
     for _ in range(3):
-        running.heard("STATUS=")
+        running.await_line("STATUS=")
     running.stub()
     token.parent.mkdir()
     token.write_text("secret")
     assert running.ran(7)[6:] == ["reconcile credentials,retry"]
-    assert running.ran(8)[7:] == ["reconcile hardware"], "what it did not hear while it listened to something else"
-    running.heard("STATUS=1 of 1")
+    assert running.ran(8)[7:] == ["reconcile hardware"], "events may be lost while the sources are reopened"
+    running.await_line("STATUS=1 of 1")
     token.write_text("another")
     (running.folder / "seats").write_text("4")
     assert running.ran(9)[8:] == ["reconcile file"], "they are watched no longer"
 
 
-def test_the_first_look_can_put_the_start_off(running: Running) -> None:
+def test_the_first_pass_can_delay_the_start(running: Running) -> None:
     running.stub(reconcile="""echo '{"probed": true}'; echo '{"done": true, "start_in": 1.5, "node_read": false}'""")
     running.start()
-    running.heard("READY=1")
-    running.heard("STATUS=")
+    running.await_line("READY=1")
+    running.await_line("STATUS=")
     running.stub()
     (running.folder / "seats").write_text("4")
-    running.heard("STATUS=1 of 1")
-    assert running.ran(3)[2:] == ["reconcile file,start"], "it has not looked before, although it heard something"
+    running.await_line("STATUS=1 of 1")
+    assert running.ran(3)[2:] == ["reconcile file,start"], "there was no pass before, although there was an event"
 
 
 @pytest.mark.parametrize("job", ["check", "reconcile"])
-def test_it_ends_with_a_child_that_hangs_and_all_that_that_started(running: Running, job: str) -> None:
+def test_stopping_kills_a_hanging_worker_and_its_descendants(running: Running, job: str) -> None:
     beat = running.folder / "beat"
     running.stub(**{job: f"trap '' TERM HUP; setsid sleep 1000 < {beat} & sleep 1000"})
     os.mkfifo(beat)

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from tests.support.forked import can_be_alone, run_alone
-from tests.support.kernel_events import PROGRAM, hears
+from tests.support.kernel_events import PROGRAM, check_events
 
 pytestmark = pytest.mark.skipif(not can_be_alone(), reason="needs namespaces")
 
@@ -26,7 +26,7 @@ def test_addresses() -> None:
         ":": False,
     }
     setup = "ip link add name va type veth peer name vb; ip link set va up; ip link set vb up"
-    hears("addresses", setup, steps)
+    check_events("addresses", setup, steps)
 
 
 LOST = """
@@ -39,14 +39,14 @@ def ip(*lines):
 source = AddressEvents()
 source._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
 ip("address add 192.0.2.7/32 dev va")
-said = [sorted(source.drain())]
+received = [sorted(source.drain())]
 many = [f"address add 10.0.{n}.1/24 dev va" for n in range(250)]
 ip("address add 192.0.2.8/32 dev va", *many, "address del 192.0.2.7/32 dev va", "address del 192.0.2.8/32 dev va")
-said.append(sorted(source.drain()))
+received.append(sorted(source.drain()))
 for address in ("192.0.2.7/32", "192.0.2.8/32"):
     ip(f"address add {address} dev va")
-    said.append(sorted(source.drain()))
-print(json.dumps(said))
+    received.append(sorted(source.drain()))
+print(json.dumps(received))
 """
 
 
@@ -62,7 +62,7 @@ def test_an_address_whose_removal_was_lost_is_new_again() -> None:
         ("links", "for n in $(seq 1 999); do echo link set va mtu $((1000 + n % 2)); done"),
     ],
 )
-def test_an_overflow_counts(source: str, lines: str) -> None:
+def test_an_overflow_starts_a_pass(source: str, lines: str) -> None:
     program = PROGRAM.replace("poll = select", "source._socket.setsockopt(1, 8, 1)\npoll = select")  # SO_RCVBUF
     steps = (f"+{lines} | ip -batch -", "-:", "+ip address add 192.0.2.7/32 dev lo; ip link set lo up")
     found = json.loads(run_alone("ip link add name va type veth peer name vb", program, source, *steps))
@@ -83,4 +83,4 @@ def test_links() -> None:
         ":": False,
     }
     bridge = "ip link add name br9 type bridge; ip link add name q1 type veth peer name q2; ip link set q1 master br9"
-    hears("links", bridge, steps)
+    check_events("links", bridge, steps)

@@ -1,4 +1,4 @@
-"""When the service looks again. Time is a number here; nothing waits."""
+"""When the next pass starts. Time is a number here; nothing waits."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def after_boot(uniform: Uniform = middle) -> Schedule:
     return schedule
 
 
-def test_the_first_look_waits_for_nothing_or_for_quiet_while_the_machine_boots() -> None:
+def test_the_first_pass_is_debounced_at_boot_only() -> None:
     assert Schedule(5.0, middle).wakes_at() <= 5.0
     schedule = Schedule(5000.0, middle, settle=True)
     assert schedule.wakes_at() == 5000.0 + DEBOUNCE
@@ -50,7 +50,7 @@ def test_the_first_look_waits_for_nothing_or_for_quiet_while_the_machine_boots()
 
 
 @pytest.mark.parametrize(("uniform", "factor"), [(least, 0.8), (middle, 1.0), (longest, 1.2)])
-def test_nothing_heard_nothing_looked_at_but_the_resync(uniform: Uniform, factor: float) -> None:
+def test_without_events_there_is_only_the_resync(uniform: Uniform, factor: float) -> None:
     schedule = after_boot(uniform)
     due = RESYNC_PERIOD * factor
     assert (schedule.wakes_at(), schedule.pop_due(due - 1), schedule.pop_due(due)) == (due, set(), {"resync"})
@@ -62,7 +62,7 @@ def test_nothing_heard_nothing_looked_at_but_the_resync(uniform: Uniform, factor
     assert schedule.wakes_at() == 801.0 + 600.0 * factor
 
 
-def test_looks_that_did_not_ask_the_node_put_no_resync_off() -> None:
+def test_passes_that_did_not_read_the_node_do_not_delay_the_resync() -> None:
     schedule = after_boot()
     for at in range(100, int(RESYNC_PERIOD), 100):
         schedule.notify({"hardware"}, float(at))
@@ -71,11 +71,11 @@ def test_looks_that_did_not_ask_the_node_put_no_resync_off() -> None:
     assert schedule.wakes_at() == RESYNC_PERIOD
 
 
-def test_events_settle_first() -> None:
+def test_events_are_debounced() -> None:
     schedule = after_boot()
     schedule.notify({"hardware"}, 100.0)
     schedule.notify({"hardware"}, 100.7)
-    schedule.notify(set(), 101.0)  # woken for something that calls for no look
+    schedule.notify(set(), 101.0)  # woken by something that is no reason for a pass
     assert schedule.wakes_at() == 100.7 + DEBOUNCE
     assert schedule.pop_due(101.6) == set()
     assert schedule.pop_due(101.7) == {"hardware"}
@@ -83,7 +83,7 @@ def test_events_settle_first() -> None:
     assert schedule.wakes_at() > 1000
 
 
-def test_events_that_never_end_wait_no_longer_than_the_longest() -> None:
+def test_endless_events_delay_a_pass_by_the_maximum_only() -> None:
     schedule = after_boot()
     for tenth in range(200):
         schedule.notify({"hardware"}, 100.0 + tenth / 10)
@@ -100,7 +100,7 @@ def test_an_event_during_a_pass_is_for_the_next() -> None:
     assert schedule.pop_due(101.5 + DEBOUNCE) == {"file"}
 
 
-def test_a_look_can_ask_for_the_next() -> None:
+def test_a_pass_can_request_the_next() -> None:
     schedule = after_boot()
     schedule.succeeded(50.0, 9.5)
     assert schedule.wakes_at() == 59.5
@@ -112,7 +112,7 @@ def test_a_look_can_ask_for_the_next() -> None:
     assert schedule.wakes_at() > 1000
 
 
-def test_a_start_that_is_put_off_waits_whatever_is_heard() -> None:
+def test_a_delayed_start_ignores_events() -> None:
     schedule = after_boot()
     schedule.start_in(30.0, 1.0)
     schedule.notify({"hardware"}, 2.0)
@@ -124,7 +124,7 @@ def test_a_start_that_is_put_off_waits_whatever_is_heard() -> None:
 
 
 @pytest.mark.parametrize(("cause", "eager"), [("unreachable", 120), ("missing", 120), ("other", 60)])
-def test_the_pauses_grow_and_begin_anew_after_a_success(cause: str, eager: int) -> None:
+def test_the_backoff_grows_and_is_reset_by_a_success(cause: str, eager: int) -> None:
     def most(low: float, high: float) -> float:
         drawn.append((low, high))
         return high
@@ -162,14 +162,14 @@ def pauses(schedule: Schedule, cause: str, number: int, now: float = 0.0) -> lis
         ("rejected", [90.0, 360.0, 1440.0, 3600.0, 3600.0]),
     ],
 )
-def test_what_seldom_heals_by_itself_is_tried_ever_more_rarely(cause: str, wanted: list[float]) -> None:
+def test_errors_that_need_an_administrator_are_retried_more_and_more_rarely(cause: str, wanted: list[float]) -> None:
     assert pauses(after_boot(longest), cause, len(wanted)) == wanted
     assert pauses(after_boot(least), cause, len(wanted)) == pytest.approx([pause * 2 / 3 for pause in wanted])
 
 
 @pytest.mark.parametrize("cause", BACKOFFS)
 @pytest.mark.parametrize("drawn", [0.0, 0.5, 1.0])
-def test_after_the_first_minutes_two_requests_at_each_attempt_are_two_a_minute(cause: str, drawn: float) -> None:
+def test_after_the_first_minutes_there_are_at_most_two_requests_a_minute(cause: str, drawn: float) -> None:
     schedule = after_boot(lambda low, high: low + (high - low) * drawn)
     now, first = 1.0, 60.0 if cause not in ("unreachable", "missing") else BACKOFFS[cause].fast_for
     attempts: list[float] = []
@@ -188,7 +188,7 @@ def every_error(above: type[errors.NodeError]) -> list[type[errors.NodeError]]:
 
 
 @pytest.mark.parametrize("error", every_error(errors.NodeError))
-def test_every_error_of_the_node_has_a_pace(error: type[errors.NodeError]) -> None:
+def test_every_error_of_the_node_has_a_backoff(error: type[errors.NodeError]) -> None:
     assert error.cause in BACKOFFS
 
 
@@ -201,7 +201,7 @@ def test_every_error_of_the_node_has_a_pace(error: type[errors.NodeError]) -> No
         ("resume", [256.0, 900.0]),
     ],
 )
-def test_what_may_end_a_trouble_shortens_the_pauses_or_begins_them_anew(event: str, wanted: list[float]) -> None:
+def test_events_that_may_end_an_error_shorten_or_reset_the_backoff(event: str, wanted: list[float]) -> None:
     schedule = after_boot(longest)
     assert pauses(schedule, "denied", 12)[-1] == 900.0
     schedule.failed(10_000.0, None, "denied")
@@ -211,7 +211,7 @@ def test_what_may_end_a_trouble_shortens_the_pauses_or_begins_them_anew(event: s
 
 
 @pytest.mark.parametrize("cause", BACKOFFS)
-def test_credentials_that_change_while_it_looks_are_looked_at_at_once(cause: str) -> None:
+def test_credentials_that_change_during_a_pass_start_another_at_once(cause: str) -> None:
     schedule = after_boot(longest)
     schedule.notify({"config"}, 10.0)
     assert schedule.pop_due(11.0) == {"config"}
@@ -221,7 +221,7 @@ def test_credentials_that_change_while_it_looks_are_looked_at_at_once(cause: str
 
 
 @pytest.mark.parametrize("cause", ["rejected", "conflict"])
-def test_hardware_that_changes_makes_another_write_which_waits_for_no_long_pause(cause: str) -> None:
+def test_a_hardware_change_shortens_the_backoff_of_rejected_writes(cause: str) -> None:
     schedule = after_boot(longest)
     pauses(schedule, cause, 9)
     schedule.failed(10_000.0, None, cause)
@@ -231,7 +231,7 @@ def test_hardware_that_changes_makes_another_write_which_waits_for_no_long_pause
     assert {"hardware", "file", "retry"} <= schedule.pop_due(10_000.0 + BACKOFF_MAX + 60.0 + DEBOUNCE)
 
 
-def test_a_server_that_says_the_same_to_all_for_ever_is_asked_less_and_less() -> None:
+def test_the_backoff_grows_although_retry_after_stays_the_same() -> None:
     """So a fleet does not come each second to an API server that has too much to do."""
     schedule, now, asked = after_boot(), 0.0, 0
     while now < 3600.0:
@@ -245,18 +245,18 @@ def test_a_server_that_says_the_same_to_all_for_ever_is_asked_less_and_less() ->
 
 
 @pytest.mark.parametrize("hopeful", ["kubelet", "credentials", "config", "resume"])
-def test_events_wait_for_a_trouble_but_what_may_end_it_does_not(hopeful: str) -> None:
+def test_events_wait_for_the_backoff_unless_they_may_end_the_error(hopeful: str) -> None:
     schedule = after_boot(longest)
     schedule.failed(100.0, 200.0)
     for reason in ("hardware", "file", "plugins", "udev"):
         schedule.notify({reason}, 101.0)
-        assert schedule.wakes_at() == 301.0, "it opens no door"
+        assert schedule.wakes_at() == 301.0, "it does not end the backoff"
     schedule.notify({hopeful}, 102.0)
     assert schedule.wakes_at() == 102.0 + DEBOUNCE
     assert schedule.pop_due(103.0) == {"hardware", "file", "plugins", "udev", hopeful, "retry"}
 
 
-def test_what_is_heard_just_before_it_is_tried_again_settles_first() -> None:
+def test_an_event_just_before_a_retry_is_debounced() -> None:
     schedule = after_boot(longest)
     schedule.failed(100.0, 30.0)
     schedule.notify({"hardware"}, 130.5)
@@ -276,16 +276,16 @@ steps = st.lists(
 @given(steps, st.floats(0, 1))
 def test_no_reason_is_ever_lost(history: list[tuple[float, set[str], str]], drawn: float) -> None:
     schedule = Schedule(0.0, lambda low, high: low + (high - low) * drawn)
-    now, heard, told = 0.0, {"boot"}, set()
+    now, notified, taken_up = 0.0, {"boot"}, set()
     for pause, reasons, end in history:
         now += pause
         schedule.notify(reasons, now)
-        heard |= reasons
+        notified |= reasons
         taken = schedule.pop_due(now)
-        told |= taken
+        taken_up |= taken
         if taken and end in ("good", "again"):
             schedule.succeeded(now, 3.0 if end == "again" else None)
         elif taken:
             schedule.failed(now, 20.0 if end == "later" else None, end)
     assert schedule.wakes_at() <= now + RESYNC_PERIOD * 1.2
-    assert heard <= told | schedule.pop_due(max(now, schedule.wakes_at()))
+    assert notified <= taken_up | schedule.pop_due(max(now, schedule.wakes_at()))

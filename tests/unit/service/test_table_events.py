@@ -14,7 +14,7 @@ from capacityd.linux.mountinfo import TABLE, Mount
 from capacityd.model.device import DeviceDetector
 from capacityd.service import table_events
 from tests.support.forked import can_be_alone
-from tests.support.kernel_events import hears
+from tests.support.kernel_events import check_events
 
 pytestmark = pytest.mark.skipif(not can_be_alone(), reason="needs namespaces")
 
@@ -28,28 +28,28 @@ def test_mounts() -> None:
         "mount --bind / $PWD/t": True,
         "umount $PWD/t": True,
         "umount $PWD/t/var $PWD/t": True,
-        'mkdir "a b"; mount -t tmpfs tmpfs "$PWD/a b"; umount "$PWD/a b"': False,  # over before it is looked at
+        'mkdir "a b"; mount -t tmpfs tmpfs "$PWD/a b"; umount "$PWD/a b"': False,  # over before it is read
         "mkdir lower upper work; mount -t overlay x -o lowerdir=lower,upperdir=upper,workdir=work $PWD/t": True,
         "touch ns; unshare --net=$PWD/ns true": False,  # as each pod's network is kept
         "mkdir -p docker/overlay2/x/merged; mount -t tmpfs x $PWD/docker/overlay2/x/merged": False,
         ":": False,
     }
     setup = 'cd "$(mktemp -d)"; mount -t tmpfs x "$PWD"; cd "$PWD"; mkdir t'
-    hears("mounts", setup, steps)
+    check_events("mounts", setup, steps)
 
 
 @pytest.mark.parametrize(
     "point", ["/data", "/var/lib/kubelet/pods/1/volumes/x", "/run/k3s/containerd/io.containerd.x/y"]
 )
-def test_every_file_system_that_is_counted_is_heard_of(point: str) -> None:
+def test_mounts_of_every_counted_file_system_start_a_pass(point: str) -> None:
     """Whatever its type and kind: also those that this kernel can't mount, such as Lustre and virtiofs."""
     types = [*filesystems._TYPES, "fuse.sshfs", "fuse.s3fs", "ext4", "xfs", "vfat", "devtmpfs", "proc", "unheard-of"]
     lines = [f"{n} 1 0:{n} / {point}/{n} rw - {kind} source rw\n" for n, kind in enumerate(types, 30)]
     detector = load("filesystem")
     assert isinstance(detector, DeviceDetector)
     counted = {d.name for d in detector.find(RecordedHost({"files": {TABLE: "".join(lines)}}))}
-    heard = {mount.point for mount in table_events._relevant_mounts("".join(lines)) if isinstance(mount, Mount)}
-    assert heard == counted
+    relevant = {mount.point for mount in table_events._relevant_mounts("".join(lines)) if isinstance(mount, Mount)}
+    assert relevant == counted
     assert len(counted) == (len(types) - 1 if point == "/data" else 0)  # a mounted namespace is no storage
 
 
@@ -58,7 +58,7 @@ SWAPS = """Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority
 """
 
 
-def test_swap_that_is_used_more_is_no_reason() -> None:
+def test_the_use_of_swap_is_ignored() -> None:
     before, after = (table_events._relevant_swaps(SWAPS.format(used=n, priority=n)) for n in (0, 300))
     assert before == after
     other = SWAPS.format(used=0, priority=0)
@@ -76,6 +76,6 @@ def test_swap(tmp_path: Path) -> None:
         if subprocess.run(["swapon", area], capture_output=True, check=False).returncode:
             pytest.skip("needs the right to swap to a file")
         subprocess.run(["swapoff", area], check=True)
-        hears("swaps", "true", {f"swapon '{area}'": True, f"swapoff '{area}'": True})
+        check_events("swaps", "true", {f"swapon '{area}'": True, f"swapoff '{area}'": True})
     finally:
         subprocess.run(["swapoff", area], capture_output=True, check=False)

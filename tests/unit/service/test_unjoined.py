@@ -20,8 +20,8 @@ def child(folder: Path, *job: str) -> tuple[dict[str, object], set[str]]:
     command = [sys.executable, "-I", "-X", "importtime", "-c", _RUN, _AGENT, "--config", str(folder / "capacityd.toml")]
     done = subprocess.run([*command, "child", str(folder), *job], capture_output=True, text=True, check=False)
     lines = [line for line in done.stderr.splitlines() if line.startswith("import time:")]
-    said: dict[str, object] = json.loads(done.stdout.splitlines()[-1])
-    return said, {line.rpartition("|")[2].strip().partition(".")[0] for line in lines}
+    result: dict[str, object] = json.loads(done.stdout.splitlines()[-1])
+    return result, {line.rpartition("|")[2].strip().partition(".")[0] for line in lines}
 
 
 def test_while_there_is_no_kubeconfig_nothing_imports_the_kubernetes_client(tmp_path: Path) -> None:
@@ -29,19 +29,19 @@ def test_while_there_is_no_kubeconfig_nothing_imports_the_kubernetes_client(tmp_
     checked, _ = child(tmp_path, "check", "boot")
     watch = checked["watch"]
     assert isinstance(watch, dict)
-    said, imported = child(tmp_path, "reconcile", "boot")
-    assert "capacityd" in imported, "else nothing was heard of imports"
+    result, imported = child(tmp_path, "reconcile", "boot")
+    assert "capacityd" in imported, "otherwise no imports were reported"
     assert not imported & {"kubernetes", "urllib3"}
-    assert said["cause"] == "credentials"
-    assert said["files"] == [*KUBECONFIG_PATHS]
-    assert watch["files"].keys() >= set(said["files"]), "so nothing further has to be watched"
-    assert str(said["status"]).startswith("waiting for a kubeconfig: ")
+    assert result["cause"] == "credentials"
+    assert result["files"] == [*KUBECONFIG_PATHS]
+    assert watch["files"].keys() >= set(result["files"]), "so nothing further has to be watched"
+    assert str(result["status"]).startswith("waiting for a kubeconfig: ")
 
 
 def test_a_kubeconfig_whose_certificate_is_not_there_yet(tmp_path: Path) -> None:
     written(tmp_path, config(user=dict.fromkeys(("client-certificate", "client-key"), "pki/current.pem")))
     (tmp_path / "capacityd.toml").write_text(f'[kubernetes]\nkubeconfig = "{tmp_path}/kubelet.conf"\n')
     child(tmp_path, "check", "boot")
-    said, imported = child(tmp_path, "reconcile", "boot")
-    assert (said["cause"], said["files"]) == ("credentials", [f"{tmp_path}/pki/current.pem"])
+    result, imported = child(tmp_path, "reconcile", "boot")
+    assert (result["cause"], result["files"]) == ("credentials", [f"{tmp_path}/pki/current.pem"])
     assert not imported & {"kubernetes", "urllib3"}

@@ -1,4 +1,4 @@
-"""What a worker has said when it ends, and how it ended."""
+"""The messages of a worker that has ended, and how it ended."""
 
 from __future__ import annotations
 

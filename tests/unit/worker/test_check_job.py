@@ -26,7 +26,7 @@ EVENTS: dict[str, tuple[set[str], set[str]]] = {  # detector -> udev's subsystem
 }
 
 
-def test_every_detector_of_devices_has_its_events() -> None:
+def test_every_device_detector_has_event_sources() -> None:
     assert {name for name in names() if isinstance(load(name), DeviceDetector)} == {*EVENTS}
 
 
@@ -37,6 +37,6 @@ def test_events(detector: str) -> None:
     assert (found["subsystems"], found["kernel"]) == tuple(sorted(events) for events in EVENTS[detector])
 
 
-def test_a_worker_may_take_what_its_detectors_may() -> None:
+def test_the_timeout_of_a_worker_includes_those_of_its_detectors() -> None:
     found = _event_subscriptions(Config((resource("usb"), resource("pci"))), Namespace(kubeconfig=None))
     assert found["allowed"] == MAX_RUNNING + 2 * DEADLINE

@@ -1,4 +1,4 @@
-"""What the journal is told of a look, and that it is told once."""
+"""What is logged of a pass, and that it is logged once."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ HEALTH = Health(below_expected={A: (3, 4)}, not_allocatable={A: ("4", "0")})
     ],
 )
 def test_what_keeps_the_condition_false_is_logged_once(previous: dict[str, Any], kinds: list[str]) -> None:
-    entries = told(journal.outcome_entries(outcome(DENIED, health=HEALTH), previous))
+    entries = logged(journal.outcome_entries(outcome(DENIED, health=HEALTH), previous))
     assert [kind for kind, *_ in entries] == kinds
     assert all(level == journal.WARNING and fields["RESOURCE"] == A for _, level, _, fields in entries)
 
 
-def told(entries: Any) -> list[tuple[str, int, str, dict[str, str]]]:
+def logged(entries: Any) -> list[tuple[str, int, str, dict[str, str]]]:
     return [(e.kind, e.level, e.message, dict(e.fields)) for e in entries]
 
 
@@ -67,30 +67,30 @@ def test_a_change_has_its_fields(change: Change, expected: tuple[str, int, str, 
     kind, level, message, old, new = expected
     fields = {"NODE": "n1", "RESOURCE": A, "OLD": old, "NEW": new, "REASON": change.reason}
     newly = (A,) if kind == "refused" else ()
-    assert told(journal.outcome_entries(outcome(change, newly=newly), {})) == [(kind, level, message, fields)]
+    assert logged(journal.outcome_entries(outcome(change, newly=newly), {})) == [(kind, level, message, fields)]
 
 
-def test_what_did_not_happen_is_not_told() -> None:
+def test_what_did_not_happen_is_not_logged() -> None:
     changes = [
         Change(A, "set", "3", "4", "why"),
         Change(A, "keep", "3", "3", "why"),
         Change(A, "hold", "3", "2", "why"),
     ]
-    assert told(journal.outcome_entries(outcome(*changes, applied=False), {})) == []
-    assert told(journal.outcome_entries(ReconcileResult(ReconcileState()), {})) == []
+    assert logged(journal.outcome_entries(outcome(*changes, applied=False), {})) == []
+    assert logged(journal.outcome_entries(ReconcileResult(ReconcileState()), {})) == []
 
 
-def test_a_refusal_is_told_once_also_without_a_condition() -> None:
+def test_a_refusal_is_logged_once_also_without_a_condition() -> None:
     refused = outcome(Change(A, "refuse", "9", "9", "theirs"), newly=(A,), applied=False)
     before = {"plan": {"changes": [{"name": A, "action": "refuse"}]}}
-    assert told(journal.outcome_entries(refused, before)) == []
+    assert logged(journal.outcome_entries(refused, before)) == []
     kept = {"plan": {"changes": [{"name": A, "action": "keep"}, {"name": f"{A}-2", "action": "refuse"}]}}
     for others in ({}, kept):
-        assert len(told(journal.outcome_entries(refused, others))) == 1
+        assert len(logged(journal.outcome_entries(refused, others))) == 1
 
 
-def test_an_event_that_was_not_written_is_told() -> None:
-    assert told(journal.outcome_entries(outcome(warnings=("forbidden",)), {})) == [
+def test_an_event_that_could_not_be_created_is_logged() -> None:
+    assert logged(journal.outcome_entries(outcome(warnings=("forbidden",)), {})) == [
         ("event not created", 4, "forbidden", {"NODE": "n1"})
     ]
 
@@ -111,32 +111,34 @@ def status(name: str, result: str, held: tuple[str, ...] = ()) -> dict[str, Any]
         ({}, Quantity(5), ""),
     ],
 )
-def test_what_is_unknown_is_told_once_and_when_it_is_over(
+def test_an_unknown_reading_is_logged_once_and_when_it_ends(
     before: dict[str, Any], reading: Reading, expected: str
 ) -> None:
-    found = told(journal.reading_entries({A: reading}, ReconcileResult(ReconcileState()), before))
+    found = logged(journal.reading_entries({A: reading}, ReconcileResult(ReconcileState()), before))
     assert [kind for kind, *_ in found] == ([expected] if expected else [])
     assert all(fields["RESOURCE"] == A for *_, fields in found)
     cause = "unreadable" if expected == "unknown" else None
     assert all(fields.get("CAUSE") == cause for *_, fields in found)
 
 
-def test_what_is_unknown_at_boot_is_a_warning_only_if_it_stays_so() -> None:
-    look, reading = ReconcileResult(ReconcileState()), {A: Unknown("there is no default route")}
-    assert [level for _, level, *_ in told(journal.reading_entries(reading, look, {}, first=True))] == [5]
+def test_an_unknown_reading_at_boot_is_a_warning_only_if_it_lasts() -> None:
+    pass_result, reading = ReconcileResult(ReconcileState()), {A: Unknown("there is no default route")}
+    assert [level for _, level, *_ in logged(journal.reading_entries(reading, pass_result, {}, first=True))] == [5]
     after_boot = {**status(A, "unknown"), "reasons": ["boot"]}
-    assert [level for _, level, *_ in told(journal.reading_entries(reading, look, after_boot))] == [4]
-    assert told(journal.reading_entries(reading, look, {**status(A, "unknown"), "reasons": ["requeue"]})) == []
-    assert [kind for kind, *_ in told(journal.reading_entries({A: Quantity(1)}, look, after_boot))] == ["known"]
+    assert [level for _, level, *_ in logged(journal.reading_entries(reading, pass_result, after_boot))] == [4]
+    assert logged(journal.reading_entries(reading, pass_result, {**status(A, "unknown"), "reasons": ["requeue"]})) == []
+    assert [kind for kind, *_ in logged(journal.reading_entries({A: Quantity(1)}, pass_result, after_boot))] == [
+        "known"
+    ]
 
 
-def test_what_is_held_back_is_told_once() -> None:
+def test_a_held_change_is_logged_once() -> None:
     held = ReconcileResult(ReconcileState(published={A: 4}), held={A: 9.6})
-    (entry,) = told(journal.reading_entries({A: Quantity(3)}, held, status(A, "quantity")))
+    (entry,) = logged(journal.reading_entries({A: Quantity(3)}, held, status(A, "quantity")))
     fields = {"RESOURCE": A, "OLD": "4", "NEW": "3", "REASON": "lower_after: 10 s left"}
     assert entry == ("held", 5, f"{A}: 4 → 3 is held back: lower_after: 10 s left", fields)
-    assert told(journal.reading_entries({A: Quantity(3)}, held, status(A, "quantity", held=(A,)))) == []
-    (entry,) = told(journal.reading_entries({}, held, {}))
+    assert logged(journal.reading_entries({A: Quantity(3)}, held, status(A, "quantity", held=(A,)))) == []
+    (entry,) = logged(journal.reading_entries({}, held, {}))
     assert entry[3]["NEW"] == "none"
 
 
@@ -154,11 +156,11 @@ def test_each_kind_has_an_id_of_its_own() -> None:
     assert len(set(journal.MESSAGE_IDS.values())) == len(journal.MESSAGE_IDS)
     changes = Change(A, "set", "3", "4", "why"), Change(B, "refuse", "3", "3", "why"), DENIED
     change = outcome(*changes, newly=(B,), health=HEALTH, warnings=("x",))
-    look = ReconcileResult(ReconcileState(published={A: 4}), held={A: 1.0})
+    pass_result = ReconcileResult(ReconcileState(published={A: 4}), held={A: 1.0})
     entries = [
         *journal.outcome_entries(change, {}),
-        *journal.reading_entries({A: Unknown("no")}, look, {}),
-        *journal.reading_entries({A: Quantity(3)}, look, json.loads(json.dumps(status(A, "unknown")))),
+        *journal.reading_entries({A: Unknown("no")}, pass_result, {}),
+        *journal.reading_entries({A: Quantity(3)}, pass_result, json.loads(json.dumps(status(A, "unknown")))),
     ]
     elsewhere = {"configuration error", "metrics", "degraded", "recovered", "event source lost"}
     assert {e.kind for e in entries} == journal.MESSAGE_IDS.keys() - elsewhere

@@ -126,7 +126,7 @@ def config(textfile: Path | None, observe: bool = False) -> Config:
     return Config(settings=Settings(textfile=str(textfile) if textfile else None, observe=observe))
 
 
-def look(where: Path, textfile: Path | None, succeeded: bool = True, wrote: int = 0) -> tuple[str, bool]:
+def finish_pass(where: Path, textfile: Path | None, succeeded: bool = True, wrote: int = 0) -> tuple[str, bool]:
     metrics.begin(str(where), config(textfile))
     return metrics.finish(str(where), replace(FIGURES, config=config(textfile)), succeeded, wrote)
 
@@ -160,14 +160,14 @@ def folder(tmp_path: Path) -> Path:
     return made
 
 
-def test_the_file_is_there_as_a_whole_for_everybody_and_counts_go_on(folder: Path, tmp_path: Path) -> None:
+def test_the_file_is_complete_and_readable_and_its_counters_continue(folder: Path, tmp_path: Path) -> None:
     path = tmp_path / "x.prom"
     before = os.umask(0o077)
     try:
-        assert look(folder, path, wrote=2) == ("", False)
-        assert look(folder, path, succeeded=False) == ("", False)
+        assert finish_pass(folder, path, wrote=2) == ("", False)
+        assert finish_pass(folder, path, succeeded=False) == ("", False)
         metrics.begin(str(folder), config(path))  # one that dies
-        assert look(folder, path, wrote=1) == ("", False)
+        assert finish_pass(folder, path, wrote=1) == ("", False)
     finally:
         os.umask(before)
     found = series(path.read_bytes())
@@ -177,15 +177,15 @@ def test_the_file_is_there_as_a_whole_for_everybody_and_counts_go_on(folder: Pat
     assert sorted(os.listdir(tmp_path)) == ["state", "x.prom"]
 
 
-def test_without_one_nothing_is_kept_and_one_of_before_is_removed(folder: Path, tmp_path: Path) -> None:
-    assert look(folder, None) == ("", False)
+def test_without_a_textfile_nothing_is_kept_and_the_previous_one_is_removed(folder: Path, tmp_path: Path) -> None:
+    assert finish_pass(folder, None) == ("", False)
     assert os.listdir(folder) == []
     first, second = tmp_path / "1.prom", tmp_path / "2.prom"
-    look(folder, first)
-    look(folder, second)
+    finish_pass(folder, first)
+    finish_pass(folder, second)
     assert not first.exists()
     assert second.exists()
-    look(folder, None)
+    finish_pass(folder, None)
     assert not second.exists()
     assert metrics.saved_counters(str(folder)) == Counters()
 
@@ -198,37 +198,37 @@ def test_without_one_nothing_is_kept_and_one_of_before_is_removed(folder: Path, 
         ("link/x.prom", "Too many levels of symbolic links"),
     ],
 )
-def test_a_file_that_cannot_be_written_is_told_once(folder: Path, tmp_path: Path, where: str, expected: str) -> None:
+def test_a_file_that_cannot_be_written_is_logged_once(folder: Path, tmp_path: Path, where: str, expected: str) -> None:
     (folder / "lock").touch()
     (tmp_path / "link").mkdir()
     (tmp_path / "link/x.prom.new").symlink_to(tmp_path / "target")
     path = tmp_path / where
-    message, bad = look(folder, path)
+    message, bad = finish_pass(folder, path)
     assert message.startswith(f"{path} could not be written: {expected}")
     assert bad
-    assert look(folder, path) == ("", False)
+    assert finish_pass(folder, path) == ("", False)
     assert metrics.saved_counters(str(folder)).reconciles == 2, "it goes on counting"
     assert not (tmp_path / "target").exists()
 
 
-def test_that_it_is_written_again_is_told(folder: Path, tmp_path: Path) -> None:
+def test_a_file_that_is_written_again_is_logged(folder: Path, tmp_path: Path) -> None:
     path = tmp_path / "later/x.prom"
-    look(folder, path)
+    finish_pass(folder, path)
     path.parent.mkdir()
-    assert look(folder, path) == (f"{path} is written again", False)
-    assert look(folder, path) == ("", False)
+    assert finish_pass(folder, path) == (f"{path} is written again", False)
+    assert finish_pass(folder, path) == ("", False)
 
 
-def test_without_the_library_it_says_which_package_is_missing(
+def test_without_the_library_the_message_names_the_package(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "prometheus_client", None)
-    message, bad = look(folder, tmp_path / "x.prom")
+    message, bad = finish_pass(folder, tmp_path / "x.prom")
     assert "it needs the package python3-prometheus-client" in message
     assert bad
 
 
-def test_a_full_state_folder_is_no_more_trouble(tmp_path: Path) -> None:
+def test_a_missing_runtime_directory_is_no_error_of_the_metrics(tmp_path: Path) -> None:
     assert runtime_files.read(str(tmp_path / "absent"), "metrics.json") == {}
-    assert look(tmp_path / "absent", tmp_path / "x.prom") == ("", False)
+    assert finish_pass(tmp_path / "absent", tmp_path / "x.prom") == ("", False)
     assert (tmp_path / "x.prom").exists()

@@ -73,7 +73,7 @@ class Service:
         files = "".join(f'[resources."example.com/{n}"]\nfile = {{ path = "{folder}/{n}" }}\n' for n in "ab")
         (folder / "capacityd.toml").write_text(f'{files}[service]\nlower_after = "1s"\nlower_after_boot = "1s"\n')
         self._systemd = Notifications(folder / "notify")
-        self.heard = self._systemd.heard
+        self.await_line = self._systemd.await_line
         self.log = folder / "log"
         self.process: subprocess.Popen[bytes] | None = None
 
@@ -97,7 +97,7 @@ class Service:
             (self.folder / f"{name}.new").write_text(number)
             (self.folder / f"{name}.new").rename(self.folder / name)
 
-    def said(self) -> str:
+    def output(self) -> str:
         return self.log.read_text()
 
     def sh(self, script: str) -> str:
@@ -109,7 +109,7 @@ class Service:
         return done.stdout
 
     def command(self, arguments: str) -> str:
-        """What capacityd says there, and its exit status."""
+        """The output of capacityd there, and its exit status."""
         return self.sh(f"RUNTIME_DIRECTORY={self.run} {sys.executable} -I -c '{_RUN}' {_AGENT} {arguments}; echo $?")
 
     @property
@@ -130,8 +130,8 @@ class Service:
         (self.folder / "node.new").rename(self.folder / "node.json")
 
     def capacity(self, a: str, b: str = "7") -> None:
-        """Waits until the Node says so."""
-        until(lambda: self.node["status"].get("capacity") == {A: a, B: b}, f"{a}, {b}; {self.said()}")
+        """Waits until the Node has these quantities."""
+        until(lambda: self.node["status"].get("capacity") == {A: a, B: b}, f"{a}, {b}; {self.output()}")
 
     def end(self) -> None:
         if self.process and self.process.poll() is None:
@@ -155,9 +155,9 @@ def service(tmp_path: Path) -> Iterator[Service]:
 
 
 def test_full_while_it_runs(service: Service) -> None:
-    """The Node gets what it needs, nothing gets less, it is said once, and it is over by itself."""
+    """The Node gets what it needs, nothing is lowered, the error is logged once, and it recovers by itself."""
     service.start(SPACE)
-    service.heard("STATUS=2 of 2 resources published")
+    service.await_line("STATUS=2 of 2 resources published")
     again = f"--config={service.folder}/capacityd.toml --node-file={service.folder}/node.json run"
     assert service.process
     running = f"capacityd: the service is already running (PID {service.process.pid})\n1\n"
@@ -165,7 +165,7 @@ def test_full_while_it_runs(service: Service) -> None:
     service.sh(_FILL.format(service.run))
     service.machine_has(a="5")
     service.capacity("5")
-    service.heard(f"STATUS={service.run}/memory.json {FULL}; until this is fixed, nothing is lowered or removed")
+    service.await_line(f"STATUS={service.run}/memory.json {FULL}; until this is fixed, nothing is lowered or removed")
     *lines, status = service.command("status").splitlines()
     assert status == "4"
     assert f"! {service.run} is not writable: No space left on device; the information below is stale" in lines
@@ -174,37 +174,39 @@ def test_full_while_it_runs(service: Service) -> None:
     service.machine_has(a="3")
     (service.folder / "b").unlink()
     for _ in range(4):
-        service.heard(FULL)
+        service.await_line(FULL)
     assert service.node["status"]["capacity"] == {A: "5", B: "7"}, "nothing gets less"
     why = f"nothing is lowered or removed: {service.run}/memory.json {FULL}"
     assert service.condition == ("StateNotWritable", f"{why}; unknown: {B}")
-    assert service.said().count(FULL) == 1
-    assert f"{B}: unknown" not in service.said(), "what can't be remembered would be told after each look"
+    assert service.output().count(FULL) == 1
+    assert f"{B}: unknown" not in service.output(), "what can't be remembered would be logged after each pass"
     service.sh(f"rm {service.run}/fill")
     service.capacity("3")
-    service.heard("STATUS=2 of 2 resources published, 1 unknown")
-    assert service.said().count("recovered") == 1
-    assert service.said().count(f"{B}: unknown: ") == 1
-    assert service.said().count(FULL) == 1
-    assert "Traceback" not in service.said()
+    service.await_line("STATUS=2 of 2 resources published, 1 unknown")
+    assert service.output().count("recovered") == 1
+    assert service.output().count(f"{B}: unknown: ") == 1
+    assert service.output().count(FULL) == 1
+    assert "Traceback" not in service.output()
     assert "stale" not in service.command("status")
 
 
 @pytest.mark.parametrize(
     ("mount", "code"), [(_NO_INODE, errno.ENOSPC), ("mount -t tmpfs -o ro tmpfs {0}", errno.EROFS)]
 )
-def test_what_shows_without_trying_is_what_a_write_says(tmp_path: Path, mount: str, code: int) -> None:
+def test_a_file_system_that_cannot_be_written_is_detected_without_a_write(
+    tmp_path: Path, mount: str, code: int
+) -> None:
     """Space without an inode is as good as none."""
     assert run_alone(mount.format(tmp_path), _WRITE, str(tmp_path)) == f"{code}\n{code}\n"
 
 
 def test_no_room_for_the_record(service: Service) -> None:
-    """What has been published goes on, raised and restored; nothing is lowered or removed, and the Node says so."""
+    """What has been published goes on, raised and restored; nothing is lowered or removed; the condition is False."""
     service.start(SPACE, f"mount -t tmpfs -o size=16k tmpfs {service.kept}")
-    service.heard("STATUS=2 of 2 resources published")
+    service.await_line("STATUS=2 of 2 resources published")
     service.sh(_FILL.format(service.kept))
     service.machine_has(a="3")
-    until(lambda: service.condition[0] == "StateNotWritable", service.said())
+    until(lambda: service.condition[0] == "StateNotWritable", service.output())
     why = f"{service.kept} can't be written: No space left on device"
     assert service.condition[1] == f"nothing is lowered or removed: {why}"
     assert service.node["status"]["capacity"] == {A: "4", B: "7"}
@@ -213,31 +215,31 @@ def test_no_room_for_the_record(service: Service) -> None:
     service.capacity("5")
     service.machine_has(a="3", b="6")
     for _ in range(3):
-        service.heard("can't be written")
+        service.await_line("can't be written")
     assert service.node["status"]["capacity"] == {A: "5", B: "7"}, "nothing gets less"
     service.sh(f"rm {service.kept}/fill")
     service.capacity("3", "6")
-    service.heard("STATUS=2 of 2 resources published")
-    until(lambda: service.condition == ("Published", "all configured resources are published"), service.said())
+    service.await_line("STATUS=2 of 2 resources published")
+    until(lambda: service.condition == ("Published", "all configured resources are published"), service.output())
     assert json.loads(service.sh(f"cat {service.kept}/published.json"))["published"] == {A: 3, B: 6}
-    assert "Traceback" not in service.said()
+    assert "Traceback" not in service.output()
 
 
 def test_full_when_it_starts(service: Service) -> None:
-    """There is no room for a snapshot of the configuration; the Node still gets what it has to, and says why."""
+    """There is no room for a snapshot of the configuration; the Node still gets what it has to, and reports why."""
     service.start(SPACE, _FILL.format(service.run))
     service.capacity("4")
-    service.heard(f"STATUS=the configuration check failed and is retried: {service.run}/check.json {FULL}")
+    service.await_line(f"STATUS=the configuration check failed and is retried: {service.run}/check.json {FULL}")
     assert service.condition == ("StateNotWritable", f"nothing is lowered or removed: {service.run}/memory.json {FULL}")
     service.machine_has(a="3")
-    service.heard(f"{service.run}/memory.json {FULL}")
+    service.await_line(f"{service.run}/memory.json {FULL}")
     assert service.node["status"]["capacity"] == {A: "4", B: "7"}, "nothing gets less"
     service.sh(f"rm {service.run}/fill")
     service.capacity("3")
-    until(lambda: "recovered" in service.said(), service.said())
+    until(lambda: "recovered" in service.output(), service.output())
     assert service.condition[0] == "Published"
-    assert service.said().count(FULL) == 2, "each is said once"
-    assert "Traceback" not in service.said()
+    assert service.output().count(FULL) == 2, "each is logged once"
+    assert "Traceback" not in service.output()
 
 
 def test_read_only_when_it_starts(service: Service) -> None:
@@ -245,16 +247,18 @@ def test_read_only_when_it_starts(service: Service) -> None:
     service.start("ro")
     assert service.process
     assert service.process.wait(DEADLINE) == 1
-    assert service.said().startswith(f"capacityd: {service.run} is not writable")
+    assert service.output().startswith(f"capacityd: {service.run} is not writable")
 
 
 def test_its_folder_is_gone(service: Service) -> None:
     """Only systemd can make it again, which does so when it starts the service anew."""
     service.start(SPACE)
-    service.heard("STATUS=2 of 2 resources published")
+    service.await_line("STATUS=2 of 2 resources published")
     service.sh(f"rm -r {service.run}/*")
     service.machine_has(a="5")
     assert service.process
     assert service.process.wait(DEADLINE) == 1
-    assert service.said().endswith(f"capacityd: {service.run} is gone; the service exits so that it is created again\n")
-    assert "Traceback" not in service.said()
+    assert service.output().endswith(
+        f"capacityd: {service.run} is gone; the service exits so that it is created again\n"
+    )
+    assert "Traceback" not in service.output()

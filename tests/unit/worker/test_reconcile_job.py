@@ -14,7 +14,7 @@ from tests.support.nodes import node
 A = "example.com/a"
 
 
-def test_of_the_node_it_has_what_is_in_the_plan_only() -> None:
+def test_of_the_node_the_status_has_only_what_is_in_the_plan() -> None:
     document = node(capacity={A: "4", "cpu": "8"})
     document["status"]["allocatable"] = {A: "3", "cpu": "7"}
     outcome = Outcome(Plan("n1", (Change(A, "keep", "4", "4", "unchanged"),), (), {}), False, node_state(document), ())

@@ -61,13 +61,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @given(memories)
-def test_memory_comes_back_as_it_was(folder: str, memory: ReconcileState) -> None:
+def test_the_memory_is_restored_unchanged(folder: str, memory: ReconcileState) -> None:
     runtime_files.keep_memory(folder, memory)
     assert runtime_files.kept_memory(folder) == memory
 
 
 @pytest.mark.parametrize("content", [None, *FOREIGN], ids=lambda content: str((content or b"missing")[:20]))
-def test_what_is_missing_or_damaged_is_as_nothing(tmp_path: Path, content: bytes | None) -> None:
+def test_a_damaged_file_counts_as_missing(tmp_path: Path, content: bytes | None) -> None:
     for name in ("memory.json", "config.json", "reviews.json", "service.json", "status.json"):
         if content is not None:
             (tmp_path / name).write_bytes(content)
@@ -79,7 +79,7 @@ def test_what_is_missing_or_damaged_is_as_nothing(tmp_path: Path, content: bytes
     assert runtime_files.kept_config(where) is None, "nothing may be removed by what may have lost a part"
 
 
-def test_what_another_version_wrote_is_as_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_of_another_version_counts_as_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     where = str(tmp_path)
     monkeypatch.setattr(runtime_files, "__version__", "0.0.1")
     runtime_files.keep_memory(where, FULL)
@@ -101,7 +101,7 @@ def test_whether_the_service_runs(tmp_path: Path, held: bool) -> None:
         assert runtime_files.running(str(tmp_path)) == ({"pid": 812} if held else None)
 
 
-def test_a_configuration_comes_back_as_it_was(tmp_path: Path) -> None:
+def test_a_configuration_is_restored_unchanged(tmp_path: Path) -> None:
     file = tmp_path / "capacityd.toml"
     file.write_text(CONFIG + 'expect = 5\n[resources."example.com/b"]\nstatic = { quantity = "x" }\n')
     loaded = load(str(file))
@@ -143,20 +143,20 @@ def test_a_snapshot_that_is_damaged_is_none_or_incomplete(
         assert [r.name for r in config.resources] == ["example.com/a"]
 
 
-def test_a_full_file_system_is_told_and_leaves_what_was(tmp_path: Path) -> None:
+def test_a_full_file_system_is_an_error_and_keeps_the_old_file(tmp_path: Path) -> None:
     where = str(tmp_path)
     runtime_files.keep_memory(where, FULL)
 
     def full() -> list[str]:
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (10, 10))
-        said = []
+        errors = []
         for _ in range(2):
             try:
                 runtime_files.keep_memory(where, ReconcileState())
             except CapacitydError as e:
-                said.append(str(e))
-        return said
+                errors.append(str(e))
+        return errors
 
     assert forked(full) == [f"{where}/memory.json could not be written: File too large"] * 2
     assert runtime_files.kept_memory(where) == FULL
@@ -185,7 +185,7 @@ def test_the_folder_is_the_first_that_systemd_names(monkeypatch: pytest.MonkeyPa
     assert runtime_files.folder() == "/run/capacityd"
 
 
-def test_a_folder_that_is_gone_is_told(tmp_path: Path) -> None:
+def test_a_missing_folder_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(CapacitydError, match=r"memory\.json could not be written: No such file"):
         runtime_files.keep_memory(str(tmp_path / "absent"), ReconcileState())
 
@@ -227,6 +227,6 @@ def test_the_lock_is_free_again_after_a_failure_or_a_death(tmp_path: Path) -> No
     os.close(theirs)
 
 
-def test_without_a_folder_there_is_nobody_to_exclude(tmp_path: Path) -> None:
+def test_without_a_folder_there_is_no_lock(tmp_path: Path) -> None:
     with runtime_files.locked(str(tmp_path / "absent"), 0.0):
         pass

@@ -124,7 +124,7 @@ def recorded(world: dict[str, Any], *more: str) -> dict[str, Any]:
     return dict(json.loads(json.dumps(found)))
 
 
-def test_planted_identifiers_are_nowhere() -> None:
+def test_planted_identifiers_do_not_appear() -> None:
     """In no letter case, with or without separators, whole or inside other text, as a value or as a name."""
     text = json.dumps(recorded(WORLD_OF_SECRETS, MACHINE_ID))
     before = squeezed(json.dumps(WORLD_OF_SECRETS))
@@ -135,7 +135,7 @@ def test_planted_identifiers_are_nowhere() -> None:
         assert not re.search(rf"(?<![0-9A-Za-z]){re.escape(identifier)}(?![0-9A-Za-z])", text, re.I), identifier
 
 
-def test_what_is_equal_stays_equal_and_the_machine_one_machine() -> None:
+def test_equal_identifiers_stay_equal_throughout_the_machine() -> None:
     host = RecordedHost(recorded(WORLD_OF_SECRETS))
     serial = host.text("/sys/bus/usb/devices/1-1/serial")
     known = host.properties("/sys/bus/usb/devices/1-1")
@@ -210,8 +210,8 @@ def test_a_host_named_as_the_kernel_names_things_keeps_its_machine_whole(host: s
 
 
 def test_a_property_on_no_list_is_a_hash_and_a_file_on_none_is_unknown() -> None:
-    told = files({f"{usb_path('1-1')}/secret": "x", f"{usb_path('1-1')}/power/control": "auto"})
-    world = merge(bare(), usb_device("1-1", properties={"OWNER": "Joe Doe", "FLAG": "1", "ID_BUS": "usb"}), told)
+    added = files({f"{usb_path('1-1')}/secret": "x", f"{usb_path('1-1')}/power/control": "auto"})
+    world = merge(bare(), usb_device("1-1", properties={"OWNER": "Joe Doe", "FLAG": "1", "ID_BUS": "usb"}), added)
     found = recorded(world)
     assert found["properties"][usb_path("1-1")].items() >= {"FLAG": "1", "ID_BUS": "usb"}.items()
     assert re.fullmatch("id-[0-9a-f]{12}", found["properties"][usb_path("1-1")]["OWNER"])
@@ -271,7 +271,7 @@ def test_identifiers_are_found_by_the_name_of_their_file_or_their_form(path: str
         ("ceph", f"{IP4}:6789:/"),
     ],
 )
-def test_file_servers_and_who_opens_them(kind: str, source: str) -> None:
+def test_file_servers_and_their_users(kind: str, source: str) -> None:
     found = recorded(merge(bare(), mounts(("/mnt", "0:44", kind, source))))["files"]["/proc/self/mountinfo"]
     assert re.search(rf" - {kind} id-[0-9a-f]{{12}} ", found)
     kept = Recorder(RecordedSource(merge(bare(), mounts(("/mnt", "0:44", kind, source))))).run()
@@ -279,9 +279,9 @@ def test_file_servers_and_who_opens_them(kind: str, source: str) -> None:
 
 
 def test_addresses_of_interfaces_stay_addresses() -> None:
-    told = [["eth0", "ipv4", IP4, 24, "global", False], ["eth0", "ipv6", IP6, 64, "global", True]]
+    added = [["eth0", "ipv4", IP4, 24, "global", False], ["eth0", "ipv6", IP6, 64, "global", True]]
     local = [["eth0", "ipv6", LINK_LOCAL, 64, "link", False], ["lo", "ipv4", "127.0.0.1", 8, "host", False]]
-    first, second, third, last = RecordedHost(recorded(merge(bare(), {"addresses": told + local}))).addresses()
+    first, second, third, last = RecordedHost(recorded(merge(bare(), {"addresses": added + local}))).addresses()
     assert first.address.startswith("2")
     assert second.address.startswith("2001:db8:")
     assert third.address.startswith("fe80:")

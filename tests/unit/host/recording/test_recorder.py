@@ -1,4 +1,4 @@
-"""The command record: the file it writes, when it refuses, what it says; and that a replay gives the same readings."""
+"""The command record: the file it writes, its errors and messages; and that a replay gives the same readings."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ DETECTORS = ("address", "cpu", "disk", "filesystem", "memory", "nic", "pci", "us
 ASKED = ("local", "memory", "overlay")
 
 
-def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+def output_of(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     assert run(arguments) == 0
     return capsys.readouterr().out
 
@@ -46,10 +46,10 @@ def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 @pytest.mark.skipif(not os.path.isdir("/sys/devices"), reason="needs a sysfs")
 def test_this_machine_replays_to_the_same_devices(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = str(tmp_path / "m.json.gz")
-    said(capsys, "record", path, "--keep-serials")
+    output_of(capsys, "record", path, "--keep-serials")
     for detector in DETECTORS:
         live, replay = (
-            json.loads(said(capsys, "devices", detector, "--json", *machine))["devices"]
+            json.loads(output_of(capsys, "devices", detector, "--json", *machine))["devices"]
             for machine in ((), ("--machine", path))
         )
         if detector == "filesystem":  # nobody asks the others, which may not answer, how large they are
@@ -63,7 +63,7 @@ def test_every_subsystem_of_this_machine_replays_alike(
     tmp_path: Path, options: Collection[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Each bus and class, with its files and folders: the same devices, with the same values but for identifiers."""
-    said(capsys, "record", str(tmp_path / "m.json"), *options)
+    output_of(capsys, "record", str(tmp_path / "m.json"), *options)
     live, replay = LiveHost(), load(str(tmp_path / "m.json"))
     subsystems = {*live.listdir("/sys/bus"), *live.listdir("/sys/class")}
     assert subsystems == {*replay.listdir("/sys/bus"), *replay.listdir("/sys/class")}
@@ -85,7 +85,7 @@ def test_no_path_that_exists_is_missing_on_the_recording(tmp_path: Path, capsys:
         return {f"{at}/{name}" for walk in walks for at, *kinds in walk for names in kinds for name in names}
 
     before = paths()
-    said(capsys, "record", str(tmp_path / "m.json"), "--keep-serials")
+    output_of(capsys, "record", str(tmp_path / "m.json"), "--keep-serials")
     replay = load(str(tmp_path / "m.json"))
     found = {path: _exists(replay, path) for path in sorted(before & paths()) if os.path.exists(path)}
     assert [path for path, exists in found.items() if exists is False] == []
@@ -113,12 +113,12 @@ def _value(host: Host, device: Device, key: str) -> object:
 def test_a_recorded_machine_can_be_recorded_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """What has no identifiers any more is not changed; --keep-serials keeps those that it has."""
     once, twice, kept = (str(tmp_path / name) for name in ("once.json.gz", "twice.json.gz", "kept.json"))
-    said(capsys, "record", once, "--machine", str(MACHINE))
-    said(capsys, "record", twice, "--machine", once)
+    output_of(capsys, "record", once, "--machine", str(MACHINE))
+    output_of(capsys, "record", twice, "--machine", once)
     assert Path(once).read_bytes() == Path(twice).read_bytes()
     assert Path(once).read_bytes()[4:8] == bytes(4), "gzip's time of the compression would make each another"
-    said(capsys, "record", kept, "--machine", str(MACHINE), "--keep-serials")
-    shown = [said(capsys, "devices", "--json", "--machine", machine) for machine in (str(MACHINE), kept)]
+    output_of(capsys, "record", kept, "--machine", str(MACHINE), "--keep-serials")
+    shown = [output_of(capsys, "devices", "--json", "--machine", machine) for machine in (str(MACHINE), kept)]
     assert shown[0] == shown[1]
 
 
@@ -126,7 +126,7 @@ HOSTILE = st.binary(max_size=60).map(lambda raw: raw.replace(b"\0", b"").decode(
 
 
 @given(HOSTILE, HOSTILE, HOSTILE)
-def test_whatever_a_device_says_is_replayed_as_it_is_read(serial: str, model: str, name: str) -> None:
+def test_any_text_of_a_device_is_replayed_as_it_is_read(serial: str, model: str, name: str) -> None:
     """A file's bytes, through the recorder, JSON and the loader; against the live host on the same bytes."""
     path = "/sys/bus/usb/devices/1-1"
     before = RecordedSource(merge(bare(), usb_device(serial=serial, model=model, properties={"ID_X": name})))
@@ -204,7 +204,7 @@ def test_errors_are_recorded_with_their_names() -> None:
     assert recorder.unreadable == {"EACCES": [f"{AT}/model"]}
 
 
-def test_a_link_to_what_is_not_recorded_leads_there_all_the_same() -> None:
+def test_a_link_to_an_unrecorded_target_still_resolves() -> None:
     links = {
         f"{AT}/driver": "../../../bus/pci/drivers/i40e",
         f"{AT}/dead": "../nowhere",
@@ -229,7 +229,7 @@ def test_devices_by_link_that_mounts_name(tmp_path: Path) -> None:
     assert RecordedHost(recording).resolve("/dev/disk/by-label/r t") == "/dev/sda2"
 
 
-def test_that_systemd_made_an_automount_by_itself_is_recorded() -> None:
+def test_automount_units_that_systemd_generated_are_recorded() -> None:
     made = {"files": {"/run/systemd/generator.late/efi.automount": "[Automount]\nWhere=/efi\n"}}
     recorded = Recorder(RecordedSource(merge(bare(), made))).run()
     assert made["files"].items() <= recorded["files"].items()
@@ -237,7 +237,7 @@ def test_that_systemd_made_an_automount_by_itself_is_recorded() -> None:
 
 def test_a_file_system_below_another_at_the_same_place_has_no_size_that_is_known() -> None:
     class Covered(RecordedSource):
-        """A double of a machine that tells as the kernel does."""
+        """A double of a machine that responds as the kernel does."""
 
         def filesystem_size(self, point: str, mounts: Collection[str]) -> int:
             if "31" not in mounts:
@@ -261,7 +261,7 @@ class Hanging(RecordedSource):
         return super().raw(path, most)
 
 
-def test_an_attribute_that_never_answers_is_left_behind(
+def test_an_attribute_that_hangs_is_left_out(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(command, "_READ_TIMEOUT", 0.3)
@@ -300,7 +300,7 @@ def test_a_folder_that_is_not_there_or_a_file_in_the_way(tmp_path: Path, capsys:
 
 
 def test_standard_output_and_pipes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    out = said(capsys, "record", "-", "--machine", str(MACHINE), "--keep-serials")
+    out = output_of(capsys, "record", "-", "--machine", str(MACHINE), "--keep-serials")
     done = subprocess.run(
         [sys.executable, "-m", "capacityd", "record", "/dev/stdout", "--machine", str(MACHINE), "--keep-serials"],
         env={**os.environ, "PYTHONPATH": str(ROOT / "agent")},
@@ -311,9 +311,9 @@ def test_standard_output_and_pipes(tmp_path: Path, capsys: pytest.CaptureFixture
     assert done.stdout == out
 
 
-def test_what_it_says(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_report_of_a_recording(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = str(tmp_path / "m.json.gz")
-    found = json.loads(said(capsys, "record", path, "--machine", str(MACHINE), "--json"))
+    found = json.loads(output_of(capsys, "record", path, "--machine", str(MACHINE), "--json"))
     sizes = {"bytes": os.path.getsize(path), "left_out": 0}
     assert found == {"file": path, "redacted": True, "unreadable": {}} | sizes
     assert run(["record", path, "--machine", str(MACHINE), "--force", "--keep-serials"]) == 0
@@ -352,7 +352,7 @@ def test_what_it_says(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
         ),
     ],
 )
-def test_what_is_no_recording_says_why(
+def test_a_file_that_is_not_a_recording_is_an_error(
     content: bytes, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "m.json"

@@ -20,7 +20,7 @@ def test_a_file_that_is_too_long_is_an_error_and_not_a_part(tmp_path: Path) -> N
     assert e.value.errno == errno.EFBIG
 
 
-def test_what_is_no_regular_file_has_no_value(tmp_path: Path) -> None:
+def test_a_path_that_is_not_a_regular_file_has_no_value(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "f")
     with pytest.raises(HostError) as e:
         LiveSource().raw(str(tmp_path / "f"), 3)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import sys
 from collections.abc import Sequence
 
@@ -11,7 +10,6 @@ from capacityd.cli import run
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line, by default this process's own, and returns its exit status."""
-    gc.disable()  # no command lives long enough to have garbage; looking for it is a twentieth of the start
     return run(sys.argv[1:] if arguments is None else arguments)
 
 

@@ -20,7 +20,7 @@ import os
 import subprocess
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -194,7 +194,5 @@ def _command(folder: Path, disk: Path, tree: Path, memory: int, commandline: str
 
 
 def _step_forward(pid: int) -> None:
-    try:
+    with suppress(OSError):  # Linux is not built with it
         Path(f"/proc/{pid}/autogroup").write_text(_NICE[-1])
-    except OSError:
-        pass  # Linux is not built with it

@@ -8,7 +8,7 @@ import socketserver
 import struct
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from io import BufferedIOBase
 from typing import Any
@@ -88,16 +88,12 @@ def serve(script: Script) -> Iterator[Server]:
                 # Lingering for no time makes the end of the connection a reset.
                 self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             else:
-                try:
+                with suppress(ConnectionError):  # the client has received enough
                     self.wfile.write(raw)
-                except ConnectionError:
-                    pass  # the client has received enough
 
         def finish(self) -> None:
-            try:
+            with suppress(ConnectionError):
                 super().finish()
-            except ConnectionError:
-                pass
 
     with Listener(("127.0.0.1", 0), Handler) as listener:
         server = Server(f"http://127.0.0.1:{listener.server_address[1]}")

@@ -7,6 +7,7 @@ import os
 import socket
 import struct
 from collections.abc import Iterator
+from contextlib import suppress
 
 _ERROR, _DONE = 2, 3
 _REQUEST, _DUMP, _INTERRUPTED = 0x1, 0x300, 0x10
@@ -26,10 +27,8 @@ def ask(kind: int, body: bytes, dump: bool = True) -> Iterator[tuple[int, bytes]
     Raises OSError with the kernel's errno, DumpInterruptedError if the table changed while it was read.
     """
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, socket.NETLINK_ROUTE) as s:
-        try:
+        with suppress(OSError):  # before Linux 4.20
             s.setsockopt(_SOL_NETLINK, _GET_STRICT_CHK, 1)  # else a dump ignores the filters in the body
-        except OSError:
-            pass  # before Linux 4.20
         flags = _REQUEST | _DUMP if dump else _REQUEST
         s.send(_HEADER.pack(_HEADER.size + len(body), kind, flags, 1, 0) + body)
         while True:

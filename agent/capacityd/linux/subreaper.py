@@ -6,6 +6,7 @@ import ctypes
 import os
 import signal
 import time
+from contextlib import suppress
 
 _PR_SET_CHILD_SUBREAPER = 36
 _BACKOFF, _BACKOFF_MAX = 0.001, 0.5  # seconds between attempts to kill: the first, and the longest
@@ -37,10 +38,8 @@ def kill_children(deadline: float) -> dict[int, int]:
     backoff = _BACKOFF
     while True:
         for child in children(os.getpid()):
-            try:
+            with suppress(OSError):  # it has exited
                 os.kill(child, signal.SIGKILL)
-            except OSError:  # it has exited
-                pass
         try:
             while (found := os.waitpid(-1, os.WNOHANG))[0]:
                 statuses[found[0]] = found[1]

@@ -11,6 +11,7 @@ import select
 import socket
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 
 from systemd import daemon, journal
 
@@ -25,10 +26,8 @@ _STDERR = 2  # file descriptor
 
 def sd_notify(message: str) -> None:
     """Sends a message to systemd (sd_notify(3)), if this is a service of systemd."""
-    try:
+    with suppress(OSError):  # the socket is gone
         daemon.notify(_encodable(message))
-    except OSError:
-        pass  # the socket is gone
 
 
 def log(level: int, message: str, message_id: str) -> None:

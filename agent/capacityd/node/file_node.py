@@ -10,6 +10,9 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import jsonpatch
+import jsonpointer
+
 from capacityd.linux.atomic_file import replace_file
 from capacityd.model.errors import NodeConflict, NodeError, NodeMissing, NodeRejected, UsageError
 from capacityd.model.node import Event, NodeState
@@ -102,9 +105,6 @@ def patched(document: dict[str, Any], patch: Sequence[Mapping[str, object]]) -> 
 
 
 def _patched(after: dict[str, Any], operation: Mapping[str, object]) -> Any:
-    import jsonpatch
-    import jsonpointer
-
     try:
         if operation.get("op") == "test" and operation.get("value") is None:
             _test_absent(jsonpointer.JsonPointer(str(operation["path"])), after)

@@ -14,6 +14,8 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from urllib.parse import urlsplit
 
+import yaml
+
 from capacityd.model.errors import CredentialsMissing, NodeDenied, NodeError
 from capacityd.model.text import printable
 from capacityd.node.cluster_access import ClusterAccess
@@ -119,8 +121,6 @@ class _Kubeconfig:
         )
 
     def _yaml(self) -> object:
-        import yaml
-
         def explain(e: Exception) -> NodeError:
             # Not the library's message: it quotes lines, which may contain secrets.
             mark = getattr(e, "problem_mark", None)

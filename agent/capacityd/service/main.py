@@ -12,6 +12,7 @@ import json
 import os
 import select
 import time
+from contextlib import suppress
 from typing import Any
 
 from capacityd.linux.atomic_file import replace_file
@@ -220,10 +221,8 @@ class Service:
             "error": "; ".join(self._errors.values()),
             "event_source_errors": self._sources.unavailable,
         }
-        try:
+        with suppress(OSError):  # workers write here too and report the error; `status` shows the file as stale
             replace_file(path, json.dumps(content).encode(), 0o644)  # `status` needs no root
-        except OSError:
-            pass  # workers write here too and report the error; `status` shows the file as stale
 
 
 def _uniform(low: float, high: float) -> float:

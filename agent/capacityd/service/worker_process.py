@@ -9,6 +9,7 @@ import json
 import os
 import signal
 import time
+from contextlib import suppress
 from typing import Any
 
 from capacityd.linux.subreaper import kill_children
@@ -55,10 +56,8 @@ class WorkerProcess:
         Returns "was killed by" and the signal that had ended it, "" if there was none.
         """
         os.close(self._read)
-        try:
+        with suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
         number = kill_children(time.monotonic() + 1.0).get(self.pid, 0) & 0x7F
         hint = " (out of memory?)" if number == signal.SIGKILL else ""
         return f"was killed by {signal.Signals(number).name}{hint}" if number and self._closed else ""

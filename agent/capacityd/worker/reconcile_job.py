@@ -22,7 +22,7 @@ from capacityd.reconcile.state import PassContext
 from capacityd.worker import journal, metrics, runtime_files, send_message
 from capacityd.worker.context import host_of, node_name_of, node_of
 
-_PATIENCE = 30.0  # seconds that a pass waits for a command by hand that writes
+_LOCK_TIMEOUT = 30.0  # seconds that a pass waits for a command by hand that writes
 
 
 def reconcile_once(options: argparse.Namespace, reasons: frozenset[str]) -> int:
@@ -107,7 +107,7 @@ def _reconcile_and_save(
     """
     where, directory = options.folder, machine_record.state_directory()
 
-    with runtime_files.locked(where, _PATIENCE):
+    with runtime_files.locked(where, _LOCK_TIMEOUT):
         memory, reviews = runtime_files.kept_memory(where), runtime_files.kept_reviews(where)
         with runtime_files.collecting_errors(save_errors):
             runtime_files.keep_memory(where, memory)

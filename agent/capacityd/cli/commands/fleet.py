@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import gc
 import sys
 import time
 from dataclasses import asdict
@@ -74,7 +73,6 @@ def _progress(count: int) -> None:
 
 def _watch(options: argparse.Namespace, max_age: float) -> NoReturn:
     """Prints the report whenever it changes, until Ctrl-C. Raises CapacitydError, but not NodeUnreachable."""
-    gc.enable()  # unlike other commands, this one may run for days
     shown = None
     while True:
         began = time.monotonic()

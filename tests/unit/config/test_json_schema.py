@@ -91,7 +91,7 @@ def disagreement(document: dict[str, Any], text: str) -> str:
 
 
 def is_off(document: dict[str, Any], error: str) -> bool:
-    """The parser ignores what is dropped by "enabled = false"; an editor still does, all but for a missing detector."""
+    """The parser does not check what "enabled = false" drops; an editor does, except for a missing detector."""
     return any(r.get("enabled") is False and repr(name) in error for name, r in document.get("resources", {}).items())
 
 

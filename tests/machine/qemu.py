@@ -38,7 +38,7 @@ _ACCELERATOR = "tcg,thread=multi,tb-size=128"
 # What systemd gives 90 seconds may take longer on a machine that is busy.
 _KERNEL = "console=ttyS0 quiet net.ifnames=1 mitigations=off 8250.nr_uarts=1 systemd.default_timeout_start_sec=900"
 # It takes longest of all tests, so what runs beside it must not hold it up. Where Linux shares the processor out by
-# session first, only the second of the two counts.
+# session first, nice alone has no effect between sessions; _step_forward() sets the session's share.
 _NICE = ("nice", "-n", "-5")
 _PAUSE = 0.5  # seconds between two questions whether a command has ended, which the agent in the guest answers
 

@@ -33,14 +33,13 @@ _TABLE = str.maketrans(_USUAL, "".join(map(chr, _REPLACED)))
 _MESSAGES = frozenset(
     (
         *("reason", "message", "warning", "note", "advice", "error"),
-        *("trouble", "doubt", "excepted", "unwritable", "conflict", "why"),
+        *("doubt", "excepted", "unwritable", "conflict", "incomplete_because"),
     )
 )
 _NOT_OURS = {  # class and field -> what the field holds
     ("Condition", "reason"): "an identifier of the Kubernetes API",
     ("Condition", "message"): "the Node's current message",
     ("Event", "reason"): "an identifier of the Kubernetes API",
-    ("_Said", "message"): "the API server's message",
 }
 _FUNCTIONS = (  # each returns a message
     *((status, "_note"), (status, "_stale_reason"), (merge, "_summary")),
@@ -56,9 +55,11 @@ def reword(text: str) -> str:
 
 def install(put: Set = setattr) -> None:
     """Makes values, exceptions and the Node condition contain replaced messages."""
-    for kind in _dataclasses():
-        fields = {field.name for field in dataclasses.fields(kind)} & _MESSAGES
-        names = sorted(name for name in fields if (kind.__name__, name) not in _NOT_OURS)
+    found = {(kind, field.name) for kind in _dataclasses() for field in dataclasses.fields(kind)}
+    assert not _MESSAGES - {name for _, name in found}, "a message field that no class has"
+    assert not _NOT_OURS.keys() - {(kind.__name__, name) for kind, name in found}, "no such class or field"
+    for kind in {kind for kind, _ in found}:
+        names = sorted(n for k, n in found if k is kind and n in _MESSAGES and (k.__name__, n) not in _NOT_OURS)
         if names:
             put(kind, "__init__", _rewording(kind.__init__, names))
     put(CapacitydError, "__init__", _rewording(_error, ["message"]))

@@ -108,7 +108,7 @@ endef
 
 # More workers than cores: some of these tests wait for processes and clocks.
 unit: .venv/ready
-	@$(call retrying,unit,$(BIN)/pytest -q -n $(shell expr $$(nproc) + 2) --dist worksteal tests/unit tests/corpus)
+	@$(call retrying,unit,$(BIN)/pytest -q -n $(shell expr $$(nproc) + 2) --dist worksteal --timeout=300 tests/unit tests/corpus)
 
 # Here, too, and each worker has a control plane of its own: most of the time most of these tests wait. A file is for one
 # worker. Those that take longest are of few tests, so they would come last: they begin with an s, and come first.

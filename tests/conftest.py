@@ -1,7 +1,8 @@
 """How hard hypothesis tries: the same examples each time, or a night of new ones with HYPOTHESIS_PROFILE=thorough.
 HYPOTHESIS_PROFILE=quick, as "make check" has it, tries a fifth of them.
 
-No test has a deadline. And one that root skips has failed: what root lacks is a tool, and "make test" installs those.
+No example of hypothesis has a deadline; pytest-timeout ends a test that hangs. A test that root skips has
+failed: what root lacks is a tool, and "make test" installs those.
 What takes longest begins first, so that no worker is left with it at the end.
 """
 

@@ -16,7 +16,18 @@ from pathlib import Path
 from tests import ROOT
 from tests.network import persistently
 
-TOOLS = ("hypothesis", "jsonschema-rs", "mypy", "pytest", "pytest-xdist", "ruff", "shtab", "tomli", "wcwidth")
+TOOLS = (
+    "hypothesis",
+    "jsonschema-rs",
+    "mypy",
+    "pytest",
+    "pytest-timeout",
+    "pytest-xdist",
+    "ruff",
+    "shtab",
+    "tomli",
+    "wcwidth",
+)
 """What the unit tests import, and run with."""
 PROJECT = "--editable=.[service,metrics]"
 

@@ -1,10 +1,17 @@
-"""Replaces files atomically, so that a reader finds the old content or the new one, never a part."""
+"""Replaces files atomically, so that a reader finds the old content or the new one, never a part; and reads them.
+
+Whatever is in their place instead (a folder, a pipe, a device) is an error, and blocks nobody.
+"""
 
 from __future__ import annotations
 
 import errno
 import os
+import stat
 from contextlib import suppress
+
+MAX_BYTES = 16 << 20
+"""The most that is read of a file: a hundred times what a thousand resources need."""
 
 # Another user may own the folder, and put a link there, or a pipe, on which open() would block.
 _FLAGS = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -30,6 +37,28 @@ def replace_file(path: str, content: bytes, mode: int, *, durable: bool = False)
         with suppress(OSError):
             os.unlink(unfinished)
         raise
+
+
+def read_regular_file(path: str) -> bytes:
+    """The content of a file. Raises FileNotFoundError if there is none, another OSError if it can't be read.
+
+    What is no regular file is not opened (a device may do something when it is), and is an error, as is what has more
+    than MAX_BYTES.
+    """
+    _require_regular(os.stat(path), path)
+    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as f:
+        _require_regular(os.fstat(f.fileno()), path)
+        content = f.read(MAX_BYTES + 1)
+    if len(content) > MAX_BYTES:
+        raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), path)
+    return content
+
+
+def _require_regular(status: os.stat_result, path: str) -> None:
+    if stat.S_ISDIR(status.st_mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+    if not stat.S_ISREG(status.st_mode):
+        raise OSError(errno.EINVAL, "Not a regular file", path)
 
 
 def write_error(folder: str) -> int:

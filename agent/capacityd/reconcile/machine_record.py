@@ -6,16 +6,24 @@ Whoever may patch the Node's metadata can write the annotation. Only root on thi
 from __future__ import annotations
 
 import errno
-import json
 import os
 from collections.abc import Mapping
-from dataclasses import asdict
+from typing import NamedTuple
 
-from capacityd.linux.atomic_file import replace_file, write_error
+from capacityd.linux.atomic_file import read_regular_file, replace_file, write_error
+from capacityd.model.codec import Malformed, from_file, to_file
 from capacityd.model.errors import StateError
 from capacityd.model.node import MachineRecord, Plan, Reported
 
 _FILE = "published.json"
+
+
+class _Content(NamedTuple):
+    """The file: a MachineRecord whose quantities must all be there. Every version can read that of every other."""
+
+    published: Mapping[str, int]
+    intended: Mapping[str, int]
+    reported: Reported = Reported()
 
 
 def state_directory() -> str:
@@ -24,30 +32,26 @@ def state_directory() -> str:
 
 
 def read(directory: str) -> MachineRecord | None:
-    """The record; None if it is missing or damaged. Raises StateError if there is one that can't be read."""
+    """The record; None if it is missing or damaged. Raises StateError if there is one that can't be read.
+
+    A damaged one is as good as none: no entry of it is a witness.
+    """
     path = os.path.join(directory, _FILE)
     try:
-        with open(path, encoding="utf-8") as f:
-            found = json.load(f)
-        reported = found.get("reported", {})
-        return MachineRecord(_quantities(found["published"]), _quantities(found["intended"]), _reported(reported))
-    except FileNotFoundError:
+        return MachineRecord(*from_file(_Content, read_regular_file(path)))
+    except (FileNotFoundError, Malformed):
         return None
     except OSError as e:
-        raise StateError(f"{path} could not be read: {os.strerror(e.errno or 0)} (run as root?)") from e
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-        return None
+        raise StateError(f"{path} could not be read: {e.strerror} (run as root?)") from e
 
 
 def write(directory: str, record: MachineRecord) -> None:
     """Replaces the record, so that it is whole after a crash or a power failure. Raises StateError."""
     path = os.path.join(directory, _FILE)
-    quantities = {"published": dict(record.published), "intended": dict(record.intended)}
-    content = json.dumps(quantities | {"reported": asdict(record.reported)}, default=sorted)
     try:
         os.makedirs(directory, mode=0o755, exist_ok=True)
         # It holds no secret. Whoever writes it holds the lock for writing to the Node.
-        replace_file(path, content.encode(), 0o644, durable=True)
+        replace_file(path, to_file(record), 0o644, durable=True)
     except OSError as e:
         raise StateError(f"{path} could not be written: {os.strerror(e.errno or 0)}") from e
 
@@ -70,15 +74,3 @@ def settle(directory: str, record: MachineRecord | None, plan: Plan) -> None:
     settled = None if plan.own is None else MachineRecord(plan.own, reported=plan.reported)
     if settled is not None and record != settled:
         write(directory, settled)
-
-
-def _reported(found: Mapping[str, object]) -> Reported:
-    def names(key: str) -> frozenset[str]:
-        listed = found.get(key)
-        return frozenset(name for name in listed if isinstance(name, str)) if isinstance(listed, list) else frozenset()
-
-    return Reported(names("refused"), names("denied"), names("below_expected"), str(found.get("configuration", "")))
-
-
-def _quantities(found: Mapping[str, object]) -> dict[str, int]:
-    return {name: quantity for name, quantity in found.items() if type(quantity) is int}

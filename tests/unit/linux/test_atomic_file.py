@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
 import pytest
 
-from capacityd.linux.atomic_file import replace_file
+from capacityd.linux import atomic_file
+from capacityd.linux.atomic_file import read_regular_file, replace_file
 
 
 @pytest.mark.parametrize("durable", [False, True])
@@ -31,3 +33,31 @@ def test_what_must_survive_a_power_failure_is_on_the_disk_first(
     assert done == (["sync new"] if durable else []) + ["replace"]
     assert (target.read_text(), target.stat().st_mode & 0o777) == ("new", 0o640)
     assert os.listdir(tmp_path) == ["f"]
+
+
+def test_what_is_missing_is_told_apart_from_what_cannot_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever is there instead of a file, nothing waits for it, and no device is opened."""
+    file, dangling = tmp_path / "f", tmp_path / "dangling"
+    file.write_bytes(b"x" * 10)
+    dangling.symlink_to(tmp_path / "absent")
+    assert read_regular_file(str(file)) == b"x" * 10
+    for path in (tmp_path / "absent", dangling):
+        with pytest.raises(FileNotFoundError):
+            read_regular_file(str(path))
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    for path, code in (
+        (tmp_path, errno.EISDIR),
+        (tmp_path / "pipe", errno.EINVAL),
+        (Path("/dev/zero"), errno.EINVAL),
+        (tmp_path / "loop", errno.ELOOP),
+        (file / "f", errno.ENOTDIR),
+    ):
+        with pytest.raises(OSError) as error:
+            read_regular_file(str(path))
+        assert error.value.errno == code
+    monkeypatch.setattr(atomic_file, "MAX_BYTES", 9)
+    with pytest.raises(OSError, match="File too large"):
+        read_regular_file(str(file))

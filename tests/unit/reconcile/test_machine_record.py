@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -37,22 +39,59 @@ def test_it_is_restored_unchanged(folder: str, record: MachineRecord) -> None:
     assert machine_record.read(folder) == record
 
 
-@pytest.mark.parametrize("content", ["", "null", "[]", "{}", '{"published": 4, "intended": {}}', "[" * 100_000, "\0"])
+@pytest.mark.parametrize(
+    "content",
+    [
+        *("", "null", "[]", "{}", "[" * 100_000, "\0", '{"published": {"a": 4}}', '{"intended": {"a": 4}}'),
+        *('{"published": 4, "intended": {}}', '{"published": {"a": "4"}, "intended": {}}'),
+        *('{"published": {"a": true}, "intended": {}}', '{"published": {"a": 4.0}, "intended": {}}'),
+        '{"published": {}, "intended": {}, "reported": {"refused": 4}}',
+    ],
+)
 def test_a_damaged_one_is_missing(tmp_path: Path, content: str) -> None:
     assert machine_record.read(str(tmp_path)) is None
     (tmp_path / "published.json").write_text(content)
     assert machine_record.read(str(tmp_path)) is None
 
 
-def test_invalid_quantities_are_left_out(tmp_path: Path) -> None:
-    (tmp_path / "published.json").write_text('{"published": {"a": 4, "b": "4", "c": true, "d": 4.0}, "intended": {}}')
-    assert machine_record.read(str(tmp_path)) == MachineRecord({"a": 4})
+def test_a_changed_byte_makes_it_missing_or_changes_nothing(tmp_path: Path) -> None:
+    """Else a key that was changed would be refused for ever."""
+    record = MachineRecord({A: 4, B: 2}, {A: 5}, Reported(frozenset({B})))
+    machine_record.write(str(tmp_path), record)
+    file = tmp_path / "published.json"
+    content = file.read_bytes()
+    for at in range(len(content)):
+        file.write_bytes(content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :])
+        assert machine_record.read(str(tmp_path)) in (None, record)
 
 
-def test_an_unreadable_record_is_not_missing(tmp_path: Path) -> None:
-    """Else a command by hand would go by the Node's record alone."""
-    (tmp_path / "published.json").mkdir()
-    with pytest.raises(StateError, match=r"published\.json could not be read: Is a directory"):
+def test_the_file_is_the_same_for_every_version(tmp_path: Path) -> None:
+    """An earlier one wrote no checksum, and ignores it; a later one may add keys."""
+    reported = {"refused": [A], "denied": [], "below_expected": [], "configuration": "0a1b2c3d"}
+    earlier = {"published": {A: 4}, "intended": {B: 2}, "reported": reported}
+    record = MachineRecord({A: 4}, {B: 2}, Reported(refused=frozenset({A}), configuration="0a1b2c3d"))
+    file = tmp_path / "published.json"
+    for content in (earlier, earlier | {"later": 1, "reported": reported | {"later": []}}):
+        file.write_text(json.dumps(content))
+        assert machine_record.read(str(tmp_path)) == record
+    machine_record.write(str(tmp_path), record)
+    assert json.loads(file.read_text()).items() >= earlier.items()
+
+
+@pytest.mark.parametrize(
+    ("put", "why"),
+    [
+        (Path.mkdir, "Is a directory"),
+        (os.mkfifo, "Not a regular file"),
+        (lambda path: path.symlink_to(path), "Too many levels of symbolic links"),
+        (lambda path: path.symlink_to("/dev/null"), "Not a regular file"),
+    ],
+    ids=["folder", "pipe", "loop", "device"],
+)
+def test_an_unreadable_record_is_not_missing(tmp_path: Path, put: Callable[[Path], None], why: str) -> None:
+    """Else a command by hand would go by the Node's record alone. Nothing of it blocks."""
+    put(tmp_path / "published.json")
+    with pytest.raises(StateError, match=rf"published\.json could not be read: {why} "):
         machine_record.read(str(tmp_path))
 
 

@@ -1,0 +1,197 @@
+"""The one codec for what crosses a process or lies in a file: frozen dataclasses, NamedTuples and enums as JSON.
+
+Decoding is strict: a value of another type, an unknown key or a missing one without a default is Malformed. So a reader
+gets exactly the types that it declares, or knows that there is nothing to read.
+"""
+
+from __future__ import annotations
+
+import json
+from binascii import crc32
+from collections.abc import Mapping, Set
+from dataclasses import MISSING, fields, is_dataclass
+from enum import Enum
+from functools import cache
+from math import isfinite
+from types import NoneType, UnionType
+from typing import Any, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
+
+_T = TypeVar("_T")
+
+_CHECKSUM, _VERSION = "checksum", "version"
+
+
+class Malformed(ValueError):
+    """Not what encode() makes of a value of this type."""
+
+
+class _Field(NamedTuple):
+    kind: Any
+    required: bool
+
+
+def encode(value: object) -> Any:
+    """The value as what json.dumps() takes: an object with a key for each field, a list for each tuple and set."""
+    if isinstance(value, Enum):
+        return value.value
+    if is_dataclass(value):
+        return {field.name: encode(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return {name: encode(item) for name, item in zip(value._fields, value, strict=True)}
+    if isinstance(value, Mapping):
+        return {key: encode(item) for key, item in value.items()}
+    if isinstance(value, Set):
+        return sorted(map(encode, value))
+    if isinstance(value, list | tuple):
+        return [*map(encode, value)]
+    return value
+
+
+def decode(kind: type[_T], data: object, *, ignore_unknown: bool = False) -> _T:
+    """The value that encode() was given. Raises Malformed.
+
+    ignore_unknown: whether keys that no field has are left out: those that a later version adds to a file.
+    """
+    decoded: _T = _decode(kind, data, ignore_unknown)
+    return decoded
+
+
+def encode_variant(value: object) -> Any:
+    """The same for a value of one of several classes, with the name of its class."""
+    return [type(value).__name__, encode(value)]
+
+
+def decode_variant(union: Any, data: object) -> Any:
+    """The value that encode_variant() was given. union: its class, or a union of classes. Raises Malformed."""
+    kinds = {kind.__name__: kind for kind in get_args(union) or (union,)}
+    if not isinstance(data, list) or len(data) != 2 or not isinstance(data[0], str) or data[0] not in kinds:
+        raise Malformed("not a variant")
+    return _decode(kinds[data[0]], data[1], False)
+
+
+def parse(content: bytes | bytearray) -> Any:
+    """JSON as values. Raises Malformed, also for what Python alone accepts (NaN), and for what nests too deeply."""
+    try:
+        return json.loads(content, parse_constant=_refuse)
+    except (ValueError, RecursionError) as e:
+        raise Malformed("not JSON") from e
+
+
+def to_file(value: object, version: str = "") -> bytes:
+    """A file with this value: its fields, the version that wrote it, if one is given, and a checksum of all that."""
+    content = encode(value) | ({_VERSION: version} if version else {})
+    return json.dumps(content | {_CHECKSUM: _checksum(content)}).encode()
+
+
+def from_file(kind: type[_T], content: bytes, version: str = "") -> _T:
+    """The value that to_file() was given. Raises Malformed.
+
+    With a version, the file must be of that version. Without one, it may be of any: of an earlier one that wrote no
+    checksum, or of a later one that added keys.
+    """
+    data = parse(content)
+    if not isinstance(data, dict):
+        raise Malformed("not an object")
+    checksum = data.pop(_CHECKSUM, None)
+    if checksum != _checksum(data) and (version or checksum is not None):
+        raise Malformed("the checksum differs")
+    if version and data.pop(_VERSION, None) != version:
+        raise Malformed("of another version")
+    return decode(kind, data, ignore_unknown=not version)
+
+
+def _checksum(content: object) -> str:
+    return f"{crc32(json.dumps(content, sort_keys=True).encode()):08x}"
+
+
+def _refuse(constant: str) -> float:
+    raise Malformed(f"{constant} is not JSON")
+
+
+def _decode(kind: Any, data: Any, lenient: bool) -> Any:
+    if kind is Any:
+        return data
+    origin = get_origin(kind)
+    if origin in (Union, UnionType):
+        return _decode_union(get_args(kind), data, lenient)
+    if origin is tuple:
+        return _decode_tuple(get_args(kind), data, lenient)
+    if origin is frozenset:
+        return frozenset(_decode(get_args(kind)[0], item, lenient) for item in _as(list, data))
+    if origin is not None and issubclass(origin, Mapping):
+        _, value_kind = get_args(kind)
+        return {key: _decode(value_kind, item, lenient) for key, item in _as(dict, data).items()}
+    if kind is NoneType:
+        return _as(NoneType, data)
+    if issubclass(kind, Enum):
+        return _construct(kind, data)
+    if is_dataclass(kind) or hasattr(kind, "_fields"):
+        return _decode_fields(kind, _as(dict, data), lenient)
+    return _decode_number(data) if kind is float else _as(kind, data)
+
+
+def _decode_union(kinds: tuple[Any, ...], data: Any, lenient: bool) -> Any:
+    for kind in kinds:
+        try:
+            return _decode(kind, data, lenient)
+        except Malformed:
+            continue
+    raise Malformed("of no type that is allowed here")
+
+
+def _decode_tuple(kinds: tuple[Any, ...], data: Any, lenient: bool) -> tuple[Any, ...]:
+    items = _as(list, data)
+    if len(kinds) == 2 and kinds[1] is Ellipsis:
+        return tuple(_decode(kinds[0], item, lenient) for item in items)
+    if len(items) != len(kinds):
+        raise Malformed("of another length")
+    return tuple(_decode(kind, item, lenient) for kind, item in zip(kinds, items, strict=True))
+
+
+def _decode_fields(kind: Any, data: Mapping[str, Any], lenient: bool) -> Any:
+    declared = _fields(kind)
+    if not lenient and (unknown := data.keys() - declared.keys()):
+        raise Malformed(f"unknown: {', '.join(sorted(unknown))}")
+    if missing := [name for name, field in declared.items() if field.required and name not in data]:
+        raise Malformed(f"missing: {', '.join(missing)}")
+    return _construct(
+        kind, **{name: _decode(field.kind, data[name], lenient) for name, field in declared.items() if name in data}
+    )
+
+
+def _decode_number(data: Any) -> float:
+    if type(data) not in (int, float):
+        raise Malformed("not a number")
+    try:
+        number = float(data)
+    except OverflowError as e:
+        raise Malformed("too large") from e
+    if not isfinite(number):
+        raise Malformed("not finite")
+    return number
+
+
+def _as(kind: type[_T], data: Any) -> _T:
+    """The value if it has exactly this type: true is no integer."""
+    if type(data) is not kind:
+        raise Malformed(f"not a {kind.__name__}")
+    return data
+
+
+def _construct(kind: Any, *arguments: Any, **named: Any) -> Any:
+    """Calls a class. What it refuses is malformed."""
+    try:
+        return kind(*arguments, **named)
+    except (ValueError, TypeError) as e:
+        raise Malformed(str(e)) from e
+
+
+@cache
+def _fields(kind: Any) -> dict[str, _Field]:
+    hints = get_type_hints(kind)
+    if not is_dataclass(kind):
+        return {name: _Field(hints[name], name not in kind._field_defaults) for name in kind._fields}
+    return {
+        field.name: _Field(hints[field.name], field.default is MISSING and field.default_factory is MISSING)
+        for field in fields(kind)
+    }

@@ -1,0 +1,165 @@
+"""What is encoded comes back unchanged; everything else is Malformed, without another exception or type."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, NamedTuple, TypeAlias
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from capacityd.model.codec import Malformed, decode, decode_variant, encode, encode_variant, from_file, parse, to_file
+
+
+class Colour(Enum):
+    RED = "red"
+    BLUE = "blue"
+
+
+class Point(NamedTuple):
+    x: int
+    y: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """Each kind of field that there is."""
+
+    name: str
+    colour: Colour | None = None
+    points: tuple[Point, ...] = ()
+    size: tuple[int, str] = (0, "")
+    weights: Mapping[str, float] = field(default_factory=dict)
+    tags: frozenset[str] = frozenset()
+    amount: int | float = 0
+    whole: bool = True
+    anything: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.name == "refused":
+            raise ValueError(self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class Hole:
+    depth: float
+
+
+Thing: TypeAlias = Shape | Hole
+
+texts = st.text(max_size=6)
+numbers = st.floats(allow_nan=False, allow_infinity=False)
+documents = st.recursive(
+    st.none() | st.booleans() | st.integers() | numbers | texts,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
+    max_leaves=8,
+)
+shapes = st.builds(
+    Shape,
+    texts.filter(lambda name: name != "refused"),
+    st.none() | st.sampled_from(Colour),
+    st.lists(st.builds(Point, st.integers(), st.integers()), max_size=2).map(tuple),
+    st.tuples(st.integers(), texts),
+    st.dictionaries(texts, numbers, max_size=2),
+    st.frozensets(texts, max_size=3),
+    st.integers() | numbers,
+    st.booleans(),
+    st.dictionaries(texts, documents, max_size=2),
+)
+WHOLE = encode(Shape("a", Colour.RED, (Point(1, 2),), (3, "b"), {"c": 1.5}, frozenset({"d"}), 4, False, {"e": [None]}))
+WRONG: list[Any] = [None, True, 7, -1.5, "text", [], ["a"], [1, 2, 3], {}, {"a": 1}]
+ACCEPTED: dict[str, list[Any]] = {
+    "name": ["text"],
+    "colour": [None],
+    "points": [[]],
+    "size": [],
+    "weights": [{}, {"a": 1}],
+    "tags": [[], ["a"]],
+    "amount": [7, -1.5],
+    "whole": [True],
+    "anything": [{}, {"a": 1}],
+}
+
+
+@given(shapes)
+def test_a_value_comes_back_unchanged(shape: Shape) -> None:
+    assert decode(Shape, json.loads(json.dumps(encode(shape)))) == shape
+    assert from_file(Shape, to_file(shape, "1.0"), "1.0") == shape
+    assert from_file(Shape, to_file(shape)) == shape
+
+
+@given(shapes | st.builds(Hole, numbers))
+def test_a_variant_comes_back_unchanged(thing: Thing) -> None:
+    assert decode_variant(Thing, json.loads(json.dumps(encode_variant(thing)))) == thing
+
+
+@given(documents)
+def test_whatever_else_it_is_malformed_or_valid(document: Any) -> None:
+    for read in (lambda: decode(Shape, document), lambda: decode_variant(Thing, document)):
+        with pytest.raises(Malformed):
+            assert encode(read()) == document
+
+
+@pytest.mark.parametrize("key", WHOLE)
+@pytest.mark.parametrize("value", WRONG, ids=json.dumps)
+def test_a_value_of_another_type_is_malformed(key: str, value: Any) -> None:
+    data = WHOLE | {key: value}
+    if value in ACCEPTED[key] and type(value) in map(type, ACCEPTED[key]):
+        assert encode(decode(Shape, data))[key] == value
+    else:
+        with pytest.raises(Malformed):
+            decode(Shape, data)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        WHOLE | {"other": 1},
+        {key: value for key, value in WHOLE.items() if key != "name"},
+        WHOLE | {"points": [{"y": 1}]},
+        WHOLE | {"points": [{"x": 1, "z": 1}]},
+        WHOLE | {"name": "refused"},
+        WHOLE | {"weights": {"c": 10**400}},
+    ],
+)
+def test_other_keys_and_refused_values_are_malformed(data: Any) -> None:
+    with pytest.raises(Malformed):
+        decode(Shape, data)
+
+
+def test_keys_of_a_later_version_are_left_out_on_request() -> None:
+    data = WHOLE | {"other": 1, "points": [{"x": 1, "y": 2, "z": 3}]}
+    assert encode(decode(Shape, data, ignore_unknown=True)) == WHOLE
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"{", b"\xff", b"[" * 100_000, b'{"a":' * 100_000, b"9" * 5_000, b"NaN", b"[Infinity]", b"\0"]
+)
+def test_what_is_not_json_is_malformed(content: bytes) -> None:
+    with pytest.raises(Malformed):
+        parse(content)
+
+
+@pytest.mark.parametrize("version", ["", "1.0"])
+def test_a_changed_byte_is_malformed_or_changes_nothing(version: str) -> None:
+    """Any bit of any byte, also where the result is JSON of the right shape."""
+    content = to_file(decode(Shape, WHOLE), version)
+    for at in range(len(content)):
+        for bit in range(8):
+            damaged = content[:at] + bytes([content[at] ^ 1 << bit]) + content[at + 1 :]
+            try:
+                assert encode(from_file(Shape, damaged, version)) == WHOLE, damaged
+            except Malformed:
+                continue
+
+
+def test_a_file_of_another_version_is_malformed() -> None:
+    shape = decode(Shape, WHOLE)
+    for content in (to_file(shape, "1.1"), to_file(shape), json.dumps(WHOLE | {"version": "1.0"}).encode()):
+        with pytest.raises(Malformed):
+            from_file(Shape, content, "1.0")
+    assert from_file(Shape, json.dumps(WHOLE | {"later": 1}).encode()) == shape

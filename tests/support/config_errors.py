@@ -2,13 +2,14 @@
 
 tests/unit/config/errors/*.txt hold the cases, with an empty line between: TOML, then "> LINE: ERROR" for each error. In
 most files the TOML is the content of a resource, so that its header is line 1; files.txt and syntax.txt hold whole
-files, and those of syntax.txt are not TOML. "> incomplete": nothing may be removed from the Node. <keys of X>, <keys>
-and <detectors> stand for lists that grow with the program.
+files, and those of syntax.txt are not TOML: <parser> is the parser's message, which differs between versions.
+"> incomplete": nothing may be removed from the Node. <keys of X>, <keys> and <detectors> stand for lists that grow.
 """
 
 from __future__ import annotations
 
 import re
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +17,11 @@ from capacityd.config.keys import RESOURCE, TABLES, WHEN
 from capacityd.detectors import load, names
 from capacityd.model.device import DeviceDetector
 from tests.support.configs import HEADER
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 FOLDER = Path(__file__).parents[1] / "unit/config/errors"
 WHOLE_FILES = ("files", "syntax")
@@ -46,10 +52,21 @@ def cases() -> list[Case]:
 def _case(name: str, written: str, in_resource: bool) -> Case:
     toml, *expected = written.split("\n> ")
     assert expected, f"{name} expects no error:\n{written}"
-    errors = [_with_lists(line) for line in expected if line != "incomplete"]
     text = f"{HEADER}\n{toml}\n" if in_resource else f"{toml}\n"
+    errors = [_with_lists(line).replace("<parser>", parser_error(text)) for line in expected if line != "incomplete"]
     complete = "incomplete" not in expected and not name.startswith("syntax")
     return Case(name, text, errors, complete, in_resource)
+
+
+def parser_error(text: str) -> str:
+    """What a text that is not TOML is reported as, without the hint; "" if it is TOML."""
+    try:
+        tomllib.loads(text)
+    except tomllib.TOMLDecodeError as e:
+        message, _, at = str(e).rpartition(" (at ")
+        place = "end of the file" if at == "end of document)" else at.rpartition(", ")[2].rstrip(")")
+        return f"is not valid TOML: {message} ({place})"
+    return ""
 
 
 def _with_lists(line: str) -> str:

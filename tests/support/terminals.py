@@ -265,7 +265,7 @@ def _invalid(folder: Path) -> None:
         _change("example.com/nic-mbps", "keep", "10000", "10000", kept),
     ]
     _service(folder, _HEALTHY | {"readings": readings, "plan": {"node": "n1", "changes": changes}}, {})
-    nics = '/etc/capacityd/conf.d/70-nics.toml:5: is not valid TOML: a comment begins with "#"'
+    nics = "/etc/capacityd/conf.d/70-nics.toml:5: is not valid TOML: Invalid statement (column 1)"
     errors = [error.replace(":", ":2:", 1), nics]
     runtime_files.write(str(folder / "run"), "check.json", {"errors": errors, "previous_active": False})
 

@@ -11,8 +11,8 @@ from capacityd.config.dump import show, show_json
 from capacityd.config.files import files_at, read, usual_files
 from capacityd.config.line_numbers import numbered
 from capacityd.config.merge import parse
-from capacityd.config.problems import Loaded, Place, Problem, clean
-from capacityd.config.toml import parse_toml, too_large_integers
+from capacityd.config.problems import Loaded, Problem, clean
+from capacityd.config.toml import parse_toml
 from capacityd.model.config import Config
 from capacityd.model.errors import ConfigError
 
@@ -34,20 +34,15 @@ def load(path: str | None = None, root: str = "/") -> Loaded:
     observe = ""
     for file in files:
         text = ""
-        before = len(found)
         try:
             text = texts[clean(file)] = read(file)
             document = parse_toml(text)
         except ConfigError as e:
             found.append(Problem(clean(file), clean(str(e)), line=e.line))
+            if _OBSERVE.search(text):  # fail safe: the Node must not be written to
+                observe = file
         else:
-            for path_of_key in too_large_integers(document):
-                place = Place(file, found, tuple((name, 0) for name in path_of_key[:-1]))
-                place.report(path_of_key[-1], "must be an integer of at most 64 bits")
-        if len(found) == before:
             documents += [(file, document)] if text else []
-        elif _OBSERVE.search(text):  # fail safe: the Node must not be written to
-            observe = file
     loaded = parse(documents, found, observe)
     return replace(loaded, problems=tuple(numbered(loaded.problems, texts)))
 

@@ -6,9 +6,11 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
+from capacityd.config.characters import describe_character, is_look_alike
 from capacityd.config.problems import Problem, Step
 from capacityd.config.toml import parse_toml
 from capacityd.model.errors import ConfigError
+from capacityd.model.text import printable
 
 _KEY = r"""(?:"(?:[^"\\]|\\.)*"|'[^']*'|[A-Za-z0-9_-]+)"""
 _PATH = rf"{_KEY}(?:\s*\.\s*{_KEY})*"
@@ -20,9 +22,22 @@ _Path = tuple[Step, ...]
 
 
 def numbered(problems: Iterable[Problem], texts: Mapping[str, str]) -> list[Problem]:
-    """The problems with their lines; 0 where none is found. texts: by file."""
+    """The problems with their lines, 0 where none is found, and with look-alike characters named. texts: by file."""
     known = {file: dict(_lines(text)) for file, text in texts.items()}
-    return [p if p.line else replace(p, line=_line(p.path, known.get(p.file, {}))) for p in problems]
+    return [
+        p if p.line else _numbered(p, _line(p.path, known.get(p.file, {})), texts.get(p.file, "")) for p in problems
+    ]
+
+
+def _numbered(problem: Problem, line: int, text: str) -> Problem:
+    """line: 0 if it is unknown. A look-alike is named if the message or the key quotes it from this line."""
+    message = problem.message
+    if line:
+        row, quoted = text.split("\n")[line - 1], f"{problem.key} {message}"
+        columns = (n for n, c in enumerate(row, 1) if is_look_alike(c) and printable(c) in quoted)
+        if column := next(columns, 0):
+            message += f"; the character in column {column} is {describe_character(row[column - 1])}"
+    return replace(problem, line=line, message=message)
 
 
 def _line(path: _Path, known: Mapping[_Path, int]) -> int:

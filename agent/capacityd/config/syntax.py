@@ -1,183 +1,165 @@
-"""Remedies for syntax errors, derived from the line at which the parser stopped."""
+"""Syntax errors: the parser's message with its place, and a hint for the mistakes that people make most.
+
+The hints depend on the text only, never on the wording of the parser's message, which differs between versions.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from capacityd.config.characters import describe_character, is_ordinary
+from capacityd.model.errors import ConfigError
 
 _EXAMPLE = '[resources."example.com/dongle"]'
 _MAX_COLUMNS = 1000
 """More of a line is not searched, because the patterns are not linear."""
-_KEY = r"""(?:"[^"]*"|'[^']*'|[A-Za-z0-9_-]+)"""
+_AT = re.compile(r"\s*\(at (?:line ([0-9]+), column ([0-9]+)|end of document)\)$")  # before it, the file may be quoted
+_TOKEN = re.compile(
+    r'''"""(?:\\.|[^\\])*?"{3,5}|\'\'\'.*?'{3,5}|"(?:\\[^\n]|[^"\\\n])*"|'[^'\n]*'|\#[^\n]*|["'\[\]{}\n]''', re.DOTALL
+)
 _TEXT = re.compile(r"""("[^"]*"|'[^']*')(\s*=)?""")
-_CURLY_QUOTES = frozenset("\u201c\u201d\u201e\u201f\u00ab\u00bb\u2018\u2019")
+_KEY = r"""(?:"[^"]*"|'[^']*'|[A-Za-z0-9_-]+)"""
+_OTHER_FORMAT = re.compile(rf"\s*(\{{(?![{{%])|\[\s*([{{]|$)|- |---\s*$|[\w./-]+:\s*$|{_KEY}:\s)")
+_COLON = re.compile(rf"^\s*({_KEY})\s*:|[{{,]\s*({_KEY})\s*:")
 _UNQUOTED_NAME = re.compile(r"""\s*\[+\s*resources\s*\.\s*([^"'/\]\s]+/[^"'./\]\s]+)""")
-_HEADER = re.compile(r"\s*(\[\[?.*?\]\]?)\s*(#.*)?")
-_JSON = re.compile(r"\s*(\{(?![{%])|\[\s*[{\n])")
-_YAML = re.compile(rf"\s*(- |---\s*$|[\w./-]+:(\s|$)|{_KEY}:\s)")
-_NO_EQUALS = re.compile(rf"\s*({_KEY})\s*(:|\{{|==)")
-_UNQUOTED_KEY = re.compile(r"""\s*([A-Za-z0-9_.-]+[^\sA-Za-z0-9_.="':{-][^\s"'=:{]*)\s*=""")
-_PAIR = re.compile(rf"\s*({_KEY}(?:\s*\.\s*{_KEY})*)\s*=\s*([^#]*?)\s*(#.*)?")
-_BARE = re.compile(rf"""({_KEY})\s*=\s*([<>]=?[^,}}\]#]*[^,}}\]#\s]|[^\s"'{{}}\[\],#=][^\s,}}\]#=]*)""")
-_ITEM = re.compile(r"""[\[,]\s*([^\s"'{}\[\],#=][^\s,}\]#=]*)\s*(?=[,\]])""")
-_TOML_VALUE = re.compile(r"true|false|[+-]?(0|[1-9][0-9_]*)(\.[0-9]+)?|0x[0-9a-fA-F_]+")
-_SEPARATED_NUMBER = re.compile("[1-9][0-9]{0,2}([ ,'][0-9]{3})+")
-_LEADING_ZERO = re.compile("0[0-9a-fA-F]+")
-_BOOLEANS = {"true": "true", "yes": "true", "on": "true", "false": "false", "no": "false", "off": "false"}
-_NOTHING = frozenset({"null", "nil", "none", "~"})
-_OTHER_SIGNS = (  # the start of a line -> what to do
-    ("<<<<<<<", "this is a merge conflict; resolve it"),
-    (">>>>>>>", "this is a merge conflict; resolve it"),
-    ("=======", "this is a merge conflict; resolve it"),
-    ("//", 'a comment begins with "#"'),
-    ("/*", 'a comment begins with "#"'),
-    (";", 'a comment begins with "#"'),
-)
-_HINTS = (  # a part of the parser's message -> what to do
-    ("Unterminated string", "the closing quote is missing"),
-    ("Illegal character '\\n'", "the closing quote is missing"),
-    ("Illegal character '\\r\\n'", "the closing quote is missing"),
-    ("Expected \"'", "the closing quote is missing"),
-    ("invalid character", "remove the control character"),
-    ("Illegal character", "remove the control character"),
-    ("immutable namespace", "a table in braces or a list cannot be extended below; write all of it in one place"),
-    ("Duplicate inline table key", "a key can be set only once in a table"),
-    ("Unclosed inline table", "a table in braces must be on one line and end with }"),
-    ("Unclosed array", "a comma or the closing ] of a list is missing"),
-    ("Invalid initial character", "a table in braces must be on one line, without a comma at its end"),
-    ("Invalid hex value", "in double quotes a backslash begins an escape; use single quotes"),
-    ("Unescaped", "in double quotes a backslash begins an escape; use single quotes"),
-    (
-        "at the end of a table declaration",
-        f'a header must end with "]"; a name with "/" or "." must be in quotes: {_EXAMPLE}',
-    ),
-    ("at the end of an array declaration", "the closing ]] is missing"),
-    (
-        "after a key in a key/value pair",
-        'write key = value; quote a key that has more than letters, digits, "-" and "_"',
-    ),
-    ("Invalid value", "a value must be text in quotes, a number, true, false, a list in [] or a table in {}"),
-    ("after a statement", "a line can hold only one key = value; text, IDs, sizes and times must be in quotes"),
-    ("Invalid statement", f"a line must be key = value or a header such as {_EXAMPLE}"),
-    ("date", "text must be in quotes"),
-)
+_UNQUOTED_KEY = re.compile(r"""\s*([A-Za-z0-9_.-]+/[A-Za-z0-9_./-]+)\s*=""")
+_HEADER = re.compile(r"\s*(\[[^\[\]]*(?:\]|\".*\"\s*\]))\s*(#.*)?")
+_PAIR = re.compile(rf"\s*({_KEY}(?:\s*\.\s*{_KEY})*)\s*=")
+_UNQUOTED_VALUE = re.compile(rf"""({_KEY})\s*=\s*([<>]=?[^,}}\]#]*[^,}}\]#\s]|[^\s"'{{}}\[\],#=$][^,}}\]#="']*)""")
+_UNQUOTED_ITEM = re.compile(r"""[\[,]\s*()([^\s"'{}\[\],#=][^\s,}\]#=]*)\s*(?=[,\]])""")
+_TOML_VALUE = re.compile(r"true|false|[+-]?(0|[1-9][0-9_ ']*)(\.[0-9]+)?|0x[0-9a-fA-F_]+|[0-9]{4}-[0-9]{2}.*")
+_WORDS = {
+    **dict.fromkeys(("true", "yes", "on"), "write {0} = true"),
+    **dict.fromkeys(("false", "no", "off"), "write {0} = false"),
+    **dict.fromkeys(("null", "none", "nil"), "TOML has no {1}; leave {0} out"),
+}
 
 
-def remedy(message: str, text: str, line: int) -> str:
-    """What to change. message: of TOML's parser, without its position; line: where it stopped, from 1."""
-    rows = [row[:_MAX_COLUMNS].rstrip("\r") for row in text.split("\n")]
-    row = rows[line - 1]
-    in_text = any(part in message for part in ("Illegal", "Unterminated", "Expected \"'", "Unescaped", "hex value"))
-    return (
-        _other_format(text, row)
-        or _other_signs(_without_text(row))
-        or _duplicate(message, rows, line)
-        or ("" if in_text else _unquoted(message, row))
-        or next((hint for part, hint in _HINTS if part in message), message)
+@dataclass(frozen=True, slots=True)
+class _Unclosed:
+    """A quote or a bracket without its other half."""
+
+    sign: str
+    line: int
+    column: int
+
+
+def syntax_error(message: str, text: str) -> ConfigError:
+    """The error for a text that is not TOML. message: the parser's, with its position at the end."""
+    at = _AT.search(message)
+    if at is None:  # an integer of thousands of digits, which Python refuses to convert
+        digits = [max(map(len, re.findall("[0-9_]+", row)), default=0) for row in text.split("\n")]
+        return ConfigError("is not valid TOML: an integer has more than 64 bits", digits.index(max(digits)) + 1)
+    rows = text.replace("\r\n", "\n").split("\n")
+    unclosed = next(_unclosed(text), None)
+    if at[1]:
+        line, column = int(at[1]), int(at[2])
+        place = f"column {column}"
+    else:
+        line = unclosed.line if unclosed else len(text.rstrip("\n").split("\n"))
+        column, place = 0, "end of the file"
+    hint = (
+        _odd_character(rows[line - 1], column)
+        or _other_format(rows)
+        or _unclosed_hint(unclosed, line, column)
+        or _set_twice(rows, line)
+        or _not_in_quotes(rows[line - 1][:_MAX_COLUMNS])
     )
+    return ConfigError(f"is not valid TOML: {message[: at.start()]} ({place}){hint and '; '}{hint}", line)
 
 
-def opening_line(message: str, text: str) -> int:
-    """The line in which text or a list begins that does not end before the end of the file."""
-    rows = text.rstrip("\n").split("\n")
-    opening = {"Unterminated": '"""', "Expected \"'": "'''", "Unclosed array": "[", "Invalid value": "["}
-    sign = next((sign for part, sign in opening.items() if part in message), "")
-    values = {number: row.partition("=")[2] for number, row in enumerate(rows, 1) if sign and sign in row}
-    lines = [number for number, value in values.items() if value.count(sign) > value.count("]") * (sign == "[")]
-    return lines[-1] if lines else len(rows)
+def _odd_character(row: str, column: int) -> str:
+    """For the character at which the parser stopped, if people do not see it or take it for another."""
+    character = row[column - 1 : column] if column else ""
+    return "" if not character or is_ordinary(character) else f"the character there is {describe_character(character)}"
+
+
+def _unclosed(text: str) -> Iterator[_Unclosed]:
+    """Every quote and bracket that is not closed, in their order; a table in braces ends with its line."""
+    opened: list[_Unclosed] = []
+    line, begin = 1, 0
+    in_header = at_start = True
+    for match in _TOKEN.finditer(text):
+        sign = match[0]
+        column = match.start() - begin + 1
+        if at_start:
+            in_header = sign == "[" and not text[begin : match.start()].strip()
+        at_start = False
+        if sign in "[{":
+            opened.append(_Unclosed(sign, line, column))
+        elif sign in "]}":
+            del opened[-1:]
+        elif sign in "\"'":
+            yield _Unclosed("quote", line, column)
+        elif sign == "\n" and opened and (in_header or opened[-1].sign == "{"):
+            yield opened[-1]
+            opened.clear()
+        at_start = sign == "\n" and not opened
+        if "\n" in sign:
+            line, begin = line + sign.count("\n"), match.start() + sign.rfind("\n") + 1
+    yield from opened[-1:]
+
+
+def _unclosed_hint(unclosed: _Unclosed | None, line: int, column: int) -> str:
+    """line, column: where the parser stopped. What begins there or later is not the cause. column 0: the file's end."""
+    if unclosed is None or (column and (unclosed.line, unclosed.column) >= (line, column)):
+        return ""
+    place = "" if unclosed.line == line else f" of line {unclosed.line}"
+    if unclosed.sign == "quote":
+        return f"the closing quote{place} is missing"
+    if unclosed.sign == "{":
+        return f"the table in braces{place} must end with }} in the same line"
+    return f"the closing ]{place} is missing"
+
+
+def _other_format(rows: list[str]) -> str:
+    """For a file in another language."""
+    first = next((r for r in rows if r.strip() and not r.lstrip().startswith("#")), "")
+    if _OTHER_FORMAT.match(first[:_MAX_COLUMNS]):
+        return f"this is JSON or YAML; TOML has headers such as {_EXAMPLE} and lines such as key = value"
+    return ""
+
+
+def _set_twice(rows: list[str], line: int) -> str:
+    """For a header or a key that an earlier line has."""
+    row = rows[line - 1][:_MAX_COLUMNS]
+    headers = {n: header[1] for n, r in enumerate(rows[:line], 1) if (header := _HEADER.fullmatch(r[:_MAX_COLUMNS]))}
+    if line in headers:
+        earlier = next((n for n, header in headers.items() if n < line and header == headers[line]), 0)
+        return f"{headers[line]} is in line {earlier} already; put its keys below one header" if earlier else ""
+    if pair := _PAIR.match(row):
+        begin = max(headers, default=0)
+        keys = ((n, _PAIR.match(r[:_MAX_COLUMNS])) for n, r in enumerate(rows[begin : line - 1], begin + 1))
+        earlier = next((n for n, key in keys if key and key[1] == pair[1]), 0)
+        return f"{pair[1]} is in line {earlier} already; remove one" if earlier else ""
+    return ""
+
+
+def _not_in_quotes(row: str) -> str:
+    """For a name or a value without quotes, and for a colon in place of "="."""
+    if header := _UNQUOTED_NAME.match(row):
+        return f'the name must be in quotes: [resources."{header[1]}"]'
+    if row.lstrip().startswith("["):
+        return ""
+    if name := _UNQUOTED_KEY.match(row):
+        return f'the name must be in quotes: "{name[1]}"'
+    row = _without_text(row)
+    if colon := _COLON.search(row):
+        return f'write "=" after {colon[1] or colon[2]}, not ":"'
+    for match in (m for pattern in (_UNQUOTED_VALUE, _UNQUOTED_ITEM) for m in pattern.finditer(row)):
+        key, value = match[1], match[2].rstrip(" \t\r;")
+        if _TOML_VALUE.fullmatch(value) or row[match.end() :].lstrip().startswith("="):
+            continue
+        if key and value.lower() in _WORDS:
+            return _WORDS[value.lower()].format(key, value)
+        quote = "'" if "\\" in value else '"'
+        quoted = f"{quote}{value}{quote}"
+        return f"text, IDs, sizes and times must be in quotes: {f'{key} = ' if key else ''}{quoted}"
+    return ""
 
 
 def _without_text(row: str) -> str:
     """The line with all text blanked out, except keys."""
     return _TEXT.sub(lambda m: m[0] if m[2] else m[1][0] + "_" * (len(m[1]) - 2) + m[1][0], row)
-
-
-def _other_format(text: str, row: str) -> str:
-    """For a file that is JSON or YAML, or a line that is."""
-    first = next((r for r in text.split("\n") if r.strip() and not r.lstrip().startswith("#")), "")
-    if _JSON.match(text):
-        return f"this is JSON; TOML has headers such as {_EXAMPLE} and key = value"
-    if _YAML.match(first):
-        return f"this is YAML; TOML has headers such as {_EXAMPLE} and key = value"
-    if match := _NO_EQUALS.match(row):
-        return f'"=" must follow the key: {match[1]} = …'
-    return ""
-
-
-def _other_signs(row: str) -> str:
-    if not _CURLY_QUOTES.isdisjoint(row):
-        return "quotes must be straight ones"
-    if "{{" in row or "${" in row or "{%" in row:
-        return "this is a template; render it first"
-    return next((hint for start, hint in _OTHER_SIGNS if row.lstrip().startswith(start)), "")
-
-
-def _duplicate(message: str, rows: list[str], line: int) -> str:
-    """For a table or a key that is already there."""
-    if not ("twice" in message or "overwrite a value" in message):
-        return ""
-    row = rows[line - 1]
-    if header := _HEADER.fullmatch(row):
-        earlier = [n for n, r in enumerate(rows[: line - 1], 1) if (m := _HEADER.fullmatch(r)) and m[1] == header[1]]
-        where = f"in line {earlier[0]} already" if earlier else "already set above"
-        return f"{header[1]} is {where}; put its keys below one header"
-    pair = _PAIR.match(row)
-    return f"{pair[1] if pair else 'the key'} is set twice in this table; remove one"
-
-
-def _unquoted(message: str, row: str) -> str:
-    """For text that is not in quotes, or in the wrong ones."""
-    if name := _UNQUOTED_NAME.match(row):
-        return f'the name must be in quotes: [resources."{name[1]}"]'
-    if row.lstrip().startswith("["):
-        return "a header must have a name" if "Invalid initial" in message else ""
-    if "after a key" in message:
-        key_alone = _UNQUOTED_KEY.match(row)
-        colon = 'write "=" after a key, not ":"' if ":" in row else ""
-        return f'the key must be in quotes: "{key_alone[1]}" = …' if key_alone else colon
-    if "Invalid value" in message and row.count("[") > row.count("]"):
-        return "the closing ] of a list is missing"
-    match = _PAIR.fullmatch(row)
-    key, value = (match[1], match[2]) if match else ("", "")
-    if value[:1] in ("'", '"'):
-        return _beside_text(key, value)
-    if value and {*"\"'{}[]="}.isdisjoint(value.lstrip("<>=")) and not _TOML_VALUE.fullmatch(value):
-        number = value.rstrip(",; ")
-        return f"remove what follows {number}" if _TOML_VALUE.fullmatch(number) else _quoted(key, value)
-    return _unquoted_inside(_without_text(row))
-
-
-def _beside_text(key: str, value: str) -> str:
-    """For a value that begins as text and goes on after it."""
-    quote, inner = value[0], value.rstrip(",")[1:-1]
-    other = "'" if quote == '"' else '"'
-    several = re.sub(rf"{quote}(\s*,\s*|\s+){quote}", f"{quote}, {quote}", value)
-    if f"{quote}, {quote}" in several:
-        return f"several values must be a list: {key} = [{several}]"
-    if value.endswith(","):
-        return f"remove the comma at the end: {key} = {quote}{inner}{quote}"
-    if quote in inner and other not in inner and value.endswith(quote):
-        return f"text that holds {quote} must be in {other}: {key} = {other}{inner}{other}"
-    return ""
-
-
-def _unquoted_inside(row: str) -> str:
-    """For the tables and lists of a line."""
-    pairs = [m for m in _BARE.finditer(row) if not _TOML_VALUE.fullmatch(m[2])]
-    items = [m[1] for m in _ITEM.finditer(row) if not _TOML_VALUE.fullmatch(m[1])]
-    if pairs:
-        return _quoted(pairs[0][1], pairs[0][2])
-    return f'{items[0]} must be in quotes: "{items[0]}"' if items else ""
-
-
-def _quoted(key: str, value: str) -> str:
-    """For a value that must be in quotes, true, false, or left out."""
-    if boolean := _BOOLEANS.get(value.lower()):
-        return f"write {key} = {boolean}" + ("" if value.lower() == boolean else f', or "{value}" if it is text')
-    if value.lower() in _NOTHING:
-        return f"TOML has no {value}; leave {key} out"
-    if _SEPARATED_NUMBER.fullmatch(value):
-        return f"a number has no separators: {key} = {re.sub('[^0-9]', '', value)}"
-    if _LEADING_ZERO.fullmatch(value):
-        return f'an ID must be in quotes: {key} = "{value}"; a number cannot begin with 0'
-    quote = "'" if "\\" in value else '"'
-    return f"{value} must be in quotes: {key} = {quote}{value}{quote}"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
-from capacityd.config.syntax import opening_line, remedy
+from capacityd.config.syntax import syntax_error
 from capacityd.model.errors import ConfigError
 
 if sys.version_info >= (3, 11):
@@ -19,33 +19,37 @@ MAX_DEPTH = 20
 """Tables in tables. What reads the document later may recurse."""
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
-_AT = re.compile(r"\s*\(at (?:line ([0-9]+), column [0-9]+|end of document)\)$")  # before it, the file may be quoted
 
 
 def parse_toml(text: str) -> dict[str, Any]:
-    """The document. Raises ConfigError with the line, the error and its remedy."""
+    """The document; an integer of more than 64 bits is a TooLargeInteger. Raises ConfigError with the line."""
     try:
         document = tomllib.loads(text)
         too_deep = _depth(document) > MAX_DEPTH
     except RecursionError as e:
         raise _too_deep(text) from e
     except ValueError as e:  # also for an integer of thousands of digits, which is not a TOMLDecodeError
-        raise _syntax_error(str(e), text) from e
+        raise syntax_error(str(e), text) from e
     if too_deep:
         raise _too_deep(text)
-    return document
+    good: dict[str, Any] = _without_too_large_integers(document)
+    return good
 
 
-def too_large_integers(value: object, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """The paths of keys whose value has more than 64 bits. TOML does not allow them, and Python cannot print all."""
+@dataclass(frozen=True, slots=True)
+class TooLargeInteger:
+    """In place of an integer of more than 64 bits. TOML does not allow them, and Python cannot print all of them."""
+
+    def __str__(self) -> str:
+        return "an integer of more than 64 bits"
+
+
+def _without_too_large_integers(value: Any) -> Any:
     if isinstance(value, dict):
-        for key, item in value.items():
-            yield from too_large_integers(item, (*path, key))
-    elif isinstance(value, list):
-        for item in value:
-            yield from too_large_integers(item, path)
-    elif isinstance(value, int) and not -(2**63) <= value < 2**63:
-        yield path
+        return {key: _without_too_large_integers(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_without_too_large_integers(item) for item in value]
+    return TooLargeInteger() if isinstance(value, int) and not -(2**63) <= value < 2**63 else value
 
 
 def toml_key(name: str) -> str:
@@ -73,16 +77,6 @@ def _character(char: str) -> str:
     if char.isprintable():
         return char
     return f"\\u{ord(char):04X}" if ord(char) <= 0xFFFF else f"\\U{ord(char):08X}"
-
-
-def _syntax_error(message: str, text: str) -> ConfigError:
-    """message: of TOML's parser. Before Python 3.14 its exception has no field for the line."""
-    if at := _AT.search(message):
-        message = message[: at.start()]
-        line = int(at[1]) if at[1] else opening_line(message, text)
-        return ConfigError(f"is not valid TOML: {remedy(message, text, line)}", line)
-    digits = [max(map(len, re.findall("[0-9_]+", row)), default=0) for row in text.split("\n")]
-    return ConfigError("is not valid TOML: an integer has more than 64 bits", digits.index(max(digits)) + 1)
 
 
 def _too_deep(text: str) -> ConfigError:

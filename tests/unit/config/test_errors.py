@@ -8,7 +8,7 @@ from capacityd.config import Loaded, show
 from capacityd.config.problems import MAX_MESSAGE_LENGTH, clean
 from capacityd.config.toml import MAX_DEPTH
 from capacityd.model.errors import ConfigError
-from tests.support.config_errors import Case, cases
+from tests.support.config_errors import Case, cases, parser_error
 from tests.support.configs import HEADER as X
 from tests.support.configs import NAME, loaded
 
@@ -84,27 +84,67 @@ def test_a_size_of_thousands_of_digits(amount: str) -> None:
 @pytest.mark.parametrize(
     ("text", "reported"),
     [
-        (f"{X}\n\nslots = 1\n\nslots = 2\n", "5: is not valid TOML: slots is set twice in this table; remove one"),
-        ('a = 1\r\nb = "x\r\nc = 1', "2: is not valid TOML: the closing quote is missing"),
-        ('a = "\x01"', "1: is not valid TOML: remove the control character"),
-        ("a = '\x00'", "1: is not valid TOML: remove the control character"),
-        ("a = 1\n\nx = [\n  1,\n\n", "3: is not valid TOML: the closing ] of a list is missing"),
+        (f"{X}\n\nslots = 1\n\nslots = 2\n", "5: <parser>; slots is in line 3 already; remove one"),
+        ('a = 1\r\nb = "x\r\nc = 1', "2: <parser>; the closing quote is missing"),
+        ('a = "\x01"', "1: <parser>; the character there is U+0001 a control character; remove it"),
+        ("a = '\x00'", "1: <parser>; the character there is U+0000 NUL; remove it"),
+        (
+            f"{X}\rusb = {{}}\r",
+            "1: <parser>; the character there is U+000D carriage return; end each line with a line feed "
+            "(dos2unix -c mac converts the file)",
+        ),
+        (
+            "usb = {\u00a0vendor = '0529' }",
+            "1: <parser>; the character there is U+00A0 NO-BREAK SPACE; write a plain space",
+        ),
+        (
+            "usb = { v\u0435ndor = '0529' }",
+            "1: <parser>; the character there is U+0435 CYRILLIC SMALL LETTER IE; write an ASCII character",
+        ),
+        ("a = 1\n\nx = [\n  1,\n\n", "3: <parser>; the closing ] is missing"),
         ("a = 1\nx = " + "[" * 5000, "2: has more than 20 tables or lists in each other"),
         ("x = " + "[" * 30 + "]" * 30, "1: has more than 20 tables or lists in each other"),
         ("\n" + ".".join("a" * 300) + " = 1", "2: has more than 20 tables or lists in each other"),
         ("a = 1\nx = " + "9" * 5000, "2: is not valid TOML: an integer has more than 64 bits"),
-        ("x = 0x" + "f" * 9000, "1: x: must be an integer of at most 64 bits"),
-        ("[x]\ny = [{ z = -9223372036854775809 }]", "2: [x.y] z: must be an integer of at most 64 bits"),
-        ("x = 9223372036854775808", "1: x: must be an integer of at most 64 bits"),
-        ("a = 1\n" + " " * 10**5 + "a = 1", "2: is not valid TOML: the key is set twice in this table; remove one"),
+        ("a = 1\n" + " " * 10**5 + "a = 1", "2: <parser>"),
     ],
     ids=lambda text: text[:20],
 )
 def test_a_file_that_is_not_read(text: str, reported: str) -> None:
     found = loaded(text)
-    assert lines(found) == [reported]
+    assert lines(found) == [reported.replace("<parser>", parser_error(text) if "<parser>" in reported else "")]
     assert not found.config.complete
     assert found.files == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "end"),
+    [
+        ('[resources."\u0435xample.com/x"]\nusb = {}', "column 13 is U+0435 CYRILLIC SMALL LETTER IE"),
+        (f'{X}\ndisk = {{ type = "ssd\u00a0" }}', "column 21 is U+00A0 NO-BREAK SPACE"),
+        (f'{X}\nusb = {{ vendor = "\u043e529" }}', "column 19 is U+043E CYRILLIC SMALL LETTER O"),
+        (f'{X}\n"u\u0455b" = {{}}', "column 3 is U+0455 CYRILLIC SMALL LETTER DZE"),
+    ],
+)
+def test_a_look_alike_is_named_with_its_column(text: str, end: str) -> None:
+    line = lines(loaded(text))[0]
+    assert end in line.rpartition("; the character in ")[2]
+
+
+def test_letters_that_are_no_look_alikes_are_not_named() -> None:
+    (line,) = lines(loaded(f'{X}\nusb = {{ model = "Größe [" }} # \u0435'))
+    assert line.endswith('for the character itself write "[[]"')
+
+
+def test_an_integer_of_65_bits_hides_no_other_error() -> None:
+    found = loaded(f"{X}\nslots = 0x{'f' * 9000}\nusb = {{ vendr = '0529' }}\n[kubernetes]\nobsrve = false")
+    assert lines(found) == [
+        '5: [kubernetes] obsrve: unknown key; did you mean "observe"?',
+        f"2: {X} slots: must be a whole number; got an integer of more than 64 bits",
+        f'3: {X[:-1]}.usb] vendr: unknown key; did you mean "vendor"?',
+    ]
+    assert found.config.complete
+    assert lines(loaded("x = 9223372036854775808"))[0].startswith("1: x: unknown table")
 
 
 def test_good_resources_are_kept_beside_bad_ones() -> None:

@@ -1,4 +1,4 @@
-"""docs/corpus.md: all machines and readings, each machine with its truth, and where each fact about hardware is shown.
+"""README.md of this folder: all machines and readings, the truth of each, and where each fact about hardware is shown.
 
 python -m tests.corpus.page writes it anew (make docs).
 """
@@ -27,7 +27,7 @@ from tests.corpus.described import (
 )
 from tests.support.readings import device_detector, outcome
 
-PAGE = ROOT / "docs/corpus.md"
+PAGE = ROOT / "tests/corpus/README.md"
 
 _INTRODUCTION = """# The corpus
 
@@ -42,7 +42,7 @@ then one or two for each machine.
 
 
 _MACHINES = """What each is made of; for every need that it has anything to do with, and for those of
-[everyday needs](needs.md), the truth and what capacityd reads there; and how many devices each detector must
+[everyday needs](../../docs/needs.md), the truth and what capacityd reads there; and how many devices each detector must
 list, and lists. Devices are compared one by one, with their values.
 """
 
@@ -90,7 +90,7 @@ def page() -> str:
     lines += [f"- **{need.name}**: {need.about}. `{' '.join(need.toml.split())}`" for need in needs()]
     lines += ["", "## The machines", "", _MACHINES]
     for machine in machines().values():
-        source = f"[As QEMU is given it](../tests/corpus/machines/{machine.name}.toml)"
+        source = f"[As QEMU is given it](machines/{machine.name}.toml)"
         lines += [f"### {machine.name}", "", f"{machine.about}. {source}.", ""]
         lines += ["| | truth | capacityd reads |", "| --- | --- | --- |"]
         lines += [f"| {' | '.join(row)} |" for row in _truth(machine)]

@@ -495,11 +495,24 @@ def test_a_write_whose_response_is_lost(
 def test_a_server_that_does_not_respond(
     cluster: Cluster, proxy: Proxy, node: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(client, "_TIMEOUT", (5.0, 0.2))
+    monkeypatch.setattr(client, "_IDLE_TIMEOUT", (5.0, 0.2))
     proxy.fault(faults.stall(), method="GET")
     found = opened(cluster.kubeconfig(node_user(node), server=proxy.url, ca_file=proxy.ca_file))
     with pytest.raises(NodeUnreachable, match="did not respond in time"):
         found.read()
+
+
+def test_an_answer_that_never_ends(cluster: Cluster, proxy: Proxy, node: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The deadline is that of the whole request, and the next request is not affected."""
+    found = opened(cluster.kubeconfig(node_user(node), server=proxy.url, ca_file=proxy.ca_file))
+    found.read()
+    for method, act in (("GET", found.read), ("PATCH", lambda: found.write([add(KEY, "1")]))):
+        proxy.fault(faults.drip(0.1), method)
+        with monkeypatch.context() as patch:
+            patch.setattr(found._client, "_timeout", 1.0)  # type: ignore[attr-defined]
+            with pytest.raises(NodeUnreachable, match="did not complete its response within 1 s"):
+                act()
+    assert (found.read().capacity or {})["example.com/x"] == "1"
 
 
 def test_no_tls_where_it_is_expected_and_the_other_way_round(cluster: Cluster, tmp_path: Path) -> None:

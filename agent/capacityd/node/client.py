@@ -14,13 +14,16 @@ from typing import Any, NamedTuple
 from capacityd import __version__
 from capacityd.model.errors import NodeError
 from capacityd.node.cluster_access import ClusterAccess
+from capacityd.node.deadline import run_within
 from capacityd.node.errors import Call, HttpError, from_http_status, no_library_error, unexpected_response
 from capacityd.node.tls import proxy_headers, tls_context
 from capacityd.node.transport_errors import from_transport_error
 
+REQUEST_TIMEOUT = 30.0
+"""Seconds for a whole request: name resolution, connection, TLS handshake, request and response."""
 # Seconds to connect, and between two parts of a response. The API server gives up on an admission webhook after 10 s
 # and then names it, so we wait longer than that.
-_TIMEOUT = (5.0, 12.0)
+_IDLE_TIMEOUT = (5.0, 12.0)
 _MAX_RESPONSE_BYTES = 4 << 20  # the largest Node that etcd stores has 1.5 MiB
 _FIELD_MANAGER = "capacityd"
 
@@ -32,8 +35,12 @@ _ESCAPED = {ord(c): f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"} | {c: f"\\u{c
 class Client:
     """The requests that capacityd sends. Each raises a NodeError that says what went wrong."""
 
-    def __init__(self, access: ClusterAccess, max_response_bytes: int = _MAX_RESPONSE_BYTES) -> None:
+    def __init__(
+        self, access: ClusterAccess, max_response_bytes: int = _MAX_RESPONSE_BYTES, timeout: float | None = None
+    ) -> None:
+        """timeout: seconds for each request; None for REQUEST_TIMEOUT."""
         self.access = access
+        self._timeout = REQUEST_TIMEOUT if timeout is None else timeout
         self.identity = ""
         """The user name that the API server knows us by; "" until it is known."""
         with no_library_error(lambda e: from_transport_error(e, access)):
@@ -117,10 +124,11 @@ class Client:
                 return unexpected_response(call, f"more than {self._pool.max_response_bytes} bytes")
             return from_transport_error(e, self.access)
 
+        # The library's models refuse valid Nodes, each version others; we parse the JSON ourselves.
+        options = {"_preload_content": False, "_request_timeout": _IDLE_TIMEOUT}
         with no_library_error(explain):
             try:
-                # The library's models refuse valid Nodes, each version others; we parse the JSON ourselves.
-                body = send({"_preload_content": False, "_request_timeout": _TIMEOUT}).data
+                body = run_within(self._timeout, lambda: send(options)).data
             except HttpError as e:
                 if e.status in absent:
                     return None

@@ -17,6 +17,8 @@ from capacityd.node.parse import node_state
 _PAGE = 250
 """Nodes in one response. Twice as many take 26 MiB more of memory, and are not faster."""
 _MAX_PAGE_BYTES = 64 << 20
+_PAGE_TIMEOUT = 120.0
+"""Seconds for a page, which is some megabytes: an operator's network may be slow."""
 _TRIES = 5
 """Requests for one page while the API server asks to wait."""
 _MAX_WAIT = 10.0
@@ -31,7 +33,7 @@ def read_fleet(kubeconfig: str | None, selector: str, label: str, progress: Call
     label: the label that groups Nodes.
     progress: receives how many Nodes have been read, after each page.
     """
-    client = Client(load_operators(kubeconfig), _MAX_PAGE_BYTES)
+    client = Client(load_operators(kubeconfig), _MAX_PAGE_BYTES, _PAGE_TIMEOUT)
     try:
         nodes = tuple(_nodes(client, selector, label, progress))
     except NodeListExpired:

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 from capacityd.model.errors import NodeDenied, NodeError, NodeUnreachable
 from capacityd.node.cluster_access import ClusterAccess
+from capacityd.node.deadline import DeadlineExceeded
 from capacityd.node.errors import clip, reason_of, why_not_accepted
 
 # X509_V_ERR_* of OpenSSL's x509_vfy.h; Python's ssl module has no names for them.
@@ -20,6 +21,8 @@ _NOT_YET_VALID, _EXPIRED = 9, 10
 
 def from_transport_error(error: BaseException, access: ClusterAccess) -> NodeError:
     """Explains an exception of urllib3, ssl or socket that ended a request."""
+    if isinstance(error, DeadlineExceeded):
+        return NodeUnreachable(f"API server {access.server} did not complete its response within {error.seconds:g} s")
     causes = list(_causes(error))
     for e in causes:
         if why := _why_not_trusted(e, access):

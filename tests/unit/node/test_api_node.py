@@ -171,8 +171,8 @@ def test_a_broken_response_is_unreachable_and_requested_once(
 
 
 def test_no_response_in_time(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert client._TIMEOUT[1] > 10, "that is an admission webhook's, and the API server names one that hangs"
-    monkeypatch.setattr(client, "_TIMEOUT", (1.0, 0.1))
+    assert client._IDLE_TIMEOUT[1] > 10, "that is an admission webhook's, and the API server names one that hangs"
+    monkeypatch.setattr(client, "_IDLE_TIMEOUT", (1.0, 0.1))
     with opened(script(read=SILENCE)) as (server, found), pytest.raises(NodeUnreachable, match="not respond in time"):
         found.read()
     assert [r.method for r in server.received] == ["POST", "GET"]

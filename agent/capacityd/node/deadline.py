@@ -1,0 +1,39 @@
+"""Limits how long an action may take as a whole. The libraries' own timeouts start again with each byte."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, wait
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+class DeadlineExceeded(Exception):
+    """The action did not end in time. seconds: the time that it had."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(f"it did not end within {seconds:g} s")
+        self.seconds = seconds
+
+
+def run_within(seconds: float, action: Callable[[], T]) -> T:
+    """Returns the action's result or raises its exception. Raises DeadlineExceeded if it does not end in time.
+
+    It runs in a thread, because nothing else bounds the resolution of a name: getaddrinfo() ignores signals and
+    timeouts. A thread that does not end in time is left behind; it does not keep the process alive.
+    """
+    future: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(action())
+        except BaseException as e:  # noqa: BLE001  # raised again by the caller's thread
+            future.set_exception(e)
+
+    threading.Thread(target=run, daemon=True).start()
+    # Not future.result(seconds): it raises the same TimeoutError as an action that fails with one.
+    if not wait([future], seconds).done:
+        raise DeadlineExceeded(seconds)
+    return future.result()

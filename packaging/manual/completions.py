@@ -24,6 +24,9 @@ def completion(shell: str) -> str:
     for action in _actions(parser):
         if action.metavar in ("FILE", "PATH"):
             action.complete = shtab.FILE  # type: ignore[attr-defined]
+        elif action.metavar == "NODE":
+            # Without an action zsh shows the argument's description in place of completing an option.
+            action.complete = {"zsh": "()"}  # type: ignore[attr-defined]
         elif action.metavar == "DETECTOR":
             action.choices = [name for name in names() if isinstance(load(name), DeviceDetector)]
     text = str(shtab.complete(parser, shell)) + "\n"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from capacityd.cli.fleet.assess import Reason
+from capacityd.cli.fleet.findings import Reason
 from capacityd.model.errors import Cause
 
 ABOUT = (
@@ -105,10 +105,16 @@ JSON = (
     ("apply --json", "the same, and `applied`: whether it was written"),
     (
         "fleet --json",
-        "`nodes`: how many were read; `resources`: each with `name`, `nodes` (how many publish it), `capacity` and "
-        "`allocatable` (their totals), and `usual` (the quantity that most of these Nodes have); `attention`: each "
-        "with `node` (null for the cluster), `reasons` (a list; those of a condition that is not True, or "
-        f"{', '.join(r.value for r in Reason)}) and `message` (for people)",
+        "`nodes`: how many are reported; `as_of`: when they were read; `resources`: each with `name`, `nodes` (how "
+        "many publish it), `capacity` and `allocatable` (their totals), `usual` (the quantity that most of these Nodes "
+        "have), `requested` (by pods that are bound to them and have not finished), `free` (what is allocatable and "
+        "not requested) and `waiting` (pods that request it and are not bound); the last three are null without the "
+        "right to list pods; `attention`: each with `node` (null for the cluster), `reasons` (a list, the worst first; "
+        f"those of a condition that is not True, or {', '.join(r.value for r in Reason)}), `message` (for people), "
+        "`since` (or null), `ready` (or null) and `cordoned`; `groups`, the worst first: each with `reason`, "
+        "`message`, `nodes` (a list of names), `since`, and how many are `not_ready` and `cordoned`; `by_node`: null "
+        "without --nodes or names, else each with `node`, `ready`, `cordoned` and `resources` (`name`, `capacity`, "
+        "`allocatable`, `requested`, `free`). Times are in seconds since the epoch",
     ),
     (
         "config check --json",

@@ -1,10 +1,12 @@
-"""capacityd fleet on the real API server, as a person who may list Nodes and nothing else."""
+"""capacityd fleet on the real API server: as a person who may list Nodes only, and as one who may list pods, too."""
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import pty
+import re
 import select
 import signal
 import subprocess
@@ -12,6 +14,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,13 +23,13 @@ from capacityd.model.node import ANNOTATION, CONDITION, CONFIGURATION_ANNOTATION
 from capacityd.node import node_list
 from tests import ROOT
 from tests.cluster.agent import CLIENT, DONGLE, Agent, capacityd
-from tests.cluster.controlplane import BASE_CAPACITY, Cluster
+from tests.cluster.controlplane import BASE_CAPACITY, IMAGE, PODS, Cluster
 from tests.cluster.processes import PATIENCE, wait_until
 from tests.cluster.versions import CLASS_NAMES
 from tests.support.pages import blocks
 
 NIC = "example.com/nic-mbps"
-JANE = "jane"
+JANE, SAM = "jane", "sam"
 SUITE = "tests.example/fleet"
 """Other modules have Nodes on the same API server; ours have this label."""
 
@@ -34,23 +37,35 @@ SUITE = "tests.example/fleet"
 @pytest.fixture(scope="module")
 def jane(cluster: Cluster) -> Path:
     """The kubeconfig of a person who may list Nodes."""
+    return person(cluster, JANE, ["nodes"])
+
+
+@pytest.fixture(scope="module")
+def sam(cluster: Cluster) -> Path:
+    """The kubeconfig of a person who may list Nodes and pods."""
+    return person(cluster, SAM, ["nodes", "pods"])
+
+
+def person(cluster: Cluster, name: str, resources: list[str]) -> Path:
+    """The kubeconfig of a person who may list these."""
     rbac = "/apis/rbac.authorization.k8s.io/v1"
-    rules = [{"apiGroups": [""], "resources": ["nodes"], "verbs": ["list"]}]
-    cluster.admin.create(f"{rbac}/clusterroles", {"metadata": {"name": "fleet"}, "rules": rules})
+    rules = [{"apiGroups": [""], "resources": resources, "verbs": ["list"]}]
+    metadata = {"name": f"fleet-{name}"}
+    cluster.admin.create(f"{rbac}/clusterroles", {"metadata": metadata, "rules": rules})
     binding = {
-        "metadata": {"name": "fleet"},
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "fleet"},
-        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": JANE}],
+        "metadata": metadata,
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", **metadata},
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": name}],
     }
     cluster.admin.create(f"{rbac}/clusterrolebindings", binding)
-    access = {"user": JANE, "resourceAttributes": {"verb": "list", "resource": "nodes"}}
+    access = {"user": name, "resourceAttributes": {"verb": "list", "resource": resources[-1]}}
 
     def granted() -> bool:
         review = cluster.admin.create("/apis/authorization.k8s.io/v1/subjectaccessreviews", {"spec": access})
         return bool(review["status"]["allowed"])
 
     wait_until(granted, PATIENCE, "the API server has noticed the role")
-    return cluster.kubeconfig(JANE, credentials="certificate")
+    return cluster.kubeconfig(name, credentials="certificate")
 
 
 def fleet(kubeconfig: Path, *arguments: str, status: int, python: Path = CLIENT) -> subprocess.CompletedProcess[str]:
@@ -81,6 +96,8 @@ class Nodes:
         self._cluster = cluster
         self.selector = f"{SUITE}={pool}"
         self._labels = dict([self.selector.split("=")])
+        self._numbers = itertools.count(1)
+        self.pods: list[str] = []
 
     def create(
         self,
@@ -90,8 +107,9 @@ class Nodes:
         published: Mapping[str, int] | None = None,
         condition: Mapping[str, str] | None = None,
         age: float = 60,
-        configuration: str = "4f1c2a90",
+        configuration: str = "4f1c2a907b1e",
         instance: str = "m5.large",
+        ready: bool = True,
         bare: bool = False,
     ) -> None:
         """bare: a Node without capacityd."""
@@ -105,6 +123,12 @@ class Nodes:
             "lastTransitionTime": stamp(86400),
             **(condition or {}),
         }
+        kubelet = {
+            "type": "Ready",
+            "status": str(ready),
+            "lastHeartbeatTime": stamp(age),
+            "lastTransitionTime": stamp(4 * 3600),
+        }
         text = {key: str(number) for key, number in capacity.items()}
         record = json.dumps(capacity if published is None else published)
         self._cluster.create_node(
@@ -112,56 +136,161 @@ class Nodes:
             capacity={} if bare else text,
             labels={**self._labels, INSTANCE_TYPE: instance},
             annotations={} if bare else {ANNOTATION: record, CONFIGURATION_ANNOTATION: configuration},
-            status={} if bare else {"conditions": [ours], "allocatable": {**BASE_CAPACITY, **text}},
+            status={"conditions": [kubelet]}
+            if bare
+            else {"conditions": [kubelet, ours], "allocatable": {**BASE_CAPACITY, **text}},
         )
+
+    def create_pod(self, requests: Mapping[str, int], node: str = "", **spec: Any) -> str:
+        """A pod that is bound to a Node, or to none. spec: more of its spec. Returns its name."""
+        name = f"fleet-{next(self._numbers)}"
+        quantities = {resource: str(number) for resource, number in requests.items()}
+        container = {"name": "main", "image": IMAGE, "resources": {"limits": quantities}}
+        bound = {"nodeName": node} if node else {"nodeSelector": {SUITE: "no-such-pool"}}
+        more: dict[str, Any] = {"containers": [container], "automountServiceAccountToken": False}
+        more |= {"terminationGracePeriodSeconds": 0, **bound, **spec}
+        self._cluster.admin.create(PODS, {"metadata": {"name": name}, "spec": more})
+        self.pods.append(name)
+        return name
 
 
 @pytest.fixture
 def nodes(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[Nodes]:
     found = Nodes(cluster, request.node.name.partition("[")[0][:60])
     yield found
+    for name in found.pods:
+        cluster.admin.delete(f"{PODS}/{name}")
     items = cluster.admin.get("/api/v1/nodes", labelSelector=found.selector)["items"]
     for item in items:
         cluster.admin.delete(f"/api/v1/nodes/{item['metadata']['name']}")
 
 
-def mixed(nodes: Nodes) -> None:
-    """Twelve healthy Nodes, and one for each thing that can be wrong."""
-    for number in range(1, 9):
+def mixed(cluster: Cluster, nodes: Nodes) -> None:
+    """Healthy Nodes, and some for each thing that can be wrong."""
+    for number in (*range(1, 9), *range(17, 21)):
         nodes.create(f"worker-{number:02}")
     for number in range(1, 5):
         nodes.create(f"big-{number}", {DONGLE: 8, NIC: 25_000}, instance="m5.metal")
+    below = {"status": "False", "reason": "BelowExpected", "message": "below expected: example.com/dongle is 3 of 4"}
+    for number in range(9, 12):
+        nodes.create(f"worker-{number:02}", {DONGLE: 3, NIC: 10_000}, condition=below)
     refused = {"status": "False", "reason": "Refused", "message": "refused: example.com/gpu"}
-    nodes.create("worker-09", {DONGLE: 3, NIC: 10_000})
-    nodes.create("worker-10", condition=refused)
-    nodes.create("worker-11", age=3 * 3600)
-    nodes.create("worker-12", bare=True)
+    nodes.create("worker-12", condition=refused)
+    nodes.create("worker-13", age=3 * 3600, ready=False)
+    nodes.create("worker-14", age=5 * 3600, ready=False)
+    cluster.admin.patch("/api/v1/nodes/worker-14", {"spec": {"unschedulable": True}})
+    nodes.create("worker-15", age=3 * 3600)
+    nodes.create("worker-16", bare=True)
     nodes.create("big-5", {DONGLE: 0, NIC: 25_000}, published={DONGLE: 8, NIC: 25_000}, instance="m5.metal")
-    nodes.create("big-6", {DONGLE: 8, NIC: 25_000}, configuration="0b77e1d3", instance="m5.metal")
+    nodes.create("big-6", {DONGLE: 8, NIC: 25_000}, configuration="0b77e1d34a90", instance="m5.metal")
+    for name, requested in {"big-1": 6, "worker-01": 4, "worker-02": 1}.items():
+        nodes.create_pod({DONGLE: requested}, name)
+    nodes.create_pod({DONGLE: 3}, "big-1")
+    nodes.create_pod({DONGLE: 2})
+    nodes.create_pod({NIC: 5_000}, "worker-01")
 
 
-def test_each_reason_and_the_page_that_shows_them(cluster: Cluster, jane: Path, nodes: Nodes) -> None:
-    mixed(nodes)
-    with cluster.audit.requests(JANE) as requests:
-        done = fleet(jane, "-l", nodes.selector, status=4)
+def without_time(output: str) -> str:
+    return re.sub(r"\(as of [^)]*\)", "(as of …)", output)
+
+
+def test_each_reason_and_the_page_that_shows_them(cluster: Cluster, sam: Path, nodes: Nodes) -> None:
+    mixed(cluster, nodes)
+    with cluster.audit.requests(SAM) as requests:
+        done = fleet(sam, "-l", nodes.selector, status=4)
     assert Counter((r.verb, r.resource, r.code) for r in requests.all()) == {
         ("list", "nodes", 200): 1,
+        ("list", "pods", 200): 1,
         ("list", "deviceclasses", 403): 1,
     }
     assert done.stderr == ""
     page = (ROOT / "docs/how-to/fleet.md").read_text()
     shown = [block.text for block in blocks(page) if block.kind == "text"]
-    assert done.stdout == shown[0], done.stdout
-    found = attention(fleet(jane, "-l", nodes.selector, "--json", status=4))
-    assert {name: reasons for name, (reasons, _) in found.items()} == {
+    assert without_time(done.stdout) == without_time(shown[0]), done.stdout
+    report = fleet(sam, "-l", nodes.selector, "--json", status=4)
+    assert {name: reasons for name, (reasons, _) in attention(report).items()} == {
+        "big-1": ["Overcommitted"],
         "big-5": ["CapacityChanged"],
         "big-6": ["ConfigurationDiffers"],
-        "worker-09": ["QuantityDiffers"],
-        "worker-10": ["Refused"],
-        "worker-11": ["HeartbeatOverdue"],
-        "worker-12": ["ConditionMissing"],
+        "worker-09": ["BelowExpected"],
+        "worker-10": ["BelowExpected"],
+        "worker-11": ["BelowExpected"],
+        "worker-12": ["Refused"],
+        "worker-13": ["NotReady"],
+        "worker-14": ["NotReady"],
+        "worker-15": ["HeartbeatOverdue"],
+        "worker-16": ["ConditionMissing"],
     }
-    assert fleet(jane, "-l", f"{nodes.selector},kubernetes.io/hostname=worker-01", status=0).stderr == ""
+    assert fleet(sam, "-l", f"{nodes.selector},kubernetes.io/hostname=worker-03", status=0).stderr == ""
+    (by_node,) = json.loads(fleet(sam, "worker-01", "--json", status=0).stdout)["by_node"]
+    assert by_node["resources"] == [
+        {"name": DONGLE, "capacity": 4, "allocatable": 4, "requested": 4, "free": 0},
+        {"name": NIC, "capacity": 10_000, "allocatable": 10_000, "requested": 5_000, "free": 5_000},
+    ]
+
+
+def test_a_saved_list_says_the_same(cluster: Cluster, sam: Path, nodes: Nodes, tmp_path: Path) -> None:
+    """All of the cluster's pods are in the list; those of other Nodes do not matter."""
+    nodes.create("saved-1")
+    nodes.create("saved-2", {DONGLE: 2, NIC: 10_000})
+    nodes.create_pod({DONGLE: 3}, "saved-1")
+    kubectl: list[str | Path] = [
+        cluster.binaries["kubectl"],
+        "--kubeconfig",
+        cluster.kubeconfig("admin"),
+        "get",
+        "-o",
+        "json",
+    ]
+    saved = subprocess.run([*kubectl, "nodes", "-l", nodes.selector], capture_output=True, check=True).stdout
+    pods = subprocess.run([*kubectl, "pods", "-A"], capture_output=True, check=True).stdout
+    both = {"kind": "List", "items": [*json.loads(saved)["items"], *json.loads(pods)["items"]]}
+    (tmp_path / "saved.json").write_text(json.dumps(both))
+    live = json.loads(fleet(sam, "-l", nodes.selector, "--nodes", "--json", status=0).stdout)
+    from_file = json.loads(
+        fleet(Path("/nonexistent"), "--node-file", str(tmp_path / "saved.json"), "--nodes", "--json", status=0).stdout
+    )
+    assert from_file | {"as_of": 0} == live | {"as_of": 0}
+    assert [node["resources"][0]["free"] for node in live["by_node"]] == [1, 2]
+
+
+def container(number: int, restart: str | None = None) -> dict[str, Any]:
+    policy = {} if restart is None else {"restartPolicy": restart}
+    return {"name": f"c{number}", "image": IMAGE, "resources": {"limits": {DONGLE: str(number)}}, **policy}
+
+
+@pytest.mark.protocol
+def test_what_is_free_is_what_the_scheduler_still_places(
+    cluster: Cluster, sam: Path, nodes: Nodes, request: pytest.FixtureRequest
+) -> None:
+    """Pods of every shape: sidecars, init containers before and after them, an overhead, one that has finished."""
+    nodes.create("free-1", {DONGLE: 40})
+    here: dict[str, Any] = {"nodeSelector": {"kubernetes.io/hostname": "free-1"}}
+    runtime = "/apis/node.k8s.io/v1/runtimeclasses"
+    overhead = {"podFixed": {DONGLE: "2"}}
+    cluster.admin.create(runtime, {"metadata": {"name": "heavy"}, "handler": "heavy", "overhead": overhead})
+    request.addfinalizer(lambda: cluster.admin.delete(f"{runtime}/heavy"))
+    shapes: list[dict[str, Any]] = [
+        {"initContainers": [container(3, "Always"), container(5)]},  # 8 at the start, 4 later
+        {"initContainers": [container(4), container(2, "Always")]},  # 4 at the start, 3 later
+        {"runtimeClassName": "heavy"},  # 3
+        {},  # 1
+    ]
+    for shape in shapes:
+        nodes.create_pod({DONGLE: 1}, **here, **shape)
+    finished = nodes.create_pod({DONGLE: 9}, **here)
+    for name in nodes.pods:
+        wait_until(lambda name=name: cluster.pod(name)["spec"].get("nodeName"), PATIENCE, f"{name} is bound")  # type: ignore[misc]
+    cluster.admin.patch(f"{PODS}/{finished}/status", {"status": {"phase": "Succeeded"}})
+    (by_node,) = json.loads(fleet(sam, "free-1", "--json", status=0).stdout)["by_node"]
+    (dongles,) = by_node["resources"]
+    assert (dongles["requested"], dongles["free"]) == (16, 24)
+    too_many = nodes.create_pod({DONGLE: dongles["free"] + 1}, **here)
+    wait_until(lambda: f"Insufficient {DONGLE}" in cluster.unschedulable(too_many), PATIENCE, "one too many waits")
+    (resource,) = json.loads(fleet(sam, "free-1", "--json", status=0).stdout)["resources"]
+    assert (resource["requested"], resource["waiting"]) == (16, 1)
+    rest = nodes.create_pod({DONGLE: dongles["free"]}, **here)
+    wait_until(lambda: cluster.pod(rest)["spec"].get("nodeName"), PATIENCE, "the rest is bound")
 
 
 @pytest.mark.protocol
@@ -171,11 +300,9 @@ def test_a_published_node_needs_no_attention_until_somebody_changes_it(
     selector = f"kubernetes.io/hostname={node}"
     agent.run("apply")
     found = json.loads(fleet(jane, "-l", selector, "--json", status=0).stdout)
-    assert found == {
-        "nodes": 1,
-        "resources": [{"name": DONGLE, "nodes": 1, "capacity": 4, "allocatable": 0, "usual": 4}],
-        "attention": [],
-    }
+    resource = {"name": DONGLE, "nodes": 1, "capacity": 4, "usual": 4, "requested": None, "free": None, "waiting": None}
+    found["resources"][0].pop("allocatable")
+    assert (found["nodes"], found["resources"], found["attention"], found["groups"]) == (1, [resource], [], [])
     cluster.set_capacity(node, {DONGLE: "0"})
     found = attention(fleet(jane, "-l", selector, "--json", status=4))
     assert found == {node: (["CapacityChanged"], f"{DONGLE} is 0, last applied 4")}
@@ -207,7 +334,8 @@ def test_watch_until_ctrl_c(cluster: Cluster, jane: Path, nodes: Nodes) -> None:
         assert os.waitstatus_to_exitcode(ended[1]) == 130
     finally:
         os.close(terminal)
-    assert shown.count(b"\x1b[H\x1b[2J") == 2
+    assert shown.count(b"\x1b[H\x1b[2J") >= 2
+    assert shown.count(b"(as of 20") == shown.count(b"\x1b[H\x1b[2J")
     assert b"Traceback" not in shown
 
 
@@ -216,16 +344,24 @@ def _if_ended(pid: int) -> tuple[int, int] | None:
     return ended if ended[0] else None
 
 
-def test_pages(cluster: Cluster, jane: Path, nodes: Nodes, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pages(cluster: Cluster, sam: Path, nodes: Nodes, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(7):
         nodes.create(f"page-{number}")
-    monkeypatch.setattr(node_list, "_PAGE", 3)
-    counts: list[int] = []
-    with cluster.audit.requests(JANE) as requests:
-        read = node_list.read_fleet(str(jane), nodes.selector, INSTANCE_TYPE, counts.append)
-    assert counts == [3, 6, 7]
+        nodes.create_pod({DONGLE: number + 1}, f"page-{number}")
+    monkeypatch.setattr(node_list, "_NODE_PAGE", 3)
+    monkeypatch.setattr(node_list, "_POD_PAGE", 2)
+    counts: list[tuple[str, int]] = []
+    query = node_list.FleetQuery(INSTANCE_TYPE, nodes.selector)
+    with cluster.audit.requests(SAM) as requests:
+        read = node_list.read_fleet(str(sam), query, lambda *progress: counts.append(progress))
+    assert counts[:3] == [("Nodes", 3), ("Nodes", 6), ("Nodes", 7)]
     assert [node.name for node in read.nodes] == [f"page-{number}" for number in range(7)]
-    assert sum(r.resource == "nodes" for r in requests.all()) == 3
+    listed = Counter(r.resource for r in requests.all())
+    assert listed["nodes"] == 3
+    assert listed["pods"] == len(counts) - 3 >= 4
+    assert read.requests is not None
+    requested = {name: quantities[DONGLE] for name, quantities in read.requests.by_node.items() if "page-" in name}
+    assert requested == {f"page-{number}": number + 1 for number in range(7)}
 
 
 @pytest.mark.protocol

@@ -24,7 +24,7 @@ _COMMANDS = {
     "run": ("cli.commands.run", "run the service: publish at start and when the hardware changes"),
     "record": ("cli.commands.record", "save this machine's hardware to a file for --machine"),
     "status": ("cli.commands.status", "show the service's state, its last readings and its errors"),
-    "fleet": ("cli.commands.fleet", "list the Nodes of a cluster that need attention, and why"),
+    "fleet": ("cli.commands.fleet", "show what is free in a cluster, and which Nodes need attention"),
     "config": ("cli.commands.config", "check the configuration, show the merged result, or print its schema"),
 }
 _INTERNAL = {"child": ("worker.main", "")}
@@ -123,6 +123,11 @@ def command_parser() -> argparse.ArgumentParser:
         "--keep-serials", action="store_true", help="keep serial numbers, MAC and IP addresses and the host name"
     )
     subparsers["fleet"].add_argument(
+        "node", nargs="*", metavar="NODE", help="only these Nodes, each compared with its whole group"
+    )
+    subparsers["fleet"].add_argument("--nodes", action="store_true", help="list the resources of each Node, too")
+    subparsers["fleet"].add_argument("--all", action="store_true", help="a row for each Node instead of each group")
+    subparsers["fleet"].add_argument(
         "-l", "--selector", metavar="SELECTOR", default="", help="only Nodes with these labels, as kubectl takes them"
     )
     subparsers["fleet"].add_argument(
@@ -152,9 +157,10 @@ def command_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def refuse_other_sources(options: argparse.Namespace, why: str) -> None:
+def refuse_other_sources(
+    options: argparse.Namespace, why: str, sources: Sequence[str] = ("machine", "node_file", "node_name")
+) -> None:
     """Raises UsageError for options that select another machine or one Node. why: the command takes none."""
-    sources = ("machine", "node_file", "node_name")
     if given := [f"--{name.replace('_', '-')}" for name in sources if getattr(options, name) is not None]:
         raise UsageError(f"{why}: leave out {' and '.join(given)}")
 
@@ -174,7 +180,9 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--config", metavar="PATH", help="configuration file or folder instead of the default ones")
     group.add_argument("--machine", metavar="FILE", help="a recording (see record) instead of this machine")
     group.add_argument(
-        "--node-file", metavar="FILE", help="Node as JSON instead of the API server; - for standard input"
+        "--node-file",
+        metavar="FILE",
+        help="Node as JSON instead of the API server, for fleet a list of Nodes; - for standard input",
     )
     group.add_argument("--kubeconfig", metavar="FILE", help="instead of the kubelet's; for fleet, instead of your own")
     group.add_argument("--node-name", metavar="NAME", help="the Node's name, if it cannot be determined")

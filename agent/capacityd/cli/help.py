@@ -36,8 +36,10 @@ EXAMPLES = {
     ),
     "fleet": (
         ("capacityd fleet", "all Nodes"),
-        ("capacityd fleet -l pool=a --by pool", "of one pool, compared with each other"),
-        ("capacityd fleet --json", "for programs; see the exit status, too"),
+        ("capacityd fleet n1 n2", "two of them, and what each has free"),
+        ("capacityd fleet -l pool=a --by pool", "of one pool, compared by it"),
+        ("capacityd fleet --node-file saved.json", "what kubectl has saved"),
+        ("capacityd fleet --json", "for programs; see exit status"),
     ),
     "config": (
         ("capacityd config check", "all errors at once"),
@@ -48,7 +50,12 @@ EXAMPLES = {
 """By command, pairs of command line and purpose; "": those of the program itself."""
 
 _SIGNS = "+ set, ~ changed, - removed, = unchanged, … held back, ! refused"
-NOTES = {"plan": _SIGNS, "apply": _SIGNS, "withdraw": _SIGNS}
+NOTES = {
+    "plan": _SIGNS,
+    "apply": _SIGNS,
+    "withdraw": _SIGNS,
+    "fleet": "! wrong, ~ unlike the others of its group, or a clock is wrong",
+}
 """The meaning of the signs in a command's output."""
 
 STATUSES = {

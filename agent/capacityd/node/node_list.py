@@ -1,100 +1,88 @@
-"""Reads all Nodes of a cluster, in pages, with an operator's kubeconfig. It keeps a summary of each."""
+"""Reads all Nodes of a cluster and what its pods request, with an operator's kubeconfig. It keeps a summary of each."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from capacityd.model.errors import NodeListExpired, NodeUnreachable
-from capacityd.model.fleet import Fleet, NodeSummary
-from capacityd.model.node import read_record
-from capacityd.model.quantity import LARGEST, whole_quantity
+from capacityd.model.fleet import Fleet, NodeSummary, Requests
 from capacityd.node.client import Client
+from capacityd.node.list_pages import pages, restarted
+from capacityd.node.node_summary import device_classes_by_resource, summarize
 from capacityd.node.operator_kubeconfig import load_operators
-from capacityd.node.parse import node_state
+from capacityd.node.pod_requests import requests_of_pods
 
-_PAGE = 250
+_NODE_PAGE = 250
 """Nodes in one response. Twice as many take 26 MiB more of memory, and are not faster."""
+_POD_PAGE = 500
 _MAX_PAGE_BYTES = 64 << 20
 _PAGE_TIMEOUT = 120.0
 """Seconds for a page, which is some megabytes: an operator's network may be slow."""
-_TRIES = 5
-"""Requests for one page while the API server asks to wait."""
-_MAX_WAIT = 10.0
-"""Seconds to wait before the next one, at most, whatever the API server asks."""
+_UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"
+_MAX_SELECTED = 20
+"""Named Nodes up to which the pods of each are listed by themselves, instead of all pods of the cluster."""
 
 
-def read_fleet(kubeconfig: str | None, selector: str, label: str, progress: Callable[[int], None]) -> Fleet:
-    """Lists Nodes, and DeviceClasses if they may be listed. Raises NodeError.
+@dataclass(frozen=True, slots=True)
+class FleetQuery:
+    """Which Nodes to read, and how to group them."""
+
+    label: str
+    """The label that groups Nodes."""
+    selector: str = ""
+    """A label selector; "" for all Nodes."""
+    names: tuple[str, ...] = ()
+    """The Nodes whose pods matter; none: those of all Nodes."""
+
+
+def read_fleet(kubeconfig: str | None, query: FleetQuery, progress: Callable[[str, int], None]) -> Fleet:
+    """Lists Nodes, and DeviceClasses and pods if they may be listed. Raises NodeError.
 
     kubeconfig: None for $KUBECONFIG or ~/.kube/config.
-    selector: a label selector; "" for all Nodes.
-    label: the label that groups Nodes.
-    progress: receives how many Nodes have been read, after each page.
+    progress: receives after each page what is being read ("Nodes", "pods") and how many have been.
     """
     client = Client(load_operators(kubeconfig), _MAX_PAGE_BYTES, _PAGE_TIMEOUT)
-    try:
-        nodes = tuple(_nodes(client, selector, label, progress))
-    except NodeListExpired:
-        # The API server keeps the version of the first page for 5 to 10 minutes.
-        nodes = tuple(_nodes(client, selector, label, progress))
-    return Fleet(nodes, _device_classes(client.list_device_classes()))
+    nodes = restarted(lambda: tuple(_nodes(client, query, partial(progress, "Nodes"))))
+    classes = device_classes_by_resource(client.list_device_classes())
+    requests = restarted(lambda: _requests(client, query.names, partial(progress, "pods")))
+    return Fleet(nodes, classes, requests)
 
 
-def _nodes(client: Client, selector: str, label: str, progress: Callable[[int], None]) -> Iterator[NodeSummary]:
-    token, count = "", 0
-    while True:
-        page = _page(client, selector, token)
-        yield from (_summary(item, label) for item in page["items"])
-        count += len(page["items"])
+def _nodes(client: Client, query: FleetQuery, progress: Callable[[int], None]) -> Iterator[NodeSummary]:
+    count = 0
+
+    def send(token: str) -> object:
+        return client.list_nodes(_NODE_PAGE, token, query.selector)
+
+    for page in pages(send, "NodeList", client.access.server):
+        yield from (summarize(item, query.label) for item in page)
+        count += len(page)
         progress(count)
-        token = (page.get("metadata") or {}).get("continue") or ""
-        if not token:
-            return
 
 
-def _page(client: Client, selector: str, token: str) -> dict[str, Any]:
-    for remaining in reversed(range(_TRIES)):
-        try:
-            page = client.list_nodes(_PAGE, token, selector)
-            break
-        except NodeUnreachable as e:
-            if e.retry_after is None or not remaining:
-                raise
-            time.sleep(min(e.retry_after, _MAX_WAIT))
-    if isinstance(page, dict) and page.get("kind") == "NodeList" and isinstance(page.setdefault("items", []), list):
+def _requests(client: Client, names: tuple[str, ...], progress: Callable[[int], None]) -> Requests | None:
+    """Returns the requests of the pods that have not finished; None if pods may not be listed."""
+    selectors = [_UNFINISHED]
+    if 0 < len(names) <= _MAX_SELECTED:
+        selectors = [f"{_UNFINISHED},spec.nodeName={name}" for name in ("", *names)]  # "": pods that are not bound
+    allowed = True
+    count = 0
+
+    def send(selector: str, token: str) -> object:
+        nonlocal allowed
+        page = client.list_pods(_POD_PAGE, token, selector)
+        allowed = allowed and page is not None
         return page
-    raise NodeUnreachable(f"{client.access.server} sent a response that is not a list of Nodes. Is it an API server?")
 
+    def pods() -> Iterator[dict[str, Any]]:
+        nonlocal count
+        for selector in selectors:
+            for page in pages(partial(send, selector), "PodList", client.access.server):
+                yield from page
+                count += len(page)
+                progress(count)
 
-def _summary(node: Mapping[str, Any], label: str) -> NodeSummary:
-    state = node_state({**node, "kind": "Node"})  # the items of a list have no kind
-    group = (node["metadata"].get("labels") or {}).get(label)
-    return NodeSummary(
-        name=state.name,
-        label=group,
-        capacity=_extended(state.capacity or {}),
-        allocatable=_extended(state.allocatable),
-        published=read_record(state.annotation),
-        configuration=state.configuration or "",
-        condition=state.condition,
-    )
-
-
-def _extended(quantities: Mapping[str, str]) -> dict[str, int]:
-    """Returns the extended resources as far as the scheduler can count them: whole numbers up to LARGEST."""
-    return {
-        name: number
-        for name, text in quantities.items()
-        if "/" in name and (number := whole_quantity(text)) is not None and number <= LARGEST
-    }
-
-
-def _device_classes(document: Any) -> dict[str, tuple[str, ...]]:
-    """Returns the DeviceClasses of each extended resource (Kubernetes 1.34 and later). document: None for none."""
-    found: dict[str, tuple[str, ...]] = {}
-    for item in (document or {}).get("items") or []:
-        if resource := item["spec"].get("extendedResourceName"):
-            found[resource] = (*found.get(resource, ()), item["metadata"]["name"])
-    return found
+    requests = requests_of_pods(pods())
+    return requests if allowed else None

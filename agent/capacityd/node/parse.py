@@ -109,18 +109,18 @@ def _ours(conditions: list[dict[str, object]]) -> Iterator[Condition]:
         if stored.get("type") == CONDITION:
             path = f"condition {CONDITION}"
             status, reason, message = (_text(stored, key, path) for key in ("status", "reason", "message"))
-            yield Condition(status, reason, message, index, stored, _time(stored.get("lastHeartbeatTime")))
+            yield Condition(status, reason, message, index, stored, api_time(stored.get("lastHeartbeatTime")))
 
 
 def _ready_heartbeat(conditions: list[dict[str, object]]) -> float | None:
     """Returns when the kubelet last updated the condition Ready, in seconds since the epoch; None if it never did."""
     for stored in conditions:
         if stored.get("type") == "Ready":
-            return _time(_text(stored, "lastHeartbeatTime", "condition Ready"))
+            return api_time(_text(stored, "lastHeartbeatTime", "condition Ready"))
     return None
 
 
-def _time(text: object) -> float | None:
+def api_time(text: object) -> float | None:
     """Parses a time as the API server writes it, in seconds since the epoch; None if it is not one."""
     if not isinstance(text, str) or not text.endswith("Z"):
         return None

@@ -9,12 +9,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from capacityd.cli.fleet.assess import Attention, FleetReport, Reason, ResourceSummary, assess
-from capacityd.model.fleet import Fleet, NodeSummary
-from capacityd.model.node import Condition
+from capacityd.cli.fleet.assess import (
+    Attention,
+    FleetReport,
+    Group,
+    NodeReport,
+    NodeResource,
+    ResourceSummary,
+    assess,
+    rank,
+)
+from capacityd.cli.fleet.findings import Limits, Reason
+from capacityd.model.fleet import Fleet, NodeSummary, Requests
+from capacityd.model.node import Condition, ConditionReason
 
 NOW = 1_800_000_000.0
 MAX_AGE = 7_800.0
+LIMITS = Limits(NOW, MAX_AGE)
 
 
 def condition(status: str, reason: str, message: str, heartbeat: float | None) -> Condition:
@@ -41,7 +52,7 @@ def bare(name: str = "odd", label: str | None = "m5") -> NodeSummary:
 def assessed(*nodes: NodeSummary, **more: tuple[str, ...]) -> FleetReport:
     """more: DeviceClasses of the dongle, under the key classes."""
     classes = {DONGLE: more["classes"]} if "classes" in more else {}
-    return assess(Fleet(nodes, classes), MAX_AGE, NOW)
+    return assess(Fleet(nodes, classes), LIMITS)
 
 
 def group(number: int, quantity: int | None = 4, **changes: object) -> list[NodeSummary]:
@@ -54,7 +65,7 @@ def reported(report: FleetReport) -> dict[str | None, tuple[tuple[str, ...], str
 
 def test_a_healthy_fleet() -> None:
     report = assessed(*group(3), *group(2, quantity=None, label="login"), node("big", 9, label="m6"))
-    assert report == FleetReport(6, (ResourceSummary(DONGLE, 4, 21, 21, 4),), ())
+    assert report == FleetReport(6, (ResourceSummary(DONGLE, 4, 21, 21, 4),), (), as_of=NOW)
 
 
 REFUSED = condition("False", "Refused", "refused: example.com/x", NOW)
@@ -71,9 +82,15 @@ OLD = replace(WELL, heartbeat=NOW - 3 * 3600)
         (node(condition=replace(WELL, heartbeat=None)), ["HeartbeatOverdue"], "the condition has no heartbeat"),
         (
             node(condition=replace(REFUSED, heartbeat=OLD.heartbeat)),
-            ["Refused", "HeartbeatOverdue"],
-            "refused: example.com/x; no heartbeat for 3 h",
+            ["HeartbeatOverdue", "Refused"],
+            "no heartbeat for 3 h; refused: example.com/x",
         ),
+        (
+            node(condition=replace(WELL, heartbeat=NOW + 3 * 3600)),
+            ["HeartbeatAhead"],
+            "the heartbeat is 3 h in the future: is the machine's clock right?",
+        ),
+        (node(annotation_error="it is not JSON"), ["AnnotationUnreadable"], "capacityd/published: it is not JSON"),
         (bare(), ["ConditionMissing"], f"other Nodes of m5 {MISSING}"),
         (node(condition=None), ["ConditionMissing"], f"other Nodes of m5 {MISSING}"),
         (node(capacity={DONGLE: 0}), ["CapacityChanged"], f"{DONGLE} is 0, last applied 4"),
@@ -93,20 +110,23 @@ OLD = replace(WELL, heartbeat=NOW - 3 * 3600)
         ),
         (
             node(capacity={DONGLE: 1}, configuration="0000", condition=REFUSED),
-            ["Refused", "CapacityChanged", "ConfigurationDiffers"],
-            f"refused: example.com/x; {DONGLE} is 1, last applied 4; configuration 0000, 5 of 6 Nodes of m5 have 4f1c",
+            ["CapacityChanged", "Refused", "ConfigurationDiffers"],
+            f"{DONGLE} is 1, last applied 4; refused: example.com/x; configuration 0000, 5 of 6 Nodes of m5 have 4f1c",
         ),
     ],
 )
 def test_a_node_that_needs_attention(odd: NodeSummary, reasons: list[str], message: str) -> None:
-    assert assessed(*group(5), odd).attention == (Attention("odd", tuple(reasons), message),)
+    (attention,) = assessed(*group(5), odd).attention
+    assert attention == Attention("odd", tuple(reasons), message, attention.since)
 
 
 @pytest.mark.parametrize(
     "odd",
     [
         node(condition=replace(WELL, heartbeat=NOW - MAX_AGE)),
-        node(condition=replace(WELL, heartbeat=NOW + 3600)),
+        node(condition=replace(WELL, heartbeat=NOW + 60)),
+        node(ready=False),
+        node(cordoned=True),
         node(configuration=""),
         node(capacity={DONGLE: 4, "other.example/card": 7}),
         node(quantity=9, label="m6"),
@@ -115,6 +135,112 @@ def test_a_node_that_needs_attention(odd: NodeSummary, reasons: list[str], messa
 )
 def test_a_node_that_does_not(odd: NodeSummary) -> None:
     assert assessed(*group(5), odd).attention == ()
+
+
+def test_a_node_that_is_not_ready_and_silent_is_one_finding() -> None:
+    silent = node(condition=OLD, ready=False, ready_since=NOW - 4 * 3600, cordoned=True)
+    report = assessed(*group(5), silent)
+    message = "the Node is not ready, and capacityd has no heartbeat for 3 h"
+    assert report.attention == (Attention("odd", ("NotReady",), message, NOW - 4 * 3600, False, True),)
+    assert report.groups == (Group("NotReady", message, ("odd",), NOW - 4 * 3600, not_ready=1, cordoned=1),)
+
+
+BELOW = condition("False", "BelowExpected", f"below expected: {DONGLE} is 3 of 4", NOW)
+
+
+def test_below_expected_and_a_lower_quantity_than_usual_are_one_finding() -> None:
+    (attention,) = assessed(*group(5), node(quantity=3, condition=BELOW, condition_since=NOW - 60)).attention
+    message = f"{BELOW.message} (5 of 6 Nodes of m5 have 4 {DONGLE})"
+    assert attention == Attention("odd", ("BelowExpected",), message, NOW - 60)
+
+
+def test_below_expected_does_not_hide_a_higher_quantity_than_usual() -> None:
+    (attention,) = assessed(*group(5), node(quantity=5, condition=BELOW)).attention
+    assert attention.reasons == ("BelowExpected", "QuantityDiffers")
+
+
+def test_findings_with_the_same_message_are_one_group() -> None:
+    late = [
+        node(f"late{n}", condition=replace(WELL, heartbeat=NOW - hours * 3600), cordoned=n == 1)
+        for n, hours in enumerate((3, 5, 4))
+    ]
+    report = assessed(*group(20), *late, node("one", condition=REFUSED))
+    assert [len(report.attention), *report.groups] == [
+        4,
+        Group("HeartbeatOverdue", "no heartbeat for more than 2 h", ("late0", "late1", "late2"), NOW - 5 * 3600, 0, 1),
+        Group("Refused", "refused: example.com/x", ("one",), None, 0, 0),
+    ]
+
+
+def test_the_worst_group_comes_first() -> None:
+    odd = [
+        node("a", quantity=3),
+        node("b", condition=condition("False", "Mystery", "of a newer version", NOW)),
+        node("c", capacity={DONGLE: 0}),
+        node("d", condition=OLD),
+        node("e", condition=REFUSED),
+        node("f", annotation_error="it is not JSON"),
+        node("g", capacity={DONGLE: 0}),
+        node("h", capacity={DONGLE: 1}),
+    ]
+    report = assessed(*group(50), *odd, classes=("dongles",))
+    assert [(group.reason, group.nodes) for group in report.groups] == [
+        ("DeviceClass", ()),
+        ("HeartbeatOverdue", ("d",)),
+        ("CapacityChanged", ("c", "g")),
+        ("CapacityChanged", ("h",)),
+        ("Refused", ("e",)),
+        ("Mystery", ("b",)),
+        ("AnnotationUnreadable", ("f",)),
+        ("QuantityDiffers", ("a",)),
+    ]
+
+
+def with_requests(*nodes: NodeSummary, waiting: int = 0, **by_node: int) -> Fleet:
+    requests = {name: {DONGLE: number, "other.example/x": 1} for name, number in by_node.items()}
+    return Fleet(nodes, {}, Requests(requests, {DONGLE: waiting} if waiting else {}))
+
+
+def test_requested_and_free() -> None:
+    fleet = with_requests(node("a"), node("b"), node("c", 2, allocatable={}), bare("d"), a=3, b=0, d=5, waiting=2)
+    report = assess(fleet, LIMITS, by_node=True)
+    (dongles,) = report.resources
+    assert dongles == ResourceSummary(DONGLE, 3, 10, 8, 4, requested=3, free=5, waiting=2)
+    assert report.by_node == (
+        NodeReport("a", None, False, (NodeResource(DONGLE, 4, 4, 3, 1),)),
+        NodeReport("b", None, False, (NodeResource(DONGLE, 4, 4, 0, 4),)),
+        NodeReport("c", None, False, (NodeResource(DONGLE, 2, 0, 0, 0),)),
+        NodeReport("d", None, False, ()),
+    )
+
+
+def test_requests_that_exceed_capacity() -> None:
+    fleet = with_requests(*group(5), node("odd", 4), node("gone", None, published={}), odd=5, gone=1, n0=4)
+    report = assess(fleet, LIMITS)
+    found = {name: message for name, (reasons, message) in reported(report).items() if "Overcommitted" in reasons}
+    assert found["odd"] == f"pods request 5 {DONGLE}, capacity is 4"
+    assert found["gone"].startswith(f"pods request 1 {DONGLE}, capacity is 0")
+    assert len(found) == 2
+    (dongles,) = report.resources
+    assert dongles.free == 4 * 4, "a Node with too many requests has none, and takes none from others"
+
+
+def test_pods_that_a_device_class_serves_do_not_exceed_the_capacity() -> None:
+    fleet = replace(with_requests(*group(5), odd=0, n0=9), device_classes={DONGLE: ("dongles",)})
+    assert {reasons for reasons, _ in reported(assess(fleet, LIMITS)).values()} == {("DeviceClass",)}
+
+
+def test_named_nodes_are_compared_with_all_others() -> None:
+    fleet = Fleet((*group(5), node("odd", 3), node("well")))
+    report = assess(fleet, LIMITS, ["odd"])
+    assert (report.nodes, report.resources) == (1, (ResourceSummary(DONGLE, 1, 3, 3, 3),))
+    assert list(reported(report)) == ["odd"]
+    assert assess(fleet, LIMITS, ["well"]).attention == ()
+
+
+def test_every_reason_has_its_place() -> None:
+    unknown = rank("a reason of a newer version")
+    assert all(rank(reason.value) != unknown for reason in (*Reason, *ConditionReason))
 
 
 @pytest.mark.parametrize(("others", "flagged"), [(3, False), (4, True)])

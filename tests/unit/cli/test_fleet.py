@@ -15,9 +15,11 @@ import pytest
 from capacityd.cli import run
 from capacityd.cli.commands import fleet as command
 from capacityd.cli.commands.fleet import INSTANCE_TYPE
-from capacityd.cli.fleet.assess import Attention, FleetReport, ResourceSummary
+from capacityd.cli.fleet.assess import Attention, FleetReport, Group, NodeReport, NodeResource, ResourceSummary
 from capacityd.model.errors import NodeDenied, NodeUnreachable
-from capacityd.model.fleet import Fleet, NodeSummary
+from capacityd.model.fleet import Fleet, NodeSummary, Requests
+from capacityd.model.node import CONDITION
+from capacityd.node.node_list import FleetQuery
 from tests import ROOT
 from tests.unit.cli.test_assess import DONGLE, NOW, REFUSED, group, node
 
@@ -55,58 +57,160 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return found
 
 
-def fleet(*nodes: NodeSummary) -> Fleet:
-    return Fleet((*group(5), *nodes))
+def fleet(*nodes: NodeSummary, requests: Requests | None = None) -> Fleet:
+    return Fleet((*group(5), *nodes), requests=requests)
+
+
+AS_OF = "(as of 2027-01-15 08:00:00 UTC)"
+NO_RIGHT = 'requested and free are not shown: this needs the right to "list" "pods"'
 
 
 def test_all_well(reads: Reads, capsys: pytest.CaptureFixture[str]) -> None:
     double = reads(fleet())
     assert run(["fleet"]) == 0
-    assert double.call_args.args[:3] == (None, "", INSTANCE_TYPE)
+    assert double.call_args.args[:2] == (None, FleetQuery(INSTANCE_TYPE))
     captured = capsys.readouterr()
     assert captured.err == ""
     assert captured.out.splitlines() == [
-        "5 Nodes, none needs attention",
+        f"5 Nodes, none needs attention {AS_OF}",
         "",
-        "RESOURCE            NODES  CAPACITY  ALLOCATABLE  USUAL",
-        "example.com/dongle  5      20        20           4",
+        "RESOURCE            NODES  USUAL  CAPACITY  ALLOCATABLE",
+        "example.com/dongle  5      4      20        20",
+        NO_RIGHT,
+    ]
+
+
+def test_requested_free_and_waiting(reads: Reads, capsys: pytest.CaptureFixture[str]) -> None:
+    requests = Requests({"n0": {DONGLE: 3}, "n1": {DONGLE: 5}}, {DONGLE: 2})
+    reads(*[fleet(node("own", ready=True, cordoned=True), NodeSummary("bare"), requests=requests)] * 2)
+    assert run(["fleet", "--nodes"]) == 4
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[3:13] == [
+        "RESOURCE            NODES  USUAL  CAPACITY  ALLOCATABLE  REQUESTED  FREE  WAITING",
+        "example.com/dongle  6      4      24        24           8          17    2",
+        "",
+        "NODE  STATUS          RESOURCE            CAPACITY  ALLOCATABLE  REQUESTED  FREE",
+        "n0    Unknown         example.com/dongle  4         4            3          1",
+        "n1    Unknown         example.com/dongle  4         4            5          0",
+        "n2    Unknown         example.com/dongle  4         4            0          4",
+        "n3    Unknown         example.com/dongle  4         4            0          4",
+        "n4    Unknown         example.com/dongle  4         4            0          4",
+        "own   Ready,cordoned  example.com/dongle  4         4            0          4",
+    ]
+    assert run(["fleet", "own"]) == 0
+    assert capsys.readouterr().out.splitlines()[2:] == [
+        "RESOURCE            NODES  USUAL  CAPACITY  ALLOCATABLE  REQUESTED  FREE  WAITING",
+        "example.com/dongle  1      4      4         4            0          4     2",
+        "",
+        "NODE  STATUS          RESOURCE            CAPACITY  ALLOCATABLE  REQUESTED  FREE",
+        "own   Ready,cordoned  example.com/dongle  4         4            0          4",
     ]
 
 
 def test_some_need_attention(reads: Reads, capsys: pytest.CaptureFixture[str]) -> None:
     double = reads(Fleet((*fleet(ODD, REFUSING).nodes, *group(3, label="m6")), {DONGLE: ("dongles",)}))
     assert run(["fleet", "-l", "pool=a", "--by", "pool", "--kubeconfig", "file"]) == 4
-    assert double.call_args.args[:3] == ("file", "pool=a", "pool")
-    assert capsys.readouterr().out.splitlines()[-4:] == [
-        "NODE       REASON           MESSAGE",
-        "(cluster)  DeviceClass      the DeviceClass dongles serves example.com/dongle, too (extendedResourceName)",
-        "odd        QuantityDiffers  example.com/dongle is 3, 6 of 7 Nodes of m5 have 4",
-        r"refusing   Refused          refused: example.com/x\x1b[31m",
+    assert double.call_args.args[:2] == ("file", FleetQuery("pool", "pool=a"))
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[:2] == [
+        f"10 Nodes, 2 need attention {AS_OF}",
+        "1 DeviceClass, 1 Refused, 1 QuantityDiffers",
     ]
+    clash = "the DeviceClass dongles serves example.com/dongle, too (extendedResourceName)"
+    assert lines[-4:] == [
+        "   REASON           SINCE  NOTREADY  CORDONED  NODES      MESSAGE",
+        f"!  DeviceClass      -      -         -         (cluster)  {clash}",
+        r"!  Refused          -      -         -         refusing   refused: example.com/x\x1b[31m",
+        "~  QuantityDiffers  -      -         -         odd        example.com/dongle is 3, 6 of 7 Nodes of m5 have 4",
+    ]
+
+
+def silent(number: int) -> list[NodeSummary]:
+    old = replace(node().condition, heartbeat=NOW - 4 * 3600)  # type: ignore[type-var]
+    names = [f"s{n}" for n in range(number)]
+    return [node(name, condition=old, ready=True, cordoned=name == "s1") for name in names]
+
+
+def test_alike_findings_are_one_line_unless_all_are_asked_for(reads: Reads, capsys: pytest.CaptureFixture[str]) -> None:
+    reads(*[fleet(*silent(4))] * 2)
+    assert run(["fleet"]) == 4
+    assert capsys.readouterr().out.splitlines()[-2:] == [
+        "   REASON               SINCE  NOTREADY  CORDONED  NODES          MESSAGE",
+        "!  HeartbeatOverdue x4  4 h    -         1         s0, s1, s2, …  no heartbeat for more than 2 h",
+    ]
+    assert run(["fleet", "--all"]) == 4
+    assert capsys.readouterr().out.splitlines()[-5:] == [
+        "   NODE  REASON            SINCE  STATUS          MESSAGE",
+        "!  s0    HeartbeatOverdue  4 h    Ready           no heartbeat for 4 h",
+        "!  s1    HeartbeatOverdue  4 h    Ready,cordoned  no heartbeat for 4 h",
+        "!  s2    HeartbeatOverdue  4 h    Ready           no heartbeat for 4 h",
+        "!  s3    HeartbeatOverdue  4 h    Ready           no heartbeat for 4 h",
+    ]
+
+
+def test_a_saved_list_instead_of_a_cluster(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The ages are those of the time when it was saved."""
+    heartbeat = "2020-05-01T10:00:00Z"
+    ours = {"type": CONDITION, "status": "True", "reason": "Published", "lastHeartbeatTime": heartbeat}
+    ready = {"type": "Ready", "status": "True", "lastHeartbeatTime": heartbeat}
+    saved = {"kind": "Node", "metadata": {"name": "n1"}, "status": {"conditions": [ours, ready]}}
+    (tmp_path / "nodes.json").write_text(json.dumps({"kind": "List", "items": [saved]}))
+    assert run(["fleet", "--node-file", str(tmp_path / "nodes.json")]) == 0
+    assert capsys.readouterr().out == "1 Node; capacityd publishes nothing (as of 2020-05-01 10:00:00 UTC)\n"
 
 
 def test_json(reads: Reads, capsys: pytest.CaptureFixture[str]) -> None:
     reads(fleet(ODD), fleet())
     assert run(["fleet", "--json"]) == 4
+    message = "example.com/dongle is 3, 5 of 6 Nodes of m5 have 4"
     assert json.loads(capsys.readouterr().out) == {
         "nodes": 6,
-        "resources": [{"name": DONGLE, "nodes": 6, "capacity": 23, "allocatable": 23, "usual": 4}],
+        "resources": [
+            {
+                "name": DONGLE,
+                "nodes": 6,
+                "capacity": 23,
+                "allocatable": 23,
+                "usual": 4,
+                "requested": None,
+                "free": None,
+                "waiting": None,
+            }
+        ],
         "attention": [
             {
                 "node": "odd",
                 "reasons": ["QuantityDiffers"],
-                "message": "example.com/dongle is 3, 5 of 6 Nodes of m5 have 4",
+                "message": message,
+                "since": None,
+                "ready": None,
+                "cordoned": False,
             }
         ],
+        "groups": [
+            {
+                "reason": "QuantityDiffers",
+                "message": message,
+                "nodes": ["odd"],
+                "since": None,
+                "not_ready": 0,
+                "cordoned": 0,
+            }
+        ],
+        "by_node": None,
+        "as_of": NOW,
     }
     assert run(["fleet", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["attention"] == []
 
 
+KINDS = (FleetReport, ResourceSummary, Attention, Group, NodeReport, NodeResource)
+
+
 def test_the_reference_knows_every_key_of_the_json() -> None:
     reference = (ROOT / "docs/reference.md").read_text()
     (described,) = re.findall(r"^- `fleet --json`: (.*)$", reference, re.MULTILINE)
-    keys = {field.name for kind in (FleetReport, ResourceSummary, Attention) for field in fields(kind)}
+    keys = {field.name for kind in KINDS for field in fields(kind)}
     assert {key for key in keys if f"`{key}`" not in described} == set()
 
 
@@ -120,7 +224,7 @@ def test_max_age(reads: Reads) -> None:
 def test_where_nothing_is_published(reads: Reads, capsys: pytest.CaptureFixture[str]) -> None:
     reads(Fleet((NodeSummary("n1"),)))
     assert run(["fleet"]) == 0
-    assert capsys.readouterr().out == "1 Node; capacityd publishes nothing\n"
+    assert capsys.readouterr().out == f"1 Node; capacityd publishes nothing {AS_OF}\n"
 
 
 @pytest.mark.parametrize(
@@ -131,6 +235,12 @@ def test_where_nothing_is_published(reads: Reads, capsys: pytest.CaptureFixture[
         (["--by", "pool"], Fleet((NodeSummary("n1"),)), 2, 'no Node has the label "pool" (--by)'),
         (["--max-age", "soon"], None, 2, "--max-age must be a duration"),
         (["--machine", "x", "--node-name", "n1"], None, 2, "leave out --machine and --node-name"),
+        (["x"], Fleet((NodeSummary("n1"),)), 1, 'no Node "x"'),
+        (["x", "-l", "pool=x"], Fleet((NodeSummary("n1"),)), 1, 'no Node "x" among those that match -l pool=x'),
+        (["--node-file", "x", "--watch"], None, 2, "--watch needs a cluster"),
+        (["--node-file", "x", "-l", "pool=x"], None, 2, "-l needs a cluster"),
+        (["--node-file", "x", "--kubeconfig", "y"], None, 2, "leave out --kubeconfig"),
+        (["--node-file", "/nonexistent"], None, 2, "/nonexistent: could not be read"),
         ([], NodeDenied("who?\x1b"), 3, r"who?\x1b"),
         ([], NodeUnreachable("away"), 3, "away"),
     ],
@@ -156,8 +266,8 @@ def test_watch_prints_what_changed(reads: Reads, capsys: pytest.CaptureFixture[s
     assert run(["fleet", "--watch"]) == 130
     captured = capsys.readouterr()
     assert [line for line in captured.out.splitlines() if "attention" in line] == [
-        "5 Nodes, none needs attention",
-        "6 Nodes, 1 needs attention",
+        f"5 Nodes, none needs attention {AS_OF}",
+        f"6 Nodes, 1 needs attention {AS_OF}",
     ]
     assert captured.err == "capacityd: away\n"
     assert pauses == [10.0, 40.0, 10.0, 10.0], "a list that takes long is repeated less often"

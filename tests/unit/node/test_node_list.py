@@ -9,10 +9,11 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from capacityd.model.errors import NodeError, NodeForbidden, NodeListExpired, NodeUnreachable
-from capacityd.model.fleet import Fleet, NodeSummary
+from capacityd.model.fleet import Fleet, NodeSummary, Requests
 from capacityd.model.node import ANNOTATION, CONDITION, CONFIGURATION_ANNOTATION, Condition
 from capacityd.node import client, node_list
-from capacityd.node.node_list import read_fleet
+from capacityd.node.node_list import FleetQuery, read_fleet
+from capacityd.node.node_summary import summarize
 from tests.support.server import Request, Script, answer, failure, serve
 from tests.unit.node.test_api_node import configure
 
@@ -24,17 +25,19 @@ NODE: dict[str, Any] = {
         "labels": {LABEL: "a"},
         "annotations": {ANNOTATION: f'{{"{DONGLE}":2000}}', CONFIGURATION_ANNOTATION: "4f1c"},
     },
+    "spec": {"unschedulable": True},
     "status": {
         "capacity": {"cpu": "4", DONGLE: "2k", "other.example/card": "1"},
         "allocatable": {"cpu": "4", DONGLE: "1999"},
         "conditions": [
-            {"type": "Ready", "status": "True"},
+            {"type": "Ready", "status": "True", "lastTransitionTime": "2027-01-15T06:00:00Z"},
             {
                 "type": CONDITION,
                 "status": "False",
                 "reason": "Refused",
                 "message": "refused: x",
                 "lastHeartbeatTime": "2027-01-15T08:00:00Z",
+                "lastTransitionTime": "2027-01-15T07:00:00Z",
             },
         ],
     },
@@ -55,15 +58,21 @@ def query(request: Request) -> dict[str, str]:
 
 
 def only_nodes(script: Script) -> Script:
-    """The script for Nodes; there are no DeviceClasses."""
-    return lambda request: script(request) if request.path.startswith("/api/v1/nodes") else failure(404)
+    """The script for Nodes; there are no DeviceClasses, and pods may not be listed."""
+
+    def answered(request: Request) -> bytes | None:
+        if request.path.startswith("/api/v1/nodes"):
+            return script(request)
+        return failure(403 if request.path.startswith("/api/v1/pods") else 404)
+
+    return answered
 
 
-def read(folder: Path, script: Script, selector: str = "") -> tuple[Fleet, list[Request]]:
+def read(folder: Path, script: Script, selector: str = "", names: tuple[str, ...] = ()) -> tuple[Fleet, list[Request]]:
     with serve(script) as server:
         path = folder / "config"
         configure(path, server.url, "secret-token")
-        fleet = read_fleet(str(path), selector, LABEL, lambda _: None)
+        fleet = read_fleet(str(path), FleetQuery(LABEL, selector, names), lambda *_: None)
         return fleet, server.received
 
 
@@ -82,6 +91,10 @@ def test_a_node(tmp_path: Path) -> None:
             {DONGLE: 2000},
             "4f1c",
             Condition("False", "Refused", "refused: x", 1, NODE["status"]["conditions"][1], 1_800_000_000.0),
+            condition_since=1_799_996_400.0,
+            ready=True,
+            ready_since=1_799_992_800.0,
+            cordoned=True,
         ),
     )
 
@@ -93,6 +106,7 @@ def test_an_unusual_node_does_not_hide_the_others(tmp_path: Path) -> None:
     fleet, _ = read(tmp_path, only_nodes(lambda _: page(strange, NODE)))
     odd, usual = fleet.nodes
     assert (odd.capacity, odd.allocatable, odd.published, odd.condition) == ({}, {}, {}, None)
+    assert (odd.annotation_error, odd.ready) == ("it is not a JSON object", None)
     assert usual.name == "n1"
 
 
@@ -136,7 +150,7 @@ def test_a_list_that_expired_is_read_again_once(tmp_path: Path, expirations: int
 
 def test_the_api_server_may_ask_to_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pauses: list[float] = []
-    monkeypatch.setattr("capacityd.node.node_list.time.sleep", pauses.append)
+    monkeypatch.setattr("capacityd.node.list_pages.time.sleep", pauses.append)
     busy = [failure(429, headers="Retry-After: 1\r\n"), failure(503, headers="Retry-After: 600\r\n")]
     fleet, _ = read(tmp_path, only_nodes(lambda _: busy.pop(0) if busy else page(named("a"))))
     assert names(fleet) == ["a"]
@@ -154,8 +168,8 @@ FORBIDDEN = 'nodes is forbidden: User "jane" cannot list resource "nodes"'
     ("sent", "error", "message"),
     [
         (failure(403, FORBIDDEN), NodeForbidden, 'identity "jane" may not list nodes .* the verb "list" on "nodes"'),
-        (answer(200, {"kind": "Node"}), NodeUnreachable, "is not a list of Nodes"),
-        (answer(200, {"kind": "NodeList", "items": 7}), NodeUnreachable, "is not a list of Nodes"),
+        (answer(200, {"kind": "Node"}), NodeUnreachable, "is not a NodeList"),
+        (answer(200, {"kind": "NodeList", "items": 7}), NodeUnreachable, "is not a NodeList"),
     ],
 )
 def test_an_error_has_its_remedy(tmp_path: Path, sent: bytes | None, error: type[NodeError], message: str) -> None:
@@ -185,6 +199,8 @@ def test_device_classes(tmp_path: Path) -> None:
     def script(request: Request) -> bytes:
         if request.path.startswith("/api/v1/nodes"):
             return page()
+        if request.path.startswith("/api/v1/pods"):
+            return failure(403)
         assert request.path == "/apis/resource.k8s.io/v1/deviceclasses"
         return answer(200, {"kind": "DeviceClassList", "items": classes})
 
@@ -194,5 +210,75 @@ def test_device_classes(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("status", [403, 404])
 def test_device_classes_are_optional(tmp_path: Path, status: int) -> None:
-    fleet, _ = read(tmp_path, lambda r: page() if r.path.startswith("/api/v1/nodes") else failure(status, "no"))
+    forbidden = only_nodes(lambda _: page())
+    fleet, _ = read(tmp_path, lambda r: failure(status) if "deviceclasses" in r.path else forbidden(r))
     assert fleet == Fleet((), {})
+
+
+def pod(node: str = "", phase: str = "Running", **spec: Any) -> dict[str, Any]:
+    container = {"name": "c", "resources": {"requests": {DONGLE: "2", "cpu": "100m"}}}
+    return {
+        "spec": {"containers": [container], **({"nodeName": node} if node else {}), **spec},
+        "status": {"phase": phase},
+    }
+
+
+def pod_page(*items: object, token: str = "") -> bytes:
+    return answer(200, {"kind": "PodList", "metadata": {"continue": token} if token else {}, "items": list(items)})
+
+
+def listed(script: Script) -> Script:
+    """The script for pods; there is one Node."""
+    return lambda request: (
+        script(request)
+        if request.path.startswith("/api/v1/pods")
+        else page(NODE)
+        if request.path.startswith("/api/v1/nodes")
+        else failure(404)
+    )
+
+
+def test_requests_of_pods_in_pages(tmp_path: Path) -> None:
+    pages = {
+        "": pod_page(pod("n1"), pod("n1", phase="Succeeded"), token="2"),
+        "2": pod_page(pod("n1"), pod("n2"), pod(), pod(schedulingGates=[{"name": "x"}])),
+    }
+    fleet, received = read(tmp_path, listed(lambda request: pages[query(request).get("continue", "")]))
+    assert fleet.requests == Requests({"n1": {DONGLE: 4}, "n2": {DONGLE: 2}}, {DONGLE: 1})
+    asked = [query(request) for request in received if request.path.startswith("/api/v1/pods")]
+    assert {one["limit"] for one in asked} == {"500"}
+    assert {one["fieldSelector"] for one in asked} == {"status.phase!=Succeeded,status.phase!=Failed"}
+
+
+def test_named_nodes_need_only_their_pods_and_those_that_wait(tmp_path: Path) -> None:
+    def script(request: Request) -> bytes:
+        selector = query(request)["fieldSelector"]
+        name = selector.partition("spec.nodeName=")[2]
+        return pod_page(pod(name))
+
+    fleet, _ = read(tmp_path, listed(script), names=("n1", "n2"))
+    assert fleet.requests == Requests({"n1": {DONGLE: 2}, "n2": {DONGLE: 2}}, {DONGLE: 1})
+
+
+def test_without_the_right_to_list_pods_requests_are_not_known(tmp_path: Path) -> None:
+    fleet, _ = read(tmp_path, listed(lambda _: failure(403, "no")))
+    assert fleet.requests is None
+
+
+def test_pods_that_cannot_be_listed_for_another_reason_are_an_error(tmp_path: Path) -> None:
+    with pytest.raises(NodeUnreachable, match="500"):
+        read(tmp_path, listed(lambda _: failure(500, "broken")))
+
+
+@pytest.mark.parametrize(
+    ("annotation", "error"),
+    [
+        ("{", "it is not JSON"),
+        ("7", "it is not a JSON object"),
+        (f'{{"{DONGLE}": 1, "x": 2, "a.b/c": "3"}}', "not a quantity of an extended resource: a.b/c, x"),
+        (f'{{"{DONGLE}": 1}}', ""),
+    ],
+)
+def test_an_annotation_that_cannot_be_read(annotation: str, error: str) -> None:
+    node = {"metadata": {"name": "n1", "annotations": {ANNOTATION: annotation}}}
+    assert summarize(node, LABEL).annotation_error == error

@@ -1,21 +1,27 @@
-"""fleet: the Nodes of a cluster that need attention, with the kubeconfig of whoever runs the command. Reads only."""
+"""fleet: the Nodes of a cluster that need attention, and the resources that are free. Reads only.
+
+The kubeconfig is that of whoever runs the command; a list that kubectl has saved takes its place.
+"""
 
 from __future__ import annotations
 
 import argparse
 import sys
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import NoReturn
 
 from capacityd.cli import refuse_other_sources
-from capacityd.cli.fleet.assess import Attention, FleetReport, ResourceSummary, assess
-from capacityd.cli.output.terminal import clear_screen, print_json, print_line, print_table
+from capacityd.cli.fleet.assess import FleetReport, assess
+from capacityd.cli.fleet.findings import Limits
+from capacityd.cli.output.fleet import print_fleet
+from capacityd.cli.output.terminal import clear_screen, is_terminal, print_json
 from capacityd.model.errors import CapacitydError, NodeUnreachable, UsageError
 from capacityd.model.fleet import Fleet
 from capacityd.model.setting_types import Duration
 from capacityd.model.text import printable
-from capacityd.node.node_list import read_fleet
+from capacityd.node.fleet_file import read_fleet_file
+from capacityd.node.node_list import FleetQuery, read_fleet
 
 INSTANCE_TYPE = "node.kubernetes.io/instance-type"
 """The label that groups Nodes by default."""
@@ -24,8 +30,8 @@ _MIN_POLL = 10.0
 """Seconds between two lists with --watch, at least."""
 _POLL_SHARE = 20
 """A list that takes a second is repeated after this many seconds, so a large cluster is listed less often."""
-_RESOURCE_HEADER = ("RESOURCE", "NODES", "CAPACITY", "ALLOCATABLE", "USUAL")
-_ATTENTION_HEADER = ("NODE", "REASON", "MESSAGE")
+_HINT_RIGHT = 'this needs the right to "list" "pods"'
+_HINT_FILE = 'the file has no pods ("kubectl get nodes,pods -A -o json" saves both)'
 
 
 def fleet(options: argparse.Namespace) -> int:
@@ -33,16 +39,14 @@ def fleet(options: argparse.Namespace) -> int:
 
     Raises UsageError for an option that selects one machine or Node, CapacitydError if no Node is selected, NodeError.
     """
-    refuse_other_sources(options, "fleet reads all Nodes of a cluster")
+    refuse_other_sources(options, "fleet reads all Nodes of a cluster", ("machine", "node_name"))
     max_age = _max_age(options.max_age)
+    if options.node_file is not None:
+        _refuse_with_file(options)
     if options.watch:
         _watch(options, max_age)
-    found = _read(options)
-    if not found.nodes:
-        which = f"no Node matches -l {options.selector}" if options.selector else "the cluster has no Nodes"
-        raise CapacitydError(which)
-    report = assess(found, max_age, time.time())
-    _show(report, options.json)
+    report = _report(options, max_age)
+    _show(report, options)
     return 4 if report.attention else 0
 
 
@@ -53,68 +57,78 @@ def _max_age(text: str) -> float:
         raise UsageError(f"--max-age {e}") from e
 
 
+def _refuse_with_file(options: argparse.Namespace) -> None:
+    if options.watch:
+        raise UsageError("--watch needs a cluster: leave out --node-file")
+    if options.selector:
+        raise UsageError("-l needs a cluster: save the list with kubectl get nodes -l SELECTOR -o json")
+    if options.kubeconfig is not None:
+        raise UsageError("--node-file takes the place of the API server: leave out --kubeconfig")
+
+
+def _report(options: argparse.Namespace, max_age: float) -> FleetReport:
+    """Reads the Nodes and assesses them. Raises CapacitydError if none is selected."""
+    fleet = _read(options)
+    if not fleet.nodes:
+        which = f"no Node matches -l {options.selector}" if options.selector else "the cluster has no Nodes"
+        raise CapacitydError(which)
+    names = {node.name for node in fleet.nodes}
+    if missing := [name for name in options.node if name not in names]:
+        among = f" among those that match -l {options.selector}" if options.selector else ""
+        raise CapacitydError(f'no Node "{missing[0]}"{among}')
+    now = time.time() if fleet.read_at is None else fleet.read_at
+    return assess(fleet, Limits(now, max_age), options.node, by_node=options.nodes or bool(options.node))
+
+
 def _read(options: argparse.Namespace) -> Fleet:
     label = INSTANCE_TYPE if options.by is None else options.by
+    if options.node_file is not None:
+        fleet = read_fleet_file(options.node_file, label)
+    else:
+        fleet = _read_cluster(options, FleetQuery(label, options.selector, tuple(options.node)))
+    if options.by is not None and fleet.nodes and all(node.label is None for node in fleet.nodes):
+        raise UsageError(f'no Node has the label "{label}" (--by)')
+    return fleet
+
+
+def _read_cluster(options: argparse.Namespace, query: FleetQuery) -> Fleet:
     on_terminal = sys.stderr.isatty()
     try:
-        found = read_fleet(options.kubeconfig, options.selector, label, _progress if on_terminal else lambda _: None)
+        return read_fleet(options.kubeconfig, query, _progress if on_terminal else lambda *_: None)
     finally:
         if on_terminal:
             print("\r\x1b[K", end="", file=sys.stderr, flush=True)  # removes the progress line
-    if options.by is not None and found.nodes and all(node.label is None for node in found.nodes):
-        raise UsageError(f'no Node has the label "{label}" (--by)')
-    return found
 
 
-def _progress(count: int) -> None:
-    """Shows on the terminal how many Nodes have been read."""
-    print(f"\rreading Nodes: {count}", end="", file=sys.stderr, flush=True)
+def _progress(kind: str, count: int) -> None:
+    """Shows on the terminal how many Nodes or pods have been read."""
+    print(f"\r\x1b[Kreading {kind}: {count}", end="", file=sys.stderr, flush=True)
 
 
 def _watch(options: argparse.Namespace, max_age: float) -> NoReturn:
-    """Prints the report whenever it changes, until Ctrl-C. Raises CapacitydError, but not NodeUnreachable."""
+    """Prints the report whenever it changes, until Ctrl-C. Raises CapacitydError, but not NodeUnreachable.
+
+    On a terminal it is printed after each list, with the time of the list.
+    """
     shown = None
     while True:
         began = time.monotonic()
         try:
-            report = assess(_read(options), max_age, time.time())
+            report = _report(options, max_age)
         except NodeUnreachable as e:
             print(f"capacityd: {printable(str(e))}", file=sys.stderr)
         else:
-            if report != shown:
+            timeless = replace(report, as_of=0.0)
+            if timeless != shown or (is_terminal() and not options.json):
                 clear_screen()
-                _show(report, options.json)
+                _show(report, options)
                 sys.stdout.flush()
-            shown = report
+            shown = timeless
         time.sleep(max(_MIN_POLL, _POLL_SHARE * (time.monotonic() - began)))
 
 
-def _show(report: FleetReport, json: bool) -> None:
-    if json:
+def _show(report: FleetReport, options: argparse.Namespace) -> None:
+    if options.json:
         print_json(asdict(report))
-        return
-    print_line(_headline(report))
-    if report.resources:
-        print_line()
-    print_table(map(_resource_row, report.resources), _RESOURCE_HEADER)
-    if report.attention:
-        print_line()
-    print_table(map(_attention_row, report.attention), _ATTENTION_HEADER)
-
-
-def _headline(report: FleetReport) -> str:
-    nodes = f"{report.nodes} Node{'s'[: report.nodes != 1]}"
-    if not report.resources and not report.attention:
-        return f"{nodes}; capacityd publishes nothing"
-    number = sum(attention.node is not None for attention in report.attention)
-    needing = f"{number} need{'s'[: number == 1]} attention" if number else "none needs attention"
-    return f"{nodes}, {needing}"
-
-
-def _resource_row(resource: ResourceSummary) -> tuple[str, ...]:
-    numbers = (resource.nodes, resource.capacity, resource.allocatable, resource.usual)
-    return resource.name, *map(str, numbers)
-
-
-def _attention_row(attention: Attention) -> tuple[str, ...]:
-    return attention.node or "(cluster)", ",".join(attention.reasons), attention.message
+    else:
+        print_fleet(report, options.all, _HINT_RIGHT if options.node_file is None else _HINT_FILE)

@@ -1,34 +1,34 @@
-"""Finds the Nodes that need attention, and adds up the resources. Pure."""
+"""Makes the report about a fleet: the resources, the Nodes that need attention, and groups of alike findings. Pure."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from enum import Enum
-from typing import NamedTuple, TypeAlias
 
-from capacityd.cli.output.terminal import duration_text
+from capacityd.cli.fleet.findings import (
+    OUTLIERS,
+    Finding,
+    Limits,
+    Norm,
+    Reason,
+    clashes,
+    findings_of_node,
+    norm_of,
+    overcommitments,
+)
 from capacityd.model.fleet import Fleet, NodeSummary
-from capacityd.model.node import CONDITION, Condition
+from capacityd.model.node import ConditionReason
 
-_MAJORITY = 4, 5
-"""Of the Nodes of a group, the share that must have the same for others to be outliers."""
-
-
-class Reason(Enum):
-    """Why a Node needs attention, besides the reasons of a condition that is not True."""
-
-    HEARTBEAT_OVERDUE = "HeartbeatOverdue"
-    CONDITION_MISSING = "ConditionMissing"
-    CAPACITY_CHANGED = "CapacityChanged"  # it is not what was last applied
-    QUANTITY_DIFFERS = "QuantityDiffers"  # from that of the group
-    CONFIGURATION_DIFFERS = "ConfigurationDiffers"  # from that of the group
-    DEVICE_CLASS = "DeviceClass"  # of the cluster: dynamic resource allocation serves a resource of this name, too
-
-
-Finding: TypeAlias = tuple[str, str]
-"""One thing that needs attention: reason and message."""
+_OTHER_CONDITION = ""
+"""In the order of reasons: the reason of a condition that this version does not know."""
+_ORDER = (
+    *(Reason.DEVICE_CLASS, Reason.NOT_READY, Reason.HEARTBEAT_OVERDUE, Reason.CONDITION_MISSING),
+    *(Reason.OVERCOMMITTED, Reason.CAPACITY_CHANGED, *ConditionReason),
+)
+_LAST = (Reason.ANNOTATION_UNREADABLE, *OUTLIERS)
+_REASONS = [*(r.value for r in _ORDER), _OTHER_CONDITION, *(r.value for r in _LAST)]
+_RANKS = {reason: place for place, reason in enumerate(_REASONS)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +41,33 @@ class ResourceSummary:
     allocatable: int
     usual: int
     """The quantity that most of the Nodes have."""
+    requested: int | None = None
+    """By pods that are bound to these Nodes and have not finished. None: pods may not be listed."""
+    free: int | None = None
+    """What is allocatable and not requested; a Node with more requests than that has none."""
+    waiting: int | None = None
+    """Pods that request it and are not bound to a Node."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeResource:
+    """A resource of one Node."""
+
+    name: str
+    capacity: int
+    allocatable: int
+    requested: int | None
+    free: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class NodeReport:
+    """The resources that capacityd publishes on a Node."""
+
+    node: str
+    ready: bool | None
+    cordoned: bool
+    resources: tuple[NodeResource, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +77,28 @@ class Attention:
     node: str | None
     """None for the cluster as a whole."""
     reasons: tuple[str, ...]
+    """The worst first."""
     message: str
+    since: float | None = None
+    """Since when, in seconds since the epoch; None if the Node does not say it."""
+    ready: bool | None = None
+    """None: unknown, or it is the cluster."""
+    cordoned: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Findings with the same reason and the same message."""
+
+    reason: str
+    message: str
+    nodes: tuple[str, ...]
+    """Empty for the cluster as a whole."""
+    since: float | None
+    """Of the Node that has had it longest."""
+    not_ready: int
+    """How many of the Nodes are not ready."""
+    cordoned: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,122 +108,90 @@ class FleetReport:
     nodes: int
     resources: tuple[ResourceSummary, ...]
     attention: tuple[Attention, ...]
+    groups: tuple[Group, ...] = ()
+    """The worst first."""
+    by_node: tuple[NodeReport, ...] | None = None
+    """None if it was not asked for."""
+    as_of: float = 0.0
+    """When the Nodes were read, in seconds since the epoch."""
 
 
-def assess(fleet: Fleet, max_age: float, now: float) -> FleetReport:
+def assess(fleet: Fleet, limits: Limits, names: Sequence[str] = (), by_node: bool = False) -> FleetReport:
     """Compares each Node with what was last applied to it and with the Nodes of its group.
 
-    max_age: seconds after which a heartbeat is overdue. now: seconds since the epoch.
+    names: the Nodes to report, each compared with its whole group; none: all. by_node: whether to list their resources.
     """
-    resources = tuple(_summaries(fleet.nodes))
     groups: dict[str | None, list[NodeSummary]] = {}
     for node in fleet.nodes:
         groups.setdefault(node.label, []).append(node)
-    norms = {label: _norm(label, members) for label, members in groups.items()}
-    found = [(node.name, [*_findings(node, norms[node.label], max_age, now)]) for node in fleet.nodes]
-    of_cluster = [*_device_classes(fleet, [resource.name for resource in resources])]
-    attention = [_attention(name, findings) for name, findings in [(None, of_cluster), *found] if findings]
-    return FleetReport(len(fleet.nodes), resources, tuple(attention))
+    norms = {label: norm_of(label, members) for label, members in groups.items()}
+    reported = [node for node in fleet.nodes if not names or node.name in names]
+    published = sorted({name for node in reported for name in node.published})
+    found: list[tuple[NodeSummary | None, list[Finding]]] = [(None, [*clashes(fleet, published)])]
+    found += [(node, [*_findings(fleet, node, norms[node.label], limits)]) for node in reported]
+    return FleetReport(
+        len(reported),
+        tuple(_summaries(fleet, reported)),
+        tuple(_attention(node, findings) for node, findings in found if findings),
+        tuple(_groups(found)),
+        tuple(_node_report(fleet, node) for node in reported) if by_node else None,
+        limits.now,
+    )
 
 
-class _Usual(NamedTuple):
-    """What enough Nodes of a group have in common."""
-
-    value: object
-    having: int
-    of: int
+def rank(reason: str) -> int:
+    """Returns the place of a reason among all; the worst has the lowest."""
+    return _RANKS.get(reason, _RANKS[_OTHER_CONDITION])
 
 
-@dataclass(frozen=True, slots=True)
-class _Norm:
-    """What is usual in a group."""
-
-    label: str | None
-    has_condition: bool
-    """Whether a Node of the group has our condition."""
-    quantities: Mapping[str, _Usual]
-    configuration: _Usual | None
-
-    @property
-    def group(self) -> str:
-        """The name of the group, as it follows "Nodes"."""
-        return f" of {self.label}" if self.label else ""
-
-    def others(self, usual: _Usual) -> str:
-        """The Nodes that have what is usual, as the subject of a clause."""
-        return f"{usual.having} of {usual.of} Nodes{self.group} have"
+def _findings(fleet: Fleet, node: NodeSummary, norm: Norm, limits: Limits) -> Iterator[Finding]:
+    yield from findings_of_node(node, norm, limits)
+    if fleet.requests is not None:
+        # Pods that a DeviceClass serves request the resource, too, but do not take it from the Node's capacity.
+        names = sorted({name for node in fleet.nodes for name in node.published} - fleet.device_classes.keys())
+        yield from overcommitments(node, fleet.requests, names)
 
 
-def _norm(label: str | None, members: Sequence[NodeSummary]) -> _Norm:
-    has_condition = any(node.condition for node in members)
-    # A Node without our condition, where others have it, is reported for that; its quantities mean nothing.
-    compared = [node for node in members if not _lacks_capacityd(node, has_condition)]
-    quantities = {}
-    for name in sorted({name for node in compared for name in node.published}):
-        if usual := _usual(node.capacity.get(name) for node in compared):
-            quantities[name] = usual
-    configuration = _usual(node.configuration for node in compared if node.configuration)
-    return _Norm(label, has_condition, quantities, configuration)
+def _attention(node: NodeSummary | None, findings: Sequence[Finding]) -> Attention:
+    ordered = sorted(findings, key=lambda finding: rank(finding.reason))
+    return Attention(
+        node.name if node else None,
+        tuple(dict.fromkeys(finding.reason for finding in ordered)),
+        "; ".join(finding.message for finding in ordered),
+        _earliest(finding.since for finding in findings),
+        node.ready if node else None,
+        node.cordoned if node else False,
+    )
 
 
-def _usual(values: Iterable[object]) -> _Usual | None:
-    """What at least four fifths have; None if there is no such value."""
-    counted = Counter(values)
-    value, having = counted.most_common(1)[0] if counted else (None, 0)
-    share, whole = _MAJORITY
-    of = counted.total()
-    return _Usual(value, having, of) if of and having * whole >= of * share else None
+def _groups(found: Iterable[tuple[NodeSummary | None, Sequence[Finding]]]) -> list[Group]:
+    members: dict[tuple[str, str], list[tuple[NodeSummary | None, Finding]]] = {}
+    for node, findings in found:
+        for finding in findings:
+            members.setdefault((finding.reason, finding.shared_message), []).append((node, finding))
+    groups = [_group(reason, message, alike) for (reason, message), alike in members.items()]
+    return sorted(groups, key=lambda group: (rank(group.reason), group.reason, -len(group.nodes), group.message))
 
 
-def _lacks_capacityd(node: NodeSummary, group_has_condition: bool) -> bool:
-    return group_has_condition and node.condition is None and not node.published
+def _group(reason: str, message: str, members: Sequence[tuple[NodeSummary | None, Finding]]) -> Group:
+    nodes = sorted((node for node, _ in members if node is not None), key=lambda node: node.name)
+    if len(members) == 1:
+        message = members[0][1].message
+    return Group(
+        reason,
+        message,
+        tuple(node.name for node in nodes),
+        _earliest(finding.since for _, finding in members),
+        sum(node.ready is False for node in nodes),
+        sum(node.cordoned for node in nodes),
+    )
 
 
-def _findings(node: NodeSummary, norm: _Norm, max_age: float, now: float) -> Iterator[Finding]:
-    if node.condition:
-        yield from _of_condition(node.condition, max_age, now)
-    elif norm.has_condition:
-        message = f"other Nodes{norm.group} have the condition {CONDITION}: does capacityd run on this one?"
-        yield Reason.CONDITION_MISSING.value, message
-    if _lacks_capacityd(node, norm.has_condition):
-        return
-    changed = {name for name, number in node.published.items() if node.capacity.get(name) != number}
-    for name in sorted(changed):
-        message = f"{name} is {_shown(node.capacity.get(name))}, last applied {node.published[name]}"
-        yield Reason.CAPACITY_CHANGED.value, message
-    for name, usual in norm.quantities.items():
-        quantity = node.capacity.get(name)
-        if quantity != usual.value and name not in changed:
-            message = f"{name} is {_shown(quantity)}, {norm.others(usual)} {_shown(usual.value)}"
-            yield Reason.QUANTITY_DIFFERS.value, message
-    same = norm.configuration
-    if same and node.configuration and node.configuration != same.value:
-        message = f"configuration {node.configuration}, {norm.others(same)} {same.value}"
-        yield Reason.CONFIGURATION_DIFFERS.value, message
+def _earliest(times: Iterable[float | None]) -> float | None:
+    return min((time for time in times if time is not None), default=None)
 
 
-def _of_condition(condition: Condition, max_age: float, now: float) -> Iterator[Finding]:
-    if condition.status != "True":
-        yield condition.reason or condition.status, condition.message or f"status {condition.status}"
-    if condition.heartbeat is None:
-        yield Reason.HEARTBEAT_OVERDUE.value, "the condition has no heartbeat"
-    elif (age := now - condition.heartbeat) > max_age:
-        yield Reason.HEARTBEAT_OVERDUE.value, f"no heartbeat for {duration_text(age)}"
-
-
-def _device_classes(fleet: Fleet, ours: Sequence[str]) -> Iterator[Finding]:
-    for name in ours:
-        for device_class in fleet.device_classes.get(name, ()):
-            message = f"the DeviceClass {device_class} serves {name}, too (extendedResourceName)"
-            yield Reason.DEVICE_CLASS.value, message
-
-
-def _attention(node: str | None, findings: Sequence[Finding]) -> Attention:
-    reasons = tuple(dict.fromkeys(reason for reason, _ in findings))
-    return Attention(node, reasons, "; ".join(message for _, message in findings))
-
-
-def _summaries(nodes: Sequence[NodeSummary]) -> Iterator[ResourceSummary]:
+def _summaries(fleet: Fleet, nodes: Sequence[NodeSummary]) -> Iterator[ResourceSummary]:
     publishers: dict[str, list[NodeSummary]] = {}
     for node in nodes:
         for name in node.published:
@@ -183,14 +199,33 @@ def _summaries(nodes: Sequence[NodeSummary]) -> Iterator[ResourceSummary]:
     for name, having in sorted(publishers.items()):
         quantities = Counter(node.capacity.get(name, 0) for node in having)
         usual = max(quantities, key=lambda quantity: (quantities[quantity], quantity))
+        of_nodes = [_node_resource(fleet, node, name) for node in having]
         yield ResourceSummary(
             name,
             nodes=len(having),
-            capacity=sum(node.capacity.get(name, 0) for node in having),
-            allocatable=sum(node.allocatable.get(name, 0) for node in having),
+            capacity=sum(resource.capacity for resource in of_nodes),
+            allocatable=sum(resource.allocatable for resource in of_nodes),
             usual=usual,
+            requested=_sum(resource.requested for resource in of_nodes),
+            free=_sum(resource.free for resource in of_nodes),
+            waiting=None if fleet.requests is None else fleet.requests.waiting.get(name, 0),
         )
 
 
-def _shown(quantity: object) -> str:
-    return "none" if quantity is None else str(quantity)
+def _node_report(fleet: Fleet, node: NodeSummary) -> NodeReport:
+    resources = (_node_resource(fleet, node, name) for name in sorted(node.published))
+    return NodeReport(node.name, node.ready, node.cordoned, tuple(resources))
+
+
+def _node_resource(fleet: Fleet, node: NodeSummary, name: str) -> NodeResource:
+    capacity, allocatable = node.capacity.get(name, 0), node.allocatable.get(name, 0)
+    if fleet.requests is None:
+        return NodeResource(name, capacity, allocatable, None, None)
+    requested = fleet.requests.by_node.get(node.name, {}).get(name, 0)
+    return NodeResource(name, capacity, allocatable, requested, max(0, allocatable - requested))
+
+
+def _sum(numbers: Iterable[int | None]) -> int | None:
+    """The sum; None if a number is None."""
+    known = [*numbers]
+    return None if None in known else sum(filter(None, known))

@@ -8,13 +8,19 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
+import textwrap
 from collections.abc import Iterable, Sequence
 
 from tabulate import tabulate
 
 from capacityd.model.text import printable
 
+_MIN_WRAPPED = 20
+"""Columns of the terminal that a wrapped cell has at least."""
+_GAP = 2
+"""Spaces between two columns of a table."""
 _COLOURS = {"+": 32, "~": 33, "-": 31, "!": 31}  # of the 16 that a terminal's theme defines
 
 
@@ -24,21 +30,35 @@ def print_line(text: str = "", sign: str = "", indent: int = 0) -> None:
 
 
 def print_table(
-    rows: Iterable[Sequence[str]], header: Sequence[str] = (), indent: int = 0, signs: bool = False
+    rows: Iterable[Sequence[str]],
+    header: Sequence[str] = (),
+    indent: int = 0,
+    signs: bool = False,
+    wrap: bool = False,
 ) -> None:
     """Prints rows of the same length as aligned columns, an empty cell as "-"; without rows prints nothing.
 
-    signs: the first column holds signs.
+    signs: the first column holds signs. wrap: the last column is wrapped to fit the terminal's width.
     """
     cells = [[printable(cell).strip() or "-" for cell in row] for row in rows]
     if not cells:
         return
+    if wrap and is_terminal():
+        cells = _wrapped(cells, header, shutil.get_terminal_size().columns - indent)
     if signs:
         cells = [[_coloured(sign), *rest] for sign, *rest in cells]
     if header:
         cells.insert(0, list(header))  # as a row: with headers= tabulate makes columns wider
     for row in tabulate(cells, tablefmt="plain", disable_numparse=True).split("\n"):
         print(" " * indent + row)
+
+
+def _wrapped(cells: Sequence[list[str]], header: Sequence[str], width: int) -> list[list[str]]:
+    """The cells with line breaks in the last column, so that the table has this width if that is possible."""
+    lines = [*cells, header] if header else cells
+    taken = sum(max(len(line[column]) for line in lines) + _GAP for column in range(len(cells[0]) - 1))
+    room = max(_MIN_WRAPPED, width - taken)
+    return [[*rest, textwrap.fill(last, room, break_long_words=False)] for *rest, last in cells]
 
 
 def print_json(value: object) -> None:
@@ -58,16 +78,16 @@ def duration_text(seconds: float) -> str:
 
 def clear_screen() -> None:
     """Clears standard output if it is a terminal, so that what follows replaces what it shows."""
-    if _is_terminal():
+    if is_terminal():
         print("\x1b[H\x1b[2J", end="")
 
 
 def _coloured(sign: str) -> str:
-    if sign not in _COLOURS or os.environ.get("NO_COLOR") or not _is_terminal():
+    if sign not in _COLOURS or os.environ.get("NO_COLOR") or not is_terminal():
         return sign
     return f"\x1b[{_COLOURS[sign]}m{sign}\x1b[0m"
 
 
-def _is_terminal() -> bool:
+def is_terminal() -> bool:
     """Whether standard output is a terminal that knows escape sequences."""
     return sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb"

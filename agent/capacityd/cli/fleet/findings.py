@@ -1,0 +1,223 @@
+"""The rules by which a Node needs attention. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import NamedTuple
+
+from capacityd.cli.output.terminal import duration_text
+from capacityd.model.fleet import Fleet, NodeSummary, Requests
+from capacityd.model.node import CONDITION, Condition, ConditionReason
+
+_MAJORITY = 4, 5
+"""Of the Nodes of a group, the share that must have the same for others to be outliers."""
+_MAX_CLOCK_SKEW = 300.0
+"""Seconds that a heartbeat may be ahead of this machine's clock."""
+
+
+class Reason(Enum):
+    """Why a Node needs attention, besides the reasons of a condition that is not True."""
+
+    DEVICE_CLASS = "DeviceClass"  # of the cluster: dynamic resource allocation serves a resource of this name, too
+    NOT_READY = "NotReady"  # and without a heartbeat of capacityd
+    HEARTBEAT_OVERDUE = "HeartbeatOverdue"
+    CONDITION_MISSING = "ConditionMissing"
+    OVERCOMMITTED = "Overcommitted"  # pods request more than the capacity
+    CAPACITY_CHANGED = "CapacityChanged"  # it is not what was last applied
+    ANNOTATION_UNREADABLE = "AnnotationUnreadable"
+    HEARTBEAT_AHEAD = "HeartbeatAhead"  # it is in the future
+    QUANTITY_DIFFERS = "QuantityDiffers"  # from that of the group
+    CONFIGURATION_DIFFERS = "ConfigurationDiffers"  # from that of the group
+
+
+OUTLIERS = (Reason.HEARTBEAT_AHEAD, Reason.QUANTITY_DIFFERS, Reason.CONFIGURATION_DIFFERS)
+"""The reasons that are suspicions: nothing says that the Node is wrong, and not the others."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that needs attention."""
+
+    reason: str
+    """The value of a Reason, or the reason of a condition."""
+    message: str
+    shared_message: str
+    """The same without what no other Node has; Nodes with the same one are one group."""
+    since: float | None = None
+    """Since when, in seconds since the epoch; None if the Node does not say it."""
+
+
+class Usual(NamedTuple):
+    """What enough Nodes of a group have in common."""
+
+    value: object
+    having: int
+    of: int
+
+
+@dataclass(frozen=True, slots=True)
+class Norm:
+    """What is usual in a group."""
+
+    label: str | None
+    has_condition: bool
+    """Whether a Node of the group has our condition."""
+    quantities: Mapping[str, Usual]
+    configuration: Usual | None
+
+    @property
+    def group(self) -> str:
+        """The name of the group, as it follows "Nodes"."""
+        return f" of {self.label}" if self.label else ""
+
+    def others(self, usual: Usual) -> str:
+        """The Nodes that have what is usual, as the subject of a clause."""
+        return f"{usual.having} of {usual.of} Nodes{self.group} have"
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What the ages of heartbeats are compared with."""
+
+    now: float
+    """In seconds since the epoch."""
+    max_age: float
+    """Seconds after which a heartbeat is overdue."""
+
+
+def norm_of(label: str | None, members: Sequence[NodeSummary]) -> Norm:
+    """Returns what is usual among the Nodes of a group."""
+    has_condition = any(node.condition for node in members)
+    # A Node without our condition, where others have it, is reported for that; its quantities mean nothing.
+    compared = [node for node in members if not _lacks_capacityd(node, has_condition)]
+    quantities = {}
+    for name in sorted({name for node in compared for name in node.published}):
+        if usual := _usual(node.capacity.get(name) for node in compared):
+            quantities[name] = usual
+    configuration = _usual(node.configuration for node in compared if node.configuration)
+    return Norm(label, has_condition, quantities, configuration)
+
+
+def findings_of_node(node: NodeSummary, norm: Norm, limits: Limits) -> Iterator[Finding]:
+    """Yields what is wrong with a Node, or unusual in its group."""
+    differing = [] if _lacks_capacityd(node, norm.has_condition) else [*_differing(node, norm)]
+    if node.condition:
+        below = _below_expected(node, norm, differing)
+        yield from _of_condition(node.condition, node, below)
+        yield from _of_heartbeat(node.condition.heartbeat, node, limits)
+        if below:
+            differing = [name for name in differing if not _is_lower(node, norm, name)]
+    elif norm.has_condition:
+        message = f"other Nodes{norm.group} have the condition {CONDITION}: does capacityd run on this one?"
+        yield _same_for_all(Reason.CONDITION_MISSING, message)
+    if node.annotation_error:
+        yield _same_for_all(Reason.ANNOTATION_UNREADABLE, f"capacityd/published: {node.annotation_error}")
+    if _lacks_capacityd(node, norm.has_condition):
+        return
+    for name in sorted(_changed(node)):
+        message = f"{name} is {_shown(node.capacity.get(name))}, last applied {node.published[name]}"
+        yield _same_for_all(Reason.CAPACITY_CHANGED, message)
+    for name in differing:
+        usual = norm.quantities[name]
+        message = f"{name} is {_shown(node.capacity.get(name))}, {norm.others(usual)} {_shown(usual.value)}"
+        yield _same_for_all(Reason.QUANTITY_DIFFERS, message)
+    same = norm.configuration
+    if same and node.configuration and node.configuration != same.value:
+        message = f"configuration {node.configuration}, {norm.others(same)} {same.value}"
+        yield _same_for_all(Reason.CONFIGURATION_DIFFERS, message)
+
+
+def overcommitments(node: NodeSummary, requests: Requests, names: Iterable[str]) -> Iterator[Finding]:
+    """Yields the resources of which pods on a Node request more than its capacity. names: the resources to check."""
+    requested = requests.by_node.get(node.name, {})
+    for name in names:
+        capacity = node.capacity.get(name, 0)
+        if requested.get(name, 0) > capacity:
+            yield _same_for_all(Reason.OVERCOMMITTED, f"pods request {requested[name]} {name}, capacity is {capacity}")
+
+
+def clashes(fleet: Fleet, names: Iterable[str]) -> Iterator[Finding]:
+    """Yields the resources that a DeviceClass serves, too. names: those that capacityd publishes."""
+    for name in names:
+        for device_class in fleet.device_classes.get(name, ()):
+            message = f"the DeviceClass {device_class} serves {name}, too (extendedResourceName)"
+            yield _same_for_all(Reason.DEVICE_CLASS, message)
+
+
+def _same_for_all(reason: Reason, message: str) -> Finding:
+    return Finding(reason.value, message, message)
+
+
+def _usual(values: Iterable[object]) -> Usual | None:
+    """What at least four fifths have; None if there is no such value."""
+    counted = Counter(values)
+    value, having = counted.most_common(1)[0] if counted else (None, 0)
+    share, whole = _MAJORITY
+    of = counted.total()
+    return Usual(value, having, of) if of and having * whole >= of * share else None
+
+
+def _lacks_capacityd(node: NodeSummary, group_has_condition: bool) -> bool:
+    return group_has_condition and node.condition is None and not node.published and not node.annotation_error
+
+
+def _changed(node: NodeSummary) -> set[str]:
+    return {name for name, number in node.published.items() if node.capacity.get(name) != number}
+
+
+def _differing(node: NodeSummary, norm: Norm) -> Iterator[str]:
+    """The resources with another quantity than is usual, unless another writer has changed them."""
+    changed = _changed(node)
+    for name, usual in norm.quantities.items():
+        if node.capacity.get(name) != usual.value and name not in changed:
+            yield name
+
+
+def _is_lower(node: NodeSummary, norm: Norm, name: str) -> bool:
+    usual = norm.quantities[name].value
+    return isinstance(usual, int) and node.capacity.get(name, 0) < usual
+
+
+def _below_expected(node: NodeSummary, norm: Norm, differing: Sequence[str]) -> str:
+    """What is usual of the resources that are lower than that, if the condition is BelowExpected; else "".
+
+    The Node does not say in a field which resource is below what is expected.
+    """
+    condition = node.condition
+    if condition is None or condition.status == "True" or condition.reason != ConditionReason.BELOW_EXPECTED.value:
+        return ""
+    usual = {name: norm.quantities[name] for name in differing if _is_lower(node, norm, name)}
+    return "; ".join(f"{norm.others(value)} {value.value} {name}" for name, value in usual.items())
+
+
+def _of_condition(condition: Condition, node: NodeSummary, below: str) -> Iterator[Finding]:
+    if condition.status == "True":
+        return
+    message = condition.message or f"status {condition.status}"
+    message += f" ({below})" if below else ""
+    yield Finding(condition.reason or condition.status, message, message, node.condition_since)
+
+
+def _of_heartbeat(heartbeat: float | None, node: NodeSummary, limits: Limits) -> Iterator[Finding]:
+    if heartbeat is None:
+        yield _same_for_all(Reason.HEARTBEAT_OVERDUE, "the condition has no heartbeat")
+        return
+    age = limits.now - heartbeat
+    if age > limits.max_age:
+        late = f"no heartbeat for {duration_text(age)}", f"no heartbeat for more than {duration_text(limits.max_age)}"
+        if node.ready is False:
+            own, shared = (f"the Node is not ready, and capacityd has {text}" for text in late)
+            yield Finding(Reason.NOT_READY.value, own, shared, node.ready_since)
+        else:
+            yield Finding(Reason.HEARTBEAT_OVERDUE.value, *late, heartbeat)
+    elif -age > _MAX_CLOCK_SKEW:
+        message = "the heartbeat is in the future: is the machine's clock right?"
+        own = f"the heartbeat is {duration_text(-age)} in the future: is the machine's clock right?"
+        yield Finding(Reason.HEARTBEAT_AHEAD.value, own, message)
+
+
+def _shown(quantity: object) -> str:
+    return "none" if quantity is None else str(quantity)

@@ -1,0 +1,141 @@
+"""Prints the report about a fleet for `fleet`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+
+from capacityd.cli.fleet.assess import Attention, FleetReport, Group, NodeReport, rank
+from capacityd.cli.fleet.findings import OUTLIERS
+from capacityd.cli.output.terminal import duration_text, print_line, print_table
+
+_MAX_NAMES = 3
+"""Nodes of a group that are named."""
+_CLUSTER = "(cluster)"
+_REQUEST_COLUMNS = ("REQUESTED", "FREE", "WAITING")
+_OUTLIERS = frozenset(reason.value for reason in OUTLIERS)
+
+
+def print_fleet(report: FleetReport, every_node: bool, requests_hint: str) -> None:
+    """Prints the report. every_node: a row for each Node that needs attention, instead of one for each group.
+
+    requests_hint: what is missing to show requests.
+    """
+    print_line(_headline(report))
+    if counts := _counts_by_reason(report.groups):
+        print_line(counts)
+    if report.resources:
+        print_line()
+        _print_resources(report)
+        if _has_no_requests(report):
+            print_line(f"requested and free are not shown: {requests_hint}")
+    if report.by_node:
+        print_line()
+        _print_nodes(report.by_node)
+    if report.attention:
+        print_line()
+        if every_node:
+            _print_attention(report.attention, report.as_of)
+        else:
+            _print_groups(report.groups, report.as_of)
+
+
+def _headline(report: FleetReport) -> str:
+    nodes = f"{report.nodes} Node{'s'[: report.nodes != 1]}"
+    as_of = f" (as of {time.strftime('%Y-%m-%d %H:%M:%S', time.gmtime(report.as_of))} UTC)"
+    if not report.resources and not report.attention:
+        return f"{nodes}; capacityd publishes nothing{as_of}"
+    number = sum(attention.node is not None for attention in report.attention)
+    needing = f"{number} need{'s'[: number == 1]} attention" if number else "none needs attention"
+    return f"{nodes}, {needing}{as_of}"
+
+
+def _counts_by_reason(groups: Sequence[Group]) -> str:
+    """How many Nodes have each reason, the worst reason first."""
+    nodes: dict[str, set[str]] = {}
+    for group in groups:
+        nodes.setdefault(group.reason, set()).update(group.nodes or [_CLUSTER])
+    return ", ".join(f"{len(names)} {reason}" for reason, names in nodes.items())
+
+
+def _has_no_requests(report: FleetReport) -> bool:
+    return any(resource.requested is None for resource in report.resources)
+
+
+def _print_resources(report: FleetReport) -> None:
+    columns = () if _has_no_requests(report) else _REQUEST_COLUMNS
+    rows = []
+    for resource in report.resources:
+        numbers = [resource.nodes, resource.usual, resource.capacity, resource.allocatable]
+        numbers += [n for n in (resource.requested, resource.free, resource.waiting) if n is not None]
+        rows.append((resource.name, *map(str, numbers)))
+    print_table(rows, ("RESOURCE", "NODES", "USUAL", "CAPACITY", "ALLOCATABLE", *columns))
+
+
+def _print_nodes(nodes: Sequence[NodeReport]) -> None:
+    rows = [row for node in nodes for row in _node_rows(node)]
+    columns = _REQUEST_COLUMNS[:-1] if rows and len(rows[0]) == 7 else ()
+    print_table(rows, ("NODE", "STATUS", "RESOURCE", "CAPACITY", "ALLOCATABLE", *columns))
+
+
+def _node_rows(node: NodeReport) -> Iterator[tuple[str, ...]]:
+    status = _status(node.ready, node.cordoned)
+    if not node.resources:
+        yield node.node, status, "", "", "", "", ""
+    for resource in node.resources:
+        numbers = [resource.capacity, resource.allocatable]
+        numbers += [n for n in (resource.requested, resource.free) if n is not None]
+        yield node.node, status, resource.name, *map(str, numbers)
+
+
+def _print_groups(groups: Sequence[Group], now: float) -> None:
+    rows = [
+        (
+            _sign(group.reason),
+            group.reason + (f" x{len(group.nodes)}" if len(group.nodes) > 1 else ""),
+            _since(group.since, now),
+            str(group.not_ready or ""),
+            str(group.cordoned or ""),
+            _names(group.nodes),
+            group.message,
+        )
+        for group in groups
+    ]
+    header = ("", "REASON", "SINCE", "NOTREADY", "CORDONED", "NODES", "MESSAGE")
+    print_table(rows, header, signs=True, wrap=True)
+
+
+def _print_attention(attention: Sequence[Attention], now: float) -> None:
+    ordered = sorted(attention, key=lambda one: (rank(one.reasons[0]), one.reasons[0], one.node or ""))
+    rows = [
+        (
+            _sign(one.reasons[0]),
+            one.node or _CLUSTER,
+            ",".join(one.reasons),
+            _since(one.since, now),
+            _status(one.ready, one.cordoned) if one.node else "",
+            one.message,
+        )
+        for one in ordered
+    ]
+    print_table(rows, ("", "NODE", "REASON", "SINCE", "STATUS", "MESSAGE"), signs=True, wrap=True)
+
+
+def _sign(reason: str) -> str:
+    return "~" if reason in _OUTLIERS else "!"
+
+
+def _since(since: float | None, now: float) -> str:
+    return "" if since is None else duration_text(now - since)
+
+
+def _status(ready: bool | None, cordoned: bool) -> str:
+    """As kubectl get nodes has it, in fewer letters."""
+    words = {True: "Ready", False: "NotReady", None: "Unknown"}
+    return words[ready] + (",cordoned" if cordoned else "")
+
+
+def _names(nodes: Sequence[str]) -> str:
+    if not nodes:
+        return _CLUSTER
+    return ", ".join((*nodes[:_MAX_NAMES], *(["…"] if len(nodes) > _MAX_NAMES else [])))

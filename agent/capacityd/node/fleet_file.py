@@ -1,0 +1,72 @@
+"""Reads the Nodes of a cluster, and its pods, from a list that kubectl has saved."""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from capacityd.model.errors import NodeError, UsageError
+from capacityd.model.fleet import Fleet
+from capacityd.node.node_summary import device_classes_by_resource, ready_heartbeat, summarize
+from capacityd.node.pod_requests import requests_of_pods
+
+_KINDS = {"NodeList": "Node", "PodList": "Pod", "DeviceClassList": "DeviceClass"}
+"""The kind of a list's items, which lists of the API server leave out of the items. kubectl's kind is List."""
+
+
+def read_fleet_file(path: str, label: str) -> Fleet:
+    """Returns the Nodes, DeviceClasses and pods of a saved list. Raises UsageError if the file is no such list.
+
+    path: of the output of kubectl get -o json; "-" for standard input. label: the label that groups Nodes.
+    """
+    items = _items(path)
+    nodes = [item for item in items if item.get("kind") == "Node"]
+    if not nodes:
+        raise UsageError(f'{path}: no Nodes in this list: save them with "kubectl get nodes -o json"')
+    try:
+        summaries = tuple(summarize(node, label) for node in nodes)
+    except NodeError as e:
+        raise UsageError(f"{path}: {e}") from e
+    pods = [item for item in items if item.get("kind") == "Pod"]
+    classes = [item for item in items if item.get("kind") == "DeviceClass"]
+    return Fleet(
+        summaries,
+        device_classes_by_resource({"items": classes}),
+        requests_of_pods(pods) if pods else None,
+        _read_at(nodes),
+    )
+
+
+def _items(path: str) -> Sequence[Mapping[str, Any]]:
+    """The items of the list, each with its kind."""
+    try:
+        if path == "-":
+            document = json.load(sys.stdin)
+        else:
+            with open(path, encoding="utf-8") as file:
+                document = json.load(file)
+    except OSError as e:
+        raise UsageError(f"{path}: could not be read: {os.strerror(e.errno or 0)}") from e
+    except (ValueError, RecursionError) as e:
+        raise UsageError(f'{path}: it is not JSON: save the list with "kubectl get nodes -o json"') from e
+    if isinstance(document, dict) and document.get("kind") == "Node":
+        return [document]
+    items = document.get("items") if isinstance(document, dict) else None
+    if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
+        raise UsageError(f'{path}: it is not a list of Nodes: save one with "kubectl get nodes -o json"')
+    kind = _KINDS.get(document.get("kind"))
+    return [{"kind": kind, **item} for item in items] if kind else items
+
+
+def _read_at(nodes: Sequence[Mapping[str, Any]]) -> float | None:
+    """When the list was saved, which it does not say: most kubelets renew the condition Ready every 5 minutes.
+
+    The file's own time may be that of a copy. The median of the heartbeats is near the truth, even if some Nodes are
+    silent or have a wrong clock.
+    """
+    heartbeats = [heartbeat for node in nodes if (heartbeat := ready_heartbeat(node)) is not None]
+    return statistics.median_high(heartbeats) if heartbeats else None

@@ -1,0 +1,57 @@
+"""Reads a list from the API server in pages, and waits where the API server asks for it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+from capacityd.model.errors import NodeListExpired, NodeUnreachable
+
+T = TypeVar("T")
+
+_TRIES = 5
+"""Requests for one page while the API server asks to wait."""
+_MAX_WAIT = 10.0
+"""Seconds to wait before the next one, at most, whatever the API server asks."""
+
+
+def pages(send: Callable[[str], object], kind: str, server: str) -> Iterator[list[dict[str, Any]]]:
+    """Yields the items of each page. Raises NodeError, in particular NodeListExpired if reading takes too long.
+
+    send: sends the request for the page after this token, "" for the first page; it returns None if the list is not
+    allowed, which ends the list. kind: of the list. server: the address, for messages.
+    """
+    token = ""
+    while True:
+        page = _patiently(send, token)
+        if page is None:
+            return
+        if not isinstance(page, dict) or page.get("kind") != kind or not isinstance(page.setdefault("items", []), list):
+            raise NodeUnreachable(f"{server} sent a response that is not a {kind}. Is it an API server?")
+        yield page["items"]
+        token = (page.get("metadata") or {}).get("continue") or ""
+        if not token:
+            return
+
+
+def restarted(read: Callable[[], T]) -> T:
+    """Returns what read() returns, and calls it once more if the list has expired.
+
+    The API server keeps the version of the first page for 5 to 10 minutes.
+    """
+    try:
+        return read()
+    except NodeListExpired:
+        return read()
+
+
+def _patiently(send: Callable[[str], object], token: str) -> object:
+    for remaining in reversed(range(_TRIES)):
+        try:
+            return send(token)
+        except NodeUnreachable as e:
+            if e.retry_after is None or not remaining:
+                raise
+            time.sleep(min(e.retry_after, _MAX_WAIT))
+    raise AssertionError("unreachable")

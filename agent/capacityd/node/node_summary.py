@@ -1,0 +1,78 @@
+"""Summarizes the JSON of Nodes and DeviceClasses for `fleet`: from the API server or from a saved list. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from capacityd.model.fleet import NodeSummary
+from capacityd.model.node import read_record
+from capacityd.model.quantity import LARGEST, whole_quantity
+from capacityd.node.parse import api_time, node_state
+
+
+def summarize(node: Mapping[str, Any], label: str) -> NodeSummary:
+    """Returns the summary of a Node. label: the label that groups Nodes. Raises NodeError if it is not a Node."""
+    state = node_state({**node, "kind": "Node"})  # the items of a list have no kind
+    ready = _ready(node)
+    return NodeSummary(
+        name=state.name,
+        label=(node["metadata"].get("labels") or {}).get(label),
+        capacity=_extended(state.capacity or {}),
+        allocatable=_extended(state.allocatable),
+        published=read_record(state.annotation),
+        configuration=state.configuration or "",
+        condition=state.condition,
+        condition_since=api_time(state.condition.stored.get("lastTransitionTime")) if state.condition else None,
+        annotation_error=_annotation_error(state.annotation),
+        ready=ready.get("status") == "True" if ready else None,
+        ready_since=api_time(ready.get("lastTransitionTime")),
+        cordoned=(node.get("spec") or {}).get("unschedulable") is True,
+    )
+
+
+def ready_heartbeat(node: Mapping[str, Any]) -> float | None:
+    """Returns when the kubelet last renewed the condition Ready, in seconds since the epoch."""
+    return api_time(_ready(node).get("lastHeartbeatTime"))
+
+
+def device_classes_by_resource(document: Any) -> dict[str, tuple[str, ...]]:
+    """Returns the DeviceClasses of each extended resource (Kubernetes 1.34 and later).
+
+    document: a DeviceClassList, None for none.
+    """
+    classes: dict[str, tuple[str, ...]] = {}
+    for item in (document or {}).get("items") or []:
+        if resource := item["spec"].get("extendedResourceName"):
+            classes[resource] = (*classes.get(resource, ()), item["metadata"]["name"])
+    return classes
+
+
+def _ready(node: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The condition Ready; empty if there is none."""
+    conditions = (node.get("status") or {}).get("conditions") or []
+    return next((condition for condition in conditions if condition.get("type") == "Ready"), {})
+
+
+def _extended(quantities: Mapping[str, str]) -> dict[str, int]:
+    """Returns the extended resources as far as the scheduler can count them: whole numbers up to LARGEST."""
+    return {
+        name: number
+        for name, text in quantities.items()
+        if "/" in name and (number := whole_quantity(text)) is not None and number <= LARGEST
+    }
+
+
+def _annotation_error(annotation: str | None) -> str:
+    """Why the annotation can't be read, or which of its entries can't."""
+    if annotation is None:
+        return ""
+    try:
+        entries = json.loads(annotation)
+    except (ValueError, RecursionError):
+        return "it is not JSON"
+    if not isinstance(entries, dict):
+        return "it is not a JSON object"
+    unreadable = sorted(entries.keys() - read_record(annotation).keys())
+    return f"not a quantity of an extended resource: {', '.join(unreadable)}" if unreadable else ""

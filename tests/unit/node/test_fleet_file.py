@@ -1,0 +1,84 @@
+"""Lists of Nodes that kubectl has saved."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from capacityd.model.errors import UsageError
+from capacityd.model.fleet import Requests
+from capacityd.node.fleet_file import read_fleet_file
+from tests.unit.node.test_node_list import DONGLE, LABEL, NODE, pod
+
+CLASS = {"kind": "DeviceClass", "metadata": {"name": "usb"}, "spec": {"extendedResourceName": DONGLE}}
+
+
+def node(name: str, heartbeat: str | None = None) -> dict[str, Any]:
+    ready = {"type": "Ready", "status": "True", "lastHeartbeatTime": heartbeat}
+    return {**NODE, "kind": "Node", "metadata": {**NODE["metadata"], "name": name}, "status": {"conditions": [ready]}}
+
+
+def saved(folder: Path, document: object) -> str:
+    path = folder / "nodes.json"
+    path.write_text(json.dumps(document))
+    return str(path)
+
+
+@pytest.mark.parametrize("kind", ["List", "NodeList"])
+def test_a_list_of_nodes(tmp_path: Path, kind: str) -> None:
+    item = {key: value for key, value in node("n1").items() if kind == "List" or key != "kind"}
+    fleet = read_fleet_file(saved(tmp_path, {"kind": kind, "items": [item]}), LABEL)
+    assert [(n.name, n.label, n.published) for n in fleet.nodes] == [("n1", "a", {DONGLE: 2000})]
+    assert fleet.requests is None
+
+
+def test_a_single_node(tmp_path: Path) -> None:
+    assert [n.name for n in read_fleet_file(saved(tmp_path, node("n1")), LABEL).nodes] == ["n1"]
+
+
+def test_pods_and_device_classes(tmp_path: Path) -> None:
+    pods = [{**one, "kind": "Pod"} for one in (pod("n1"), pod(), pod("n1", phase="Failed"))]
+    fleet = read_fleet_file(saved(tmp_path, {"kind": "List", "items": [node("n1"), CLASS, *pods]}), LABEL)
+    assert fleet.requests == Requests({"n1": {DONGLE: 2}}, {DONGLE: 1})
+    assert fleet.device_classes == {DONGLE: ("usb",)}
+
+
+def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO(json.dumps({"kind": "List", "items": [node("n1")]})))
+    assert len(read_fleet_file("-", LABEL).nodes) == 1
+
+
+def test_the_time_is_that_of_most_kubelets(tmp_path: Path) -> None:
+    """Neither a Node that has been silent for a year, nor one whose clock is ahead, nor one without a heartbeat."""
+    times = ["2026-01-15T08:00:00Z", "2027-01-15T07:58:00Z", "2027-01-15T08:00:00Z", "2027-01-16T08:00:00Z", None]
+    items = [node(f"n{number}", time) for number, time in enumerate(times)]
+    assert read_fleet_file(saved(tmp_path, {"kind": "List", "items": items}), LABEL).read_at == 1_800_000_000.0
+    assert read_fleet_file(saved(tmp_path, {"kind": "List", "items": items[-1:]}), LABEL).read_at is None
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "it is not JSON"),
+        ("[]", "it is not a list of Nodes"),
+        ('{"kind": "List"}', "it is not a list of Nodes"),
+        ('{"kind": "List", "items": [7]}', "it is not a list of Nodes"),
+        ('{"kind": "List", "items": []}', "no Nodes in this list"),
+        ('{"kind": "PodList", "items": [{}]}', "no Nodes in this list"),
+        ('{"kind": "List", "items": [{"kind": "Node"}]}', "metadata.name is missing"),
+    ],
+)
+def test_what_is_no_list_of_nodes(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "nodes.json"
+    path.write_text(text)
+    with pytest.raises(UsageError, match=f"{path}: .*{message}"):
+        read_fleet_file(str(path), LABEL)
+
+
+def test_a_file_that_is_missing(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="could not be read: No such file"):
+        read_fleet_file(str(tmp_path / "missing"), LABEL)

@@ -1,0 +1,72 @@
+"""What pods request of extended resources; tests/cluster compares it with the real scheduler."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from capacityd.node.pod_requests import pod_requests, requests_of_pods
+
+DONGLE, SEATS = "example.com/dongle", "example.com/seats"
+
+
+def container(
+    dongles: int | str, sidecar: bool = False, more: Mapping[str, str] = MappingProxyType({})
+) -> dict[str, Any]:
+    restart = {"restartPolicy": "Always"} if sidecar else {}
+    return {"resources": {"requests": {DONGLE: str(dongles), "cpu": "1", **more}}, **restart}
+
+
+@pytest.mark.parametrize(
+    ("spec", "dongles"),
+    [
+        ({"containers": [container(2), container(1)]}, 3),
+        ({"containers": [container("2k")]}, 2000),
+        ({"containers": [container(2)], "initContainers": [container(1)]}, 2),
+        ({"containers": [container(1)], "initContainers": [container(2), container(3)]}, 3),
+        ({"containers": [container(1)], "initContainers": [container(2, sidecar=True)]}, 3),
+        ({"containers": [container(1)], "initContainers": [container(2, sidecar=True), container(4)]}, 6),
+        ({"containers": [container(1)], "initContainers": [container(4), container(2, sidecar=True)]}, 4),
+        ({"containers": [container(1)], "initContainers": [container(2, True), container(3, True)]}, 6),
+        ({"containers": [container(1)], "overhead": {DONGLE: "2"}}, 3),
+        ({"containers": [container(1)], "resources": {"requests": {"cpu": "4", DONGLE: "7"}}}, 1),
+        ({"containers": [container("500m")]}, 0),
+        ({"containers": [{}, {"resources": {"limits": {DONGLE: "1"}}}], "initContainers": None}, 0),
+    ],
+)
+def test_a_pod(spec: dict[str, Any], dongles: int) -> None:
+    assert pod_requests(spec) == ({DONGLE: dongles} if dongles else {})
+
+
+def test_only_extended_resources_count() -> None:
+    spec = {"containers": [container(1, more={"hugepages-2Mi": "4Mi", SEATS: "2"})]}
+    assert pod_requests(spec) == {DONGLE: 1, SEATS: 2}
+
+
+AMOUNTS = st.integers(0, 5)
+INITIAL = st.lists(st.tuples(AMOUNTS, st.booleans()), max_size=5)
+
+
+@given(st.lists(AMOUNTS, max_size=4), INITIAL)
+def test_no_moment_of_a_pod_needs_more_and_one_needs_all(running: list[int], initial: list[tuple[int, bool]]) -> None:
+    """The moments: each init container beside the sidecars before it, then all containers beside all sidecars."""
+    spec = {
+        "containers": [container(n) for n in running],
+        "initContainers": [container(n, sidecar) for n, sidecar in initial],
+    }
+    moments, sidecars = [], 0
+    for number, sidecar in initial:
+        moments.append(sidecars + number)
+        sidecars += number if sidecar else 0
+    moments.append(sidecars + sum(running))
+    assert pod_requests(spec).get(DONGLE, 0) == max(moments)
+
+
+def test_damaged_pods_count_nothing() -> None:
+    found = requests_of_pods([{}, {"spec": None}, {"spec": {"containers": [{"resources": None}]}}])
+    assert (found.by_node, found.waiting) == ({}, {})

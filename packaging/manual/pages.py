@@ -32,7 +32,8 @@ from capacityd.model.setting_types import (
     Setting,
     Word,
 )
-from capacityd.model.value_types import UNITS, Amount, Choice, Flag, HexId, Network, Text
+from capacityd.model.units import UNITS
+from capacityd.model.value_types import Amount, Choice, Flag, HexId, Network, Text
 
 ROOT = Path(__file__).resolve().parents[2]
 _EITHER = {

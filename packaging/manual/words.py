@@ -40,7 +40,9 @@ MERGING = (
     "/dev/null, masks another of its name.",
     "An unknown key, a wrong type or a unit that does not fit is an error. `capacityd config check` lists all errors. "
     "Commands refuse a configuration with errors. The service publishes the resources without errors and leaves the "
-    "others unchanged on the Node; if a reload finds errors, the previous configuration stays active.",
+    "others unchanged on the Node; if a reload finds errors, the previous configuration stays active. What is "
+    "valid but probably a mistake is a warning, as is a file in conf.d that is not read. Files and folders must belong "
+    "to root, and neither their group nor others may write them: they can name programs that run as root.",
     "The first line `#:schema file:///usr/share/capacityd/schema.json` lets editors complete and check a file (Even "
     "Better TOML, taplo). `capacityd config schema` prints the schema of the installed version.",
 )
@@ -118,7 +120,8 @@ JSON = (
     ),
     (
         "config check --json",
-        "`files` that were read; `errors`: a list of `file`, `line` (or null), `table`, `key` and `message`",
+        "`files` that were read; `errors`: a list of `file`, `line` (or null), `table`, `key` and `message`; "
+        "`warnings`: the same",
     ),
     (
         "config show --json",

@@ -26,16 +26,16 @@ def load(path: str | None = None, root: str = "/") -> Loaded:
 
     Problems are in the result: commands raise them with Loaded.require(), the service works with what is valid.
     """
-    failures: dict[str, str] = {}
-    files = usual_files(root, failures) if path is None else files_at(path, failures)
-    found = [Problem(clean(file), clean(why)) for file, why in failures.items()]
+    files = usual_files(root) if path is None else files_at(path)
+    found = [Problem(clean(file), clean(why)) for file, why in files.failures.items()]
+    ignored = [Problem(clean(file), clean(why)) for file, why in files.ignored.items()]
     documents: list[tuple[str, dict[str, Any]]] = []
     texts: dict[str, str] = {}
     observe = ""
-    for file in files:
+    for file in files.paths:
         text = ""
         try:
-            text = texts[clean(file)] = read(file)
+            text = texts[clean(file)] = read(file, files.usual)
             document = parse_toml(text)
         except ConfigError as e:
             found.append(Problem(clean(file), clean(str(e)), line=e.line))
@@ -44,7 +44,8 @@ def load(path: str | None = None, root: str = "/") -> Loaded:
         else:
             documents += [(file, document)] if text else []
     loaded = parse(documents, found, observe)
-    return replace(loaded, problems=tuple(numbered(loaded.problems, texts)))
+    problems, warnings = (tuple(numbered(found, texts)) for found in (loaded.problems, [*ignored, *loaded.warnings]))
+    return replace(loaded, problems=problems, warnings=warnings)
 
 
 def restore(values: Mapping[str, Any], broken: Mapping[str, str], complete: bool) -> Config:

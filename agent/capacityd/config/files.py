@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import stat
+from dataclasses import dataclass
 
+from capacityd.config.trust import owner_and_mode, untrusted
 from capacityd.model.errors import ConfigError
 
 MAX_FILE_BYTES = 1 << 20
@@ -19,57 +22,73 @@ MAX_FILE_BYTES = 1 << 20
 _VENDORS = ("usr/lib/capacityd/conf.d", "usr/local/lib/capacityd/conf.d")
 _MAIN = "etc/capacityd/capacityd.toml"
 _LOCAL = "etc/capacityd/conf.d"
-_REASONS = {
-    errno.ENOENT: "is a dangling symbolic link; fix or remove it",
-    errno.EACCES: "is not readable by this user; run as root, or grant read permission",
-}
+_LEFTOVER = re.compile(
+    r"\..*|README.*|.*~|.*\.(bak|old|new|orig|swp|disabled|(dpkg|ucf)-[a-z]+|rpm(new|save|orig))|lost\+found"
+)
+"""Names that nobody takes for configuration: of hidden files, and of what editors and package managers leave behind."""
 
 
-def usual_files(root: str, failures: dict[str, str]) -> list[str]:
-    """The paths of the files in the usual places, in the order in which they are merged; later ones override.
+@dataclass(frozen=True, slots=True)
+class Files:
+    """The files to read, and what is wrong with the folders."""
 
-    root: the folder used as /. failures: receives each folder that cannot be listed, with the reason.
-    """
+    paths: tuple[str, ...]
+    """In the order in which they are merged; later ones override."""
+    failures: dict[str, str]
+    """Path of a folder that cannot be used -> the reason."""
+    ignored: dict[str, str]
+    """Path of a file that is not read -> the reason."""
+    usual: bool
+    """They are in the usual places, so they must be safe from other users."""
+
+
+def usual_files(root: str) -> Files:
+    """The files in the usual places. root: the folder used as /."""
+    failures: dict[str, str] = {}
+    ignored: dict[str, str] = {}
     vendors: dict[str, str] = {}
     for folder in _VENDORS:
-        vendors |= _listed(os.path.join(root, folder), failures)
-    local = _listed(os.path.join(root, _LOCAL), failures)
+        vendors |= _listed(os.path.join(root, folder), failures, ignored, usual=True)
+    local = _listed(os.path.join(root, _LOCAL), failures, ignored, usual=True)
     main = os.path.join(root, _MAIN)
-    return [
-        *(path for name, path in sorted(vendors.items()) if name not in local),
-        *([main] if os.path.lexists(main) else []),
-        *(path for _, path in sorted(local.items())),
-    ]
+    paths = [path for name, path in sorted(vendors.items()) if name not in local]
+    if os.path.lexists(main):
+        paths.append(main)
+    paths += [path for _, path in sorted(local.items())]
+    return Files(tuple(paths), failures, ignored, usual=True)
 
 
-def files_at(path: str, failures: dict[str, str]) -> list[str]:
-    """The file at this path, or those in the folder there. failures: receives the path if it holds none."""
+def files_at(path: str) -> Files:
+    """The file at this path, or those in the folder there."""
     if not os.path.isdir(path):
-        if not os.path.lexists(path):
-            failures[path] = "no such file or folder"
-            return []
-        return [path]
-    found = _listed(path, failures)
-    if not found and not failures:
+        missing = not os.path.lexists(path)
+        return Files(() if missing else (path,), {path: "no such file or folder"} if missing else {}, {}, usual=False)
+    failures: dict[str, str] = {}
+    ignored: dict[str, str] = {}
+    listed = _listed(path, failures, ignored, usual=False)
+    if not listed and not failures:
         failures[path] = "contains no file whose name ends with .toml"
-    return [path for _, path in sorted(found.items())]
+    return Files(tuple(p for _, p in sorted(listed.items())), failures, ignored, usual=False)
 
 
-def read(path: str) -> str:
-    """A file's text; "" for /dev/null, which masks as an empty file does. Raises ConfigError with the reason."""
+def read(path: str, usual: bool) -> str:
+    """A file's text; "" for /dev/null, which masks as an empty file does. Raises ConfigError with the reason.
+
+    usual: it is in one of the usual places.
+    """
     try:
         # Before open(), which can have an effect on a device and can wait for the other end of a pipe.
-        found = os.stat(path)
-        if stat.S_ISCHR(found.st_mode) and found.st_rdev == os.makedev(1, 3):
+        status = os.stat(path)
+        if stat.S_ISCHR(status.st_mode) and status.st_rdev == os.makedev(1, 3):
             return ""
-        if not stat.S_ISREG(found.st_mode):
+        if not stat.S_ISREG(status.st_mode):
             raise ConfigError("is not a regular file")
-        if found.st_mode & stat.S_IWOTH:
-            raise ConfigError(f"is writable by everybody, but can name programs that run as root: chmod o-w {path}")
+        if why := untrusted(path, status, usual):
+            raise ConfigError(why)
         with open(path, "rb") as file:
             raw = file.read(MAX_FILE_BYTES + 1)
     except OSError as e:
-        raise ConfigError(_REASONS.get(e.errno or 0, f"cannot be read: {e.strerror}")) from e
+        raise ConfigError(_reason(e, path)) from e
     if len(raw) > MAX_FILE_BYTES:
         raise ConfigError("is larger than 1 MiB; is it the right file?")
     try:
@@ -80,16 +99,38 @@ def read(path: str) -> str:
         raise ConfigError(why, line) from e
 
 
-def _listed(folder: str, failures: dict[str, str]) -> dict[str, str]:
+def _listed(folder: str, failures: dict[str, str], ignored: dict[str, str], *, usual: bool) -> dict[str, str]:
     """Name -> path of a folder's .toml files, without hidden ones (editors' locks and swap files)."""
     try:
         names = os.listdir(folder)
+        unsafe = _unsafe_folder(folder) if usual else {}
     except OSError as e:
         # A missing folder is empty; one behind a dangling link is unknown, and must not remove anything from the Node.
         if e.errno != errno.ENOENT or any(map(_is_dangling, (folder, os.path.dirname(folder)))):
-            failures[folder] = _REASONS.get(e.errno or 0, f"cannot be read: {e.strerror}")
+            failures[folder] = _reason(e, folder)
         return {}
-    return {n: os.path.join(folder, n) for n in names if n.endswith(".toml") and not n.startswith(".")}
+    if unsafe:
+        failures |= unsafe
+        return {}
+    read_names = {n for n in names if n.endswith(".toml") and not n.startswith(".")}
+    for name in sorted(set(names) - read_names):
+        if not _LEFTOVER.fullmatch(name):
+            ignored[os.path.join(folder, name)] = 'is not read, because its name does not end with ".toml"'
+    return {n: os.path.join(folder, n) for n in read_names}
+
+
+def _unsafe_folder(folder: str) -> dict[str, str]:
+    """The folder and the one around it that others can change -> the reason. Raises OSError."""
+    reasons = {path: untrusted(path, os.stat(path), usual=True) for path in (os.path.dirname(folder), folder)}
+    return {path: why for path, why in reasons.items() if why}
+
+
+def _reason(error: OSError, path: str) -> str:
+    if error.errno == errno.ENOENT:
+        return "is a dangling symbolic link; fix or remove it"
+    if error.errno == errno.EACCES:
+        return f"is not readable by this user{owner_and_mode(path)}; run as root, or grant read permission"
+    return f"cannot be read: {error.strerror}"
 
 
 def _is_dangling(path: str) -> bool:

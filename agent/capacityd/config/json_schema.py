@@ -7,31 +7,17 @@ and "items" only, so both name every key, and rules between keys are in "depende
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, TypeAlias
+from typing import Any
 
-from capacityd.config.keys import RESOURCE, TABLES, UNAME_MACHINES, WHEN, Arch, FactTable, Paths
+from capacityd.config.keys import RESOURCE, TABLES, WHEN, Arch, FactTable, Paths
 from capacityd.config.resource import DEVICE_KEYS
 from capacityd.config.tables import GROUPS, PROPERTY, UNSAFE_ATTRIBUTES
 from capacityd.detectors import load, names
 from capacityd.model.device import Detector, DeviceDetector
-from capacityd.model.quantity import LARGEST
-from capacityd.model.setting_types import (
-    LABEL,
-    AddressRanges,
-    Boolean,
-    Command,
-    Duration,
-    FilePath,
-    Integer,
-    NodeName,
-    ReserveValue,
-    Setting,
-    SettingKind,
-    Word,
-)
-from capacityd.model.value_types import UNITS, Amount, Choice, Flag, HexId, Kind, Network, Text
-
-Schema: TypeAlias = dict[str, Any]
+from capacityd.model.setting_types import Setting, SettingKind
+from capacityd.model.toml_values import Schema
+from capacityd.model.units import UNITS
+from capacityd.model.value_types import Amount, Kind, Text
 
 _LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _NAME: Schema = {  # the rules of quantity.name_problem
@@ -39,9 +25,7 @@ _NAME: Schema = {  # the rules of quantity.name_problem
     "not": {"pattern": r"kubernetes\.io/|^requests\.|^[^/]{245}"},
 }
 _NO_ATTRIBUTES = tuple(key for key in RESOURCE if key != "enabled")
-_HEX_GLOB = r"([0-9a-fA-F]*([*?]|\[[^\]]+\]))+[0-9a-fA-F]*"
 _UNSAFE = "|".join(pattern.replace("*", "[^/]*") for pattern, _ in UNSAFE_ATTRIBUTES)
-_NUMBER = r"[0-9]{1,20}(\.[0-9]{1,20})?"
 
 
 def schema() -> Schema:
@@ -59,57 +43,6 @@ def schema() -> Schema:
             }
         ),
     }
-
-
-def kind_schema(kind: Kind | SettingKind | Arch | Paths) -> Schema:
-    """The schema of a value of this type."""
-    if isinstance(kind, Text | Choice | HexId | Flag | Amount | Network | AddressRanges | Arch | Paths):
-        return _matched(kind)
-    match kind:
-        case Boolean():
-            return {"type": "boolean"}
-        case Word(words):
-            return {"enum": [*words]}
-        case NodeName():
-            return {"type": "string", "pattern": rf"^{LABEL}(\.{LABEL})*$", "maxLength": 253}
-        case ReserveValue():
-            return _or_whole({"type": "string", "pattern": r"^0?[0-9]{1,2}(\.[0-9]{1,6})?\s*%$"})
-        case FilePath(ending):
-            return {"type": "string", "pattern": rf"^/[^\x00]*{ending.replace('.', '[.]')}$"}
-        case Duration():
-            return {"type": "string", "pattern": r"^[0-9]{1,12}\s*(ms|s|min|m|h|d)$"}
-        case Command():
-            program, word = {"type": "string", "pattern": r"^/[^\x00]*$"}, {"type": "string", "pattern": r"^[^\x00]*$"}
-            several = {"type": "array", "items": [program], "additionalItems": word, "minItems": 1}
-            return {"anyOf": [program | {"pattern": r"^/[^\x00\s]*\s*$"}, several]}
-        case Integer(least, most):
-            return {"type": "integer", "minimum": least} | ({"maximum": most} if most < LARGEST else {})
-
-
-def _matched(kind: Kind | AddressRanges | Arch | Paths) -> Schema:
-    """The schema of what devices or machines are matched by: one value or several."""
-    match kind:
-        case Flag():
-            return {"type": "boolean"}
-        case Choice(words):
-            return {"anyOf": [{"enum": [*words]}, {"type": "array", "items": {"enum": [*words]}, "minItems": 1}]}
-        case Text(_, whole):
-            return _texts({"pattern": r"^[^*?\[/]+$"} if whole else {})
-        case Network():
-            return _texts({})
-        case AddressRanges(networks):
-            return _texts({"pattern": "/"} if networks else {})
-        case HexId(digits, prefix):
-            exact = f"[0-9a-fA-F]{{{'1,' if prefix else ''}{digits}}}"
-            return _texts({"pattern": rf"^(0[xX])?({exact}|{_HEX_GLOB})?$"})
-        case Amount(dimension):
-            one = rf"\s*(>=|<=|>|<|=)?\s*{_amount(dimension)}\s*"
-            found = _texts({"pattern": f"^{one}(,{one})*$"})
-            return found if UNITS[dimension] else _or_whole(found)
-        case Arch():
-            return _texts({"not": {"enum": [*UNAME_MACHINES]}})
-        case Paths():
-            return _texts({"pattern": r"^/[^*?\[\x00]*$"})
 
 
 def _resource() -> Schema:
@@ -187,17 +120,17 @@ def _fact(fact: Any) -> Schema:
     if not isinstance(fact, FactTable):
         return _about(fact.about, fact.kind)
     if fact.known:
-        return {"description": fact.about, **_closed({name: _texts({}) for name in fact.known})}
+        return {"description": fact.about, **_closed({name: Text().schema() for name in fact.known})}
     return _by_name(fact.about, {"pattern": f"^({fact.pattern})$", "not": {"pattern": r"(^|/)\.{1,2}(/|$)"}})
 
 
 def _by_name(about: str, named: Schema) -> Schema:
-    return {"description": about, "type": "object", "propertyNames": named, "additionalProperties": _texts({})}
+    return {"description": about, "type": "object", "propertyNames": named, "additionalProperties": Text().schema()}
 
 
 def _about(about: str, kind: Kind | SettingKind | Arch | Paths, default: object = None) -> Schema:
     """default: as in TOML; None if there is none."""
-    return {"description": about, **kind_schema(kind)} | ({} if default is None else {"default": default})
+    return {"description": about, **kind.schema()} | ({} if default is None else {"default": default})
 
 
 def _closed(properties: Mapping[str, object]) -> Schema:
@@ -207,18 +140,3 @@ def _closed(properties: Mapping[str, object]) -> Schema:
 def _tables(table: Schema) -> Schema:
     """One table or a list of tables. Not "anyOf", for which editors only report that nothing matches."""
     return table | {"type": ["object", "array"], "items": table, "minItems": 1}
-
-
-def _texts(text: Schema) -> Schema:
-    """One text or a list of them."""
-    return {"type": ["string", "array"], **text, "items": {"type": "string", **text}, "minItems": 1}
-
-
-def _or_whole(text: Schema) -> Schema:
-    kinds = text["type"]
-    return text | {"type": [*([kinds] if isinstance(kinds, str) else kinds), "integer"], "minimum": 0}
-
-
-def _amount(dimension: str) -> str:
-    units = "|".join(UNITS[dimension])
-    return rf"{_NUMBER}\s*({units})" if units else _NUMBER

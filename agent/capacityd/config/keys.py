@@ -1,16 +1,28 @@
 """The keys of a configuration outside the detectors' tables: the type of each and what it is for.
 
-A key is declared once, for the parser, the schema and the documentation. parse raises ValueError with the error and its
-remedy.
+A key is declared once, for the parser, the schema and the documentation; its default is that of model.config. parse
+raises ValueError with the error and its remedy.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
+from capacityd.model.config import Reserve, Resource, Settings
 from capacityd.model.matchers import GLOB_CHARACTERS, GlobMatcher, Matcher
 from capacityd.model.quantity import LARGEST
-from capacityd.model.setting_types import Boolean, Duration, FilePath, Integer, NodeName, ReserveValue, Setting, Word
+from capacityd.model.setting_types import (
+    Boolean,
+    Duration,
+    FilePath,
+    Integer,
+    NodeName,
+    ReserveValue,
+    Setting,
+    Word,
+    duration_value,
+)
+from capacityd.model.toml_values import Schema, texts_schema
 from capacityd.model.value_types import Text
 
 UNAME_MACHINES = {
@@ -21,6 +33,8 @@ UNAME_MACHINES = {
 }
 """Other names of an architecture, such as Kubernetes' -> the name that uname -m prints."""
 _DAY = 86400.0
+_SETTINGS = Settings()
+_RESOURCE = {field.name: field.default for field in fields(Resource)}
 
 
 class Arch:
@@ -31,6 +45,10 @@ class Arch:
             if isinstance(word, str) and word in UNAME_MACHINES:
                 raise ValueError(f'must be an architecture of uname -m; got "{word}", write "{UNAME_MACHINES[word]}"')
         return Text().parse(raw)
+
+    def schema(self) -> Schema:
+        """Draft-07 joins its rules by "allOf" only."""
+        return {"allOf": [Text().schema(), texts_schema({"not": {"enum": [*UNAME_MACHINES]}})]}
 
 
 class Paths:
@@ -44,6 +62,9 @@ class Paths:
             if not GLOB_CHARACTERS.isdisjoint(path):
                 raise ValueError(f'"{path}" must be an exact path, without the wildcards *, ? and [')
         return tuple(GlobMatcher(path) for path in paths)
+
+    def schema(self) -> Schema:
+        return texts_schema({"pattern": r"^/[^*?\[\x00]*$"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,11 +98,13 @@ class FactTable:
 RESOURCE: dict[str, Setting | DetectorDependentKey] = {
     "except": DetectorDependentKey("devices that do not count although they match"),
     "when": DetectorDependentKey("the machines that the resource applies to; on others it is absent"),
-    "slots": Setting(Integer(1, 10**9), "pods that can share one device", 1),
+    "slots": Setting(Integer(1, 10**9), "pods that can share one device", _RESOURCE["slots"]),
     "measure": DetectorDependentKey('what is added up: "count", or what the detector measures', "count"),
     "unit": DetectorDependentKey("unit of the quantity, for sizes and speeds"),
-    "reserve": Setting(ReserveValue(), 'what is kept back, in units of the quantity, or as a share such as "10%"', 0),
-    "reduce": Setting(Word(("sum", "min", "max")), "how the devices' shares become one number", "sum"),
+    "reserve": Setting(
+        ReserveValue(), 'what is kept back, in units of the quantity, or as a share such as "10%"', Reserve().units
+    ),
+    "reduce": Setting(Word(("sum", "min", "max")), "how the devices' shares become one number", _RESOURCE["reduce"]),
     "fallback": DetectorDependentKey(
         "the measure of a device that does not report it; without it such a device makes the resource unknown"
     ),
@@ -89,7 +112,7 @@ RESOURCE: dict[str, Setting | DetectorDependentKey] = {
         Integer(1, LARGEST),
         "a smaller quantity, or an absent resource, makes the Node condition False (BelowExpected)",
     ),
-    "adopt": Setting(Boolean(), "take over a key of the Node that something else wrote", False),
+    "adopt": Setting(Boolean(), "take over a key of the Node that something else wrote", _RESOURCE["adopt"]),
     "enabled": Setting(Boolean(), "false drops the resource, also one of an earlier file", True),
 }
 """The keys of a resource, except its detector's name."""
@@ -119,17 +142,31 @@ TABLES: dict[str, dict[str, Setting]] = {
     "kubernetes": {
         "kubeconfig": Setting(FilePath(), "instead of the kubelet's own"),
         "node_name": Setting(NodeName(), "the Node's name, if the credentials and the host name do not give it"),
-        "observe": Setting(Boolean(), "true: read and report, never write to the Node", False),
-        "condition": Setting(Boolean(), "whether to keep the condition CapacityPublished on the Node", True),
+        "observe": Setting(Boolean(), "true: read and report, never write to the Node", _SETTINGS.observe),
+        "condition": Setting(
+            Boolean(), "whether to keep the condition CapacityPublished on the Node", _SETTINGS.condition
+        ),
     },
     "service": {
-        "lower_after": Setting(Duration(0, _DAY), "how long a lower quantity must hold before it is written", "10s"),
-        "lower_after_boot": Setting(Duration(0, _DAY), "the same in the first three minutes after boot", "60s"),
+        "lower_after": Setting(
+            Duration(0, _DAY),
+            "how long a lower quantity must hold before it is written",
+            duration_value(_SETTINGS.lower_after),
+        ),
+        "lower_after_boot": Setting(
+            Duration(0, _DAY),
+            "the same in the first three minutes after boot",
+            duration_value(_SETTINGS.lower_after_boot),
+        ),
         "resync": Setting(
-            Duration(1, _DAY), "how often the Node is read although no event came; jittered by a fifth", "1h"
+            Duration(1, _DAY),
+            "how often the Node is read although no event came; jittered by a fifth",
+            duration_value(_SETTINGS.resync),
         ),
         "start_jitter": Setting(
-            Duration(0, 3600), "a random time up to this before it first asks the API server", "0s"
+            Duration(0, 3600),
+            "a random time up to this before it first asks the API server",
+            duration_value(_SETTINGS.start_jitter),
         ),
         "textfile": Setting(FilePath(".prom"), "a file of metrics for node_exporter's textfile collector"),
     },

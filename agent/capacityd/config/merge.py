@@ -8,14 +8,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from capacityd.config.hints import hints
 from capacityd.config.keys import RESOURCE, TABLES
 from capacityd.config.problems import Loaded, Place, Problem, clean, expected, nearest
 from capacityd.config.resource import resource_of
 from capacityd.config.toml import toml_key
 from capacityd.detectors import names
-from capacityd.model.config import Config, Settings
+from capacityd.model.config import Config, Resource, Settings
 from capacityd.model.quantity import name_problem
-from capacityd.model.value_types import describe_toml_value
+from capacityd.model.toml_values import describe_toml_value
 
 _EXAMPLE = '[resources."example.com/dongle"]'
 
@@ -60,7 +61,20 @@ def parse(
             values.setdefault("resources", {})[name] = raw
             origins[place.resource] = place.file
     config = Config(tuple(resources), settings, merged.broken, merged.complete, _digest(values))
-    return Loaded(config, tuple(found), tuple(file for file, _ in documents), values, origins)
+    return Loaded(
+        config, tuple(found), tuple(_warnings(resources)), tuple(file for file, _ in documents), values, origins
+    )
+
+
+def _warnings(resources: Iterable[Resource]) -> Iterable[Problem]:
+    for resource in resources:
+        for key, message in hints(resource):
+            steps = ("resources", resource.name, resource.detector, *([key] if key else []))
+            table = ".".join(map(toml_key, steps[:3]))
+            path = tuple((step, 0) for step in steps)
+            yield Problem(
+                clean(resource.source), clean(message), path, clean(table), clean(toml_key(key)) if key else ""
+            )
 
 
 def _digest(values: Mapping[str, Mapping[str, Any]]) -> str:

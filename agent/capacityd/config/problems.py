@@ -23,7 +23,7 @@ MAX_MESSAGE_LENGTH = 600
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """An error in a file. All texts are safe to print, except the names in path."""
+    """An error in a file, or a warning. All texts are safe to print, except the names in path."""
 
     file: str
     message: str
@@ -40,14 +40,14 @@ class Problem:
         """Without the line, so that an edit elsewhere in the file does not change the reason of a reading."""
         return self._text(self.file)
 
-    def located(self) -> str:
+    def located(self, severity: str = "") -> str:
         """With the line, in the format of compilers, which editors can jump to."""
-        return self._text(f"{self.file}:{self.line}" if self.line else self.file)
+        return self._text(f"{self.file}:{self.line}" if self.line else self.file, severity)
 
-    def _text(self, file: str) -> str:
+    def _text(self, file: str, severity: str = "") -> str:
         table = f"[{self.table}] " if self.table else ""
         key = f"{self.key}: " if self.key else ""
-        return f"{file}: {table}{key}{self.message}"
+        return f"{file}: {severity}{table}{key}{self.message}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +57,8 @@ class Loaded:
     config: Config
     """All that is valid. The service works with it even if there are problems."""
     problems: tuple[Problem, ...]
+    warnings: tuple[Problem, ...]
+    """What is valid, but probably not meant. Nothing depends on them."""
     files: tuple[str, ...]
     """Those that were read, in order."""
     values: Mapping[str, Mapping[str, Any]]

@@ -12,7 +12,9 @@ from capacityd.detectors import load, names
 from capacityd.model.config import Resource
 from capacityd.model.device import Detector, DeviceDetector, ValueDetector
 from capacityd.model.setting_types import Setting
-from capacityd.model.value_types import UNITS, Amount, Unit, describe_toml_value
+from capacityd.model.toml_values import describe_toml_value
+from capacityd.model.units import UNITS, Unit
+from capacityd.model.value_types import Amount
 
 DEVICE_KEYS = ("except", "slots", "measure", "unit", "fallback")
 """The keys of a resource that only a DeviceDetector takes."""

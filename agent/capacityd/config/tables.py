@@ -13,7 +13,8 @@ from capacityd.detectors import names
 from capacityd.model.config import Table
 from capacityd.model.device import DeviceDetector, ValueDetector
 from capacityd.model.matchers import GlobMatcher, KeyMatcher
-from capacityd.model.value_types import Amount, Kind, Text, describe_toml_value
+from capacityd.model.toml_values import describe_toml_value
+from capacityd.model.value_types import Amount, Kind, Text
 
 GROUPS = ("attributes", "properties")
 """Tables of text by name that every table of devices can have."""

@@ -9,6 +9,7 @@ from capacityd.host.system_devices import system_interfaces
 from capacityd.model.device import Device, DeviceDetector, Key, cached
 from capacityd.model.host import Host
 from capacityd.model.matchers import Value
+from capacityd.model.mistakes import PATH, SEVERAL_NAMES
 from capacityd.model.value_types import Choice, Flag, Network, Text
 
 
@@ -37,7 +38,7 @@ DETECTOR = DeviceDetector(
     find=find,
     keys={
         "interface": Key(
-            Text(),
+            Text(mistakes=(PATH, SEVERAL_NAMES)),
             cached("interface"),
             "its interface, such as eth0; interfaces for containers have addresses, too (docker0, kube-ipvs0)",
         ),

@@ -9,6 +9,7 @@ from capacityd.host.system_devices import system_disks
 from capacityd.model.device import Device, DeviceDetector, Key
 from capacityd.model.host import Host, SystemDevices, basename, read_int, read_optional_attr
 from capacityd.model.matchers import Value
+from capacityd.model.mistakes import PATH, SEVERAL_NAMES
 from capacityd.model.value_types import Amount, Choice, Flag, Text
 
 _DISKS = "/sys/block"
@@ -172,7 +173,11 @@ DETECTOR = DeviceDetector(
     about="whole disks; neither partitions nor devices made of disks (md, dm, loop), nor drives without a medium",
     find=find,
     keys={
-        "name": Key(Text(), lambda _, device: device.name, "the kernel's name, such as sda; may change at a reboot"),
+        "name": Key(
+            Text(mistakes=(PATH, SEVERAL_NAMES)),
+            lambda _, device: device.name,
+            "the kernel's name, such as sda; may change at a reboot",
+        ),
         "model": Key(Text(), _model, "model; for SATA disks its first 16 characters"),
         "vendor": Key(Text(), _vendor, "vendor of SCSI disks; for SATA disks it is always ATA"),
         "serial": Key(Text(), _serial, "serial number; many virtual disks have none"),

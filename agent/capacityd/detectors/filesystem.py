@@ -15,6 +15,7 @@ from capacityd.model.device import Device, DeviceDetector, Key, cached
 from capacityd.model.errors import HostError
 from capacityd.model.host import Host
 from capacityd.model.matchers import Value
+from capacityd.model.mistakes import FINAL_SLASH, NOT_ABSOLUTE
 from capacityd.model.text import printable
 from capacityd.model.value_types import Amount, Choice, Flag, Text
 
@@ -74,7 +75,9 @@ DETECTOR = DeviceDetector(
     find=find,
     keys={
         "mount": Key(
-            Text(), cached("mount"), "mount point of the whole file system; with several, any of them matches"
+            Text(mistakes=(NOT_ABSOLUTE, FINAL_SLASH)),
+            cached("mount"),
+            "mount point of the whole file system; with several, any of them matches",
         ),
         "type": Key(Text(), cached("type"), "such as ext4, xfs or btrfs"),
         "kind": Key(

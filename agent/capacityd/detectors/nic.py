@@ -22,6 +22,7 @@ from capacityd.model.host import (
     uevent_value,
 )
 from capacityd.model.matchers import Value
+from capacityd.model.mistakes import ALTERNATIVES, PATH, SEVERAL_NAMES
 from capacityd.model.text import printable
 from capacityd.model.value_types import Amount, Choice, Flag, HexId, Text
 
@@ -207,8 +208,8 @@ DETECTOR = DeviceDetector(
     about='network interfaces; physical ones, unless the table has kind = "bond" or another',
     find=find,
     keys={
-        "name": Key(Text(), lambda _, device: device.name, "its name, such as eth0"),
-        "driver": Key(Text(), _driver, "driver of its hardware"),
+        "name": Key(Text(mistakes=(PATH, SEVERAL_NAMES)), lambda _, device: device.name, "its name, such as eth0"),
+        "driver": Key(Text(mistakes=(ALTERNATIVES,)), _driver, "driver of its hardware"),
         "bus": Key(Text(), _bus, "bus of its hardware: pci, usb, virtio, …"),
         "vendor": Key(HexId(4), _ids("idVendor", "vendor"), "vendor id of its PCI or USB device"),
         "device": Key(HexId(4), _ids("idProduct", "device"), "device or product id of its PCI or USB device"),

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from capacityd.model.device import Device, DeviceDetector, Key
 from capacityd.model.host import Host, link_name, read_int, resolve_link
 from capacityd.model.matchers import Value
+from capacityd.model.mistakes import ALTERNATIVES, NO_PCI_DOMAIN
 from capacityd.model.value_types import Amount, Flag, HexId, Text
 
 _DEVICES = "/sys/bus/pci/devices"
@@ -76,8 +77,12 @@ DETECTOR = DeviceDetector(
             _id("class"),
             "class, subclass and interface: 03 is any display, 0302 a 3D controller",
         ),
-        "driver": Key(Text(), _driver, "its driver; missing if it has none"),
-        "address": Key(Text(fold=True), lambda _, device: device.name, "its address, such as 0000:3b:00.0"),
+        "driver": Key(Text(mistakes=(ALTERNATIVES,)), _driver, "its driver; missing if it has none"),
+        "address": Key(
+            Text(fold=True, mistakes=(NO_PCI_DOMAIN,)),
+            lambda _, device: device.name,
+            "its address, such as 0000:3b:00.0",
+        ),
         "vf": Key(Flag(), _is_virtual, "whether it is a virtual function"),
         "sriov_totalvfs": Key(
             Amount("number"),

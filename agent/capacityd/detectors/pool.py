@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import cast
 
+from capacityd.model.address_ranges import AddressRange, AddressRanges
 from capacityd.model.device import ValueDetector
 from capacityd.model.host import Host
 from capacityd.model.reading import Contribution
-from capacityd.model.setting_types import AddressRange, AddressRanges, Setting
+from capacityd.model.setting_types import Setting
 
 
 def read(_: Host, settings: Mapping[str, object]) -> Contribution:

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterator
 from capacityd.model.device import Device, DeviceDetector, Key, Scope
 from capacityd.model.host import Host, basename, link_name, uevent_value
 from capacityd.model.matchers import Value
+from capacityd.model.mistakes import ALTERNATIVES, NOT_IN_DEV, PATH
 from capacityd.model.value_types import Text
 
 _BUSES, _CLASSES = "/sys/bus", "/sys/class"
@@ -63,11 +64,17 @@ DETECTOR = DeviceDetector(
     find=find,
     keys={
         "subsystem": Key(Text(whole=True), _subsystem, "the bus or class that it belongs to, such as tty"),
-        "name": Key(Text(), lambda _, device: device.name, "the kernel's name, such as ttyUSB0"),
+        "name": Key(
+            Text(mistakes=(PATH, ALTERNATIVES)), lambda _, device: device.name, "the kernel's name, such as ttyUSB0"
+        ),
         "devtype": Key(Text(), _devtype, "its type, if its subsystem has several"),
-        "driver": Key(Text(), _driver, "its driver"),
-        "node": Key(Text(), _node, "its device node, such as /dev/ttyUSB0"),
-        "link": Key(Text(), _links, "a link to its node that udev created, such as /dev/serial/by-id/usb-FTDI_*"),
+        "driver": Key(Text(mistakes=(ALTERNATIVES,)), _driver, "its driver"),
+        "node": Key(Text(mistakes=(NOT_IN_DEV,)), _node, "its device node, such as /dev/ttyUSB0"),
+        "link": Key(
+            Text(mistakes=(NOT_IN_DEV,)),
+            _links,
+            "a link to its node that udev created, such as /dev/serial/by-id/usb-FTDI_*",
+        ),
         "tag": Key(Text(), _tags, "a tag from udev's rules"),
     },
     identity=("subsystem", "name"),

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from capacityd.model.device import Device, DeviceDetector, Key
 from capacityd.model.host import Host, link_name
 from capacityd.model.matchers import Value
+from capacityd.model.mistakes import ALTERNATIVES
 from capacityd.model.value_types import Flag, HexId, Text
 
 _DEVICES = "/sys/bus/usb/devices"
@@ -70,7 +71,7 @@ DETECTOR = DeviceDetector(
         "class": Key(
             HexId(6, prefix=True), _classes, "class, subclass and protocol of the device or any of its interfaces"
         ),
-        "driver": Key(Text(), _drivers, "driver of the device or any of its interfaces"),
+        "driver": Key(Text(mistakes=(ALTERNATIVES,)), _drivers, "driver of the device or any of its interfaces"),
         "port": Key(
             Text(),
             lambda _, device: device.name,

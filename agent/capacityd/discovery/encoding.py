@@ -38,6 +38,7 @@ def decode(encoded: bytes | bytearray) -> Reading:
     if explained := fields["explanation"]:
         for part, of in (("when", Compared), ("undetermined", Undetermined), ("counted", Contribution)):
             explained[part] = _each(of, explained[part])
+        explained["hints"] = tuple(explained["hints"])
         fields["explanation"] = Explanation(**explained)
     if kind == Quantity.__name__:
         fields["contributions"] = _each(Contribution, fields["contributions"])

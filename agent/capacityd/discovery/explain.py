@@ -12,7 +12,7 @@ from capacityd.discovery.matcher import MatchResult, describe_value
 from capacityd.model.config import Resource
 from capacityd.model.device import Device, DeviceDetector
 from capacityd.model.errors import Cause, HostError
-from capacityd.model.matchers import KeyMatcher, Value
+from capacityd.model.matchers import GlobMatcher, KeyMatcher, Value
 from capacityd.model.reading import (
     Absent,
     Compared,
@@ -23,7 +23,8 @@ from capacityd.model.reading import (
     Undetermined,
     Unknown,
 )
-from capacityd.model.value_types import UNITS, Amount, Kind
+from capacityd.model.units import UNITS
+from capacityd.model.value_types import Amount, Kind
 
 _UNIT = re.compile(r"[A-Za-z]+(/s)?$")
 _NOT_RESPONDING = (errno.EIO, errno.ETIMEDOUT, errno.EREMOTEIO, errno.ENODATA, errno.EBUSY, errno.EAGAIN)
@@ -51,8 +52,11 @@ def explain_devices(
             advice = _advice(resource, result.unreadable_key, result.error)
             undetermined.append(Undetermined(device.name, result.reason, advice))
     explanation = None
+    hints = _hints(resource, devices, counted)
     if isinstance(reading, Unknown):
-        explanation = Explanation(undetermined=tuple(undetermined), counted=tuple(counted))
+        explanation = Explanation(undetermined=tuple(undetermined), counted=tuple(counted), hints=hints)
+    elif hints:
+        explanation = Explanation(hints=hints)
     return replace(reading, rejections=tuple(rejections), explanation=explanation)
 
 
@@ -67,12 +71,34 @@ def not_applicable(resource: Resource, read: Reader, result: MatchResult, readin
     advice = ""
     if result.error:
         advice = _errno_advice(result.error) or f'test another key in "when" if this lasts; {_RETRIES}'
-    return replace(reading, explanation=Explanation(when=tuple(compared), advice=advice))
+    hints = tuple(filter(None, (_near_miss(test, value) for test, value in result.mismatches)))
+    return replace(reading, explanation=Explanation(when=tuple(compared), advice=advice, hints=hints))
 
 
 def explain_error(resource: Resource, error: HostError) -> Unknown:
     """The reading of a resource whose detector failed as a whole."""
     return Unknown(str(error), error.cause, explanation=Explanation(advice=_advice(resource, "", error)))
+
+
+def _hints(resource: Resource, devices: Sequence[Matched], counted: Sequence[Contribution]) -> tuple[str, ...]:
+    """What may be a mistake: an "except" that excludes nothing, and text that nearly matches where no device does."""
+    if counted:
+        idle = resource.excepts and all(result.excepted is None for _, result in devices)
+        return ("except excludes none of the devices that match",) if idle else ()
+    mismatches = (mismatch for _, result in devices for mismatch in result.mismatches)
+    return tuple(dict.fromkeys(filter(None, (_near_miss(test, value) for test, value in mismatches))))
+
+
+def _near_miss(test: KeyMatcher, value: Value) -> str:
+    """For text that differs from the configured one in case only, or begins with it."""
+    texts = value if isinstance(value, tuple) else (value,) if isinstance(value, str) else ()
+    patterns = [m.pattern for m in test.matchers if isinstance(m, GlobMatcher) and m.pattern]
+    for text, pattern in ((text, pattern) for text in texts for pattern in patterns):
+        if text.lower() == pattern.lower():
+            return f'{test.key}: "{pattern}" differs from "{text}" in upper and lower case'
+        if text.lower().startswith(pattern.lower()):
+            return f'{test.key}: "{pattern}" is only the beginning of "{text}"; "{text[: len(pattern)]}*" would match'
+    return ""
 
 
 def _reason(mismatches: Sequence[Compared]) -> str:

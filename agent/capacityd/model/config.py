@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from capacityd.model.matchers import GlobMatcher, KeyMatcher
-from capacityd.model.value_types import Unit
+from capacityd.model.units import Unit
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,6 +71,8 @@ class Explanation:
     """The devices that match, if the resource is unknown."""
     advice: str = ""
     """How to fix what does not depend on a device."""
+    hints: tuple[str, ...] = ()
+    """What is probably a mistake in the configuration."""
 
 
 @dataclass(frozen=True, slots=True)

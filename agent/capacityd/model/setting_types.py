@@ -1,6 +1,7 @@
-"""The types of value that a setting can have: a path, a duration, a command, a number, addresses, a name, a share.
+"""The types of value that a setting can have: a path, a duration, a command, a number, a name, a share.
 
-parse raises ValueError with the error and its remedy; config/ adds the file, the line and the key.
+parse raises ValueError with the error and its remedy; config/ adds the file, the line and the key. schema is the JSON
+Schema of what parse takes.
 """
 
 from __future__ import annotations
@@ -10,16 +11,17 @@ import re
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from capacityd.model.address_ranges import AddressRanges
 from capacityd.model.config import Reserve
-from capacityd.model.matchers import parse_network
 from capacityd.model.quantity import LARGEST
-from capacityd.model.value_types import describe_toml_value, parse_boolean
+from capacityd.model.toml_values import Schema, describe_toml_value, or_whole_number, parse_boolean
 
 LABEL = "[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
 """A label of a DNS name (RFC 1123), as a regular expression."""
 _DURATION = re.compile(r"([0-9]{1,12})\s*(ms|s|min|m|h|d)")
+_ABSOLUTE_PATH = r"^/[^\x00]*"
 _COMMAND = '["/usr/bin/program", "argument"]'
-_SHARE = re.compile(r"([0-9]{1,3})(?:\.([0-9]{1,6}))?\s*%")
+_SHARE = re.compile(r"([0-9]{1,3})(?:[.]([0-9]{1,6}))?\s*%")
 _SHELL_OPERATORS = frozenset({"|", "||", "&", "&&", ";", "<", ">", ">>", "2>", "2>&1"})
 _SHELL_SYNTAX = re.compile(r"[|&;<>$`*?~\"'\\]")
 _SHELL_VARIABLE = re.compile(r"\$\{?[A-Za-z_][A-Za-z0-9_]*\}?(/.*)?|\$\(.*\)|`.*`|~(/.*)?")
@@ -42,6 +44,15 @@ class FilePath:
             raise ValueError(f'must end with "{self.ending}"; got "{raw}"')
         return raw
 
+    def schema(self) -> Schema:
+        return {"type": "string", "pattern": rf"{_ABSOLUTE_PATH}{re.escape(self.ending)}$"}
+
+
+def duration_value(seconds: float) -> str:
+    """A time as the text that Duration parses."""
+    unit = next((u for u in ("d", "h", "min") if seconds and seconds % _SECONDS[u] == 0), "s")
+    return f"{seconds / _SECONDS[unit]:g}{unit}"
+
 
 @dataclass(frozen=True, slots=True)
 class Duration:
@@ -58,8 +69,11 @@ class Duration:
             raise ValueError(f'must be a duration such as "30s", "5min" or "2h"; got {describe_toml_value(raw)}')
         seconds = float(int(match[1]) * _SECONDS[match[2]])
         if not self.least <= seconds <= self.most:
-            raise ValueError(f'must be from {_written(self.least)} to {_written(self.most)}; got "{raw}"')
+            raise ValueError(f'must be from {duration_value(self.least)} to {duration_value(self.most)}; got "{raw}"')
         return seconds
+
+    def schema(self) -> Schema:
+        return {"type": "string", "pattern": f"^{_DURATION.pattern}$"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +100,12 @@ class Command:
             raise ValueError(f'"{unexpanded[0]}" needs a shell: ["/bin/sh", "-c", "…"]')
         return tuple(words)
 
+    def schema(self) -> Schema:
+        program = {"type": "string", "pattern": f"{_ABSOLUTE_PATH}$"}
+        word = {"type": "string", "pattern": r"^[^\x00]*$"}
+        several = {"type": "array", "items": [program], "additionalItems": word, "minItems": 1}
+        return {"anyOf": [program | {"pattern": r"^/[^\x00\s]*\s*$"}, several]}
+
 
 @dataclass(frozen=True, slots=True)
 class Integer:
@@ -105,54 +125,8 @@ class Integer:
             raise ValueError(f"must be a whole number from {self.least} to {self.most}; got {raw}")
         return raw
 
-
-@dataclass(frozen=True, slots=True)
-class AddressRange:
-    """IP addresses from the first to the last."""
-
-    text: str
-    """As in the configuration."""
-    bits: int
-    """32 (IPv4) or 128 (IPv6)."""
-    first: int
-    last: int
-
-    def usable(self) -> AddressRange:
-        """Without the network's own address (IPv6: the subnet-router anycast address) and the broadcast address.
-
-        A network of one or two addresses has neither (RFC 3021, RFC 6164).
-        """
-        if self.last - self.first < 2:
-            return self
-        return AddressRange(self.text, self.bits, self.first + 1, self.last - (self.bits == 32))
-
-
-@dataclass(frozen=True, slots=True)
-class AddressRanges:
-    """IP addresses: networks in CIDR notation, single addresses and ranges."""
-
-    networks: bool = False
-    """Only networks."""
-
-    def parse(self, raw: object) -> tuple[AddressRange, ...]:
-        items = raw if isinstance(raw, list) else [raw]
-        if not items:
-            raise ValueError("must not be an empty list")
-        return tuple(self._range(item) for item in items)
-
-    def _range(self, raw: object) -> AddressRange:
-        example = "192.0.2.0/24" if self.networks else "192.0.2.1-192.0.2.9"
-        if not isinstance(raw, str):
-            raise ValueError(f'must be text such as "{example}", or a list of such; got {describe_toml_value(raw)}')
-        if self.networks and "/" not in raw:
-            raise ValueError(f'"{raw}" is not a network; write it like "{example}"')
-        first, dash, last = raw.partition("-")
-        begin, end = parse_network(first.strip()), parse_network(last.strip()) if dash else None
-        if end is None:
-            return AddressRange(raw, *begin)
-        if begin[0] != end[0] or begin[1] > end[1] or "/" in raw:
-            raise ValueError(f'"{raw}" is not a range; write it like "192.0.2.1-192.0.2.9", the lower address first')
-        return AddressRange(raw, begin[0], begin[1], end[2])
+    def schema(self) -> Schema:
+        return {"type": "integer", "minimum": self.least} | ({"maximum": self.most} if self.most < LARGEST else {})
 
 
 class Boolean:
@@ -160,6 +134,9 @@ class Boolean:
 
     def parse(self, raw: object) -> bool:
         return parse_boolean(raw)
+
+    def schema(self) -> Schema:
+        return {"type": "boolean"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +150,9 @@ class Word:
             raise ValueError(f"must be one of {', '.join(self.words)} in quotes; got {describe_toml_value(raw)}")
         return raw
 
+    def schema(self) -> Schema:
+        return {"enum": [*self.words]}
+
 
 class NodeName:
     """The name of a Node: an RFC 1123 subdomain."""
@@ -184,6 +164,9 @@ class NodeName:
             hint = f'; did you mean "{raw.lower()}"?' if raw != raw.lower() else ""
             raise ValueError(f'"{raw}" is not a valid Node name (RFC 1123 subdomain: a-z, 0-9, "-" and "."){hint}')
         return raw
+
+    def schema(self) -> Schema:
+        return {"type": "string", "pattern": rf"^{LABEL}(\.{LABEL})*$", "maxLength": 253}
 
 
 class ReserveValue:
@@ -205,11 +188,8 @@ class ReserveValue:
         divisor = math.gcd(part, whole)
         return Reserve(share=(part // divisor, whole // divisor))
 
-
-def _written(seconds: float) -> str:
-    """The duration in TOML, without quotes."""
-    unit = next((u for u in ("d", "h", "min") if seconds and seconds % _SECONDS[u] == 0), "s")
-    return f"{seconds / _SECONDS[unit]:g}{unit}"
+    def schema(self) -> Schema:
+        return or_whole_number({"type": "string", "pattern": f"^0?{_SHARE.pattern.replace('{1,3}', '{1,2}')}$"})
 
 
 SettingKind: TypeAlias = (

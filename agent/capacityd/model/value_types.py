@@ -2,17 +2,16 @@
 
 A key is declared once (type, reader, sentence); the parser, the schema, the matching and the documentation use that
 declaration. parse raises ValueError with the error and its remedy; config/ adds the file, the line and the key.
+schema is the JSON Schema of what parse takes.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from capacityd.model.matchers import (
-    GLOB_CHARACTERS,
     BoolMatcher,
     CidrMatcher,
     GlobMatcher,
@@ -21,29 +20,21 @@ from capacityd.model.matchers import (
     check_glob,
     parse_network,
 )
+from capacityd.model.mistakes import NEGATION, Mistake
+from capacityd.model.toml_values import (
+    Schema,
+    describe_toml_value,
+    or_whole_number,
+    parse_boolean,
+    strings,
+    texts_schema,
+)
+from capacityd.model.units import UNITS, amount_pattern, is_amount, parse_amount
 
-UNITS: dict[str, dict[str, int]] = {
-    "size": {"B": 1}
-    | {f"{p}B": 1000**n for n, p in enumerate("kMGTP", 1)}
-    | {f"{p}iB": 1024**n for n, p in enumerate("KMGTP", 1)},
-    "speed": {"bit/s": 1} | {f"{p}bit/s": 1000**n for n, p in enumerate("kMGT", 1)},
-    "frequency": {"Hz": 1} | {f"{p}Hz": 1000**n for n, p in enumerate("kMG", 1)},
-    "number": {},
-}
-"""Dimension -> unit -> base units (bytes, bit/s, Hz) in one. A plain number has no unit."""
-
-_HEX_GLOB = re.compile(r"([0-9a-f*?]|\[[^\]]+\])+")
+_HEX_GLOB = re.compile(r"([0-9a-fA-F]*([*?]|\[[^\]]+\]))+[0-9a-fA-F]*")
+_EXACT_NAME = r"[^*?\[/]+"
+_SIGN = re.compile(">=|<=|>|<|=|")
 _EXAMPLES = {"size": ">=500GB", "speed": ">=10Gbit/s", "frequency": ">=3GHz", "number": ">=1"}
-_AMOUNT = re.compile(r"(>=|<=|>|<|=|)\s*([0-9]{1,20})(?:\.([0-9]{1,20}))?\s*([A-Za-z/]*)")
-
-
-@dataclass(frozen=True, slots=True)
-class Unit:
-    """A unit of measure."""
-
-    name: str
-    factor: int
-    """Base units in one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,14 +45,22 @@ class Text:
     """Case does not matter."""
     whole: bool = False
     """An exact name: no glob and no "/"."""
+    mistakes: tuple[Mistake, ...] = ()
+    """What can match no value of this key."""
 
     def parse(self, raw: object) -> tuple[Matcher, ...]:
-        written = _strings(raw, "text")
+        written = strings(raw, "text")
         for text in written:
-            if self.whole and (not text or not GLOB_CHARACTERS.isdisjoint(text) or "/" in text):
+            if self.whole and not re.fullmatch(_EXACT_NAME, text, re.DOTALL):
                 raise ValueError(f'"{text}" must be an exact name, without "/" and the wildcards *, ? and [')
             check_glob(text)
+            if mistake := next((m for m in (NEGATION, *self.mistakes) if m.found_in(text)), None):
+                raise ValueError(f'"{text}" {mistake.remedy(text)}')
         return tuple(GlobMatcher(text.lower() if self.fold else text, self.fold) for text in written)
+
+    def schema(self) -> Schema:
+        wrong = {"not": {"type": "string", "pattern": "|".join(m.pattern for m in (NEGATION, *self.mistakes))}}
+        return texts_schema(wrong | {"pattern": f"^{_EXACT_NAME}$"} if self.whole else wrong)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +70,15 @@ class Choice:
     words: tuple[str, ...]
 
     def parse(self, raw: object) -> tuple[Matcher, ...]:
-        found = _strings(raw, "text")
+        found = strings(raw, "text")
         for word in found:
             if word not in self.words:
                 raise ValueError(f'must be one of {", ".join(self.words)}; got "{word}"')
         return tuple(GlobMatcher(word) for word in found)
+
+    def schema(self) -> Schema:
+        word = {"enum": [*self.words]}
+        return {"anyOf": [word, {"type": "array", "items": word, "minItems": 1}]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +97,7 @@ class HexId:
                 decimal, hexadecimal = f"{item:0{digits}}", f"{item:0{digits}x}"
                 hint = "" if decimal == hexadecimal else f', or "{hexadecimal}" if it was written 0x{hexadecimal}'
                 raise ValueError(f'must be in quotes: "{decimal}"{hint}')
-        return tuple(self._matcher(written) for written in _strings(raw, "hexadecimal digits"))
+        return tuple(self._matcher(written) for written in strings(raw, "hexadecimal digits"))
 
     def _matcher(self, written: str) -> Matcher:
         text = written.lower().removeprefix("0x")
@@ -102,15 +105,18 @@ class HexId:
         if ":" in text:
             raise ValueError(f'"{written}" must be one ID of {number}; write a second one as a key of its own')
         check_glob(text)
-        if text and not _HEX_GLOB.fullmatch(text):
+        if not text or _HEX_GLOB.fullmatch(text):
+            return GlobMatcher(text, fold=True)
+        if not re.fullmatch("[0-9a-f]+", text):
             raise ValueError(f'"{written}" must be {number}, as in the output of "capacityd devices"')
-        if text and GLOB_CHARACTERS.isdisjoint(text):
-            if len(text) > self.digits or (len(text) < self.digits and not self.prefix):
-                hint = f'; did you mean "{text.zfill(self.digits)}"?' if len(text) < self.digits else ""
-                raise ValueError(f'"{written}" must be {number}{hint}')
-            if self.prefix and len(text) < self.digits:
-                text += "*"
-        return GlobMatcher(text, fold=True)
+        if len(text) > self.digits or (len(text) < self.digits and not self.prefix):
+            hint = f'; did you mean "{text.zfill(self.digits)}"?' if len(text) < self.digits else ""
+            raise ValueError(f'"{written}" must be {number}{hint}')
+        return GlobMatcher(text + "*" * (len(text) < self.digits), fold=True)
+
+    def schema(self) -> Schema:
+        exact = f"[0-9a-fA-F]{{{'1,' if self.prefix else ''}{self.digits}}}"
+        return texts_schema({"pattern": rf"^(0[xX])?({exact}|{_HEX_GLOB.pattern})?$"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +125,9 @@ class Flag:
 
     def parse(self, raw: object) -> tuple[Matcher, ...]:
         return (BoolMatcher(parse_boolean(raw)),)
+
+    def schema(self) -> Schema:
+        return {"type": "boolean"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +146,7 @@ class Amount:
                 raise ValueError(
                     f'must be a comparison in quotes such as "{self.example}"; got {describe_toml_value(item)}'
                 )
-        return tuple(self._range(text) for text in _strings(items, "a comparison"))
+        return tuple(self._range(text) for text in strings(items, "a comparison"))
 
     @property
     def example(self) -> str:
@@ -152,10 +161,12 @@ class Amount:
         return RangeMatcher(comparisons)
 
     def _comparison(self, part: str, written: str) -> tuple[str, int]:
-        match = _AMOUNT.fullmatch(part)
-        if match is None:
+        match = _SIGN.match(part)
+        sign = match[0] if match else ""
+        amount = part[len(sign) :].strip()
+        if not is_amount(amount):
             raise ValueError(f'"{written}" is not a comparison; write it like "{self.example}"')
-        return match[1] or "=", parse_amount(part[len(match[1]) :].strip(), self.dimension)
+        return sign or "=", parse_amount(amount, self.dimension)
 
     def amount(self, raw: object) -> int:
         """A TOML value without a comparison (a fallback), in base units. Raises ValueError."""
@@ -165,6 +176,11 @@ class Amount:
             raise ValueError(f'must be written like "{self.example.lstrip(">=")}"; got {describe_toml_value(raw)}')
         return parse_amount(raw.strip(), self.dimension)
 
+    def schema(self) -> Schema:
+        comparison = rf"\s*({_SIGN.pattern})\s*{amount_pattern(self.dimension)}\s*"
+        text = texts_schema({"pattern": f"^{comparison}(,{comparison})*$"})
+        return text if UNITS[self.dimension] else or_whole_number(text)
+
 
 @dataclass(frozen=True, slots=True)
 class Network:
@@ -172,68 +188,11 @@ class Network:
 
     def parse(self, raw: object) -> tuple[Matcher, ...]:
         return tuple(
-            CidrMatcher(*parse_network(s)) for s in _strings(raw, 'an address or a network such as "192.0.2.0/24"')
+            CidrMatcher(*parse_network(s)) for s in strings(raw, 'an address or a network such as "192.0.2.0/24"')
         )
+
+    def schema(self) -> Schema:
+        return texts_schema({})
 
 
 Kind: TypeAlias = "Text | Choice | HexId | Flag | Amount | Network"
-
-
-def parse_amount(text: str, dimension: str) -> int:
-    """A number with a unit, in base units. Raises ValueError."""
-    match = _AMOUNT.fullmatch(text)
-    units = UNITS[dimension]
-    if match is None or match[1]:
-        raise ValueError(f'"{text}" is not a number{" with a unit" if units else ""}')
-    whole, fraction, unit = match[2], match[3] or "", match[4]
-    if units and unit not in units:
-        near = _nearest_unit(unit, units)
-        hint = f'did you mean "{near}"?' if near else f"it must be one of {', '.join(units)}"
-        raise ValueError(f'"{text}" has {f"the unknown unit {unit}" if unit else "no unit"}; {hint}')
-    if not units and unit:
-        raise ValueError(f'"{text}" must be a plain number, without a unit')
-    scale: int = 10 ** len(fraction)
-    value, rest = divmod(int(whole + fraction) * units.get(unit, 1), scale)
-    if rest:
-        raise ValueError(f'"{text}" is not a whole number of {"bytes" if dimension == "size" else "units"}')
-    return value
-
-
-def parse_boolean(raw: object) -> bool:
-    """A TOML value that must be true or false. Raises ValueError."""
-    if isinstance(raw, bool):
-        return raw
-    if isinstance(raw, str) and raw.lower() in ("true", "false"):
-        raise ValueError(f"must be true or false, without quotes: {raw.lower()}")
-    raise ValueError(f"must be true or false; got {describe_toml_value(raw)}")
-
-
-def describe_toml_value(raw: object) -> str:
-    """A TOML value as an error message quotes it."""
-    if isinstance(raw, bool):
-        return "true" if raw else "false"
-    if isinstance(raw, str):
-        return f'"{raw}"'
-    return "a list" if isinstance(raw, list) else "a table" if isinstance(raw, dict) else str(raw)
-
-
-def _nearest_unit(unit: str, units: Iterable[str]) -> str | None:
-    """The unit that was probably meant: in another case, without its end, or with "bps"."""
-    word = unit.lower().replace("bps", "bit/s")
-    return next(
-        (u for u in units if unit and u.lower() in (word, f"{word}/s", f"{word}bit/s", f"{word}b", f"{word}hz")), None
-    )
-
-
-def _strings(raw: object, what: str) -> list[str]:
-    found: list[str] = []
-    items = raw if isinstance(raw, list) else [raw]
-    if not items:
-        raise ValueError("must not be an empty list")
-    for item in items:
-        if type(item) is int:
-            raise ValueError(f'must be {what} in quotes: "{item}"')
-        if not isinstance(item, str):
-            raise ValueError(f"must be {what} in quotes, or a list of such; got {describe_toml_value(item)}")
-        found.append(item)
-    return found

@@ -30,6 +30,10 @@ def check(options: argparse.Namespace) -> int:
         journal.Entry("configuration error", journal.ERROR, text, {"CONFIG_FILE": p.file})
         for p, text in zip(loaded.problems, located, strict=True)
     ]
+    entries += [
+        journal.Entry("configuration warning", journal.WARNING, p.located(), {"CONFIG_FILE": p.file})
+        for p in loaded.warnings
+    ]
     if loaded.problems and before is not None:
         message = "the configuration has errors; the previous configuration stays active"
         entries.append(journal.Entry("configuration error", journal.ERROR, message))

@@ -24,6 +24,7 @@ MESSAGE_IDS = {
     "unknown": "0a5db50627284cf097367504d349291e",
     "known": "08c77ab01cae49c2935a2ea867305176",
     "configuration error": "af9faed3990f4995bae4e7b6d029c156",
+    "configuration warning": "d0a2f6d4a3f94b7c9f2a1c58e7b46d13",
     "event not created": "58dc7ea2a9c74502a2c0ec9a374c10db",
     "metrics": "b81d6a162f624473a3fddfb896f13d6a",
     "degraded": MSGID_DEGRADED,

@@ -85,7 +85,8 @@ def test_config_check_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert run(["config", "check", "--json", "--config", str(config)]) == 2
     message = 'unknown key; did you mean "vendor"?'
     error = {"file": str(config), "line": 2, "table": 'resources."example.com/dongle".usb', "key": "vndor"}
-    assert json.loads(capsys.readouterr().out) == {"files": [str(config)], "errors": [error | {"message": message}]}
+    output = json.loads(capsys.readouterr().out)
+    assert output == {"files": [str(config)], "errors": [error | {"message": message}], "warnings": []}
 
 
 def test_a_recording_is_never_applied_to_a_real_node(capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from capacityd.config import Loaded, load
+from capacityd.config.trust import untrusted
 from tests.support.forked import forked
 
 LIB, LOCAL_LIB, ETC = (f"{place}/capacityd/conf.d" for place in ("usr/lib", "usr/local/lib", "etc"))
@@ -193,9 +195,12 @@ def test_the_errors_of_all_files_are_reported(tmp_path: Path) -> None:
     ]
 
 
-def anybodys(path: Path) -> None:
+ME = pwd.getpwuid(os.geteuid()).pw_name
+
+
+def written(path: Path, mode: int) -> None:
     path.write_text(A)
-    path.chmod(0o646)
+    path.chmod(mode)
 
 
 # what is in a file's place, made at a path, and its error
@@ -210,7 +215,18 @@ UNUSABLE: dict[str, tuple[Callable[[Path], object], str]] = {
         lambda path: path.write_bytes(b"# a\n# b\n# \xe9t\xe9\n"),
         "is not UTF-8: it has the byte 0xe9; save it as UTF-8",
     ),
-    "anybody's": (anybodys, "is writable by everybody, but can name programs that run as root: chmod o-w "),
+    "anybody's": (
+        lambda path: written(path, 0o646),
+        "is writable by everybody (owner ME, mode 0646), but it can name programs that run as root: chmod go-w ",
+    ),
+    "its group's": (
+        lambda path: written(path, 0o664),
+        "is writable by its group (owner ME, mode 0664), but it can name programs that run as root: chmod g-w ",
+    ),
+    "not its owner's": (
+        lambda path: written(path, 0o044),
+        "is not readable by its owner (owner ME, mode 0044), so not by the service: chmod u+r ",
+    ),
 }
 
 
@@ -221,7 +237,7 @@ def test_unusable(tmp_path: Path, place: str, make: Callable[[Path], object], wh
     (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
     make(tmp_path / place)
     found = load(root=str(tmp_path))
-    expected = f"{why}{tmp_path / place}" if why.endswith(" ") else why
+    expected = f"{why}{tmp_path / place}".replace("owner ME", f"owner {ME}") if why.endswith(" ") else why
     assert [str(p) for p in found.problems] == [f"{tmp_path / place}: {expected}"]
     assert quantities(found) == {"a": 1}
     assert not found.config.complete
@@ -231,10 +247,57 @@ def test_the_largest_file(tmp_path: Path) -> None:
     assert quantities(made(tmp_path, {MAIN: A + "#" * (2**20 - len(A))})) == {"a": 1}
 
 
-def test_the_group_may_write(tmp_path: Path) -> None:
-    made(tmp_path, {MAIN: A})
-    (tmp_path / MAIN).chmod(0o664)
-    assert quantities(load(root=str(tmp_path))) == {"a": 1}
+@pytest.mark.parametrize(
+    ("mode", "why"),
+    [
+        (0o777, "is writable by everybody (owner ME, mode 0777), but a file in it {}: chmod go-w "),
+        (0o1777, "is writable by everybody (owner ME, mode 1777), but a file in it {}: chmod go-w "),
+        (0o775, "is writable by its group (owner ME, mode 0775), but a file in it {}: chmod g-w "),
+        (0o055, "is not readable by its owner (owner ME, mode 0055), so not by the service: chmod u+rx "),
+    ],
+)
+@pytest.mark.parametrize("folder", [ETC, "etc/capacityd"])
+def test_a_folder_that_others_can_change(tmp_path: Path, folder: str, mode: int, why: str) -> None:
+    """Root lists a folder whatever its mode, the service does not."""
+    made(tmp_path, {f"{ETC}/a.toml": A, f"{LIB}/b.toml": B})
+    (tmp_path / folder).chmod(mode)
+    loaded = load(root=str(tmp_path))
+    (tmp_path / folder).chmod(0o755)
+    reason = why.format("can name programs that run as root").replace("ME", ME) + str(tmp_path / folder)
+    assert [str(p) for p in loaded.problems][:1] == [f"{tmp_path / folder}: {reason}"]
+    assert quantities(loaded) == {"b": 1}
+    assert not loaded.config.complete
+
+
+def status(uid: int, mode: int) -> os.stat_result:
+    return os.stat_result((mode, 0, 0, 1, uid, 0, 0, 0, 0, 0))
+
+
+@pytest.mark.parametrize(("usual", "end"), [(True, ": chown root /f"), (False, "")])
+def test_a_file_of_another_user(usual: bool, end: str) -> None:
+    """The service, root without CAP_DAC_OVERRIDE, could not read it, and its owner could name programs."""
+    why = untrusted("/f", status(54321, 0o100640), usual)
+    assert why.endswith(end)
+    assert ("owner uid 54321, mode 0640" in why) == usual
+    assert not untrusted("/f", status(os.geteuid(), 0o100640), usual)
+    assert not untrusted("/f", status(0, 0o100640), usual)
+
+
+def test_a_named_file_may_be_its_groups(tmp_path: Path) -> None:
+    """umask 002 is usual where each user has a group of their own."""
+    written(tmp_path / "new.toml", 0o664)
+    assert load(str(tmp_path / "new.toml")).require()
+
+
+def test_a_file_that_is_not_read_is_named(tmp_path: Path) -> None:
+    """Those that editors and package managers leave behind are not."""
+    names = ("60.conf", "60.yaml", "60.TOML", "a.toml~", ".#b.toml", "d.toml.dpkg-new", "README", "e.toml.bak")
+    loaded = made(tmp_path, {f"{ETC}/{name}": "=" for name in names} | {f"{ETC}/sub/1.toml": A, f"{ETC}/a.toml": A})
+    assert loaded.require()
+    assert [(p.file, p.message) for p in loaded.warnings] == [
+        (str(tmp_path / ETC / name), 'is not read, because its name does not end with ".toml"')
+        for name in ("60.TOML", "60.conf", "60.yaml", "sub")
+    ]
 
 
 @pytest.mark.parametrize("path", [ETC, LIB, "etc/capacityd"])
@@ -269,8 +332,9 @@ def test_a_file_that_this_user_may_not_read() -> None:
 
         found, of_folder = forked(as_nobody)
         (root / LOCAL_LIB).chmod(0o700)
-        why = "is not readable by this user; run as root, or grant read permission"
-        assert problems(found, root) == [f"{LOCAL_LIB}: {why}", f"{MAIN}: {why}"]
+        why = f"is not readable by this user (owner {ME}, mode 0000); run as root, or grant read permission"
+        not_by_owner = f"is not readable by its owner (owner {ME}, mode 0000), so not by the service: chmod u+r {MAIN}"
+        assert problems(found, root) == [f"{LOCAL_LIB}: {why}", f"{MAIN}: {not_by_owner}"]
         assert quantities(found) == {"b": 1}
         assert not found.config.complete
         assert problems(of_folder, root) == [f"{LOCAL_LIB}: {why}"]

@@ -20,7 +20,7 @@ from capacityd.detectors import names
 from capacityd.model.config import Reserve, Resource, Settings, Table
 from capacityd.model.device import DeviceDetector, ValueDetector
 from capacityd.model.matchers import BoolMatcher, GlobMatcher, KeyMatcher
-from capacityd.model.value_types import Unit
+from capacityd.model.units import Unit
 from tests import ROOT
 from tests.support.configs import HEADER, NAME, loaded
 
@@ -309,3 +309,31 @@ def test_the_annotated_example_configures_nothing() -> None:
     assert config.settings != Settings()
     used = {name for name, field in Resource.__dataclass_fields__.items() if name in RESOURCE} | {"except", "enabled"}
     assert not [key for key in used if not any(line.startswith((f"{key} =", f"{key}.")) for line in shown)]
+
+
+@pytest.mark.parametrize(
+    ("written", "warning"),
+    [
+        (
+            "cpu = {}",
+            "without a measure this is 1 on every machine; add a measure: cores, threads, sockets, max_frequency",
+        ),
+        ("memory = [{}]", "without a measure this is 1 on every machine; add a measure: size, swap"),
+        ('cpu = { cores = ">=64" }', ""),
+        ('cpu = {}\nmeasure = "cores"', ""),
+        (
+            'disk = { size = "500GB" }',
+            'size: "500GB" matches this size to the byte; for at least this size write ">=500GB"',
+        ),
+        ('disk = { size = ["=500GB", ">=1TB, <2TB"] }', ""),
+        ('nic = { speed = "10Gbit/s" }', ""),
+        ("nic = {}", ""),
+        ("static = { quantity = 1 }", ""),
+    ],
+)
+def test_what_is_probably_a_mistake(written: str, warning: str) -> None:
+    found = loaded(f"{HEADER}\n{written}\n")
+    assert found.require()
+    reported = [p.located("warning: ").partition(".toml")[2] for p in found.warnings]
+    detector = written.partition(" ")[0]
+    assert reported == ([f":2: warning: {HEADER[:-1]}.{detector}] {warning}"] if warning else [])

@@ -16,22 +16,22 @@ from capacityd.detectors import load as load_detector
 from capacityd.detectors import names
 from capacityd.model.config import Config
 from capacityd.model.device import DeviceDetector
-from capacityd.model.matchers import check_glob
 from capacityd.model.quantity import name_problem
-from capacityd.model.value_types import UNITS, Amount, Choice, Flag, HexId, Kind, Network, Text
+from capacityd.model.units import UNITS
+from capacityd.model.value_types import Amount, Choice, Flag, HexId, Kind, Network, Text
 from tests.support.configs import loaded
 
 
-def is_glob(text: str) -> bool:
+def is_taken(kind: Text, text: str) -> bool:
     try:
-        check_glob(text)
+        kind.parse(text)
     except ValueError:
         return False
     return True
 
 
 PRINTABLE = st.characters(exclude_categories=["Cs", "Cc", "Cf", "Co", "Cn", "Zl", "Zp", "Zs"])
-TEXT = st.text(PRINTABLE, max_size=8).filter(is_glob)
+TEXT = st.text(PRINTABLE, max_size=8).filter(lambda text: is_taken(Text(), text))
 PATHS = TEXT.filter(lambda s: not {*"*?["} & {*s}).map(lambda s: f"/{s}")
 BOOLEANS = st.booleans()
 NUMBERS = st.integers(-(2**63), 2**63 - 1)
@@ -67,7 +67,8 @@ def values(kind: Kind) -> st.SearchStrategy[Any]:
     if isinstance(kind, Network):
         return one_or_more(st.ip_addresses().map(str) | st.sampled_from(["192.0.2.0/24", "2001:db8::/32"]))
     assert isinstance(kind, Text)
-    return one_or_more(st.sampled_from(["tty", "sound"]) if kind.whole else TEXT)
+    text = TEXT if is_taken(kind, "a") else TEXT.map(lambda text: f"/dev/{text}")
+    return one_or_more(st.sampled_from(["tty", "sound"]) if kind.whole else text.filter(lambda t: is_taken(kind, t)))
 
 
 GROUP = st.dictionaries(st.sampled_from(["a", "b-c", "d/e f", "enabled"]), one_or_more(TEXT), max_size=2)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from capacityd.model.reading import Absent, Quantity, Unknown
-from capacityd.model.value_types import Unit
+from capacityd.model.units import Unit
 from tests.support.forked import can_be_alone, run_alone
 from tests.support.machines import Recording, disk, errors, machine
 from tests.support.readings import counted, quantity, read, values

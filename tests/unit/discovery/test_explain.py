@@ -128,6 +128,33 @@ def test_advice(tmp_path: Path, written: str, advice: str) -> None:
     assert advice in " ".join([why.advice, *(u.advice for u in why.undetermined)])
 
 
+@pytest.mark.parametrize(
+    ("written", "hint"),
+    [
+        ('usb = { serial = "b03" }', 'serial: "b03" differs from "B03" in upper and lower case'),
+        ('usb = { serial = "b0" }', 'serial: "b0" is only the beginning of "B03"; "B0*" would match'),
+        ('usb = { serial = ["x", "B"] }', 'serial: "B" is only the beginning of "B03"; "B*" would match'),
+        ('usb = { vendor = "0529" }\nexcept = { serial = "b03" }', "except excludes none of the devices that match"),
+        ('usb = { serial = "C" }', ""),
+        ('usb = { vendor = "0403" }\nexcept = { product = "6010" }', ""),
+        ('usb = [{ vendor = "0529" }, { serial = "b" }]', ""),
+    ],
+)
+def test_hint_at_a_probable_mistake(
+    tmp_path: Path, written: str, hint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recorded = merge(bare(), usb_device("1-2", "0529", "0001", "B03"))
+    assert [
+        line.split(None, 1)[1] for line in output(tmp_path, written, recorded, capsys).splitlines() if "hint" in line
+    ] == ([hint] if hint else [])
+
+
+def test_hint_at_the_text_of_a_machine(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    recorded = merge(bare(), files({"/sys/class/dmi/id/sys_vendor": "Dell Inc.\n"}))
+    out = output(tmp_path, 'when = { dmi = { sys_vendor = "Dell" } }\nusb = {}', recorded, capsys)
+    assert '"Dell" is only the beginning of "Dell Inc."; "Dell*" would match' in out
+
+
 def test_many_devices_are_grouped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     parts = [usb_device(f"1-{n}", f"{n % 2 + 1:04}", f"{n % 7:04}", number=n + 1) for n in range(1, 101)]
     out = output(tmp_path, 'usb = { vendor = "0001", product = "0000" }', merge(bare(), *parts), capsys)

@@ -17,7 +17,7 @@ from capacityd.model.errors import Cause
 from capacityd.model.matchers import GlobMatcher, KeyMatcher
 from capacityd.model.quantity import LARGEST, storable
 from capacityd.model.reading import Absent, Contribution, Quantity, Unknown
-from capacityd.model.value_types import UNITS, Unit
+from capacityd.model.units import UNITS, Unit
 from tests.support.machines import (
     Recording,
     disk,

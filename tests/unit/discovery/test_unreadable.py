@@ -9,7 +9,7 @@ from capacityd.host.recording.replay import RecordedHost
 from capacityd.model.config import Resource
 from capacityd.model.matchers import GlobMatcher, KeyMatcher
 from capacityd.model.reading import Quantity, Unknown
-from capacityd.model.value_types import Unit
+from capacityd.model.units import Unit
 from tests.support.machines import (
     bare,
     disk,

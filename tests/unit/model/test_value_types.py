@@ -9,16 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from capacityd.model.matchers import Value
-from capacityd.model.value_types import (
-    UNITS,
-    Amount,
-    Choice,
-    Flag,
-    HexId,
-    Kind,
-    Text,
-    parse_amount,
-)
+from capacityd.model.units import UNITS, parse_amount
+from capacityd.model.value_types import Amount, Choice, Flag, HexId, Kind, Text
 
 
 def matches(kind: Kind, written: object, value: Value) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from pathlib import Path
 
 import pytest
 
@@ -10,7 +11,7 @@ from capacityd.detectors import load, names
 from capacityd.discovery.child import DEADLINE, MAX_RUNNING
 from capacityd.model.config import Config
 from capacityd.model.device import DeviceDetector
-from capacityd.worker.check_job import _event_subscriptions
+from capacityd.worker.check_job import _event_subscriptions, check
 from tests.support.readings import resource
 
 EVENTS: dict[str, tuple[set[str], set[str]]] = {  # detector -> udev's subsystems, the kernel's own events
@@ -40,3 +41,16 @@ def test_events(detector: str) -> None:
 def test_the_timeout_of_a_worker_includes_those_of_its_detectors() -> None:
     found = _event_subscriptions(Config((resource("usb"), resource("pci"))), Namespace(kubeconfig=None))
     assert found["allowed"] == MAX_RUNNING + 2 * DEADLINE
+
+
+def test_a_file_that_is_not_read_is_logged(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "conf.d").mkdir()
+    (tmp_path / "conf.d/50-a.toml").write_text('[resources."example.com/x"]\ndisk = { size = "500GB" }\n')
+    (tmp_path / "conf.d/60.conf").touch()
+    config = str(tmp_path / "conf.d")
+    assert check(Namespace(config=config, folder=str(tmp_path), reasons="start", kubeconfig=None)) == 0
+    assert capfd.readouterr().err.splitlines() == [
+        f'capacityd: {config}/60.conf: is not read, because its name does not end with ".toml"',
+        f'capacityd: {config}/50-a.toml:2: [resources."example.com/x".disk] size: '
+        '"500GB" matches this size to the byte; for at least this size write ">=500GB"',
+    ]

@@ -162,5 +162,12 @@ def test_each_kind_has_an_id_of_its_own() -> None:
         *journal.reading_entries({A: Unknown("no")}, pass_result, {}),
         *journal.reading_entries({A: Quantity(3)}, pass_result, json.loads(json.dumps(status(A, "unknown")))),
     ]
-    elsewhere = {"configuration error", "metrics", "degraded", "recovered", "event source lost"}
+    elsewhere = {
+        "configuration error",
+        "configuration warning",
+        "metrics",
+        "degraded",
+        "recovered",
+        "event source lost",
+    }
     assert {e.kind for e in entries} == journal.MESSAGE_IDS.keys() - elsewhere

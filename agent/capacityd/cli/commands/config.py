@@ -6,9 +6,20 @@ import argparse
 import sys
 
 from capacityd.cli.output.terminal import print_json
-from capacityd.config import load, show, show_json
+from capacityd.config import Problem, load, show, show_json
 from capacityd.config.json_schema import schema
 from capacityd.model.text import printable
+
+
+def _as_dict(problem: Problem) -> dict[str, object]:
+    line = problem.line or None
+    return {
+        "file": problem.file,
+        "line": line,
+        "table": problem.table,
+        "key": problem.key,
+        "message": problem.message,
+    }
 
 
 def config(options: argparse.Namespace) -> int:
@@ -19,15 +30,15 @@ def config(options: argparse.Namespace) -> int:
     loaded = load(options.config)
     if options.what == "check":
         if options.json:
-            errors = [
-                {"file": p.file, "line": p.line or None, "table": p.table, "key": p.key, "message": p.message}
-                for p in loaded.problems
-            ]
-            print_json({"files": list(loaded.files), "errors": errors})
+            errors, warnings = (list(map(_as_dict, problems)) for problems in (loaded.problems, loaded.warnings))
+            print_json({"files": list(loaded.files), "errors": errors, "warnings": warnings})
             return 2 if errors else 0
+        # Without a prefix: editors read FILE:LINE:
+        for warning in loaded.warnings:
+            print(printable(warning.located("warning: ")), file=sys.stderr)
+        for problem in loaded.problems:
+            print(printable(problem.located()), file=sys.stderr)
         if loaded.problems:
-            for problem in loaded.problems:
-                print(printable(problem.located()), file=sys.stderr)  # without a prefix: editors read FILE:LINE:
             return 2
         resources, files = len(loaded.config.resources), len(loaded.files)
         print(f"no errors: {resources} resource{'s'[: resources != 1]} from {files} file{'s'[: files != 1]}")

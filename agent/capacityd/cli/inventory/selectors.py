@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from capacityd.config.toml import toml_value
 from capacityd.discovery.matcher import match_all
 from capacityd.model.device import DeviceDetector
 from capacityd.model.errors import HostError
-from capacityd.model.matchers import KeyMatcher, Value
-from capacityd.model.value_types import UNITS, Amount, Flag, HexId, Kind, Text
+from capacityd.model.matchers import GLOB_CHARACTERS, KeyMatcher, Value
+from capacityd.model.units import UNITS
+from capacityd.model.value_types import Amount, Flag, HexId, Kind, Text
+
+_CLASS_ONLY = GLOB_CHARACTERS | {"|", ","}
+"""Characters that some keys accept in a class only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,11 +138,11 @@ def exact_match(kind: Kind, value: Value) -> str | bool | None:
         return f"{value}{next(iter(UNITS[kind.dimension]), '')}"
     if not isinstance(value, str) or not value:
         return None
-    text = "".join(f"[{char}]" if char in "*?[" else char for char in value)
-    try:
-        return text if any(pattern.matches(value) for pattern in kind.parse(text)) else None
-    except ValueError:
-        return None
+    for special in (GLOB_CHARACTERS, _CLASS_ONLY):
+        text = "".join(f"[{char}]" if char in special else char for char in value)
+        with suppress(ValueError):
+            return text if any(pattern.matches(value) for pattern in kind.parse(text)) else None
+    return None
 
 
 def _non_default_values(detector: DeviceDetector, device: DeviceValues) -> tuple[dict[str, Value], str]:

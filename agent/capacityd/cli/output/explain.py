@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from capacityd.cli.output.terminal import print_line, print_table
+from capacityd.config.hints import hints
 from capacityd.model.config import Resource
 from capacityd.model.errors import Cause
 from capacityd.model.reading import Absent, Contribution, Quantity, Reading, Rejection, Unknown
@@ -38,6 +39,7 @@ def print_explanation(resource: Resource, reading: Reading) -> None:
 
 def _details(resource: Resource, reading: Reading) -> Iterator[tuple[str, str]]:
     """Yields label and text of the lines above the devices."""
+    yield from (("hint", f"{key}: {text}" if key else text) for key, text in hints(resource))
     explanation = reading.explanation
     if explanation is None:
         # The reason is enough, except when a detector hangs.
@@ -48,6 +50,7 @@ def _details(resource: Resource, reading: Reading) -> Iterator[tuple[str, str]]:
     yield from (("when", str(compared)) for compared in explanation.when)
     advice = dict.fromkeys([explanation.advice, *(u.advice for u in explanation.undetermined)])
     yield from (("advice", text) for text in advice if text)
+    yield from (("hint", text) for text in explanation.hints)
 
 
 def _counted(contributions: Sequence[Contribution], unit: str) -> Iterator[_Row]:

@@ -1,0 +1,51 @@
+"""What the types of value share: TOML values in messages, a text or a list of texts, and their JSON Schema."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+Schema: TypeAlias = dict[str, Any]
+"""A JSON Schema (draft-07) of one value."""
+
+
+def parse_boolean(raw: object) -> bool:
+    """A TOML value that must be true or false. Raises ValueError."""
+    if isinstance(raw, bool):
+        return raw
+    if isinstance(raw, str) and raw.lower() in ("true", "false"):
+        raise ValueError(f"must be true or false, without quotes: {raw.lower()}")
+    raise ValueError(f"must be true or false; got {describe_toml_value(raw)}")
+
+
+def describe_toml_value(raw: object) -> str:
+    """A TOML value as an error message quotes it."""
+    if isinstance(raw, bool):
+        return "true" if raw else "false"
+    if isinstance(raw, str):
+        return f'"{raw}"'
+    return "a list" if isinstance(raw, list) else "a table" if isinstance(raw, dict) else str(raw)
+
+
+def strings(raw: object, what: str) -> list[str]:
+    found: list[str] = []
+    items = raw if isinstance(raw, list) else [raw]
+    if not items:
+        raise ValueError("must not be an empty list")
+    for item in items:
+        if type(item) is int:
+            raise ValueError(f'must be {what} in quotes: "{item}"')
+        if not isinstance(item, str):
+            raise ValueError(f"must be {what} in quotes, or a list of such; got {describe_toml_value(item)}")
+        found.append(item)
+    return found
+
+
+def texts_schema(text: Schema) -> Schema:
+    """One text with this schema, or a list of them."""
+    return {"type": ["string", "array"], **text, "items": {"type": "string", **text}, "minItems": 1}
+
+
+def or_whole_number(text: Schema) -> Schema:
+    """The schema of text, and whole numbers from 0."""
+    kinds = text["type"]
+    return text | {"type": [*([kinds] if isinstance(kinds, str) else kinds), "integer"], "minimum": 0}

@@ -1,0 +1,68 @@
+"""Units of measure, and amounts: a number with a unit, as text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+UNITS: dict[str, dict[str, int]] = {
+    "size": {"B": 1}
+    | {f"{p}B": 1000**n for n, p in enumerate("kMGTP", 1)}
+    | {f"{p}iB": 1024**n for n, p in enumerate("KMGTP", 1)},
+    "speed": {"bit/s": 1} | {f"{p}bit/s": 1000**n for n, p in enumerate("kMGT", 1)},
+    "frequency": {"Hz": 1} | {f"{p}Hz": 1000**n for n, p in enumerate("kMG", 1)},
+    "number": {},
+}
+"""Dimension -> unit -> base units (bytes, bit/s, Hz) in one. A plain number has no unit."""
+
+_NUMBER = r"[0-9]{1,20}(\.[0-9]{1,20})?"
+_AMOUNT = re.compile(r"([0-9]{1,20})(?:\.([0-9]{1,20}))?\s*([A-Za-z/]*)")
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """A unit of measure."""
+
+    name: str
+    factor: int
+    """Base units in one."""
+
+
+def is_amount(text: str) -> bool:
+    """Whether a text is a number with or without a unit, whatever the unit is."""
+    return _AMOUNT.fullmatch(text) is not None
+
+
+def amount_pattern(dimension: str) -> str:
+    """An amount of this dimension (a key of UNITS), as a regular expression."""
+    units = "|".join(UNITS[dimension])
+    return rf"{_NUMBER}\s*({units})" if units else _NUMBER
+
+
+def parse_amount(text: str, dimension: str) -> int:
+    """A number with a unit, in base units. Raises ValueError."""
+    match = _AMOUNT.fullmatch(text)
+    units = UNITS[dimension]
+    if match is None:
+        raise ValueError(f'"{text}" is not a number{" with a unit" if units else ""}')
+    whole, fraction, unit = match[1], match[2] or "", match[3]
+    if units and unit not in units:
+        near = _nearest_unit(unit, units)
+        hint = f'did you mean "{near}"?' if near else f"it must be one of {', '.join(units)}"
+        raise ValueError(f'"{text}" has {f"the unknown unit {unit}" if unit else "no unit"}; {hint}')
+    if not units and unit:
+        raise ValueError(f'"{text}" must be a plain number, without a unit')
+    scale: int = 10 ** len(fraction)
+    value, rest = divmod(int(whole + fraction) * units.get(unit, 1), scale)
+    if rest:
+        raise ValueError(f'"{text}" is not a whole number of {"bytes" if dimension == "size" else "units"}')
+    return value
+
+
+def _nearest_unit(unit: str, units: Iterable[str]) -> str | None:
+    """The unit that was probably meant: in another case, without its end, or with "bps"."""
+    word = unit.lower().replace("bps", "bit/s")
+    return next(
+        (u for u in units if unit and u.lower() in (word, f"{word}/s", f"{word}bit/s", f"{word}b", f"{word}hz")), None
+    )

@@ -118,6 +118,7 @@ JSON = (
         "without --nodes or names, else each with `node`, `ready`, `cordoned` and `resources` (`name`, `capacity`, "
         "`allocatable`, `requested`, `free`). Times are in seconds since the epoch",
     ),
+    ("template --json", "the document that it prints as YAML"),
     (
         "config check --json",
         "`files` that were read; `errors`: a list of `file`, `line` (or null), `table`, `key` and `message`; "

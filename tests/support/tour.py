@@ -18,9 +18,9 @@ from tests import ROOT
 from tests.support.pages import on_cluster, pages, play
 
 MACHINE = ROOT / "docs/tour/machine.json"
-_OF_MACHINES = ("devices", "probe", "plan", "apply", "withdraw")
+_OF_MACHINES = ("devices", "probe", "template", "plan", "apply", "withdraw")
 _OF_NODES = ("plan", "apply", "withdraw")
-_OF_CONFIGURATIONS = ("probe", "plan", "apply", "withdraw", "config")
+_OF_CONFIGURATIONS = ("probe", "template", "plan", "apply", "withdraw", "config")
 
 
 def recording() -> Recording:

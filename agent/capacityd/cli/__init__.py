@@ -12,6 +12,7 @@ from importlib import import_module
 
 from capacityd import __version__
 from capacityd.cli.help import epilog
+from capacityd.cli.template.notations import NOTATIONS
 from capacityd.model.errors import CapacitydError, UsageError
 from capacityd.model.text import printable
 
@@ -25,6 +26,7 @@ _COMMANDS = {
     "record": ("cli.commands.record", "save this machine's hardware to a file for --machine"),
     "status": ("cli.commands.status", "show the service's state, its last readings and its errors"),
     "fleet": ("cli.commands.fleet", "show what is free in a cluster, and which Nodes need attention"),
+    "template": ("cli.commands.template", "tell an autoscaler what a node like this machine will have"),
     "config": ("cli.commands.config", "check the configuration, show the merged result, or print its schema"),
 }
 _INTERNAL = {"child": ("worker.main", "")}
@@ -143,6 +145,25 @@ def command_parser() -> argparse.ArgumentParser:
     )
     subparsers["fleet"].add_argument(
         "--watch", action="store_true", help="print it again whenever it changes, until Ctrl-C"
+    )
+    subparsers["template"].add_argument(
+        "autoscaler",
+        metavar="|".join(NOTATIONS),
+        choices=[*NOTATIONS],
+        help="the autoscaler's notation: tags, labels, annotations or an object",
+    )
+    subparsers["template"].add_argument(
+        "--resource", metavar="NAME", action="append", default=[], help="only this resource; may be repeated"
+    )
+    subparsers["template"].add_argument(
+        "--instance-type",
+        metavar="TYPE",
+        action="append",
+        default=[],
+        help="for karpenter: an instance type that has what this machine has; may be repeated",
+    )
+    subparsers["template"].add_argument(
+        "--name", metavar="NAME", default="capacityd", help="for karpenter: of the NodeOverlay (default: capacityd)"
     )
     subparsers["config"].add_argument(
         "what",

@@ -41,6 +41,11 @@ EXAMPLES = {
         ("capacityd fleet --node-file saved.json", "what kubectl has saved"),
         ("capacityd fleet --json", "for programs; see exit status"),
     ),
+    "template": (
+        ("capacityd template aws", "for an empty group"),
+        ("capacityd template gke --machine m.json", "from a recording"),
+        ("capacityd template karpenter --instance-type m7i.metal", "a NodeOverlay"),
+    ),
     "config": (
         ("capacityd config check", "all errors at once"),
         ("capacityd config show --config new.toml", "the merged result"),

@@ -1,0 +1,104 @@
+"""template: tells an autoscaler, in its own notation, what a node like this machine will have."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+
+from capacityd.cli.output.terminal import print_json, print_line
+from capacityd.cli.template.notations import NOTATIONS, Notation, Target, problems, yaml_lines
+from capacityd.discovery.runner import probe
+from capacityd.host.kubelet import device_plugin_names
+from capacityd.model.config import Config
+from capacityd.model.errors import UsageError
+from capacityd.model.host import Host
+from capacityd.model.node import MachineRecord, read_record
+from capacityd.model.reading import Quantity, Reading, Unknown
+from capacityd.reconcile.plan import make_plan
+from capacityd.reconcile.plan_input import PlanInput
+from capacityd.worker.context import config_of, host_of, node_name_of, node_of, warn
+
+
+def template(options: argparse.Namespace) -> int:
+    """Prints the resources that capacityd would publish; exit status 4 if one of them is not known, or refused.
+
+    Raises UsageError if the notation can't carry a name, or lacks what it is for; ConfigError.
+    """
+    notation = NOTATIONS[options.autoscaler]
+    target = _target(options, notation)
+    host, config = host_of(options), config_of(options)
+    config = _selected(config, options.resource)
+    readings = probe(config, host, node_name_of(options, config, host))
+    quantities, omitted = _published(readings, _refusals(options, config, host, readings))
+    if found := [*problems(notation, list(quantities))]:
+        raise UsageError("\n".join(f"{options.autoscaler}: {problem}" for problem in found))
+    for name, reason in omitted.items():
+        warn(f"{name} is left out: {reason}")
+    if quantities:
+        _print(options, notation, quantities, target, config)
+    else:
+        warn("this machine has none of the configured resources, so there is nothing to tell")
+    return 4 if omitted else 0
+
+
+def _target(options: argparse.Namespace, notation: Notation) -> Target:
+    types = tuple(options.instance_type)
+    if notation.has_target and not types:
+        raise UsageError(f"{options.autoscaler} needs the instance types that the numbers are for: --instance-type")
+    if types and not notation.has_target:
+        raise UsageError(f"{options.autoscaler} has no instance types: leave out --instance-type")
+    return Target(options.name, types)
+
+
+def _selected(config: Config, names: list[str]) -> Config:
+    """The configuration with these resources; none: all."""
+    configured = {resource.name for resource in config.resources}
+    if missing := [name for name in names if name not in configured]:
+        raise UsageError(f'no resource "{missing[0]}" is configured; must be one of {", ".join(sorted(configured))}')
+    return replace(config, resources=tuple(r for r in config.resources if r.name in names)) if names else config
+
+
+def _refusals(
+    options: argparse.Namespace, config: Config, host: Host, readings: Mapping[str, Reading]
+) -> dict[str, str]:
+    """The resources that capacityd refuses to publish, with the reason: on the Node in --node-file, or on any Node."""
+    plugins = device_plugin_names(host)
+    if options.node_file is None:
+        return dict.fromkeys(plugins or (), "a device plugin has this name on this machine")
+    state = node_of(options, config, host, reads_only=True).read()
+    inputs = PlanInput(
+        adopt=frozenset(r.name for r in config.resources if r.adopt),
+        plugins=plugins,
+        now=time.time(),
+        machine=MachineRecord(read_record(state.annotation)),  # it has no other writers, as in `plan`
+    )
+    changes = {change.name: change for change in make_plan(readings, state, inputs).changes}
+    return {name: change.reason for name, change in changes.items() if change.action == "refuse"}
+
+
+def _published(readings: Mapping[str, Reading], refusals: Mapping[str, str]) -> tuple[dict[str, int], dict[str, str]]:
+    """What would be published, and what is left out, with the reason. What is absent is neither."""
+    quantities, omitted = {}, {}
+    for name, reading in sorted(readings.items()):
+        if isinstance(reading, Unknown):
+            omitted[name] = f"unknown: {reading.reason}"
+        elif name in refusals:
+            omitted[name] = f"refused: {refusals[name]}"
+        elif isinstance(reading, Quantity):
+            quantities[name] = reading.value
+    return quantities, omitted
+
+
+def _print(
+    options: argparse.Namespace, notation: Notation, quantities: Mapping[str, int], target: Target, config: Config
+) -> None:
+    document = notation.document(quantities, target)
+    if options.json:
+        print_json(document)
+        return
+    print_line(f"# {options.autoscaler}: {notation.about}")
+    print_line(f"# what capacityd publishes with the configuration {config.digest}")
+    for line in yaml_lines(document):
+        print_line(line)

@@ -1,0 +1,179 @@
+"""The command template: each notation as its autoscaler reads it, and what it refuses to print."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from capacityd.cli import run
+from capacityd.cli.template.notations import NOTATIONS, Target, problems, yaml_lines
+from capacityd.model.quantity import LARGEST, name_problem
+from tests.support.machines import bare, errors, merge, usb_device, usb_path
+
+DONGLE, SEATS = "example.com/dongle", "example.com/seats"
+TWO = f"""
+[resources."{DONGLE}"]
+usb = {{ vendor = "0403" }}
+[resources."{SEATS}"]
+static = {{ quantity = 25000 }}
+[resources."example.com/absent"]
+usb = {{ vendor = "1d6b", product = "ffff" }}
+"""
+TARGET = Target("dongles", ("m7i.metal-24xl", "m7i.metal-48xl"))
+AWS = "k8s.io/cluster-autoscaler/node-template/resources/"
+AZURE = "k8s.io_cluster-autoscaler_node-template_resources_"
+GKE = "clusterautoscaler-nodetemplate-resources."
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    """A folder with a recording of two dongles and a configuration."""
+    (tmp_path / "m.json").write_text(json.dumps(merge(bare(), usb_device("1-1"), usb_device("1-2"))))
+    (tmp_path / "c.toml").write_text(TWO)
+    return tmp_path
+
+
+def template(folder: Path, *arguments: str) -> int:
+    return run(["template", *arguments, "--machine", f"{folder}/m.json", "--config", f"{folder}/c.toml"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "document"),
+    [
+        (["aws"], {AWS + DONGLE: "2", AWS + SEATS: "25000"}),
+        (["azure"], {f"{AZURE}example.com_dongle": "2", f"{AZURE}example.com_seats": "25000"}),
+        (["gke"], {GKE + DONGLE: "2", GKE + SEATS: "25000"}),
+        (
+            ["cluster-api", "--resource", DONGLE],
+            {
+                "capacity.cluster-autoscaler.kubernetes.io/gpu-type": DONGLE,
+                "capacity.cluster-autoscaler.kubernetes.io/gpu-count": "2",
+            },
+        ),
+        (["gardener"], {"nodeTemplate": {"virtualCapacity": {DONGLE: "2", SEATS: "25000"}}}),
+        (
+            ["karpenter", "--name", "dongles", "--instance-type", "a.1", "--instance-type", "2"],
+            {
+                "apiVersion": "karpenter.sh/v1alpha1",
+                "kind": "NodeOverlay",
+                "metadata": {"name": "dongles"},
+                "spec": {
+                    "requirements": [
+                        {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["a.1", "2"]}
+                    ],
+                    "capacity": {DONGLE: "2", SEATS: "25000"},
+                },
+            },
+        ),
+    ],
+)
+def test_each_notation(
+    files: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], document: dict[str, Any]
+) -> None:
+    assert template(files, *arguments) == 0
+    captured = capsys.readouterr()
+    assert yaml.safe_load(captured.out) == document
+    assert captured.err == ""
+    assert re.match(rf"# {arguments[0]}: .*\n# .* the configuration [0-9a-f]{{12}}\n", captured.out)
+    assert template(files, *arguments, "--json") == 0
+    assert json.loads(capsys.readouterr().out) == document
+
+
+def test_every_notation_is_tested() -> None:
+    (mark,) = test_each_notation.pytestmark
+    assert [arguments[0] for arguments, _ in mark.args[1]] == [*NOTATIONS]
+
+
+LONG = f"{'a' * 63}.{'b' * 63}.{'c' * 63}.{'d' * 52}"
+
+
+@pytest.mark.parametrize(
+    ("notation", "names", "problem"),
+    [
+        ("aws", [f"example.com/{'x' * 63}"], ""),
+        ("aws", [f"{'d' * 60}.example/{'x' * 63}"], "makes a tag of 182 characters; AWS allows 128"),
+        ("azure", ["example.com/nic_mbps"], 'example.com/nic_mbps has a "_"'),
+        ("azure", [f"{LONG}/{'x' * 63}"], ""),
+        ("gke", ["example.com/nic_mbps"], ""),
+        ("gke", [f"{LONG}/x"], "makes a label whose key has 285 characters before the slash; Kubernetes allows 253"),
+        ("cluster-api", [DONGLE, SEATS], "it carries 1 extended resource, not 2: choose with --resource"),
+        ("gardener", [DONGLE, SEATS], ""),
+    ],
+)
+def test_what_a_notation_cannot_carry(notation: str, names: list[str], problem: str) -> None:
+    assert all(name_problem(name) == "" for name in names)
+    found = [*problems(NOTATIONS[notation], names)]
+    assert bool(found) is bool(problem)
+    assert problem in "".join(found)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["cluster-api"], "cluster-api: it carries 1 extended resource, not 2: choose with --resource"),
+        (["karpenter"], "karpenter needs the instance types that the numbers are for: --instance-type"),
+        (["aws", "--instance-type", "a"], "aws has no instance types: leave out --instance-type"),
+        (["aws", "--resource", "example.com/x"], 'no resource "example.com/x" is configured; must be one of'),
+    ],
+)
+def test_errors(files: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str) -> None:
+    assert template(files, *arguments) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert message in captured.err
+
+
+def test_an_unknown_resource_is_left_out(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    unreadable = errors({f"{usb_path('1-1')}/idVendor": "EIO"})
+    (files / "m.json").write_text(json.dumps(merge(bare(), usb_device("1-1"), unreadable)))
+    assert template(files, "aws") == 4
+    captured = capsys.readouterr()
+    assert yaml.safe_load(captured.out) == {AWS + SEATS: "25000"}
+    assert f"{DONGLE} is left out: unknown: " in captured.err
+
+
+def test_a_refused_resource_is_left_out(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    node = {"kind": "Node", "metadata": {"name": "n1"}, "status": {"capacity": {SEATS: "7"}}}
+    (files / "node.json").write_text(json.dumps(node))
+    assert template(files, "aws", "--node-file", f"{files}/node.json") == 4
+    captured = capsys.readouterr()
+    assert yaml.safe_load(captured.out) == {AWS + DONGLE: "2"}
+    assert f"{SEATS} is left out: refused: " in captured.err
+    adopted = TWO.replace("quantity = 25000 }", "quantity = 25000 }\nadopt = true")
+    (files / "c.toml").write_text(adopted)
+    assert template(files, "aws", "--node-file", f"{files}/node.json") == 0
+
+
+def test_a_name_of_a_device_plugin_is_left_out(
+    files: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("capacityd.cli.commands.template.device_plugin_names", lambda _: frozenset([DONGLE]))
+    assert template(files, "aws") == 4
+    captured = capsys.readouterr()
+    assert yaml.safe_load(captured.out) == {AWS + SEATS: "25000"}
+    assert f"{DONGLE} is left out: refused: a device plugin has this name" in captured.err
+
+
+def test_where_there_is_nothing_to_tell(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert template(files, "aws", "--resource", "example.com/absent") == 0
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "none of the configured resources" in captured.err
+
+
+LABEL = "[a-z0-9]([-a-z0-9]{0,8}[a-z0-9])?"
+NAMES = st.from_regex(rf"{LABEL}(\.{LABEL}){{0,2}}/[A-Za-z0-9]([-A-Za-z0-9_.]{{0,8}}[A-Za-z0-9])?", fullmatch=True)
+QUANTITIES = st.dictionaries(NAMES, st.integers(0, LARGEST), min_size=1, max_size=4)
+
+
+@given(st.sampled_from([*NOTATIONS]), QUANTITIES)
+def test_the_yaml_of_any_names_is_the_document(notation: str, quantities: dict[str, int]) -> None:
+    document = NOTATIONS[notation].document(quantities, TARGET)
+    assert yaml.safe_load("\n".join(yaml_lines(document))) == json.loads(json.dumps(document))

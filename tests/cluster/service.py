@@ -12,7 +12,6 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from capacityd.linux.subreaper import children
-from tests.cluster.admission import FOLLOWS, follow_capacity
 from tests.cluster.agent import DONGLE, capacityd, condition_of
 from tests.cluster.audit import Request
 from tests.cluster.controlplane import Cluster
@@ -247,8 +246,7 @@ def service(
     name: another one's for a second machine with the same Node.
     """
     if node is None:
-        node = cluster.create_node(labels=FOLLOWS)
-        follow_capacity(cluster, node)
+        node = cluster.create_node()
     folder = cluster.folder / f"{name}-{node}"
     folder.mkdir()
     with machine(folder, *parts, around=around, uptime=uptime) as made:

@@ -69,7 +69,8 @@ def test_the_services_own_traffic_passes(cluster: Cluster, own: str, agent: Agen
         agent.configure(agent.config.read_text() + f'[resources."{FOREIGN}"]\nstatic = {{ quantity = 9 }}\n')
         agent.run("apply", "--node-name", own, status=4)
         node = cluster.node(own)
-        assert node["status"]["capacity"] == {**before["status"]["capacity"], DONGLE: "3"}
+        for key in ("capacity", "allocatable"):
+            assert node["status"][key] == {**before["status"][key], DONGLE: "3"}
         assert json.loads(node["metadata"]["annotations"][ANNOTATION]) == {DONGLE: 3}
         assert (condition_of(node) or {})["reason"] == "Refused"
         agent.run("withdraw", "--node-name", own)
@@ -97,6 +98,7 @@ def remove(path: str) -> dict[str, Any]:
 
 
 OTHER_DOMAIN = "these domains only: example.com"
+ALLOCATABLE = "of these domains only, and to the value of capacity: example.com"
 STATUS = "in the status of a Node only"
 METADATA = "no label, owner, finalizer or other metadata"
 DENIED = {
@@ -108,7 +110,14 @@ DENIED = {
     "a longer domain": (set_("/status/capacity/example.community~1card", "3"), OTHER_DOMAIN),
     "a subdomain": (set_("/status/capacity/a.example.com~1card", "3"), OTHER_DOMAIN),
     "all capacity removed": (remove("/status/capacity"), OTHER_DOMAIN),
-    "allocatable": (set_("/status/allocatable/example.com~1dongle", "1"), STATUS),
+    "less allocatable than capacity": (set_("/status/allocatable/example.com~1dongle", "1"), ALLOCATABLE),
+    "more allocatable than capacity": (set_("/status/allocatable/example.com~1dongle", "5"), ALLOCATABLE),
+    "allocatable without capacity": (set_("/status/allocatable/example.com~1other", "1"), ALLOCATABLE),
+    "allocatable cpu": (set_("/status/allocatable/cpu", "3"), ALLOCATABLE),
+    "allocatable cpu removed": (remove("/status/allocatable/cpu"), ALLOCATABLE),
+    "a foreign key's allocatable": (set_("/status/allocatable/other.example~1card", "2"), ALLOCATABLE),
+    "a key's allocatable removed": (remove("/status/allocatable/example.com~1kept"), ALLOCATABLE),
+    "all allocatable removed": (remove("/status/allocatable"), ALLOCATABLE),
     "nodeInfo": (set_("/status/nodeInfo/machineID", "x"), STATUS),
     "an address": (set_("/status/addresses/-", {"type": "InternalIP", "address": "10.0.0.9"}), STATUS),
     "addresses removed": (remove("/status/addresses"), STATUS),
@@ -136,6 +145,8 @@ DENIED = {
 def shared(admin: Path, cluster: Cluster) -> tuple[str, Path]:
     """A Node that nobody gets to change, and the identity that tries."""
     node = create_node(cluster)
+    kept = {"example.com/kept": "2"}
+    cluster.admin.patch(f"/api/v1/nodes/{node}/status", {"status": {"capacity": kept, "allocatable": kept}})
     return node, identity(cluster, node, "certificate", cluster.folder / "own")
 
 

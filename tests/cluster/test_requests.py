@@ -6,10 +6,12 @@ from collections import Counter
 
 import pytest
 
-from tests.cluster.agent import DONGLE, DONGLES, Agent
+from tests.cluster.admission import create_policy, delete_policy, removal_of, try_to_write
+from tests.cluster.agent import DONGLE, DONGLES, Agent, condition_of
 from tests.cluster.audit import Requests
 from tests.cluster.controlplane import Cluster
 from tests.cluster.processes import PATIENCE, wait_until
+from tests.cluster.versions import MUTATING_POLICIES
 
 pytestmark = pytest.mark.protocol
 
@@ -49,7 +51,8 @@ def test_a_change_is_one_patch_of_what_changed(cluster: Cluster, agent: Agent) -
     patch = next(request.body for request in requests.all() if request.verb == "patch")
     key = f"/status/capacity/{DONGLE.replace('/', '~1')}"
     written = [(o["op"], o["path"]) for o in patch if o["op"] != "test"]
-    assert written == [("add", key), ("add", "/metadata/annotations/capacityd~1published")]
+    also = key.replace("capacity", "allocatable", 1)
+    assert written == [("add", key), ("add", also), ("add", "/metadata/annotations/capacityd~1published")]
 
 
 def test_reading_commands_write_nothing(cluster: Cluster, agent: Agent) -> None:
@@ -85,12 +88,28 @@ def test_withdrawing_twice_writes_once(cluster: Cluster, agent: Agent) -> None:
     assert counted(requests) == {WHO: 1, GET: 1}
 
 
-def test_waiting_for_allocatable_reads_about_once_a_second(cluster: Cluster, agent: Agent) -> None:
-    """Without a kubelet it never follows: the wait ends with an error, and has not hammered the API server."""
+def test_waiting_for_allocatable_takes_no_request_if_it_is_right(cluster: Cluster, agent: Agent) -> None:
     with cluster.audit.requests(agent.user) as requests:
-        done = agent.run("apply", "--wait", "3s", status=1)
-    assert f"did not update allocatable within 3 s: {DONGLE}" in done.stderr
+        agent.run("apply", "--wait", "3s")
+    assert counted(requests) == {WHO: 1, GET: 1, PATCH: 1, EVENT: 1}
+    assert cluster.allocatable(agent.node)[DONGLE] == "4"
+
+
+@pytest.mark.since(MUTATING_POLICIES)
+def test_waiting_for_allocatable_reads_about_once_a_second(cluster: Cluster, agent: Agent) -> None:
+    """While admission keeps it away, the wait ends with an error, and has not hammered the API server."""
+    policy = f"not-allocatable-{agent.node}"
+    written = f"object.metadata.name == '{agent.node}' && '{DONGLE}' in object.status.allocatable"
+    create_policy(cluster, policy, written, removal_of("allocatable", DONGLE))
+    try:
+        tried: dict[str, object] = {"allocatable": {DONGLE: "9"}}
+        wait_until(lambda: DONGLE not in try_to_write(cluster, agent.node, tried)["allocatable"], PATIENCE, "in force")
+        with cluster.audit.requests(agent.user) as requests:
+            done = agent.run("apply", "--wait", "3s", status=1)
+    finally:
+        delete_policy(cluster, policy)
+    assert f"is not what was published after 3 s: {DONGLE}" in done.stderr
     made = counted(requests)
     assert made.pop(GET) <= 6
-    assert made == {WHO: 1, PATCH: 1, EVENT: 1}
-    wait_until(lambda: cluster.capacity(agent.node)[DONGLE] == "4", PATIENCE, "what was written stays")
+    assert made == {WHO: 1, PATCH: 2, EVENT: 1}
+    assert (condition_of(cluster.node(agent.node)) or {})["reason"] == "Denied"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,15 +11,13 @@ from pathlib import Path
 import pytest
 
 from tests import ROOT
-from tests.cluster.admission import create_policy, delete_policy, removal_of, try_to_write
 from tests.cluster.agent import DONGLE
 from tests.cluster.controlplane import Cluster
 from tests.cluster.identity import create_node, identity, write
 from tests.cluster.kubectl import kubectl
 from tests.cluster.kubelet import Kubelet
 from tests.cluster.processes import PATIENCE, wait_until
-from tests.cluster.service import DONGLES, PROMPT, Service, service
-from tests.cluster.versions import MUTATING_POLICIES
+from tests.cluster.service import DONGLES, PROMPT, PUBLISHED, Service, service
 from tests.support.machines import usb_device
 
 SEATS, OTHER, THIRD = "example.com/seats", "other.org/x", "third.org/y"
@@ -95,36 +94,42 @@ def test_less_than_expected(cluster: Cluster) -> None:
 
 
 @contextmanager
-def ignoring_capacity(cluster: Cluster, node: str) -> Iterator[None]:
-    """A kubelet that does not copy dongles to allocatable. What it writes is lost, as a double of such a kubelet."""
-    name = f"no-allocatable-{node}"
-    written = f"object.metadata.name == '{node}' && '{DONGLE}' in object.status.allocatable"
-    create_policy(cluster, name, written, removal_of("allocatable", DONGLE))
+def overwriting(cluster: Cluster, node: str) -> Iterator[None]:
+    """Another writer that makes no dongle allocatable, whoever writes it."""
+    end = threading.Event()
 
-    def in_force() -> bool:
-        return DONGLE not in try_to_write(cluster, node, {"allocatable": {DONGLE: "9"}})["allocatable"]
+    def work() -> None:
+        while not end.wait(0.2):
+            if cluster.allocatable(node).get(DONGLE) != "0":
+                cluster.admin.patch(f"/api/v1/nodes/{node}/status", {"status": {"allocatable": {DONGLE: "0"}}})
 
-    wait_until(in_force, PATIENCE, "the API server has noticed the policy")
+    thread = threading.Thread(target=work)
+    thread.start()
     try:
         yield
     finally:
-        delete_policy(cluster, name)
+        end.set()
+        thread.join()
 
 
-@pytest.mark.since(MUTATING_POLICIES)
-def test_a_kubelet_that_does_not_follow(cluster: Cluster, kubelet: Kubelet) -> None:
+@pytest.mark.protocol
+def test_allocatable_is_written_with_capacity_and_its_loss_is_reported(cluster: Cluster, kubelet: Kubelet) -> None:
     kubelet.start()
     with service(cluster, usb_device("1-1"), node=kubelet.name, around=kubelet.inside([])) as s:
-        with ignoring_capacity(cluster, kubelet.name):
+        with overwriting(cluster, kubelet.name):
             s.start()
-            assert condition(s) == TRUE, "the kubelet has a minute"
-            s.wait(lambda: condition(s)[1] == "NotAllocatable", 60 + PATIENCE, "the service notices")
-            assert condition(s)[2] == f"the kubelet has not updated allocatable: {DONGLE} is none, not 1"
-            gets = [request for request in s.requested() if request == "get nodes"]
-            assert len(gets) <= 4, "when it starts, after 15 s, and after a minute; one more for the kubelet's socket"
-        wait_until(lambda: cluster.allocatable(kubelet.name).get(DONGLE) == "1", PATIENCE, "allocatable follows")
-        s.reload()
-        s.wait(lambda: condition(s) == TRUE, PROMPT, "it is True again")
+            s.wait(lambda: condition(s)[1] == "NotAllocatable", 60, "the service notices")
+            assert condition(s)[2] == f"not allocatable: {DONGLE} is 0 of 1"
+            assert f"{DONGLE}: allocatable put back to 1: somebody else made it 0" in s.events()
+        s.wait(lambda: condition(s) == TRUE, 60 + PROMPT, "it is True again")
+        assert cluster.allocatable(kubelet.name)[DONGLE] == "1"
+        s.wait(lambda: s.status_file()["requeue_after"] is None, 60, "nothing is due")
+        s.requests()
+        s.machine.plug("1-2")
+        s.wait_capacity("2")
+        assert (cluster.allocatable(kubelet.name)[DONGLE], condition(s)) == ("2", TRUE)
+        s.wait(lambda: s.status_file()["requeue_after"] is None, PATIENCE, "it has read the Node again")
+        assert s.requested() == [*PUBLISHED, "get nodes"]
 
 
 def test_the_heartbeat_moves_at_each_resync(cluster: Cluster, s: Service) -> None:

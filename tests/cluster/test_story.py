@@ -40,7 +40,7 @@ def test_story(cluster: Cluster, kubelet: Kubelet, tmp_path: Path) -> None:
     assert not {DONGLE, NIC, SCRATCH} & set(cluster.capacity(kubelet.name))
     with cluster.audit.requests(agent.user, "capacityd") as requests:
         done = agent.run("apply", "--wait", "90s")
-    assert "the kubelet updated allocatable" in done.stderr
+    assert "capacityd: allocatable after" in done.stderr
     published = {DONGLE: "4", NIC: "10k", SCRATCH: "1609"}
     for found in (cluster.capacity(kubelet.name), cluster.allocatable(kubelet.name)):
         assert {name: found.get(name) for name in published} == published

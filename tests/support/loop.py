@@ -160,9 +160,17 @@ class Loop:
         old, new = before["status"]["capacity"], after["status"]["capacity"]
         record, record_after = record_of(before), record_of(after)
         adopt = {r.name for r in self.world.config.resources if r.adopt}
-        for name in old.keys() | new.keys():
+        allocatable = before["status"]["allocatable"], after["status"]["allocatable"]
+        for name in changed_names(*allocatable):
+            assert name in NAMES, f"{name} is no extended resource of ours"
+            assert name not in (plugins or ()), f"{name} is a device plugin's"
+            assert name in record or name in record_after, f"allocatable of {name}, which is not published, was changed"
+            assert allocatable[1].get(name) == new.get(name)
             if old.get(name) == new.get(name):
-                continue
+                self._unremembered.append(name)
+        check_true(before, after)
+        for name in changed_names(old, new):
+            assert new.get(name) == allocatable[1].get(name)
             assert name in NAMES, f"{name} is no extended resource of ours"
             reading, recorded = self._seen.get(name), record.get(name)
             check_change(name, old.get(name), new.get(name), recorded, reading, self._published, plugins, adopt)
@@ -173,7 +181,7 @@ class Loop:
                 zeroed = old.get(name) == "0" and self._kubelet_anew  # it may as well have been the kubelet
                 self._undoing |= set() if zeroed else {name}
             self.world.strangers.discard(name)
-        if old == new:
+        if old == new and not changed_names(*allocatable):
             self._unremembered.append("condition or record")
         for name, number in record_after.items():
             if record.get(name) != number:
@@ -238,6 +246,20 @@ class _ModelNode:
         return self._loop.world.node
 
 
+def changed_names(before: Mapping[str, str], after: Mapping[str, str]) -> set[str]:
+    return {name for name in before.keys() | after.keys() if before.get(name) != after.get(name)}
+
+
+def check_true(before: dict[str, Any], after: dict[str, Any]) -> None:
+    """The condition is not written as True unless all that is published is allocatable."""
+    (was, written) = (
+        [c for c in node["status"]["conditions"] if c["type"] == CONDITION][:1] for node in (before, after)
+    )
+    if written and written != was and written[0]["status"] == "True":
+        for name, quantity in record_of(after).items():
+            assert (whole_quantity(after["status"]["allocatable"][name]) or 0) >= quantity, name
+
+
 def check_change(
     name: str,
     old: str | None,
@@ -276,16 +298,17 @@ def check_guards(patch: Sequence[Mapping[str, object]]) -> None:
     assert not patch or patch[0]["path"] == "/metadata/uid"
     for operation in patch:
         path = str(operation["path"])
-        assert path.startswith(("/metadata/uid", "/metadata/annotations", "/status/capacity", "/status/conditions"))
+        ours = "/metadata/uid", "/metadata/annotations", "/status/capacity", "/status/allocatable", "/status/conditions"
+        assert path.startswith(ours)
         assert path in tested or path == "/status/conditions/-"
 
 
 def _check_rest(before: dict[str, Any], after: dict[str, Any]) -> None:
-    """Only capacity, our annotation and our condition may differ."""
+    """Only capacity, allocatable, our annotation and our condition may differ."""
 
     def rest(node: dict[str, Any]) -> object:
         annotations = {k: v for k, v in node["metadata"]["annotations"].items() if k != ANNOTATION}
-        status = {k: v for k, v in node["status"].items() if k != "capacity"}
+        status = {k: v for k, v in node["status"].items() if k not in ("capacity", "allocatable")}
         status["conditions"] = [c for c in status["conditions"] if c["type"] != CONDITION]
         return {**node, "metadata": {**node["metadata"], "annotations": annotations}, "status": status}
 

@@ -16,14 +16,17 @@ def node(
     record: object = None,
     condition: str | None = None,
 ) -> dict[str, Any]:
-    """A Node as the API server gives it. record: the content of our annotation, as JSON unless it is text."""
+    """A Node as the API server gives it, all of whose capacity is allocatable.
+
+    record: the content of our annotation, as JSON unless it is text.
+    """
     found: dict[str, Any] = {
         "apiVersion": "v1",
         "kind": "Node",
         "metadata": {"name": "n1", "uid": "11111111-2222-3333-4444-555555555555", "annotations": {"theirs": "x"}},
         "status": {
             "capacity": dict(capacity or {}),
-            "allocatable": {},
+            "allocatable": dict(capacity or {}),
             "conditions": [{"type": "Ready", "status": "True"}],
         },
     }

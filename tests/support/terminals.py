@@ -222,7 +222,7 @@ _DEGRADED: dict[str, object] = _HEALTHY | {
     "published": {"example.com/disk": 2, "example.com/dongle": 4, "example.com/nic-mbps": 0, "example.com/seats": 12},
     "expect": {"example.com/dongle": 5, "example.com/gpu": 2, "example.com/seats": 12},
     "below_expected": {"example.com/dongle": [4, 5]},
-    "not_allocatable": {"example.com/nic-mbps": ["0", "10000"]},
+    "not_allocatable": {"example.com/nic-mbps": ["0", "none"]},
     "held_until": {"example.com/dongle": NOW + 8},
     "plan": {
         "node": "n1",
@@ -235,7 +235,7 @@ _DEGRADED: dict[str, object] = _HEALTHY | {
         ],
     },
     "capacity": _CAPACITY,
-    "allocatable": _CAPACITY | {"example.com/nic-mbps": "10000"},
+    "allocatable": {name: quantity for name, quantity in _CAPACITY.items() if name != "example.com/nic-mbps"},
 }
 
 
@@ -281,11 +281,6 @@ def _begun(folder: Path) -> None:
     (folder / "run/service.lock").touch()
 
 
-def _just_written(folder: Path) -> None:
-    times = {"last_reconcile": NOW - 2, "last_read": NOW - 2, "last_write": NOW - 2}
-    _service(folder, _HEALTHY | times | {"allocatable": {}}, {})
-
-
 CASES = {
     "help": Case("--help"),
     "devices": Case(f"devices {MACHINE}"),
@@ -300,7 +295,6 @@ CASES = {
     "status-begun-json": Case("status --json", _begun),
     "status-new": Case("status", lambda folder: _service(folder, {}, {})),
     "status-healthy": Case("status", lambda folder: _service(folder, _HEALTHY, {})),
-    "status-just-written": Case("status", _just_written),
     "status-observe": Case("status", _observed),
     "status-degraded": Case("status", _degraded),
     "status-invalid-config": Case("status", _invalid),

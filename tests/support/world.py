@@ -22,7 +22,7 @@ THEIRS = ("vendor.example/gpu", "cpu")
 NAMES = (*OURS, THEIRS[0])
 """Names that a configuration may have; the first three are nobody else's at first."""
 
-SYNC = 10.0  # seconds until the kubelet has overwritten what a device plugin reports
+SYNC = 10.0  # seconds until the kubelet has written what a device plugin reports, and capacity to allocatable
 REPORT = 300.0  # seconds between two heartbeats of the Ready condition
 
 
@@ -39,6 +39,7 @@ class World:
         self.node: dict[str, Any] | None = None
         self.strangers: set[str] = set()  # the keys of which somebody else wrote what is there
         self.tampered = False  # somebody else wrote our record, since the Node was registered
+        self.lags: set[str] = set()  # the names of which the kubelet makes nothing allocatable
         self.plugins: dict[str, int] = {}
         self.checkpoint: set[str] = set()
         self.checkpoint_readable = True
@@ -89,6 +90,11 @@ class World:
         found: dict[str, str] = self.node["status"]["capacity"] if self.node else {}
         return found
 
+    @property
+    def allocatable(self) -> dict[str, str]:
+        found: dict[str, str] = self.node["status"]["allocatable"] if self.node else {}
+        return found
+
     def record(self) -> dict[str, int]:
         """What our annotation has of names that may be extended resources."""
         return record_of(self.node)
@@ -102,6 +108,23 @@ class World:
             self.capacity.pop(name, None)
         else:
             self.capacity[name] = value
+
+    def write_allocatable(self, name: str, value: str | None) -> None:
+        """The same of allocatable, until the kubelet's next report of its Node."""
+        self.allocatable.pop(name, None)
+        if value is not None and self.node is not None:
+            self.allocatable[name] = value
+        self.later(SYNC, self.sync)
+
+    def lag(self, names: frozenset[str]) -> None:
+        """From now on the kubelet makes nothing of these allocatable."""
+        self.lags = set(names)
+        self._lag()
+
+    def _lag(self) -> None:
+        self.sync()
+        if self.lags:
+            self.later(SYNC, self._lag)
 
     def annotate(self, text: str | None) -> None:
         """Another writer sets or removes our annotation."""
@@ -188,7 +211,7 @@ class World:
             if self.node is not None and name in self.checkpoint:
                 self.write(name, str(count))
         if self.node is not None:
-            self.node["status"]["allocatable"] = dict(self.capacity)
+            self.node["status"]["allocatable"] = self.capacity | dict.fromkeys(self.lags & self.capacity.keys(), "0")
 
     def plugin_comes(self, name: str, count: int) -> None:
         """A device plugin registers: the checkpoint has it at once, the Node somewhat later."""

@@ -115,7 +115,7 @@ def command_parser() -> argparse.ArgumentParser:
     )
     subparsers["apply"].add_argument("--dry-run", action="store_true", help="write nothing")
     subparsers["apply"].add_argument(
-        "--wait", metavar="DURATION", help="wait until the kubelet has updated allocatable, such as 30s or 2min"
+        "--wait", metavar="DURATION", help="wait until it is allocatable, at most so long, such as 30s or 2min"
     )
     subparsers["record"].add_argument(
         "file", metavar="FILE", help="gzip-compressed if it ends with .gz; - for standard output"

@@ -30,7 +30,7 @@ class ConditionReason(Enum):
     REFUSED = "Refused"  # a key of this name is not ours
     DENIED = "Denied"  # the API server, an admission policy or a webhook denies a resource
     BELOW_EXPECTED = "BelowExpected"  # a resource is less than `expect`
-    NOT_ALLOCATABLE = "NotAllocatable"  # the kubelet has not copied capacity to allocatable
+    NOT_ALLOCATABLE = "NotAllocatable"  # another writer keeps allocatable below what is published
     PUBLISHED = "Published"
 
 
@@ -56,7 +56,8 @@ class NodeState:
     uid: str
     capacity: Mapping[str, str] | None
     """Name -> quantity as stored. None: the Node has no such map."""
-    allocatable: Mapping[str, str]
+    allocatable: Mapping[str, str] | None
+    """The same of what pods are placed by."""
     has_annotations: bool
     annotation: str | None
     """The annotation ANNOTATION as stored; None if absent."""
@@ -115,6 +116,12 @@ class Change:
     new: str | None
     reason: str
 
+    @property
+    def summary(self) -> str:
+        """What a change does, as Events and the journal have it. The same quantity: only allocatable changes."""
+        old, new = plain(self.old), plain(self.new)
+        return f"{self.name}: {self.reason}" if old == new else f"{self.name}: {old} → {new} ({self.reason})"
+
 
 @dataclass(frozen=True, slots=True)
 class Health:
@@ -132,7 +139,7 @@ class Health:
     below_expected: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     """Name -> quantity, expected quantity."""
     not_allocatable: Mapping[str, tuple[str, str]] = field(default_factory=dict)
-    """Name -> capacity, allocatable."""
+    """Name -> published quantity, allocatable. It is less and stays so, or a repair of it did not last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +159,8 @@ class Plan:
     """Name that is held back because it is lower -> uptime since when it is."""
     held: Mapping[str, float] = field(default_factory=dict)
     """Name -> uptime until when its change is held back."""
+    behind: frozenset[str] = frozenset()
+    """Names whose allocatable was less than what was published when the Node was read."""
     delayed: bool = False
     """Whether an update of the condition or an annotation is rate limited."""
     own_before: Mapping[str, int] = field(default_factory=dict)

@@ -33,12 +33,12 @@ def node_state(document: object) -> NodeState:
     annotation, configuration = (_annotation(annotations or {}, key) for key in (ANNOTATION, CONFIGURATION_ANNOTATION))
     conditions = _conditions(status)
     ours = [*_ours(conditions or [])]
-    capacity = _mapping(status, "capacity", "status.capacity")
+    capacity, allocatable = (_quantities(status, key) for key in ("capacity", "allocatable"))
     return NodeState(
         name=name,
         uid=_text(metadata, "uid", "metadata.uid"),
-        capacity=None if capacity is None else _quantities(capacity, "status.capacity"),
-        allocatable=_quantities(_mapping(status, "allocatable", "status.allocatable") or {}, "status.allocatable"),
+        capacity=capacity,
+        allocatable=allocatable,
         has_annotations=annotations is not None,
         annotation=annotation,
         conditions=None if conditions is None else len(conditions),
@@ -85,7 +85,11 @@ def _text(parent: Mapping[str, object], key: str, path: str) -> str:
     return printable(found or "")
 
 
-def _quantities(found: Mapping[str, object], path: str) -> dict[str, str]:
+def _quantities(status: Mapping[str, object], key: str) -> dict[str, str] | None:
+    path = f"status.{key}"
+    found = _mapping(status, key, path)
+    if found is None:
+        return None
     quantities = {}
     for name, value in found.items():
         # A file may have a quantity as a number; the API server always sends text.

@@ -164,10 +164,10 @@ def _changed_by_admission(plan: Plan, after: NodeState) -> dict[str, str]:
     """
     if read_record(after.annotation) != plan.published:
         raise NodeRejected(_ALTERED.format(f"the annotation {ANNOTATION}", "a different one"))
-    stored = after.capacity or {}
     desired = {c.name: c.new for c in plan.changes if c.action in ("set", "remove")}
     return {
-        name: _ALTERED.format(plain(new), plain(stored.get(name)))
+        name: _ALTERED.format(plain(new), f"{plain(stored.get(name))}{where}")
+        for where, stored in ((" as allocatable", after.allocatable or {}), ("", after.capacity or {}))
         for name, new in desired.items()
         if plain(stored.get(name)) != plain(new)
     }

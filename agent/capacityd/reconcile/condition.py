@@ -47,11 +47,8 @@ def _messages(health: Health) -> dict[ConditionReason, str]:
             "below expected", [f"{name} is {now} of {wanted}" for name, (now, wanted) in health.below_expected.items()]
         ),
         ConditionReason.NOT_ALLOCATABLE: _list(
-            "the kubelet has not updated allocatable",
-            [
-                f"{name} is {allocatable}, not {capacity}"
-                for name, (capacity, allocatable) in health.not_allocatable.items()
-            ],
+            "not allocatable",
+            [f"{name} is {less} of {published}" for name, (published, less) in health.not_allocatable.items()],
         ),
     }
     return {reason: found[reason] for reason in ConditionReason if found.get(reason)}

@@ -21,7 +21,7 @@ def events(plan: Plan) -> list[Event]:
         return []
     before = plan.reported_before
     changed = [c for c in plan.changes if c.action in ("set", "remove")]
-    moves = [f"{c.name}: {plain(c.old)} → {plain(c.new)} ({c.reason})" for c in changed]
+    moves = [change.summary for change in changed]
     refused = [f"{c.name}: {c.reason}" for c in plan.changes if c.name in plan.newly_refused]
     denied = [f"{c.name}: {c.reason}" for c in plan.changes if c.action == "deny" and c.name not in before.denied]
     below = [

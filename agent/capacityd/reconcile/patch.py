@@ -10,6 +10,7 @@ import json
 from collections.abc import Mapping, Sequence
 
 from capacityd.model.node import ANNOTATION, CONFIGURATION_ANNOTATION, Change, Condition, NodeState, stored_record
+from capacityd.model.quantity import plain
 
 
 def patch_for(
@@ -25,12 +26,20 @@ def patch_for(
     published: the last applied quantities afterwards. configuration: the hash of the configuration; "" to remove it,
     None to leave it. condition: the desired one; None to leave it. drop: remove the condition.
     """
-    tests, writes = _capacity(state, changes)
-    for part in (_annotations(state, changes, published, configuration), _condition(state, condition, drop)):
+    tests: _Operations = []
+    writes: _Operations = []
+    for part in (
+        _quantities(_CAPACITY, state.capacity, changes),
+        _quantities(_ALLOCATABLE, state.allocatable, changes),
+        _annotations(state, changes, published, configuration),
+        _condition(state, condition, drop),
+    ):
         tests += part[0]
         writes += part[1]
     if not writes:
         return ()
+    if condition and condition["status"] == "True":
+        tests += _allocatable_guards(state, changes, published)
     uid = [_test("/metadata/uid", state.uid)] if state.uid else []
     return (*uid, *tests, *writes)
 
@@ -45,14 +54,30 @@ def condition_patch(state: NodeState, condition: Mapping[str, object] | None) ->
 _Operations = list[Mapping[str, object]]
 
 
-def _capacity(state: NodeState, changes: Sequence[Change]) -> tuple[_Operations, _Operations]:
-    writing = [c for c in changes if c.action in ("set", "remove")]
-    if not writing:
-        return [], []
-    if state.capacity is None:
-        return [_test("/status/capacity", None)], [_add("/status/capacity", {c.name: c.new for c in writing})]
-    tests = [_test(_key(c.name), c.old) for c in writing]
-    return tests, [_add(_key(c.name), c.new) if c.action == "set" else _remove(_key(c.name)) for c in writing]
+_CAPACITY, _ALLOCATABLE = "/status/capacity", "/status/allocatable"
+
+
+def _quantities(
+    path: str, stored: Mapping[str, str] | None, changes: Sequence[Change]
+) -> tuple[_Operations, _Operations]:
+    """Of the map at this path. A value that is already as desired is guarded, but not written."""
+    desired = {c.name: c.new if c.action == "set" else None for c in changes if c.action in ("set", "remove")}
+    if stored is None:
+        added = {name: quantity for name, quantity in desired.items() if quantity is not None}
+        return ([_test(path, None)], [_add(path, added)]) if added else ([], [])
+    tests = [_test(_key(path, name), stored.get(name)) for name in desired]
+    writing = {name: quantity for name, quantity in desired.items() if plain(quantity) != plain(stored.get(name))}
+    return tests, [
+        _remove(_key(path, name)) if quantity is None else _add(_key(path, name), quantity)
+        for name, quantity in writing.items()
+    ]
+
+
+def _allocatable_guards(state: NodeState, changes: Sequence[Change], published: Mapping[str, int]) -> _Operations:
+    """Tests that what is published and not written is still allocatable, so that the condition may be True."""
+    written = {c.name for c in changes if c.action in ("set", "remove")}
+    stored = state.allocatable or {}
+    return [_test(_key(_ALLOCATABLE, name), stored[name]) for name in published if name not in written]
 
 
 def _annotations(
@@ -69,7 +94,7 @@ def _annotations(
         path = "/metadata/annotations"
         return ([*tests, _test(path, None)], [_add(path, added)]) if added else (tests, [])
     # The annotation determines whose the keys are, so it is guarded even if it does not change.
-    guarded = [key for key in desired if key in writing or (key == ANNOTATION and published)]
+    guarded = [key for key in desired if key in writing or key == ANNOTATION]
     tests += [_test(_annotation(key), stored[key]) for key in guarded]
     return tests, [
         _remove(_annotation(key)) if text is None else _add(_annotation(key), text) for key, text in writing.items()
@@ -87,7 +112,7 @@ def _record(
         return [], state.annotation
     # A key that has the desired value already is recorded without being written; it must still have it.
     newly = {name for name, number in published.items() if before.get(name) != number}
-    tests = [_test(_key(c.name), c.old) for c in changes if c.action == "keep" and c.name in newly]
+    tests = [_test(_key(_CAPACITY, c.name), c.old) for c in changes if c.action == "keep" and c.name in newly]
     return tests, json.dumps(dict(sorted(published.items())), separators=(",", ":"))
 
 
@@ -116,8 +141,8 @@ def _annotation(key: str) -> str:
     return "/metadata/annotations/" + _escape(key)
 
 
-def _key(name: str) -> str:
-    return "/status/capacity/" + _escape(name)
+def _key(path: str, name: str) -> str:
+    return f"{path}/{_escape(name)}"
 
 
 def _escape(name: str) -> str:

@@ -6,7 +6,7 @@ The annotation is input like any other: only valid extended resource names in it
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from capacityd.model.node import Change, Health, NodeState, Plan, Reported, read_record
@@ -23,9 +23,6 @@ from capacityd.reconcile.rules import (
     of_plugin,
     unpublish,
 )
-
-ALLOCATABLE_TIMEOUT = 60.0
-"""Seconds in which the kubelet copies capacity to allocatable; it does so each 10 s by default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +44,17 @@ class _Step:
         return decision.record if publishes or decision.record is None else self.entry.own
 
     @property
+    def behind(self) -> bool:
+        """Whether the Node had less allocatable of it than what was published, and it is ours."""
+        published = self.entry.last_applied
+        return (
+            published is not None
+            and self.entry.named
+            and self.decision.action != "refuse"
+            and _less(self.entry.allocatable, published)
+        )
+
+    @property
     def unverified(self) -> bool:
         """Whether it stays because only the annotation lists it as ours."""
         recorded = self.decision.action == "refuse" and self.decision.record is not None
@@ -64,7 +72,7 @@ def make_plan(readings: Mapping[str, Reading], state: NodeState, inputs: PlanInp
     refused = tuple(c.name for c in changes if c.action == "refuse")
     reported_before = _reported_before(state, inputs)
     newly_refused = tuple(name for name in refused if name not in reported_before.refused)
-    health = _health(steps, readings, state, inputs)
+    health = _health(steps, readings, inputs)
     concerned = bool(changes or state.condition)
     condition = desired_condition(state, health, inputs.now, inputs.heartbeat_after) if concerned else None
     configuration = inputs.configuration if concerned and inputs.configuration else None
@@ -83,6 +91,7 @@ def make_plan(readings: Mapping[str, Reading], state: NodeState, inputs: PlanInp
         newly_refused=newly_refused,
         lower_since={s.entry.name: inputs.lower_since.get(s.entry.name, inputs.uptime) for s in held if s.lowers},
         held={s.entry.name: s.held_until for s in held if s.held_until is not None},
+        behind=frozenset(s.entry.name for s in steps if s.behind),
         delayed=delayed,
         own_before=own_before,
         # Without a machine record and a complete configuration, what is ours is unknown.
@@ -95,7 +104,7 @@ def make_plan(readings: Mapping[str, Reading], state: NodeState, inputs: PlanInp
     )
 
 
-def _health(steps: Sequence[_Step], readings: Mapping[str, Reading], state: NodeState, inputs: PlanInput) -> Health:
+def _health(steps: Sequence[_Step], readings: Mapping[str, Reading], inputs: PlanInput) -> Health:
     # A refusal to remove is over once an Event has reported it: from then on the key is not ours.
     lasting = tuple(
         s.entry.name
@@ -111,7 +120,7 @@ def _health(steps: Sequence[_Step], readings: Mapping[str, Reading], state: Node
         unverified=tuple(s.entry.name for s in steps if s.unverified),
         denied={s.entry.name: s.decision.reason for s in steps if s.decision.action == "deny"},
         below_expected={s.entry.name: below for s in steps if (below := _below_expected(s, inputs))},
-        not_allocatable={s.entry.name: late for s in steps if (late := _not_allocatable(s, state, inputs))},
+        not_allocatable={s.entry.name: less for s in steps if (less := _not_allocatable(s, inputs))},
     )
 
 
@@ -131,23 +140,24 @@ def _below_expected(step: _Step, inputs: PlanInput) -> tuple[int, int] | None:
     return (quantity, expected) if quantity < expected else None
 
 
-def _not_allocatable(step: _Step, state: NodeState, inputs: PlanInput) -> tuple[str, str] | None:
-    """(capacity, allocatable) if the kubelet reports its Node, but has not copied this capacity for a minute."""
-    since = inputs.behind_since.get(step.entry.name)
-    if since is None or state.heartbeat is None or step.entry.name not in behind(state, {step.entry.name}):
-        return None
-    age = inputs.uptime - since
-    if age < ALLOCATABLE_TIMEOUT or state.heartbeat <= inputs.now - age:
-        return None
-    return plain(step.entry.current), plain(state.allocatable.get(step.entry.name))
+def _not_allocatable(step: _Step, inputs: PlanInput) -> tuple[str, str] | None:
+    """(published quantity, allocatable) if it is less after this plan, or if what the last plan repaired is less again.
+
+    So the condition is never set to True while pods can't get what is published.
+    """
+    quantity = step.decision.record
+    if quantity is None or step.decision.action in ("refuse", "deny"):
+        return None  # a reason of its own
+    if step.decision.action == "set":
+        less = step.behind and step.entry.name in inputs.behind
+    else:
+        less = _less(step.entry.allocatable, quantity)
+    return (str(quantity), plain(step.entry.allocatable)) if less else None
 
 
-def behind(state: NodeState, names: Collection[str]) -> frozenset[str]:
-    """The names whose allocatable differs from their capacity, which the kubelet copies within seconds."""
-    capacity = state.capacity or {}
-    return frozenset(
-        name for name in names if name in capacity and plain(capacity[name]) != plain(state.allocatable.get(name))
-    )
+def _less(stored: str | None, quantity: int) -> bool:
+    """Whether a stored quantity is missing, or less."""
+    return stored is None or (whole_quantity(stored) or 0) < quantity
 
 
 def _reported_before(state: NodeState, inputs: PlanInput) -> Reported:
@@ -171,7 +181,7 @@ def _reported(health: Health, before: Reported, inputs: PlanInput) -> Reported:
 def _step(
     name: str, readings: Mapping[str, Reading], record: Mapping[str, int], state: NodeState, inputs: PlanInput
 ) -> _Step:
-    entry = capacity_entry(name, (state.capacity or {}).get(name), record.get(name), inputs, name in readings)
+    entry = capacity_entry(name, state, record.get(name), inputs, name in readings)
     reading = readings.get(name)
     decision = decide(entry, reading, inputs, bool(readings))
     if decision.action not in ("set", "remove"):
@@ -205,7 +215,8 @@ def make_withdrawal(state: NodeState, inputs: PlanInput) -> Plan:
     """Removes every key that the annotation names, the annotations and the condition. Another writer's values stay."""
     changes, published = [], {}
     for name, recorded in read_record(state.annotation).items():
-        entry = CapacityEntry(name, (state.capacity or {}).get(name), recorded, own=recorded)
+        capacity, allocatable = ((stored or {}).get(name) for stored in (state.capacity, state.allocatable))
+        entry = CapacityEntry(name, capacity, allocatable, recorded, own=recorded)
         decision = of_plugin(entry, inputs) or unpublish(entry, "withdrawn")
         if decision.action == "remove" and name in inputs.denied:
             decision = Decision("deny", None, inputs.denied[name], recorded)

@@ -51,8 +51,8 @@ class PlanInput:
     """Name -> the quantity below which the condition is False."""
     denied: Mapping[str, str] = field(default_factory=dict)
     """Name -> why the API server rejects its write, which is not repeated now."""
-    behind_since: Mapping[str, float] = field(default_factory=dict)
-    """Name -> uptime since when allocatable has differed from capacity."""
+    behind: Collection[str] = ()
+    """Names whose allocatable was less than what is published when the Node was last read."""
     heartbeat_after: float | None = None
     """Seconds after which the condition's heartbeat is refreshed. None: it is written only with a change."""
 
@@ -64,6 +64,8 @@ class CapacityEntry:
     name: str
     current: str | None
     """The quantity in the Node's capacity; None if the key is absent."""
+    allocatable: str | None
+    """The same in the Node's allocatable."""
     last_applied: int | None
     """The quantity in the Node's annotation; None if the annotation does not name it."""
     own: int | None

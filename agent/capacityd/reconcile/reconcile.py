@@ -187,7 +187,7 @@ def _plan_input(config: Config, memory: ReconcileState, here: PassContext) -> Pl
         configuration_errors=here.configuration_errors or configuration_errors(config),
         expect=expectations(config),
         denied={name: d.reason for name, d in memory.denied.items() if d.retry_at > here.uptime},
-        behind_since=memory.behind_since,
+        behind=memory.behind,
         heartbeat_after=max(MIN_INTERVAL, settings.resync * _HEARTBEAT_SHARE),
     )
 
@@ -209,4 +209,5 @@ def _observe(node: Node, decide: Decide, lower_since: Mapping[str, float]) -> Ou
     # Nothing is written, so the annotation stays, and what is lower stays lower since the same moment.
     reverted = {c.name for c in plan.changes if c.action in ("set", "remove")}
     since = {name: at for name, at in lower_since.items() if name in reverted} | dict(plan.lower_since)
-    return Outcome(replace(plan, published=read_record(state.annotation), lower_since=since), False, state)
+    published = read_record(state.annotation)
+    return Outcome(replace(plan, published=published, lower_since=since, behind=frozenset()), False, state)

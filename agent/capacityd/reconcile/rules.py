@@ -7,10 +7,13 @@ The rules, in order of precedence:
 - A key is removed only when its value is what both records say, or 0.
 - Unknown never lowers or removes; what was lost or zeroed meanwhile is restored if both records say the same.
 - Raise at once, lower late: pods that no longer fit are stopped at the kubelet's next restart.
+- Allocatable is written with capacity, and equals it: nothing reserves a share of an extended resource
+  (MachineInfo in k8s.io/kubernetes, pkg/kubelet/nodestatus/setters.go).
 """
 
 from __future__ import annotations
 
+from capacityd.model.node import NodeState
 from capacityd.model.quantity import plain, whole_quantity
 from capacityd.model.reading import Absent, Quantity, Reading, Unknown
 from capacityd.reconcile.plan_input import CapacityEntry, Decision, PlanInput
@@ -20,6 +23,10 @@ _REMOVE = '"capacityd withdraw" removes it'
 
 def decide(entry: CapacityEntry, reading: Reading | None, inputs: PlanInput, configured: bool) -> Decision:
     """Decides about one name. reading: None if it is not configured. configured: whether any resource is."""
+    return _restore_allocatable(entry, _decide(entry, reading, inputs, configured), inputs)
+
+
+def _decide(entry: CapacityEntry, reading: Reading | None, inputs: PlanInput, configured: bool) -> Decision:
     owned = of_plugin(entry, inputs) if isinstance(reading, Quantity) or entry.last_applied is not None else None
     if owned := owned or _doubtful(entry, reading, inputs):
         return owned
@@ -41,7 +48,7 @@ def decide(entry: CapacityEntry, reading: Reading | None, inputs: PlanInput, con
 
 
 def capacity_entry(
-    name: str, stored: str | None, recorded: int | None, inputs: PlanInput, configured: bool
+    name: str, state: NodeState, recorded: int | None, inputs: PlanInput, configured: bool
 ) -> CapacityEntry:
     """The entry of a name. recorded: last_applied. configured: whether the configuration names it."""
     if recorded is None:
@@ -52,7 +59,7 @@ def capacity_entry(
         own = recorded
     else:
         own = inputs.machine.published.get(name, inputs.machine.intended.get(name))
-    return CapacityEntry(name, stored, recorded, own)
+    return CapacityEntry(name, (state.capacity or {}).get(name), (state.allocatable or {}).get(name), recorded, own)
 
 
 def of_plugin(entry: CapacityEntry, inputs: PlanInput) -> Decision | None:
@@ -115,8 +122,25 @@ def _keep_or_restore(entry: CapacityEntry, reading: Unknown) -> Decision:
     return Decision("keep", None, f"stays as it is; unknown: {reading.reason}", entry.last_applied)
 
 
+def _restore_allocatable(entry: CapacityEntry, decision: Decision, inputs: PlanInput) -> Decision:
+    """The decision; or to write allocatable alone, where capacity stays as it is and is ours, or becomes so.
+
+    While device plugins are unknown, less of it may be one's devices that are not healthy.
+    """
+    quantity = decision.record
+    if decision.action != "keep" or quantity is None or inputs.plugins is None:
+        return decision
+    ours = entry.confirmed or decision.value is not None
+    if not ours or not entry.equals(quantity) or plain(entry.allocatable) == str(quantity):
+        return decision
+    was = plain(entry.allocatable)
+    return Decision("set", quantity, f"allocatable put back to {quantity}: somebody else made it {was}", quantity)
+
+
 def unpublish(entry: CapacityEntry, reason: str) -> Decision:
     """Decides about a name that must go, for this reason."""
+    if entry.current is None and entry.confirmed and plain(entry.allocatable) in ("0", str(entry.last_applied)):
+        return Decision("remove", None, f"{reason}; allocatable still has it", None)
     if entry.current is None or entry.last_applied is None:
         return Decision("keep", None, reason, None)
     if not entry.confirmed:

@@ -8,14 +8,16 @@ from dataclasses import dataclass, field
 from capacityd.model.node import MachineRecord, NodeState, Plan
 from capacityd.model.reading import Absent, Quantity, Reading, Unknown
 from capacityd.reconcile.apply import Outcome
-from capacityd.reconcile.plan import ALLOCATABLE_TIMEOUT, behind
 from capacityd.reconcile.rate_limit import record_write
 
 _DENIED_BACKOFF, _DENIED_BACKOFF_FACTOR, _DENIED_BACKOFF_MAX = 60.0, 4.0, 3600.0
 """Seconds until a denied change is tried again: at first, its growth, and at most."""
 
-_VERIFY_AFTER = (15.0, ALLOCATABLE_TIMEOUT + 1.0, 360.0)
-"""Seconds after which allocatable is compared with capacity, until they are equal."""
+_VERIFY_AFTER = 15.0
+"""Seconds after a write when the Node is read again: a kubelet reports each 10 s, and one may overwrite allocatable."""
+
+_VERIFY_PERIOD = 45.0
+"""Seconds between reads of the Node while allocatable is less than what is published, and is not written."""
 
 _MAX_SETTLE_PASSES = 40  # passes for one kubelet restart, about five minutes
 
@@ -58,10 +60,10 @@ class ReconcileState:
     """When the last attempt ended in one."""
     denied: Mapping[str, Denial] = field(default_factory=dict)
     """Name -> why the API server denies its change."""
-    behind_since: Mapping[str, float] = field(default_factory=dict)
-    """Name -> since when its allocatable has differed from its capacity, as far as the Node was read."""
+    behind: tuple[str, ...] = ()
+    """Names whose allocatable was less than what was published when the Node was last read."""
     verify_at: float | None = None
-    """When the Node is read again to see whether the kubelet has copied capacity to allocatable."""
+    """When the Node is read again to see whether allocatable is what was published."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,11 +115,6 @@ def remember(
 ) -> ReconcileState:
     """The state after a pass that has read the Node."""
     plan = outcome.plan
-    wrote = {c.name for c in plan.changes if c.action == "set"} if outcome.applied else set()
-    behind_since = {
-        name: here.uptime if name in wrote else memory.behind_since.get(name, here.uptime)
-        for name in behind(outcome.state, plan.published.keys())
-    }
     return ReconcileState(
         applied_readings=_seen(readings, plan),
         published=plan.published,
@@ -128,8 +125,8 @@ def remember(
         unknown_streak=memory.unknown_streak,
         delayed=plan.delayed,
         denied=_denials(memory, outcome, here.uptime),
-        behind_since=behind_since,
-        verify_at=_verify_at(behind_since, outcome.state, here.uptime),
+        behind=tuple(sorted(plan.behind)),
+        verify_at=_verify_at(outcome, here.uptime),
     )
 
 
@@ -147,16 +144,15 @@ def _denials(memory: ReconcileState, outcome: Outcome, uptime: float) -> dict[st
     return found
 
 
-def _verify_at(behind_since: Mapping[str, float], state: NodeState, uptime: float) -> float | None:
-    """When to read the Node again to see whether the kubelet has followed; None if it has, or is not expected to.
+def _verify_at(outcome: Outcome, uptime: float) -> float | None:
+    """When to read the Node again to compare allocatable; None if nobody is expected to change it.
 
-    The kubelet reports its Node each 10 s if something has changed, else each 5 min.
+    A Node without a heartbeat has no kubelet that could.
     """
-    if not behind_since:
-        return None
-    since = max(behind_since.values())
-    pauses = _VERIFY_AFTER if state.heartbeat is not None else _VERIFY_AFTER[:1]
-    return next((since + pause for pause in pauses if since + pause > uptime), None)
+    plan = outcome.plan
+    if outcome.applied and outcome.state.heartbeat is not None and any(c.action == "set" for c in plan.changes):
+        return uptime + _VERIFY_AFTER
+    return uptime + _VERIFY_PERIOD if plan.behind else None
 
 
 def _seen(readings: Mapping[str, Reading], plan: Plan) -> dict[str, str]:

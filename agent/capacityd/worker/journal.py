@@ -59,9 +59,7 @@ def outcome_entries(found: ReconcileResult, previous: Mapping[str, Any]) -> Iter
     for change in plan.changes:
         if change.action in ("set", "remove") and found.outcome.applied:
             fields = _fields(node, change)
-            yield Entry(
-                "changed", NOTICE, f"{change.name}: {fields['OLD']} → {fields['NEW']} ({change.reason})", fields
-            )
+            yield Entry("changed", NOTICE, change.summary, fields)
         elif change.name in plan.newly_refused and change.name not in refused:
             message = f"{change.name}: refused: {change.reason}"
             yield Entry("refused", WARNING, message, _fields(node, change))
@@ -77,9 +75,9 @@ def _health_entries(node: str, health: Health, previous: Mapping[str, Any]) -> I
         if previous.get("below_expected", {}).get(name) != [quantity, expected]:
             fields = {"NODE": node, "RESOURCE": name, "NEW": str(quantity), "EXPECTED": str(expected)}
             yield Entry("below expected", WARNING, f"{name}: {quantity}, expected {expected}", fields)
-    for name, (capacity, allocatable) in health.not_allocatable.items():
+    for name, (published, allocatable) in health.not_allocatable.items():
         if name not in previous.get("not_allocatable", {}):
-            message = f"{name}: the kubelet has not updated allocatable: it is {allocatable}, not {capacity}"
+            message = f"{name}: {allocatable} of {published} are allocatable: another writer changes it"
             yield Entry("not allocatable", WARNING, message, {"NODE": node, "RESOURCE": name})
 
 

@@ -178,7 +178,7 @@ def _status(
             "last_read": time.time(),
             "plan": found.outcome.plan.as_dict(),
             "capacity": {n: q for n, q in (node.capacity or {}).items() if n in names},
-            "allocatable": {n: q for n, q in node.allocatable.items() if n in names},
+            "allocatable": {n: q for n, q in (node.allocatable or {}).items() if n in names},
         }
         if found.outcome.applied:
             status["last_write"] = time.time()

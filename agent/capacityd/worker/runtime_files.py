@@ -103,6 +103,7 @@ def kept_memory(where: str) -> ReconcileState:
     return ReconcileState(
         written={name: tuple(moments) for name, moments in found.pop("written").items()},
         plugins=None if plugins is None else tuple(plugins),
+        behind=tuple(found.pop("behind")),
         denied={name: Denial(**denial) for name, denial in found.pop("denied").items()},
         **found,
     )

@@ -48,7 +48,7 @@ def test_a_whole_node() -> None:
 def test_what_is_missing_is_not_made_up(status: Any) -> None:
     found = node_state(document({"annotations": None}, status))
     assert found.capacity is None
-    assert found.allocatable == {}
+    assert found.allocatable is None
     assert not found.has_annotations
     assert found.annotation is None
     assert found.conditions is None
@@ -57,8 +57,8 @@ def test_what_is_missing_is_not_made_up(status: Any) -> None:
 
 
 def test_an_empty_map_is_there() -> None:
-    found = node_state(document({"annotations": {}}, {"capacity": {}, "conditions": []}))
-    assert (found.capacity, found.has_annotations, found.conditions) == ({}, True, 0)
+    found = node_state(document({"annotations": {}}, {"capacity": {}, "allocatable": {}, "conditions": []}))
+    assert (found.capacity, found.allocatable, found.has_annotations, found.conditions) == ({}, {}, True, 0)
 
 
 def test_text_is_safe_to_print() -> None:

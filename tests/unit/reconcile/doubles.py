@@ -22,8 +22,8 @@ FOUR, ABSENT, UNKNOWN = Quantity(4), Absent("none"), Unknown("busy")
 class MemoryNode:
     """A Node in memory. lose: how many answers to writes get lost; drop: how many writes never arrive.
 
-    errors: what the next requests raise, each in turn; None: it works. Its kubelet copies capacity to allocatable at
-    once, unless follows is False. between: what happens once between a read and a write.
+    errors: what the next requests raise, each in turn; None: it works. lags: what its kubelet makes of allocatable
+    before each read. between: what happens once between a read and a write.
     """
 
     name = "n1"
@@ -34,12 +34,13 @@ class MemoryNode:
         self.event_error: NodeError | None = None
         self.reads = self.writes = self.lose = self.drop = 0
         self.events: list[str] = []
-        self.follows = True
+        self.lags: dict[str, str] = {}
         self.between: Callable[[], None] | None = None
 
     def read(self) -> NodeState:
         self.reads += 1
         self._fail()
+        self.document["status"]["allocatable"] |= self.lags
         return self._state()
 
     def write(self, patch: Sequence[Mapping[str, object]]) -> NodeState:
@@ -74,8 +75,6 @@ class MemoryNode:
             raise error
 
     def _state(self) -> NodeState:
-        if self.follows:
-            self.document["status"]["allocatable"] = dict(self.document["status"].get("capacity", {}))
         return node_state(self.document)
 
 
@@ -142,4 +141,9 @@ class Service:
     @property
     def capacity(self) -> dict[str, str]:
         found: dict[str, str] = self.node.document["status"]["capacity"]
+        return found
+
+    @property
+    def allocatable(self) -> dict[str, str]:
+        found: dict[str, str] = self.node.document["status"]["allocatable"]
         return found

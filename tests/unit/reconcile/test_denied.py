@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
@@ -231,3 +232,32 @@ def test_changes_of_other_resources_are_written_during_a_denial(denied: tuple[Se
     service.reconcile(1010.0, {"hardware"}, a=Quantity(4), b=Quantity(2))
     assert (node.published, len(node.requests) - before) == ({B: "2"}, 1)
     assert node.our_condition[1] == "Denied"
+
+
+@pytest.mark.parametrize("after", [400.0, 10_000.0])
+def test_while_allocatable_is_denied_the_node_is_read_until_it_is_right(after: float) -> None:
+    """Also if somebody else puts it right after hours."""
+    service, denying = Service(), Admission(["/status/allocatable"])
+    service.node = denying
+    denying.document["status"] |= {"capacity": {A: "4"}, "allocatable": {A: "0"}}
+    denying.document["metadata"]["annotations"][ANNOTATION] = json.dumps({A: 4})
+    at = 1000.0
+    while at < 1000.0 + after:
+        requeue = service.reconcile(at, {"requeue"}, a=Quantity(4)).requeue_after
+        assert denying.our_condition == ("False", "Denied", f"denied: {A}: policy: /status/allocatable/example.com~1a")
+        assert requeue is not None
+        assert requeue <= 60.0
+        at += requeue
+    service.allocatable[A] = "4"
+    assert service.reconcile(at, {"requeue"}, a=Quantity(4)).requeue_after is None
+    assert service.condition == "True"
+
+
+def test_allocatable_that_admission_alters_is_denied() -> None:
+    node = Admission()
+    node.alter = lambda document: document["status"]["allocatable"].pop(A, None)
+    outcome = publish(node, {A: Quantity(4), B: Quantity(2)})
+    assert outcome.denied.keys() == {A}
+    assert "accepted 4 but stored none as allocatable" in outcome.denied[A]
+    assert node.our_condition[1] == "Denied"
+    assert node.document["status"]["allocatable"] == {B: "2"}

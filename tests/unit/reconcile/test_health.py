@@ -70,36 +70,46 @@ def test_what_is_no_longer_expected_ends_without_an_event(service: Service) -> N
     assert (service.condition, len(service.node.events)) == ("True", events)
 
 
-def test_the_kubelet_that_follows_costs_one_request(service: Service) -> None:
-    service.node.follows = False
+def test_after_a_write_one_request_sees_what_became_of_it(service: Service) -> None:
     service.beat(1000.0)
-    found = service.reconcile(1100.0, {"hardware"}, a=Quantity(5))
-    assert found.requeue_after == 15.0
-    opened = service.opened
+    assert service.reconcile(1100.0, {"hardware"}, a=Quantity(5)).requeue_after == 15.0
+    assert (service.capacity, service.allocatable, service.condition) == ({A: "5"}, {A: "5"}, "True")
+    opened, writes = service.opened, service.node.writes
     assert service.reconcile(1105.0, {"hardware"}, a=Quantity(5)).requeue_after == 10.0
     assert service.opened == opened, "an event in between sends no request"
-    service.node.follows = True
     assert service.reconcile(1115.0, {"requeue"}, a=Quantity(5)).requeue_after is None
-    assert (service.opened, service.condition) == (opened + 1, "True")
+    assert (service.opened, service.node.writes, service.condition) == (opened + 1, writes, "True")
 
 
-@pytest.mark.parametrize("alive", [True, False])
-def test_a_kubelet_that_does_not_follow(service: Service, alive: bool) -> None:
-    service.node.follows = False
+def test_a_node_without_a_kubelet_is_not_read_again(service: Service) -> None:
+    assert service.reconcile(1100.0, {"hardware"}, a=Quantity(5)).requeue_after is None
+
+
+LATE = ("False", "NotAllocatable", f"not allocatable: {A} is 0 of 4")
+
+
+def test_a_kubelet_that_overwrites_allocatable(service: Service) -> None:
+    """It is put back; if that does not last, the condition says so, until a read finds it right."""
     service.beat(1000.0)
-    pauses = [service.reconcile(1100.0, {"hardware"}, a=Quantity(5)).requeue_after]
-    pauses.append(service.reconcile(1115.0, {"requeue"}, a=Quantity(5)).requeue_after)
-    assert service.condition == "True", "it has a minute"
-    if alive:
-        service.beat(1130.0)
-    pauses.append(service.reconcile(1161.0, {"requeue"}, a=Quantity(5)).requeue_after)
-    late = ("False", "NotAllocatable", f"the kubelet has not updated allocatable: {A} is 4, not 5")
-    assert service.node.our_condition == (late if alive else PUBLISHED)
-    pauses.append(service.reconcile(1460.0, {"requeue"}, a=Quantity(5)).requeue_after)
-    assert pauses == [15.0, 46.0, 299.0, None]
-    service.node.follows = True
-    service.reconcile(2000.0, {"resync"}, a=Quantity(5))
-    assert service.condition == "True"
+    service.node.lags = {A: "0"}
+    service.reconcile(1100.0, {"resync"}, a=FOUR)
+    assert (service.allocatable, service.condition) == ({A: "4"}, "True")
+    assert service.node.events[-1] == f"{A}: allocatable put back to 4: somebody else made it 0"
+    at, writes = 1100.0, []
+    while at < 1800.0:
+        before = service.node.writes
+        requeue = service.reconcile(at := at + 15.0, {"requeue"}, a=FOUR).requeue_after
+        assert service.node.our_condition == LATE
+        assert requeue is not None
+        assert requeue <= 60.0
+        at += requeue - 15.0
+        writes += [at] * (service.node.writes - before)
+    assert len(writes) <= 6 + 700 / 60 + 1, "as any repair: six times, and then once a minute"
+    service.node.lags = {}
+    service.reconcile(at + 15.0, {"requeue"}, a=FOUR)
+    service.reconcile(at + 75.0, {"requeue"}, a=FOUR)
+    found = service.reconcile(at + 90.0, {"requeue"}, a=FOUR)
+    assert (service.node.our_condition, found.requeue_after) == (PUBLISHED, None)
 
 
 @pytest.mark.parametrize(

@@ -82,6 +82,15 @@ class Histories(RuleBasedStateMachine):
     def another_writes(self, name: str, value: str | None, between: bool, pause: float) -> None:
         self._others(lambda: self.world.write(name, value), between, pause)
 
+    @rule(name=st.sampled_from([*NAMES, *THEIRS]), value=values, between=st.booleans(), pause=pauses)
+    def another_writes_allocatable(self, name: str, value: str | None, between: bool, pause: float) -> None:
+        self._others(lambda: self.world.write_allocatable(name, value), between, pause)
+
+    @rule(names=some_names, pause=pauses)
+    def the_kubelet_overwrites_allocatable(self, names: frozenset[str], pause: float) -> None:
+        self.world.lag(names)
+        self.loop.run(pause)
+
     @rule(text=records, between=st.booleans(), pause=pauses)
     def another_writes_the_record(self, text: str | None, between: bool, pause: float) -> None:
         self._others(lambda: self.world.annotate(text), between, pause)
@@ -225,6 +234,7 @@ class Histories(RuleBasedStateMachine):
         world, loop = self.world, self.loop
         loop.fault, loop.lost, loop.unheard, loop.kill, loop.between = "", 0, 0, "", []
         world.checkpoint_readable = True
+        world.lag(frozenset())
         if world.node is None or world.socket is None:
             world.start_kubelet(False, 0.4)
         loop.run(3.6 * RESYNC_PERIOD)
@@ -259,6 +269,8 @@ class Histories(RuleBasedStateMachine):
         if config.settings.condition and wanted:
             unknown = any(isinstance(r, Unknown) for r in wanted.values())
             assert len(conditions) == 1
+            full = all((whole_quantity(world.allocatable.get(n, "0")) or 0) >= record[n] for n in record)
+            assert conditions[0]["status"] == "False" or full
             assert conditions[0]["status"] == "False" or (config.complete and not unknown)
         elif not config.settings.condition:
             assert not conditions

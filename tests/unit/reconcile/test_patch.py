@@ -54,6 +54,7 @@ PLANS: list[tuple[Reading, str | None, int | None, bool]] = [
 ]
 PARENTS: list[tuple[str, str, object]] = [
     ("status", "capacity", {"cpu": "8"}),
+    ("status", "allocatable", {"cpu": "8"}),
     ("metadata", "annotations", {"theirs": "x"}),
     ("status", "conditions", [{"type": "Ready"}]),
 ]
@@ -118,13 +119,55 @@ def test_an_unchanged_recorded_key_is_not_guarded() -> None:
     assert apply_patch(document, plan.patch)["status"]["capacity"] == {NAME: "7", "example.com/b": "2"}
 
 
+def test_the_condition_becomes_true_only_if_all_that_is_published_is_still_allocatable() -> None:
+    document = node({NAME: "1", "example.com/b": "2"}, {NAME: 1, "example.com/b": 1}, condition="False")
+    plan = make_plan({NAME: Quantity(1), "example.com/b": Quantity(2)}, node_state(document), PlanInput())
+    apply_patch(document, plan.patch)
+    del document["status"]["allocatable"][NAME]
+    with pytest.raises(NodeConflict):
+        apply_patch(document, plan.patch)
+
+
+@pytest.mark.parametrize(
+    ("reading", "stored", "allocatable", "after"),
+    [
+        (Quantity(4), "3", "3", "4"),
+        (Quantity(4), "3", None, "4"),
+        (Quantity(4), "3", "4", "4"),  # the kubelet is about to lower it
+        (Quantity(4), "4", "3", "4"),
+        (Quantity(4), "4", "4000m", "4000m"),
+        (Quantity(4), None, "3", "4"),
+        (Unknown("busy"), "3", "0", "3"),
+        (Unknown("busy"), "0", "0", "3"),
+        (Absent("none"), "3", "3", None),
+        (Absent("none"), "3", None, None),
+        (Absent("none"), "3", "0", None),
+        (Absent("none"), None, "3", None),
+        (Absent("none"), None, "7", "7"),
+        (Absent("none"), "7", "7", "7"),
+    ],
+)
+def test_allocatable_goes_with_capacity(
+    reading: Reading, stored: str | None, allocatable: str | None, after: str | None
+) -> None:
+    document = node({NAME: stored} if stored else {}, {NAME: 3})
+    document["status"]["allocatable"] = {"cpu": "8"} | ({NAME: allocatable} if allocatable else {})
+    patch = make_plan({NAME: reading}, node_state(document), PlanInput()).patch
+    written = apply_patch(document, patch)["status"]["allocatable"]
+    assert written == {"cpu": "8"} | ({NAME: after} if after else {})
+    if written != document["status"]["allocatable"]:
+        document["status"]["allocatable"] = {"cpu": "8", NAME: "5"}
+        with pytest.raises(NodeConflict):
+            apply_patch(document, patch)
+
+
 def test_a_bare_node_is_patched_only_for_a_change() -> None:
     document = node()
     for part, name in (("metadata", "uid"), *((part, name) for part, name, _ in PARENTS)):
         del document[part][name]
     assert make_plan({}, node_state(document), PlanInput()).patch == ()
     written = apply_patch(document, make_plan({NAME: Quantity(4)}, node_state(document), PlanInput()).patch)
-    assert written["status"]["capacity"] == {NAME: "4"}
+    assert written["status"]["capacity"] == written["status"]["allocatable"] == {NAME: "4"}
     assert written["metadata"]["annotations"] == {ANNOTATION: f'{{"{NAME}":4}}'}
     assert [(c["type"], c["status"]) for c in written["status"]["conditions"]] == [(CONDITION, "True")]
 

@@ -265,7 +265,7 @@ def test_after_a_kubelet_restart_the_node_is_read_until_its_heartbeat_is_newer(s
     assert service.opened == 7, "until then a local reason reads the Node, too"
     service.capacity[A] = "0"
     service.beat(1011)
-    assert service.reconcile(at + 1, {"requeue"}, a=FOUR).requeue_after is None
+    assert service.reconcile(at + 1, {"requeue"}, a=FOUR).requeue_after == 15.0, "it reads what became of the write"
     assert service.capacity == {A: "4"}
     service.reconcile(at + 2, {"hardware"}, a=FOUR)
     assert service.opened == 8

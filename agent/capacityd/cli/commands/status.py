@@ -160,6 +160,6 @@ def _resource_error(r: Mapping[str, Any], misconfigured: bool) -> tuple[str, str
     if r["below_expect"]:
         return f"{r['name']}: {r['reading']}, expected {r['expect']}", explain
     return (
-        f"{r['name']}: capacity is {r['capacity']}, allocatable {r['allocatable'] or 'unset'}",
-        "is the kubelet running?",
+        f"{r['name']}: published as {r['published']}, allocatable is {r['allocatable'] or 'unset'}",
+        "another writer changes it: see `kubectl get node -o yaml --show-managed-fields`",
     )

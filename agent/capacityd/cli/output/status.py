@@ -7,7 +7,6 @@ from typing import Any
 
 from capacityd.cli.output.terminal import duration_text, print_line, print_table
 
-_KUBELET_UPDATE = 15.0  # seconds within which a kubelet has updated allocatable; its default period is 10 s
 _OLD_VALUES = 100.0  # seconds after which the age of the Node's values is printed
 _HEADER = ("RESOURCE", "READING", "CAPACITY", "ALLOCATABLE", "EXPECT", "NOTE")
 _EXPECT_COLUMN = _HEADER.index("EXPECT")
@@ -95,9 +94,7 @@ def _age_of_values(state: Mapping[str, Any], now: float) -> str:
     if all(r["capacity"] == r["allocatable"] for r in state["resources"]):
         old = now - state["last_read"] > _OLD_VALUES
         return f"capacity and allocatable were read {_ago(state['last_read'], now)}" if old else ""
-    if state["last_write"] and state["last_read"] - state["last_write"] < _KUBELET_UPDATE:
-        return "allocatable was read at the write; the kubelet copies capacity to it within about 10 s"
-    return f"allocatable differed from capacity {_ago(state['last_read'], now)}: is the kubelet running?"
+    return f"allocatable differed from capacity {_ago(state['last_read'], now)}: another writer changes it"
 
 
 def _ago(moment: float | None, now: float) -> str:

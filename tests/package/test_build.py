@@ -124,7 +124,7 @@ def test_examples(packages: Packages) -> None:
                 for name in ("cloud-init", "grafana", "prometheus")
                 for path in conf.glob(f"{name}/*")
             ),
-            *(f"kubernetes/{name}" for name in ("identity.yaml", "own-identity.conf", "policy.yaml")),
+            *(f"kubernetes/{path.name}" for path in (ROOT / "packaging/kubernetes").iterdir()),
         )
     }
 

@@ -20,7 +20,7 @@ def summarize(node: Mapping[str, Any], label: str) -> NodeSummary:
         name=state.name,
         label=(node["metadata"].get("labels") or {}).get(label),
         capacity=_extended(state.capacity or {}),
-        allocatable=_extended(state.allocatable),
+        allocatable=_extended(state.allocatable or {}),
         published=read_record(state.annotation),
         configuration=state.configuration or "",
         condition=state.condition,

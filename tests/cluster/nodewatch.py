@@ -1,0 +1,123 @@
+"""Each version of a Node, as a watch of the API server with a connection of its own delivers it."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from capacityd.model.quantity import whole_quantity
+from tests.cluster.agent import ANNOTATION, condition_of
+from tests.cluster.api import Api
+from tests.cluster.controlplane import Cluster
+from tests.cluster.credentials import ADMIN, token_of
+from tests.cluster.processes import PATIENCE, wait_until
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """A Node as it was delivered."""
+
+    type: str
+    """ADDED, MODIFIED or DELETED."""
+    received: float
+    """Seconds since the epoch."""
+    node: Any
+
+    @property
+    def published(self) -> dict[str, int]:
+        """What the annotation names."""
+        found: dict[str, int] = json.loads(self.node["metadata"].get("annotations", {}).get(ANNOTATION, "{}"))
+        return found
+
+    @property
+    def condition(self) -> dict[str, Any]:
+        return dict(condition_of(self.node) or {})
+
+    @property
+    def allocatable(self) -> dict[str, str]:
+        return dict(self.node["status"].get("allocatable", {}))
+
+    @property
+    def lacking(self) -> list[str]:
+        """What is published, and is not allocatable in full."""
+        stored = self.allocatable
+        return [
+            name
+            for name, number in self.published.items()
+            if name not in stored or (whole_quantity(stored[name]) or 0) < number
+        ]
+
+    @property
+    def untrue(self) -> bool:
+        """Whether the condition is True although something that is published is not allocatable."""
+        return self.condition.get("status") == "True" and bool(self.lacking)
+
+
+class NodeWatch:
+    """What has been delivered so far."""
+
+    def __init__(self) -> None:
+        self.versions: list[Version] = []
+        self.problems: list[BaseException] = []
+        self.ended = False
+
+    def __iter__(self) -> Iterator[Version]:
+        return iter(tuple(self.versions))
+
+    def run(self, api: Api, name: str, timeout: int) -> None:
+        try:
+            query = {"fieldSelector": f"metadata.name={name}", "timeoutSeconds": str(timeout)}
+            for event in api.watch("/api/v1/nodes", **query):
+                if event["type"] == "ERROR":
+                    raise RuntimeError(event["object"])
+                self.versions.append(Version(event["type"], time.time(), event["object"]))
+                if self.ended:
+                    break
+        except BaseException as error:  # noqa: BLE001  # belongs to the test
+            self.problems.append(error)
+
+
+@contextmanager
+def watch_node(cluster: Cluster, name: str) -> Iterator[NodeWatch]:
+    """From now on, also if the Node does not exist yet. All that was delivered is there once it has ended."""
+    watch = NodeWatch()
+    api = Api(cluster.url, cluster.ca_file, token_of(ADMIN))
+    thread = threading.Thread(target=watch.run, args=(api, name, 3600), daemon=True)
+    thread.start()
+    try:
+        yield watch
+        _catch_up(cluster, name, watch)
+    finally:
+        watch.ended = True
+    assert not watch.problems, watch.problems[0]
+
+
+def _catch_up(cluster: Cluster, name: str, watch: NodeWatch) -> None:
+    """Until the watch has delivered what the Node is now: a write that comes last."""
+    cluster.admin.patch(f"/api/v1/nodes/{name}", {"metadata": {"labels": {"tests.example/last": "x"}}})
+    wait_until(
+        lambda: watch.problems or "tests.example/last" in watch.versions[-1].node["metadata"]["labels"],
+        PATIENCE,
+        "the watch has delivered the last version",
+    )
+
+
+def untrue_after_others(versions: Sequence[Version]) -> list[Version]:
+    """Where the condition is not true, because somebody else changed allocatable. AssertionError if capacityd did it.
+
+    A write of capacityd that changes quantities, changes the annotation or allocatable; one that sets the condition
+    changes that.
+    """
+    found = []
+    for before, after in zip([None, *versions], versions, strict=False):
+        if not after.untrue:
+            continue
+        ours = before is None or (before.condition, before.published) != (after.condition, after.published)
+        assert not ours, f"capacityd wrote True: {after.lacking} of {after.published} in {after.allocatable}"
+        found.append(after)
+    return found

@@ -186,9 +186,10 @@ class ApiNode:
     def _check(self, state: NodeState) -> None:
         """Any identity but the Node's own may have access to other Nodes: then the machine ID must match."""
         if not self._identify().own and not self._is_this_machine(state):
+            theirs = self._quote(state.machine_id)
             ours = printable(self._machine_id or "") or "none (/etc/machine-id is empty)"
             raise NodeDenied(
-                f'Node "{state.name}" belongs to another machine: its machineID is {state.machine_id or "not set"}, '
+                f'Node "{state.name}" belongs to another machine: its machineID is {theirs or "not set"}, '
                 f"this machine's is {ours}. Set node_name to the name under which this machine's kubelet registered"
             )
         self._checked = True
@@ -223,7 +224,12 @@ class ApiNode:
         try:
             return node_state(document)
         except NodeError as e:
-            raise NodeUnreachable(f"the API server sent a response that cannot be used: {e}") from e
+            raise NodeUnreachable(
+                f"the API server sent a response that cannot be used: {self._quote(str(e))}"
+            ) from None
+
+    def _quote(self, text: str) -> str:
+        return self._client.access.quote(text) if self._client is not None else ""
 
 
 def _applies(document: object, patch: Sequence[Mapping[str, object]]) -> bool:

@@ -6,6 +6,8 @@ import ssl
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 
+from capacityd.node.redaction import Secrets, secrets_of
+
 _UTC_TIME, _EXPLICIT_VERSION = 0x17, 0xA0
 
 
@@ -29,6 +31,14 @@ class ClusterAccess:
     """Absolute paths of all files that were read."""
     of_kubelet: bool = True
     """False for the kubeconfig of a person; messages depend on it."""
+
+    def secrets(self) -> Secrets:
+        """Returns the credentials, which must not appear in a message."""
+        return secrets_of(self.token, (self.certificate, self.key), self.proxy)
+
+    def quote(self, text: str) -> str:
+        """Makes foreign text fit for a message: without these credentials, printable, and not too long."""
+        return self.secrets().quote(text)
 
     def expired(self) -> str:
         """Returns when the client certificate expired, by this machine's clock; "" if it has not, or there is none."""

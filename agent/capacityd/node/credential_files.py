@@ -6,13 +6,18 @@ The kubernetes library waits for ever for a pipe, reads a file of any size, and 
 from __future__ import annotations
 
 import os
+import re
 import stat
 
 from capacityd.model.errors import CredentialsMissing, NodeDenied
 from capacityd.model.text import printable
-from capacityd.node.errors import clip
+from capacityd.node.redaction import NO_SECRETS
 
 _MAX_FILE_BYTES = 1 << 20
+_MAX_NAME = 255
+"""Bytes of the name of a file (NAME_MAX)."""
+_CONTENT = re.compile(r"-----BEGIN|/LS0tLS1CRUdJTi|/eyJ[\w-]+\.|\n")
+"""The beginning of a certificate or key, as PEM or as base64, and of a JSON Web Token."""
 
 
 class CredentialFiles:
@@ -39,6 +44,10 @@ class CredentialFiles:
 
         Raises CredentialsMissing if it does not exist, NodeDenied if it cannot be read.
         """
+        if _is_content(path):
+            raise NodeDenied(
+                f"{what} named in {printable(self._kubeconfig)} is not a path. Is it the content of the file instead?"
+            )
         self._paths[path] = None
         if path not in self._contents:
             named = what if path == self._kubeconfig else f"{what} named in {printable(self._kubeconfig)}"
@@ -61,8 +70,13 @@ class CredentialFiles:
             advice = ". Run this command as root" if self._of_kubelet else ""
             raise NodeDenied(f"{file} cannot be read: permission denied{advice}") from e
         except (OSError, ValueError) as e:
-            reason = os.strerror(e.errno) if isinstance(e, OSError) and e.errno else clip(str(e))
+            reason = os.strerror(e.errno) if isinstance(e, OSError) and e.errno else NO_SECRETS.quote(str(e))
             raise NodeDenied(f"{file} cannot be read: {reason}") from e
         if len(content) > _MAX_FILE_BYTES:
             raise NodeDenied(f"{file} is larger than {_MAX_FILE_BYTES} bytes")
         return content
+
+
+def _is_content(path: str) -> bool:
+    """Whether a secret stands where its path belongs. It must not be quoted, as a path is."""
+    return _CONTENT.search(path) is not None or any(len(name) > _MAX_NAME for name in path.split("/"))

@@ -20,11 +20,9 @@ from capacityd.model.errors import (
     NodeRejected,
     NodeUnreachable,
 )
-from capacityd.model.text import printable
 from capacityd.node.cluster_access import ClusterAccess
+from capacityd.node.redaction import NO_SECRETS, Secrets
 
-_MAX_QUOTED = 300
-"""Characters of a foreign message that are quoted."""
 _MAX_RETRY_AFTER = 3600.0
 """Seconds; a server that asks for more is asked again after this time."""
 _ANONYMOUS = "system:anonymous"
@@ -82,29 +80,24 @@ def no_library_error(explain: Callable[[Exception], NodeError]) -> Iterator[None
         yield
     except CapacitydError:
         raise
-    except Exception as e:
-        raise explain(e) from e
+    except Exception as e:  # noqa: BLE001  # explain() gets it
+        # Not "from e": a traceback would show the library's message, which may contain a secret.
+        raise explain(e) from None
 
 
-def clip(text: str | bytes) -> str:
-    """Makes foreign text fit for a message: printable and not too long."""
-    clean = printable(text.strip())
-    return clean if len(clean) <= _MAX_QUOTED else clean[:_MAX_QUOTED] + "…"
-
-
-def reason_of(error: BaseException) -> str:
+def reason_of(error: BaseException, secrets: Secrets = NO_SECRETS) -> str:
     """Returns the message of a library's exception on one line, or its type if it has none."""
     if isinstance(error, OSError) and error.errno and error.strerror:
-        return clip(str(error.strerror))
-    return clip(" ".join(str(error).split())) or type(error).__name__
+        return secrets.quote(str(error.strerror))
+    return secrets.quote(" ".join(str(error).split())) or type(error).__name__
 
 
 def from_http_status(error: HttpError, call: Call) -> NodeError:
     """Explains a response with a status other than 2xx."""
     # The library's ApiException keeps the body as text; it does not interpret it.
-    details = _status_details(error.body)
+    details = _status_details(error.body, call.access.secrets())
     status, server, kubeconfig = error.status, call.access.server, call.access.kubeconfig
-    text = clip("; ".join(details.causes) or details.message)
+    text = NO_SECRETS.quote("; ".join(details.causes) or details.message)
     reason = f": {text}" if text else ""
     # The API server reports a failed guard and an invalid value both as 422; only the latter has causes.
     guard_failed = status == 422 and details.is_status and not details.causes
@@ -190,7 +183,7 @@ def _forbidden(call: Call, details: StatusDetails) -> str:
             f"API server {call.access.server} did not recognise the credentials in {call.access.kubeconfig} and "
             f"treated the request as {_ANONYMOUS} (HTTP 403)"
         )
-    who = f'the identity "{printable(user)}"' if user else f"the identity in {call.access.kubeconfig}"
+    who = f'the identity "{call.access.quote(user)}"' if user else f"the identity in {call.access.kubeconfig}"
     node = f'Node "{call.node}"' if call.node else "nodes"
     what = {"nodes": node, "nodes/status": f"nodes/status of {node}"}.get(call.resource, call.resource)
     if _is_of_other_node(user, call, details):
@@ -208,7 +201,7 @@ def _user_in(message: str) -> str:
     return found[1] if found else ""
 
 
-def _status_details(body: bytes) -> StatusDetails:
+def _status_details(body: bytes, secrets: Secrets) -> StatusDetails:
     try:
         document = json.loads(body)
     except (ValueError, RecursionError):
@@ -218,8 +211,8 @@ def _status_details(body: bytes) -> StatusDetails:
     details = document.get("details")
     details = details if isinstance(details, dict) else {}
     causes = details.get("causes")
-    texts = [_cause(c) for c in causes if isinstance(c, dict)] if isinstance(causes, list) else []
-    return StatusDetails(clip(str(document.get("message") or "")), tuple(texts), details, is_status=True)
+    texts = [secrets.quote(_cause(c)) for c in causes if isinstance(c, dict)] if isinstance(causes, list) else []
+    return StatusDetails(secrets.quote(str(document.get("message") or "")), tuple(texts), details, is_status=True)
 
 
 def _cause(cause: Mapping[str, object]) -> str:

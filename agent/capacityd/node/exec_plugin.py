@@ -16,9 +16,11 @@ from dataclasses import dataclass, field
 from capacityd.linux.program import OutputTooLargeError, ProgramTimeoutError, run_program
 from capacityd.model.errors import NodeDenied, NodeUnreachable, PluginFailed
 from capacityd.model.text import printable
-from capacityd.node.errors import clip, reason_of
+from capacityd.node.errors import reason_of
+from capacityd.node.redaction import NO_SECRETS
 
 _MAX_OUTPUT_BYTES = 1 << 20
+_SEE_OUTPUT = "Its output may contain secrets, so it is not shown here. To see it, run the plugin by hand"
 _VERSIONS = tuple(f"client.authentication.k8s.io/{version}" for version in ("v1", "v1beta1", "v1alpha1"))
 
 
@@ -61,21 +63,23 @@ class ExecPlugin:
         environment = {**os.environ, **self.environment, "KUBERNETES_EXEC_INFO": json.dumps(request, default=str)}
         program = shutil.which(self.command, path=environment.get("PATH"))
         if program is None:
-            hint = f" ({clip(self.install_hint)})" if self.install_hint else ""
+            hint = f" ({NO_SECRETS.quote(self.install_hint)})" if self.install_hint else ""
             raise NodeDenied(f"the exec plugin {self._name} is not installed or not executable{hint}")
-        status, out, err = self._output([program, *self.arguments], environment, timeout)
+        status, out = self._output([program, *self.arguments], environment, timeout)
         if status != 0:
             how = f"was killed by signal {-status}" if status < 0 else f"failed (exit status {status})"
-            raise PluginFailed(f"the exec plugin {self._name} {how}: {clip(err) or 'it printed no reason'}")
+            raise PluginFailed(f"the exec plugin {self._name} {how}. {_SEE_OUTPUT}")
         return self._parse(out)
 
     @property
     def _name(self) -> str:
         return printable(self.command)
 
-    def _output(self, command: list[str], environment: Mapping[str, str], timeout: float) -> tuple[int, bytes, bytes]:
+    def _output(self, command: list[str], environment: Mapping[str, str], timeout: float) -> tuple[int, bytes]:
+        """Returns the exit status and standard output. Standard error is dropped, because it may contain a secret."""
         try:
-            return run_program(command, timeout, environment, _MAX_OUTPUT_BYTES)
+            status, out, _ = run_program(command, timeout, environment, _MAX_OUTPUT_BYTES)
+            return status, out
         except ProgramTimeoutError:
             raise NodeUnreachable(f"the exec plugin {self._name} did not end within {timeout:g} s") from None
         except OutputTooLargeError:

@@ -14,14 +14,13 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from urllib.parse import urlsplit
 
-import yaml
-
-from capacityd.model.errors import CredentialsMissing, NodeDenied, NodeError
+from capacityd.model.errors import CredentialsMissing, NodeDenied
 from capacityd.model.text import printable
 from capacityd.node.cluster_access import ClusterAccess
 from capacityd.node.credential_files import CredentialFiles
 from capacityd.node.errors import no_library_error
 from capacityd.node.exec_plugin import ExecPlugin
+from capacityd.node.kubeconfig_yaml import InvalidYaml, parse_yaml
 from capacityd.node.kubelet_kubeconfig import first_path
 
 _PLUGIN_TIMEOUT = 30.0
@@ -116,20 +115,15 @@ class _Kubeconfig:
             token=token,
             certificate=certificate,
             key=private_key,
-            user=repr((user_name, sorted(user.items()))),
+            user=repr((user_name, sorted(map(repr, user.items())))),
             files=self._files.paths(),
         )
 
     def _yaml(self) -> object:
-        def explain(e: Exception) -> NodeError:
-            # Not the library's message: it quotes lines, which may contain secrets.
-            mark = getattr(e, "problem_mark", None)
-            line = f", line {mark.line + 1}" if mark is not None else ""
-            return self._error(f"is not valid YAML{line}")
-
-        text = self._files.read(self._path, "the kubeconfig")
-        with no_library_error(explain):
-            return yaml.safe_load(text)
+        try:
+            return parse_yaml(self._files.read(self._path, "the kubeconfig"))
+        except InvalidYaml as e:
+            raise self._error(str(e)) from None
 
     def _entry(self, document: Mapping[str, object], group: str, kind: str, name: str) -> Mapping[str, object]:
         entries = document.get(group) or []
@@ -142,7 +136,8 @@ class _Kubeconfig:
 
     def _server(self, cluster: Mapping[str, object]) -> str:
         server = (self._text(cluster, "server") or "").rstrip("/")
-        if not _is_http_url(server) or "@" in server:
+        # A message quotes it, so it must not have a password or parameters.
+        if not _is_http_url(server) or any(character in server for character in "@?#"):
             raise self._error("has no server such as https://192.0.2.1:6443")
         return server
 

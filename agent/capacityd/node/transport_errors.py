@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from capacityd.model.errors import NodeDenied, NodeError, NodeUnreachable
 from capacityd.node.cluster_access import ClusterAccess
 from capacityd.node.deadline import DeadlineExceeded
-from capacityd.node.errors import clip, reason_of, why_not_accepted
+from capacityd.node.errors import reason_of, why_not_accepted
 
 # X509_V_ERR_* of OpenSSL's x509_vfy.h; Python's ssl module has no names for them.
 _NOT_YET_VALID, _EXPIRED = 9, 10
@@ -32,7 +32,7 @@ def from_transport_error(error: BaseException, access: ClusterAccess) -> NodeErr
     known = next((os.strerror(e.errno) for e in causes if isinstance(e, OSError) and e.errno), None)
     # urllib3 1.26 first calls Python 2's methods, so a TypeError comes before each other exception.
     last = next((e for e in reversed(causes) if not isinstance(e, TypeError)), error)
-    reason = known or reason_of(last)
+    reason = known or reason_of(last, access.secrets())
     return NodeUnreachable(f"API server {access.server} cannot be reached, or its response is incomplete: {reason}")
 
 
@@ -54,11 +54,12 @@ def _why_not_trusted(e: BaseException, access: ClusterAccess) -> str:
         return _not_trusted(e, access)
     # urllib3's exception for a wrong name; its module depends on the version.
     if type(e).__name__ == "CertificateError":
-        return f"presented a certificate for other names ({clip(str(e))}). Is the address in {access.kubeconfig} right?"
+        names = access.quote(str(e))
+        return f"presented a certificate for other names ({names}). Is the address in {access.kubeconfig} right?"
     # In TLS 1.3 the server rejects a client certificate only at the first read.
     reason = str(e.reason) if isinstance(e, ssl.SSLError) else ""
     if "ALERT" in reason and any(word in reason for word in ("CERTIFICATE", "UNKNOWN_CA", "ACCESS_DENIED")):
-        return f"rejected the client certificate ({clip(reason)}): {why_not_accepted(access)}"
+        return f"rejected the client certificate ({access.quote(reason)}): {why_not_accepted(access)}"
     return ""
 
 
@@ -69,7 +70,7 @@ def _not_trusted(e: ssl.SSLCertVerificationError, access: ClusterAccess) -> str:
         return "presented a certificate that is not valid yet. Is this machine's clock right?"
     return (
         f"presented a certificate that the certificate authority in {access.kubeconfig} did not sign "
-        f"({clip(e.verify_message)}). Is it the right cluster?"
+        f"({access.quote(e.verify_message)}). Is it the right cluster?"
     )
 
 
@@ -79,13 +80,13 @@ def _why_no_response(e: BaseException, access: ClusterAccess) -> str:
     server, right_address = f"API server {access.server}", f"Is the address in {access.kubeconfig} right?"
     match e:
         case ProxyError():
-            return f"the proxy in {access.kubeconfig} (proxy-url) failed: {clip(str(e.args[0]))}"
+            return f"the proxy in {access.kubeconfig} (proxy-url) failed: {access.quote(str(e.args[0]))}"
         case ssl.SSLEOFError() | ssl.SSLZeroReturnError():  # an overloaded server does this too
             return f"{server} closed the connection during the TLS handshake. Is it overloaded? {right_address}"
         case ssl.SSLError():
-            return f"{server}: TLS failed ({clip(str(e.reason or e))}). {right_address}"
+            return f"{server}: TLS failed ({access.quote(str(e.reason or e))}). {right_address}"
         case socket.gaierror():
-            return f"{server}: its name cannot be resolved ({clip(str(e.strerror))}). {right_address}"
+            return f"{server}: its name cannot be resolved ({access.quote(str(e.strerror))}). {right_address}"
         case ConnectionRefusedError():
             return f"{server} refused the connection. Is it running? {right_address}"
         case NewConnectionError():  # a kind of ConnectTimeoutError, for any failure to connect

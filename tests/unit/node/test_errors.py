@@ -26,7 +26,8 @@ from capacityd.model.errors import (
     NodeUnreachable,
 )
 from capacityd.node.cluster_access import ClusterAccess
-from capacityd.node.errors import Call, HttpError, clip, from_http_status, why_not_accepted
+from capacityd.node.errors import Call, HttpError, from_http_status, why_not_accepted
+from capacityd.node.redaction import NO_SECRETS
 from capacityd.node.transport_errors import from_transport_error
 
 ACCESS = ClusterAccess("/etc/k.conf", "https://192.0.2.1:6443")
@@ -140,7 +141,7 @@ def test_foreign_messages_are_printable_and_short() -> None:
     error = refusal(400, status("\x1b[31m" + "x" * 1000))
     assert str(error).isprintable()
     assert len(str(error)) < 450
-    assert clip("  short\n") == "short"
+    assert NO_SECRETS.quote("  short\n") == "short"
 
 
 @given(st.integers(100, 599), st.one_of(st.binary(max_size=40), st.text(max_size=20).map(status)))

@@ -39,7 +39,7 @@ CALLS = [
     "urllib3:HTTPResponse.close",
     "ssl:create_default_context",
     "ssl:SSLContext.load_cert_chain",
-    "yaml:safe_load",
+    "yaml:load",
     "json:loads",
     "json:dumps",
     "subprocess:Popen",

@@ -1,0 +1,86 @@
+"""Removes credentials from text of servers, libraries and files, before it becomes a part of a message."""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from urllib.parse import unquote, urlsplit
+
+from capacityd.model.text import printable
+
+REDACTED = "(redacted)"
+_MAX_QUOTED = 300
+"""Characters of a foreign message that are quoted."""
+_MAX_SEARCHED = 4096
+"""Characters of a foreign message that are read at all."""
+_MIN_VALUE = 4
+"""Characters of a secret that is replaced. A shorter one would make any text unreadable."""
+_PART = 12
+"""Characters that a word and a secret must share to be taken for each other: a server may quote half a token."""
+_WORD = re.compile(rf"[\w+/=.~%-]{{{_PART},}}", re.ASCII)
+_UNKNOWN = re.compile(
+    r"""
+    (?i: \b(bearer|basic)\s+ (?=\S*[0-9]|\S{20}) [^\s"',;]{6,} )   # an Authorization header
+    | (?i: \b(password|secret|token)= [^\s"',;&]+ )
+    | ([a-z][a-z0-9+.-]*://) [^\s/@]+ @                            # the user information of a URL
+    | -----BEGIN\ [A-Z ]+-----.*?(?: -----END\ [A-Z ]+----- | $ )  # PEM
+    | \beyJ[\w-]{8,} (?: \.[\w-]* )*                               # a JSON Web Token
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+"""What looks like a secret. Its groups are what stands before it, and is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Secrets:
+    """The credentials that are in use."""
+
+    values: tuple[str, ...] = ()
+
+    def quote(self, text: str) -> str:
+        """Makes foreign text fit for a message: without secrets, printable, and not too long."""
+        # It is cut last: half a secret is harder to find.
+        clean = printable(self._removed_from(text.strip()[:_MAX_SEARCHED]))
+        return clean if len(clean) <= _MAX_QUOTED else clean[:_MAX_QUOTED] + "…"
+
+    def _removed_from(self, text: str) -> str:
+        """Returns the text with a placeholder for these secrets and their parts, and for what looks like another."""
+        for value in sorted(self.values, key=len, reverse=True):
+            text = text.replace(value, REDACTED)
+        text = _UNKNOWN.sub(lambda match: _before(match) + REDACTED, text)
+        return _WORD.sub(lambda match: REDACTED if self._share(match[0]) else match[0], text)
+
+    def _share(self, word: str) -> bool:
+        """Whether a part of the word is a part of a secret."""
+        parts = {word[start : start + _PART] for start in range(len(word) - _PART + 1)}
+        return any(part in value for value in self.values for part in parts)
+
+
+NO_SECRETS = Secrets()
+"""For text that is quoted before the credentials are known."""
+
+
+def secrets_of(token: str | None, pem: Iterable[str | None], proxy: str | None) -> Secrets:
+    """Returns all forms in which these credentials may be quoted. pem: certificates and keys. proxy: its URL."""
+    values = {token or ""}
+    for text in filter(None, pem):
+        one_line = "".join(line for line in text.split("\n") if "-----" not in line)
+        values |= {text.strip(), one_line.replace("\r", ""), _base64(text)}
+    user_information = urlsplit(proxy or "").netloc.rpartition("@")[0]
+    for quoted in (user_information, unquote(user_information)):
+        # As in the URL, and as in the header Proxy-Authorization.
+        values |= {quoted, quoted.partition(":")[2], _base64(quoted)}
+    return Secrets(tuple(value for value in values if len(value) >= _MIN_VALUE))
+
+
+def _base64(text: str) -> str:
+    return base64.b64encode(text.encode("utf-8", "surrogatepass")).decode()
+
+
+def _before(match: re.Match[str]) -> str:
+    kind, key, scheme = match.groups()
+    if kind:
+        return f"{kind} "
+    return f"{key}=" if key else scheme or ""

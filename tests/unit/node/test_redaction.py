@@ -1,0 +1,231 @@
+"""No error contains a credential, of whatever kind, whatever a server, a proxy or a plugin answers.
+
+The server is a double that knows each credential in all its forms, and quotes them.
+"""
+
+from __future__ import annotations
+
+import base64
+import gc
+import json
+import traceback
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from capacityd.model.errors import NodeError, NodeRejected
+from capacityd.node import open_node
+from capacityd.node.kubeconfig import load
+from capacityd.node.redaction import Secrets, secrets_of
+from tests.cluster.credentials import Authority
+from tests.support.nodes import node
+from tests.support.server import Request, answer, failure, review, serve
+from tests.support.tls import serve_tls
+from tests.unit.node.test_credentials import V1, config, credential, program, written
+
+TOKEN = "tOkEn.0123456789-abcdefghijklmnopqrstuvwxyz_MARK"
+PASSWORD = "pa/ss wörd-MARK"
+PEM_LINES = "".join(
+    f"-----{end} {kind}-----\n" for end in ("BEGIN", "END") for kind in ("CERTIFICATE", "EC PRIVATE KEY")
+)
+LEAK = 12
+"""Characters in a row of a secret that nobody must see."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """Credentials of a kind, as they stand in a kubeconfig. secrets: what is secret of them, in all its forms."""
+
+    user: Mapping[str, Any]
+    secrets: tuple[str, ...]
+    proxy_user: str = ""
+
+
+def encoded(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()
+
+
+@pytest.fixture(scope="module")
+def kinds(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Kind]:
+    folder = tmp_path_factory.mktemp("kinds")
+    authority = Authority.create(folder / "authority")
+    pem = authority.client("system:node:n1", ["system:nodes"], folder / "client.pem").read_text()
+    certificate, mark, key = pem.partition("-----BEGIN EC")
+    key = mark + key
+    written(folder, TOKEN, "token")
+    parts = tuple(form for text in (certificate, key) for form in (text, encoded(text), text.replace("\n", "")))
+    data = {"client-certificate-data": encoded(certificate), "client-key-data": encoded(key)}
+    files = dict.fromkeys(("client-certificate", "client-key"), str(folder / "client.pem"))
+    prints = {"token": {"token": TOKEN}, "certificate": {"clientCertificateData": certificate, "clientKeyData": key}}
+    plugins = {}
+    for name, status in prints.items():
+        written(folder, credential(**status), f"{name}.json")
+        command = program(folder, f"cat {folder}/{name}.json", f"{name}-plugin")
+        plugins[name] = {"exec": {"apiVersion": V1, "command": command}}
+    return {
+        "token": Kind({"token": TOKEN}, (TOKEN,)),
+        "token file": Kind({"tokenFile": str(folder / "token")}, (TOKEN,)),
+        "certificate": Kind(data, parts),
+        "certificate files": Kind(files, parts),
+        "token of a plugin": Kind(plugins["token"], (TOKEN,)),
+        "certificate of a plugin": Kind(plugins["certificate"], parts),
+        "password of a proxy": Kind(
+            {}, (PASSWORD, "pa%2Fss%20w%C3%B6rd-MARK", encoded(f"me:{PASSWORD}")), "me:pa%2Fss%20w%C3%B6rd-MARK@"
+        ),
+    }
+
+
+KINDS = (
+    *("token", "token file", "certificate", "certificate files"),
+    *("token of a plugin", "certificate of a plugin", "password of a proxy"),
+)
+
+# What a server answers that quotes this text.
+ANSWERS: dict[str, Callable[[str], bytes]] = {
+    "500": lambda text: failure(500, f"boom: {text}"),
+    "500 that begins with it": lambda text: failure(500, text),
+    "500 of a proxy": lambda text: answer(500, f"<html>{text}".encode()),
+    "429": lambda text: failure(429, text, headers="Retry-After: 1\r\n"),
+    "401": lambda text: failure(401, text),
+    "403": lambda text: failure(403, f'User "{text}" cannot get: {text}'),
+    "403 of admission": lambda text: failure(403, f'admission webhook "x" denied the request: {text}'),
+    "404": lambda text: failure(404, text, {"kind": "nodes", "name": text}),
+    "409": lambda text: failure(409, text),
+    "422": lambda text: failure(422, text, {"causes": [{"field": text, "message": text}]}),
+    "400": lambda text: failure(400, text),
+    "302": lambda text: answer(302, headers=f"Location: /{encoded(text)}\r\n"),
+    "status line": lambda text: f"HTTP/1.1 {text.splitlines()[0]}\r\n\r\n".encode(),
+    "garbage": lambda text: f"{text}\r\n\r\n".encode(),
+    "no JSON": lambda text: answer(200, text.encode()),
+    "no Node": lambda text: answer(200, {"kind": text}),
+    "a strange Node": lambda text: answer(200, node() | {"status": {"capacity": {text: []}}}),
+    "another Node": lambda text: answer(200, node() | {"status": {"nodeInfo": {"machineID": text}}}),
+}
+
+
+def outputs(error: NodeError) -> str:
+    """All that may be printed, logged, or written to the Node of an error."""
+    reason = error.reason if isinstance(error, NodeRejected) else ""
+    shown = traceback.format_exception(error, chain=True)
+    return "\n".join([str(error), repr(error), reason, *getattr(error, "files", ()), *shown])
+
+
+def leaked(secrets: tuple[str, ...], text: str) -> set[str]:
+    """The parts of the secrets that are in the text."""
+    parts = {secret[i : i + LEAK] for secret in secrets for i in range(len(secret) - LEAK + 1)}
+    return {part for part in parts if part in text and part not in PEM_LINES}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_server_that_quotes_credentials(
+    tmp_path: Path, kinds: dict[str, Kind], kind: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    secrets = kinds[kind].secrets
+    fault = ""
+
+    def follow(request: Request) -> bytes:
+        if request.method == "POST":
+            return review("bob")
+        echo = f"{request.headers.get('authorization')} {request.headers.get('proxy-authorization')}"
+        return ANSWERS[fault](f"{echo} {secrets[0]} {secrets[-1]}")
+
+    with serve(follow) as server:
+        cluster = {"server": server.url}
+        if user := kinds[kind].proxy_user:
+            cluster = {"server": "http://192.0.2.1", "proxy-url": server.url.replace("//", f"//{user}")}
+        found = open_node(written(tmp_path, config(cluster, kinds[kind].user)), "n1", None, "host", "ours")
+        for fault in ANSWERS:
+            with pytest.raises(NodeError) as raised:
+                found.read()
+            assert not leaked(secrets, outputs(raised.value)), fault
+    assert not leaked(secrets, "".join(capfd.readouterr()))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_form_and_part_of_a_secret(tmp_path: Path, kinds: dict[str, Kind], kind: str) -> None:
+    user = kinds[kind].proxy_user
+    cluster = {"proxy-url": f"http://{user}h:1"} if user else {}
+    access = load(written(tmp_path, config(cluster, kinds[kind].user)))
+    assert "MARK" not in repr(access)
+    for secret in kinds[kind].secrets:
+        half = len(secret) // 2
+        for text in (secret, secret[:half], secret[half:], f"x{secret}x", f'"{secret[2:half]}..."'):
+            assert not leaked(kinds[kind].secrets, access.quote(text)), text
+
+
+# urllib3 1.26 does not close the socket if a proxy refuses a tunnel.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_proxy_that_quotes_its_password(tmp_path: Path, kinds: dict[str, Kind]) -> None:
+    kind = kinds["password of a proxy"]
+
+    def refuse(connection: Any) -> None:
+        head = connection.recv(1 << 16).decode()
+        assert f"Basic {encoded(f'me:{PASSWORD}')}" in head
+        quoted = " ".join(head.split("\r\n"))
+        connection.sendall(f"HTTP/1.1 407 {quoted}\r\n{quoted}\r\n\r\n{quoted}".encode())
+
+    with serve_tls(refuse) as proxy:
+        url = proxy.url.replace("https://", f"http://{kind.proxy_user}")
+        path = written(tmp_path, config({"server": "https://192.0.2.1", "proxy-url": url}))
+        with pytest.raises(NodeError, match="proxy") as raised:
+            open_node(path, None, None, "host", None).read()
+    assert not leaked(kind.secrets, outputs(raised.value))
+    del raised
+    gc.collect()
+
+
+@pytest.mark.parametrize(
+    "end", ["exit 1", "kill -9 $$", "exit 0", "sleep 1000", "yes"], ids=["fails", "killed", "odd", "hangs", "long"]
+)
+def test_a_plugin_that_prints_secrets(tmp_path: Path, end: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(load, "__defaults__", (0.5,))
+    script = f"echo '{TOKEN}' | tee /dev/stderr; {end}"
+    entry = {"apiVersion": V1, "command": program(tmp_path, script), "env": [{"name": "A", "value": TOKEN}]}
+    path = written(tmp_path, config(user={"exec": entry | {"args": [TOKEN], "installHint": f"Bearer {TOKEN}"}}))
+    with pytest.raises(NodeError, match="the exec plugin") as raised:
+        open_node(path, None, None, "host", None).read()
+    assert not leaked((TOKEN,), outputs(raised.value))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("invalid bearer token", "invalid bearer token"),
+        ('Authorization: "Bearer abc123def", x', 'Authorization: "Bearer (redacted)", x'),
+        ("authorization basic bWU6cGFzcw== failed", "authorization basic (redacted) failed"),
+        ("GET https://me:pass@proxy:3128/x", "GET https://(redacted)proxy:3128/x"),
+        ("mail me@example.com at https://example.com/@x", "mail me@example.com at https://example.com/@x"),
+        ("a -----BEGIN EC PRIVATE KEY-----\nx\n-----END EC PRIVATE KEY----- b", "a (redacted) b"),
+        ("a -----BEGIN EC PRIVATE KEY-----\nx", "a (redacted)"),
+        ("token eyJhbGciOiJSUzI1NiJ9.e30.c2ln has expired", "token (redacted) has expired"),
+        ("https://h/?password=abc&x=1", "https://h/?password=(redacted)&x=1"),
+    ],
+)
+def test_what_looks_like_a_secret(text: str, expected: str) -> None:
+    assert Secrets().quote(text) == expected
+
+
+def test_short_secrets_and_none() -> None:
+    assert secrets_of(None, (None, ""), None) == secrets_of("", (), "http://proxy:3128") == Secrets()
+    assert secrets_of("abc", (), "http://a:b@proxy").values == ("YTpi",), "the header of the proxy"
+
+
+@given(st.text(st.characters(codec="utf-8"), min_size=LEAK), st.text(max_size=400), st.text(max_size=20))
+def test_a_secret_anywhere_in_a_text(secret: str, before: str, after: str) -> None:
+    quoted = secrets_of(secret.strip(), (), None).quote(before + secret.strip() + after)
+    assert len(quoted) <= 301
+    assert quoted.isprintable()
+    assert len(secret.strip()) < LEAK or secret.strip() not in quoted
+
+
+def test_a_long_text_costs_little() -> None:
+    """It is cut before it is searched. A halved token at the cut is found, too."""
+    secrets = secrets_of(TOKEN, (), None)
+    assert len(secrets.quote("x" * (4 << 20))) == 301
+    for length in range(4096 - len(TOKEN), 4096):
+        assert not leaked((TOKEN,), secrets.quote(f"{json.dumps('y z ') * length}"[:length] + TOKEN))

@@ -9,6 +9,7 @@ import os
 import re
 import stat
 
+from capacityd.linux.permissions import why_unreadable_to_root
 from capacityd.model.errors import CredentialsMissing, NodeDenied
 from capacityd.model.text import printable
 from capacityd.node.redaction import NO_SECRETS
@@ -18,6 +19,13 @@ _MAX_NAME = 255
 """Bytes of the name of a file (NAME_MAX)."""
 _CONTENT = re.compile(r"-----BEGIN|/LS0tLS1CRUdJTi|/eyJ[\w-]+\.|\n")
 """The beginning of a certificate or key, as PEM or as base64, and of a JSON Web Token."""
+
+
+def permission_advice(path: str) -> str:
+    """What to do if one of the kubelet's files may not be read."""
+    if os.geteuid() != 0:
+        return "Run this command as root"
+    return why_unreadable_to_root(path) or "Is there an ACL, or a security module such as AppArmor or SELinux?"
 
 
 class CredentialFiles:
@@ -67,7 +75,7 @@ class CredentialFiles:
             advice = ". Has the kubelet joined the cluster?" if self._of_kubelet else ""
             raise CredentialsMissing(f"{file} does not exist{advice}", [os.path.abspath(path)]) from e
         except PermissionError as e:
-            advice = ". Run this command as root" if self._of_kubelet else ""
+            advice = f". {permission_advice(path)}" if self._of_kubelet else ""
             raise NodeDenied(f"{file} cannot be read: permission denied{advice}") from e
         except (OSError, ValueError) as e:
             reason = os.strerror(e.errno) if isinstance(e, OSError) and e.errno else NO_SECRETS.quote(str(e))

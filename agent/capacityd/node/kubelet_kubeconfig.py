@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from capacityd.model.errors import CredentialsMissing, NodeDenied
+from capacityd.node.credential_files import permission_advice
 
 KUBECONFIG_PATHS = (
     "/etc/kubernetes/kubelet.conf",  # kubeadm, kubespray, minikube, Canonical Kubernetes
@@ -35,8 +36,8 @@ def first_path() -> str:
             continue
     if denied:
         raise NodeDenied(
-            f"cannot look for the kubelet's kubeconfig in {', '.join(denied)}: permission denied. Run this command as "
-            "root"
+            f"cannot look for the kubelet's kubeconfig in {', '.join(denied)}: permission denied. "
+            f"{permission_advice(denied[0])}"
         )
     raise CredentialsMissing(
         f"no kubelet's kubeconfig found in {', '.join(KUBECONFIG_PATHS)}. Has this machine joined a cluster? If the "

@@ -84,6 +84,7 @@ def test_files_that_may_not_be_searched_or_read(tmp_path: Path, monkeypatch: pyt
         raise PermissionError(13, "Permission denied", path)
 
     path = written(tmp_path, config())
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
     with monkeypatch.context() as patch:
         patch.setattr("os.stat", refuse)
         with pytest.raises(NodeDenied, match=r"cannot look .* /var/lib/kubelet/kubeconfig.*permission denied.*root"):

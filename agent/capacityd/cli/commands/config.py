@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Iterator
 
 from capacityd.cli.output.terminal import print_json
 from capacityd.config import Problem, load, show, show_json
 from capacityd.config.json_schema import schema
+from capacityd.linux.permissions import why_unreadable_to_root
+from capacityd.model.errors import NodeDenied
 from capacityd.model.text import printable
+from capacityd.node.kubelet_kubeconfig import first_path
 
 
 def _as_dict(problem: Problem) -> dict[str, object]:
@@ -22,6 +26,16 @@ def _as_dict(problem: Problem) -> dict[str, object]:
     }
 
 
+def _unreadable_kubeconfig(path: str | None) -> Iterator[Problem]:
+    """Yields a warning if the service cannot read the kubelet's kubeconfig. path: None for the usual ones."""
+    try:
+        kubeconfig = path or first_path()
+    except NodeDenied:
+        return
+    if why := why_unreadable_to_root(kubeconfig):
+        yield Problem(kubeconfig, why)
+
+
 def config(options: argparse.Namespace) -> int:
     """check prints all errors (exit status 2), show the merged result with the file that each value is from."""
     if options.what == "schema":
@@ -29,12 +43,13 @@ def config(options: argparse.Namespace) -> int:
         return 0
     loaded = load(options.config)
     if options.what == "check":
+        warnings = (*loaded.warnings, *_unreadable_kubeconfig(options.kubeconfig or loaded.config.settings.kubeconfig))
         if options.json:
-            errors, warnings = (list(map(_as_dict, problems)) for problems in (loaded.problems, loaded.warnings))
-            print_json({"files": list(loaded.files), "errors": errors, "warnings": warnings})
+            errors = list(map(_as_dict, loaded.problems))
+            print_json({"files": list(loaded.files), "errors": errors, "warnings": list(map(_as_dict, warnings))})
             return 2 if errors else 0
         # Without a prefix: editors read FILE:LINE:
-        for warning in loaded.warnings:
+        for warning in warnings:
             print(printable(warning.located("warning: ")), file=sys.stderr)
         for problem in loaded.problems:
             print(printable(problem.located()), file=sys.stderr)

@@ -1,0 +1,85 @@
+"""What the kernel denies to root without capabilities, and what we say about it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from capacityd.linux.permissions import why_unreadable_to_root
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="gives files to other users")
+AS_SERVICE = ("setpriv", "--bounding-set=-all", "--inh-caps=-all", "--no-new-privs", "--clear-groups")
+OTHER = 1234
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """A file in a folder."""
+    tmp_path.chmod(0o755)
+    for folder in tmp_path.parents[:2]:
+        folder.chmod(0o755)
+    (tmp_path / "folder").mkdir(0o755)
+    path = tmp_path / "folder" / "kubelet.conf"
+    path.write_text("x")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("owner", "mode", "folder_owner", "folder_mode", "expected"),
+    [
+        ((0, 0), 0o600, (0, 0), 0o700, ""),
+        ((0, OTHER), 0o400, (0, OTHER), 0o100, ""),
+        ((OTHER, OTHER), 0o644, (OTHER, OTHER), 0o755, ""),
+        ((OTHER, 0), 0o640, (OTHER, 0), 0o710, ""),
+        ((OTHER, OTHER), 0o640, (0, 0), 0o755, "FILE (owner uid 1234, mode 0640)|chown root FILE"),
+        ((OTHER, 0), 0o604, (0, 0), 0o755, "FILE (owner uid 1234, mode 0604)|chown root FILE"),
+        ((0, 0), 0o044, (0, 0), 0o755, "FILE (owner uid 0, mode 0044)|chmod u+r FILE"),
+        ((0, 0), 0o600, (OTHER, OTHER), 0o750, "FOLDER (owner uid 1234, mode 0750)|chown root FOLDER"),
+        ((0, 0), 0o600, (0, 0), 0o655, "FOLDER (owner uid 0, mode 0655)|chmod u+x FOLDER"),
+        ((OTHER, OTHER), 0o600, (OTHER, OTHER), 0o700, "FOLDER (owner uid 1234, mode 0700)|chown root FOLDER"),
+    ],
+)
+def test_why_root_without_capabilities_may_not_read(
+    file: Path, owner: tuple[int, int], mode: int, folder_owner: tuple[int, int], folder_mode: int, expected: str
+) -> None:
+    for path, (uid, gid), bits in ((file, owner, mode), (file.parent, folder_owner, folder_mode)):
+        os.chown(path, uid, gid)
+        path.chmod(bits)
+    found = why_unreadable_to_root(str(file))
+    state, _, mend = expected.replace("FILE", str(file)).replace("FOLDER", str(file.parent)).partition("|")
+    assert found == (
+        f"{state} is not readable by the service, which is root without capabilities: {mend}" if mend else ""
+    )
+    read = subprocess.run([*AS_SERVICE, "cat", file], capture_output=True)
+    assert (read.returncode == 0) is not bool(expected), "the kernel decides the same"
+    if mend:
+        program, *arguments = mend.split()
+        subprocess.run([program, *arguments], check=True)
+        assert why_unreadable_to_root(str(file)) != found, "the advice helps"
+
+
+def test_a_link_and_what_does_not_exist(file: Path, tmp_path: Path) -> None:
+    os.chown(file, OTHER, OTHER)
+    file.chmod(0o600)
+    (tmp_path / "link").symlink_to(file)
+    assert str(file) in why_unreadable_to_root(str(tmp_path / "link"))
+    assert why_unreadable_to_root(str(tmp_path / "none")) == ""
+
+
+def test_the_message_of_root_without_capabilities(file: Path, tmp_path: Path) -> None:
+    """As the service has it, and as a command in a shell warns of it."""
+    os.chown(file, OTHER, OTHER)
+    file.chmod(0o640)
+    (tmp_path / "capacityd.toml").write_text(f'[kubernetes]\nkubeconfig = "{file}"\n')
+    capacityd = ["/usr/bin/python3", "-m", "capacityd", "--config", str(tmp_path / "capacityd.toml")]
+    agent = Path(__file__).parents[3] / "agent"
+    why = f"{file} (owner uid 1234, mode 0640) is not readable by the service"
+    plan = subprocess.run([*AS_SERVICE, *capacityd, "plan"], capture_output=True, text=True, cwd=agent)
+    assert plan.returncode == 3
+    assert f"permission denied. {why}" in plan.stderr
+    check = subprocess.run([*capacityd, "config", "check"], capture_output=True, text=True, cwd=agent)
+    assert check.returncode == 0, check.stderr
+    assert f"{file}: warning: {why}" in check.stderr

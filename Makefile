@@ -16,7 +16,8 @@ TEST_PACKAGES += $(if $(shell command -v go),,golang-go)
 PYTHONS_PACKAGES := gcc libsystemd-dev pkg-config
 
 # What makes the .deb, and what tests it.
-DEB_PACKAGES := debhelper dh-python dpkg-dev go-md2man python3 python3-shtab
+DEB_PACKAGES := $(RUN_PACKAGES) debhelper dh-python dpkg-dev go-md2man python3-hypothesis python3-prometheus-client \
+	python3-pytest python3-shtab
 PACKAGE_PACKAGES := $(DEB_PACKAGES) debian-archive-keyring e2fsprogs gnupg mmdebstrap reprepro
 
 # Beside those, what makes a virtual machine (tests/machine) and runs it.
@@ -117,7 +118,7 @@ cluster: .venv/ready
 	@$(call retrying,cluster,$(CLUSTER) tests/cluster/test_[!s]*.py)
 
 deb: packages-deb
-	@sh packaging/deb/build
+	@sh packaging/build-deb
 
 package: .venv/ready packages-package
 	@$(call retrying,package,$(BIN)/pytest -q -n 2 --dist loadscope tests/package)

@@ -10,16 +10,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Generator
-from typing import TypeVar
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
+
+if TYPE_CHECKING:
+    import pluggy
 
 _LONGEST = (
     *("test_histories", "test_the_page_makes_a_detector", "test_full_while_it_runs", "test_full_when_it_starts"),
     *("test_no_room_for_the_record", "test_files_that_may_end_an_error_are_watched_while_it_lasts"),
 )
-Report = TypeVar("Report", pytest.TestReport, pytest.CollectReport)
 
 settings.register_profile("quick", deadline=None, derandomize=True, max_examples=20)
 settings.register_profile("usual", deadline=None, derandomize=True)
@@ -31,20 +33,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: item.name.partition("[")[0] not in _LONGEST)
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    report = yield
-    return _done_or_failed(report)
+# Hook wrappers as pytest 7 (Debian 12) has them, too: the build of the package runs some of these tests with it.
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pluggy.Result[pytest.TestReport], None]:
+    outcome = yield
+    _fail_if_skipped(outcome.get_result())
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
-    report = yield
-    return _done_or_failed(report)
+@pytest.hookimpl(hookwrapper=True)
+def pytest_make_collect_report() -> Generator[None, pluggy.Result[pytest.CollectReport], None]:
+    outcome = yield
+    _fail_if_skipped(outcome.get_result())
 
 
-def _done_or_failed(report: Report) -> Report:
+def _fail_if_skipped(report: pytest.TestReport | pytest.CollectReport) -> None:
     """An expected failure is none of those that were skipped."""
     if report.skipped and os.geteuid() == 0 and not hasattr(report, "wasxfail"):
         report.outcome, report.longrepr = "failed", f"skipped, which as root is a failure: {report.longrepr}"
-    return report

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.package.machine import Machine, machine
-from tests.package.packages import Packages, build_packages, built_packages
+from tests.package.packages import NO_TESTS, Packages, build_packages, built_packages
 from tests.package.trees import RELEASES
 
 
@@ -41,14 +41,21 @@ def fresh(release: str) -> Iterator[Machine]:
 
 @pytest.fixture(scope="session")
 def twin(packages: Packages, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The current package, built again as unlike as can be: elsewhere, by another user's settings."""
+    """The current package, built again as unlike as can be: elsewhere, with other settings, without the tests."""
     top = tmp_path_factory.mktemp("twin")
     sources, scratch = top / "an other place", top / "scratch"
     scratch.mkdir()
     shutil.copytree(packages.sources, sources, copy_function=shutil.copy)
     subprocess.run(["chmod", "-R", "go=,u+rwX", sources], check=True)
-    environment = {"TMPDIR": str(scratch), "TZ": "Asia/Kathmandu", "LC_ALL": "tr_TR.UTF-8", "LANGUAGE": "tr"}
-    command: list[str | Path] = ["sh", "-c", 'umask 077; exec sh "$0/packaging/deb/build" "$1"', sources, top / "dist"]
+    environment = {
+        "TMPDIR": str(scratch),
+        "TZ": "Asia/Kathmandu",
+        "LC_ALL": "tr_TR.UTF-8",
+        "LANGUAGE": "tr",
+        "SOURCE": "1",
+        **NO_TESTS,
+    }
+    command: list[str | Path] = ["sh", "-c", 'umask 077; exec sh "$0/packaging/build-deb" "$1"', sources, top / "dist"]
     result = subprocess.run(
         command, capture_output=True, text=True, env={"PATH": "/usr/bin:/bin:/usr/sbin", **environment}
     )

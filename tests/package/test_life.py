@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from tests.cluster.processes import PATIENCE, wait_until
 from tests.package.console import UNIT
 from tests.package.machine import Machine
@@ -34,9 +36,6 @@ def test_an_installation_is_off(fresh: Machine, packages: Packages) -> None:
     assert (fresh.active, fresh.enabled) == ("inactive", "disabled")
     fresh.run("systemctl", "preset-all")
     assert fresh.enabled == "disabled"
-    # What Debian's own infrastructure would run.
-    test = packages.sources / "packaging/deb/tests/installed"
-    fresh.run("sh", "-eu", fresh.put(test))
     assert fresh.out("find", "/usr/share/capacityd", "-name", "*.pyc").count("\n") > 100
 
 
@@ -56,55 +55,93 @@ def test_a_node_needs_no_more_than_it_depends_on(fresh: Machine, packages: Packa
     quiet(fresh)
 
 
-def test_an_upgrade_leaves_alone_what_is_off(fresh: Machine, packages: Packages) -> None:
+@pytest.mark.parametrize("commands", [["stop"], ["disable", "--now"]], ids=["enabled", "disabled"])
+def test_an_upgrade_leaves_a_stopped_service_stopped(fresh: Machine, packages: Packages, commands: list[str]) -> None:
+    """Upgrade, downgrade, and installing it again: what was withdrawn after the stop is not published again."""
     fresh.install(packages.older)
     for package in (packages.current, packages.older):
         fresh.install(package)
         assert (fresh.active, fresh.enabled) == ("inactive", "disabled")
     enable(fresh)
-    fresh.run("systemctl", "disable", "--now", UNIT)
+    fresh.run("systemctl", *commands, UNIT)
+    enabled, journal = fresh.enabled, fresh.journal()
+    for package in (packages.current, packages.current, packages.older):
+        fresh.install(package)
+        assert (fresh.active, fresh.enabled) == ("inactive", enabled)
+    fresh.dpkg("--remove", "capacityd")
     fresh.install(packages.current)
-    assert (fresh.active, fresh.enabled) == ("inactive", "disabled")
+    assert (fresh.active, fresh.enabled) == ("inactive", enabled)
+    assert fresh.journal() == journal, "it has not run in between"
     quiet(fresh)
 
 
-def test_a_removal_stops_it_and_prints_how_to_withdraw(fresh: Machine, packages: Packages) -> None:
+def test_an_upgrade_restarts_a_running_service(fresh: Machine, packages: Packages) -> None:
+    """Enabled or not; also one that fails and is started again and again, so that a fixed version heals it."""
+    fresh.install(packages.older)
+    enable(fresh)
+    fresh.run("systemctl", "disable", UNIT)
+    for package in (packages.current, packages.current, packages.older):
+        before = fresh.main_pid
+        fresh.install(package)
+        assert (fresh.active, fresh.enabled) == ("active", "disabled")
+        assert fresh.main_pid != before
+    quiet(fresh)
+    fresh.run("rm", "/usr/share/capacityd/capacityd/service/main.py")
+    fresh.run("systemctl", "restart", UNIT, status=None)
+    wait_until(lambda: fresh.shown("NRestarts") != "0", PATIENCE, "systemd starts it again and again")
+    fresh.install(packages.current)
+    wait_until(lambda: fresh.active == "active", PATIENCE, "it runs again")
+
+
+def test_a_removal_stops_it(fresh: Machine, packages: Packages) -> None:
+    """It leaves the Node and the configuration as they are, and prints nothing of its own."""
     fresh.install(packages.current)
     enable(fresh)
-    assert '"capacityd withdraw"' in fresh.dpkg("--remove", "capacityd")
+    output = fresh.dpkg("--remove", "capacityd")
+    assert [
+        line for line in output.splitlines() if not line.startswith(("(Reading", "Removing", "dpkg: warning"))
+    ] == []
     assert fresh.active == "inactive"
     assert not fresh.exists("/run/capacityd")
     assert not fresh.exists("/usr/share/capacityd"), "no bytecode is left"
     assert fresh.exists("/etc/capacityd/conf.d/60-test.toml"), "what was configured stays"
     fresh.install(packages.current)
-    assert (fresh.active, fresh.enabled) == ("active", "enabled"), "it was on, and is again"
+    assert (fresh.active, fresh.enabled) == ("inactive", "enabled"), "it starts at the next boot"
+    fresh.run("systemctl", "start", UNIT)
     wait_until(lambda: published(fresh, "example.com/seats") == "7", PATIENCE, "it has published")
     quiet(fresh)
 
 
-def test_a_purge_leaves_nothing(fresh: Machine, packages: Packages) -> None:
+def test_a_purge_leaves_what_is_the_administrators(fresh: Machine, packages: Packages) -> None:
+    """Nothing of the package or of the service is left, and whatever else is in its folders is."""
     before = everything(fresh)
     fresh.install(packages.current)
     fresh.write("/etc/capacityd/conf.d/60-seats.toml", SEATS)
+    fresh.write("/etc/capacityd/kubeconfig", "a credential\n", "600")
     fresh.run("systemctl", "enable", "--now", UNIT)
     assert fresh.active == "active"
     fresh.dpkg("--purge", "capacityd")
     assert fresh.active == "inactive"
     assert fresh.run("systemctl", "cat", UNIT, status=None).returncode != 0
     fresh.run("rm", f"/root/{packages.current.name}")
-    assert everything(fresh) - before == set()
+    kept = {"/etc/capacityd/conf.d/60-seats.toml", "/etc/capacityd/kubeconfig"}
+    assert everything(fresh) - before == {"/etc/capacityd", "/etc/capacityd/conf.d"} | kept
     fresh.install(packages.older)
     assert (fresh.active, fresh.enabled) == ("inactive", "disabled"), "after a purge it is as new"
+    fresh.run("rm", *kept)
+    fresh.dpkg("--purge", "capacityd")
+    assert not fresh.exists("/etc/capacityd"), "an empty folder is the package's"
 
 
 def everything(machine: Machine) -> set[str]:
-    """All files but those in which Debian and the journal remember."""
+    """All files but those of dpkg, the journal, systemd and udev, which change by themselves."""
     memory = (
         "/var/lib/dpkg/*",
         "/var/log/*",
         "/var/cache/*",
         "/run/log/*",
         "/run/systemd/*",
+        "/run/udev/*",
         "/run/user/*",
         "/var/tmp/*",
         "/tmp/*",

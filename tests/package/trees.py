@@ -17,7 +17,7 @@ from pathlib import Path
 from tests.network import persistently
 
 RELEASES = {"12": "bookworm", "13": "trixie"}
-UBUNTU = {"22.04": "jammy", "24.04": "noble"}
+UBUNTU = {"22.04": "jammy", "24.04": "noble", "26.04": "resolute"}
 
 # Nothing in a test is to wait for what only a real machine has, or to know the one that it runs on.
 _HOOK = """cd "$1" && mkdir -p etc/cloud && : >etc/cloud/cloud-init.disabled && : >etc/machine-id &&
@@ -36,7 +36,7 @@ NODE = (
         "python3-tabulate",
     ),
 )
-PACKAGES = {"12": (*NODE, "cloud-init"), "13": NODE, "22.04": (*NODE, "python3-tomli"), "24.04": NODE}
+PACKAGES = {"12": (*NODE, "cloud-init"), "13": NODE, "22.04": (*NODE, "python3-tomli"), "24.04": NODE, "26.04": NODE}
 
 _UBUNTU = "http://archive.ubuntu.com/ubuntu"
 # Debian has no package of these keys.

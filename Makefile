@@ -7,7 +7,7 @@ DEMO_NODE := build/node.json
 # What the agent itself needs, from the distribution, as the .deb does; and what its tests and tools need beside that.
 RUN_PACKAGES := python3 python3-jsonpatch python3-kubernetes python3-psutil python3-pyudev python3-systemd python3-tabulate python3-tomli python3-yaml
 # systemd gives the machine an id, by which capacityd tells its own Node.
-TEST_PACKAGES := ca-certificates ethtool go-md2man groff-base iproute2 linux-libc-dev man-db openssl procps python3-prometheus-client python3-shtab python3-venv python3-wcwidth systemd udev util-linux zsh
+TEST_PACKAGES := ca-certificates ethtool fish go-md2man groff-base iproute2 linux-libc-dev man-db openssl procps python3-prometheus-client python3-shtab python3-venv python3-wcwidth systemd udev util-linux zsh
 
 # Go only builds the control plane that the tests run on; Debian's is enough to fetch the one that go.mod names.
 TEST_PACKAGES += $(if $(shell command -v go),,golang-go)

@@ -18,6 +18,7 @@ MADE: dict[str, Callable[[], str]] = {
     "capacityd.8": pages.manual,
     "capacityd.toml.5": pages.manual_of_files,
     "capacityd.bash": lambda: completion("bash"),
+    "capacityd.fish": lambda: completion("fish"),
     "_capacityd": lambda: completion("zsh"),
     "reference.md": pages.reference,
     "schema.json": lambda: json.dumps(schema(), separators=(",", ":"), ensure_ascii=False) + "\n",

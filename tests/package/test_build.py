@@ -13,7 +13,9 @@ from tests.package.trees import RELEASES, debian
 
 MOST = 250_000  # bytes
 _SHARE = "usr/share/capacityd"
-# Not in the overrides, because the other release's lintian would call that unused. A node of Kubernetes has systemd; and
+_DOC = "/usr/share/doc/capacityd"
+_LINK = re.compile(r"\]\(([^()\s#]+)[^()\s]*\)")
+# Not in the overrides, because the other release's lintian would call that unused. A Kubernetes node has systemd, and
 # the newest standard is newer than both releases.
 ACCEPTED = {
     "12": "package-supports-alternative-init-but-no-init.d-script,newer-standards-version",
@@ -95,14 +97,16 @@ def test_nothing_in_etc_can_stop_an_upgrade(packages: Packages) -> None:
 def test_files(packages: Packages) -> None:
     """What there is beside modules and examples."""
     found = {path for path in files(packages.current) if not path.endswith(".py")}
-    assert {path for path in found if "/examples/" not in path} == {
+    assert {path for path in found if not path.startswith(f"{_DOC}/examples/") and not path.endswith(".md")} == {
         "/usr/bin/capacityd",
         "/usr/share/bash-completion/completions/capacityd",
         "/usr/share/capacityd/schema.json",
         "/usr/lib/systemd/system-preset/50-capacityd.preset",
         "/usr/lib/systemd/system/capacityd.service",
         "/usr/share/doc/capacityd/changelog.Debian.gz",
+        "/usr/share/doc/capacityd/changelog.gz",
         "/usr/share/doc/capacityd/copyright",
+        "/usr/share/fish/vendor_completions.d/capacityd.fish",
         "/usr/share/lintian/overrides/capacityd",
         "/usr/share/man/man5/capacityd.toml.5.gz",
         "/usr/share/man/man8/capacityd.8.gz",
@@ -113,7 +117,7 @@ def test_files(packages: Packages) -> None:
         "/usr/bin/capacityd",
         "/usr/share/python3/runtime.d/capacityd.rtupdate",
     }
-    assert {"/etc/capacityd/conf.d/", "/usr/lib/capacityd/conf.d/"} <= {row[-1] for row in rows(packages.current)}
+    assert "/etc/capacityd/conf.d/" in {row[-1] for row in rows(packages.current)}
 
 
 def test_examples(packages: Packages) -> None:
@@ -132,6 +136,43 @@ def test_examples(packages: Packages) -> None:
             *(f"kubernetes/{path.name}" for path in (ROOT / "packaging/kubernetes").iterdir()),
         )
     }
+
+
+def test_pages(packages: Packages, tmp_path: Path) -> None:
+    """Those that an operator needs are there, readable as they are, and what they link to is there or on the web."""
+    subprocess.run(["dpkg-deb", "--extract", packages.current, tmp_path], check=True)
+    top = tmp_path / _DOC.removeprefix("/")
+    shipped = {str(path.relative_to(top)) for path in top.rglob("*.md")}
+    assert {
+        "README.md",
+        "docs/README.md",
+        "docs/operations.md",
+        "docs/reference.md",
+        "docs/troubleshooting.md",
+    } <= shipped
+    assert not {"docs/code.md", "docs/new-detector.md"} & shipped
+    for page in shipped:
+        for target in _LINK.findall((top / page).read_text()):
+            assert target.startswith("https://") or (top / page).parent.joinpath(target).exists(), f"{page}: {target}"
+
+
+def test_a_source_package_is_clean_after_a_build(packages: Packages, tmp_path: Path) -> None:
+    """It has all files of the project, and "clean" removes what a build has made."""
+    (source,) = packages.folder.glob("*.dsc")
+    unpacked = tmp_path / "unpacked"
+    subprocess.run(["dpkg-source", "--extract", source, unpacked], check=True, capture_output=True)
+    environment = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/nonexistent", "DEB_BUILD_OPTIONS": "nocheck"}
+    before = contents(unpacked)
+    assert before == contents(packages.sources)
+    for target in ("binary", "clean"):
+        subprocess.run(["debian/rules", target], cwd=unpacked, env=environment, check=True, capture_output=True)
+        assert (contents(unpacked) == before) == (target == "clean")
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """Returns the files of a source tree. .pc is dpkg-source's own."""
+    paths = (path for path in folder.rglob("*") if path.is_file() and ".pc" not in path.parts)
+    return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
 
 
 def files(package: Path) -> dict[str, str]:

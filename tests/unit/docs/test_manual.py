@@ -1,4 +1,4 @@
-"""The manual and the completions do in man, bash and zsh what they are for; the reference is current."""
+"""The manual and the completions do in man, bash, fish and zsh what they are for; the reference is current."""
 
 from __future__ import annotations
 
@@ -145,3 +145,38 @@ def test_completion(name: str, tmp_path: Path) -> None:
             os.write(terminal, f"capacityd {typed}\n".encode())
             expected = "".join(f"got<{word}>" for word in words)
             assert expected in output_until(terminal, r"got<[^%]*>\r?\n"), typed
+
+
+def test_completion_in_fish(tmp_path: Path) -> None:
+    """fish says without a terminal what it would offer."""
+    (tmp_path / "capacityd.fish").write_text(made("capacityd.fish"))
+    (tmp_path / "a file.json").write_text("")
+    offered = {
+        "dev": "devices",
+        "devices us": "usb",
+        "devices file": "filesystem",
+        "devices a": "address",
+        "probe --exp": "--explain",
+        "probe --js": "--json",
+        "--js": "--json",
+        "--json st": "status",
+        "config sch": "schema",
+        "config z": "",
+        "--machine a": "a file.json",
+        "--machine 'a file.json' pro": "probe",
+        "record a": "a file.json",
+        "apply --dry": "--dry-run",
+        "fleet --wa": "--watch",
+        "fleet --exp": "",
+    }
+    script = 'source capacityd.fish; for line in $argv; complete -C "capacityd $line"; echo ---; end'
+    environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "LC_ALL": "C.UTF-8"}
+    command = ["fish", "--private", "-c", script, *offered]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=PATIENCE)
+    answers = done.stdout.split("---\n")[:-1]
+    assert done.stderr == ""
+    found = {
+        line: [word.partition("\t")[0] for word in answer.splitlines()]
+        for line, answer in zip(offered, answers, strict=True)
+    }
+    assert found == {line: [word] if word else [] for line, word in offered.items()}

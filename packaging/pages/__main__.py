@@ -1,0 +1,79 @@
+"""python3 packaging/pages offline|site FOLDER: copies the documentation into FOLDER, for the package or for the site.
+
+A link to a page that is copied stays a link to it; any other relative link becomes one to the repository.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from links import relocate
+
+from capacityd import __version__
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+ROOT = Path(__file__).resolve().parents[2]
+_FOR_DEVELOPERS = ("docs/code.md", "docs/corpus.md", "docs/new-detector.md")
+_IN_EXAMPLES = ("conf/cloud-init", "conf/grafana", "conf/prometheus", "packaging/kubernetes")
+
+
+def offline_places() -> dict[str, str]:
+    """Returns where the package has the files of the repository, below /usr/share/doc/capacityd."""
+    pages = (str(path.relative_to(ROOT)) for path in sorted((ROOT / "docs").rglob("*.md")))
+    examples = {
+        str(path.relative_to(ROOT)): f"examples/{path.relative_to((ROOT / folder).parent)}"
+        for folder in _IN_EXAMPLES
+        for path in (ROOT / folder).iterdir()
+    }
+    examples |= {f"conf/examples/{path.name}": f"examples/{path.name}" for path in (ROOT / "conf/examples").iterdir()}
+    return {
+        "README.md": "README.md",
+        "CHANGELOG.md": "changelog.gz",
+        "conf/capacityd.toml": "examples/capacityd.toml",
+        **examples,
+        **{page: page for page in pages if page not in _FOR_DEVELOPERS},
+    }
+
+
+def site_places() -> dict[str, str]:
+    """Returns where the site has them."""
+    documents = (path for path in sorted((ROOT / "docs").rglob("*")) if path.suffix in (".md", ".png", ".svg"))
+    below_docs = {str(path.relative_to(ROOT)): str(path.relative_to(ROOT / "docs")) for path in documents}
+    return below_docs | {
+        "README.md": "index.md",
+        "CHANGELOG.md": "changelog.md",
+        "CONTRIBUTING.md": "contributing.md",
+        "SECURITY.md": "security-policy.md",
+        "docs/README.md": "overview.md",
+    }
+
+
+def repository() -> str:
+    """Returns the address of the repository's files of this version."""
+    with open(ROOT / "pyproject.toml", "rb") as file:
+        url = tomllib.load(file)["project"]["urls"]["Repository"]
+    return f"{url}/blob/v{__version__}"
+
+
+def copy(places: dict[str, str], folder: Path) -> None:
+    """Copies the pages and pictures among these places."""
+    elsewhere = repository()
+    for source, place in places.items():
+        if not place.endswith((".md", ".png", ".svg")):
+            continue  # the package has it already
+        (folder / place).parent.mkdir(parents=True, exist_ok=True)
+        data = (ROOT / source).read_bytes()
+        text = place.endswith(".md")
+        (folder / place).write_bytes(relocate(data.decode(), source, places, elsewhere).encode() if text else data)
+
+
+PLACES = {"offline": offline_places, "site": site_places}
+
+if len(sys.argv) != 3 or sys.argv[1] not in PLACES:
+    sys.exit(f"usage: python3 packaging/pages {'|'.join(PLACES)} FOLDER")
+copy(PLACES[sys.argv[1]](), Path(sys.argv[2]))

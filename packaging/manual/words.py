@@ -83,7 +83,8 @@ JSON = (
     (
         "probe --json",
         "`resources`: each with `name`, `outcome` (quantity, absent or unknown), `quantity`, `cause` (of an "
-        f"unknown reading: {', '.join(c.value for c in Cause)}; else null), `reason` (for people: the text may change) "
+        f"unknown reading: {', '.join(c.value for c in Cause)}; else null), `reason` (for people: the text may "
+        "change), `expect` (or null), `below_expect` "
         "and `contributions`: a list of `device`, `amount` and `note`",
     ),
     (

@@ -6,6 +6,7 @@ import argparse
 import io
 import os
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from difflib import get_close_matches
 from importlib import import_module
@@ -29,6 +30,7 @@ _COMMANDS = {
     "template": ("cli.commands.template", "tell an autoscaler what a node like this machine will have"),
     "config": ("cli.commands.config", "check the configuration, show the merged result, or print its schema"),
 }
+_GIVEN = "options given to "  # in the namespace, with the parser's name: its options that can be given once
 _INTERNAL = {"child": ("worker.main", "")}
 
 
@@ -82,7 +84,7 @@ def command_parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="capacityd",
         description="Publishes this machine's static hardware as extended resources of its own\nKubernetes Node.",
-        epilog=f"{epilog('')}\n\nFor more about a command: capacityd COMMAND --help",
+        epilog=f"{epilog('')}\n\nFor more: capacityd COMMAND --help, man capacityd, man capacityd.toml",
         allow_abbrev=False,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -186,7 +188,35 @@ def refuse_other_sources(
         raise UsageError(f"{why}: leave out {' and '.join(given)}")
 
 
+class _Once(argparse.Action):
+    """Stores a value, and that the option was given: of two values, one would not count."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: object,
+        option_string: str | None = None,
+    ) -> None:
+        given = f"{_GIVEN}{parser.prog}"  # argparse copies a subparser's namespace over that of the program
+        setattr(namespace, given, (*getattr(namespace, given, ()), option_string))
+        setattr(namespace, self.dest, values)
+
+
 class _Parser(argparse.ArgumentParser):
+    def parse_known_args(self, args=None, namespace=None):  # type: ignore[no-untyped-def]
+        """Unlike argparse's own, a subparser reports what it does not know, with its own usage."""
+        options, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            near = get_close_matches(unknown[0].partition("=")[0], self._option_string_actions, n=1)
+            hint = f'; did you mean "{near[0]}"?' if near else ""
+            kind = "option" if unknown[0].startswith("-") else "argument"
+            self.error(f'unknown {kind} "{unknown[0]}"{hint}')
+        given = Counter(option for name, of in vars(options).items() if name.startswith(_GIVEN) for option in of)
+        if twice := [option for option, number in given.items() if number > 1]:
+            self.error(f"{twice[0]} can be given only once")
+        return options, unknown
+
     def _check_value(self, action: argparse.Action, value: str) -> None:
         """Unlike argparse's own, the message leaves out internal commands and suggests the nearest one."""
         if action.dest == "command" and value not in (_COMMANDS | _INTERNAL):
@@ -198,13 +228,19 @@ class _Parser(argparse.ArgumentParser):
 
 def _add_common(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("options of all commands")
-    group.add_argument("--config", metavar="PATH", help="configuration file or folder instead of the default ones")
-    group.add_argument("--machine", metavar="FILE", help="a recording (see record) instead of this machine")
+    group.add_argument(
+        "--config", action=_Once, metavar="PATH", help="configuration file or folder instead of the default ones"
+    )
+    group.add_argument(
+        "--machine", action=_Once, metavar="FILE", help="a recording (see record) instead of this machine"
+    )
     group.add_argument(
         "--node-file",
         metavar="FILE",
         help="Node as JSON instead of the API server, for fleet a list of Nodes; - for standard input",
     )
-    group.add_argument("--kubeconfig", metavar="FILE", help="instead of the kubelet's; for fleet, instead of your own")
-    group.add_argument("--node-name", metavar="NAME", help="the Node's name, if it cannot be determined")
+    group.add_argument(
+        "--kubeconfig", action=_Once, metavar="FILE", help="instead of the kubelet's; for fleet, instead of your own"
+    )
+    group.add_argument("--node-name", action=_Once, metavar="NAME", help="the Node's name, if it cannot be determined")
     group.add_argument("--json", action="store_true", help="print JSON")

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import textwrap
+
+_WIDTH = 80
+"""Columns of a terminal that is no wider than usual."""
+
 EXAMPLES = {
     "": (
         ("capacityd devices usb", "USB devices, each with its TOML"),
@@ -54,35 +59,51 @@ EXAMPLES = {
 }
 """By command, pairs of command line and purpose; "": those of the program itself."""
 
-_SIGNS = "+ set, ~ changed, - removed, = unchanged, … held back, ! refused"
+_SIGNS = "+ set, ~ changed, - removed, = unchanged, … held back, ! refused or denied, < less than expected"
 NOTES = {
     "plan": _SIGNS,
     "apply": _SIGNS,
     "withdraw": _SIGNS,
+    "status": "! an error, → what to do about it; quantities are in plain digits: 25000 where kubectl shows 25k",
     "fleet": "! wrong, ~ unlike the others of its group, or a clock is wrong",
 }
 """The meaning of the signs in a command's output."""
+
+FILES = (
+    ("/etc/capacityd/conf.d/*.toml", "the configuration, capacityd.toml(5)"),
+    ("/usr/share/doc/capacityd/examples", "configurations to copy from"),
+)
+"""Pairs of path and what is there, for the help of the program itself."""
 
 STATUSES = {
     0: "done",
     1: "failed",
     2: "usage or configuration",
     3: "the API server is unreachable or denies access",
-    4: "done, but something is unknown or refused",
+    4: "done, but something is unknown, refused or less than expected",
 }
 
 COMMAND_STATUSES = {
     "fleet": {4: "a Node needs attention"},
-    "status": {1: "the service is not running", 4: "degraded: something is unknown or refused, or an error is listed"},
+    "status": {
+        1: "the service is not running",
+        4: "degraded: something is unknown, refused or less than expected, or an error is listed",
+    },
 }
 """Exit statuses whose meaning differs for one command."""
 
 
 def epilog(command: str) -> str:
-    """Returns examples, signs and exit statuses of a command ("": of the program itself)."""
+    """Returns examples, signs and exit statuses of a command ("": of the program itself, with its files)."""
     width = max(len(line) for line, _ in EXAMPLES[command])
     examples = [f"  {line:<{width}}  # {meaning}" for line, meaning in EXAMPLES[command]]
-    signs = ["signs:", f"  {NOTES[command]}", ""] if command in NOTES else []
+    signs = ["signs:", *_wrapped(f"  {NOTES[command]}", 2), ""] if command in NOTES else []
     statuses = STATUSES | COMMAND_STATUSES.get(command, {})
-    exits = [f"  {status}  {meaning}" for status, meaning in statuses.items()]
-    return "\n".join(["examples:", *examples, "", *signs, "exit status:", *exits])
+    exits = [line for status, meaning in statuses.items() for line in _wrapped(f"  {status}  {meaning}", 5)]
+    width = max(len(path) for path, _ in FILES)
+    files = ["", "files:", *(f"  {path:<{width}}  {about}" for path, about in FILES)] if not command else []
+    return "\n".join(["examples:", *examples, "", *signs, "exit status:", *exits, *files])
+
+
+def _wrapped(line: str, indent: int) -> list[str]:
+    return textwrap.wrap(line, _WIDTH, subsequent_indent=" " * indent)

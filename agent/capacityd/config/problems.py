@@ -129,12 +129,20 @@ def clean(text: str) -> str:
 
 def expected(word: str, words: Sequence[str], closeness: float = 0.6) -> str:
     """The end of a message about an unknown word: the one that was probably meant, else all."""
-    near = nearest(word, words, closeness)
+    longer = [w for w in words if w.startswith(f"{word}_")]
+    named = [w for w in longer if w == f"{word}_name"] or longer
+    if len(named) > 1:
+        return f"did you mean one of {', '.join(named)}?"
+    near = named[0] if named else nearest(word, words, closeness)
     return f'did you mean "{near}"?' if near else f"must be one of {', '.join(words)}"
 
 
 def nearest(word: str, words: Iterable[str], closeness: float = 0.6) -> str | None:
-    """The word that was probably meant, whatever its case. closeness: from 0 (any) to 1 (the same word)."""
-    known = {w.lower(): w for w in words}
-    found = get_close_matches(word[:80].lower(), known, 1, closeness)
-    return known[found[0]] if found else None
+    """The word that was probably meant, whatever its case. closeness: from 0 (any) to 1 (the same word).
+
+    A mistyped word keeps its first or its last letter; "server" is not "observe".
+    """
+    typed = word[:80].lower()
+    known = {w.lower(): w for w in words if w and typed and (w[0].lower() == typed[0] or w[-1].lower() == typed[-1])}
+    matches = get_close_matches(typed, known, 1, closeness)
+    return known[matches[0]] if matches else None

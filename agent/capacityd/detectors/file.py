@@ -10,6 +10,7 @@ from capacityd.model.host import Host
 from capacityd.model.quantity import whole_number
 from capacityd.model.reading import Contribution
 from capacityd.model.setting_types import Duration, FilePath, Setting
+from capacityd.model.text import duration_text
 
 _MAX_BYTES = 4096
 _MAX_CLOCK_STEP = 60
@@ -21,9 +22,11 @@ def read(host: Host, settings: Mapping[str, object]) -> Contribution:
     path, max_age = str(settings["path"]), settings["max_age"]
     content = host.read_file(path, _MAX_BYTES)
     if isinstance(max_age, float) and content.age < -_MAX_CLOCK_STEP:
-        raise HostError(f"{path} is dated {-content.age:.0f} s in the future; is the clock right?")
+        raise HostError(f"{path} is dated {duration_text(-content.age)} in the future; is the clock right?")
     if isinstance(max_age, float) and content.age > max_age:
-        raise HostError(f"{path} is {content.age:.0f} s old, max_age is {max_age:g} s; does its writer run?")
+        raise HostError(
+            f"{path} is {duration_text(content.age)} old, max_age is {duration_text(max_age)}; does its writer run?"
+        )
     try:
         return Contribution(path, whole_number(content.text))
     except ValueError as e:

@@ -11,7 +11,7 @@ from typing import TypeAlias
 from capacityd.discovery.matcher import MatchResult, describe_value
 from capacityd.model.config import Resource
 from capacityd.model.device import Device, DeviceDetector
-from capacityd.model.errors import Cause, HostError
+from capacityd.model.errors import Cause, HostError, NotRecorded
 from capacityd.model.matchers import GlobMatcher, KeyMatcher, Value
 from capacityd.model.reading import (
     Absent,
@@ -152,6 +152,8 @@ def _advice(resource: Resource, key: str, error: HostError) -> str:
 
 
 def _errno_advice(error: HostError) -> str:
+    if isinstance(error, NotRecorded):
+        return "read it on the machine itself: a recording has only what detectors read"
     if error.errno in (errno.EACCES, errno.EPERM):
         return "run it as root, as the service does"
     if error.errno in _NOT_RESPONDING:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import time
@@ -39,11 +40,26 @@ def run_raw(command: Sequence[str], timeout: float) -> tuple[int, bytes, bytes]:
         message = f"{program} wrote more than {_MAX_OUTPUT_BYTES} bytes; one whole number is expected"
         raise ProgramFailed(message) from None
     except OSError as e:
-        raise ProgramFailed(f"{program} could not be started: {os.strerror(e.errno or 0)}", e.errno) from e
+        why = _interpreter_problem(program) if e.errno == errno.ENOENT else ""
+        raise ProgramFailed(f"{program} could not be started: {why or os.strerror(e.errno or 0)}", e.errno) from e
     except subprocess.SubprocessError as e:
         raise ProgramFailed(f"{program} could not be started: {e}") from e
     finally:
         kill_children(time.monotonic() + 1)
+
+
+def _interpreter_problem(program: str) -> str:
+    """Why a script that exists is not found; "" if the reason is another one."""
+    try:
+        with open(program, "rb") as file:
+            first = file.readline(256)
+    except OSError:
+        return ""
+    if not first.startswith(b"#!"):
+        return ""
+    if first.endswith(b"\r\n"):
+        return f"its first line ends with a carriage return (sed -i 's/\\r$//' {program})"
+    return f"its interpreter {printable(first[2:].strip())} does not exist"
 
 
 def _check(program: str) -> None:

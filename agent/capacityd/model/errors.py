@@ -71,6 +71,10 @@ class AmbiguousValue(HostError):
         self.possible = possible
 
 
+class NotRecorded(HostError):
+    """A recording does not have what was asked for, although the machine may."""
+
+
 class ProgramFailed(HostError):
     """A program could not be run, or did not do what it is for."""
 

@@ -113,6 +113,15 @@ class Unknown:
 Reading: TypeAlias = Quantity | Absent | Unknown
 
 
+def is_below(reading: Reading, expected: int | None) -> bool:
+    """Whether the machine has less than expected. Unknown is not less, nor is what `when` excludes."""
+    if expected is None or isinstance(reading, Unknown):
+        return False
+    if isinstance(reading, Absent):
+        return reading.applies
+    return reading.value < expected
+
+
 def reading_as_dict(name: str, reading: Reading) -> dict[str, object]:
     """name, outcome, quantity, cause, reason, contributions; with --explain also rejected and explanation."""
     found: dict[str, object] = {

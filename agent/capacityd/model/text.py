@@ -1,4 +1,4 @@
-"""Text from devices, files and servers, made safe for terminals, logs and JSON.
+"""Text from devices, files and servers, made safe for terminals, logs and JSON; and durations for people.
 
 Unprintable bytes and characters become escapes such as \\x1b, so a configuration matches the text as it is printed.
 """
@@ -32,3 +32,12 @@ def strip_control(text: str) -> str:
 def has_escapes(text: str) -> bool:
     """Whether printable() may have escaped a character of this text. A backslash of the text may look like that."""
     return _ESCAPE.search(text) is not None
+
+
+def duration_text(seconds: float) -> str:
+    """A duration in the unit that suits it, e.g. "45 s", "3 h"; "0 s" if it is negative."""
+    seconds = max(0.0, seconds)
+    for limit, unit, size in ((100, "s", 1), (100 * 60, "min", 60), (48 * 3600, "h", 3600)):
+        if seconds < limit:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds / 86400:.0f} d"

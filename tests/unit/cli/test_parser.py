@@ -112,7 +112,12 @@ def test_observe_forbids_apply(node_file: str, tmp_path: Path, capsys: pytest.Ca
         ("prob", 'error: unknown command "prob"; did you mean "probe"?'),
         ("help", 'error: unknown command "help"; did you mean "--help"?'),
         ("x", 'error: unknown command "x"; must be one of devices, '),
-        ("plan --kubconfig x", "error: unrecognized arguments: --kubconfig x"),
+        ("plan --kubconfig x", "usage: capacityd plan "),
+        ("plan --kubconfig x", 'capacityd plan: error: unknown option "--kubconfig"; did you mean "--kubeconfig"?'),
+        ("--explain plan", 'capacityd: error: unknown option "--explain"'),
+        ("probe example.com/x", 'capacityd probe: error: unknown argument "example.com/x"'),
+        ("probe --config a", "capacityd probe: error: --config can be given only once"),
+        ("--node-name a plan --node-name=b", "capacityd: error: --node-name can be given only once"),
         ("devices scsi", 'unknown detector "scsi"; must be one of address, cpu, disk, filesystem, memory, nic, '),
         ("devices exec", 'the detector "exec" has no devices'),
         ("devices --toml --json", "--toml and --json cannot be combined"),
@@ -127,7 +132,7 @@ def test_observe_forbids_apply(node_file: str, tmp_path: Path, capsys: pytest.Ca
     ],
 )
 def test_usage_errors(command: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:
-    config = [] if "--config" in command else ["--config", TOUR]
+    config = [] if "--config /" in command else ["--config", TOUR]
     try:
         exit_status: object = run([*command.split(), *config])
     except SystemExit as e:  # by argparse
@@ -136,6 +141,47 @@ def test_usage_errors(command: str, message: str, capsys: pytest.CaptureFixture[
     captured = capsys.readouterr()
     assert message in captured.err
     assert captured.out == ""
+
+
+def test_the_help_names_files_and_manual_pages(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        run(["--help"])
+    shown = capsys.readouterr().out
+    for named in ("/etc/capacityd/conf.d/*.toml", "/usr/share/doc/capacityd/examples", "man capacityd.toml"):
+        assert named in shown
+
+
+@pytest.mark.parametrize(
+    ("expect", "quantity", "status"), [(4, "4", 0), (5, "4", 4), (5, "absent", 4), (1, "does not apply", 0)]
+)
+def test_less_than_expected(
+    node_file: str, tmp_path: Path, expect: int, quantity: str, status: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """probe, probe --explain and plan show it, and exit with status 4."""
+    vendor = "0529" if quantity == "4" else "ffff"
+    when = 'when = { node_name = "another" }' if quantity == "does not apply" else ""
+    config = tmp_path / "c.toml"
+    config.write_text(f'[resources."example.com/x"]\nusb = {{ vendor = "{vendor}" }}\nexpect = {expect}\n{when}\n')
+    options = ["--machine", str(MACHINE), "--config", str(config), "--node-file", node_file]
+    reported = status == 4
+
+    assert run(["probe", *options]) == status
+    header, row = (line.split() for line in capsys.readouterr().out.splitlines())
+    assert header == ["RESOURCE", "QUANTITY", "EXPECT", "REASON"]
+    assert row[2] == str(expect)
+    assert (row[-3:] == ["less", "than", "expected"]) == reported
+
+    assert run(["probe", "--explain", *options]) == status
+    assert (f", expected {expect}" in capsys.readouterr().out) == reported
+
+    assert run(["probe", "--json", *options]) == status
+    (resource,) = json.loads(capsys.readouterr().out)["resources"]
+    assert (resource["expect"], resource["below_expect"]) == (expect, reported)
+
+    for command in (["plan"], ["apply", "--dry-run"], ["apply"]):
+        assert run([*command, *options]) == status
+        line = f"< example.com/x: {quantity if quantity == '4' else 0}, expected {expect}"
+        assert (line in capsys.readouterr().out.splitlines()) == reported
 
 
 def test_names_of_devices_are_escaped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

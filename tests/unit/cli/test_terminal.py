@@ -51,6 +51,16 @@ def test_colour_can_be_switched_off_and_never_gets_into_a_file() -> None:
     assert in_files([case], FORCE_COLOR="1") == [plain]
 
 
+def test_a_table_fits_a_narrow_terminal() -> None:
+    """Only the last column, which holds sentences, is wrapped."""
+    whole = written("plan-mixed")
+    narrow = on_terminal(CASES["plan-mixed"], COLUMNS="100", NO_COLOR="1")
+    assert max(map(len, whole.splitlines())) > 100
+    assert max(map(len, narrow.splitlines())) <= 100
+    assert narrow.split() == whole.split(), "rows stay in their order, and no word is lost"
+    assert on_terminal(CASES["plan-mixed"], COLUMNS="500", NO_COLOR="1") == whole
+
+
 def test_a_locale_without_the_characters_is_no_error() -> None:
     (output,) = in_files([CASES["status-off"]], PYTHONIOENCODING="ascii")
     assert output == written("status-off").replace("→", "\\u2192")
@@ -74,7 +84,7 @@ def test_columns_are_aligned_and_no_cell_is_empty(capsys: pytest.CaptureFixture[
 def test_a_plan_shows_what_is_below_expected(capsys: pytest.CaptureFixture[str]) -> None:
     change = Change("example.com/a", "keep", "3", "3", "as published")
     print_plan(Plan("n1", (change,), (), {}, health=Health(below_expected={"example.com/a": (3, 4)})), False, {})
-    assert "! example.com/a: 3, expected 4" in capsys.readouterr().out.splitlines()
+    assert "< example.com/a: 3, expected 4" in capsys.readouterr().out.splitlines()
 
 
 def test_unprintable_characters_are_escaped(capsys: pytest.CaptureFixture[str]) -> None:

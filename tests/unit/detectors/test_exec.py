@@ -89,6 +89,12 @@ def test_a_program_that_cannot_be_started_is_unknown(tmp_path: Path) -> None:
     assert "No such file" in error("/nonexistent/program")
     assert "not executable (chmod +x)" in error(script(tmp_path, "echo 1", 0o644))
     assert "could not be started" in error(str(tmp_path))
+    crlf = tmp_path / "crlf"
+    crlf.write_bytes(b"#!/bin/sh\r\necho 1\r\n")
+    crlf.chmod(0o755)
+    assert f"its first line ends with a carriage return (sed -i 's/\\r$//' {crlf})" in error(str(crlf))
+    crlf.write_bytes(b"#!/nonexistent/sh -e\necho 1\n")
+    assert "its interpreter /nonexistent/sh -e does not exist" in error(str(crlf))
     broken = tmp_path / "broken"
     broken.write_bytes(b"\x7fELFnonsense")
     broken.chmod(0o755)

@@ -53,7 +53,7 @@ def test_content_that_is_not_a_number_is_unknown(tmp_path: Path, raw: bytes, rea
 @pytest.mark.parametrize(
     ("age", "max_age", "reason"),
     [
-        (7300, 7200.0, " s old, max_age is 7200 s; does its writer run?"),
+        (7300, 7200.0, "is 2 h old, max_age is 2 h; does its writer run?"),
         (7300, 10800.0, ""),
         (7300, None, ""),
         (-7300, 7200.0, "is the clock right?"),

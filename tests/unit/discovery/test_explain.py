@@ -149,6 +149,12 @@ def test_hint_at_a_probable_mistake(
     ] == ([hint] if hint else [])
 
 
+def test_what_a_recording_lacks_is_no_fault_of_a_device(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = output(tmp_path, 'when = { path = "/etc/seats" }\nusb = {}', bare(), capsys)
+    assert "unknown (when: path: /etc/seats is not part of the recording)" in out
+    assert "read it on the machine itself: a recording has only what detectors read" in out
+
+
 def test_hint_at_the_text_of_a_machine(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     recorded = merge(bare(), files({"/sys/class/dmi/id/sys_vendor": "Dell Inc.\n"}))
     out = output(tmp_path, 'when = { dmi = { sys_vendor = "Dell" } }\nusb = {}', recorded, capsys)

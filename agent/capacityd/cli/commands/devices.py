@@ -54,6 +54,8 @@ def _print(detector: DeviceDetector, entries: Sequence[DeviceEntry], limit: int 
     print_table(table.rows, table.heading)
     if table.common:
         print_line(f"all: {', '.join(table.common)}")
+    for reason in table.unread:
+        print_line(f"?: could not be read: {reason}")
     width = max(len(toml) for toml, _ in table.selectors)
     print_line()
     for toml, comment in table.selectors:

@@ -8,27 +8,41 @@ from capacityd.cli.output.explain import print_explanation
 from capacityd.cli.output.terminal import print_json, print_table
 from capacityd.cli.sandbox import run_in_sandbox
 from capacityd.discovery.runner import probe as probe_resources
-from capacityd.model.reading import Absent, Quantity, Reading, Unknown, reading_as_dict
+from capacityd.model.reading import Absent, Quantity, Reading, Unknown, is_below, reading_as_dict
+from capacityd.reconcile.reconcile import expectations
 from capacityd.worker.context import config_of, host_of, node_name_of
+
+_HEADER = ("RESOURCE", "QUANTITY", "EXPECT", "REASON")
 
 
 def probe(options: argparse.Namespace) -> int:
-    """Prints the readings; exit status 4 if any is unknown."""
+    """Prints the readings; exit status 4 if any is unknown or less than expected."""
     if options.as_service:
         return run_in_sandbox(options)
     host, config = host_of(options), config_of(options)
     readings = probe_resources(config, host, node_name_of(options, config, host), options.explain)
+    expect = expectations(config)
+    below = {name for name, reading in readings.items() if is_below(reading, expect.get(name))}
     if options.json:
-        print_json({"resources": [reading_as_dict(name, reading) for name, reading in readings.items()]})
+        expected = {name: {"expect": expect.get(name), "below_expect": name in below} for name in readings}
+        print_json(
+            {"resources": [reading_as_dict(name, reading) | expected[name] for name, reading in readings.items()]}
+        )
     elif options.explain:
         for resource in sorted(config.resources, key=lambda r: r.name):
             print_explanation(resource, readings[resource.name])
     else:
-        print_table([_row(name, reading) for name, reading in readings.items()], ("RESOURCE", "QUANTITY", "REASON"))
-    return 4 if any(isinstance(r, Unknown) for r in readings.values()) else 0
+        columns = [0, 1, 2, 3] if expect else [0, 1, 3]
+        table = [_row(name, reading, expect.get(name)) for name, reading in readings.items()]
+        print_table([[row[n] for n in columns] for row in table], [_HEADER[n] for n in columns])
+    return 4 if below or any(isinstance(r, Unknown) for r in readings.values()) else 0
 
 
-def _row(name: str, reading: Reading) -> tuple[str, str, str]:
+def _row(name: str, reading: Reading, expected: int | None) -> tuple[str, str, str, str]:
     if isinstance(reading, Quantity):
-        return name, str(reading.value), reading.warning
-    return name, "absent" if isinstance(reading, Absent) else "unknown", reading.reason
+        quantity, reason = str(reading.value), reading.warning
+    else:
+        quantity, reason = "absent" if isinstance(reading, Absent) else "unknown", reading.reason
+    if is_below(reading, expected):
+        reason = "; ".join(filter(None, (reason, "less than expected")))
+    return name, quantity, "" if expected is None else str(expected), reason

@@ -36,7 +36,7 @@ Units: TypeAlias = Mapping[str, str]  # resource name -> unit of its quantities
 
 
 def plan(options: argparse.Namespace) -> int:
-    """Prints what apply would do. Returns exit status 4 if a resource is unknown, refused or denied."""
+    """Prints what apply would do. Returns exit status 4 if a resource is unknown, refused, denied or below `expect`."""
     node, decide, units = _prepare(options, reads_only=True)
     found = decide(node.read(), {})
     if options.patch:
@@ -47,7 +47,7 @@ def plan(options: argparse.Namespace) -> int:
 
 
 def apply(options: argparse.Namespace) -> int:
-    """Writes the plan to the Node. Returns exit status 4 if a resource is unknown, refused or denied."""
+    """Writes the plan to the Node. Returns exit status 4 in the same cases."""
     wait = _wait_of(options)
     node, decide, units = _prepare(options, reads_only=options.dry_run)
     if options.dry_run:
@@ -138,7 +138,7 @@ def _print_warnings(readings: dict[str, Reading]) -> None:
 
 
 def _status(plan: Plan) -> int:
-    return 4 if plan.unknown or plan.refused or plan.health.denied else 0
+    return 4 if plan.unknown or plan.refused or plan.health.denied or plan.health.below_expected else 0
 
 
 def _print(options: argparse.Namespace, plan: Plan, applied: bool | None, units: Units) -> None:

@@ -10,11 +10,12 @@ from typing import Any
 
 from capacityd.cli import refuse_other_sources
 from capacityd.cli.output.status import print_status
-from capacityd.cli.output.terminal import duration_text, print_json
+from capacityd.cli.output.terminal import print_json
 from capacityd.host.cpu_memory import usage
 from capacityd.linux.clock import uptime
 from capacityd.model.errors import Cause, HostError
 from capacityd.model.quantity import plain
+from capacityd.model.text import duration_text
 from capacityd.worker import runtime_files
 
 _PROBLEMS = ("refused", "denied", "below_expect", "not_allocatable")

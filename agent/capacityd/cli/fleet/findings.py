@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
-from capacityd.cli.output.terminal import duration_text
 from capacityd.model.fleet import Fleet, NodeSummary, Requests
 from capacityd.model.node import CONDITION, Condition, ConditionReason
+from capacityd.model.text import duration_text
 
 _MAJORITY = 4, 5
 """Of the Nodes of a group, the share that must have the same for others to be outliers."""

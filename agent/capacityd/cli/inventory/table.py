@@ -31,6 +31,8 @@ class DeviceTable:
     """Pairs of TOML and the devices that it matches; without TOML the second says why."""
     common: tuple[str, ...]
     """Keys and values that all devices share."""
+    unread: tuple[str, ...] = ()
+    """What "?" in the table means: a key, and why it could not be read."""
 
 
 def device_table(detector: DeviceDetector, devices: Sequence[DeviceEntry], limit: int | None = None) -> DeviceTable:
@@ -59,7 +61,15 @@ def device_table(detector: DeviceDetector, devices: Sequence[DeviceEntry], limit
         else:
             selectors.append(("", f"{device.name} cannot be matched: {device.unique.reason}"))
     heading = (detector.name.upper(), *(key.upper() for key in keys), *["IS"] * bool(flags), "NAME")
-    return DeviceTable(heading, tuple(rows), tuple(selectors), common)
+    return DeviceTable(heading, tuple(rows), tuple(selectors), common, _unread(devices))
+
+
+def _unread(devices: Sequence[DeviceEntry]) -> tuple[str, ...]:
+    """Each key that could not be read of a device, with the first reason."""
+    reasons: dict[str, str] = {}
+    for device in devices:
+        reasons = {**device.values.unread, **reasons}
+    return tuple(f"{key}: {reason}" for key, reason in reasons.items())
 
 
 def _flags(detector: DeviceDetector, devices: Sequence[DeviceEntry]) -> dict[str, str]:

@@ -8,7 +8,7 @@ from capacityd.cli.output.terminal import print_line, print_table
 from capacityd.config.hints import hints
 from capacityd.model.config import Resource
 from capacityd.model.errors import Cause
-from capacityd.model.reading import Absent, Contribution, Quantity, Reading, Rejection, Unknown
+from capacityd.model.reading import Absent, Contribution, Quantity, Reading, Rejection, Unknown, is_below
 
 _MAX_ROWS = 10  # devices with the same sign; more of them are grouped by rule
 _MAX_NAMES = 3  # devices that a group names, and reasons that are listed for a rule
@@ -29,6 +29,8 @@ def print_explanation(resource: Resource, reading: Reading) -> None:
         reason = "does not apply to this machine" if explanation and explanation.when else reading.reason
     else:
         value, reason = "unknown", reading.reason
+    if is_below(reading, resource.expect):
+        value += f", expected {resource.expect}"
     print_line(f"{resource.name}: {value}" + (f" ({reason})" if reason else ""))
     print_table(_details(resource, reading), indent=2)
     counted = reading.contributions if isinstance(reading, Quantity) else explanation.counted if explanation else ()

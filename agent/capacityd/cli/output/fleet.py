@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 
 from capacityd.cli.fleet.assess import Attention, FleetReport, Group, NodeReport, rank
 from capacityd.cli.fleet.findings import OUTLIERS
-from capacityd.cli.output.terminal import duration_text, print_line, print_table
+from capacityd.cli.output.terminal import print_line, print_table
+from capacityd.model.text import duration_text
 
 _MAX_NAMES = 3
 """Nodes of a group that are named."""
@@ -102,7 +103,7 @@ def _print_groups(groups: Sequence[Group], now: float) -> None:
         for group in groups
     ]
     header = ("", "REASON", "SINCE", "NOTREADY", "CORDONED", "NODES", "MESSAGE")
-    print_table(rows, header, signs=True, wrap=True)
+    print_table(rows, header, signs=True)
 
 
 def _print_attention(attention: Sequence[Attention], now: float) -> None:
@@ -118,7 +119,7 @@ def _print_attention(attention: Sequence[Attention], now: float) -> None:
         )
         for one in ordered
     ]
-    print_table(rows, ("", "NODE", "REASON", "SINCE", "STATUS", "MESSAGE"), signs=True, wrap=True)
+    print_table(rows, ("", "NODE", "REASON", "SINCE", "STATUS", "MESSAGE"), signs=True)
 
 
 def _sign(reason: str) -> str:

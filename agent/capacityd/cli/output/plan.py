@@ -19,7 +19,7 @@ def print_plan(plan: Plan, applied: bool, units: Mapping[str, str]) -> None:
     print_line(f"Node {plan.node}")
     print_table([_row(change, units.get(change.name, "")) for change in plan.changes], _HEADER, signs=True)
     for name, (quantity, expected) in plan.health.below_expected.items():
-        print_line(f"{name}: {quantity}, expected {expected}", sign="!")
+        print_line(f"{name}: {quantity}, expected {expected}", sign="<")
     print_line(_summary(plan, applied))
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from capacityd.cli.output.terminal import duration_text, print_line, print_table
+from capacityd.cli.output.terminal import print_line, print_table
+from capacityd.model.text import duration_text
 
 _OLD_VALUES = 100.0  # seconds after which the age of the Node's values is printed
 _HEADER = ("RESOURCE", "READING", "CAPACITY", "ALLOCATABLE", "EXPECT", "NOTE")

@@ -1,7 +1,7 @@
-"""Prints lines, tables and JSON, and writes durations. Unprintable characters are escaped.
+"""Prints lines, tables and JSON. Unprintable characters are escaped.
 
-A terminal gets the same text as a pipe, except that signs are coloured unless NO_COLOR (https://no-color.org) is set or
-TERM is dumb.
+A terminal gets the same text as a pipe, except that the last column of a table is wrapped to its width, and that signs
+are coloured unless NO_COLOR (https://no-color.org) is set or TERM is dumb.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _MIN_WRAPPED = 20
 """Columns of the terminal that a wrapped cell has at least."""
 _GAP = 2
 """Spaces between two columns of a table."""
-_COLOURS = {"+": 32, "~": 33, "-": 31, "!": 31}  # of the 16 that a terminal's theme defines
+_COLOURS = {"+": 32, "~": 33, "-": 31, "!": 31, "<": 31}  # of the 16 that a terminal's theme defines
 
 
 def print_line(text: str = "", sign: str = "", indent: int = 0) -> None:
@@ -30,21 +30,17 @@ def print_line(text: str = "", sign: str = "", indent: int = 0) -> None:
 
 
 def print_table(
-    rows: Iterable[Sequence[str]],
-    header: Sequence[str] = (),
-    indent: int = 0,
-    signs: bool = False,
-    wrap: bool = False,
+    rows: Iterable[Sequence[str]], header: Sequence[str] = (), indent: int = 0, signs: bool = False
 ) -> None:
     """Prints rows of the same length as aligned columns, an empty cell as "-"; without rows prints nothing.
 
-    signs: the first column holds signs. wrap: the last column is wrapped to fit the terminal's width.
+    signs: the first column holds signs. On a terminal the last column is wrapped to the terminal's width.
     """
     cells = [[printable(cell).strip() or "-" for cell in row] for row in rows]
     if not cells:
         return
-    if wrap and is_terminal():
-        cells = _wrapped(cells, header, shutil.get_terminal_size().columns - indent)
+    if is_terminal() and (width := shutil.get_terminal_size((0, 0)).columns):
+        cells = _wrapped(cells, header, width - indent)
     if signs:
         cells = [[_coloured(sign), *rest] for sign, *rest in cells]
     if header:
@@ -65,15 +61,6 @@ def print_json(value: object) -> None:
     """Prints indented JSON."""
     text = json.dumps(value, indent=2, ensure_ascii=False)
     print("".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in text))
-
-
-def duration_text(seconds: float) -> str:
-    """Returns a duration in the unit that suits it, e.g. "45 s", "3 h"; "0 s" if it is negative."""
-    seconds = max(0.0, seconds)
-    for limit, unit, size in ((100, "s", 1), (100 * 60, "min", 60), (48 * 3600, "h", 3600)):
-        if seconds < limit:
-            return f"{seconds / size:.0f} {unit}"
-    return f"{seconds / 86400:.0f} d"
 
 
 def clear_screen() -> None:

@@ -36,6 +36,8 @@ def read_recording(path: str) -> Recording:
         raise UsageError(f"{path}: is cut off") from e
     except (ValueError, RecursionError) as e:
         raise UsageError(f"{path}: is not JSON: {e}") from e
+    if found == {}:
+        raise UsageError(f"{path}: no machine is recorded in it; write one with `capacityd record FILE`")
     if not isinstance(found, dict) or not set(found) <= set(RECORDING_PARTS):
         raise UsageError(f"{path}: is not a recorded machine; one has the parts {', '.join(RECORDING_PARTS)}")
     for part, value in found.items():

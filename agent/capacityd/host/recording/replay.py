@@ -10,7 +10,7 @@ from typing import Any
 
 from capacityd.host.recording.contents import TREES
 from capacityd.host.recording.format import read_recording
-from capacityd.model.errors import HostError
+from capacityd.model.errors import HostError, NotRecorded
 from capacityd.model.host import Address, Content, Memory, Output, Processors
 from capacityd.model.text import printable
 
@@ -222,8 +222,8 @@ class RecordedHost:
         return False
 
 
-def _left_out(path: str) -> HostError:
-    return HostError(f"{path} is not part of the recording", errno.ENODATA)
+def _left_out(path: str) -> NotRecorded:
+    return NotRecorded(f"{path} is not part of the recording", errno.ENODATA)
 
 
 def _address(one: Sequence[Any]) -> Address:

@@ -327,6 +327,7 @@ def test_the_report_of_a_recording(tmp_path: Path, capsys: pytest.CaptureFixture
         (b"\xff{}", "is not JSON"),
         (b"[" * 100_000, "is not JSON"),
         (b'{"x": 1}', "is not a recorded machine"),
+        (b"{}", "no machine is recorded in it; write one with `capacityd record FILE`"),
         (gzip.compress(b"{}", mtime=0)[:-9], "is cut off"),
         (gzip.compress(b"{}" * 100, mtime=0)[:10] + b"\xff" * 20, "could not be read"),
         *(

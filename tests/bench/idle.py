@@ -43,13 +43,13 @@ _WATCH = {
 # It counts its runs in a file, and requests the next pass at once while a certain file exists.
 _STUB = """
 case "$1" in
-check) echo '{"done": true, "watch": WATCH}' ;;
+check) echo '["CheckResult", {"watch": WATCH}]' ;;
 reconcile)
-    echo '{"probed": true}'
+    echo '["Probed", {}]'
     echo x >> RUNS
     again=null
     [ -e GO ] && again=0
-    echo '{"done": true, "failed": false, "requeue_after": '$again'}'
+    echo '["PassResult", {"requeue_after": '$again'}]'
     ;;
 esac
 """

@@ -12,6 +12,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from capacityd.linux.subreaper import children
+from capacityd.worker import runtime_files
+from capacityd.worker.pass_state import PassStatus
 from tests.cluster.agent import DONGLE, capacityd, condition_of
 from tests.cluster.audit import Request
 from tests.cluster.controlplane import Cluster
@@ -114,14 +116,10 @@ class Service:
         self.wait_idle()
         return json.loads(self.cli("status", "--json").stdout)
 
-    def status_file(self) -> dict[str, Any]:
-        """The file behind the command status, once no worker is under way: what the last pass left."""
+    def last_pass(self) -> PassStatus:
+        """What the last pass left for the command status, once no worker is under way."""
         self.wait_idle()
-        try:
-            found: dict[str, Any] = json.loads((self.runtime_directory / "status.json").read_text())
-        except FileNotFoundError:
-            return {}
-        return found
+        return runtime_files.read_state(str(self.runtime_directory)).status or PassStatus(0.0, ())
 
     def log(self) -> str:
         assert self.process is not None

@@ -49,7 +49,7 @@ def test_a_policy_takes_a_resource_out_of_the_write(cluster: Cluster, s: Service
     assert (by_hand.returncode, reason in by_hand.stdout) == (4, True)
     s.requests()
     s.machine.plug("1-2")
-    s.wait(lambda: s.status_file()["readings"][0].get("quantity") == 2, PROMPT, "it has read the device")
+    s.wait(lambda: s.last_pass().readings[DONGLE].quantity == 2, PROMPT, "it has read the device")
     assert s.requested() == [], "it is tried again after a minute"
     allow(cluster, s.node)
     s.reload()

@@ -112,7 +112,7 @@ def test_the_event_can_not_be_written(behind: tuple[Service, Proxy]) -> None:
     proxy.fault(refusal(500), "POST", "*/events")
     s.wait_capacity("1", plug(s))
     s.wait(lambda: "the Event could not be written" in s.log(), PROMPT, "it reports it")
-    assert not s.status_file()["error"]
+    assert not s.last_pass().error
 
 
 def test_an_event_is_never_repeated(behind: tuple[Service, Proxy]) -> None:
@@ -157,7 +157,7 @@ def test_another_authority(cluster: Cluster) -> None:
         s.connect(proxy.url)
         s.join(proxy.url, ca_file=cluster.ca_file)
         s.start()
-        assert "did not sign" in s.status_file()["error"]
+        assert "did not sign" in s.last_pass().error
         s.join()
         s.wait_capacity("1")
 
@@ -169,7 +169,7 @@ def test_the_certificate_changes_while_all_is_well(cluster: Cluster, proxied: Se
     passes = s.passes()
     s.machine.plug("1-2")
     s.wait_passes(2, passes)
-    assert "did not sign" in s.status_file()["error"]
+    assert "did not sign" in s.last_pass().error
     assert len([line for line in s.log().splitlines() if "did not sign" in line]) == 1
     assert "Traceback" not in s.log()
     proxy.present(cluster.authority)
@@ -180,11 +180,11 @@ def test_the_certificate_changes_while_all_is_well(cluster: Cluster, proxied: Se
 def test_credentials_are_read_again(s: Service) -> None:
     s.join(token="revoked")
     s.start()
-    assert "rejected the credentials" in s.status_file()["error"]
+    assert "rejected the credentials" in s.last_pass().error
     s.join()
     s.wait_capacity("1")
     s.join(token="revoked again")
     s.machine.plug("1-2")
-    s.wait(lambda: "rejected the credentials" in s.status_file()["error"], PROMPT, "it reports it")
+    s.wait(lambda: "rejected the credentials" in s.last_pass().error, PROMPT, "it reports it")
     s.join()
     s.wait_capacity("2")

@@ -22,11 +22,11 @@ def test_kubeconfig_server_and_node_may_come_later(cluster: Cluster) -> None:
         s.kubeconfig.unlink()
         s.disconnect()
         s.start()  # it is ready after its first probe
-        assert str(s.kubeconfig) in s.status_file()["error"]
+        assert str(s.kubeconfig) in s.last_pass().error
         s.join()
-        s.wait(lambda: "refused the connection" in s.status_file()["error"], PROMPT, "it tries to connect")
+        s.wait(lambda: "refused the connection" in s.last_pass().error, PROMPT, "it tries to connect")
         s.connect()
-        s.wait(lambda: "Has the kubelet registered?" in s.status_file()["error"], PROMPT, "it requests the Node")
+        s.wait(lambda: "Has the kubelet registered?" in s.last_pass().error, PROMPT, "it requests the Node")
         assert "patch nodes/status" not in s.requested()
         cluster.create_node(name)
         s.wait_capacity("1")
@@ -51,7 +51,7 @@ def test_the_machine_joins(cluster: Cluster, s: Service) -> None:
     new = s.folder / "new"
     new.write_text(json.dumps(document))
     new.rename(s.kubeconfig)
-    s.wait(lambda: str(pair) in s.status_file()["error"], PROMPT, "it has read the kubeconfig")
+    s.wait(lambda: str(pair) in s.last_pass().error, PROMPT, "it has read the kubeconfig")
     s.wait_passes(2, passes)  # the second sees what may have come before it listened for the certificate
     # In one step, as a pass may begin between two.
     made_beside = s.folder / "pki.new"
@@ -76,7 +76,7 @@ def test_a_delayed_start(s: Service) -> None:
     """It is ready after its first probe, sends no request for now, and then makes the same requests."""
     s.configure(start_jitter="1h")
     s.start()
-    while s.status_file()["requeue_after"] < 60:  # too soon for what follows: once in sixty times
+    while (s.last_pass().requeue_after or 60.0) < 60:  # too soon for what follows: once in sixty times
         s.stop()
         s.start()
     assert [r["reading"] for r in s.status()["resources"]] == [1]
@@ -133,6 +133,6 @@ def test_a_device_that_is_late_at_boot_lowers_nothing(cluster: Cluster) -> None:
         # 60 s while the machine boots, not the 1 s that is configured.
         assert re.fullmatch("lowered to 1 in ([2-5].|60) s unless it recovers", held["note"])
         s.machine.plug("1-2")
-        s.wait(lambda: not s.status_file()["held_until"], PROMPT, "nothing is held back any more")
+        s.wait(lambda: not s.last_pass().held_until, PROMPT, "nothing is held back any more")
         assert s.requested() == ["create selfsubjectreviews", "get nodes"]
         assert s.capacity() == "2"

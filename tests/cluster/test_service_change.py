@@ -27,7 +27,7 @@ def test_plug_and_unplug(s: Service) -> None:
     assert [event.partition(" (")[0] for event in s.events()] == [
         f"example.com/dongle: {moved}" for moved in ("none → 1", "1 → 2", "2 → 1")
     ]
-    assert all("(the hardware changed)" in event for event in s.events()[1:])
+    assert all("(the reading changed)" in event for event in s.events()[1:])
 
 
 def test_a_device_that_resets_causes_no_request(cluster: Cluster) -> None:
@@ -36,9 +36,9 @@ def test_a_device_that_resets_causes_no_request(cluster: Cluster) -> None:
         s.start()
         s.requests()
         s.machine.unplug("1-2")
-        s.wait(lambda: s.status_file()["held_until"], PROMPT, "what is lower is held back")
+        s.wait(lambda: s.last_pass().held_until, PROMPT, "what is lower is held back")
         s.machine.plug("1-2")
-        s.wait(lambda: not s.status_file()["held_until"], PROMPT, "nothing is held back any more")
+        s.wait(lambda: not s.last_pass().held_until, PROMPT, "nothing is held back any more")
         assert s.requested() == []
         assert s.capacity() == "2"
         began = time.monotonic()
@@ -63,9 +63,9 @@ def test_a_device_that_flaps(cluster: Cluster) -> None:
 
 def settled_on(s: Service, quantity: int) -> bool:
     """Whether the last pass has read this, and it is published."""
-    found = s.status_file()
-    (reading,) = found["readings"]
-    return reading["quantity"] == found["published"][DONGLE] == quantity and not found["held_until"]
+    last = s.last_pass()
+    (reading,) = last.readings.values()
+    return reading.quantity == last.published[DONGLE] == quantity and not last.held_until
 
 
 def pause_until(s: Service, seconds: float) -> None:

@@ -53,5 +53,5 @@ def test_a_conflict_that_does_not_end(
     assert methods() == first
     s.wait(lambda: methods() == [*first, "GET", "PATCH"], 3 * BACKOFF_MAX, "it has tried once more")
     assert s.log().count(message) == 1
-    assert message in s.status_file()["error"]
+    assert message in s.last_pass().error
     assert set(s.events()) == {"example.com/dongle: none → 1 (found)"}

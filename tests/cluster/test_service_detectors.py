@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 
+from capacityd.model.messages import PassReason
 from tests.cluster.agent import DONGLE
 from tests.cluster.controlplane import Cluster
 from tests.cluster.service import DONGLES, PROMPT, Service, service
@@ -32,7 +33,8 @@ def test_broken_ones(s: Service) -> None:
     s.reload()
     s.machine.plug("1-2")
     s.wait_capacity("2")
-    s.wait(lambda: all(f"unknown: {key}: " in s.condition()["message"] for key in last), PROMPT, "it reports them")
+    unknown = f"unknown: {', '.join(sorted(last))}"
+    s.wait(lambda: s.condition()["message"] == unknown, PROMPT, "the condition reports them")
     s.wait(lambda: s.process and s.machine.processes() == [s.process.pid], PROMPT, "nothing of them is left")
     assert s.condition()["status"] == "False"
     rows = {row["name"]: row for row in s.status()["resources"]}
@@ -97,4 +99,4 @@ def test_a_part_of_the_memory_goes_offline(cluster: Cluster) -> None:
         passes = s.passes()
         s.machine.event("offline", "/sys/devices/system/memory/memory32", "memory")
         s.wait_passes(1, passes)
-        assert s.status_file()["reasons"] == ["hardware"]
+        assert s.last_pass().reasons == (PassReason.HARDWARE,)

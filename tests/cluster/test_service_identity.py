@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from capacityd.worker import runtime_files
 from tests.cluster.controlplane import Cluster
 from tests.cluster.credentials import Credentials, groups_of, kubeconfig, node_user, token_of
 from tests.cluster.processes import PATIENCE
@@ -93,7 +94,7 @@ def test_each_pass_has_other_credentials(cluster: Cluster, known: tuple[Service,
         run_passes(s)
     assert plugin.calls == calls + PASSES
     assert counted(requests) == {GET: PASSES}
-    assert len(json.loads((s.runtime_directory / "reviews.json").read_text())["users"]) == 1
+    assert len(runtime_files.read_state(str(s.runtime_directory)).reviews) == 1
 
 
 def test_passes_that_fail(cluster: Cluster, known: tuple[Service, Plugin]) -> None:

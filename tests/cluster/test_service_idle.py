@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+from capacityd.model.messages import PassReason
 from tests.cluster.processes import PATIENCE
 from tests.cluster.service import DONGLES, PUBLISHED, Service
 from tests.support.machines import usb_path
@@ -21,7 +22,7 @@ def test_what_does_not_concern_us_causes_no_request(s: Service) -> None:
     s.machine.plug("1-2", vendor="1234", events=False)
     s.machine.event("add", usb_path("1-2"), "usb", "usb_device")  # just one, so that there is one pass
     s.wait_passes(1, passes)
-    assert s.status_file()["reasons"] == ["hardware"], "its event was received, and it matches nothing"
+    assert s.last_pass().reasons == (PassReason.HARDWARE,), "its event was received, and it matches nothing"
     for number in range(50):
         s.machine.event("add", f"/sys/devices/virtual/block/loop{number}", "block", "disk")
         s.machine.event("add", f"/sys/devices/virtual/net/veth{number}", "net")
@@ -29,7 +30,7 @@ def test_what_does_not_concern_us_causes_no_request(s: Service) -> None:
     new.write_text("7\n")
     new.rename(marker)
     s.wait_passes(2, passes)
-    assert s.status_file()["reasons"] == ["file"], "events of other subsystems are not received at all"
+    assert s.last_pass().reasons == (PassReason.FILE,), "events of other subsystems are not received at all"
     assert s.requested() == []
 
 

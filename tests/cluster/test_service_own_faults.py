@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from capacityd.model.messages import RetryCause
 from capacityd.service.schedule import BACKOFFS, DEBOUNCE
 from tests.cluster import faults
 from tests.cluster.agent import AGENT, DONGLE, PYTHON
@@ -93,7 +94,7 @@ def killer(s: Service) -> Iterator[Callable[[float], bool]]:
         requests, answers = process.stdin, process.stdout
 
         def kill(seconds: float) -> bool:
-            (s.runtime_directory / "memory.json").unlink(missing_ok=True)  # else what changes so often is held back
+            (s.runtime_directory / "state.json").unlink(missing_ok=True)  # else what changes so often is held back
             print(seconds, file=requests, flush=True)
             return answers.readline() == "killed\n"
 
@@ -140,7 +141,7 @@ def test_killed_between_the_write_and_its_event(proxied: Service, proxy: Proxy) 
             os.kill(child, signal.SIGKILL)
     s.machine.plug("1-3")
     s.wait_capacity("3")
-    assert s.events() == [f"{DONGLE}: none → 1 (found)", f"{DONGLE}: 2 → 3 (the hardware changed)"]
+    assert s.events() == [f"{DONGLE}: none → 1 (found)", f"{DONGLE}: 2 → 3 (the reading changed)"]
 
 
 def test_the_event_socket_overflows(s: Service) -> None:
@@ -212,7 +213,7 @@ def test_a_full_state_folder(cluster: Cluster) -> None:
         began, passes = time.monotonic(), s.passes()
         s.machine.unplug("1-2")
         s.wait_passes(3, passes)
-        _, first, _ = BACKOFFS["state"]
+        _, first, _ = BACKOFFS[RetryCause.STATE]
         assert time.monotonic() - began >= first * (1 + 2) * 2 / 3
         requested = s.requested()
         assert set(requested) == {"get nodes", "patch nodes/status"}
@@ -240,7 +241,7 @@ def test_clocks(cluster: Cluster) -> None:
         set_to(clock, f"{86400 * 365} 0")
         s.machine.unplug("1-3")
         s.wait_capacity("2")
-        assert s.status_file()["error"] == ""
+        assert s.last_pass().error == ""
         s.requests()
         s.machine.unplug("1-2", events=False)
         set_to(clock, "0 3600")

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from capacityd.model.messages import PassReason
 from capacityd.reconcile.rate_limit import BURST, MIN_INTERVAL
 from tests.cluster import faults
 from tests.cluster.agent import DONGLE
@@ -34,7 +35,7 @@ def on_node(cluster: Cluster, kubelet: Kubelet) -> Iterator[Service]:
         assert s.capacity() == "2"
         wait_until(lambda: cluster.allocatable(kubelet.name).get(DONGLE) == "2", PATIENCE, "allocatable follows")
         s.wait(
-            lambda: "held_until" in s.status_file() and s.status_file().get("requeue_after") is None,
+            lambda: s.last_pass().at and s.last_pass().requeue_after is None,
             PATIENCE,
             "it has settled",
         )
@@ -108,7 +109,7 @@ def test_the_kubelet_rewrites_its_checkpoint(cluster: Cluster, kubelet: Kubelet)
             passes = s.passes()
             replace(kubelet.checkpoint, json.dumps(found | {"Checksum": checksum}))
             s.wait_passes(1, passes)
-            assert s.status_file()["reasons"] == ["plugins"]
+            assert s.last_pass().reasons == (PassReason.PLUGINS,)
         assert s.requested() == []
         found["Data"]["RegisteredDevices"]["vendor.example/other"] = ["1"]
         passes = s.passes()
@@ -129,7 +130,7 @@ def test_while_the_checkpoint_is_unreadable_another_writer_is_not_reverted(clust
             s.reload()
             assert s.requested() == expected, "only the first is reported"
             assert s.capacity() == value
-        assert s.condition()["message"].startswith(f"refused: {DONGLE}: ")
+        assert s.condition()["message"] == f"refused: {DONGLE}"
         assert "somebody else wrote 9, and the kubelet's list of device plugins can't be read" in s.events()[-1]
         assert s.last_applied() == {DONGLE: 2}
         kubelet.checkpoint.unlink()
@@ -155,7 +156,7 @@ def test_a_device_plugin_takes_the_name_over(cluster: Cluster, kubelet: Kubelet)
             s.machine.plug("1-3")
             settle(s)
             assert "patch nodes/status" not in s.requested()
-            assert s.condition()["message"].startswith(f"refused: {DONGLE}: ")
+            assert s.condition()["message"] == f"refused: {DONGLE}"
             (refusal,) = [event for event in s.events() if "a device plugin has this name" in event]
         kubelet.stop()
         kubelet.checkpoint.unlink()
@@ -185,7 +186,7 @@ def test_another_writer(cluster: Cluster, s: Service) -> None:
     assert len(quick) == BURST - 3
 
     cluster.set_capacity(s.node, {DONGLE: "9"})
-    s.wait(lambda: s.status_file()["held_until"], PROMPT, "it is held back")
+    s.wait(lambda: s.last_pass().held_until, PROMPT, "it is held back")
     (held,) = s.status()["resources"]
     assert held["capacity"] == "9"
     s.wait_capacity("2", deadline=PATIENCE)
@@ -194,7 +195,7 @@ def test_another_writer(cluster: Cluster, s: Service) -> None:
     events = [event.partition(":")[2] for event in s.events()]
     assert [*events[1:3], events[-1]] == [
         " none → 1 (lost from the Node, where 1 was published)",
-        " 1 → 2 (the hardware changed)",
+        " 1 → 2 (the reading changed)",
         " 9 → 2 (put back: somebody else wrote 9); pods that no longer fit are stopped at the kubelet's next start",
     ]
 
@@ -234,4 +235,4 @@ def settle(s: Service) -> None:
     passes = s.passes()
     s.machine.event("change", "/sys/devices/nothing", "usb", "usb_device")
     s.wait_passes(1, passes)
-    s.wait(lambda: s.status_file().get("requeue_after") is None, PATIENCE, "no pass is due")
+    s.wait(lambda: s.last_pass().requeue_after is None, PATIENCE, "no pass is due")

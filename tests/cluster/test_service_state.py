@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from capacityd.worker.pass_state import Outcome
 from tests.cluster.agent import DONGLE
 from tests.cluster.controlplane import Cluster
 from tests.cluster.service import DONGLES, PROMPT, Service, service
@@ -23,7 +24,7 @@ def test_status(cluster: Cluster) -> None:
         s.configure(DONGLES + OTHERS, lower_after="9min")
         s.start()
         s.machine.unplug("1-2")
-        s.wait(lambda: s.status_file()["held_until"], PROMPT, "what is lower is held back")
+        s.wait(lambda: s.last_pass().held_until, PROMPT, "what is lower is held back")
         done = s.cli("status")
         assert done.returncode == 4
         assert s.process is not None
@@ -42,7 +43,7 @@ def test_status(cluster: Cluster) -> None:
         assert rows[DONGLE][:2] == ["1", "2"]
         assert re.fullmatch("lowered to 1 in [0-9]+ min unless it recovers", rows[DONGLE][3])
         assert rows[SEATS] == ["unknown", "-", "-", "-"]
-        assert rows[GPU] == ["2", "9", "9", "refused"]
+        assert rows[GPU] == ["2", "9", "-", "refused"]
         assert f"! {GPU}: refused: not published by capacityd; adopt = true takes it over" in lines
         assert any(line.startswith(f"! {SEATS}: unknown: ") and "/no/such/file" in line for line in lines)
         found = s.status()
@@ -55,7 +56,7 @@ def test_status(cluster: Cluster) -> None:
         s.disconnect()
         s.machine.plug("1-3")
         s.machine.plug("1-4")
-        s.wait(lambda: s.status_file()["error"], PROMPT, "it can't be reached")
+        s.wait(lambda: s.last_pass().error, PROMPT, "it can't be reached")
         assert "! API server" in s.cli("status").stdout
 
 
@@ -67,20 +68,20 @@ def test_observe(cluster: Cluster, s: Service) -> None:
     s.requests()
     s.start()
     s.machine.plug("1-2")
-    s.wait(lambda: s.status_file()["readings"][0]["quantity"] == 2, PROMPT, "a pass")
+    s.wait(lambda: s.last_pass().readings[DONGLE].quantity == 2, PROMPT, "a pass")
     resources = {r["name"]: r for r in s.status()["resources"]}
     assert (resources[DONGLE]["reading"], resources[DONGLE]["published"], resources[DONGLE]["capacity"]) == (
         2,
         1,
         "1",
     )
-    assert resources[DONGLE]["note"] == "would be 2: the hardware changed"
+    assert resources[DONGLE]["note"] == "would be 2: the reading changed"
     assert resources[GPU]["note"] == "would be 2: found"
     assert s.cli("status").stdout.splitlines()[0].endswith(f"; Node {s.node} is not written (observe = true)")
     s.machine.unplug("1-1")
     s.machine.unplug("1-2")
     s.wait(
-        lambda: s.status_file()["readings"][0]["outcome"] == "absent" and not s.status_file()["held_until"],
+        lambda: s.last_pass().readings[DONGLE].outcome is Outcome.ABSENT and not s.last_pass().held_until,
         PROMPT,
         "a pass",
     )

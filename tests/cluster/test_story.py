@@ -125,7 +125,7 @@ def test_each_write_has_one_event_with_each_change_and_its_reason(cluster: Clust
     agent.machine.pull("1-1.4")
     agent.run("apply")
     lowered = "pods that no longer fit are stopped at the kubelet's next start"
-    expected.append(("CapacityChanged", f"{DONGLE}: 4 → 3 (the hardware changed); {lowered}"))
+    expected.append(("CapacityChanged", f"{DONGLE}: 4 → 3 (the reading changed); {lowered}"))
     assert our_events(cluster, node) == expected
     agent.configure(DONGLES)
     agent.run("apply")

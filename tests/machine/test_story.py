@@ -12,6 +12,9 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
+from capacityd import __version__
+from capacityd.model.codec import from_file
+from capacityd.worker.pass_state import PassState, PassStatus
 from tests.cluster.agent import ANNOTATION, condition_of
 from tests.cluster.processes import wait_until
 from tests.machine.conftest import Node
@@ -73,29 +76,29 @@ def patches(node: Node) -> list[list[str]]:
     ]
 
 
-def status_file(node: Node) -> dict[str, Any]:
-    """What the service has written down: under emulation capacityd status takes seconds."""
-    output = node.vm.run("cat", "/run/capacityd/status.json", status=None).stdout
-    found: dict[str, Any] = json.loads(output) if output else {}
-    return found
-
-
-def last_pass(node: Node) -> float:
-    """When the last pass was."""
-    return float(status_file(node).get("last_reconcile", 0.0))
+def last_pass(node: Node) -> PassStatus:
+    """What the last pass has left: under emulation capacityd status takes seconds."""
+    output = node.vm.run("cat", "/run/capacityd/state.json", status=None).stdout
+    status = from_file(PassState, output.encode(), __version__).status if output else None
+    return status or PassStatus(0.0, ())
 
 
 def readings(node: Node) -> dict[str, Any]:
-    found = status_file(node)["readings"]
-    return {r["name"]: r["quantity"] if r["outcome"] == "quantity" else r["outcome"] for r in found}
+    return {name: r.outcome.value if r.quantity is None else r.quantity for name, r in last_pass(node).readings.items()}
+
+
+def read_at(node: Node) -> float:
+    """When a pass has last read the Node."""
+    status = last_pass(node).node
+    return status.read_at if status else 0.0
 
 
 def settled(node: Node) -> int:
     """The position in the audit log once the service has published all, created the Event, and no pass is due."""
 
     def nothing_due() -> bool:
-        found = status_file(node)
-        return found.get("published") == AMOUNTS and found["requeue_after"] is None
+        last = last_pass(node)
+        return last.published == AMOUNTS and last.requeue_after is None
 
     wait_for(nothing_due, f"it has published {AMOUNTS}, and the kubelet has followed")
     return node.cluster.audit.mark()
@@ -162,12 +165,12 @@ def test_a_kubelet_that_zeroes_is_undone(node: Node) -> None:
 
 def test_an_upgrade(node: Node) -> None:
     """Of the package, while it runs: it goes on, and nothing is written."""
-    mark, before, since = settled(node), node.vm.main_pid, last_pass(node)
+    mark, before, since = settled(node), node.vm.main_pid, last_pass(node).at
     node.vm.install(node.packages.current)
     assert (node.vm.active, node.vm.enabled) == ("active", "enabled")
     assert node.vm.out("capacityd", "--version") != "capacityd 0.0.9"
     assert node.vm.main_pid != before
-    wait_for(lambda: last_pass(node) > since, "a pass of the new one")
+    wait_for(lambda: last_pass(node).at > since, "a pass of the new one")
     assert written(node, mark) == []
 
 
@@ -175,7 +178,7 @@ def test_a_dongle_leaves_while_the_network_is_cut(node: Node) -> None:
     node.cut.append(clock(node))
     node.vm.set_link("system", up=False)
     node.vm.unplug("dongle2")
-    wait_for(lambda: status_file(node).get("error"), "it can't reach the API server, and reports it")
+    wait_for(lambda: last_pass(node).error, "it can't reach the API server, and reports it")
     assert node.vm.active == "active"
     began = node.vm.set_link("system", up=True)
     node.published({**NOW, DONGLE: "1"}, began, "a network cut ends, and a dongle has left meanwhile")
@@ -202,9 +205,9 @@ def test_a_dongle_leaves(node: Node) -> None:
 
 
 def test_what_does_not_match_costs_no_request(node: Node) -> None:
-    mark, since = settled(node), last_pass(node)
+    mark, since = settled(node), last_pass(node).at
     node.vm.unplug("mouse")
-    wait_for(lambda: last_pass(node) > since, "a pass")
+    wait_for(lambda: last_pass(node).at > since, "a pass")
     assert requested(node, mark) == []
 
 
@@ -226,7 +229,7 @@ def test_a_program_that_uses_too_much_memory_fails_alone(node: Node) -> None:
     node.vm.write("/etc/capacityd/conf.d/70-hungry.toml", CONFIG)
     node.vm.run("systemctl", "reload", UNIT)
     killed = "/usr/local/bin/hungry was killed by signal 9"
-    wait_for(lambda: killed in json.dumps(status_file(node)["readings"]), killed)
+    wait_for(lambda: killed in str(last_pass(node).readings), killed)
     assert (node.vm.main_pid, node.vm.shown("NRestarts")) == (before, "0")
     node.vm.run("rm", "/etc/capacityd/conf.d/70-hungry.toml")
     node.vm.run("systemctl", "reload", UNIT)
@@ -240,7 +243,7 @@ def test_a_reboot(node: Node) -> None:
     node.vm.reboot()
     node.vm.up()
     kubelet_began = float(node.vm.out("sh", "-c", "stat -c %Y /var/lib/kubelet/device-plugins/kubelet.sock"))
-    wait_for(lambda: status_file(node).get("last_read", 0.0) > kubelet_began, "a pass has read the Node since")
+    wait_for(lambda: read_at(node) > kubelet_began, "a pass has read the Node since")
     node.took["a reboot, until a pass"] = time.monotonic() - began
     assert readings(node)[DONGLE] == 2
     assert written(node, mark) == []

@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 from capacityd.model.errors import NodeDenied, NodeMissing, NodeRejected, NodeUnreachable
+from capacityd.model.messages import PassReason
 from capacityd.model.node import ANNOTATION, CONDITION, Event, MachineRecord, NodeState
 from capacityd.model.quantity import name_problem, whole_quantity
 from capacityd.model.reading import Quantity, Reading, Unknown
@@ -37,9 +38,9 @@ class Loop:
         self.unheard = 0  # so many writes never arrive
         self.kill = ""
         self.between: list[Callable[[], None]] = []  # what others do between our GET and our PATCH
-        self.asked: list[set[str]] = []  # the reasons for which the Node was read, each time
+        self.asked: list[set[PassReason]] = []  # the reasons for which the Node was read, each time
         self.writes = 0
-        self.reasons: set[str] = set()
+        self.reasons: set[PassReason] = set()
         self._uniform = random.Random(seed).uniform
         self._memory = ReconcileState()
         self._remembered: dict[str, list[float]] = {}  # name -> when writes were that the service knows of
@@ -84,7 +85,7 @@ class Loop:
                 world.move(world.uptime + 0.001)
         world.move(end)
 
-    def _reconcile(self, reasons: set[str]) -> None:
+    def _reconcile(self, reasons: set[PassReason]) -> None:
         world = self.world
         readings = world.probe()
         self.reasons = reasons

@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 from prometheus_client.parser import text_string_to_metric_families
 
 from capacityd.model.config import Config, Resource, Settings
-from capacityd.model.node import CONDITION
+from capacityd.model.node import CONDITION, Change
 from capacityd.model.reading import Absent, Quantity, Reading, Unknown
 from capacityd.worker import metrics
-from capacityd.worker.metrics import Counters, PassMetrics
+from capacityd.worker.metrics import PassMetrics
+from capacityd.worker.pass_state import Counters, NodeStatus, PassStatus
 
 DONGLE, SEATS, GPU = "example.com/dongle", "example.com/seats", "example.com/gpu"
 RESYNC = 3600.0
@@ -46,20 +47,20 @@ def config_of(node: NodeAt) -> Config:
 
 def text_of(node: NodeAt) -> bytes:
     """The file of metrics of this node, by the service's own writer."""
-    plan = {"changes": [{"name": name, "action": "refuse"} for name in node.refused]}
-    status = {
-        "last_reconcile": node.last_reconcile,
-        "last_write": node.last_success,
-        "published": node.published,
-        "plan": plan,
-        "denied": dict.fromkeys(node.denied, "a policy"),
-        "condition": node.condition,
-    }
-    readings = {name: _reading(value) for name, value in node.readings.items()}
-    figures = PassMetrics(
-        config_of(node), readings, status, duration=0.2, durations=node.durations, configuration_errors=node.errors
+    node_status = NodeStatus(
+        "n1",
+        node.last_reconcile,
+        changes=tuple(Change(name, "refuse", None, None, "another writer's") for name in node.refused),
+        condition=node.condition,
+        denied=dict.fromkeys(node.denied, "a policy"),
     )
-    return metrics.text(figures, Counters(reconciles=9, succeeded=9, last_success=node.last_success))
+    status = PassStatus(
+        node.last_reconcile, (), published=node.published, node=node_status, written_at=node.last_success
+    )
+    readings = {name: _reading(value) for name, value in node.readings.items()}
+    counters = Counters(reconciles=9, succeeded=9, last_success=node.last_success)
+    figures = PassMetrics(config_of(node), readings, status, counters, node.durations, node.errors)
+    return metrics.text(figures, 0.2)
 
 
 def _reading(value: int | str | None) -> Reading:

@@ -14,12 +14,18 @@ import pty
 import re
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from capacityd import __version__
+from capacityd.model.codec import to_file
+from capacityd.model.errors import Cause
+from capacityd.model.messages import PassReason, ServiceStatus
+from capacityd.model.node import Change
 from capacityd.worker import runtime_files
+from capacityd.worker.pass_state import NodeStatus, Outcome, PassState, PassStatus, ReadingStatus
 from tests import ROOT
 from tests.support.nodes import node
 
@@ -163,44 +169,36 @@ def _file(name: str, text: str) -> Callable[[Path], object]:
     return lambda folder: (folder / name).write_text(text)
 
 
-def _quantity(name: str, value: int, warning: str = "") -> dict[str, object]:
-    return {"name": name, "outcome": "quantity", "quantity": value, "reason": warning, "contributions": []}
-
-
-def _change(name: str, action: str, old: str | None, new: str | None, reason: str) -> dict[str, object]:
-    return {"name": name, "action": action, "old": old, "new": new, "reason": reason}
-
-
-def _service(folder: Path, status: Mapping[str, object], service: Mapping[str, object] | None = None) -> None:
+def _service(folder: Path, last_pass: PassStatus | None, service: ServiceStatus | None = None) -> None:
+    """What a service leaves that has made this pass. service: None if it has ended."""
     run = folder / "run"
-    if status:
-        runtime_files.write(str(run), "status.json", status)
+    if last_pass:
+        runtime_files.write_state(str(run), PassState(status=last_pass))
     if service is not None:
         (run / "service.lock").touch()
-        state = {"pid": 812, "next_reconcile": NOW + 3300, "error": "", "event_source_errors": []}
-        (run / "service.json").write_text(json.dumps(state | dict(service)))
+        (run / "service.json").write_bytes(to_file(service, __version__))
 
 
-_HEALTHY = {
-    "last_reconcile": NOW - 12,
-    "reasons": ["hardware"],
-    "observe": False,
-    "last_read": NOW - 7000,
-    "last_write": NOW - 200_000,
-    "error": "",
-    "readings": [_quantity("example.com/dongle", 4), _quantity("example.com/nic-mbps", 10000)],
-    "published": {"example.com/dongle": 4, "example.com/nic-mbps": 10000},
-    "held_until": {},
-    "plan": {
-        "node": "n1",
-        "changes": [
-            _change("example.com/dongle", "keep", "4", "4", "as published"),
-            _change("example.com/nic-mbps", "keep", "10000", "10000", "as published"),
-        ],
-    },
-    "capacity": {"example.com/dongle": "4", "example.com/nic-mbps": "10k"},
-    "allocatable": {"example.com/dongle": "4", "example.com/nic-mbps": "10k"},
-}
+_PUBLISHED = {"example.com/dongle": 4, "example.com/nic-mbps": 10000}
+_RUNNING = ServiceStatus(pid=812, next_reconcile=NOW + 3300, overdue_at_uptime=1e12)
+_HEALTHY_NODE = NodeStatus(
+    "n1",
+    read_at=NOW - 7000,
+    changes=(
+        Change("example.com/dongle", "keep", "4", "4", "as published"),
+        Change("example.com/nic-mbps", "keep", "10000", "10000", "as published"),
+    ),
+    capacity={"example.com/dongle": "4", "example.com/nic-mbps": "10k"},
+    allocatable={"example.com/dongle": "4", "example.com/nic-mbps": "10k"},
+)
+_HEALTHY = PassStatus(
+    at=NOW - 12,
+    reasons=(PassReason.HARDWARE,),
+    readings={name: ReadingStatus(Outcome.QUANTITY, n) for name, n in _PUBLISHED.items()},
+    published=_PUBLISHED,
+    node=_HEALTHY_NODE,
+    written_at=NOW - 200_000,
+)
 
 _SEATS_REASON = "/run/licences/seats does not exist"
 _CAPACITY = {
@@ -210,45 +208,48 @@ _CAPACITY = {
     "example.com/nic-mbps": "0",
     "example.com/seats": "12",
 }
-_DEGRADED: dict[str, object] = _HEALTHY | {
-    "error": "the API server https://10.0.0.1:6443 can't be reached: connection refused",
-    "readings": [
-        _quantity("example.com/disk", 3),
-        _quantity("example.com/dongle", 3),
-        _quantity("example.com/gpu", 2),
-        _quantity("example.com/nic-mbps", 0, "less than one Mbit/s"),
-        {"name": "example.com/seats", "outcome": "unknown", "cause": "unreadable", "reason": _SEATS_REASON},
-    ],
-    "published": {"example.com/disk": 2, "example.com/dongle": 4, "example.com/nic-mbps": 0, "example.com/seats": 12},
-    "expect": {"example.com/dongle": 5, "example.com/gpu": 2, "example.com/seats": 12},
-    "below_expected": {"example.com/dongle": [4, 5]},
-    "not_allocatable": {"example.com/nic-mbps": ["0", "none"]},
-    "held_until": {"example.com/dongle": NOW + 8},
-    "plan": {
-        "node": "n1",
-        "changes": [
-            _change("example.com/disk", "deny", "2", "3", "the webhook quota.example.com allows 2"),
-            _change("example.com/dongle", "hold", "4", "3", "the hardware changed; held back for 10 s more"),
-            _change("example.com/gpu", "refuse", "9", "9", "not published by capacityd; adopt = true takes it over"),
-            _change("example.com/nic-mbps", "keep", "0", "0", "as published"),
-            _change("example.com/seats", "keep", "12", "12", f"stays as it is; unknown: {_SEATS_REASON}"),
-        ],
+_DEGRADED = replace(
+    _HEALTHY,
+    error="the API server https://10.0.0.1:6443 can't be reached: connection refused",
+    readings={
+        "example.com/disk": ReadingStatus(Outcome.QUANTITY, 3),
+        "example.com/dongle": ReadingStatus(Outcome.QUANTITY, 3),
+        "example.com/gpu": ReadingStatus(Outcome.QUANTITY, 2),
+        "example.com/nic-mbps": ReadingStatus(Outcome.QUANTITY, 0, reason="less than one Mbit/s"),
+        "example.com/seats": ReadingStatus(Outcome.UNKNOWN, cause=Cause.UNREADABLE, reason=_SEATS_REASON),
     },
-    "capacity": _CAPACITY,
-    "allocatable": {name: quantity for name, quantity in _CAPACITY.items() if name != "example.com/nic-mbps"},
-}
+    published={"example.com/disk": 2, "example.com/dongle": 4, "example.com/nic-mbps": 0, "example.com/seats": 12},
+    expect={"example.com/dongle": 5, "example.com/gpu": 2, "example.com/seats": 12},
+    held_until={"example.com/dongle": NOW + 8},
+    node=replace(
+        _HEALTHY_NODE,
+        changes=(
+            Change("example.com/disk", "deny", "2", "3", "the webhook quota.example.com allows 2"),
+            Change("example.com/dongle", "hold", "4", "3", "the reading changed; held back for 10 s more"),
+            Change("example.com/gpu", "refuse", "9", "9", "not published by capacityd; adopt = true takes it over"),
+            Change("example.com/nic-mbps", "keep", "0", "0", "as published"),
+            Change("example.com/seats", "keep", "12", "12", f"stays as it is; unknown: {_SEATS_REASON}"),
+        ),
+        below_expected={"example.com/dongle": (4, 5)},
+        not_allocatable={"example.com/nic-mbps": ("0", "none")},
+        capacity=_CAPACITY,
+        allocatable={name: quantity for name, quantity in _CAPACITY.items() if name != "example.com/nic-mbps"},
+    ),
+)
 
 
 def _degraded(folder: Path) -> None:
-    sources = ["udev is not running: there are no device events"]
-    _service(
-        folder, _DEGRADED, {"error": _DEGRADED["error"], "event_source_errors": sources, "next_reconcile": NOW + 4}
+    service = replace(
+        _RUNNING,
+        next_reconcile=NOW + 4,
+        error=_DEGRADED.error,
+        event_source_errors=("udev is not running: there are no device events",),
+        configuration_errors=('/etc/capacityd/capacityd.toml:9: [resources."example.com/x".usb] vndor: unknown key',),
+        previous_active=True,
+        metrics_error="/srv/metrics/capacityd.prom could not be written: No such file or directory",
+        metrics_advice="make the folder, then restart",
     )
-    invalid = '/etc/capacityd/capacityd.toml:9: [resources."example.com/x".usb] vndor: unknown key'
-    runtime_files.write(str(folder / "run"), "check.json", {"errors": [invalid], "previous_active": True})
-    error = "/srv/metrics/capacityd.prom could not be written: No such file or directory"
-    metrics = {"error": error, "advice": "make the folder, then restart"}
-    runtime_files.write(str(folder / "run"), "metrics.json", metrics)
+    _service(folder, _DEGRADED, service)
 
 
 def _invalid(folder: Path) -> None:
@@ -257,23 +258,23 @@ def _invalid(folder: Path) -> None:
     error = f'{file}: [resources."example.com/gpu".pci] vndor: unknown key; did you mean "vendor"?'
     reason = f"configuration: {error}"
     kept = "kept: a file of the configuration can't be read, and may name it"
-    gpu = {"name": "example.com/gpu", "outcome": "unknown", "cause": "configuration", "reason": reason}
-    readings = [_quantity("example.com/dongle", 4), gpu]
-    changes = [
-        _change("example.com/dongle", "keep", "4", "4", "as published"),
-        _change("example.com/gpu", "keep", None, None, f"unknown: {reason}"),
-        _change("example.com/nic-mbps", "keep", "10000", "10000", kept),
-    ]
-    _service(folder, _HEALTHY | {"readings": readings, "plan": {"node": "n1", "changes": changes}}, {})
+    gpu = ReadingStatus(Outcome.UNKNOWN, cause=Cause.CONFIGURATION, reason=reason)
+    changes = (
+        Change("example.com/dongle", "keep", "4", "4", "as published"),
+        Change("example.com/gpu", "keep", None, None, f"unknown: {reason}"),
+        Change("example.com/nic-mbps", "keep", "10000", "10000", kept),
+    )
+    readings = {"example.com/dongle": ReadingStatus(Outcome.QUANTITY, 4), "example.com/gpu": gpu}
+    last_pass = replace(_HEALTHY, readings=readings, node=replace(_HEALTHY_NODE, changes=changes))
     nics = "/etc/capacityd/conf.d/70-nics.toml:5: is not valid TOML: Invalid statement (column 1)"
-    errors = [error.replace(":", ":2:", 1), nics]
-    runtime_files.write(str(folder / "run"), "check.json", {"errors": errors, "previous_active": False})
+    _service(folder, last_pass, replace(_RUNNING, configuration_errors=(error.replace(":", ":2:", 1), nics)))
 
 
 def _observed(folder: Path) -> None:
-    plan = {"node": "n1", "changes": [_change("example.com/dongle", "set", "4", "5", "the hardware changed")]}
-    readings = [_quantity("example.com/dongle", 5)]
-    _service(folder, _HEALTHY | {"observe": True, "readings": readings, "plan": plan, "last_write": None}, {})
+    change = Change("example.com/dongle", "set", "4", "5", "the reading changed")
+    readings = {"example.com/dongle": ReadingStatus(Outcome.QUANTITY, 5)}
+    node_status = replace(_HEALTHY_NODE, changes=(change,))
+    _service(folder, replace(_HEALTHY, observe=True, readings=readings, node=node_status, written_at=None), _RUNNING)
 
 
 def _begun(folder: Path) -> None:
@@ -288,17 +289,17 @@ CASES = {
     "record": Case(f"record machine.json {MACHINE}"),
     "probe-explain": Case(f"probe --explain {TOUR}"),
     "plan-mixed": Case(f"plan {MACHINE} --config c.toml {NODE}", _mixed),
-    "withdraw-running": Case("withdraw", lambda folder: _service(folder, _HEALTHY, {})),
+    "withdraw-running": Case("withdraw", lambda folder: _service(folder, _HEALTHY, _RUNNING)),
     "status-off": Case("status"),
     "status-ended": Case("status", lambda folder: _service(folder, _HEALTHY)),
     "status-begun": Case("status", _begun),
     "status-begun-json": Case("status --json", _begun),
-    "status-new": Case("status", lambda folder: _service(folder, {}, {})),
-    "status-healthy": Case("status", lambda folder: _service(folder, _HEALTHY, {})),
+    "status-new": Case("status", lambda folder: _service(folder, None, _RUNNING)),
+    "status-healthy": Case("status", lambda folder: _service(folder, _HEALTHY, _RUNNING)),
     "status-observe": Case("status", _observed),
     "status-degraded": Case("status", _degraded),
     "status-invalid-config": Case("status", _invalid),
-    "status-stuck": Case("status", lambda folder: _service(folder, _HEALTHY, {"overdue_at_uptime": 0.0})),
+    "status-stuck": Case("status", lambda folder: _service(folder, _HEALTHY, replace(_RUNNING, overdue_at_uptime=0.0))),
     "status-json": Case("status --json", _degraded),
     "config-check": Case("config check --config c.toml", _file("c.toml", INVALID)),
     "error-fleet": Case("fleet --kubeconfig nowhere.conf"),

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from capacityd.model.config import Config, Resource, Settings
+from capacityd.model.messages import PassReason
 from capacityd.model.node import ANNOTATION, CONDITION, MachineRecord, NodeState, Plan
 from capacityd.model.reading import Absent, Reading, Unknown
 from capacityd.node.file_node import patched
@@ -33,7 +34,7 @@ class World:
         self.uptime = 20.0
         self.suspended = 0.0  # seconds of that in which no process ran
         self.clock = 1_700_000_000.5  # seconds since the epoch at uptime 0, as the machine's clock has it
-        self.hear: Callable[[set[str]], None] = lambda reasons: None
+        self.hear: Callable[[set[PassReason]], None] = lambda reasons: None
         self.machine: dict[str, Reading] = {}
         self.config = Config(resources=tuple(Resource(name, "static", ()) for name in OURS[:2]))
         self.node: dict[str, Any] | None = None
@@ -180,7 +181,7 @@ class World:
             self.later(delay, lambda: self._register(start, zeroes))
         else:
             self._register(start, zeroes)
-        self.hear({"kubelet"})
+        self.hear({PassReason.KUBELET})
 
     def _register(self, start: int, zeroes: bool) -> None:
         if start != self._starts:
@@ -217,7 +218,7 @@ class World:
         """A device plugin registers: the checkpoint has it at once, the Node somewhat later."""
         self.plugins[name] = count
         self.checkpoint.add(name)
-        self.hear({"plugins"})
+        self.hear({PassReason.PLUGINS})
         self.later(SYNC, self.sync)
 
     def plugin_leaves(self, name: str) -> None:
@@ -229,7 +230,7 @@ class World:
     def _forget(self, name: str) -> None:
         if name not in self.plugins:
             self.checkpoint.discard(name)
-            self.hear({"plugins"})
+            self.hear({PassReason.PLUGINS})
 
     # The machine
 

@@ -15,6 +15,7 @@ from capacityd import __version__
 from capacityd.cli.help import epilog
 from capacityd.cli.template.notations import NOTATIONS
 from capacityd.model.errors import CapacitydError, UsageError
+from capacityd.model.messages import Job
 from capacityd.model.text import printable
 
 _COMMANDS = {
@@ -175,8 +176,9 @@ def command_parser() -> argparse.ArgumentParser:
     )
     child = commands.add_parser("child", parents=[common])  # for the service; hidden from --help
     child.add_argument("folder")
-    child.add_argument("job", choices=["check", "reconcile"])
+    child.add_argument("job", choices=[job.value for job in Job])
     child.add_argument("reasons", nargs="?", default="")
+    child.add_argument("lost", nargs="?", type=int, default=0)  # earlier passes that have not ended
     return parser
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import resource as limits
 import select
@@ -12,9 +13,9 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from capacityd.discovery.encoding import decode, encode
 from capacityd.discovery.reader import read_resource
 from capacityd.linux.clock import running_time
+from capacityd.model.codec import Malformed, decode_variant, encode_variant, parse
 from capacityd.model.config import Resource
 from capacityd.model.errors import Cause
 from capacityd.model.host import Host
@@ -68,8 +69,9 @@ class Child:
         status = self.kill()
         if self.output:
             try:
-                return decode(self.output)
-            except (ValueError, TypeError):
+                reading: Reading = decode_variant(Reading, parse(self.output))
+                return reading
+            except Malformed:
                 pass  # it was killed while it wrote
         name = self.resource.detector
         if late:
@@ -165,7 +167,7 @@ def _be_child(resource: Resource, host: Host, node_name: str, explain: bool, pip
         except Exception as e:  # noqa: BLE001  # a defect in a detector must not fail the other resources
             why = f"the detector {resource.detector} failed: {type(e).__name__}: {printable(str(e))}"
             reading = Unknown(why, Cause.DETECTOR_FAILED)
-        data = encode(reading)
+        data = json.dumps(encode_variant(reading)).encode()
         while data:
             data = data[os.write(pipe, data) :]
     finally:

@@ -23,6 +23,25 @@ def replace_file(path: str, content: bytes, mode: int, *, durable: bool = False)
     mode: permissions. durable: the content is on the disk before it replaces the old one, so that it survives a power
     failure. It is written to the path with ".new" at its end first, also over what a killed process left there.
     """
+    unfinished = _write_unfinished(path, content, mode, durable)
+    try:
+        os.replace(unfinished, path)
+    except OSError:
+        with suppress(OSError):
+            os.unlink(unfinished)
+        raise
+
+
+def reserve_room(path: str, size: int) -> None:
+    """Makes sure that replace_file() can write so many bytes there later. Raises OSError if it could not.
+
+    They take their room in the unfinished file until then.
+    """
+    _write_unfinished(path, bytes(size), 0o600, durable=False)
+
+
+def _write_unfinished(path: str, content: bytes, mode: int, durable: bool) -> str:
+    """Writes the file that is to replace another. Returns its path; leaves none if it raises OSError."""
     unfinished = f"{path}.new"
     fd = os.open(unfinished, _FLAGS, mode)
     try:
@@ -32,11 +51,11 @@ def replace_file(path: str, content: bytes, mode: int, *, durable: bool = False)
             if durable:
                 f.flush()
                 os.fsync(fd)
-        os.replace(unfinished, path)
     except OSError:
         with suppress(OSError):
             os.unlink(unfinished)
         raise
+    return unfinished
 
 
 def read_regular_file(path: str) -> bytes:

@@ -18,6 +18,7 @@ from systemd import daemon, journal
 MSGID_DEGRADED = "f253b4b980544b33ae4d476e9730fe4a"
 MSGID_RECOVERED = "0573ab0967884bb59080e96346d2f0d4"
 MSGID_EVENT_SOURCE_LOST = "9ff5432e2a714887b421bc9456becb07"
+MSGID_METRICS = "b81d6a162f624473a3fddfb896f13d6a"
 """MESSAGE_IDs of the entries of the resident process; worker/journal.py has the others."""
 
 _JOURNAL = "/run/systemd/journal/socket"

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import Enum
 
+from capacityd.model.messages import RetryCause
+
 
 class Cause(Enum):
     """The cause of an unknown reading. The values are those in JSON."""
@@ -89,8 +91,8 @@ class StateError(CapacitydError):
 class NodeError(CapacitydError):
     """The Node could not be read or written."""
 
-    cause = "other"
-    """Names the pace at which the service tries again (schedule.BACKOFFS)."""
+    cause = RetryCause.OTHER
+    """It decides the pace at which the service tries again."""
 
 
 class NodeUnreachable(NodeError):
@@ -100,7 +102,7 @@ class NodeUnreachable(NodeError):
     """
 
     exit_status = 3
-    cause = "unreachable"
+    cause = RetryCause.UNREACHABLE
 
     def __init__(self, message: str, retry_after: float | None = None) -> None:
         super().__init__(message)
@@ -114,7 +116,7 @@ class NodeDenied(NodeError):
     """
 
     exit_status = 3
-    cause = "denied"
+    cause = RetryCause.DENIED
     files: tuple[str, ...] = ()
 
 
@@ -124,7 +126,7 @@ class CredentialsMissing(NodeDenied):
     files: where what is missing is expected.
     """
 
-    cause = "credentials"
+    cause = RetryCause.CREDENTIALS
 
     def __init__(self, message: str, files: Sequence[str]) -> None:
         super().__init__(message)
@@ -134,7 +136,7 @@ class CredentialsMissing(NodeDenied):
 class PluginFailed(NodeDenied):
     """The exec plugin of a kubeconfig failed. It may need the network, so it is tried again as a server is."""
 
-    cause = "unreachable"
+    cause = RetryCause.UNREACHABLE
 
 
 class NodeForbidden(NodeDenied):
@@ -144,13 +146,13 @@ class NodeForbidden(NodeDenied):
 class NodeMissing(NodeError):
     """There is no such Node: it is not registered yet, or was deleted."""
 
-    cause = "missing"
+    cause = RetryCause.MISSING
 
 
 class NodeConflict(NodeError):
     """Somebody else wrote in between. Read, plan and write again."""
 
-    cause = "conflict"
+    cause = RetryCause.CONFLICT
 
 
 class NodeGuardFailed(NodeConflict):
@@ -164,7 +166,7 @@ class NodeListExpired(NodeError):
 class NodeRejected(NodeError):
     """The API server, or an admission policy or webhook in it, denies the content of a write."""
 
-    cause = "rejected"
+    cause = RetryCause.REJECTED
 
     def __init__(self, message: str, reason: str = "") -> None:
         super().__init__(message)
@@ -175,4 +177,4 @@ class NodeRejected(NodeError):
 class NodeGuardUnexplained(NodeRejected):
     """A guard did not match, although the Node, read again, has the guarded value: a bug, not another writer."""
 
-    cause = "conflict"
+    cause = RetryCause.CONFLICT

@@ -83,8 +83,6 @@ class Reported:
     below_expected: frozenset[str] = frozenset()
     configuration: str = ""
     """A hash of the errors of the configuration."""
-    unknown: frozenset[str] = frozenset()
-    """Only those that have been unknown for longer than a minute."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,10 +130,8 @@ class Health:
     configuration_errors: tuple[str, ...] = ()
     unwritable: str = ""
     """Why this machine can't save what must last."""
-    unknown: Mapping[str, str] = field(default_factory=dict)
-    """Name -> why it could not be read."""
-    refused: Mapping[str, str] = field(default_factory=dict)
-    """Name -> why the key is not ours."""
+    unknown: tuple[str, ...] = ()
+    refused: tuple[str, ...] = ()
     unverified: tuple[str, ...] = ()
     """Names in the annotation that are not configured and that this machine's record lacks."""
     denied: Mapping[str, str] = field(default_factory=dict)
@@ -183,7 +179,7 @@ class Plan:
     @property
     def unknown(self) -> tuple[str, ...]:
         """Names of resources that could not be read."""
-        return tuple(self.health.unknown)
+        return self.health.unknown
 
     def as_dict(self) -> dict[str, object]:
         """As JSON: node, changes, patch."""

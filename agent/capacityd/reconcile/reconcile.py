@@ -19,6 +19,7 @@ from capacityd.model.errors import (
     NodeUnreachable,
     StateError,
 )
+from capacityd.model.messages import RetryCause
 from capacityd.model.node import Node, NodeState, Plan, read_record
 from capacityd.model.reading import Reading, Unknown
 from capacityd.reconcile.apply import TRIES, Decide, Denied, Outcome, apply
@@ -60,8 +61,7 @@ class ReconcileResult:
     """Seconds that the API server asked to wait."""
     unwritable: str = ""
     """Why this machine could not save what must last."""
-    cause: str = "other"
-    """The kind of error, which decides the pace of retries (schedule.BACKOFFS)."""
+    cause: RetryCause = RetryCause.OTHER
     files: tuple[str, ...] = ()
     """Files whose change may end the error."""
 
@@ -86,11 +86,6 @@ def reconcile(
     memory = replace(
         memory,
         lower_since=still_lower(readings, memory),
-        unknown_since={
-            name: memory.unknown_since.get(name, here.uptime)
-            for name, reading in readings.items()
-            if isinstance(reading, Unknown)
-        },
         unknown_streak=memory.unknown_streak + 1 if any_unknown else 0,
     )
     inputs = _plan_input(config, memory, here)
@@ -137,7 +132,9 @@ def reconcile(
     denied = [denial.retry_at - here.uptime for denial in after.denied.values()]
     requeue = _requeue_after(after, here, [*held.values(), *denied, metadata_in, settle_in])
     if unwritable:
-        return ReconcileResult(after, outcome, requeue, held, failed=True, unwritable=unwritable, cause="state")
+        return ReconcileResult(
+            after, outcome, requeue, held, failed=True, unwritable=unwritable, cause=RetryCause.STATE
+        )
     return ReconcileResult(after, outcome, requeue, held)
 
 
@@ -192,8 +189,6 @@ def _plan_input(config: Config, memory: ReconcileState, here: PassContext) -> Pl
         configuration_errors=here.configuration_errors or configuration_errors(config),
         expect=expectations(config),
         denied={name: d.reason for name, d in memory.denied.items() if d.retry_at > here.uptime},
-        # Without a record of what has been reported, it would be reported again and again.
-        unknown_since={} if here.unwritable or settings.observe else memory.unknown_since,
         behind=memory.behind,
         heartbeat_after=max(MIN_INTERVAL, settings.resync * _HEARTBEAT_SHARE),
     )

@@ -9,9 +9,10 @@ from __future__ import annotations
 import os
 import select
 import signal
-from collections.abc import Callable, Collection, Mapping
-from typing import Any, TypeAlias
+from collections.abc import Callable, Collection
+from typing import TypeAlias
 
+from capacityd.model.messages import KernelEvents, PassReason, Watch
 from capacityd.service.file_events import FileEvents
 from capacityd.service.netlink_events import AddressEvents, LinkEvents
 from capacityd.service.table_events import SWAPS, TableEvents, mount_events, swap_events
@@ -22,36 +23,33 @@ Source: TypeAlias = UdevEvents | LinkEvents | AddressEvents | TableEvents | File
 UDEV = "/run/udev/control"
 """It exists while udev runs."""
 
-_KERNEL: dict[str, Callable[[], Source]] = {
-    "links": LinkEvents,
-    "addresses": AddressEvents,
-    "mounts": mount_events,
-    "swaps": swap_events,
+_KERNEL: dict[KernelEvents, Callable[[], Source]] = {
+    KernelEvents.LINKS: LinkEvents,
+    KernelEvents.ADDRESSES: AddressEvents,
+    KernelEvents.MOUNTS: mount_events,
+    KernelEvents.SWAPS: swap_events,
 }
-_SIGNALS = {signal.SIGHUP: "reload", signal.SIGTERM: "stop", signal.SIGINT: "stop", signal.SIGCHLD: "child"}
+_SIGNALS = (signal.SIGHUP, signal.SIGTERM, signal.SIGINT, signal.SIGCHLD)
 
 
 class EventSources:
-    """The open event sources of a configuration.
+    """The open event sources of a configuration."""
 
-    watch: what the configuration check asks for. "subsystems": of udev; "kernel": any of "links", "addresses",
-    "mounts" and "swaps"; "files": path -> the reason for a pass that its change is.
-    """
-
-    def __init__(self, watch: Mapping[str, Any]) -> None:
+    def __init__(self, watch: Watch) -> None:
         self.unavailable: list[str] = []  # error of each source that is not open
         self.retry = False  # whether opening them again may help
+        self.awaits_udev = False  # whether they have to be opened again once udev runs
         self._open: dict[int, Source] = {}
         openers: list[Callable[[], Source]] = []
-        files = dict(watch.get("files", {}))
-        if watch.get("subsystems"):
-            openers.append(lambda: UdevEvents(watch["subsystems"]))
+        files = dict(watch.files)
+        if watch.subsystems:
+            openers.append(lambda: UdevEvents(watch.subsystems))
             if not os.path.exists(UDEV):
                 # libudev decides when the monitor starts whether udev sends events.
                 self.unavailable.append("udev is not running: there are no device events")
-                files[UDEV] = "udev"
-        kernel = [name for name in watch.get("kernel", ()) if name != "swaps" or os.path.exists(SWAPS)]
-        openers += [_KERNEL[name] for name in kernel if name in _KERNEL]
+                self.awaits_udev = True
+                files[UDEV] = PassReason.HARDWARE
+        openers += [_KERNEL[events] for events in watch.kernel if events is not KernelEvents.SWAPS or _has_swap()]
         openers += [lambda: FileEvents(files)] if files else []
         for opener in openers:
             try:
@@ -66,9 +64,9 @@ class EventSources:
         """The file descriptors to poll."""
         return self._open.keys()
 
-    def drain(self, ready: Collection[int]) -> tuple[set[str], list[OSError]]:
+    def drain(self, ready: Collection[int]) -> tuple[set[PassReason], list[OSError]]:
         """Reads the events of these file descriptors: reasons for a pass, and errors: then reopen the sources."""
-        reasons: set[str] = set()
+        reasons: set[PassReason] = set()
         failures = []
         for fd in self._open.keys() & ready:
             try:
@@ -84,7 +82,7 @@ class EventSources:
 
 
 class Signals:
-    """Signals as a pollable source: SIGHUP, SIGTERM, SIGINT, SIGCHLD are the reasons reload, stop, stop and child."""
+    """SIGHUP, SIGTERM, SIGINT and SIGCHLD as a pollable source."""
 
     def __init__(self) -> None:
         self._read, write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
@@ -95,9 +93,15 @@ class Signals:
     def fileno(self) -> int:
         return self._read
 
-    def drain(self) -> set[str]:
-        """The reasons of the signals that were received."""
-        reasons: set[str] = set()
+    def drain(self) -> set[signal.Signals]:
+        """The signals that were received."""
+        received: set[signal.Signals] = set()
         while select.select([self._read], [], [], 0)[0]:
-            reasons |= {_SIGNALS[signal.Signals(n)] for n in os.read(self._read, 512) if n in _SIGNALS}
-        return reasons
+            numbers = os.read(self._read, 512)
+            received |= {number for number in _SIGNALS if number in numbers}
+        return received
+
+
+def _has_swap() -> bool:
+    """Whether the kernel was built with it."""
+    return os.path.exists(SWAPS)

@@ -15,6 +15,7 @@ from collections.abc import Collection, Iterable
 
 from capacityd.linux.filesystems import may_hang
 from capacityd.linux.mountinfo import TABLE, mount_of
+from capacityd.model.messages import PassReason
 
 _BUFFER = 65536
 _IN_CREATE, _IN_MOVED, _IN_DELETE, _IN_CLOSE_WRITE, _IN_ATTRIB = 0x100, 0x80 | 0x40, 0x200, 0x8, 0x4
@@ -33,7 +34,7 @@ class FileEvents:
     paths: path -> the reason for a pass that its change is. Targets of links are watched, too.
     """
 
-    def __init__(self, paths: dict[str, str]) -> None:
+    def __init__(self, paths: dict[str, PassReason]) -> None:
         self._libc = ctypes.CDLL(None, use_errno=True)
         self._fd = self._libc.inotify_init1(os.O_CLOEXEC | os.O_NONBLOCK)
         if self._fd < 0:
@@ -88,7 +89,7 @@ class FileEvents:
             raise OSError(code, "no more files can be watched (fs.inotify.max_user_watches)")
         return number
 
-    def drain(self) -> set[str]:
+    def drain(self) -> set[PassReason]:
         """Reads all queued events; returns the reasons for a pass."""
         touched: set[str] = set()
         while True:

@@ -8,26 +8,31 @@ messages.
 from __future__ import annotations
 
 import fcntl
-import json
+import math
 import os
 import select
+import signal
 import time
 from contextlib import suppress
-from typing import Any
+from dataclasses import replace
 
+from capacityd import __version__
 from capacityd.linux.atomic_file import replace_file
 from capacityd.linux.clock import BOOTING, suspended, uptime
 from capacityd.linux.subreaper import become_subreaper
 from capacityd.linux.systemd import (
     MSGID_DEGRADED,
     MSGID_EVENT_SOURCE_LOST,
+    MSGID_METRICS,
     MSGID_RECOVERED,
     log,
     sd_notify,
     use_nonblocking_stderr,
 )
+from capacityd.model.codec import to_file
+from capacityd.model.messages import CheckResult, Job, MetricsResult, PassReason, PassResult, ServiceStatus, Watch
 from capacityd.service.event_sources import UDEV, EventSources, Signals
-from capacityd.service.schedule import RESYNC_PERIOD, Schedule
+from capacityd.service.schedule import Schedule
 from capacityd.service.worker_process import WorkerProcess
 
 WORKER_TIMEOUT_BASE = 180.0  # seconds that a worker may run, in addition to what the configuration allows its programs
@@ -35,27 +40,30 @@ WATCHDOG_INTERVAL = 60.0  # seconds: the longest wait, so that systemd's watchdo
 CHECK_RETRY_PERIOD = 20.0  # seconds until a failed check is retried
 _SUSPENDED = 5.0  # seconds by which the clock that includes suspend must have advanced more
 _LOCK = "service.lock"
+_STOP = {signal.SIGTERM, signal.SIGINT}
 
 
 class Service:
     """The main loop.
 
-    command: starts a worker; its arguments "check" or "reconcile" are appended. folder: the runtime directory.
+    command: starts a worker; its job and the job's arguments are appended. folder: the runtime directory.
     """
 
     def __init__(self, command: list[str], folder: str) -> None:
         self._command = command
         self._folder = folder
         self._signals = Signals()
-        self._sources = EventSources({})
-        self._watch: dict[str, Any] = {}  # what the last check asked to watch, see EventSources
+        self._watch: Watch | None = None  # what the last check asked to watch
+        self._sources = EventSources(Watch())
         self._awaited_files: set[str] = set()  # further files whose change may end an error
         self._worker: WorkerProcess | None = None
-        self._job = ""  # of the worker: "check" or "reconcile"
+        self._job = Job.CHECK  # of the worker
         self._worker_timeout = WORKER_TIMEOUT_BASE
-        self._check_at: float | None = 0.0  # when a check is due
         self._ready = False  # whether systemd has been notified
-        self._errors: dict[str, str] = {}  # job -> its error
+        self._errors: dict[Job, str] = {}
+        self._check = CheckResult()  # the last one
+        self._metrics = MetricsResult("")  # of the last pass
+        self._lost = 0  # passes that ended without a result since the last one that had one
         self._schedule = Schedule(time.monotonic(), _uniform, settle=uptime() < BOOTING)
         self._suspended = suspended()
 
@@ -68,138 +76,160 @@ class Service:
                     log(3, f"{self._folder} is gone; the service exits so that it is created again", MSGID_DEGRADED)
                     return 1
                 self._start_worker(time.monotonic())
-            reasons = self._wait()
-            if "stop" in reasons:
+            signals, reasons = self._wait()
+            if signals & _STOP:
                 sd_notify("STOPPING=1")
                 if self._worker is not None:
                     self._worker.kill()
                 return 0
-            if "reload" in reasons:
-                self._check_at = 0.0
-            if "udev" in reasons and os.path.exists(UDEV):
+            now = time.monotonic()
+            if signal.SIGHUP in signals:
+                self._schedule.request_check(now)
+            if self._sources.awaits_udev and os.path.exists(UDEV):
                 self._open_sources()
-                reasons.add("hardware")
-            self._schedule.notify(reasons - {"reload", "child", "udev"}, time.monotonic())
+                reasons.add(PassReason.HARDWARE)
+            self._schedule.notify(reasons, now)
 
     def _start_worker(self, now: float) -> None:
         """Starts a worker if a check or a pass is due."""
-        if self._check_at is not None and now >= self._check_at:
-            self._check_at = None
+        if self._schedule.pop_check(now):
             if self._ready:
                 sd_notify(f"RELOADING=1\nMONOTONIC_USEC={time.monotonic_ns() // 1000}")
-            self._job, arguments = "check", ["check", "reload" if self._ready else "boot"]
+            self._job, arguments = Job.CHECK, ["reload" if self._ready else "boot"]
         elif self._watch and (reasons := self._schedule.pop_due(now)):
             if self._sources.retry:  # this pass detects what changed until they are open again
                 self._open_sources()
-            self._job, arguments = "reconcile", ["reconcile", ",".join(sorted(reasons))]
+            self._job, arguments = Job.RECONCILE, [",".join(sorted(reason.value for reason in reasons))]
+            arguments += [str(self._lost)] if self._lost else []
         else:
             return
         try:
-            self._worker = WorkerProcess([*self._command, *arguments], self._worker_timeout)
+            self._worker = WorkerProcess([*self._command, self._job.value, *arguments], self._worker_timeout)
         except OSError as e:  # out of memory, processes or file descriptors
-            self._on_worker_exit({}, f"could not be started: {e.strerror}")
+            self._on_worker_exit(None, f"could not be started: {e.strerror}")
 
-    def _wait(self) -> set[str]:
-        """Waits for an event, a message or a deadline; returns the reasons for a pass that came up."""
+    def _wait(self) -> tuple[set[signal.Signals], set[PassReason]]:
+        """Waits for an event, a message or a deadline; returns the signals, and the reasons for a pass that came up."""
         poll = select.poll()
         worker = self._worker
         for fd in (self._signals.fileno(), *self._sources.filenos(), *([worker.fileno()] if worker else [])):
             poll.register(fd, select.POLLIN)
-        times = [worker.deadline] if worker else [] if self._check_at is None else [self._check_at]
-        if not worker and self._watch:  # a check that is retried delays no pass
-            times.append(self._schedule.wakes_at())
-        timeout = min(max(0.0, min(times) - time.monotonic()), WATCHDOG_INTERVAL) if times else WATCHDOG_INTERVAL
+        until = worker.deadline if worker else self._next_worker_at()
+        timeout = min(max(0.0, until - time.monotonic()), WATCHDOG_INTERVAL)
         ready = {fd for fd, _ in poll.poll(timeout * 1000 + 1)}
         sd_notify("WATCHDOG=1")
         events, failures = self._sources.drain(ready)
-        reasons = self._signals.drain() | self._check_resumed() | events
+        signals, reasons = self._signals.drain(), self._check_resumed() | events
         if failures:
             log(4, f"an event source failed and is reopened: {failures[0]}", MSGID_EVENT_SOURCE_LOST)
             self._open_sources()
-            reasons.add("hardware")
+            reasons.add(PassReason.HARDWARE)
         if worker:
             if worker.fileno() in ready:
                 self._read_worker(worker)
             elif worker.deadline <= time.monotonic():
                 worker.kill()
                 self._on_worker_exit(worker.result, f"exceeded its timeout of {self._worker_timeout:.0f} s")
-        return reasons
+        return signals, reasons
 
-    def _check_resumed(self) -> set[str]:
+    def _next_worker_at(self) -> float:
+        """When the next worker is started, unless an event comes before."""
+        check_at = self._schedule.check_at()
+        times = [] if check_at is None else [check_at]
+        if self._watch:  # a check that is retried delays no pass
+            times.append(self._schedule.wakes_at())
+        return min(times, default=math.inf)
+
+    def _check_resumed(self) -> set[PassReason]:
         before, self._suspended = self._suspended, suspended()
-        return {"resume"} if self._suspended - before > _SUSPENDED else set()
+        return {PassReason.RESUME} if self._suspended - before > _SUSPENDED else set()
 
     def _read_worker(self, worker: WorkerProcess) -> None:
         closed = worker.read_messages()
-        if worker.result.get("probed") and not self._ready:
+        if worker.probed and not self._ready:
             self._ready = True
             sd_notify("READY=1")
         if closed:
             self._on_worker_exit(worker.result, worker.kill() or "exited without a result")
 
-    def _on_worker_exit(self, result: dict[str, Any], failure: str) -> None:
+    def _on_worker_exit(self, result: CheckResult | PassResult | None, failure: str) -> None:
         """Takes over the result of a worker that has ended. failure: how it ended, if it sent no result."""
-        self._worker = None
+        metrics, self._worker = self._worker.metrics if self._worker else None, None
         now = time.monotonic()
-        if self._job == "check":
-            self._on_check_result(result, failure)
-        elif result.get("done"):
-            self._log_transition("reconcile", str(result.get("error", "")))
-            if result.get("failed"):
-                self._schedule.failed(now, result.get("retry_after"), str(result.get("cause", "other")))
-            else:
-                self._schedule.succeeded(now, result.get("requeue_after"), bool(result.get("node_read", True)))
-                if (start_in := result.get("start_in")) is not None:
-                    self._schedule.start_in(float(start_in), now)
-            files = {str(path) for path in result.get("files", ())}
-            if files or not result.get("failed"):  # another error in between does not end the wait for the files
-                self._await_files(files, now)
+        if self._job is Job.CHECK:
+            self._on_check_result(result if isinstance(result, CheckResult) else CheckResult(error=failure), now)
+        elif isinstance(result, PassResult):
+            self._on_pass_result(result, now)
+            self._log_metrics(metrics or MetricsResult(""))
         else:
-            self._log_transition("reconcile", f"the reconcile worker {failure}; retrying")
+            self._lost += 1
+            self._log_transition(Job.RECONCILE, f"the reconcile worker {failure}; retrying")
             self._schedule.failed(now, None)
         self._write_status_file(now)
-        status = result.get("status") or "; ".join(self._errors.values()) or "waiting"
-        sd_notify(f"STATUS={' '.join(status.split())}")
+        line = result.status if isinstance(result, PassResult) else ""
+        sd_notify(f"STATUS={' '.join((line or '; '.join(self._errors.values()) or 'waiting').split())}")
+
+    def _on_pass_result(self, result: PassResult, now: float) -> None:
+        self._lost = 0
+        failure = result.failure
+        self._log_transition(Job.RECONCILE, failure.message if failure else "")
+        if failure:
+            self._schedule.failed(now, failure.retry_after, failure.cause)
+        else:
+            self._schedule.succeeded(now, result.requeue_after, result.node_read)
+            if result.start_in is not None:
+                self._schedule.start_in(result.start_in, now)
+        files = set(failure.files) if failure else set()
+        if files or not failure:  # another error in between does not end the wait for the files
+            self._await_files(files, now)
+
+    def _log_metrics(self, metrics: MetricsResult) -> None:
+        """Logs an error of the file of metrics when it is new, and once that it is written again."""
+        before, self._metrics = self._metrics, metrics
+        if metrics.error and metrics != before:
+            log(4, "; ".join(filter(None, (metrics.error, metrics.advice))), MSGID_METRICS)
+        elif before.error and metrics.path and not metrics.error:
+            log(5, f"{metrics.path} is written again", MSGID_METRICS)
 
     def _await_files(self, files: set[str], now: float) -> None:
         """Watches the files whose change may end an error. A pass follows, as one may have changed before."""
-        files -= self._watch.get("files", {}).keys()
+        files -= self._watch.files.keys() if self._watch else set()
         if files != self._awaited_files:
             self._awaited_files = files
             self._open_sources()
-            self._schedule.notify({"credentials"} if files else {"hardware"}, now)
+            self._schedule.notify({PassReason.CREDENTIALS if files else PassReason.HARDWARE}, now)
 
-    def _on_check_result(self, result: dict[str, Any], failure: str) -> None:
+    def _on_check_result(self, result: CheckResult, now: float) -> None:
         """Takes over what a check asks to watch; without that, the previous configuration stays active."""
-        if result.get("done") and not result.get("failed"):
-            self._log_transition("check", "")
-        else:
-            why = str(result.get("error") or failure)
-            self._log_transition("check", f"the configuration check failed and is retried: {why}")
-            self._check_at = time.monotonic() + CHECK_RETRY_PERIOD
-        watch = result.get("watch")
-        if watch is not None and watch != self._watch:
+        error = f"the configuration check failed and is retried: {result.error}" if result.error else ""
+        self._log_transition(Job.CHECK, error)
+        if error:
+            self._schedule.request_check(now + CHECK_RETRY_PERIOD)
+        if result.watch:
+            self._check = result
+        if result.watch and result.watch != self._watch:
             if not self._watch:  # events of the booting machine are received from now on, so debouncing starts now
-                self._schedule.notify({"boot"}, time.monotonic())
-            self._watch = watch
+                self._schedule.notify({PassReason.BOOT}, now)
+            self._watch = result.watch
             self._open_sources()
-            self._schedule.set_resync_period(float(watch.get("resync", RESYNC_PERIOD)), time.monotonic())
-        self._worker_timeout = WORKER_TIMEOUT_BASE + float(self._watch.get("allowed", 0.0))
+            self._schedule.set_resync_period(result.watch.resync, now)
+        self._worker_timeout = WORKER_TIMEOUT_BASE + (self._watch.allowed if self._watch else 0.0)
         if self._ready:
             sd_notify("READY=1")
-            self._schedule.notify({"config"}, time.monotonic())
+            self._schedule.checked(now)
 
     def _open_sources(self) -> None:
         """Opens the event sources again, and logs each that is newly unavailable."""
         before = self._sources.unavailable
         self._sources.close()
-        files = dict.fromkeys(self._awaited_files, "credentials") | self._watch.get("files", {})
-        self._sources = EventSources(self._watch | {"files": files})
+        watch = self._watch or Watch()
+        files = dict.fromkeys(self._awaited_files, PassReason.CREDENTIALS) | dict(watch.files)
+        self._sources = EventSources(replace(watch, files=files))
         for error in self._sources.unavailable:
             if error not in before:
                 log(4, f"{error}; changes are detected at the next reconcile pass", MSGID_EVENT_SOURCE_LOST)
 
-    def _log_transition(self, job: str, error: str) -> None:
+    def _log_transition(self, job: Job, error: str) -> None:
         """Logs an error of a job when it is new, and once that there is none any more."""
         before = self._errors.pop(job, "")
         if error:
@@ -213,16 +243,19 @@ class Service:
         """Writes service.json for `capacityd status`; atomically, by renaming."""
         path = os.path.join(self._folder, "service.json")
         left = max(0.0, self._schedule.wakes_at() - now)
-        content = {
-            "pid": os.getpid(),
-            "next_reconcile": time.time() + left,
-            # The uptime by which the file is written again, unless this process is stuck.
-            "overdue_at_uptime": uptime() + left + self._worker_timeout + WATCHDOG_INTERVAL,
-            "error": "; ".join(self._errors.values()),
-            "event_source_errors": self._sources.unavailable,
-        }
+        status = ServiceStatus(
+            pid=os.getpid(),
+            next_reconcile=time.time() + left,
+            overdue_at_uptime=uptime() + left + self._worker_timeout + WATCHDOG_INTERVAL,
+            error="; ".join(self._errors.values()),
+            event_source_errors=tuple(self._sources.unavailable),
+            configuration_errors=self._check.configuration_errors,
+            previous_active=self._check.previous_active,
+            metrics_error=self._metrics.error,
+            metrics_advice=self._metrics.advice,
+        )
         with suppress(OSError):  # workers write here too and report the error; `status` shows the file as stale
-            replace_file(path, json.dumps(content).encode(), 0o644)  # `status` needs no root
+            replace_file(path, to_file(status, __version__), 0o644)  # `status` needs no root
 
 
 def _uniform(low: float, high: float) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from capacityd.linux.netlink import attributes, listen, received
+from capacityd.model.messages import PassReason
 
 _LINK, _IPV4, _IPV6 = 0x1, 0x10, 0x100  # RTMGRP_LINK, RTMGRP_IPV4_IFADDR, RTMGRP_IPV6_IFADDR
 _POD = b"veth\0"
@@ -23,10 +24,10 @@ class LinkEvents:
     def fileno(self) -> int:
         return self._socket.fileno()
 
-    def drain(self) -> set[str]:
+    def drain(self) -> set[PassReason]:
         """Reads all queued events; returns the reason for a pass, if any. An overflow is one."""
         relevant = [message is None or _is_of_a_link(message[1]) for message in received(self._socket)]
-        return {"hardware"} if any(relevant) else set()
+        return {PassReason.HARDWARE} if any(relevant) else set()
 
     def close(self) -> None:
         self._socket.close()
@@ -45,7 +46,7 @@ class AddressEvents:
     def fileno(self) -> int:
         return self._socket.fileno()
 
-    def drain(self) -> set[str]:
+    def drain(self) -> set[PassReason]:
         """Reads all queued events; returns the reason for a pass, if any. An overflow is one."""
         overflow = relevant = False
         for message in received(self._socket):
@@ -56,7 +57,7 @@ class AddressEvents:
         if overflow:
             # A removal may be lost. All queued messages are older than the overflow, so forget them now, not earlier.
             self._known.clear()
-        return {"hardware"} if overflow or relevant else set()
+        return {PassReason.HARDWARE} if overflow or relevant else set()
 
     def close(self) -> None:
         self._socket.close()

@@ -1,4 +1,4 @@
-"""When the next reconcile pass starts, and why. Pure: a function of the events and of the last result. In seconds.
+"""When the next worker starts, and why. Pure: a function of the events and of the last result. In seconds.
 
 Events are debounced: a pass starts when there was none for a second, or after ten. What a pass could not do is retried
 with exponential backoff and jitter
@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import NamedTuple
+
+from capacityd.model.messages import PassReason, RetryCause
 
 DEBOUNCE, DEBOUNCE_MAX = 0.9, 10.0
 """How long there must be no event, and the longest that a pass waits for that. A worker needs another tenth of a second
@@ -35,25 +37,25 @@ class Backoff(NamedTuple):
     longest: float
 
 
-BACKOFFS: dict[str, Backoff] = {
-    "unreachable": Backoff(120.0, BACKOFF_MAX, BACKOFF_MAX),
-    "missing": Backoff(120.0, BACKOFF_MAX, BACKOFF_MAX),  # the Node: the kubelet registers it soon
-    "other": Backoff(60.0, BACKOFF_MAX, BACKOFF_MAX),
-    "state": Backoff(0.0, 5.0, BACKOFF_MAX),  # the Node is as desired, but that could not be saved
-    "denied": Backoff(0.0, 4.0, 900.0),  # an administrator may grant a role or set a clock
-    "credentials": Backoff(0.0, 900.0, 900.0),  # a change of the files is an event
-    "conflict": Backoff(0.0, BACKOFF_MAX, 900.0),
-    "rejected": Backoff(0.0, BACKOFF_MAX, 3600.0),
+BACKOFFS: dict[RetryCause, Backoff] = {
+    RetryCause.UNREACHABLE: Backoff(120.0, BACKOFF_MAX, BACKOFF_MAX),
+    RetryCause.MISSING: Backoff(120.0, BACKOFF_MAX, BACKOFF_MAX),  # the Node: the kubelet registers it soon
+    RetryCause.OTHER: Backoff(60.0, BACKOFF_MAX, BACKOFF_MAX),
+    RetryCause.STATE: Backoff(0.0, 5.0, BACKOFF_MAX),  # the Node is as desired, but that could not be saved
+    RetryCause.DENIED: Backoff(0.0, 4.0, 900.0),  # an administrator may grant a role or set a clock
+    RetryCause.CREDENTIALS: Backoff(0.0, 900.0, 900.0),  # a change of the files is an event
+    RetryCause.CONFLICT: Backoff(0.0, BACKOFF_MAX, 900.0),
+    RetryCause.REJECTED: Backoff(0.0, BACKOFF_MAX, 3600.0),
 }
 """Cause of an error -> its backoff."""
 
-RESET_BACKOFF_REASONS = frozenset({"kubelet", "credentials", "config", "resume"})
+RESET_BACKOFF_REASONS = frozenset({PassReason.KUBELET, PassReason.CREDENTIALS, PassReason.CONFIG, PassReason.RESUME})
 """Events that may end an error, so that the next pass does not wait for the backoff."""
 
-_NEW_CONDITIONS = frozenset({"credentials", "config"})
+_NEW_CONDITIONS = frozenset({PassReason.CREDENTIALS, PassReason.CONFIG})
 """Events after which an error, if there still is one, is a new one: its backoff starts over."""
 
-_WRITE_CAUSES = frozenset({"conflict", "rejected"})
+_WRITE_CAUSES = frozenset({RetryCause.CONFLICT, RetryCause.REJECTED})
 """Causes that another write may not have, so that any event is tried, but not more often than each BACKOFF_MAX."""
 
 _KEPT_FAILURES = 3  # failures that still count after a kubelet restart or a resume: pauses continue at minutes
@@ -67,24 +69,51 @@ class Schedule:
 
     def __init__(self, now: float, uniform: Callable[[float, float], float], settle: bool = False) -> None:
         self._uniform = uniform
-        self._reasons: set[str] = {"boot"}
+        self._reasons: set[PassReason] = {PassReason.BOOT}
         self._first_event = self._last_event = now if settle else now - DEBOUNCE_MAX
         self._requeue_at: float | None = None  # the last pass asked for another one at this time
         self._retry_at: float | None = None  # no pass before this time (backoff)
         self._start_at: float | None = None  # no pass before this time (start_jitter)
         self._failures = 0  # in a row
-        self._cause = ""  # of the last failure
+        self._cause: RetryCause | None = None  # of the last failure
         self._streak = 0  # failures in a row with that cause
         self._failed_since = self._failed_at = 0.0  # times of the first failure in a row, and of the last
         self._period = RESYNC_PERIOD
         self._resync_at = now + RESYNC_PERIOD
+        self._check_at: float | None = now  # when the configuration is to be checked
+        self._checked = False  # whether no pass has started since the last check
+
+    def request_check(self, at: float) -> None:
+        """The configuration is to be checked at this time."""
+        self._check_at = at
+
+    def check_at(self) -> float | None:
+        """The time of the next check; None: none is requested, or the pass that the last one asked for comes first.
+
+        So reloads, however many, delay no pass.
+        """
+        pass_pending = self._checked and bool(self._reasons) and self._start_at is None and self._retry_at is None
+        return None if pass_pending else self._check_at
+
+    def pop_check(self, now: float) -> bool:
+        """Whether a check is due. Requests from now on are for the check after it."""
+        at = self.check_at()
+        if at is None or now < at:
+            return False
+        self._check_at = None
+        return True
+
+    def checked(self, now: float) -> None:
+        """A check has ended: a pass with its result follows, before the next check."""
+        self.notify({PassReason.CONFIG}, now)
+        self._checked = True
 
     def set_resync_period(self, seconds: float, now: float) -> None:
         """Sets the period of the passes that need no event."""
         self._period = seconds
         self._resync_at = now + seconds * self._uniform(0.8, 1.2)
 
-    def notify(self, reasons: set[str], now: float) -> None:
+    def notify(self, reasons: set[PassReason], now: float) -> None:
         """Adds events: each a reason for a pass."""
         if not reasons:
             return
@@ -115,19 +144,20 @@ class Schedule:
             times.append(self._retry_at)
         return max(min(times), self._retry_at or 0.0)
 
-    def pop_due(self, now: float) -> set[str]:
+    def pop_due(self, now: float) -> set[PassReason]:
         """The reasons for a pass that is due, else none. Events from now on are for the pass after it."""
         if now < self.wakes_at():
             return set()
+        self._checked = False
         reasons = self._reasons
         if self._requeue_at is not None and now >= self._requeue_at:
-            reasons = reasons | {"requeue"}
+            reasons = reasons | {PassReason.REQUEUE}
         if self._start_at is not None:
-            reasons = reasons | {"start"}
+            reasons = reasons | {PassReason.START}
         if self._failures:
-            reasons = reasons | {"retry"}
+            reasons = reasons | {PassReason.RETRY}
         if now >= self._resync_at:
-            reasons = reasons | {"resync"}
+            reasons = reasons | {PassReason.RESYNC}
         self._reasons = set()
         self._requeue_at = self._retry_at = self._start_at = None
         return reasons
@@ -142,9 +172,9 @@ class Schedule:
         if node_read:
             self._resync_at = now + self._period * self._uniform(0.8, 1.2)
 
-    def failed(self, now: float, retry_after: float | None, cause: str = "other") -> None:
-        """A pass has failed. retry_after: how long the API server asks to wait. cause: a key of BACKOFFS."""
-        backoff = BACKOFFS.get(cause, BACKOFFS["other"])
+    def failed(self, now: float, retry_after: float | None, cause: RetryCause = RetryCause.OTHER) -> None:
+        """A pass has failed. retry_after: how long the API server asks to wait."""
+        backoff = BACKOFFS[cause]
         if not self._failures:
             self._failed_since = now
         self._failures += 1

@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from capacityd.linux.filesystems import is_of_pods
 from capacityd.linux.mountinfo import TABLE, mount_of
+from capacityd.model.messages import PassReason
 
 _BUFFER = 65536
 
@@ -43,11 +44,11 @@ class TableEvents:
     def fileno(self) -> int:
         return self._epoll.fileno()
 
-    def drain(self) -> set[str]:
+    def drain(self) -> set[PassReason]:
         """Reads all queued events; returns the reason for a pass, if any."""
         self._epoll.poll(0)
         before, self._known = self._known, self._relevant(self._text())
-        return {"hardware"} if self._known != before else set()
+        return {PassReason.HARDWARE} if self._known != before else set()
 
     def close(self) -> None:
         self._epoll.close()

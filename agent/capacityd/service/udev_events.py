@@ -11,6 +11,8 @@ from typing import Any
 
 import pyudev
 
+from capacityd.model.messages import PassReason
+
 
 class UdevEvents:
     """Events of these subsystems. The kernel filters them, so others do not wake this process."""
@@ -26,7 +28,7 @@ class UdevEvents:
     def fileno(self) -> int:
         return self._socket.fileno()
 
-    def drain(self) -> set[str]:
+    def drain(self) -> set[PassReason]:
         """Reads all queued events; returns the reason for a pass, if any. An overflow is one."""
         relevant = False
         while True:
@@ -38,7 +40,7 @@ class UdevEvents:
                 relevant = True  # getsockopt has cleared the error
                 continue
             if device is None:
-                return {"hardware"} if relevant else set()
+                return {PassReason.HARDWARE} if relevant else set()
             relevant = not _is_of_pod(device) or relevant
 
     def close(self) -> None:

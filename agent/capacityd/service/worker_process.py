@@ -1,18 +1,18 @@
 """A worker of the service: a short-lived process that checks the configuration or runs one reconcile pass.
 
-It sends its results as lines of JSON on its standard output.
+It sends its messages as lines of JSON on its standard output.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import time
 from contextlib import suppress
-from typing import Any
 
 from capacityd.linux.subreaper import kill_children
+from capacityd.model.codec import Malformed, decode_variant, parse
+from capacityd.model.messages import CheckResult, Message, MetricsResult, PassResult, Probed
 
 _MAX_LINE_BYTES = 1 << 20
 
@@ -29,8 +29,12 @@ class WorkerProcess:
             self.pid = os.posix_spawn(command[0], command, os.environ, file_actions=out, setpgroup=0)
         finally:
             os.close(write)
-        self.result: dict[str, Any] = {}
-        """Its messages so far, merged."""
+        self.probed = False
+        """Whether it has read the machine."""
+        self.result: CheckResult | PassResult | None = None
+        """None until it has sent one."""
+        self.metrics: MetricsResult | None = None
+        """None if it has written no metrics."""
         self._buffer = b""
         self._closed = False
 
@@ -38,7 +42,7 @@ class WorkerProcess:
         return self._read
 
     def read_messages(self) -> bool:
-        """Adds the messages since the last call to the result. Returns whether there will be no more."""
+        """Takes the messages since the last call. Returns whether there will be no more."""
         try:
             data = os.read(self._read, 65536)
         except BlockingIOError:
@@ -47,8 +51,20 @@ class WorkerProcess:
         self._buffer += data
         *lines, self._buffer = self._buffer.split(b"\n")
         for line in lines:
-            self.result |= _parse(line)
+            self._take(line)
         return self._closed or len(self._buffer) > _MAX_LINE_BYTES
+
+    def _take(self, line: bytes) -> None:
+        try:
+            message: Message = decode_variant(Message, parse(line))
+        except Malformed:  # a library may print, too
+            return
+        if isinstance(message, Probed):
+            self.probed = True
+        elif isinstance(message, MetricsResult):
+            self.metrics = message
+        else:
+            self.result = message
 
     def kill(self) -> str:
         """Kills the worker, if it still runs, and all its descendants.
@@ -61,12 +77,3 @@ class WorkerProcess:
         number = kill_children(time.monotonic() + 1.0).get(self.pid, 0) & 0x7F
         hint = " (out of memory?)" if number == signal.SIGKILL else ""
         return f"was killed by {signal.Signals(number).name}{hint}" if number and self._closed else ""
-
-
-def _parse(line: bytes) -> dict[str, Any]:
-    """The message, empty if the line is none: a library may print, too."""
-    try:
-        message = json.loads(line)
-    except ValueError:
-        return {}
-    return message if isinstance(message, dict) else {}

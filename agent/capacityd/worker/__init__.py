@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 
+from capacityd.model.codec import encode_variant
+from capacityd.model.messages import Message
 
-def send_message(message: dict[str, object]) -> None:
-    """Reports to the resident process: JSON on standard output, one object a line.
 
-    The resident process merges the messages of a worker. Its last one has "done": true.
-    """
-    print(json.dumps(message), flush=True)
+def send_message(message: Message) -> None:
+    """Reports to the resident process: a line of JSON on standard output."""
+    print(json.dumps(encode_variant(message)), flush=True)

@@ -1,8 +1,9 @@
-"""The job that checks the configuration, and saves a snapshot of it for all later workers."""
+"""The job that checks the configuration, and saves it for all later workers."""
 
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 
 from capacityd.config import load
 from capacityd.detectors import load as load_detector
@@ -10,64 +11,72 @@ from capacityd.discovery.child import MAX_RUNNING, allowed_seconds
 from capacityd.host.kubelet import CHECKPOINT, SOCKET
 from capacityd.model.config import Config
 from capacityd.model.device import DeviceDetector
+from capacityd.model.errors import CapacitydError
+from capacityd.model.messages import CheckResult, KernelEvents, PassReason, Watch
 from capacityd.node.kubelet_kubeconfig import KUBECONFIG_PATHS
 from capacityd.worker import journal, runtime_files, send_message
+from capacityd.worker.runtime_files import SavedConfig
+
+RELOAD = "reload"
+"""The reason for a check whose errors leave the previous configuration active."""
 
 
 def check(options: argparse.Namespace) -> int:
-    """Saves a snapshot of the configuration for later workers, unless a reload has errors: then the old one stays.
+    """Saves the configuration for later workers; of a reload that has errors, only the errors.
 
-    If it can't be saved, the check fails and is retried. Until then workers use the previous snapshot or, at boot, the
-    files themselves.
+    If it can't be saved, the check fails and is retried. Until then workers use the previous one or, at boot, the files
+    themselves.
     """
     loaded = load(options.config)
-    before = runtime_files.kept_config(options.folder) if options.reasons == "reload" else None
-    located = [p.located() for p in loaded.problems]
-    errors: list[str] = []
-    with runtime_files.collecting_errors(errors):
-        runtime_files.write(options.folder, "check.json", {"errors": located, "previous_active": before is not None})
+    previous = runtime_files.read_config(options.folder) if options.reasons == RELOAD else None
+    saved = SavedConfig.of(loaded)
     entries = [
-        journal.Entry("configuration error", journal.ERROR, text, {"CONFIG_FILE": p.file})
-        for p, text in zip(loaded.problems, located, strict=True)
+        journal.Entry("configuration error", journal.ERROR, text, {"CONFIG_FILE": problem.file})
+        for problem, text in zip(loaded.problems, saved.errors, strict=True)
     ]
     entries += [
-        journal.Entry("configuration warning", journal.WARNING, p.located(), {"CONFIG_FILE": p.file})
-        for p in loaded.warnings
+        journal.Entry("configuration warning", journal.WARNING, problem.located(), {"CONFIG_FILE": problem.file})
+        for problem in loaded.warnings
     ]
-    if loaded.problems and before is not None:
+    config = loaded.config
+    rejected = bool(loaded.problems) and previous is not None
+    if rejected and previous is not None:
         message = "the configuration has errors; the previous configuration stays active"
         entries.append(journal.Entry("configuration error", journal.ERROR, message))
-        config = before
-    else:
-        with runtime_files.collecting_errors(errors):
-            runtime_files.keep_config(options.folder, loaded)
-        config = before if errors and before is not None else loaded.config
-    watch = _event_subscriptions(config, options)
-    if errors:
-        send_message({"done": True, "failed": True, "error": errors[0], "watch": watch})
+        saved, config = replace(previous, errors=saved.errors), previous.restored()
+    result = CheckResult(configuration_errors=saved.errors, previous_active=rejected)
+    try:
+        runtime_files.write_config(options.folder, saved)
+    except CapacitydError as e:
+        config = previous.restored() if previous else config
+        send_message(replace(result, watch=watch_of(config, options.kubeconfig), error=str(e)))
         return 1
     journal.send(entries)
-    send_message({"done": True, "watch": watch})
+    send_message(replace(result, watch=watch_of(config, options.kubeconfig)))
     return 0
 
 
-def _event_subscriptions(config: Config, options: argparse.Namespace) -> dict[str, object]:
-    """What the resident process has to watch for this configuration."""
+def watch_of(config: Config, kubeconfig: str | None) -> Watch:
+    """What the resident process has to watch for this configuration. kubeconfig: that of the command line."""
     subsystems: set[str] = set()
-    kernel: set[str] = set()
-    chosen = options.kubeconfig or config.settings.kubeconfig
-    files = dict.fromkeys([chosen] if chosen else KUBECONFIG_PATHS, "credentials") | {
-        SOCKET: "kubelet",
-        CHECKPOINT: "plugins",
+    kernel: set[KernelEvents] = set()
+    kubeconfig = kubeconfig or config.settings.kubeconfig
+    files = dict.fromkeys([kubeconfig] if kubeconfig else KUBECONFIG_PATHS, PassReason.CREDENTIALS) | {
+        SOCKET: PassReason.KUBELET,
+        CHECKPOINT: PassReason.PLUGINS,
     }
     for resource in config.resources:
         detector = load_detector(resource.detector)
         if isinstance(detector, DeviceDetector):
             subsystems |= set(detector.subsystems)
             subsystems |= set(resource.literals(detector.scope.key) if detector.scope else ())
-            kernel |= {what for what in ("links", "addresses", "mounts", "swaps") if getattr(detector, what)}
+            kernel |= {events for events in KernelEvents if getattr(detector, events.value)}
         elif detector.watched:
-            files |= {str(table.settings[detector.watched]): "file" for table in resource.tables}
-    allowed = MAX_RUNNING + sum(allowed_seconds(resource) for resource in config.resources)
-    events = {"subsystems": sorted(subsystems), "kernel": sorted(kernel), "files": files}
-    return events | {"allowed": allowed, "resync": config.settings.resync}
+            files |= {str(table.settings[detector.watched]): PassReason.FILE for table in resource.tables}
+    return Watch(
+        subsystems=tuple(sorted(subsystems)),
+        kernel=tuple(sorted(kernel)),
+        files=files,
+        allowed=MAX_RUNNING + sum(allowed_seconds(resource) for resource in config.resources),
+        resync=config.settings.resync,
+    )

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from capacityd.linux import systemd
-from capacityd.linux.systemd import MSGID_DEGRADED, MSGID_EVENT_SOURCE_LOST, MSGID_RECOVERED
+from capacityd.linux.systemd import MSGID_DEGRADED, MSGID_EVENT_SOURCE_LOST, MSGID_METRICS, MSGID_RECOVERED
+from capacityd.model.messages import PassReason
 from capacityd.model.node import Change, Health
 from capacityd.model.quantity import plain
 from capacityd.model.reading import Reading, Unknown
 from capacityd.reconcile.reconcile import ReconcileResult
 from capacityd.reconcile.state import outcome_text
+from capacityd.worker.pass_state import Logged, NodeStatus, Outcome, PassState, PassStatus
 
 MESSAGE_IDS = {
     "changed": "eadd777d826542e2a4a621486ac5cb71",
@@ -26,7 +27,7 @@ MESSAGE_IDS = {
     "configuration error": "af9faed3990f4995bae4e7b6d029c156",
     "configuration warning": "d0a2f6d4a3f94b7c9f2a1c58e7b46d13",
     "event not created": "58dc7ea2a9c74502a2c0ec9a374c10db",
-    "metrics": "b81d6a162f624473a3fddfb896f13d6a",
+    "metrics": MSGID_METRICS,
     "degraded": MSGID_DEGRADED,
     "recovered": MSGID_RECOVERED,
     "event source lost": MSGID_EVENT_SOURCE_LOST,
@@ -34,6 +35,9 @@ MESSAGE_IDS = {
 """Kind of entry -> its MESSAGE_ID. These never change: users filter by them."""
 
 WARNING, NOTICE, ERROR = 4, 5, 3  # syslog(3)
+
+_MOST_REASONS, _REASONS_PERIOD = 6, 360.0
+"""At most so many entries about the reasons of one unknown resource in so many seconds: one may change each time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,66 +50,86 @@ class Entry:
     fields: Mapping[str, str] = field(default_factory=dict)  # names in capitals, as journald requires
 
 
-def outcome_entries(found: ReconcileResult, previous: Mapping[str, Any]) -> Iterator[Entry]:
+def outcome_entries(result: ReconcileResult, previous: PassStatus | None) -> Iterator[Entry]:
     """What a pass did to the Node, what is newly wrong on it, and each Event that could not be created.
 
-    previous: status.json of the pass before. What it contains is not logged again, even if the Node has no condition.
+    previous: that of the pass before. What it contains is not logged again, even if the Node has no condition.
     """
-    if found.outcome is None:
+    if result.outcome is None:
         return
-    node, plan = found.outcome.state.name, found.outcome.plan
-    changes_before = previous.get("plan", {}).get("changes", [])
-    refused = {c["name"] for c in changes_before if c["action"] == "refuse"}
+    node, plan = result.outcome.state.name, result.outcome.plan
+    before = previous.node if previous and previous.node else NodeStatus(node, 0.0)
+    refused = {change.name for change in before.changes if change.action == "refuse"}
     for change in plan.changes:
-        if change.action in ("set", "remove") and found.outcome.applied:
+        if change.action in ("set", "remove") and result.outcome.applied:
             fields = _fields(node, change)
             yield Entry("changed", NOTICE, change.summary, fields)
         elif change.name in plan.newly_refused and change.name not in refused:
             message = f"{change.name}: refused: {change.reason}"
             yield Entry("refused", WARNING, message, _fields(node, change))
-        elif change.action == "deny" and change.name not in previous.get("denied", {}):
+        elif change.action == "deny" and change.name not in before.denied:
             yield Entry("denied", WARNING, f"{change.name}: denied: {change.reason}", _fields(node, change))
-    yield from _health_entries(node, plan.health, previous)
-    for warning in found.outcome.warnings:
+    yield from _health_entries(node, plan.health, before)
+    for warning in result.outcome.warnings:
         yield Entry("event not created", WARNING, warning, {"NODE": node})
 
 
-def _health_entries(node: str, health: Health, previous: Mapping[str, Any]) -> Iterator[Entry]:
+def _health_entries(node: str, health: Health, before: NodeStatus) -> Iterator[Entry]:
     for name, (quantity, expected) in health.below_expected.items():
-        if previous.get("below_expected", {}).get(name) != [quantity, expected]:
+        if before.below_expected.get(name) != (quantity, expected):
             fields = {"NODE": node, "RESOURCE": name, "NEW": str(quantity), "EXPECTED": str(expected)}
             yield Entry("below expected", WARNING, f"{name}: {quantity}, expected {expected}", fields)
     for name, (published, allocatable) in health.not_allocatable.items():
-        if name not in previous.get("not_allocatable", {}):
+        if name not in before.not_allocatable:
             message = f"{name}: {allocatable} of {published} are allocatable: another writer changes it"
             yield Entry("not allocatable", WARNING, message, {"NODE": node, "RESOURCE": name})
 
 
-def reading_entries(
-    readings: Mapping[str, Reading], found: ReconcileResult, previous: Mapping[str, Any], first: bool = False
-) -> Iterator[Entry]:
-    """Resources that are unknown, known again or held back since the pass before.
+def logged_after(readings: Mapping[str, Reading], previous: PassState, uptime: float) -> dict[str, Logged]:
+    """What the journal has of each unknown resource once reading_entries() is sent. previous: of the pass before.
 
-    previous: status.json of that pass. first: whether this is the first pass of the service. At boot a default route or
-    a driver may only be late, so an unknown reading is a notice then, and a warning if the next pass has it, too.
+    At boot a default route or a driver may only be late, so what is still unknown after that is logged again.
     """
-    after_boot = "boot" in previous.get("reasons", [])
-    outcomes = {r["name"]: r["outcome"] for r in previous.get("readings", [])}
+    after_boot = previous.status is not None and PassReason.BOOT in previous.status.reasons
+    logged = {}
     for name, reading in readings.items():
-        outcome = outcomes.get(name)
+        if not isinstance(reading, Unknown):
+            continue
+        last = previous.logged.get(name, Logged("", ()))
+        same = bool(last.at) and last.reason == reading.reason and not after_boot
+        flooding = len(last.at) == _MOST_REASONS and uptime - last.at[0] < _REASONS_PERIOD
+        logged[name] = last if same or flooding else Logged(reading.reason, (*last.at, uptime)[-_MOST_REASONS:])
+    return logged
+
+
+def reading_entries(
+    readings: Mapping[str, Reading],
+    result: ReconcileResult,
+    previous: PassState,
+    logged: Mapping[str, Logged],
+    first: bool,
+) -> Iterator[Entry]:
+    """Resources that are unknown, unknown for another reason, known again or held back since the pass before.
+
+    previous: what that has left. logged: as logged_after() returns it. first: whether this is the first pass of the
+    service: then what is unknown is a notice, and a warning if the next pass has it, too.
+    """
+    before = previous.status.readings if previous.status else {}
+    held_before = previous.status.held_until if previous.status else {}
+    for name, reading in readings.items():
         if isinstance(reading, Unknown):
-            if outcome != "unknown" or after_boot:
+            if logged[name] != previous.logged.get(name):
                 fields = {"RESOURCE": name, "CAUSE": reading.cause.value, "REASON": reading.reason}
                 yield Entry("unknown", NOTICE if first else WARNING, f"{name}: unknown: {reading.reason}", fields)
-        elif outcome == "unknown":
+        elif name in before and before[name].outcome is Outcome.UNKNOWN:
             yield Entry("known", NOTICE, f"{name}: known again: {outcome_text(reading)}", {"RESOURCE": name})
-    for name in sorted(found.held.keys() - previous.get("held_until", {}).keys()):
-        old, new = found.memory.published.get(name), readings.get(name)
+    for name in sorted(result.held.keys() - held_before.keys()):
+        old, new = result.memory.published.get(name), readings.get(name)
         fields = {
             "RESOURCE": name,
             "OLD": "none" if old is None else str(old),
             "NEW": "none" if new is None else outcome_text(new),
-            "REASON": f"lower_after: {found.held[name]:.0f} s left",
+            "REASON": f"lower_after: {result.held[name]:.0f} s left",
         }
         message = f"{name}: {fields['OLD']} → {fields['NEW']} is held back: {fields['REASON']}"
         yield Entry("held", NOTICE, message, fields)

@@ -1,28 +1,26 @@
 """Metrics of the service: a file for node_exporter's textfile collector, if one is configured.
 
 The file is replaced after each reconcile pass, so series of removed resources disappear. An error here does not fail
-the pass: it is logged once, and the time stamps in the file show its age.
+the pass: the resident process logs it once, and the time stamps in the file show its age.
 """
 
 from __future__ import annotations
 
 import errno
 import os
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from capacityd import __version__
 from capacityd.linux.atomic_file import replace_file
 from capacityd.model.config import Config
-from capacityd.model.errors import CapacitydError
+from capacityd.model.messages import MetricsResult
 from capacityd.model.reading import Absent, Quantity, Reading, Unknown
 from capacityd.reconcile.reconcile import expectations
-from capacityd.worker import runtime_files
+from capacityd.worker.pass_state import Counters, Outcome, PassStatus, ReadingStatus
 
-_COUNTERS = "metrics.json"
 _HINTS = {
     errno.ENOENT: "make the folder (prometheus-node-exporter brings /var/lib/prometheus/node-exporter), then restart",
     errno.EROFS: "the service's sandbox keeps it from there: a folder that is not Debian's own needs ReadWritePaths= in"
@@ -30,27 +28,6 @@ _HINTS = {
     errno.EACCES: "the folder must belong to root, for the service has no right to other users' files",
 }
 """What to do about an error of the file."""
-_OUTCOMES = {"quantity": Quantity, "absent": Absent, "unknown": Unknown}
-
-
-@dataclass(frozen=True, slots=True)
-class Counters:
-    """What is counted while the service runs, over all its workers."""
-
-    reconciles: int = 0
-    """Passes that were started."""
-    succeeded: int = 0
-    """Passes that ended without an error."""
-    writes: int = 0
-    """Writes of the Node's capacity."""
-    last_success: float = 0.0
-    """When the Node last was as desired, in seconds since the epoch; 0: not yet."""
-    path: str = ""
-    """The file that was written last."""
-    error: str = ""
-    """Why it could not be written, as it was logged."""
-    advice: str = ""
-    """What to do about that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,65 +37,62 @@ class PassMetrics:
     config: Config
     readings: Mapping[str, Reading]
     """Resource -> its reading."""
-    status: Mapping[str, Any]
-    """The content of status.json."""
-    duration: float
-    """Seconds that the pass took."""
+    status: PassStatus
+    counters: Counters
+    """After this pass."""
     durations: Mapping[str, float] = field(default_factory=dict)
     """Resource -> seconds that its detector ran (Discovery.durations)."""
     configuration_errors: int = 0
 
 
-def begin(where: str, config: Config) -> None:
-    """Counts a pass that starts, so that one that never ends counts as failed. where: the runtime directory."""
-    if config.settings.textfile:
-        counters = saved_counters(where)
-        _save(where, replace(counters, reconciles=counters.reconciles + 1))
+def counted(before: Counters, config: Config, status: PassStatus, lost: int, *, succeeded: bool) -> Counters:
+    """The counters after a pass; all 0 without a configured file.
 
-
-def finish(where: str, metrics: PassMetrics, succeeded: bool, writes: int) -> tuple[str, bool]:
-    """Counts a pass that has ended, and writes the file.
-
-    succeeded: it ended without an error. writes: how often it wrote to the Node.
-    Returns a message to log, "" if there is none, and whether it is an error. A previous file that is no longer
-    configured is removed.
+    lost: passes since the last one that have not ended. succeeded: whether this one ended without an error.
     """
-    path, before = metrics.config.settings.textfile or "", saved_counters(where)
-    if before.path and before.path != path:
-        with suppress(OSError):
-            os.unlink(before.path)
-    if not path:
-        if before != Counters():
-            _save(where, Counters())
-        return "", False
-    counters = Counters(
-        reconciles=before.reconciles,
+    if not config.settings.textfile:
+        return Counters()
+    return Counters(
+        reconciles=before.reconciles + 1 + lost,
         succeeded=before.succeeded + succeeded,
-        writes=before.writes + writes,
-        last_success=time.time() if succeeded and not _withheld(metrics) else before.last_success,
+        writes=before.writes + (status.written_at == status.at),
+        last_success=status.at if succeeded and not _withheld(status) else before.last_success,
+        path=config.settings.textfile,
     )
-    error = advice = ""
+
+
+def replace_textfile(previous: str, metrics: PassMetrics, duration: float) -> MetricsResult | None:
+    """Writes the file. Returns how that went; None if none is configured.
+
+    previous: the file of the pass before, which is removed if it is another. duration: seconds that the pass took.
+    """
+    path = metrics.config.settings.textfile
+    if previous and previous != path:
+        with suppress(OSError):
+            os.unlink(previous)
+    if not path:
+        return None
     try:
         # node_exporter runs as another user. It does not read the unfinished file, whose name ends with .new.
-        replace_file(path, text(metrics, counters), 0o644)
+        replace_file(path, text(metrics, duration), 0o644)
     except ImportError as e:
-        error, advice = f"{path} is not written: {e}", "it needs the package python3-prometheus-client"
+        return MetricsResult(path, f"{path} is not written: {e}", "it needs the package python3-prometheus-client")
     except OSError as e:
-        error, advice = f"{path} could not be written: {os.strerror(e.errno or 0)}", _HINTS.get(e.errno or 0, "")
-    saved = _save(where, replace(counters, path=before.path if error else path, error=error, advice=advice))
-    if error == before.error or not saved:  # what can't be remembered would be logged after each pass
-        return "", False
-    return "; ".join(filter(None, (error, advice))) or f"{path} is written again", bool(error)
+        why = f"{path} could not be written: {os.strerror(e.errno or 0)}"
+        return MetricsResult(path, why, _HINTS.get(e.errno or 0, ""))
+    return MetricsResult(path)
 
 
-def text(metrics: PassMetrics, counters: Counters) -> bytes:
+def text(metrics: PassMetrics, duration: float) -> bytes:
     """The file, in Prometheus' text format. Raises ImportError without its library."""
     from prometheus_client import CollectorRegistry, generate_latest
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
+    counters = metrics.counters
+
     class PassCollector:  # a Collector by its method: older libraries have no such class
         def collect(self) -> Iterator[Any]:
-            for name, about, labels, values in _gauges(metrics, counters):
+            for name, about, labels, values in _gauges(metrics, duration):
                 gauge = GaugeMetricFamily(f"capacityd_{name}", about, labels=labels)
                 for at, value in values.items():
                     gauge.add_metric(at, value)
@@ -140,28 +114,24 @@ def text(metrics: PassMetrics, counters: Counters) -> bytes:
     return found
 
 
-def saved_counters(where: str) -> Counters:
-    """The counters; all 0 if the file is missing."""
-    return Counters(**runtime_files.read(where, _COUNTERS))
-
-
 _Gauge = tuple[str, str, Sequence[str], Mapping[tuple[str, ...], float]]
 
 
-def _gauges(metrics: PassMetrics, counters: Counters) -> Iterator[_Gauge]:
+def _gauges(metrics: PassMetrics, duration: float) -> Iterator[_Gauge]:
     """Name, help, names of labels, and the value for each combination of the labels' values."""
     yield from _resources(metrics)
     yield from _detectors(metrics)
     config, status = metrics.config, metrics.status
+    condition = status.node.condition if status.node else None
     for name, about, value in (
-        ("last_reconcile_timestamp_seconds", "Time of the last reconcile pass.", status.get("last_reconcile")),
+        ("last_reconcile_timestamp_seconds", "Time of the last reconcile pass.", status.at),
         (
             "last_success_timestamp_seconds",
             "When the Node was last as desired; 0: not yet. It stays while observe mode withholds a change.",
-            counters.last_success,
+            metrics.counters.last_success,
         ),
-        ("last_write_timestamp_seconds", "Time of the last write to the Node.", status.get("last_write")),
-        ("last_reconcile_duration_seconds", "Duration of the last reconcile pass.", metrics.duration),
+        ("last_write_timestamp_seconds", "Time of the last write to the Node.", status.written_at),
+        ("last_reconcile_duration_seconds", "Duration of the last reconcile pass.", duration),
         (
             "resync_period_seconds",
             "Period of the passes that read the Node although no event came.",
@@ -173,7 +143,7 @@ def _gauges(metrics: PassMetrics, counters: Counters) -> Iterator[_Gauge]:
         yield name, about, (), {} if value is None else {(): float(value)}
     infos: tuple[tuple[str, str, Sequence[str], Sequence[str] | None], ...] = (
         ("configuration_info", "The hash of the configuration.", ("hash",), (config.digest,)),
-        ("condition", "The Node condition CapacityPublished.", ("reason", "status"), status.get("condition")),
+        ("condition", "The Node condition CapacityPublished.", ("reason", "status"), condition),
         ("build_info", "The version of capacityd.", ("version",), (__version__,)),
     )
     for name, about, labels, values in infos:
@@ -182,13 +152,18 @@ def _gauges(metrics: PassMetrics, counters: Counters) -> Iterator[_Gauge]:
 
 def _resources(metrics: PassMetrics) -> Iterator[_Gauge]:
     readings = metrics.readings
-    published, held, denied = (metrics.status.get(key, {}) for key in ("published", "held_until", "denied"))
-    refused = {c["name"] for c in _changes(metrics) if c["action"] == "refuse"}
+    status, node = metrics.status, metrics.status.node
+    published, held, denied = status.published, status.held_until, node.denied if node else {}
+    refused = {change.name for change in (node.changes if node else ()) if change.action == "refuse"}
     yield (
         "resource_outcome",
         "1 for the outcome of the last reading of an extended resource: quantity, absent or unknown.",
         ("resource", "outcome"),
-        {(n, o): float(isinstance(r, c)) for n, r in sorted(readings.items()) for o, c in _OUTCOMES.items()},
+        {
+            (name, outcome.value): float(ReadingStatus.of(reading).outcome is outcome)
+            for name, reading in sorted(readings.items())
+            for outcome in Outcome
+        },
     )
     quantities = {name: r.value for name, r in readings.items() if isinstance(r, Quantity)}
     elsewhere = {name for name, r in readings.items() if isinstance(r, Absent) and not r.applies}
@@ -222,20 +197,7 @@ def _detectors(metrics: PassMetrics) -> Iterator[_Gauge]:
     yield "detector_success", about, ("detector",), success
 
 
-def _changes(metrics: PassMetrics) -> Sequence[Mapping[str, str]]:
-    """The changes in the last plan, as Plan.as_dict has them."""
-    changes: Sequence[Mapping[str, str]] = metrics.status.get("plan", {}).get("changes", [])
-    return changes
-
-
-def _withheld(metrics: PassMetrics) -> bool:
+def _withheld(status: PassStatus) -> bool:
     """Whether observe mode withholds a change, so that the Node is not as desired although the pass succeeded."""
-    actions = {change["action"] for change in _changes(metrics)}
-    return metrics.config.settings.observe and not actions.isdisjoint(("set", "remove", "hold"))
-
-
-def _save(where: str, counters: Counters) -> bool:
-    with suppress(CapacitydError):  # a full /run is reported elsewhere
-        runtime_files.write(where, _COUNTERS, asdict(counters))
-        return True
-    return False
+    actions = {change.action for change in (status.node.changes if status.node else ())}
+    return status.observe and not actions.isdisjoint(("set", "remove", "hold"))

@@ -1,197 +1,199 @@
-"""The job of one reconcile pass: probe, reconcile, and save what the next pass, status and the metrics need."""
+"""The job of one reconcile pass: probe, reconcile, and leave what the next pass, status and the metrics need."""
 
 from __future__ import annotations
 
 import argparse
 import random
 import time
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, MutableMapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 
 from capacityd.config import load
-from capacityd.discovery.runner import Discovery, discover, probe
+from capacityd.discovery.runner import discover, probe
 from capacityd.host.kubelet import device_plugin_names, kubelet_started_at
 from capacityd.linux.clock import uptime
 from capacityd.model.config import Config
+from capacityd.model.errors import StateError
 from capacityd.model.host import Host
-from capacityd.model.reading import Reading, Unknown, reading_as_dict
+from capacityd.model.messages import Failure, PassReason, PassResult, Probed, RetryCause
+from capacityd.model.node import MachineRecord
+from capacityd.model.reading import Reading, Unknown
+from capacityd.node import Review
 from capacityd.reconcile import machine_record
 from capacityd.reconcile.reconcile import ReconcileResult, expectations, reconcile
 from capacityd.reconcile.state import PassContext
 from capacityd.worker import journal, metrics, runtime_files, send_message
 from capacityd.worker.context import host_of, node_name_of, node_of
+from capacityd.worker.pass_state import NodeStatus, PassState, PassStatus, ReadingStatus
 
 _LOCK_TIMEOUT = 30.0  # seconds that a pass waits for a command by hand that writes
 
 
-def reconcile_once(options: argparse.Namespace, reasons: frozenset[str]) -> int:
+@dataclass(frozen=True, slots=True)
+class _Pass:
+    """What a pass is made with."""
+
+    options: argparse.Namespace
+    config: Config
+    configuration_errors: tuple[str, ...]
+    """Of the last check. A rejected reload leaves the previous configuration active, without them."""
+    host: Host
+    reasons: frozenset[PassReason]
+    state: PassState
+    """What the last pass left."""
+    save_errors: tuple[str, ...]
+    """Why the state could not be read, or could not be written."""
+
+
+def reconcile_once(options: argparse.Namespace, reasons: frozenset[PassReason]) -> int:
     """Probes, and reconciles the Node if it has to."""
-    # Without a snapshot there was no room for one at boot: then the files themselves are what would be in it.
-    config, host = runtime_files.kept_config(options.folder) or load(options.config).config, host_of(options)
-    if "boot" in reasons and config.settings.start_jitter:
-        return _start_later(options, config, host, reasons)
     began = time.monotonic()
-    metrics.begin(options.folder, config)
-    before = runtime_files.read(options.folder, "status.json")
-    discovery = discover(config, host, node_name_of(options, config, host))
+    this = _prepared(options, reasons)
+    if PassReason.BOOT in reasons and this.config.settings.start_jitter:
+        return _start_later(this)
+    discovery = discover(this.config, this.host, node_name_of(options, this.config, this.host))
     readings = discovery.readings
-    send_message({"probed": True})
-    save_errors: list[str] = []
-    found = _reconcile_and_save(options, config, host, readings, reasons, save_errors)
-    if not save_errors:  # else the next pass would not know that this has been reported
-        journal.send(journal.reading_entries(readings, found, before, first="boot" in reasons))
+    send_message(Probed())
+    reviews = dict(this.state.reviews)
+    result, errors = _reconciled(this, readings, reviews)
+    status = _status(this, readings, result)
+    logged = journal.logged_after(readings, this.state, uptime())
+    counters = metrics.counted(
+        this.state.counters, this.config, status, options.lost, succeeded=_failure(result, errors) is None
+    )
+    with runtime_files.collecting_errors(errors):
+        runtime_files.write_state(options.folder, PassState(result.memory, status, reviews, logged, counters))
+    journal.send(journal.outcome_entries(result, this.state.status))
+    if not errors:  # else the next pass would not know that this has been reported
+        journal.send(journal.reading_entries(readings, result, this.state, logged, PassReason.BOOT in reasons))
+    failure = _failure(result, errors)
     send_message(
-        {
-            "done": True,
-            "failed": found.failed,
-            "error": found.error,
-            "retry_after": found.retry_after,
-            "cause": found.cause,
-            "files": found.files,
-            "requeue_after": found.requeue_after,
-            "node_read": found.outcome is not None,
-            "status": _status_line(readings, found),
-        }
-    )
-    _write_metrics(options.folder, config, discovery, found, time.monotonic() - began)
-    return 0
-
-
-def _write_metrics(where: str, config: Config, discovery: Discovery, found: ReconcileResult, duration: float) -> None:
-    """Last in a pass, so that a file that can't be written costs it nothing."""
-    figures = metrics.PassMetrics(
-        config,
-        discovery.readings,
-        runtime_files.read(where, "status.json"),
-        duration,
-        discovery.durations,
-        configuration_errors=len(_configuration_errors(where)),
-    )
-    wrote = int(found.outcome is not None and found.outcome.applied)
-    message, bad = metrics.finish(where, figures, not found.failed, wrote)
-    if message:
-        journal.send([journal.Entry("metrics", journal.WARNING if bad else journal.NOTICE, message)])
-
-
-def _start_later(options: argparse.Namespace, config: Config, host: Host, reasons: frozenset[str]) -> int:
-    """Probes, so that the service is ready, and reads the Node later: a fleet that boots at once causes no peak."""
-
-    readings = probe(config, host, node_name_of(options, config, host))
-    start_in = random.uniform(0.0, config.settings.start_jitter)  # noqa: S311  # jitter is no secret
-    where = options.folder
-    found = ReconcileResult(runtime_files.kept_memory(where), requeue_after=start_in)
-    with runtime_files.collecting_errors([]):
-        runtime_files.write(
-            where, "status.json", runtime_files.read(where, "status.json") | _status(readings, reasons, found, config)
+        PassResult(
+            failure,
+            requeue_after=result.requeue_after,
+            node_read=result.outcome is not None,
+            status=_status_line(readings, result, failure),
         )
-    send_message({"probed": True})
-    send_message(
-        {"done": True, "start_in": start_in, "node_read": False, "status": f"reading the Node in {start_in:.0f} s"}
     )
+    figures = metrics.PassMetrics(
+        this.config, readings, status, counters, discovery.durations, len(this.configuration_errors)
+    )
+    # Last in a pass, so that a file that can't be written costs it nothing.
+    if written := metrics.replace_textfile(this.state.counters.path, figures, time.monotonic() - began):
+        send_message(written)
     return 0
 
 
-def _reconcile_and_save(
-    options: argparse.Namespace,
-    config: Config,
-    host: Host,
-    readings: Mapping[str, Reading],
-    reasons: frozenset[str],
-    save_errors: list[str],
-) -> ReconcileResult:
-    """Reconciles the Node if it has to, and saves the result. save_errors: receives why something could not be saved.
+def _prepared(options: argparse.Namespace, reasons: frozenset[PassReason]) -> _Pass:
+    """Reads the configuration and the state of the last pass, and makes sure that this pass can leave its own."""
+    where, errors, state = options.folder, list[str](), PassState()
+    if saved := runtime_files.read_config(where):
+        config, configuration_errors = saved.restored(), saved.errors
+    else:  # there was no room for it at boot: then the files themselves are what would be in it
+        loaded = load(options.config)
+        config, configuration_errors = loaded.config, tuple(problem.located() for problem in loaded.problems)
+    with runtime_files.collecting_errors(errors):
+        state = runtime_files.read_state(where)
+    with runtime_files.collecting_errors(errors):
+        runtime_files.reserve_state(where)
+    return _Pass(options, config, configuration_errors, host_of(options), reasons, state, tuple(errors))
+
+
+def _start_later(this: _Pass) -> int:
+    """Probes, so that the service is ready, and reads the Node later: a fleet that boots at once causes no peak."""
+    readings = probe(this.config, this.host, node_name_of(this.options, this.config, this.host))
+    start_in = random.uniform(0.0, this.config.settings.start_jitter)  # noqa: S311  # jitter is no secret
+    status = _status(this, readings, ReconcileResult(this.state.reconcile, requeue_after=start_in))
+    with runtime_files.collecting_errors([]):
+        runtime_files.write_state(this.options.folder, replace(this.state, status=status))
+    send_message(Probed())
+    send_message(PassResult(start_in=start_in, node_read=False, status=f"reading the Node in {start_in:.0f} s"))
+    return 0
+
+
+def _reconciled(
+    this: _Pass, readings: Mapping[str, Reading], reviews: MutableMapping[str, Review]
+) -> tuple[ReconcileResult, list[str]]:
+    """Reconciles the Node if it has to. Returns the result, and why something could not be saved.
 
     Where nothing can be kept (a full /run or /var), the Node still gets what it needs, but nothing is lowered or
-    removed: that it came back meanwhile would not be remembered.
+    removed: that it came back meanwhile would not be remembered. reviews: is updated.
     """
-    where, directory = options.folder, machine_record.state_directory()
-
-    with runtime_files.locked(where, _LOCK_TIMEOUT):
-        memory, reviews = runtime_files.kept_memory(where), runtime_files.kept_reviews(where)
-        with runtime_files.collecting_errors(save_errors):
-            runtime_files.keep_memory(where, memory)
-        record = machine_record.read(directory)
-        found = reconcile(
+    options, config, host, errors = this.options, this.config, this.host, [*this.save_errors]
+    directory = machine_record.state_directory()
+    with runtime_files.locked(options.folder, _LOCK_TIMEOUT):
+        record: MachineRecord | None = None
+        unreadable = ""
+        try:
+            record = machine_record.read(directory)
+        except StateError as e:
+            unreadable = str(e)
+        unwritable = [*errors, unreadable or machine_record.not_writable(directory)]
+        result = reconcile(
             config,
             readings,
-            reasons,
-            memory,
+            this.reasons,
+            this.state.reconcile,
             PassContext(
                 now=time.time(),
                 uptime=uptime(),
                 kubelet_started_at=kubelet_started_at(host),
                 record=record,
-                configuration_errors=_configuration_errors(where),
-                unwritable="; ".join([*save_errors, *filter(None, [machine_record.not_writable(directory)])]),
+                configuration_errors=this.configuration_errors,
+                unwritable="; ".join(filter(None, unwritable)),
             ),
             lambda: node_of(options, config, host, config.settings.observe, reviews),
             lambda: device_plugin_names(host),
             partial(machine_record.intend, directory, record),
         )
-        with runtime_files.collecting_errors(save_errors):
-            if found.outcome is not None and not config.settings.observe:
-                machine_record.settle(directory, machine_record.read(directory), found.outcome.plan)
-        with runtime_files.collecting_errors(save_errors):
-            runtime_files.keep_reviews(where, reviews)
-            runtime_files.keep_memory(where, found.memory)
-    before = runtime_files.read(where, "status.json")
-    with runtime_files.collecting_errors(save_errors):
-        runtime_files.write(where, "status.json", before | _status(readings, reasons, found, config))
-    journal.send(journal.outcome_entries(found, before))
-    if reason := found.unwritable or "".join(save_errors[:1]):
-        message = f"{reason}; until this is fixed, nothing is lowered or removed"
-        cause = found.cause if found.failed else "state"
-        return replace(found, error="; ".join(filter(None, (message, found.error))), failed=True, cause=cause)
-    return found
+        with runtime_files.collecting_errors(errors):
+            if result.outcome is not None and not config.settings.observe and not unreadable:
+                machine_record.settle(directory, machine_record.read(directory), result.outcome.plan)
+    return result, errors
 
 
-def _configuration_errors(where: str) -> tuple[str, ...]:
-    """The errors of the last check. A rejected reload leaves the previous configuration active, without them."""
-    return tuple(runtime_files.read(where, "check.json").get("errors", ()))
+def _failure(result: ReconcileResult, save_errors: Sequence[str]) -> Failure | None:
+    """What has gone wrong in a pass, with what could not be saved."""
+    unsaved = result.unwritable or "".join(save_errors[:1])
+    if not unsaved:
+        return Failure(result.error, result.cause, result.retry_after, result.files) if result.failed else None
+    message = f"{unsaved}; until this is fixed, nothing is lowered or removed"
+    cause = result.cause if result.failed else RetryCause.STATE
+    return Failure("; ".join(filter(None, (message, result.error))), cause, result.retry_after, result.files)
 
 
-def _status(
-    readings: Mapping[str, Reading], reasons: frozenset[str], found: ReconcileResult, config: Config
-) -> dict[str, object]:
+def _status(this: _Pass, readings: Mapping[str, Reading], result: ReconcileResult) -> PassStatus:
     """What `status` shows of this pass. Values of the Node stay from the last pass that read it."""
-    status: dict[str, object] = {
-        "last_reconcile": time.time(),
-        "reasons": sorted(reasons),
-        "observe": config.settings.observe,
-        "readings": [reading_as_dict(name, reading) for name, reading in readings.items()],
-        "error": found.error,
-        "published": dict(found.memory.published),
-        "configuration": config.digest,
-        "expect": expectations(config),
-        "requeue_after": found.requeue_after,
-        "held_until": {name: time.time() + left for name, left in found.held.items()},
-    }
-    if found.outcome is not None:
-        names = {c.name for c in found.outcome.plan.changes}
-        node, health = found.outcome.state, found.outcome.plan.health
-        status |= {
-            "condition": [node.condition.reason, node.condition.status] if node.condition else None,
-            "denied": dict(health.denied),
-            "below_expected": {name: list(pair) for name, pair in health.below_expected.items()},
-            "not_allocatable": {name: list(pair) for name, pair in health.not_allocatable.items()},
-            "last_read": time.time(),
-            "plan": found.outcome.plan.as_dict(),
-            "capacity": {n: q for n, q in (node.capacity or {}).items() if n in names},
-            "allocatable": {n: q for n, q in (node.allocatable or {}).items() if n in names},
-        }
-        if found.outcome.applied:
-            status["last_write"] = time.time()
-    return status
+    now, last = time.time(), this.state.status
+    node, written_at = (last.node, last.written_at) if last else (None, None)
+    if result.outcome is not None:
+        node = NodeStatus.of(result.outcome, now)
+        written_at = now if result.outcome.applied else written_at
+    return PassStatus(
+        at=now,
+        reasons=tuple(sorted(this.reasons)),
+        readings={name: ReadingStatus.of(reading) for name, reading in readings.items()},
+        observe=this.config.settings.observe,
+        error=result.error,
+        published=dict(result.memory.published),
+        configuration=this.config.digest,
+        expect=expectations(this.config),
+        requeue_after=result.requeue_after,
+        held_until={name: now + left for name, left in result.held.items()},
+        node=node,
+        written_at=written_at,
+    )
 
 
-def _status_line(readings: Mapping[str, Reading], found: ReconcileResult) -> str:
+def _status_line(readings: Mapping[str, Reading], result: ReconcileResult, failure: Failure | None) -> str:
     """One line for systemctl status."""
-    if found.error:
-        return f"waiting for a kubeconfig: {found.error}" if found.cause == "credentials" else found.error
+    if failure:
+        waits = failure.cause is RetryCause.CREDENTIALS
+        return f"waiting for a kubeconfig: {failure.message}" if waits else failure.message
     unknown = sum(isinstance(r, Unknown) for r in readings.values())
-    parts = [f"{len(found.memory.published)} of {len(readings)} resources published"]
+    parts = [f"{len(result.memory.published)} of {len(readings)} resources published"]
     parts += [f"{unknown} unknown"] if unknown else []
-    parts += [f"{len(found.memory.denied)} denied"] if found.memory.denied else []
-    parts += [f"{len(found.held)} held back"] if found.held else []
+    parts += [f"{len(result.memory.denied)} denied"] if result.memory.denied else []
+    parts += [f"{len(result.held)} held back"] if result.held else []
     return ", ".join(parts)

@@ -146,7 +146,7 @@ class Run:
         """All that is known of a Node that does not agree."""
         lines = [f"Node {each.name}, seed {self._scenario.seed}:", *each.disagreements, "its history:", *each.history]
         lines += ["the end of its service's log:", (each.service.folder / "service.log").read_text()[-_LOG:]]
-        files = [each.service.runtime_directory / "status.json", each.service.state_directory / "published.json"]
+        files = [each.service.runtime_directory / "state.json", each.service.state_directory / "published.json"]
         lines += [f"{file.name}: {file.read_text() if file.exists() else None}" for file in files]
         return "\n".join([*lines, json.dumps(self._cluster.node(each.name)), ""])
 

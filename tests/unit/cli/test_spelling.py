@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from capacityd.cli.commands.status import _state
+from capacityd.cli.commands.status import _resources
 from capacityd.cli.output.plan import print_plan
 from capacityd.model.node import MachineRecord, Plan
 from capacityd.model.reading import Absent, Quantity, Reading, Unknown
@@ -15,6 +15,7 @@ from capacityd.node.parse import node_state
 from capacityd.reconcile.events import events
 from capacityd.reconcile.plan import make_plan
 from capacityd.reconcile.plan_input import PlanInput
+from capacityd.worker.pass_state import NodeStatus, PassStatus, ReadingStatus
 from tests.support.nodes import node
 
 NAME, OTHER = "example.com/nic-mbps", "example.com/other"
@@ -58,7 +59,7 @@ def test_a_plan_names_the_unit(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize("spelling", [PLAIN, *SPELLINGS])
 def test_the_status_is_the_same_for_any_notation_of_quantities(spelling: str) -> None:
-    readings = [{"name": NAME, "outcome": "quantity", "quantity": 1000, "reason": ""}]
-    last = {"readings": readings, "capacity": {NAME: spelling}, "allocatable": {NAME: spelling}}
-    (row,) = _state(last, None, {}, 0.0)["resources"]
-    assert (row["capacity"], row["allocatable"]) == (PLAIN, PLAIN)
+    node_status = NodeStatus("n1", 1.0, capacity={NAME: spelling}, allocatable={NAME: spelling})
+    last_pass = PassStatus(1.0, (), {NAME: ReadingStatus.of(Quantity(1000))}, node=node_status)
+    (row,) = _resources(last_pass, 1.0)
+    assert (row.capacity, row.allocatable) == (PLAIN, PLAIN)

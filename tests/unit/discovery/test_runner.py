@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import faulthandler
+import json
 import os
 import pickle
 import select
@@ -20,10 +21,10 @@ import pytest
 
 from capacityd.discovery import child, runner
 from capacityd.discovery.child import allowed_seconds
-from capacityd.discovery.encoding import decode, encode
 from capacityd.discovery.runner import discover, probe
 from capacityd.host.live import LiveHost
 from capacityd.linux.subreaper import become_subreaper, kill_children
+from capacityd.model.codec import decode_variant, encode_variant
 from capacityd.model.config import Config, Resource, Table
 from capacityd.model.device import ValueDetector
 from capacityd.model.errors import Cause
@@ -252,7 +253,7 @@ def test_a_reading_larger_than_the_pipe() -> None:
     ],
 )
 def test_readings_are_decoded_as_they_were_encoded(reading: Reading) -> None:
-    assert decode(encode(reading)) == reading
+    assert decode_variant(Reading, json.loads(json.dumps(encode_variant(reading)))) == reading
 
 
 def program(folder: Path, text: str) -> tuple[str, ...]:

@@ -7,7 +7,6 @@ import re
 from prometheus_client.parser import text_string_to_metric_families
 
 from capacityd.worker import metrics
-from capacityd.worker.metrics import Counters
 from tests.support.dashboard import PICTURE, PICTURE_KEY, digest, document, panels
 from tests.unit.worker.test_metrics import FIGURES
 
@@ -45,7 +44,7 @@ def test_every_query_can_be_narrowed_and_uses_the_chosen_data_source() -> None:
 
 
 def test_every_query_uses_existing_metrics() -> None:
-    families = text_string_to_metric_families(metrics.text(FIGURES, Counters()).decode())
+    families = text_string_to_metric_families(metrics.text(FIGURES, 0.25).decode())
     exported = {sample.name for family in families for sample in family.samples}
     for panel in panels():
         for query in panel.queries:

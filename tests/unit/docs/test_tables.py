@@ -10,7 +10,6 @@ from capacityd.model.node import ConditionReason
 from capacityd.node.kubelet_kubeconfig import KUBECONFIG_PATHS
 from capacityd.worker import metrics
 from capacityd.worker.journal import MESSAGE_IDS
-from capacityd.worker.metrics import Counters
 from tests import ROOT
 from tests.unit.worker.test_metrics import FIGURES
 
@@ -35,7 +34,7 @@ def test_the_page_on_distributions_has_every_path_of_a_kubeconfig() -> None:
 
 
 def test_the_page_on_monitoring_has_every_metric_with_its_labels() -> None:
-    families = list(text_string_to_metric_families(metrics.text(FIGURES, Counters()).decode()))
+    families = list(text_string_to_metric_families(metrics.text(FIGURES, 0.25).decode()))
     exported = {
         f"{f.name}_total" if f.type == "counter" else f.name: {label for s in f.samples for label in s.labels}
         for f in families

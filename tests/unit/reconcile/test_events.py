@@ -30,8 +30,8 @@ def changed(*changes: Change) -> str:
 
 LOWERED = "; pods that no longer fit are stopped at the kubelet's next start"
 CASES: list[tuple[list[Change], str]] = [
-    ([Change(A, "set", "3", "4", "the hardware changed")], f"{A}: 3 → 4 (the hardware changed)"),
-    ([Change(A, "set", "4", "3", "the hardware changed")], f"{A}: 4 → 3 (the hardware changed){LOWERED}"),
+    ([Change(A, "set", "3", "4", "the reading changed")], f"{A}: 3 → 4 (the reading changed)"),
+    ([Change(A, "set", "4", "3", "the reading changed")], f"{A}: 4 → 3 (the reading changed){LOWERED}"),
     ([Change(A, "set", "10k", "12000", "why")], f"{A}: 10000 → 12000 (why)"),
     ([Change(A, "set", "1500m", "2", "why")], f"{A}: 1500m → 2 (why)"),
     ([Change(A, "set", None, "0", "found")], f"{A}: none → 0 (found)"),

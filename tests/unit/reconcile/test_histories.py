@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
 from capacityd.model.config import Settings
+from capacityd.model.messages import PassReason
 from capacityd.model.node import CONDITION
 from capacityd.model.quantity import whole_quantity
 from capacityd.model.reading import Absent, Quantity, Reading, Unknown
@@ -62,8 +63,12 @@ class Histories(RuleBasedStateMachine):
         failing = self.loop.fault or self.world.node is None
         self.loop.run(200.0 if failing else 2.0 * RESYNC_PERIOD)
 
-    @rule(name=names, reading=readings, reason=st.sampled_from(["hardware", "file", ""]), pause=pauses)
-    def hardware_changes(self, name: str, reading: Quantity | Absent | Unknown, reason: str, pause: float) -> None:
+    @rule(
+        name=names, reading=readings, reason=st.sampled_from([PassReason.HARDWARE, PassReason.FILE, None]), pause=pauses
+    )
+    def hardware_changes(
+        self, name: str, reading: Quantity | Absent | Unknown, reason: PassReason | None, pause: float
+    ) -> None:
         self.world.machine[name] = reading
         if reason:
             self.world.hear({reason})
@@ -152,7 +157,7 @@ class Histories(RuleBasedStateMachine):
     @rule(readable=st.booleans(), pause=pauses)
     def the_checkpoint_changes(self, readable: bool, pause: float) -> None:
         self.world.checkpoint_readable = readable
-        self.world.hear({"plugins"})
+        self.world.hear({PassReason.PLUGINS})
         self.loop.run(pause)
 
     @rule(
@@ -189,7 +194,7 @@ class Histories(RuleBasedStateMachine):
     ) -> None:
         self.world.config = configuration(names, adopt, broken, complete, settings)
         self.loop.configure()
-        self.world.hear({"config"})
+        self.world.hear({PassReason.CONFIG})
         self.loop.run(pause)
 
     @rule(seconds=st.sampled_from([-3600.0, -10.0, 10.0, 100_000.0]), pause=pauses)
@@ -212,7 +217,7 @@ class Histories(RuleBasedStateMachine):
     def the_machine_sleeps(self, seconds: float, pause: float) -> None:
         self.world.move(self.world.uptime + seconds)
         self.world.suspended += seconds
-        self.world.hear({"resume"})
+        self.world.hear({PassReason.RESUME})
         self.loop.run(pause)
 
     def _others(self, act: Callable[[], None], between: bool, pause: float) -> None:
@@ -280,7 +285,7 @@ class Histories(RuleBasedStateMachine):
         loop = self.loop
         loop.asked, loop.writes = [], 0
         loop.run(2.4 * self.world.config.settings.resync)
-        self.world.hear({"hardware", "file"})
+        self.world.hear({PassReason.HARDWARE, PassReason.FILE})
         loop.run(30.0)
         kept = any(c["type"] == CONDITION for c in (self.world.node or {})["status"]["conditions"])
         observed = self.world.config.settings.observe

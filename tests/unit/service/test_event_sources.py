@@ -16,12 +16,13 @@ import signal
 import socket
 import struct
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import TypeAlias
 
 import pytest
 
+from capacityd.model.messages import KernelEvents, PassReason, Watch
 from capacityd.service import event_sources
 from capacityd.service.event_sources import EventSources, Signals
 from capacityd.service.file_events import FileEvents
@@ -36,8 +37,8 @@ DEADLINE_MS = 20_000
 MANY = 5_000
 
 
-def received(source: Source) -> set[str]:
-    """The reasons that come next; fails if there are none."""
+def received(source: Source) -> Collection[PassReason | signal.Signals]:
+    """The reasons or signals that come next; fails if there are none."""
     poll = select.poll()
     poll.register(source.fileno(), select.POLLIN)
     assert poll.poll(DEADLINE_MS), "nothing was received"
@@ -80,15 +81,15 @@ def ip(*arguments: str) -> None:
 def test_udev_events_of_the_configured_subsystems_but_not_of_pods() -> None:
     source, sender = UdevEvents(["usb", "net"]), UdevSender(Path("/proc/self/ns/net"))
     for subsystem, driver, reasons in (
-        ("usb", "x", {"hardware"}),
+        ("usb", "x", {PassReason.HARDWARE}),
         ("block", "x", set()),
-        ("net", "e1000e", {"hardware"}),
+        ("net", "e1000e", {PassReason.HARDWARE}),
         ("net", "veth", set()),
     ):
         sender.send("add", f"/devices/virtual/{subsystem}/x", subsystem, ID_NET_DRIVER=driver)
         assert source.drain() == reasons
     sender.send("remove", "/devices/usb1/1-1", "usb", "usb_device")
-    assert received(source) == {"hardware"}
+    assert received(source) == {PassReason.HARDWARE}
     assert source.drain() == set()
 
 
@@ -106,10 +107,10 @@ def test_carrier_and_name_of_an_interface() -> None:
     links = LinkEvents()
     for carrier in (0, 1):
         fcntl.ioctl(tap, 0x400454E2, struct.pack("i", carrier))  # TUNSETCARRIER
-        assert received(links) == {"hardware"}
+        assert received(links) == {PassReason.HARDWARE}
     ip("link", "set", "tap7", "down")
     ip("link", "set", "tap7", "name", "tap8")
-    assert received(links) == {"hardware"}
+    assert received(links) == {PassReason.HARDWARE}
 
 
 @alone
@@ -119,10 +120,10 @@ def test_an_overflow_starts_a_pass_and_the_source_continues() -> None:
         small.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
     for number in range(MANY):
         sender.send("add", f"/devices/virtual/net/veth{number}", "net", ID_NET_DRIVER="veth")
-    assert received(udev) == {"hardware"}
+    assert received(udev) == {PassReason.HARDWARE}
     assert udev.drain() == set()
     sender.send("change", "/devices/pci0/net/eth7", "net")
-    assert udev.drain() == {"hardware"}
+    assert udev.drain() == {PassReason.HARDWARE}
 
 
 @alone
@@ -130,7 +131,7 @@ def test_closed_sources_leave_nothing_open() -> None:
     UdevEvents(["usb"]).close()
     before = open_files()
     for _ in range(3):
-        for source in (UdevEvents(["usb"]), LinkEvents(), FileEvents({"/run/x": "file"})):
+        for source in (UdevEvents(["usb"]), LinkEvents(), FileEvents({"/run/x": PassReason.FILE})):
             source.close()
             del source
     assert open_files() == before
@@ -163,17 +164,16 @@ def _resident() -> int:
     return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS:"))
 
 
-def test_each_signal_has_its_reason() -> None:
+def test_signals_are_received() -> None:
     def test() -> None:
         signals = Signals()
-        sent = [(signal.SIGHUP, "reload"), (signal.SIGTERM, "stop"), (signal.SIGINT, "stop"), (signal.SIGCHLD, "child")]
-        for number, reason in sent:
+        for number in (signal.SIGHUP, signal.SIGTERM, signal.SIGINT, signal.SIGCHLD):
             os.kill(os.getpid(), number)
-            assert received(signals) == {reason}
+            assert received(signals) == {number}
         for _ in range(MANY):
             os.kill(os.getpid(), signal.SIGHUP)
         os.kill(os.getpid(), signal.SIGTERM)
-        assert received(signals) == {"reload", "stop"}
+        assert received(signals) == {signal.SIGHUP, signal.SIGTERM}
         assert signals.drain() == set()
 
     forked(test)
@@ -185,14 +185,15 @@ def test_without_udev_opening_is_not_retried(monkeypatch: pytest.MonkeyPatch, tm
     monkeypatch.setattr(event_sources, "UDEV", str(tmp_path / folder / "control"))
 
     def test() -> None:
-        sources = EventSources({"subsystems": ["usb"]})
+        sources = EventSources(Watch(("usb",)))
+        assert sources.awaits_udev
         assert (sources.unavailable, sources.retry) == (["udev is not running: there are no device events"], False)
         (tmp_path / "udev").mkdir(exist_ok=True)
         (tmp_path / folder / "control").touch()
         poll = select.poll()
         for fd in sources.filenos():
             poll.register(fd, select.POLLIN)
-        assert sources.drain({fd for fd, _ in poll.poll(DEADLINE_MS)}) == ({"udev"}, [])
+        assert sources.drain({fd for fd, _ in poll.poll(DEADLINE_MS)}) == ({PassReason.HARDWARE}, [])
         sources.close()
 
     forked(test)
@@ -204,6 +205,6 @@ def test_a_kernel_without_swap_lacks_no_event_source(
 ) -> None:
     if not exists:
         monkeypatch.setattr(event_sources, "SWAPS", str(tmp_path / "swaps"))
-    sources = EventSources({"kernel": ["swaps"]})
+    sources = EventSources(Watch(kernel=(KernelEvents.SWAPS,)))
     assert (sources.unavailable, sources.retry, len(sources.filenos())) == ([], False, int(exists))
     sources.close()

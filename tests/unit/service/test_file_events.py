@@ -12,10 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from capacityd.model.messages import PassReason
 from capacityd.service.file_events import FileEvents
 from tests.support.forked import forked
 
-REASONS = {"file"}
+REASONS = {PassReason.FILE}
 
 
 def folder_of(path: Path) -> Path:
@@ -42,7 +43,7 @@ def replace(path: Path) -> None:
 
 
 def test_a_file_appears_changes_is_replaced_and_removed(seats: Path) -> None:
-    source = FileEvents({str(seats): "file"})
+    source = FileEvents({str(seats): PassReason.FILE})
     steps: list[Callable[[Path], object]] = [write, write, replace, lambda p: p.chmod(0o600), os.unlink]
     for act in steps:
         assert source.drain() == set()
@@ -53,7 +54,7 @@ def test_a_file_appears_changes_is_replaced_and_removed(seats: Path) -> None:
 def test_a_file_that_is_truncated_or_grows(seats: Path) -> None:
     """truncate(2) closes nothing. Who goes on writing has not closed it yet."""
     write(seats, "40")
-    source = FileEvents({str(seats): "file"})
+    source = FileEvents({str(seats): PassReason.FILE})
     os.truncate(seats, 1)
     assert source.drain() == REASONS
     replace(seats)
@@ -69,15 +70,21 @@ def test_two_names_of_one_file(tmp_path: Path) -> None:
     write(tmp_path / "a")
     (tmp_path / "b").hardlink_to(tmp_path / "a")
     (tmp_path / "c").symlink_to("b")
-    source = FileEvents({str(tmp_path / "a"): "file", str(tmp_path / "b"): "kubelet", str(tmp_path / "c"): "x"})
+    source = FileEvents(
+        {
+            str(tmp_path / "a"): PassReason.FILE,
+            str(tmp_path / "b"): PassReason.KUBELET,
+            str(tmp_path / "c"): PassReason.PLUGINS,
+        }
+    )
     os.truncate(tmp_path / "b", 0)
-    assert source.drain() == {"file", "kubelet", "x"}
+    assert source.drain() == {PassReason.FILE, PassReason.KUBELET, PassReason.PLUGINS}
 
 
 @pytest.mark.parametrize("path", ["/", "/..", "//"])
 def test_the_root_itself(path: str) -> None:
     """It is not a file, but it is the detector that reports this."""
-    source = FileEvents({path: "file"})
+    source = FileEvents({path: PassReason.FILE})
     assert source.drain() == set()
     source.close()
 
@@ -85,7 +92,7 @@ def test_the_root_itself(path: str) -> None:
 def test_other_files_in_its_folder_are_ignored(seats: Path) -> None:
     write(seats)
     other = seats.with_name("seats.old")
-    source = FileEvents({str(seats): "file"})
+    source = FileEvents({str(seats): PassReason.FILE})
     write(other)
     os.truncate(other, 1)
     replace(other)
@@ -96,7 +103,7 @@ def test_other_files_in_its_folder_are_ignored(seats: Path) -> None:
 
 def test_its_folder_appears_level_by_level(tmp_path: Path) -> None:
     path = tmp_path / "a" / "b" / "c" / "seats"
-    source = FileEvents({str(path): "file"})
+    source = FileEvents({str(path): PassReason.FILE})
     for folder in (tmp_path / "a", tmp_path / "a" / "b", tmp_path / "a" / "b" / "c"):
         folder.mkdir()
         assert source.drain() == REASONS
@@ -114,7 +121,7 @@ def test_its_folder_appears_level_by_level(tmp_path: Path) -> None:
 
 def test_its_folder_is_removed_or_moved_and_returns(tmp_path: Path, seats: Path) -> None:
     folder = seats.parent
-    source = FileEvents({str(seats): "file"})
+    source = FileEvents({str(seats): PassReason.FILE})
     steps: list[Callable[[], object]] = [
         lambda: shutil.rmtree(folder),
         folder.mkdir,
@@ -131,7 +138,7 @@ def test_its_folder_is_removed_or_moved_and_returns(tmp_path: Path, seats: Path)
 
 def test_only_what_is_needed_is_watched(tmp_path: Path) -> None:
     path = tmp_path / "a" / "b" / "seats"
-    source = FileEvents({str(path): "file"})
+    source = FileEvents({str(path): PassReason.FILE})
     for _ in range(50):
         folder_of(path)
         source.drain()
@@ -152,7 +159,7 @@ def test_the_target_of_a_link_is_watched_too(tmp_path: Path) -> None:
         write(tmp_path / version / "seats")
     (tmp_path / "data").symlink_to("v1")
     (tmp_path / "seats").symlink_to("data/seats")
-    source = FileEvents({str(tmp_path / "seats"): "file"})
+    source = FileEvents({str(tmp_path / "seats"): PassReason.FILE})
     write(tmp_path / "v1" / "seats")
     assert source.drain() == REASONS
     write(tmp_path / "v2" / "seats")
@@ -172,7 +179,7 @@ def test_a_link_that_is_followed_twice_is_no_loop(tmp_path: Path) -> None:
     write(tmp_path / "run" / "real")
     (tmp_path / "var").symlink_to("run")
     (tmp_path / "run" / "seats").symlink_to(tmp_path / "var" / "real")
-    source = FileEvents({str(tmp_path / "var" / "seats"): "file"})
+    source = FileEvents({str(tmp_path / "var" / "seats"): PassReason.FILE})
     write(tmp_path / "run" / "real", "5")
     assert source.drain() == REASONS
 
@@ -184,7 +191,7 @@ def test_as_many_links_are_followed_as_the_kernel_does(tmp_path: Path, links: in
         (tmp_path / f"{n}").symlink_to(f"{n - 1}")
     path = tmp_path / f"{links}"
     assert os.path.exists(path) == (links == 40)
-    source = FileEvents({str(path): "file"})
+    source = FileEvents({str(path): PassReason.FILE})
     write(tmp_path / "0", "5")
     assert source.drain() == (REASONS if links == 40 else set())
 
@@ -212,7 +219,7 @@ def test_a_file_system_that_may_hang_is_not_accessed(
         return readlink(path)
 
     monkeypatch.setattr(os, "readlink", ask)
-    source = FileEvents({str((link if by_link else point / "deep") / "seats"): "file"})
+    source = FileEvents({str((link if by_link else point / "deep") / "seats"): PassReason.FILE})
     write(point / "deep" / "seats")
     assert source.drain() == set()
     assert [path for path in asked if path.startswith(str(point))] == []
@@ -223,17 +230,17 @@ def test_a_file_system_that_may_hang_is_not_accessed(
 
 def test_each_file_has_its_reason(tmp_path: Path) -> None:
     seats, config = tmp_path / "seats", tmp_path / "kubeconfig"
-    source = FileEvents({str(seats): "file", str(config): "credentials"})
+    source = FileEvents({str(seats): PassReason.FILE, str(config): PassReason.CREDENTIALS})
     write(config)
-    assert source.drain() == {"credentials"}
+    assert source.drain() == {PassReason.CREDENTIALS}
     write(seats)
     write(config)
-    assert source.drain() == {"file", "credentials"}
+    assert source.drain() == {PassReason.FILE, PassReason.CREDENTIALS}
 
 
 def test_an_overflow_starts_a_pass_and_the_source_continues(tmp_path: Path) -> None:
     path, other = tmp_path / "seats", tmp_path / "other"
-    source = FileEvents({str(path): "file"})
+    source = FileEvents({str(path): PassReason.FILE})
     most = int(Path("/proc/sys/fs/inotify/max_queued_events").read_text())
     for _ in range(most // 3 + 1):  # created, closed, deleted
         other.touch()
@@ -248,7 +255,7 @@ def test_no_free_inotify_instance_is_an_error(tmp_path: Path) -> None:
     def code() -> str:
         resource.setrlimit(resource.RLIMIT_NOFILE, (3, 3))  # the kernel returns the same for a user's instances: EMFILE
         with pytest.raises(OSError, match="max_user_instances") as raised:
-            FileEvents({str(tmp_path / "seats"): "file"})
+            FileEvents({str(tmp_path / "seats"): PassReason.FILE})
         return errno.errorcode[raised.value.errno or 0]
 
     assert forked(code) == "EMFILE"
@@ -266,5 +273,5 @@ def test_no_free_inotify_watch_is_an_error(tmp_path: Path, monkeypatch: pytest.M
 
     monkeypatch.setattr("ctypes.CDLL", lambda *_, **__: Exhausted())
     with pytest.raises(OSError, match="max_user_watches"):
-        FileEvents({str(tmp_path / "seats"): "file"})
+        FileEvents({str(tmp_path / "seats"): PassReason.FILE})
     assert len(os.listdir("/proc/self/fd")) == before

@@ -6,7 +6,6 @@ The tests on the real control plane have the real children.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import re
 import resource
@@ -15,12 +14,15 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import capacityd
+from capacityd import __version__
+from capacityd.model.codec import from_file
+from capacityd.model.messages import ServiceStatus
 from capacityd.service.main import WATCHDOG_INTERVAL
 from tests import ROOT
 from tests.cluster.notifications import Notifications
@@ -55,8 +57,8 @@ def taken(paths):
 event_sources.FileEvents = taken
 """
 _GOOD = {
-    "check": """echo '{"done": true, "watch": {"files": {"FOLDER/seats": "file"}}}'""",
-    "reconcile": """echo '{"probed": true}'; echo '{"done": true, "status": "1 of 1 resources published"}'""",
+    "check": """echo '["CheckResult", {"watch": {"files": {"FOLDER/seats": "file"}}}]'""",
+    "reconcile": """echo '["Probed", {}]'; echo '["PassResult", {"status": "1 of 1 resources published"}]'""",
 }
 
 
@@ -93,6 +95,10 @@ class Running:
         """Starts it, and waits for its first pass."""
         self.start(before)
         self.await_line("STATUS=1 of 1 resources published")
+
+    def status_file(self) -> ServiceStatus:
+        """What it has left for `status`."""
+        return from_file(ServiceStatus, (self.folder / "service.json").read_bytes(), __version__)
 
     def signal(self, number: int) -> None:
         assert self.process
@@ -134,10 +140,10 @@ def test_from_its_start_to_its_end(running: Running) -> None:
     running.await_line("READY=1")
     running.await_line("STATUS=1 of 1 resources published")
     assert running.ran(2) == ["check boot", "reconcile boot"]
-    noted: Mapping[str, object] = json.loads((running.folder / "service.json").read_text())
+    noted = running.status_file()
     first = running.process
     assert first
-    assert (noted["pid"], noted["error"], noted["event_source_errors"]) == (first.pid, "", [])
+    assert (noted.pid, noted.error, noted.event_source_errors) == (first.pid, "", ())
     (running.folder / "other").touch()
     (running.folder / "seats").write_text("4")
     assert running.ran(3)[2:] == ["reconcile file"]
@@ -177,12 +183,17 @@ def test_a_resume_starts_a_pass(running: Running) -> None:
 
 @pytest.mark.parametrize(
     ("worker", "message"),
-    [("kill -9 $$", "was killed by SIGKILL (out of memory?)"), ("exit 1", "exited without a result")],
+    [
+        ("kill -9 $$", "was killed by SIGKILL (out of memory?)"),
+        ("exit 1", "exited without a result"),
+        ("""echo '["Probed", {}]'; exit 1""", "exited without a result"),
+        ("""echo '["CheckResult", {}]'""", "exited without a result"),
+    ],
 )
 def test_a_pass_without_a_result_is_logged_and_retried(running: Running, worker: str, message: str) -> None:
     running.stub(reconcile=worker)
     running.start()
-    assert running.ran(3)[:3] == ["check boot", "reconcile boot", "reconcile retry"]
+    assert running.ran(3)[:3] == ["check boot", "reconcile boot", "reconcile retry 1"]
     running.stub()
     running.await_line("READY=1")
     running.await_line("STATUS=1 of 1")
@@ -232,7 +243,7 @@ def test_an_unavailable_event_source_is_logged_once_and_reopened_at_each_pass(ru
     running.signal(signal.SIGHUP)
     assert running.ran(4)[2:] == ["check reload", "reconcile config"]
     running.await_line("STATUS=1 of 1")
-    (message,) = json.loads((running.folder / "service.json").read_text())["event_source_errors"]
+    (message,) = running.status_file().event_source_errors
     assert "fs.inotify.max_user_instances" in message
     (running.folder / "freed").touch()
     running.signal(signal.SIGHUP)
@@ -243,7 +254,7 @@ def test_an_unavailable_event_source_is_logged_once_and_reopened_at_each_pass(ru
 
 
 def test_a_failed_check_is_logged_once_and_retried(running: Running) -> None:
-    running.stub(check="""echo '{"done": true, "failed": true, "error": "no room"}'""")
+    running.stub(check="""echo '["CheckResult", {"error": "no room"}]'""")
     running.start()
     message = "the configuration check failed and is retried: no room"
     running.await_line(f"STATUS={message}")
@@ -256,21 +267,20 @@ def test_a_failed_check_is_logged_once_and_retried(running: Running) -> None:
 
 def test_it_has_recovered_when_both_errors_have_ended(running: Running) -> None:
     """A check that is to be retried much later delays no pass."""
-    no_room = """echo '{"done": true, "failed": true, "error": "no room"}'"""
+    no_room = """echo '["CheckResult", {"error": "no room"}]'"""
     running.publishes("pause = 1000\n")
-    running.stub(check=no_room, reconcile="""echo '{"done": true, "failed": true, "error": "nobody there"}'""")
+    running.stub(check=no_room, reconcile="""echo '["PassResult", {"failure": {"message": "nobody there"}}]'""")
     (running.folder / "seats").write_text("4")
     running.await_line("STATUS=nobody there")
     running.signal(signal.SIGHUP)
     running.await_line("STATUS=nobody there; the configuration check failed")
-    noted = json.loads((running.folder / "service.json").read_text())
-    assert noted["error"] == "nobody there; the configuration check failed and is retried: no room"
+    assert running.status_file().error == "nobody there; the configuration check failed and is retried: no room"
     running.stub(check=no_room)
     running.await_line("STATUS=1 of 1")
     running.stub()
     running.signal(signal.SIGHUP)
     running.await_line("STATUS=waiting")
-    assert json.loads((running.folder / "service.json").read_text())["error"] == ""
+    assert running.status_file().error == ""
     assert running.end()[1].count("recovered") == 1
 
 
@@ -281,7 +291,7 @@ def test_it_continues_without_systemd_and_journal(running: Running) -> None:
     assert running.process.stderr
     running.process.stderr.close()
     (running.folder / "notify").unlink()
-    running.stub(reconcile="""echo '{"done": true, "failed": true, "error": "nobody there"}'""")
+    running.stub(reconcile="""echo '["PassResult", {"failure": {"message": "nobody there"}}]'""")
     (running.folder / "seats").write_text("4")
     running.ran(4)
     assert running.process.poll() is None
@@ -297,7 +307,7 @@ def test_an_unread_standard_error_blocks_nothing(running: Running) -> None:
         while True:
             os.write(writes, b"x" * 4096)
     os.set_blocking(writes, True)
-    running.stub(reconcile="""echo '{"done": true, "failed": true, "error": "nobody there"}'""")
+    running.stub(reconcile="""echo '["PassResult", {"failure": {"message": "nobody there"}}]'""")
     running.start(errors=writes)
     running.await_line("STATUS=nobody there")
     running.stub()
@@ -308,17 +318,34 @@ def test_an_unread_standard_error_blocks_nothing(running: Running) -> None:
     os.close(writes)
 
 
+def test_an_error_of_the_metrics_is_logged_once(running: Running) -> None:
+    """It fails no pass."""
+    metrics = """echo '["MetricsResult", {"path": "/x", "error": "/x is full", "advice": "make room"}]'"""
+    running.stub(reconcile=f"{_GOOD['reconcile']}; {metrics}")
+    running.publishes()
+    (running.folder / "seats").write_text("4")
+    running.ran(3)
+    running.await_line("STATUS=1 of 1")
+    assert running.status_file().metrics_error == "/x is full"
+    running.stub(reconcile=f"""{_GOOD["reconcile"]}; echo '["MetricsResult", {{"path": "/x"}}]'""")
+    for text in ("5", "6"):
+        (running.folder / "seats").write_text(text)
+        running.await_line("STATUS=1 of 1")
+    assert running.end()[1] == "capacityd: /x is full; make room\ncapacityd: /x is written again\n"
+
+
 def test_a_pass_can_request_the_next_and_an_error_is_logged_once(running: Running) -> None:
-    running.stub(reconcile="""echo '{"done": true, "failed": true, "error": "nobody there", "retry_after": 0}'""")
+    running.stub(reconcile="""echo '["PassResult", {"failure": {"message": "nobody there", "retry_after": 0}}]'""")
     running.start()
     running.ran(5)
-    running.stub(reconcile="""echo '{"done": true, "requeue_after": 0.1}'""")
+    running.stub(reconcile="""echo '["PassResult", {"requeue_after": 0.1}]'""")
     while running.ran(5)[-2:] != ["reconcile requeue"] * 2:
         running.await_line("STATUS=")
     assert running.end()[1].count("nobody there") == 1
 
 
-_DENIED = """echo '{"probed": true}'; echo '{"done": true, "failed": true, "cause": "credentials", "files": FILES}'"""
+_DENIED = """echo '["Probed", {}]'
+echo '["PassResult", {"failure": {"message": "no token", "cause": "credentials", "files": FILES}}]'"""
 
 
 def test_files_that_may_end_an_error_are_watched_while_it_lasts(running: Running) -> None:
@@ -330,7 +357,7 @@ def test_files_that_may_end_an_error_are_watched_while_it_lasts(running: Running
     assert running.ran(3)[1:] == ["reconcile boot", "reconcile credentials,retry"]
     running.await_line("STATUS=")
     running.await_line("STATUS=")
-    running.stub(reconcile="""echo '{"done": true, "failed": true, "cause": "denied", "files": []}'""")
+    running.stub(reconcile="""echo '["PassResult", {"failure": {"message": "", "cause": "denied"}}]'""")
     running.signal(signal.SIGHUP)
     assert running.ran(5)[3:] == ["check reload", "reconcile config,retry"]
     running.stub(reconcile=denied)
@@ -349,7 +376,7 @@ def test_files_that_may_end_an_error_are_watched_while_it_lasts(running: Running
 
 
 def test_the_first_pass_can_delay_the_start(running: Running) -> None:
-    running.stub(reconcile="""echo '{"probed": true}'; echo '{"done": true, "start_in": 1.5, "node_read": false}'""")
+    running.stub(reconcile="""echo '["Probed", {}]'; echo '["PassResult", {"start_in": 1.5, "node_read": false}]'""")
     running.start()
     running.await_line("READY=1")
     running.await_line("STATUS=")

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from capacityd.model import errors
+from capacityd.model.messages import PassReason, RetryCause
 from capacityd.service.schedule import (
     BACKOFF_MAX,
     BACKOFFS,
@@ -20,6 +21,7 @@ from capacityd.service.schedule import (
 )
 
 Uniform = Callable[[float, float], float]
+CAUSES = {cause.value: cause for cause in RetryCause}
 
 
 def least(low: float, _: float) -> float:
@@ -36,7 +38,7 @@ def longest(_: float, high: float) -> float:
 
 def after_boot(uniform: Uniform = middle) -> Schedule:
     schedule = Schedule(0.0, uniform)
-    assert schedule.pop_due(0.0) == {"boot"}
+    assert schedule.pop_due(0.0) == {PassReason.BOOT}
     schedule.succeeded(0.0, None)
     return schedule
 
@@ -45,7 +47,7 @@ def test_the_first_pass_is_debounced_at_boot_only() -> None:
     assert Schedule(5.0, middle).wakes_at() <= 5.0
     schedule = Schedule(5000.0, middle, settle=True)
     assert schedule.wakes_at() == 5000.0 + DEBOUNCE
-    assert schedule.pop_due(5001.0) == {"boot"}
+    assert schedule.pop_due(5001.0) == {PassReason.BOOT}
     assert schedule.wakes_at() == 5000.0 + RESYNC_PERIOD
 
 
@@ -53,11 +55,11 @@ def test_the_first_pass_is_debounced_at_boot_only() -> None:
 def test_without_events_there_is_only_the_resync(uniform: Uniform, factor: float) -> None:
     schedule = after_boot(uniform)
     due = RESYNC_PERIOD * factor
-    assert (schedule.wakes_at(), schedule.pop_due(due - 1), schedule.pop_due(due)) == (due, set(), {"resync"})
+    assert (schedule.wakes_at(), schedule.pop_due(due - 1), schedule.pop_due(due)) == (due, set(), {PassReason.RESYNC})
     schedule.set_resync_period(600.0, 50.0)
     assert schedule.wakes_at() == 50.0 + 600.0 * factor
-    schedule.notify({"hardware"}, 800.0)
-    assert schedule.pop_due(801.0) == {"hardware", "resync"}
+    schedule.notify({PassReason.HARDWARE}, 800.0)
+    assert schedule.pop_due(801.0) == {PassReason.HARDWARE, PassReason.RESYNC}
     schedule.succeeded(801.0, None)
     assert schedule.wakes_at() == 801.0 + 600.0 * factor
 
@@ -65,20 +67,20 @@ def test_without_events_there_is_only_the_resync(uniform: Uniform, factor: float
 def test_passes_that_did_not_read_the_node_do_not_delay_the_resync() -> None:
     schedule = after_boot()
     for at in range(100, int(RESYNC_PERIOD), 100):
-        schedule.notify({"hardware"}, float(at))
-        assert schedule.pop_due(at + DEBOUNCE) == {"hardware"}
+        schedule.notify({PassReason.HARDWARE}, float(at))
+        assert schedule.pop_due(at + DEBOUNCE) == {PassReason.HARDWARE}
         schedule.succeeded(at + DEBOUNCE, None, node_read=False)
     assert schedule.wakes_at() == RESYNC_PERIOD
 
 
 def test_events_are_debounced() -> None:
     schedule = after_boot()
-    schedule.notify({"hardware"}, 100.0)
-    schedule.notify({"hardware"}, 100.7)
+    schedule.notify({PassReason.HARDWARE}, 100.0)
+    schedule.notify({PassReason.HARDWARE}, 100.7)
     schedule.notify(set(), 101.0)  # woken by something that is no reason for a pass
     assert schedule.wakes_at() == 100.7 + DEBOUNCE
     assert schedule.pop_due(101.6) == set()
-    assert schedule.pop_due(101.7) == {"hardware"}
+    assert schedule.pop_due(101.7) == {PassReason.HARDWARE}
     schedule.succeeded(102.0, None)
     assert schedule.wakes_at() > 1000
 
@@ -86,28 +88,28 @@ def test_events_are_debounced() -> None:
 def test_endless_events_delay_a_pass_by_the_maximum_only() -> None:
     schedule = after_boot()
     for tenth in range(200):
-        schedule.notify({"hardware"}, 100.0 + tenth / 10)
+        schedule.notify({PassReason.HARDWARE}, 100.0 + tenth / 10)
     assert schedule.wakes_at() == 100.0 + DEBOUNCE_MAX
 
 
 def test_an_event_during_a_pass_is_for_the_next() -> None:
     schedule = after_boot()
-    schedule.notify({"hardware"}, 100.0)
-    assert schedule.pop_due(101.0) == {"hardware"}
-    schedule.notify({"file"}, 101.5)
+    schedule.notify({PassReason.HARDWARE}, 100.0)
+    assert schedule.pop_due(101.0) == {PassReason.HARDWARE}
+    schedule.notify({PassReason.FILE}, 101.5)
     schedule.succeeded(102.0, None)
     assert schedule.wakes_at() == 101.5 + DEBOUNCE
-    assert schedule.pop_due(101.5 + DEBOUNCE) == {"file"}
+    assert schedule.pop_due(101.5 + DEBOUNCE) == {PassReason.FILE}
 
 
 def test_a_pass_can_request_the_next() -> None:
     schedule = after_boot()
     schedule.succeeded(50.0, 9.5)
     assert schedule.wakes_at() == 59.5
-    schedule.notify({"hardware"}, 51.0)
-    assert schedule.pop_due(52.0) == {"hardware"}
+    schedule.notify({PassReason.HARDWARE}, 51.0)
+    assert schedule.pop_due(52.0) == {PassReason.HARDWARE}
     schedule.succeeded(52.0, 7.5)
-    assert schedule.pop_due(59.5) == {"requeue"}
+    assert schedule.pop_due(59.5) == {PassReason.REQUEUE}
     schedule.succeeded(60.0, None)
     assert schedule.wakes_at() > 1000
 
@@ -115,16 +117,18 @@ def test_a_pass_can_request_the_next() -> None:
 def test_a_delayed_start_ignores_events() -> None:
     schedule = after_boot()
     schedule.start_in(30.0, 1.0)
-    schedule.notify({"hardware"}, 2.0)
-    schedule.notify({"kubelet", "credentials"}, 5.0)
+    schedule.notify({PassReason.HARDWARE}, 2.0)
+    schedule.notify({PassReason.KUBELET, PassReason.CREDENTIALS}, 5.0)
     assert (schedule.wakes_at(), schedule.pop_due(30.9)) == (31.0, set())
-    assert schedule.pop_due(31.0) == {"start", "hardware", "kubelet", "credentials"}
+    assert schedule.pop_due(31.0) == {PassReason.START, PassReason.HARDWARE, PassReason.KUBELET, PassReason.CREDENTIALS}
     schedule.succeeded(31.0, None)
     assert schedule.wakes_at() == 31.0 + RESYNC_PERIOD
 
 
-@pytest.mark.parametrize(("cause", "eager"), [("unreachable", 120), ("missing", 120), ("other", 60)])
-def test_the_backoff_grows_and_is_reset_by_a_success(cause: str, eager: int) -> None:
+@pytest.mark.parametrize(
+    ("cause", "eager"), [(RetryCause.UNREACHABLE, 120), (RetryCause.MISSING, 120), (RetryCause.OTHER, 60)]
+)
+def test_the_backoff_grows_and_is_reset_by_a_success(cause: RetryCause, eager: int) -> None:
     def most(low: float, high: float) -> float:
         drawn.append((low, high))
         return high
@@ -141,37 +145,39 @@ def test_the_backoff_grows_and_is_reset_by_a_success(cause: str, eager: int) -> 
         schedule.succeeded(now + 600.0, None)
 
 
-def pauses(schedule: Schedule, cause: str, number: int, now: float = 0.0) -> list[float]:
+def pauses(schedule: Schedule, cause: RetryCause, number: int, now: float = 0.0) -> list[float]:
     """Those after so many failures in a row."""
     found = []
     for _ in range(number):
         schedule.failed(now, None, cause)
         found.append(schedule.wakes_at() - now)
         now = schedule.wakes_at()
-        assert "retry" in schedule.pop_due(now)
+        assert PassReason.RETRY in schedule.pop_due(now)
     return found
 
 
 @pytest.mark.parametrize(
     ("cause", "wanted"),
     [
-        ("denied", [4.0, 16.0, 64.0, 256.0, 900.0, 900.0]),
-        ("credentials", [900.0, 900.0]),
-        ("state", [5.0, 20.0, 80.0, 90.0, 90.0]),
-        ("conflict", [90.0, 360.0, 900.0, 900.0]),
-        ("rejected", [90.0, 360.0, 1440.0, 3600.0, 3600.0]),
+        (RetryCause.DENIED, [4.0, 16.0, 64.0, 256.0, 900.0, 900.0]),
+        (RetryCause.CREDENTIALS, [900.0, 900.0]),
+        (RetryCause.STATE, [5.0, 20.0, 80.0, 90.0, 90.0]),
+        (RetryCause.CONFLICT, [90.0, 360.0, 900.0, 900.0]),
+        (RetryCause.REJECTED, [90.0, 360.0, 1440.0, 3600.0, 3600.0]),
     ],
 )
-def test_errors_that_need_an_administrator_are_retried_more_and_more_rarely(cause: str, wanted: list[float]) -> None:
+def test_errors_that_need_an_administrator_are_retried_more_and_more_rarely(
+    cause: RetryCause, wanted: list[float]
+) -> None:
     assert pauses(after_boot(longest), cause, len(wanted)) == wanted
     assert pauses(after_boot(least), cause, len(wanted)) == pytest.approx([pause * 2 / 3 for pause in wanted])
 
 
 @pytest.mark.parametrize("cause", BACKOFFS)
 @pytest.mark.parametrize("drawn", [0.0, 0.5, 1.0])
-def test_after_the_first_minutes_there_are_at_most_two_requests_a_minute(cause: str, drawn: float) -> None:
+def test_after_the_first_minutes_there_are_at_most_two_requests_a_minute(cause: RetryCause, drawn: float) -> None:
     schedule = after_boot(lambda low, high: low + (high - low) * drawn)
-    now, first = 1.0, 60.0 if cause not in ("unreachable", "missing") else BACKOFFS[cause].fast_for
+    now, first = 1.0, 60.0 if cause not in (RetryCause.UNREACHABLE, RetryCause.MISSING) else BACKOFFS[cause].fast_for
     attempts: list[float] = []
     while now < 3600.0:
         attempts.append(now)
@@ -195,88 +201,105 @@ def test_every_error_of_the_node_has_a_backoff(error: type[errors.NodeError]) ->
 @pytest.mark.parametrize(
     ("event", "wanted"),
     [
-        ("credentials", [4.0, 16.0]),
-        ("config", [4.0, 16.0]),
-        ("kubelet", [256.0, 900.0]),  # it may be one that crashes
-        ("resume", [256.0, 900.0]),
+        (PassReason.CREDENTIALS, [4.0, 16.0]),
+        (PassReason.CONFIG, [4.0, 16.0]),
+        (PassReason.KUBELET, [256.0, 900.0]),  # it may be one that crashes
+        (PassReason.RESUME, [256.0, 900.0]),
     ],
 )
-def test_events_that_may_end_an_error_shorten_or_reset_the_backoff(event: str, wanted: list[float]) -> None:
+def test_events_that_may_end_an_error_shorten_or_reset_the_backoff(event: PassReason, wanted: list[float]) -> None:
     schedule = after_boot(longest)
-    assert pauses(schedule, "denied", 12)[-1] == 900.0
-    schedule.failed(10_000.0, None, "denied")
+    assert pauses(schedule, RetryCause.DENIED, 12)[-1] == 900.0
+    schedule.failed(10_000.0, None, RetryCause.DENIED)
     schedule.notify({event}, 10_100.0)
-    assert {event, "retry"} <= schedule.pop_due(10_100.0 + DEBOUNCE)
-    assert pauses(schedule, "denied", 2, 10_102.0) == wanted
+    assert {event, PassReason.RETRY} <= schedule.pop_due(10_100.0 + DEBOUNCE)
+    assert pauses(schedule, RetryCause.DENIED, 2, 10_102.0) == wanted
 
 
 @pytest.mark.parametrize("cause", BACKOFFS)
-def test_credentials_that_change_during_a_pass_start_another_at_once(cause: str) -> None:
+def test_credentials_that_change_during_a_pass_start_another_at_once(cause: RetryCause) -> None:
     schedule = after_boot(longest)
-    schedule.notify({"config"}, 10.0)
-    assert schedule.pop_due(11.0) == {"config"}
-    schedule.notify({"credentials"}, 11.3)
+    schedule.notify({PassReason.CONFIG}, 10.0)
+    assert schedule.pop_due(11.0) == {PassReason.CONFIG}
+    schedule.notify({PassReason.CREDENTIALS}, 11.3)
     schedule.failed(11.5, 60.0, cause)
     assert schedule.wakes_at() == 11.3 + DEBOUNCE
 
 
-@pytest.mark.parametrize("cause", ["rejected", "conflict"])
-def test_a_hardware_change_shortens_the_backoff_of_rejected_writes(cause: str) -> None:
+@pytest.mark.parametrize("cause", [RetryCause.REJECTED, RetryCause.CONFLICT])
+def test_a_hardware_change_shortens_the_backoff_of_rejected_writes(cause: RetryCause) -> None:
     schedule = after_boot(longest)
     pauses(schedule, cause, 9)
     schedule.failed(10_000.0, None, cause)
-    schedule.notify({"hardware"}, 10_010.0)
+    schedule.notify({PassReason.HARDWARE}, 10_010.0)
     assert schedule.wakes_at() == 10_000.0 + BACKOFF_MAX
-    schedule.notify({"file"}, 10_000.0 + BACKOFF_MAX + 60.0)
-    assert {"hardware", "file", "retry"} <= schedule.pop_due(10_000.0 + BACKOFF_MAX + 60.0 + DEBOUNCE)
+    schedule.notify({PassReason.FILE}, 10_000.0 + BACKOFF_MAX + 60.0)
+    assert {PassReason.HARDWARE, PassReason.FILE, PassReason.RETRY} <= schedule.pop_due(
+        10_000.0 + BACKOFF_MAX + 60.0 + DEBOUNCE
+    )
 
 
 def test_the_backoff_grows_although_retry_after_stays_the_same() -> None:
     """So a fleet does not come each second to an API server that has too much to do."""
     schedule, now, asked = after_boot(), 0.0, 0
     while now < 3600.0:
-        schedule.failed(now, 1.0, "unreachable")
+        schedule.failed(now, 1.0, RetryCause.UNREACHABLE)
         assert schedule.pop_due(now + 0.9) == set()
         now, asked = schedule.wakes_at(), asked + 1
-        assert "retry" in schedule.pop_due(now)
-    schedule.failed(now, 1.0, "unreachable")
+        assert PassReason.RETRY in schedule.pop_due(now)
+    schedule.failed(now, 1.0, RetryCause.UNREACHABLE)
     assert schedule.wakes_at() == now + 1.0 + BACKOFF_MAX * 5 / 6
     assert asked < 100
 
 
-@pytest.mark.parametrize("hopeful", ["kubelet", "credentials", "config", "resume"])
-def test_events_wait_for_the_backoff_unless_they_may_end_the_error(hopeful: str) -> None:
+@pytest.mark.parametrize("hopeful", [PassReason.KUBELET, PassReason.CREDENTIALS, PassReason.CONFIG, PassReason.RESUME])
+def test_events_wait_for_the_backoff_unless_they_may_end_the_error(hopeful: PassReason) -> None:
     schedule = after_boot(longest)
     schedule.failed(100.0, 200.0)
-    for reason in ("hardware", "file", "plugins", "udev"):
+    for reason in (PassReason.HARDWARE, PassReason.FILE, PassReason.PLUGINS):
         schedule.notify({reason}, 101.0)
         assert schedule.wakes_at() == 301.0, "it does not end the backoff"
     schedule.notify({hopeful}, 102.0)
     assert schedule.wakes_at() == 102.0 + DEBOUNCE
-    assert schedule.pop_due(103.0) == {"hardware", "file", "plugins", "udev", hopeful, "retry"}
+    assert schedule.pop_due(103.0) == {
+        PassReason.HARDWARE,
+        PassReason.FILE,
+        PassReason.PLUGINS,
+        hopeful,
+        PassReason.RETRY,
+    }
 
 
 def test_an_event_just_before_a_retry_is_debounced() -> None:
     schedule = after_boot(longest)
     schedule.failed(100.0, 30.0)
-    schedule.notify({"hardware"}, 130.5)
+    schedule.notify({PassReason.HARDWARE}, 130.5)
     assert schedule.wakes_at() == 130.5 + DEBOUNCE
 
 
 steps = st.lists(
     st.tuples(
         st.floats(0, 5),
-        st.sampled_from([set(), {"hardware"}, {"file"}, {"kubelet"}, {"credentials"}, {"resume"}]),
-        st.sampled_from(["good", "again", "bad", "later", *BACKOFFS]),
+        st.sampled_from(
+            [
+                set(),
+                {PassReason.HARDWARE},
+                {PassReason.FILE},
+                {PassReason.KUBELET},
+                {PassReason.CREDENTIALS},
+                {PassReason.RESUME},
+            ]
+        ),
+        st.sampled_from(["good", "again", "bad", "later", *CAUSES]),
     ),
     max_size=60,
 )
 
 
 @given(steps, st.floats(0, 1))
-def test_no_reason_is_ever_lost(history: list[tuple[float, set[str], str]], drawn: float) -> None:
+def test_no_reason_is_ever_lost(history: list[tuple[float, set[PassReason], str]], drawn: float) -> None:
     schedule = Schedule(0.0, lambda low, high: low + (high - low) * drawn)
-    now, notified, taken_up = 0.0, {"boot"}, set()
+    now, notified, taken_up = 0.0, {PassReason.BOOT}, set[PassReason]()
     for pause, reasons, end in history:
         now += pause
         schedule.notify(reasons, now)
@@ -286,6 +309,6 @@ def test_no_reason_is_ever_lost(history: list[tuple[float, set[str], str]], draw
         if taken and end in ("good", "again"):
             schedule.succeeded(now, 3.0 if end == "again" else None)
         elif taken:
-            schedule.failed(now, 20.0 if end == "later" else None, end)
+            schedule.failed(now, 20.0 if end == "later" else None, CAUSES.get(end, RetryCause.OTHER))
     assert schedule.wakes_at() <= now + RESYNC_PERIOD * 1.2
     assert notified <= taken_up | schedule.pop_due(max(now, schedule.wakes_at()))

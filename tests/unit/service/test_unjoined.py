@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from pathlib import Path
 
 import capacityd
+from capacityd.model.codec import decode_variant, parse
+from capacityd.model.messages import CheckResult, Message, PassResult, RetryCause
 from capacityd.node.kubelet_kubeconfig import KUBECONFIG_PATHS
 from tests.unit.node.test_credentials import config, written
 
@@ -15,27 +16,28 @@ _RUN = "import sys; sys.path.insert(0, sys.argv[1]); from capacityd.__main__ imp
 _AGENT = str(Path(capacityd.__file__).parents[1])
 
 
-def child(folder: Path, *job: str) -> tuple[dict[str, object], set[str]]:
-    """Runs one: its last word, and the packages that it has imported."""
+def child(folder: Path, *job: str) -> tuple[Message, set[str]]:
+    """Runs one: its result, and the packages that it has imported."""
     command = [sys.executable, "-I", "-X", "importtime", "-c", _RUN, _AGENT, "--config", str(folder / "capacityd.toml")]
     done = subprocess.run([*command, "child", str(folder), *job], capture_output=True, text=True, check=False)
     lines = [line for line in done.stderr.splitlines() if line.startswith("import time:")]
-    result: dict[str, object] = json.loads(done.stdout.splitlines()[-1])
+    result: Message = decode_variant(Message, parse(done.stdout.splitlines()[-1].encode()))
     return result, {line.rpartition("|")[2].strip().partition(".")[0] for line in lines}
 
 
 def test_while_there_is_no_kubeconfig_nothing_imports_the_kubernetes_client(tmp_path: Path) -> None:
     (tmp_path / "capacityd.toml").write_text('[resources."example.com/a"]\nstatic = { quantity = 4 }\n')
     checked, _ = child(tmp_path, "check", "boot")
-    watch = checked["watch"]
-    assert isinstance(watch, dict)
+    assert isinstance(checked, CheckResult)
+    assert checked.watch
     result, imported = child(tmp_path, "reconcile", "boot")
     assert "capacityd" in imported, "otherwise no imports were reported"
     assert not imported & {"kubernetes", "urllib3"}
-    assert result["cause"] == "credentials"
-    assert result["files"] == [*KUBECONFIG_PATHS]
-    assert watch["files"].keys() >= set(result["files"]), "so nothing further has to be watched"
-    assert str(result["status"]).startswith("waiting for a kubeconfig: ")
+    assert isinstance(result, PassResult)
+    assert result.failure
+    assert (result.failure.cause, result.failure.files) == (RetryCause.CREDENTIALS, KUBECONFIG_PATHS)
+    assert checked.watch.files.keys() >= set(KUBECONFIG_PATHS), "so nothing further has to be watched"
+    assert result.status.startswith("waiting for a kubeconfig: ")
 
 
 def test_a_kubeconfig_whose_certificate_is_not_there_yet(tmp_path: Path) -> None:
@@ -43,5 +45,8 @@ def test_a_kubeconfig_whose_certificate_is_not_there_yet(tmp_path: Path) -> None
     (tmp_path / "capacityd.toml").write_text(f'[kubernetes]\nkubeconfig = "{tmp_path}/kubelet.conf"\n')
     child(tmp_path, "check", "boot")
     result, imported = child(tmp_path, "reconcile", "boot")
-    assert (result["cause"], result["files"]) == ("credentials", [f"{tmp_path}/pki/current.pem"])
+    assert isinstance(result, PassResult)
+    assert result.failure
+    expected = (RetryCause.CREDENTIALS, (f"{tmp_path}/pki/current.pem",))
+    assert (result.failure.cause, result.failure.files) == expected
     assert not imported & {"kubernetes", "urllib3"}

@@ -11,7 +11,7 @@ from capacityd.detectors import load, names
 from capacityd.discovery.child import DEADLINE, MAX_RUNNING
 from capacityd.model.config import Config
 from capacityd.model.device import DeviceDetector
-from capacityd.worker.check_job import _event_subscriptions, check
+from capacityd.worker.check_job import check, watch_of
 from tests.support.readings import resource
 
 EVENTS: dict[str, tuple[set[str], set[str]]] = {  # detector -> udev's subsystems, the kernel's own events
@@ -34,13 +34,13 @@ def test_every_device_detector_has_event_sources() -> None:
 @pytest.mark.parametrize("detector", EVENTS)
 def test_events(detector: str) -> None:
     counted = resource(detector, {"subsystem": "tty"} if detector == "udev" else {})
-    found = _event_subscriptions(Config((counted,)), Namespace(kubeconfig=None))
-    assert (found["subsystems"], found["kernel"]) == tuple(sorted(events) for events in EVENTS[detector])
+    found = watch_of(Config((counted,)), None)
+    assert (found.subsystems, found.kernel) == tuple(tuple(sorted(events)) for events in EVENTS[detector])
 
 
 def test_the_timeout_of_a_worker_includes_those_of_its_detectors() -> None:
-    found = _event_subscriptions(Config((resource("usb"), resource("pci"))), Namespace(kubeconfig=None))
-    assert found["allowed"] == MAX_RUNNING + 2 * DEADLINE
+    found = watch_of(Config((resource("usb"), resource("pci"))), None)
+    assert found.allowed == MAX_RUNNING + 2 * DEADLINE
 
 
 def test_a_file_that_is_not_read_is_logged(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import re
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from capacityd.model.messages import PassReason
 from capacityd.model.node import Change, Health, Plan
 from capacityd.model.reading import Absent, Quantity, Reading, Unknown
 from capacityd.node.parse import node_state
@@ -15,10 +17,12 @@ from capacityd.reconcile.apply import Outcome
 from capacityd.reconcile.reconcile import ReconcileResult
 from capacityd.reconcile.state import ReconcileState
 from capacityd.worker import journal
+from capacityd.worker.pass_state import Logged, NodeStatus, PassState, PassStatus, ReadingStatus
 from tests.support.nodes import node
 
 A, B = "example.com/a", "example.com/b"
 HEALTHY = Health()
+RESULT = ReconcileResult(ReconcileState())
 
 
 def outcome(
@@ -36,15 +40,20 @@ DENIED = Change(A, "deny", None, "4", "a policy")
 HEALTH = Health(below_expected={A: (3, 4)}, not_allocatable={A: ("4", "0")})
 
 
+def before(*changes: Change, **health: Any) -> PassStatus:
+    """What a pass has left that found this."""
+    return PassStatus(1.0, (), node=NodeStatus("n1", 1.0, changes, **health))
+
+
 @pytest.mark.parametrize(
     ("previous", "kinds"),
     [
-        ({}, ["denied", "below expected", "not allocatable"]),
-        ({"denied": {A: "x"}, "below_expected": {A: [3, 4]}, "not_allocatable": {A: ["4", "0"]}}, []),
-        ({"denied": {A: "x"}, "below_expected": {A: [2, 4]}, "not_allocatable": {A: ["4", "0"]}}, ["below expected"]),
+        (None, ["denied", "below expected", "not allocatable"]),
+        (before(denied={A: "x"}, below_expected={A: (3, 4)}, not_allocatable={A: ("4", "0")}), []),
+        (before(denied={A: "x"}, below_expected={A: (2, 4)}, not_allocatable={A: ("4", "0")}), ["below expected"]),
     ],
 )
-def test_what_keeps_the_condition_false_is_logged_once(previous: dict[str, Any], kinds: list[str]) -> None:
+def test_what_keeps_the_condition_false_is_logged_once(previous: PassStatus | None, kinds: list[str]) -> None:
     entries = logged(journal.outcome_entries(outcome(DENIED, health=HEALTH), previous))
     assert [kind for kind, *_ in entries] == kinds
     assert all(level == journal.WARNING and fields["RESOURCE"] == A for _, level, _, fields in entries)
@@ -67,7 +76,7 @@ def test_a_change_has_its_fields(change: Change, expected: tuple[str, int, str, 
     kind, level, message, old, new = expected
     fields = {"NODE": "n1", "RESOURCE": A, "OLD": old, "NEW": new, "REASON": change.reason}
     newly = (A,) if kind == "refused" else ()
-    assert logged(journal.outcome_entries(outcome(change, newly=newly), {})) == [(kind, level, message, fields)]
+    assert logged(journal.outcome_entries(outcome(change, newly=newly), None)) == [(kind, level, message, fields)]
 
 
 def test_what_did_not_happen_is_not_logged() -> None:
@@ -76,69 +85,97 @@ def test_what_did_not_happen_is_not_logged() -> None:
         Change(A, "keep", "3", "3", "why"),
         Change(A, "hold", "3", "2", "why"),
     ]
-    assert logged(journal.outcome_entries(outcome(*changes, applied=False), {})) == []
-    assert logged(journal.outcome_entries(ReconcileResult(ReconcileState()), {})) == []
+    assert logged(journal.outcome_entries(outcome(*changes, applied=False), None)) == []
+    assert logged(journal.outcome_entries(ReconcileResult(ReconcileState()), None)) == []
 
 
 def test_a_refusal_is_logged_once_also_without_a_condition() -> None:
     refused = outcome(Change(A, "refuse", "9", "9", "theirs"), newly=(A,), applied=False)
-    before = {"plan": {"changes": [{"name": A, "action": "refuse"}]}}
-    assert logged(journal.outcome_entries(refused, before)) == []
-    kept = {"plan": {"changes": [{"name": A, "action": "keep"}, {"name": f"{A}-2", "action": "refuse"}]}}
-    for others in ({}, kept):
-        assert len(logged(journal.outcome_entries(refused, others))) == 1
+    assert logged(journal.outcome_entries(refused, before(Change(A, "refuse", "9", "9", "theirs")))) == []
+    others = before(Change(A, "keep", "9", "9", "ours"), Change(f"{A}-2", "refuse", "9", "9", "theirs"))
+    for previous in (None, before(), others):
+        assert len(logged(journal.outcome_entries(refused, previous))) == 1
 
 
 def test_an_event_that_could_not_be_created_is_logged() -> None:
-    assert logged(journal.outcome_entries(outcome(warnings=("forbidden",)), {})) == [
+    assert logged(journal.outcome_entries(outcome(warnings=("forbidden",)), None)) == [
         ("event not created", 4, "forbidden", {"NODE": "n1"})
     ]
 
 
-def status(name: str, result: str, held: tuple[str, ...] = ()) -> dict[str, Any]:
-    return {"readings": [{"name": name, "outcome": result}], "held_until": dict.fromkeys(held, 1.0)}
+UNKNOWN = Unknown("no")
+
+
+def state(reading: Reading | None, reason: PassReason = PassReason.HARDWARE, held: tuple[str, ...] = ()) -> PassState:
+    """What a pass has left that read this."""
+    readings = {A: ReadingStatus.of(reading)} if reading else {}
+    status = PassStatus(1.0, (reason,), readings, held_until=dict.fromkeys(held, 1.0))
+    known = {A: Logged(reading.reason, (1.0,))} if isinstance(reading, Unknown) else {}
+    return PassState(status=status, logged=known)
+
+
+def entries_of(readings: Mapping[str, Reading], previous: PassState, first: bool = False) -> Iterator[journal.Entry]:
+    """Those of a pass that reads this."""
+    return journal.reading_entries(readings, RESULT, previous, journal.logged_after(readings, previous, 2.0), first)
 
 
 @pytest.mark.parametrize(
-    ("before", "reading", "expected"),
+    ("previous", "reading", "expected"),
     [
-        ({}, Unknown("no"), "unknown"),
-        (status(A, "quantity"), Unknown("no"), "unknown"),
-        (status(A, "unknown"), Unknown("no, and otherwise than before"), ""),
-        (status(A, "unknown"), Quantity(4), "known"),
-        (status(A, "unknown"), Absent("none"), "known"),
-        (status(A, "quantity"), Quantity(5), ""),
-        ({}, Quantity(5), ""),
+        (PassState(), UNKNOWN, "unknown"),
+        (state(Quantity(4)), UNKNOWN, "unknown"),
+        (state(UNKNOWN), UNKNOWN, ""),
+        (state(UNKNOWN), Unknown("no, and otherwise than before"), "unknown"),
+        (state(UNKNOWN), Quantity(4), "known"),
+        (state(UNKNOWN), Absent("none"), "known"),
+        (state(Quantity(4)), Quantity(5), ""),
+        (PassState(), Quantity(5), ""),
     ],
 )
-def test_an_unknown_reading_is_logged_once_and_when_it_ends(
-    before: dict[str, Any], reading: Reading, expected: str
+def test_an_unknown_reading_is_logged_once_for_each_reason_and_when_it_ends(
+    previous: PassState, reading: Reading, expected: str
 ) -> None:
-    found = logged(journal.reading_entries({A: reading}, ReconcileResult(ReconcileState()), before))
+    found = logged(entries_of({A: reading}, previous))
     assert [kind for kind, *_ in found] == ([expected] if expected else [])
     assert all(fields["RESOURCE"] == A for *_, fields in found)
     cause = "unreadable" if expected == "unknown" else None
     assert all(fields.get("CAUSE") == cause for *_, fields in found)
 
 
+def test_a_reason_that_keeps_changing_does_not_flood_the_journal() -> None:
+    """One pass a second for ten minutes, and a program that prints something else each time; then it stays."""
+    previous, at = PassState(), list[float]()
+    for second in range(600):
+        readings = {A: Unknown(f"it printed {min(second, 500)}")}
+        logs = journal.logged_after(readings, previous, float(second))
+        entries = [*journal.reading_entries(readings, RESULT, previous, logs, first=False)]
+        at += [second] * len(entries)
+        previous = replace(state(readings[A]), logged=logs)
+    assert at[:6] == [0, 1, 2, 3, 4, 5], "a few are logged at once"
+    assert at[6:] == [360, 361, 362, 363, 364, 365], "and as many in each six minutes"
+    (entry,) = journal.reading_entries(
+        readings, RESULT, previous, journal.logged_after(readings, previous, 800.0), first=False
+    )
+    assert entry.fields["REASON"] == "it printed 500", "the last one is not left out"
+
+
 def test_an_unknown_reading_at_boot_is_a_warning_only_if_it_lasts() -> None:
-    pass_result, reading = ReconcileResult(ReconcileState()), {A: Unknown("there is no default route")}
-    assert [level for _, level, *_ in logged(journal.reading_entries(reading, pass_result, {}, first=True))] == [5]
-    after_boot = {**status(A, "unknown"), "reasons": ["boot"]}
-    assert [level for _, level, *_ in logged(journal.reading_entries(reading, pass_result, after_boot))] == [4]
-    assert logged(journal.reading_entries(reading, pass_result, {**status(A, "unknown"), "reasons": ["requeue"]})) == []
-    assert [kind for kind, *_ in logged(journal.reading_entries({A: Quantity(1)}, pass_result, after_boot))] == [
-        "known"
-    ]
+    reading = {A: Unknown("there is no default route")}
+    assert [level for _, level, *_ in logged(entries_of(reading, PassState(), first=True))] == [5]
+    after_boot = state(reading[A], PassReason.BOOT)
+    assert [level for _, level, *_ in logged(entries_of(reading, after_boot))] == [4]
+    assert logged(entries_of(reading, state(reading[A], PassReason.REQUEUE))) == []
+    assert [kind for kind, *_ in logged(entries_of({A: Quantity(1)}, after_boot))] == ["known"]
 
 
 def test_a_held_change_is_logged_once() -> None:
     held = ReconcileResult(ReconcileState(published={A: 4}), held={A: 9.6})
-    (entry,) = logged(journal.reading_entries({A: Quantity(3)}, held, status(A, "quantity")))
+    (entry,) = logged(journal.reading_entries({A: Quantity(3)}, held, state(Quantity(4)), {}, first=False))
     fields = {"RESOURCE": A, "OLD": "4", "NEW": "3", "REASON": "lower_after: 10 s left"}
     assert entry == ("held", 5, f"{A}: 4 → 3 is held back: lower_after: 10 s left", fields)
-    assert logged(journal.reading_entries({A: Quantity(3)}, held, status(A, "quantity", held=(A,)))) == []
-    (entry,) = logged(journal.reading_entries({}, held, {}))
+    before_it = state(Quantity(4), held=(A,))
+    assert logged(journal.reading_entries({A: Quantity(3)}, held, before_it, {}, first=False)) == []
+    (entry,) = logged(journal.reading_entries({}, held, PassState(), {}, first=False))
     assert entry[3]["NEW"] == "none"
 
 
@@ -158,9 +195,9 @@ def test_each_kind_has_an_id_of_its_own() -> None:
     change = outcome(*changes, newly=(B,), health=HEALTH, warnings=("x",))
     pass_result = ReconcileResult(ReconcileState(published={A: 4}), held={A: 1.0})
     entries = [
-        *journal.outcome_entries(change, {}),
-        *journal.reading_entries({A: Unknown("no")}, pass_result, {}),
-        *journal.reading_entries({A: Quantity(3)}, pass_result, json.loads(json.dumps(status(A, "unknown")))),
+        *journal.outcome_entries(change, None),
+        *entries_of({A: UNKNOWN}, PassState()),
+        *journal.reading_entries({A: Quantity(3)}, pass_result, state(UNKNOWN), {}, first=False),
     ]
     elsewhere = {
         "configuration error",

@@ -8,15 +8,17 @@ import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from capacityd.model.config import Config, Resource, Settings
+from capacityd.model.messages import MetricsResult
+from capacityd.model.node import Change
 from capacityd.model.reading import Absent, Quantity, Reading, Unknown
-from capacityd.worker import metrics, runtime_files
-from capacityd.worker.metrics import Counters, PassMetrics
+from capacityd.worker import metrics
+from capacityd.worker.metrics import PassMetrics
+from capacityd.worker.pass_state import Counters, NodeStatus, PassStatus
 
 A, B, C, D, E = (f"example.com/{letter}" for letter in "abcde")
 READINGS: Mapping[str, Reading] = {
@@ -26,15 +28,20 @@ READINGS: Mapping[str, Reading] = {
     D: Quantity(0),
     E: Absent("elsewhere", applies=False),
 }
-STATUS: Mapping[str, Any] = {
-    "last_reconcile": 1000.5,
-    "last_write": 900.0,
-    "published": {A: 4, C: 7, "example.com/gone": 2},
-    "held_until": {"example.com/gone": 1010.0},
-    "plan": {"changes": [{"name": A, "action": "keep"}, {"name": D, "action": "refuse"}]},
-    "denied": {C: "a policy"},
-    "condition": ["Denied", "False"],
-}
+STATUS = PassStatus(
+    1000.5,
+    (),
+    published={A: 4, C: 7, "example.com/gone": 2},
+    held_until={"example.com/gone": 1010.0},
+    node=NodeStatus(
+        "n1",
+        900.0,
+        (Change(A, "keep", "4", "4", "as published"), Change(D, "refuse", "1", "1", "another writer's")),
+        condition=("Denied", "False"),
+        denied={C: "a policy"},
+    ),
+    written_at=900.0,
+)
 CONFIG = Config(
     (
         Resource(A, "usb", (), expect=4),
@@ -46,7 +53,12 @@ CONFIG = Config(
     digest="0a1b2c3d",
 )
 FIGURES = PassMetrics(
-    CONFIG, READINGS, STATUS, duration=0.25, durations={A: 0.125, B: 0.5, C: 10.0}, configuration_errors=2
+    CONFIG,
+    READINGS,
+    STATUS,
+    Counters(reconciles=5, succeeded=3, writes=2, last_success=999.0),
+    durations={A: 0.125, B: 0.5, C: 10.0},
+    configuration_errors=2,
 )
 
 
@@ -65,7 +77,7 @@ def series(text: bytes) -> dict[str, float]:
 
 
 def test_every_series() -> None:
-    found = series(metrics.text(FIGURES, Counters(reconciles=5, succeeded=3, writes=2, last_success=999.0)))
+    found = series(metrics.text(FIGURES, 0.25))
     outcomes = {key for key, value in found.items() if key.startswith("resource_outcome") and value}
     assert outcomes == {
         f"resource_outcome{{outcome={outcome},resource={name}}}"
@@ -105,7 +117,8 @@ def test_every_series() -> None:
 
 
 def test_before_the_node_was_reached_there_is_no_success() -> None:
-    found = series(metrics.text(PassMetrics(Config(), READINGS, {"last_reconcile": 1.0}, 0.1), Counters(reconciles=1)))
+    first_pass = PassMetrics(Config(), READINGS, PassStatus(1.0, ()), Counters(reconciles=1))
+    found = series(metrics.text(first_pass, 0.1))
     assert "last_reconcile_timestamp_seconds{}" in found
     assert "last_write_timestamp_seconds{}" not in found
     assert found["last_success_timestamp_seconds{}"] == 0, "before any pass"
@@ -116,8 +129,9 @@ def test_before_the_node_was_reached_there_is_no_success() -> None:
 @pytest.mark.parametrize("order", [1, -1])
 def test_one_unknown_resource_is_enough_for_a_detector_to_fail(order: int) -> None:
     resources = (Resource(A, "usb", ()), Resource(C, "usb", ()))
-    figures = PassMetrics(Config(resources[::order]), READINGS, {}, 0.1, durations={A: 3.0, C: 2.0})
-    found = series(metrics.text(figures, Counters()))
+    config = Config(resources[::order])
+    figures = PassMetrics(config, READINGS, STATUS, Counters(), durations={A: 3.0, C: 2.0})
+    found = series(metrics.text(figures, 0.1))
     assert found["detector_success{detector=usb}"] == 0
     assert found["detector_duration_seconds{detector=usb}"] == 3
 
@@ -126,9 +140,25 @@ def config(textfile: Path | None, observe: bool = False) -> Config:
     return Config(settings=Settings(textfile=str(textfile) if textfile else None, observe=observe))
 
 
-def finish_pass(where: Path, textfile: Path | None, succeeded: bool = True, wrote: int = 0) -> tuple[str, bool]:
-    metrics.begin(str(where), config(textfile))
-    return metrics.finish(str(where), replace(FIGURES, config=config(textfile)), succeeded, wrote)
+class Passes:
+    """Passes that end one after another, each with the counters of the one before."""
+
+    def __init__(self) -> None:
+        self.counters = Counters()
+
+    def end(
+        self, textfile: Path | None, status: PassStatus = STATUS, *, succeeded: bool = True, lost: int = 0
+    ) -> MetricsResult | None:
+        configured = config(textfile, status.observe)
+        previous = self.counters.path
+        self.counters = metrics.counted(self.counters, configured, status, lost, succeeded=succeeded)
+        figures = replace(FIGURES, config=configured, status=status, counters=self.counters)
+        return metrics.replace_textfile(previous, figures, 0.1)
+
+
+@pytest.fixture
+def passes() -> Passes:
+    return Passes()
 
 
 @pytest.mark.parametrize(
@@ -140,95 +170,76 @@ def finish_pass(where: Path, textfile: Path | None, succeeded: bool = True, wrot
     ],
 )
 def test_the_last_success_stays_while_observe_mode_withholds_a_change(
-    folder: Path, tmp_path: Path, observe: bool, action: str, advances: bool
+    passes: Passes, tmp_path: Path, observe: bool, action: str, advances: bool
 ) -> None:
     """It is no error either: the service does what it is configured to do."""
     path = tmp_path / "x.prom"
-    status = {"plan": {"changes": [{"name": A, "action": "keep"}, {"name": B, "action": action}]}}
-    metrics.begin(str(folder), config(path, observe))
-    metrics.finish(str(folder), PassMetrics(config(path, observe), READINGS, status, 0.1), True, 0)
+    node = NodeStatus("n1", 1.0, (Change(A, "keep", "1", "1", "why"), Change(B, action, "1", "2", "why")))
+    passes.end(path, PassStatus(1000.0, (), observe=observe, node=node))
     found = series(path.read_bytes())
     assert (found["last_success_timestamp_seconds{}"] > 0) == advances
     assert found["observe{}"] == observe
     assert found["reconcile_errors_total{}"] == 0
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    made = tmp_path / "state"
-    made.mkdir()
-    return made
-
-
-def test_the_file_is_complete_and_readable_and_its_counters_continue(folder: Path, tmp_path: Path) -> None:
+def test_the_file_is_complete_and_readable_and_its_counters_continue(passes: Passes, tmp_path: Path) -> None:
     path = tmp_path / "x.prom"
     before = os.umask(0o077)
     try:
-        assert finish_pass(folder, path, wrote=2) == ("", False)
-        assert finish_pass(folder, path, succeeded=False) == ("", False)
-        metrics.begin(str(folder), config(path))  # one that dies
-        assert finish_pass(folder, path, wrote=1) == ("", False)
+        assert passes.end(path, replace(STATUS, written_at=STATUS.at)) == MetricsResult(str(path))
+        assert passes.end(path, succeeded=False) == MetricsResult(str(path))
+        assert passes.end(path, lost=1) == MetricsResult(str(path))
     finally:
         os.umask(before)
     found = series(path.read_bytes())
     counted = {name: found[f"{name}_total{{}}"] for name in ("reconciles", "reconcile_errors", "writes")}
-    assert counted == {"reconciles": 4, "reconcile_errors": 2, "writes": 3}
+    assert counted == {"reconciles": 4, "reconcile_errors": 2, "writes": 1}
     assert stat.S_IMODE(path.stat().st_mode) == 0o644
-    assert sorted(os.listdir(tmp_path)) == ["state", "x.prom"]
+    assert os.listdir(tmp_path) == ["x.prom"]
 
 
-def test_without_a_textfile_nothing_is_kept_and_the_previous_one_is_removed(folder: Path, tmp_path: Path) -> None:
-    assert finish_pass(folder, None) == ("", False)
-    assert os.listdir(folder) == []
+def test_without_a_textfile_nothing_is_counted_and_the_previous_one_is_removed(passes: Passes, tmp_path: Path) -> None:
+    assert passes.end(None) is None
+    assert passes.counters == Counters()
     first, second = tmp_path / "1.prom", tmp_path / "2.prom"
-    finish_pass(folder, first)
-    finish_pass(folder, second)
+    passes.end(first)
+    passes.end(second)
     assert not first.exists()
     assert second.exists()
-    finish_pass(folder, None)
+    passes.end(None)
     assert not second.exists()
-    assert metrics.saved_counters(str(folder)) == Counters()
+    assert passes.counters == Counters()
 
 
 @pytest.mark.parametrize(
-    ("where", "expected"),
+    ("where", "expected", "advice"),
     [
-        ("absent/x.prom", "No such file or directory; make the folder"),
-        ("state/lock/x.prom", "Not a directory"),
-        ("link/x.prom", "Too many levels of symbolic links"),
+        ("absent/x.prom", "No such file or directory", "make the folder"),
+        ("file/x.prom", "Not a directory", ""),
+        ("link/x.prom", "Too many levels of symbolic links", ""),
     ],
 )
-def test_a_file_that_cannot_be_written_is_logged_once(folder: Path, tmp_path: Path, where: str, expected: str) -> None:
-    (folder / "lock").touch()
+def test_a_file_that_cannot_be_written_is_an_error_with_advice(
+    passes: Passes, tmp_path: Path, where: str, expected: str, advice: str
+) -> None:
+    (tmp_path / "file").touch()
     (tmp_path / "link").mkdir()
     (tmp_path / "link/x.prom.new").symlink_to(tmp_path / "target")
     path = tmp_path / where
-    message, bad = finish_pass(folder, path)
-    assert message.startswith(f"{path} could not be written: {expected}")
-    assert bad
-    assert finish_pass(folder, path) == ("", False)
-    assert metrics.saved_counters(str(folder)).reconciles == 2, "it goes on counting"
+    for _ in range(2):
+        written = passes.end(path)
+        assert written
+        assert written.error == f"{path} could not be written: {expected}"
+        assert written.advice.startswith(advice)
+    assert passes.counters.reconciles == 2, "it goes on counting"
     assert not (tmp_path / "target").exists()
 
 
-def test_a_file_that_is_written_again_is_logged(folder: Path, tmp_path: Path) -> None:
-    path = tmp_path / "later/x.prom"
-    finish_pass(folder, path)
-    path.parent.mkdir()
-    assert finish_pass(folder, path) == (f"{path} is written again", False)
-    assert finish_pass(folder, path) == ("", False)
-
-
 def test_without_the_library_the_message_names_the_package(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    passes: Passes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "prometheus_client", None)
-    message, bad = finish_pass(folder, tmp_path / "x.prom")
-    assert "it needs the package python3-prometheus-client" in message
-    assert bad
-
-
-def test_a_missing_runtime_directory_is_no_error_of_the_metrics(tmp_path: Path) -> None:
-    assert runtime_files.read(str(tmp_path / "absent"), "metrics.json") == {}
-    assert finish_pass(tmp_path / "absent", tmp_path / "x.prom") == ("", False)
-    assert (tmp_path / "x.prom").exists()
+    written = passes.end(tmp_path / "x.prom")
+    assert written
+    assert written.error
+    assert written.advice == "it needs the package python3-prometheus-client"

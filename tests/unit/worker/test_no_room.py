@@ -35,7 +35,7 @@ sys.path.insert(0, sys.argv[1])
 from capacityd.__main__ import main
 from capacityd.cli.commands import run
 SOONER = "from capacityd.service import main, schedule; main.CHECK_RETRY_PERIOD = 0.2; "
-SOONER += "schedule.BACKOFFS['state'] = schedule.Backoff(0.0, 0.4, 0.4); from capacityd"
+SOONER += "schedule.BACKOFFS[schedule.RetryCause.STATE] = schedule.Backoff(0.0, 0.4, 0.4); from capacityd"
 
 def command_for(module, *arguments, make=run.command_for):
     *python, program, root = make(module)
@@ -54,7 +54,7 @@ import sys
 from capacityd.linux.atomic_file import replace_file, write_error
 print(write_error(sys.argv[1]))
 try:
-    replace_file(f"{sys.argv[1]}/memory.json", b"{}", 0o600)
+    replace_file(f"{sys.argv[1]}/state.json", b"{}", 0o600)
 except OSError as e:
     print(e.errno)
 """
@@ -165,7 +165,7 @@ def test_full_while_it_runs(service: Service) -> None:
     service.sh(_FILL.format(service.run))
     service.machine_has(a="5")
     service.capacity("5")
-    service.await_line(f"STATUS={service.run}/memory.json {FULL}; until this is fixed, nothing is lowered or removed")
+    service.await_line(f"STATUS={service.run}/state.json {FULL}; until this is fixed, nothing is lowered or removed")
     *lines, status = service.command("status").splitlines()
     assert status == "4"
     assert f"! {service.run} is not writable: No space left on device; the information below is stale" in lines
@@ -176,8 +176,8 @@ def test_full_while_it_runs(service: Service) -> None:
     for _ in range(4):
         service.await_line(FULL)
     assert service.node["status"]["capacity"] == {A: "5", B: "7"}, "nothing gets less"
-    why = f"nothing is lowered or removed: {service.run}/memory.json {FULL}"
-    assert service.condition == ("StateNotWritable", f"{why}; unknown: {B}: {service.folder}/b does not exist")
+    why = f"nothing is lowered or removed: {service.run}/state.json {FULL}"
+    assert service.condition == ("StateNotWritable", f"{why}; unknown: {B}")
     assert service.output().count(FULL) == 1
     assert f"{B}: unknown" not in service.output(), "what can't be remembered would be logged after each pass"
     service.sh(f"rm {service.run}/fill")
@@ -229,10 +229,10 @@ def test_full_when_it_starts(service: Service) -> None:
     """There is no room for a snapshot of the configuration; the Node still gets what it has to, and reports why."""
     service.start(SPACE, _FILL.format(service.run))
     service.capacity("4")
-    service.await_line(f"STATUS=the configuration check failed and is retried: {service.run}/check.json {FULL}")
-    assert service.condition == ("StateNotWritable", f"nothing is lowered or removed: {service.run}/memory.json {FULL}")
+    service.await_line(f"STATUS=the configuration check failed and is retried: {service.run}/config.json {FULL}")
+    assert service.condition == ("StateNotWritable", f"nothing is lowered or removed: {service.run}/state.json {FULL}")
     service.machine_has(a="3")
-    service.await_line(f"{service.run}/memory.json {FULL}")
+    service.await_line(f"{service.run}/state.json {FULL}")
     assert service.node["status"]["capacity"] == {A: "4", B: "7"}, "nothing gets less"
     service.sh(f"rm {service.run}/fill")
     service.capacity("3")

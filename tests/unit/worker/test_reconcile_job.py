@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from capacityd.model.config import Config
 from capacityd.model.node import Change, Plan
 from capacityd.node.parse import node_state
 from capacityd.reconcile.apply import Outcome
-from capacityd.reconcile.reconcile import ReconcileResult
-from capacityd.reconcile.state import ReconcileState
-from capacityd.worker.reconcile_job import _status
+from capacityd.worker.pass_state import NodeStatus
 from tests.support.nodes import node
 
 A = "example.com/a"
@@ -18,5 +15,5 @@ def test_of_the_node_the_status_has_only_what_is_in_the_plan() -> None:
     document = node(capacity={A: "4", "cpu": "8"})
     document["status"]["allocatable"] = {A: "3", "cpu": "7"}
     outcome = Outcome(Plan("n1", (Change(A, "keep", "4", "4", "unchanged"),), (), {}), False, node_state(document), ())
-    found = _status({}, frozenset({"boot"}), ReconcileResult(ReconcileState(), outcome), Config(()))
-    assert (found["capacity"], found["allocatable"]) == ({A: "4"}, {A: "3"})
+    status = NodeStatus.of(outcome, 1.0)
+    assert (status.capacity, status.allocatable) == ({A: "4"}, {A: "3"})

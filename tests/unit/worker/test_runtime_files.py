@@ -3,56 +3,90 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import resource
 import signal
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from capacityd import __version__
 from capacityd.config import load
-from capacityd.model.errors import CapacitydError
+from capacityd.model.codec import _checksum, to_file
+from capacityd.model.errors import CapacitydError, Cause
+from capacityd.model.messages import PassReason, ServiceStatus
+from capacityd.model.node import Change
 from capacityd.node import Review
 from capacityd.reconcile.state import Denial, ReconcileState
 from capacityd.worker import runtime_files
+from capacityd.worker.pass_state import Counters, Logged, NodeStatus, Outcome, PassState, PassStatus, ReadingStatus
+from capacityd.worker.runtime_files import SavedConfig
 from tests.support.forked import forked, open_files
 
-names = st.text(max_size=8)
+A, B = "example.com/a", "example.com/b"
+texts = st.text(max_size=8)
 times = st.floats(0, 1e9)
-memories = st.builds(
-    ReconcileState,
-    applied_readings=st.none() | st.dictionaries(names, names),
-    published=st.dictionaries(names, st.integers(0, 2**63 - 1)),
-    lower_since=st.dictionaries(names, times),
-    written=st.dictionaries(names, st.lists(times, min_size=1, max_size=4).map(tuple)),
-    kubelet=st.none() | times,
-    settle_passes=st.integers(0, 40),
-    delayed=st.booleans(),
-    plugins=st.none() | st.lists(names).map(tuple),
-    denied=st.dictionaries(names, st.builds(Denial, names, times)),
-    verify_at=st.none() | times,
+readings = st.builds(
+    ReadingStatus, st.sampled_from(Outcome), st.none() | st.integers(), st.none() | st.sampled_from(Cause)
 )
-FULL = ReconcileState(
-    {"a": "4"}, {"a": 4}, {"a": 5.0}, {"a": (1.0, 2.0)}, 7.0, 3, 1, True, ("a", "b"), "a conflict", 8.0
+nodes = st.builds(
+    NodeStatus,
+    texts,
+    times,
+    st.lists(st.builds(Change, texts, texts, st.none() | texts, st.none() | texts, texts), max_size=2).map(tuple),
+    st.none() | st.tuples(texts, texts),
+    below_expected=st.dictionaries(texts, st.tuples(st.integers(), st.integers()), max_size=2),
 )
+states = st.builds(
+    PassState,
+    st.builds(
+        ReconcileState,
+        applied_readings=st.none() | st.dictionaries(texts, texts),
+        published=st.dictionaries(texts, st.integers(0, 2**63 - 1)),
+        lower_since=st.dictionaries(texts, times),
+        written=st.dictionaries(texts, st.lists(times, min_size=1, max_size=4).map(tuple)),
+        kubelet=st.none() | times,
+        settle_passes=st.integers(0, 40),
+        delayed=st.booleans(),
+        plugins=st.none() | st.lists(texts).map(tuple),
+        denied=st.dictionaries(texts, st.builds(Denial, texts, times)),
+        verify_at=st.none() | times,
+    ),
+    st.none()
+    | st.builds(
+        PassStatus,
+        times,
+        st.sets(st.sampled_from(PassReason)).map(sorted).map(tuple),
+        st.dictionaries(texts, readings, max_size=2),
+        st.booleans(),
+        node=st.none() | nodes,
+        written_at=st.none() | times,
+    ),
+    st.dictionaries(texts, st.builds(Review, texts, texts, times), max_size=2),
+    st.dictionaries(texts, st.builds(Logged, texts, st.tuples(times)), max_size=2),
+    st.builds(Counters, st.integers(0, 9), path=texts),
+)
+STATE = PassState(
+    ReconcileState({A: "4"}, {A: 4}, {A: 5.0}, {A: (1.0, 2.0)}, 7.0, 3, 1, True, ("a", "b"), "a conflict", 8.0),
+    PassStatus(
+        1.0,
+        (PassReason.BOOT, PassReason.FILE),
+        {A: ReadingStatus(Outcome.UNKNOWN, cause=Cause.TIMEOUT, reason="it did not end")},
+        published={A: 4},
+        node=NodeStatus("n1", 1.0, (Change(A, "keep", "4", "4", "as published"),), ("Unknown", "False")),
+    ),
+    {"hash": Review("system:node:n1", "n1")},
+    {A: Logged("it did not end", (1.0, 2.0))},
+    Counters(4, 3, 2, 1.0, "/var/lib/x.prom"),
+)
+SERVICE = ServiceStatus(812, 100.0, 200.0, "nobody there", ("no udev",), ("c.toml:1: x",), True, "full", "make room")
 CONFIG = '[resources."example.com/a"]\nstatic = { quantity = 4 }\n'
-FOREIGN = [
-    b"",
-    b"null",
-    b"[]",
-    b"4",
-    b"{}",
-    b"not json",
-    b'{"applied_readings": ',
-    b"\xff\xfe\x00",
-    b"\0" * 4096,
-    b"[" * 100_000,
-    b'{"a":' * 100_000,
-    b"9" * 5_000,
-]
 
 
 @pytest.fixture(scope="module")
@@ -60,33 +94,105 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(tmp_path_factory.mktemp("state"))
 
 
-@given(memories)
-def test_the_memory_is_restored_unchanged(folder: str, memory: ReconcileState) -> None:
-    runtime_files.keep_memory(folder, memory)
-    assert runtime_files.kept_memory(folder) == memory
-
-
-@pytest.mark.parametrize("content", [None, *FOREIGN], ids=lambda content: str((content or b"missing")[:20]))
-def test_a_damaged_file_counts_as_missing(tmp_path: Path, content: bytes | None) -> None:
-    for name in ("memory.json", "config.json", "reviews.json", "service.json", "status.json"):
-        if content is not None:
-            (tmp_path / name).write_bytes(content)
-    where = str(tmp_path)
-    assert runtime_files.kept_memory(where) == ReconcileState()
-    assert runtime_files.kept_reviews(where) == {}
-    assert isinstance(runtime_files.read(where, "status.json"), dict)
-    assert runtime_files.running(where) is None
-    assert runtime_files.kept_config(where) is None, "nothing may be removed by what may have lost a part"
+@given(states)
+def test_the_state_is_restored_unchanged(folder: str, state: PassState) -> None:
+    runtime_files.write_state(folder, state)
+    assert runtime_files.read_state(folder) == state
 
 
 def test_a_file_of_another_version_counts_as_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     where = str(tmp_path)
     monkeypatch.setattr(runtime_files, "__version__", "0.0.1")
-    runtime_files.keep_memory(where, FULL)
-    runtime_files.keep_reviews(where, {"x": Review("u", "n1")})
-    assert (runtime_files.kept_memory(where), runtime_files.kept_reviews(where)) == (FULL, {"x": Review("u", "n1")})
+    runtime_files.write_state(where, STATE)
+    assert runtime_files.read_state(where) == STATE
     monkeypatch.undo()
-    assert (runtime_files.kept_memory(where), runtime_files.kept_reviews(where)) == (ReconcileState(), {})
+    assert runtime_files.read_state(where) == PassState()
+
+
+def saved_config() -> SavedConfig:
+    """A configuration with an error."""
+    return SavedConfig({"resources": {A: {"static": {"quantity": 4}}}}, {B: "an error"}, True, ("c.toml:1: x",))
+
+
+FILES: dict[str, tuple[bytes, Callable[[str], object], object]] = {
+    "state.json": (to_file(STATE, __version__), runtime_files.read_state, PassState()),
+    "config.json": (to_file(saved_config(), __version__), runtime_files.read_config, None),
+    "service.json": (to_file(SERVICE, __version__), runtime_files.read_service, None),
+}
+"""File -> its content, what reads it, and what that returns if there is no such file."""
+FOREIGN = [
+    *(b"", b"null", b"[]", b"4", b"{}", b"not json", b'{"reconcile": ', b"\xff\xfe\x00", b"\0" * 4096),
+    *(b"[" * 100_000, b'{"a":' * 100_000, b"9" * 5_000, b"NaN"),
+]
+VALUES: list[Any] = [None, True, -7, 1e300, 10**400, "text", "\ud800", [], ["a"], {}, {"a": 1}, [[1, 2]], {"a": None}]
+
+
+def damaged(content: bytes) -> Iterator[bytes]:
+    """The file with any one byte changed or lost, any key added, removed or renamed, and any value of another type.
+
+    The latter have the right checksum: as if another build of the same version had written them.
+    """
+    yield from FOREIGN
+    for at in range(len(content)):
+        yield content[:at]
+        yield content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :]
+    data = json.loads(content)
+    del data["checksum"]
+    yield json.dumps(data).encode()
+    for other in variations(data):
+        yield json.dumps(other | {"checksum": _checksum(other)}).encode()
+
+
+def variations(data: Any) -> Iterator[Any]:
+    """The value with one difference, at any depth."""
+    if isinstance(data, dict):
+        yield data | {"other": 1}
+        for key, value in data.items():
+            rest = {name: other for name, other in data.items() if name != key}
+            yield rest
+            yield rest | {f"{key}x": value}
+            yield from (data | {key: other} for other in [*VALUES, *variations(value)])
+    elif isinstance(data, list):
+        yield [*data, *data, None]
+        for at, value in enumerate(data):
+            yield from ([*data[:at], other, *data[at + 1 :]] for other in [*VALUES, *variations(value)])
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_what_is_damaged_is_missing_or_of_its_type(tmp_path: Path, name: str) -> None:
+    """Nothing is raised, and what is read can be written and read again."""
+    content, read, missing = FILES[name]
+    path = tmp_path / name
+    assert read(str(tmp_path)) == missing
+    different = 0
+    for other in damaged(content):
+        path.write_bytes(other)
+        value = read(str(tmp_path))
+        if value != missing:
+            path.write_bytes(to_file(value, __version__))
+            assert read(str(tmp_path)) == value
+            different += 1
+    assert different, "some differ in a value of the right type only"
+
+
+@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("kind", ["folder", "pipe", "device", "loop", "dangling"])
+def test_what_is_no_file_blocks_nobody(tmp_path: Path, name: str, kind: str) -> None:
+    """What cannot be read is not the same as missing for the state: whoever relies on it must know."""
+    _, read, missing = FILES[name]
+    where: dict[str, Callable[[Path], None]] = {
+        "folder": Path.mkdir,
+        "pipe": os.mkfifo,
+        "device": lambda path: path.symlink_to("/dev/zero"),
+        "loop": lambda path: path.symlink_to(path),
+        "dangling": lambda path: path.symlink_to("absent"),
+    }
+    where[kind](tmp_path / name)
+    if name == "state.json" and kind != "dangling":
+        with pytest.raises(CapacitydError, match=r"state\.json could not be read: "):
+            read(str(tmp_path))
+    else:
+        assert read(str(tmp_path)) == missing
 
 
 @pytest.mark.parametrize("held", [True, False])
@@ -94,11 +200,14 @@ def test_whether_the_service_runs(tmp_path: Path, held: bool) -> None:
     """Also for those who may not open its lock."""
     lock = tmp_path / "service.lock"
     lock.touch(0)
-    (tmp_path / "service.json").write_text('{"pid": 812}')
     with open(lock) as f:
         if held:
             fcntl.flock(f, fcntl.LOCK_EX)
-        assert runtime_files.running(str(tmp_path)) == ({"pid": 812} if held else None)
+        running = runtime_files.running(str(tmp_path))
+        assert (running and running.pid) == ("?" if held else None)
+        (tmp_path / "service.json").write_bytes(to_file(SERVICE, __version__))
+        running = runtime_files.running(str(tmp_path))
+        assert (running and running.pid) == ("812" if held else None)
 
 
 def test_a_configuration_is_restored_unchanged(tmp_path: Path) -> None:
@@ -106,10 +215,12 @@ def test_a_configuration_is_restored_unchanged(tmp_path: Path) -> None:
     file.write_text(CONFIG + 'expect = 5\n[resources."example.com/b"]\nstatic = { quantity = "x" }\n')
     loaded = load(str(file))
     assert loaded.problems
-    runtime_files.keep_config(str(tmp_path), loaded)
+    runtime_files.write_config(str(tmp_path), SavedConfig.of(loaded))
     file.unlink()
-    kept = runtime_files.kept_config(str(tmp_path))
-    assert kept is not None
+    saved = runtime_files.read_config(str(tmp_path))
+    assert saved is not None
+    assert saved.errors == tuple(problem.located() for problem in loaded.problems)
+    kept = saved.restored()
     assert [r.name for r in kept.resources] == [r.name for r in loaded.config.resources] == ["example.com/a"]
     assert dict(kept.broken) == dict(loaded.config.broken) != {}
     assert (kept.complete, kept.settings) == (loaded.config.complete, loaded.config.settings)
@@ -117,35 +228,23 @@ def test_a_configuration_is_restored_unchanged(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "complete"),
+    ("values", "complete"),
     [
-        ({}, True),
-        ({"broken": []}, None),
-        ({"broken": None}, None),
-        ({"values": []}, None),
-        ({"complete": "true"}, None),
-        ({"complete": False}, False),
-        ({"values": {"resources": {"example.com/a": {"static": {"quantity": 4}}, "example.com/b": 4}}}, False),
-        ({"values": {"resources": {"example.com/a": {"static": {"quantity": 4}}}, "other": {}}}, False),
+        ({"resources": {A: {"static": {"quantity": 4}}}}, True),
+        ({"resources": {A: {"static": {"quantity": 4}}, B: 4}}, False),
+        ({"resources": {A: {"static": {"quantity": 4}}}, "other": {}}, False),
     ],
 )
-def test_a_snapshot_that_is_damaged_is_none_or_incomplete(
-    tmp_path: Path, change: dict[str, object], complete: bool | None
-) -> None:
-    file = tmp_path / "capacityd.toml"
-    file.write_text(CONFIG)
-    where = str(tmp_path)
-    runtime_files.keep_config(where, load(str(file)))
-    runtime_files.write(where, "config.json", runtime_files.read(where, "config.json") | change)
-    config = runtime_files.kept_config(where)
-    assert (config.complete if config else None) is complete
-    if config:
-        assert [r.name for r in config.resources] == ["example.com/a"]
+def test_a_configuration_that_this_version_rejects_is_incomplete(values: dict[str, Any], complete: bool) -> None:
+    """Nothing may be removed by what may have lost a part."""
+    config = SavedConfig(values, {}, complete=True).restored()
+    assert config.complete is complete
+    assert [r.name for r in config.resources] == [A]
 
 
 def test_a_full_file_system_is_an_error_and_keeps_the_old_file(tmp_path: Path) -> None:
     where = str(tmp_path)
-    runtime_files.keep_memory(where, FULL)
+    runtime_files.write_state(where, STATE)
 
     def full() -> list[str]:
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -153,29 +252,37 @@ def test_a_full_file_system_is_an_error_and_keeps_the_old_file(tmp_path: Path) -
         errors = []
         for _ in range(2):
             try:
-                runtime_files.keep_memory(where, ReconcileState())
+                runtime_files.write_state(where, PassState())
             except CapacitydError as e:
                 errors.append(str(e))
         return errors
 
-    assert forked(full) == [f"{where}/memory.json could not be written: File too large"] * 2
-    assert runtime_files.kept_memory(where) == FULL
-    assert os.listdir(where) == ["memory.json"], "nothing half written stays, which would fill it more"
+    assert forked(full) == [f"{where}/state.json could not be written: File too large"] * 2
+    assert runtime_files.read_state(where) == STATE
+    assert os.listdir(where) == ["state.json"], "nothing half written stays, which would fill it more"
 
 
 def test_anybody_may_read_what_status_shows_and_nothing_else(tmp_path: Path) -> None:
     umask = os.umask(0o077)
     try:
-        for name in ("status.json", "check.json", "memory.json", "config.json", "reviews.json"):
-            runtime_files.write(str(tmp_path), name, {})
+        runtime_files.write_state(str(tmp_path), STATE)
+        runtime_files.write_config(str(tmp_path), saved_config())
     finally:
         os.umask(umask)
     modes = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.iterdir()}
-    public, private = (
-        dict.fromkeys(("status.json", "check.json"), 0o644),
-        ("memory.json", "config.json", "reviews.json"),
-    )
-    assert modes == public | dict.fromkeys(private, 0o600)
+    assert modes == {"state.json": 0o644, "config.json": 0o600}
+
+
+def test_room_is_reserved_for_the_state_and_used_by_it(tmp_path: Path) -> None:
+    where = str(tmp_path)
+    runtime_files.reserve_state(where)
+    runtime_files.write_state(where, STATE)
+    before = (tmp_path / "state.json").read_bytes()
+    runtime_files.reserve_state(where)
+    assert (tmp_path / "state.json").read_bytes() == before
+    assert (tmp_path / "state.json.new").stat().st_size > len(before)
+    runtime_files.write_state(where, STATE)
+    assert os.listdir(where) == ["state.json"]
 
 
 def test_the_folder_is_the_first_that_systemd_names(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -186,8 +293,8 @@ def test_the_folder_is_the_first_that_systemd_names(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_missing_folder_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(CapacitydError, match=r"memory\.json could not be written: No such file"):
-        runtime_files.keep_memory(str(tmp_path / "absent"), ReconcileState())
+    with pytest.raises(CapacitydError, match=r"state\.json could not be written: No such file"):
+        runtime_files.write_state(str(tmp_path / "absent"), PassState())
 
 
 def test_the_lock_excludes_and_gives_up(tmp_path: Path) -> None:

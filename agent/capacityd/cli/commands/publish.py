@@ -65,10 +65,11 @@ def withdraw(options: argparse.Namespace) -> int:
     host, config = host_of(options), load(options.config).config  # withdraw works with errors in the configuration
     directory = runtime_files.folder()
     if options.node_file is None and (service := runtime_files.running(directory)):
-        active = runtime_files.kept_config(directory) or config
+        saved = runtime_files.read_config(directory)
+        active = saved.restored() if saved else config
         if not active.settings.observe:  # otherwise it writes nothing
             raise UsageError(
-                f"the service is running (PID {service['pid']}) and would publish again: stop it first"
+                f"the service is running (PID {service.pid}) and would publish again: stop it first"
                 " (`systemctl stop capacityd`)"
             )
     node = node_of(options, config, host, reads_only=False)

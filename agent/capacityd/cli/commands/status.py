@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any
+from dataclasses import replace
 
 from capacityd.cli import refuse_other_sources
-from capacityd.cli.output.status import print_status
+from capacityd.cli.output.status import Problem, ResourceRow, ServiceReport, StatusReport, print_status
 from capacityd.cli.output.terminal import print_json
 from capacityd.host.cpu_memory import usage
 from capacityd.linux.clock import uptime
-from capacityd.model.errors import Cause, HostError
+from capacityd.model.codec import encode
+from capacityd.model.errors import CapacitydError, Cause, HostError
+from capacityd.model.messages import ServiceStatus
+from capacityd.model.node import Change
 from capacityd.model.quantity import plain
 from capacityd.model.text import duration_text
 from capacityd.worker import runtime_files
+from capacityd.worker.pass_state import NodeStatus, Outcome, PassStatus, ReadingStatus
 
-_PROBLEMS = ("refused", "denied", "below_expect", "not_allocatable")
+_NO_PASS = PassStatus(at=0.0, reasons=())
+_NO_SERVICE = ServiceStatus(pid=0, next_reconcile=0.0, overdue_at_uptime=0.0)
 
 
 def status(options: argparse.Namespace) -> int:
@@ -28,139 +32,163 @@ def status(options: argparse.Namespace) -> int:
     """
     refuse_other_sources(options, "status is about the service on this machine")
     directory, now = runtime_files.folder(), time.time()
-    last_pass, service = runtime_files.read(directory, "status.json"), runtime_files.running(directory)
-    state = _state(last_pass, service, runtime_files.read(directory, "check.json"), now)
-    state["stale_reason"] = _stale_reason(directory, service) if service else ""
-    metrics = runtime_files.read(directory, "metrics.json")
-    state |= {"metrics_error": str(metrics.get("error", "")), "metrics_advice": str(metrics.get("advice", ""))}
-    errors = _errors(state, service, now)
-    service = dict(service) | _usage(service["pid"]) if service else None
+    report = _report(directory, now)
+    errors = _errors(report, now)
     if options.json:
-        print_json(state | {"service": service})
+        print_json(encode(report))
     else:
-        print_status(state, service, bool(last_pass), errors, now)
-    if service is None:
+        print_status(report, errors, now)
+    if report.service is None:
         return 1
     return 4 if errors else 0
 
 
-def _usage(pid: object) -> dict[str, Any]:
-    """Memory of the resident process, CPU time of it and its ended workers; null if that cannot be read."""
-    used = None
-    if isinstance(pid, int):
-        with suppress(HostError):
-            used = usage(pid)
-    return {"memory_bytes": used and used.memory, "cpu_seconds": used and used.cpu}
+def _report(directory: str, now: float) -> StatusReport:
+    running, left = runtime_files.running(directory), runtime_files.read_service(directory) or _NO_SERVICE
+    last_pass, unreadable = None, ""
+    try:
+        last_pass = runtime_files.read_state(directory).status
+    except CapacitydError as e:
+        unreadable = f"{e}; what the last pass left is not shown"
+    done, resident = last_pass or _NO_PASS, (running and running.status) or _NO_SERVICE
+    return StatusReport(
+        node=done.node.name if done.node else None,
+        observe=done.observe,
+        reasons=done.reasons,
+        next_reconcile=resident.next_reconcile or None,
+        error=resident.error or done.error,
+        event_source_errors=resident.event_source_errors,
+        configuration_errors=left.configuration_errors,
+        configuration=done.configuration or None,
+        previous_configuration_active=bool(left.configuration_errors and left.previous_active),
+        resources=_resources(done, now),
+        last_reconcile=done.at or None,
+        last_read=done.node.read_at if done.node else None,
+        last_write=done.written_at,
+        stale_reason=unreadable or (_stale_reason(directory, resident) if running else ""),
+        metrics_error=left.metrics_error,
+        metrics_advice=left.metrics_advice,
+        service=_service(running.status) if running else None,
+    )
 
 
-def _stale_reason(directory: str, service: Mapping[str, Any]) -> str:
+def _service(status: ServiceStatus | None) -> ServiceReport:
+    """The resident process, with the memory and CPU time of it and its ended workers as far as they can be read."""
+    if status is None:
+        return ServiceReport()
+    report = ServiceReport(
+        pid=status.pid,
+        next_reconcile=status.next_reconcile,
+        error=status.error,
+        event_source_errors=status.event_source_errors,
+    )
+    with suppress(HostError):
+        used = usage(status.pid)
+        report = replace(report, memory_bytes=used.memory, cpu_seconds=used.cpu)
+    return report
+
+
+def _stale_reason(directory: str, service: ServiceStatus) -> str:
     """Why the files may be older than the service's state; "" if they are not."""
     if error := runtime_files.unwritable(directory):
         return f"{directory} is not writable: {error}; the information below is stale"
-    overdue = service.get("overdue_at_uptime")
-    if overdue is not None and uptime() > overdue:
+    if service is not _NO_SERVICE and uptime() > service.overdue_at_uptime:
         return "the next reconcile pass is overdue; the service may be stuck"
     return ""
 
 
-def _state(
-    last_pass: Mapping[str, Any], service: Mapping[str, Any] | None, check: Mapping[str, Any], now: float
-) -> dict[str, Any]:
-    readings = {r["name"]: r for r in last_pass.get("readings", [])}
-    changes = {c["name"]: c for c in last_pass.get("plan", {}).get("changes", [])}
-    expect = last_pass.get("expect", {})
-    # The API server returns 1000 as "1k".
-    capacity = {name: plain(quantity) for name, quantity in last_pass.get("capacity", {}).items()}
-    allocatable = {name: plain(quantity) for name, quantity in last_pass.get("allocatable", {}).items()}
-    resources = []
-    for name in sorted({*readings, *changes}):
-        reading, change = readings.get(name), changes.get(name, {})
+def _resources(last_pass: PassStatus, now: float) -> tuple[ResourceRow, ...]:
+    node = last_pass.node or NodeStatus("", 0.0)
+    changes = {change.name: change for change in node.changes}
+    return tuple(
+        _resource(name, last_pass, node, changes.get(name), now) for name in sorted({*last_pass.readings, *changes})
+    )
+
+
+def _resource(name: str, last_pass: PassStatus, node: NodeStatus, change: Change | None, now: float) -> ResourceRow:
+    reading, expect = last_pass.readings.get(name), last_pass.expect.get(name)
+    action = change.action if change else ""
+    below = node.below_expected.get(name)
+    row = ResourceRow(
+        name=name,
+        reading=_reading(reading, action),
+        expect=expect,
+        published=last_pass.published.get(name),
+        # The API server returns 1000 as "1k".
+        capacity=plain(node.capacity[name]) if name in node.capacity else None,
+        allocatable=plain(node.allocatable[name]) if name in node.allocatable else None,
+        held_until=last_pass.held_until.get(name),
+        cause=reading.cause if reading else None,
+        refused=action == "refuse",
+        denied=action == "deny",
+        # The configuration may expect something else since the Node was read.
+        below_expect=below is not None and expect is not None and below[0] < expect,
+        not_allocatable=name in node.not_allocatable,
+    )
+    unknown = reading is not None and reading.outcome is Outcome.UNKNOWN
+    degraded = unknown or row.refused or row.denied or row.below_expect or row.not_allocatable
+    return replace(row, degraded=degraded, note=_note(row, reading, change, last_pass.observe, now))
+
+
+def _reading(reading: ReadingStatus | None, action: str) -> int | str | None:
+    """The quantity, else the outcome; None if it is not known whether the resource is configured."""
+    if reading is None:
         # Without a reading, a key is kept because the file that configures it may be unreadable.
-        outcome = reading["outcome"] if reading else None if change.get("action") == "keep" else "unconfigured"
-        row = {
-            "name": name,
-            "reading": reading["quantity"] if outcome == "quantity" and reading else outcome,
-            "expect": expect.get(name),
-            "published": last_pass.get("published", {}).get(name),
-            "capacity": capacity.get(name),
-            "allocatable": allocatable.get(name),
-            "held_until": last_pass.get("held_until", {}).get(name),
-            "cause": reading.get("cause") if reading else None,
-            "refused": change.get("action") == "refuse",
-            "denied": change.get("action") == "deny",
-            "below_expect": name in last_pass.get("below_expected", {}),
-            "not_allocatable": name in last_pass.get("not_allocatable", {}),
-        }
-        row["degraded"] = outcome == "unknown" or any(row[problem] for problem in _PROBLEMS)
-        resources.append(row | {"note": _note(row, reading, change, bool(last_pass.get("observe")), now)})
-    errors = check.get("errors", [])
-    resident = service or {}
-    return {
-        "node": last_pass.get("plan", {}).get("node"),
-        "observe": bool(last_pass.get("observe")),
-        "reasons": last_pass.get("reasons", []),
-        "next_reconcile": resident.get("next_reconcile"),
-        "error": resident.get("error") or last_pass.get("error") or "",
-        "event_source_errors": list(resident.get("event_source_errors", [])),
-        "configuration_errors": errors,
-        "configuration": last_pass.get("configuration"),
-        "previous_configuration_active": bool(errors and check.get("previous_active")),
-        "resources": resources,
-    } | {key: last_pass.get(key) for key in ("last_reconcile", "last_read", "last_write")}
+        return None if action == "keep" else "unconfigured"
+    return reading.quantity if reading.outcome is Outcome.QUANTITY else reading.outcome.value
 
 
-def _note(
-    row: Mapping[str, Any], reading: Mapping[str, Any] | None, change: Mapping[str, Any], observe: bool, now: float
-) -> str:
-    if row["held_until"] is not None:
-        quantity, published, left = row["reading"], row["published"], duration_text(row["held_until"] - now)
+def _note(row: ResourceRow, reading: ReadingStatus | None, change: Change | None, observe: bool, now: float) -> str:
+    if row.held_until is not None:
+        quantity, published, left = row.reading, row.published, duration_text(row.held_until - now)
         if isinstance(quantity, int) and (published is None or quantity > published):
             return f"set to {quantity} in {left} (rate limit)"
         return f"{f'lowered to {quantity}' if isinstance(quantity, int) else 'removed'} in {left} unless it recovers"
-    if row["refused"] or row["denied"]:
-        return f"{'refused' if row['refused'] else 'denied'}: {change['reason']}"
-    if observe and change.get("action") in ("set", "remove"):
-        return f"would be {change['new'] or 'removed'}: {change['reason']}"
+    if change and (row.refused or row.denied):
+        return f"{'refused' if row.refused else 'denied'}: {change.reason}"
+    if change and observe and change.action in ("set", "remove"):
+        return f"would be {plain(change.new) if change.new else 'removed'}: {change.reason}"
     if reading is None:
-        return str(change["reason"]) if change["action"] == "keep" else ""
-    return str(reading["reason"])
+        return change.reason if change and change.action == "keep" else ""
+    return reading.reason if reading.outcome is not Outcome.QUANTITY or reading.reason else ""
 
 
-def _errors(state: Mapping[str, Any], service: Mapping[str, Any] | None, now: float) -> list[tuple[str, str]]:
-    """Returns pairs of error and advice; advice is "" if the error needs none."""
+def _errors(report: StatusReport, now: float) -> list[Problem]:
+    """The errors, each with what to do about it."""
     errors = []
-    if service is None:
+    if report.service is None:
         advice = "start it: `systemctl enable --now capacityd`; see why it stopped: `journalctl -u capacityd`"
-        errors.append(("the Node keeps its capacity, but nothing updates it", advice))
-    if state["stale_reason"]:
-        errors.append((state["stale_reason"], "see `journalctl -u capacityd` for what the service logged since"))
-    elif service and state["error"]:
-        retry = f"next attempt in {duration_text(state['next_reconcile'] - now)}" if state["next_reconcile"] else ""
-        errors.append((state["error"], retry))
-    errors += [(error, "changes are detected at the next reconcile pass") for error in state["event_source_errors"]]
-    if service and state["metrics_error"]:
-        errors.append((state["metrics_error"], state["metrics_advice"]))
-    rejected = state["previous_configuration_active"]
-    errors += [(error, "") for error in state["configuration_errors"]]
-    if state["configuration_errors"]:
+        errors.append(Problem("the Node keeps its capacity, but nothing updates it", advice))
+    if report.stale_reason:
+        errors.append(Problem(report.stale_reason, "see `journalctl -u capacityd` for what the service logged since"))
+    elif report.service and report.error:
+        retry = f"next attempt in {duration_text(report.next_reconcile - now)}" if report.next_reconcile else ""
+        errors.append(Problem(report.error, retry))
+    errors += [Problem(e, "changes are detected at the next reconcile pass") for e in report.event_source_errors]
+    if report.service and report.metrics_error:
+        errors.append(Problem(report.metrics_error, report.metrics_advice))
+    errors += [Problem(error) for error in report.configuration_errors]
+    rejected = report.previous_configuration_active
+    if report.configuration_errors:
         previous = "; until then the previous configuration stays active" if rejected else ""
-        errors[-1] = (errors[-1][0], f"fix it, then run `systemctl reload capacityd`{previous}")
-    for r in state["resources"]:
-        misconfigured = r["cause"] == Cause.CONFIGURATION.value
-        if r["degraded"] and not (misconfigured and state["configuration_errors"] and not rejected):
-            errors.append(_resource_error(r, misconfigured))
+        advice = f"fix it, then run `systemctl reload capacityd`{previous}"
+        errors[-1] = replace(errors[-1], advice=advice)
+    for row in report.resources:
+        misconfigured = row.cause is Cause.CONFIGURATION
+        if row.degraded and not (misconfigured and report.configuration_errors and not rejected):
+            errors.append(_resource_error(row, misconfigured))
     return errors
 
 
-def _resource_error(r: Mapping[str, Any], misconfigured: bool) -> tuple[str, str]:
+def _resource_error(row: ResourceRow, misconfigured: bool) -> Problem:
     explain = "see `capacityd probe --explain`"
-    if r["refused"] or r["denied"]:
-        return f"{r['name']}: {r['note']}", ""
-    if r["reading"] == "unknown":
-        return f"{r['name']}: unknown: {r['note']}", "" if misconfigured else explain
-    if r["below_expect"]:
-        return f"{r['name']}: {r['reading']}, expected {r['expect']}", explain
-    return (
-        f"{r['name']}: published as {r['published']}, allocatable is {r['allocatable'] or 'unset'}",
+    if row.refused or row.denied:
+        return Problem(f"{row.name}: {row.note}")
+    if row.cause is not None:
+        return Problem(f"{row.name}: unknown: {row.note}", "" if misconfigured else explain)
+    if row.below_expect:
+        return Problem(f"{row.name}: {row.reading}, expected {row.expect}", explain)
+    return Problem(
+        f"{row.name}: published as {row.published}, allocatable is {row.allocatable or 'unset'}",
         "another writer changes it: see `kubectl get node -o yaml --show-managed-fields`",
     )

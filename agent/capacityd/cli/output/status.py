@@ -1,11 +1,13 @@
-"""Prints the service's state for `status`."""
+"""What `status` prints: the service's state, as types and as text."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from capacityd.cli.output.terminal import print_line, print_table
+from capacityd.model.errors import Cause
+from capacityd.model.messages import PassReason
 from capacityd.model.text import duration_text
 
 _OLD_VALUES = 100.0  # seconds after which the age of the Node's values is printed
@@ -13,89 +15,160 @@ _HEADER = ("RESOURCE", "READING", "CAPACITY", "ALLOCATABLE", "EXPECT", "NOTE")
 _EXPECT_COLUMN = _HEADER.index("EXPECT")
 
 
-def print_status(
-    state: Mapping[str, Any],
-    service: Mapping[str, Any] | None,
-    passed: bool,
-    errors: Sequence[tuple[str, str]],
-    now: float,
-) -> None:
-    """Prints the state, and the errors, each with advice. passed: whether a reconcile pass has completed."""
-    print_line(_summary(state, service, passed, bool(errors)))
+@dataclass(frozen=True, slots=True)
+class ResourceRow:
+    """A resource, or a key of ours on the Node that is not configured."""
+
+    name: str
+    reading: int | str | None
+    """The quantity, absent, unknown or unconfigured; None if it is not known whether it is configured."""
+    expect: int | None
+    published: int | None
+    capacity: str | None
+    allocatable: str | None
+    held_until: float | None
+    """In seconds since the epoch, as are all times here; None if no change is held back."""
+    cause: Cause | None
+    """None unless the reading is unknown."""
+    refused: bool
+    denied: bool
+    below_expect: bool
+    not_allocatable: bool
+    degraded: bool = False
+    """Whether it is one of these, or unknown."""
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceReport:
+    """The resident process; None and empty what is not known of it."""
+
+    pid: int | None = None
+    next_reconcile: float | None = None
+    error: str = ""
+    event_source_errors: tuple[str, ...] = ()
+    memory_bytes: int | None = None
+    cpu_seconds: float | None = None
+    """Including that of its ended workers."""
+
+
+@dataclass(frozen=True, slots=True)
+class StatusReport:
+    """All that `status` knows. The fields are those of `status --json`."""
+
+    node: str | None
+    observe: bool
+    reasons: tuple[PassReason, ...]
+    """Of the last pass."""
+    next_reconcile: float | None
+    error: str
+    event_source_errors: tuple[str, ...]
+    configuration_errors: tuple[str, ...]
+    configuration: str | None
+    """The hash of the configuration."""
+    previous_configuration_active: bool
+    resources: tuple[ResourceRow, ...]
+    last_reconcile: float | None
+    """None: no pass has completed."""
+    last_read: float | None
+    last_write: float | None
+    stale_reason: str
+    """Why this may be older than the service's state."""
+    metrics_error: str
+    metrics_advice: str
+    service: ServiceReport | None
+    """None: it does not run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """An error, and what to do about it, if anything."""
+
+    error: str
+    advice: str = ""
+
+
+def print_status(report: StatusReport, errors: Sequence[Problem], now: float) -> None:
+    """Prints the report and its errors."""
+    service, passed = report.service, report.last_reconcile is not None
+    print_line(_summary(report, bool(errors)))
     if passed:
-        print_line(_times(state, service, now))
-    if service and service["memory_bytes"] is not None:
-        memory = f"{service['memory_bytes'] / 2**20:.0f} MiB of memory"
-        print_line(f"uses {memory}, has used {service['cpu_seconds']:.1f} s of CPU time")
+        print_line(_times(report, now))
+    if service and service.memory_bytes is not None:
+        memory = f"{service.memory_bytes / 2**20:.0f} MiB of memory"
+        print_line(f"uses {memory}, has used {service.cpu_seconds or 0.0:.1f} s of CPU time")
     if passed:
         print_line()
-        _print_resources(state, now)
+        _print_resources(report, now)
     if errors:
         print_line()
-    for error, advice in errors:
-        print_line(error, sign="!")
-        if advice:
-            print_line(f"→ {advice}", indent=2)
+    for problem in errors:
+        print_line(problem.error, sign="!")
+        if problem.advice:
+            print_line(f"→ {problem.advice}", indent=2)
 
 
-def _print_resources(state: Mapping[str, Any], now: float) -> None:
-    rows = [_HEADER, *map(_row, state["resources"])]
-    if not state["resources"]:
+def _print_resources(report: StatusReport, now: float) -> None:
+    rows = [_HEADER, *map(_row, report.resources)]
+    if not report.resources:
         print_line("no resource is configured: see `capacityd devices --toml` and capacityd.toml(5)")
         return
-    if all(r["expect"] is None for r in state["resources"]):
+    if all(row.expect is None for row in report.resources):
         rows = [(*row[:_EXPECT_COLUMN], *row[_EXPECT_COLUMN + 1 :]) for row in rows]
     print_table(rows)
-    if age := _age_of_values(state, now):
+    if age := _age_of_values(report, now):
         print_line(age)
 
 
-def _summary(state: Mapping[str, Any], service: Mapping[str, Any] | None, passed: bool, degraded: bool) -> str:
-    if service is None:
+def _summary(report: StatusReport, degraded: bool) -> str:
+    passed = report.last_reconcile is not None
+    if report.service is None:
         return "capacityd is not running" + ("; this is its last known state" if passed else "")
-    running = f"capacityd is running (PID {service['pid']})"
+    pid = report.service.pid
+    running = f"capacityd is running (PID {'?' if pid is None else pid})"
     if not passed:
         return f"{running}, no reconcile pass completed yet"
-    node = f"Node {state['node']}" if state["node"] else "no Node yet"
-    if state["observe"]:
+    node = f"Node {report.node}" if report.node else "no Node yet"
+    if report.observe:
         node = f"{node} is not written (observe = true)"
     return f"{running}, {'degraded' if degraded else 'healthy'}; {node}"
 
 
-def _times(state: Mapping[str, Any], service: Mapping[str, Any] | None, now: float) -> str:
+def _times(report: StatusReport, now: float) -> str:
+    reasons = ", ".join(reason.value for reason in report.reasons)
     times = [
-        f"last pass {_ago(state['last_reconcile'], now)} ({', '.join(state['reasons'])})",
-        f"Node read {_ago(state['last_read'], now)}",
-        f"written {_ago(state['last_write'], now)}" if state["last_write"] else "never written",
+        f"last pass {_ago(report.last_reconcile, now)} ({reasons})",
+        f"Node read {_ago(report.last_read, now)}",
+        f"written {_ago(report.last_write, now)}" if report.last_write else "never written",
     ]
-    if service and state["next_reconcile"]:
-        times.append(f"next pass in {duration_text(state['next_reconcile'] - now)} or after an event")
+    if report.service and report.next_reconcile:
+        times.append(f"next pass in {duration_text(report.next_reconcile - now)} or after an event")
     return ", ".join(times)
 
 
-def _row(r: Mapping[str, Any]) -> tuple[str, ...]:
+def _row(row: ResourceRow) -> tuple[str, ...]:
     reading, capacity, allocatable = (
-        "" if r[key] is None else str(r[key]) for key in ("reading", "capacity", "allocatable")
+        "" if value is None else str(value) for value in (row.reading, row.capacity, row.allocatable)
     )
-    expect = "" if r["expect"] is None else f"{'!' if r['below_expect'] else ''}{r['expect']}"
-    note = r["note"]
-    if r["refused"] or r["denied"]:  # the reason is among the errors below the table
-        note = "refused" if r["refused"] else "denied"
-    elif r["reading"] == "unknown":
-        note = "last value kept" if r["published"] is not None else ""
-    elif r["published"] is not None and r["held_until"] is None and not note and capacity != str(r["published"]):
-        note = f"published as {r['published']}"
-    return r["name"], reading, capacity, allocatable, expect, note
+    expect = "" if row.expect is None else f"{'!' if row.below_expect else ''}{row.expect}"
+    note = row.note
+    if row.refused or row.denied:  # the reason is among the errors below the table
+        note = "refused" if row.refused else "denied"
+    elif row.cause is not None:
+        note = "last value kept" if row.published is not None else ""
+    elif row.published is not None and row.held_until is None and not note and capacity != str(row.published):
+        note = f"published as {row.published}"
+    return row.name, reading, capacity, allocatable, expect, note
 
 
-def _age_of_values(state: Mapping[str, Any], now: float) -> str:
+def _age_of_values(report: StatusReport, now: float) -> str:
     """How old the Node's values are, which are not read while nothing changes; "" if that does not matter."""
-    if not state["last_read"]:
+    if not report.last_read:
         return ""
-    if all(r["capacity"] == r["allocatable"] for r in state["resources"]):
-        old = now - state["last_read"] > _OLD_VALUES
-        return f"capacity and allocatable were read {_ago(state['last_read'], now)}" if old else ""
-    return f"allocatable differed from capacity {_ago(state['last_read'], now)}: another writer changes it"
+    if all(row.capacity == row.allocatable for row in report.resources):
+        old = now - report.last_read > _OLD_VALUES
+        return f"capacity and allocatable were read {_ago(report.last_read, now)}" if old else ""
+    return f"allocatable differed from capacity {_ago(report.last_read, now)}: another writer changes it"
 
 
 def _ago(moment: float | None, now: float) -> str:

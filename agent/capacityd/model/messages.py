@@ -1,0 +1,151 @@
+"""What the resident process and its workers tell each other, on a worker's command line and standard output.
+
+Also what the resident process leaves for `status`. The resident process imports this module, so it imports little.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TypeAlias
+
+
+class Job(str, Enum):
+    """What a worker is started for."""
+
+    CHECK = "check"
+    RECONCILE = "reconcile"
+
+
+class PassReason(str, Enum):
+    """Why a reconcile pass is made. The values are those of `status`."""
+
+    BOOT = "boot"  # the service has started
+    CONFIG = "config"  # the configuration was checked again
+    CREDENTIALS = "credentials"  # a file that the credentials are in has changed
+    FILE = "file"  # a file that a resource is read from has changed
+    HARDWARE = "hardware"  # an event of a device, a link, an address, a mount or swap
+    KUBELET = "kubelet"  # the kubelet has restarted
+    PLUGINS = "plugins"  # the kubelet's list of device plugins has changed
+    REQUEUE = "requeue"  # an earlier pass asked for it
+    RESUME = "resume"  # the machine was suspended
+    RETRY = "retry"  # the last pass failed
+    RESYNC = "resync"  # the period has passed
+    START = "start"  # start_jitter has passed
+
+
+class RetryCause(str, Enum):
+    """What kind of error a pass ended with. It decides the pace of retries (service/schedule.py)."""
+
+    UNREACHABLE = "unreachable"  # no response, or an API server that is overloaded
+    MISSING = "missing"  # there is no such Node
+    STATE = "state"  # this machine could not save what must last
+    DENIED = "denied"  # the credentials lack a right
+    CREDENTIALS = "credentials"  # there are none yet
+    CONFLICT = "conflict"  # another writer comes in between each time
+    REJECTED = "rejected"  # the API server denies the content of a write
+    OTHER = "other"
+
+
+class KernelEvents(str, Enum):
+    """Events that do not come from udev, and not from a file of the configuration."""
+
+    LINKS = "links"
+    ADDRESSES = "addresses"
+    MOUNTS = "mounts"
+    SWAPS = "swaps"
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """Which events concern a configuration, and what else the resident process has to know of it."""
+
+    subsystems: tuple[str, ...] = ()
+    """Those of udev."""
+    kernel: tuple[KernelEvents, ...] = ()
+    files: Mapping[str, PassReason] = field(default_factory=dict)
+    """Path -> the reason for a pass that a change of it is."""
+    allowed: float = 0.0
+    """Seconds that the detectors of a pass may take together."""
+    resync: float = 3600.0
+    """Seconds between two passes that read the Node although no event came."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """What has gone wrong in a pass."""
+
+    message: str
+    cause: RetryCause = RetryCause.OTHER
+    retry_after: float | None = None
+    """Seconds that the API server asked to wait."""
+    files: tuple[str, ...] = ()
+    """Files whose change may end it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Probed:
+    """The worker has read the machine, so the service is ready."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckResult:
+    """A check of the configuration has ended."""
+
+    watch: Watch | None = None
+    """None: what the one before asked for."""
+    error: str = ""
+    """Why it failed and has to be repeated; empty if it did not."""
+    configuration_errors: tuple[str, ...] = ()
+    """Each with its file and line."""
+    previous_active: bool = False
+    """Whether they are those of a reload, so that the previous configuration stays active."""
+
+
+@dataclass(frozen=True, slots=True)
+class PassResult:
+    """A reconcile pass has ended."""
+
+    failure: Failure | None = None
+    requeue_after: float | None = None
+    """Seconds until the pass that it asks for; None: it asks for none."""
+    start_in: float | None = None
+    """Seconds by which the pass that first reads the Node is delayed (start_jitter); None: it is not."""
+    node_read: bool = True
+    status: str = ""
+    """A line for `systemctl status`."""
+
+
+@dataclass(frozen=True, slots=True)
+class MetricsResult:
+    """The file of metrics was written, or could not be."""
+
+    path: str
+    error: str = ""
+    advice: str = ""
+    """What to do about the error."""
+
+
+Message: TypeAlias = Probed | CheckResult | PassResult | MetricsResult
+"""A line of a worker's standard output."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceStatus:
+    """service.json: what the resident process knows."""
+
+    pid: int
+    next_reconcile: float
+    """When the next pass is due, in seconds since the epoch."""
+    overdue_at_uptime: float
+    """Seconds of uptime by which the file is written again, unless the process is stuck."""
+    error: str = ""
+    """The errors of the last check and of the last pass."""
+    event_source_errors: tuple[str, ...] = ()
+    configuration_errors: tuple[str, ...] = ()
+    """Of the last check, as in CheckResult; so is previous_active."""
+    previous_active: bool = False
+    metrics_error: str = ""
+    metrics_advice: str = ""
+    """Of the last pass, as in MetricsResult."""

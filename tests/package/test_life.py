@@ -39,6 +39,14 @@ def test_an_installation_is_off(fresh: Machine, packages: Packages) -> None:
     assert fresh.out("find", "/usr/share/capacityd", "-name", "*.pyc").count("\n") > 100
 
 
+@pytest.mark.parametrize("name", ["commands", "service"])
+def test_what_debian_runs_on_the_installed_package(fresh: Machine, packages: Packages, name: str) -> None:
+    """The tests of debian/tests by themselves; `make sponsor` runs them with autopkgtest."""
+    fresh.install(packages.current)
+    output = fresh.run("sh", "-eu", fresh.put(packages.sources / "debian/tests" / name), deadline=300)
+    assert name == "service" or output.stderr == "", "which autopkgtest would not allow"
+
+
 def test_a_node_needs_no_more_than_it_depends_on(fresh: Machine, packages: Packages) -> None:
     """Nor a file of its own in /etc; every command works."""
     fresh.dpkg("--purge", "python3-prometheus-client")

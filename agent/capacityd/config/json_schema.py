@@ -14,23 +14,19 @@ from capacityd.config.resource import DEVICE_KEYS
 from capacityd.config.tables import GROUPS, PROPERTY, UNSAFE_ATTRIBUTES
 from capacityd.detectors import load, names
 from capacityd.model.device import Detector, DeviceDetector
+from capacityd.model.quantity import NAME_SCHEMA
 from capacityd.model.setting_types import Setting, SettingKind
 from capacityd.model.toml_values import Schema
 from capacityd.model.units import UNITS
 from capacityd.model.value_types import Amount, Kind, Text
 
-_LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
-_NAME: Schema = {  # the rules of quantity.name_problem
-    "pattern": rf"^{_LABEL}(\.{_LABEL})*/[A-Za-z0-9]([-A-Za-z0-9_.]{{0,61}}[A-Za-z0-9])?$",
-    "not": {"pattern": r"kubernetes\.io/|^requests\.|^[^/]{245}"},
-}
 _NO_ATTRIBUTES = tuple(key for key in RESOURCE if key != "enabled")
 _UNSAFE = "|".join(pattern.replace("*", "[^/]*") for pattern, _ in UNSAFE_ATTRIBUTES)
 
 
 def schema() -> Schema:
     """The schema of one file."""
-    resources: Schema = {"description": "what pods can ask for", "type": "object", "propertyNames": _NAME}
+    resources: Schema = {"description": "what pods can ask for", "type": "object", "propertyNames": NAME_SCHEMA}
     return {
         "$schema": "http://json-schema.org/draft-07/schema#",
         "title": "capacityd",

@@ -14,7 +14,12 @@ LARGEST = 2**63 - 1
 _QUANTITY = re.compile(r"([+-]?)([0-9]*)(?:\.([0-9]*))?(?:[eE]([+-]?[0-9]{1,4})|([numkMGTPE]|[KMGTPE]i|))")
 _TENS = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
-_NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?")
+_NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
+NAME_SCHEMA = {
+    "pattern": rf"^{_LABEL.pattern}(\.{_LABEL.pattern})*/{_NAME.pattern}$",
+    "not": {"pattern": r"kubernetes\.io/|^requests\.|^[^/]{245}"},
+}
+"""The rules of name_problem as JSON Schema."""
 
 
 def parse_quantity(text: str) -> tuple[int, int]:

@@ -16,6 +16,7 @@ from capacityd.cli import command_parser
 from capacityd.config import load
 from capacityd.config.keys import RESOURCE, TABLES
 from tests import ROOT
+from tests.support.configs import loaded
 from tests.support.pages import Block, blocks, commands, fences, manifests, on_cluster, pages, same
 from tests.support.tour import printed
 
@@ -83,6 +84,18 @@ def test_the_configuration_page_has_every_key_that_is_not_a_detectors() -> None:
     page = (ROOT / "docs/configuration.md").read_text()
     for key in (*RESOURCE, *(key for table in TABLES.values() for key in table)):
         assert re.search(rf"^{key} = ", page, re.MULTILINE), key
+
+
+def test_the_commented_configuration_has_every_key_that_is_not_a_detectors() -> None:
+    """With the signs of a comment removed, it is valid, too."""
+    text = re.sub(r"^#(?=[^ :])", "", (ROOT / "conf/capacityd.toml").read_text(), flags=re.MULTILINE)
+    configured = loaded(text)
+    assert configured.require()
+    written = {key for resource in configured.values["resources"].values() for key in resource}
+    assert written >= RESOURCE.keys() - {"enabled"}
+    assert "\nenabled = " in text
+    for table, keys in TABLES.items():
+        assert configured.values[table].keys() == keys.keys()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)

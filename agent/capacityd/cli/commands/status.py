@@ -108,7 +108,6 @@ def _resources(last_pass: PassStatus, now: float) -> tuple[ResourceRow, ...]:
 def _resource(name: str, last_pass: PassStatus, node: NodeStatus, change: Change | None, now: float) -> ResourceRow:
     reading, expect = last_pass.readings.get(name), last_pass.expect.get(name)
     action = change.action if change else ""
-    below = node.below_expected.get(name)
     row = ResourceRow(
         name=name,
         reading=_reading(reading, action),
@@ -121,13 +120,24 @@ def _resource(name: str, last_pass: PassStatus, node: NodeStatus, change: Change
         cause=reading.cause if reading else None,
         refused=action == "refuse",
         denied=action == "deny",
-        # The configuration may expect something else since the Node was read.
-        below_expect=below is not None and expect is not None and below[0] < expect,
+        below_expect=action not in ("refuse", "deny") and _is_below(name, last_pass, node),
         not_allocatable=name in node.not_allocatable,
     )
     unknown = reading is not None and reading.outcome is Outcome.UNKNOWN
     degraded = unknown or row.refused or row.denied or row.below_expect or row.not_allocatable
     return replace(row, degraded=degraded, note=_note(row, reading, change, last_pass.observe, now))
+
+
+def _is_below(name: str, last_pass: PassStatus, node: NodeStatus) -> bool:
+    """Whether a resource is less than expected. The configuration may expect something else since the Node was read."""
+    reading, expect = last_pass.readings.get(name), last_pass.expect.get(name)
+    if expect is None or reading is None or reading.outcome is Outcome.UNKNOWN:
+        return False
+    if name in node.below_expected:
+        return node.below_expected[name][0] < expect
+    # A quantity that is held back is not on the Node yet; an absent reading does not tell whether `when` applies.
+    known = reading.quantity is not None and name not in last_pass.held_until
+    return known and (reading.quantity or 0) < expect
 
 
 def _reading(reading: ReadingStatus | None, action: str) -> int | str | None:

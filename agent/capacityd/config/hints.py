@@ -26,7 +26,7 @@ def hints(resource: Resource) -> Iterator[tuple[str, str]]:
             if key and isinstance(key.kind, Amount) and key.kind.dimension == "size":
                 exact = next((text for text in test.text.split(" or ") if is_amount(text.strip())), "")
                 if exact:
-                    yield test.key, f'"{exact}" matches this size to the byte; for at least this size write ">={exact}"'
+                    yield test.key, f'"{exact}" matches only this exact size; for this size or more write ">={exact}"'
 
 
 def _is_empty(table: Table, detector: DeviceDetector) -> bool:

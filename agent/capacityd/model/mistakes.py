@@ -25,7 +25,7 @@ class Mistake:
 
 def _list_of(text: str) -> str:
     parts = ", ".join(f'"{part.strip()}"' for part in re.split("[|,]", text) if part.strip())
-    return f"is one name; for any of several write a list: [{parts}]"
+    return f"is a single name; to match any of several, write a list: [{parts}]"
 
 
 def _absolute(text: str) -> str:
@@ -35,7 +35,9 @@ def _absolute(text: str) -> str:
 
 NEGATION = Mistake(
     "^!.",
-    lambda text: f'does not negate; exclude devices by "except". For a value that begins with "!" write "?{text[1:]}"',
+    lambda text: (
+        f'is not a negation: exclude devices with "except"; to match a value that begins with "!", write "?{text[1:]}"'
+    ),
 )
 """fnmatch knows "!" in a class only."""
 SEVERAL_NAMES = Mistake(r"^[^\[]*[|,]", _list_of)

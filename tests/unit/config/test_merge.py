@@ -323,7 +323,7 @@ def test_the_annotated_example_configures_nothing() -> None:
         ('cpu = {}\nmeasure = "cores"', ""),
         (
             'disk = { size = "500GB" }',
-            'size: "500GB" matches this size to the byte; for at least this size write ">=500GB"',
+            'size: "500GB" matches only this exact size; for this size or more write ">=500GB"',
         ),
         ('disk = { size = ["=500GB", ">=1TB, <2TB"] }', ""),
         ('nic = { speed = "10Gbit/s" }', ""),

@@ -52,5 +52,5 @@ def test_a_file_that_is_not_read_is_logged(tmp_path: Path, capfd: pytest.Capture
     assert capfd.readouterr().err.splitlines() == [
         f'capacityd: {config}/60.conf: is not read, because its name does not end with ".toml"',
         f'capacityd: {config}/50-a.toml:2: [resources."example.com/x".disk] size: '
-        '"500GB" matches this size to the byte; for at least this size write ">=500GB"',
+        '"500GB" matches only this exact size; for this size or more write ">=500GB"',
     ]

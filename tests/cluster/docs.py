@@ -33,7 +33,7 @@ from tests.cluster.kubelet import Kubelet, kubelet
 from tests.cluster.processes import PATIENCE, TIED_TO_US, Daemon, wait_until
 from tests.cluster.service import Service, service
 from tests.support.machines import usb_device
-from tests.support.pages import on_cluster, pages, play, same
+from tests.support.pages import pages, place, play, same
 
 _PATIENCE = 90.0  # seconds until the output of a command that only reads must be as shown
 _SETTLE = 6.0  # the same when nothing is shown yet
@@ -198,7 +198,7 @@ def main(names: list[str]) -> None:
     """Writes the outputs anew: of the pages with these names, or all."""
     for page in pages():
         text = page.read_text()
-        if on_cluster(text) and (not names or page.stem in names):
+        if place(text) == "cluster" and (not names or page.stem in names):
             with cluster_world() as world:
                 page.write_text(play(text, world))
 

@@ -18,7 +18,7 @@ from tests.cluster.credentials import ADMIN
 from tests.cluster.docs import cluster_world
 from tests.cluster.processes import PATIENCE
 from tests.cluster.versions import CLAIMS, CLAIMS_GONE, DEVICE_CLASSES, fits
-from tests.support.pages import blocks, manifests, on_cluster, pages, play, same
+from tests.support.pages import blocks, manifests, pages, place, play, same
 
 FOREIGN = {
     **dict.fromkeys(("ClusterQueue", "LocalQueue", "ResourceFlavor"), "Kueue's"),
@@ -67,7 +67,7 @@ def shown(page: Path, kubernetes: str) -> str:
 
 def played() -> list[Any]:
     """The pages that run on a control plane; the tutorial does on each version."""
-    found = [page for page in pages() if on_cluster(page.read_text())]
+    found = [page for page in pages() if place(page.read_text()) == "cluster"]
     marks = {"tutorial": pytest.mark.protocol}
     return [pytest.param(page, id=name_of(page), marks=marks.get(page.stem, ())) for page in found]
 

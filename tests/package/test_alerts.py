@@ -43,6 +43,8 @@ class Fault:
     """The alerts' value, as their texts have it."""
     condition: str | None = "true"
     """The condition's status in kube-state-metrics; None: the Node has no such condition."""
+    fleet: Mapping[str, int] | None = None
+    """What the metrics of `fleet` count by reason; empty: they are no longer written. None: they are well."""
     gone: bool = False
     """The machine is down, and its Node is deleted."""
     begin: int = BEGIN
@@ -63,8 +65,18 @@ class Fault:
             node = self.node(healthy(minute)) if faulty else healthy(minute)
             if not seen or seen[-1][0] != node:
                 seen.append((node, scrape("n1", node)))
-            found.append({**seen[-1][1], **kube_state("n1", self.condition if faulty else "true")})
+            report = fleet_report(
+                self.begin - 1 if faulty and self.fleet == {} else minute, self.fleet if faulty else {}
+            )
+            found.append({**seen[-1][1], **kube_state("n1", self.condition if faulty else "true"), **report})
         return found
+
+
+def fleet_report(minute: int, counts: Mapping[str, int] | None) -> Scrape:
+    """The metrics of `fleet` on some machine, written at this minute."""
+    findings = {"DeviceClass": 0, "Overcommitted": 0, **(counts or {})}
+    found = {series("capacityd_fleet_findings", reason=reason, **MACHINE): float(n) for reason, n in findings.items()}
+    return {**found, series("capacityd_fleet_timestamp_seconds", **MACHINE): 60.0 * minute}
 
 
 def condition(reason: ConditionReason) -> dict[str, str]:
@@ -147,6 +159,13 @@ FAULTS: Mapping[str, Fault] = {
     "removed": Fault(publishing({DONGLE: 4}), {"CapacityWithdrawn": of(SEATS)}, "10", begin=END - 30),
     "lowered long ago": Fault(publishing({DONGLE: 4, SEATS: 9})),
     "removed long ago": Fault(publishing({DONGLE: 4})),
+    "clash of names": Fault(
+        alerts={"CapacityDeviceClassClash": MACHINE | {"reason": "DeviceClass"}}, fleet={"DeviceClass": 1}
+    ),
+    "overcommitted": Fault(
+        alerts={"CapacityOvercommitted": MACHINE | {"reason": "Overcommitted"}}, value="2", fleet={"Overcommitted": 2}
+    ),
+    "old report": Fault(alerts={"CapacityFleetReportOld": MACHINE}, value="2h 21m 0s", fleet={}, begin=60),
     "no condition": Fault(alerts={"CapacityConditionMissing": {"node": "n1"}}, condition=None),
 }
 
@@ -165,6 +184,7 @@ def test_each_reason_of_the_condition_has_an_alert() -> None:
         found[0]
         for rule in rules().values()
         if (found := re.findall(r'reason="(\w+)"', rule["expr"]) or [rule["labels"].get("reason")])[0]
+        and "capacityd_fleet_" not in rule["expr"]
     ]
     assert sorted(reasons) == sorted(r.value for r in ConditionReason if r is not ConditionReason.PUBLISHED)
 

@@ -85,6 +85,30 @@ def test_the_numbers_are_right(
             {"node-1": 2400, "node-2": 1740, "node-3": 1080, "node-4": 11220, "twice the resync period": 7200},
         ),
         ("Duration of detectors", 200, {"usb": 10, "file": 0.01}),
+        (
+            "Requested and free",
+            30,
+            {
+                "example_com_dongle requested": 4,
+                "example_com_dongle free": 8,
+                "example_com_seats requested": 3,
+                "example_com_seats free": 27,
+            },
+        ),
+        (
+            "Free, by node",
+            200,
+            {
+                "node-1 example_com_dongle": 2,
+                "node-1 example_com_seats": 7,
+                "node-2 example_com_dongle": 1,
+                "node-2 example_com_seats": 10,
+                "node-3 example_com_dongle": 4,
+                "node-3 example_com_seats": 10,
+                "node-4 example_com_dongle": -1,
+                "node-4 example_com_seats": 10,
+            },
+        ),
         ("Configuration", 75, {"5d0c8e1f": 2, "c41b07aa": 2}),
     ],
 )
@@ -96,7 +120,7 @@ def test_the_lines_are_right(prometheus: Prometheus, title: str, minute: int, ex
 def test_each_variable_offers_what_there_is(prometheus: Prometheus) -> None:
     for variable in document()["templating"]["list"]:
         if variable["type"] == "query":
-            found = re.fullmatch(r"label_values\((\w+), (\w+)\)", variable["query"]["query"])
-            assert found
+            found = re.fullmatch(r"label_values\((\w+(?:{.*})?), (\w+)\)", variable["query"]["query"])
+            assert found, variable["name"]
             values = {s.labels[found[2]] for s in prometheus.query(found[1], START, START, STEP)}
             assert len(values) > 1

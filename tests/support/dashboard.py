@@ -67,7 +67,8 @@ def panels() -> list[Panel]:
 
 def _filled(expr: str) -> str:
     """With "All" chosen for each variable."""
-    filled = re.sub(r"\$(instance|resource)\b", ".*", expr)
+    values = {variable["name"]: variable.get("allValue", "") for variable in document()["templating"]["list"]}
+    filled = re.sub(r"\$(\w+)\b", lambda found: values[found[1]], expr)
     assert "$" not in filled, expr
     return filled
 

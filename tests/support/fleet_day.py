@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tests.support.scrapes import DONGLE, GPU, RESYNC, SEATS, NodeAt, Scrape, openmetrics, scrape
+from tests.support.scrapes import (
+    DONGLE,
+    GPU,
+    RESYNC,
+    SEATS,
+    NodeAt,
+    PodAt,
+    Scrape,
+    kube_allocatable,
+    kube_pod,
+    openmetrics,
+    scrape,
+)
 
 START = 1_768_464_000.0
 """Seconds since the epoch: 2026-01-15T08:00:00Z."""
@@ -31,10 +43,24 @@ def samples() -> str:
     return openmetrics((START + minute * STEP, _scrape(minute)) for minute in range(MINUTES + 1))
 
 
+PODS = (
+    PodAt("placed", "node-1", {"main": 2}),
+    PodAt("with-a-sidecar", "node-2", {"main": 1}, sidecars={"proxy": 1}, init_containers={"migrate": 3}),
+    PodAt("done", "node-3", {"main": 4}, phase="Succeeded"),
+    PodAt("waiting", "", {"main": 4}, phase="Pending"),
+    PodAt("seated", "node-1", {"one": 1, "two": 2}, resource=SEATS),
+)
+TOO_MANY = PodAt("too-many", "node-4", {"main": 5})
+"""Bound to node-4 from DENIED_FROM on, by somebody who names the node in the pod."""
+
+
 def _scrape(minute: int) -> Scrape:
     found: dict[str, float] = {}
     for number, name in enumerate(NODES):
-        found |= scrape(name, node_at(number, minute))
+        node = node_at(number, minute)
+        found |= {**scrape(name, node), **kube_allocatable(name, node.published)}
+    for pod in (*PODS, *([TOO_MANY] if minute >= DENIED_FROM else [])):
+        found |= kube_pod(pod)
     return found
 
 

@@ -34,6 +34,7 @@ _VARIES = (
     (re.compile(r"\b\d+ MiB of memory"), "MEMORY"),
     (re.compile(r"127\.0\.0\.1:\d+"), "SERVER"),
 )
+_PLACES = ("cluster", "karpenter")
 _COMMAND = re.compile(r"^(?=\$ |```)", re.MULTILINE)
 
 
@@ -67,9 +68,9 @@ def pages() -> list[Path]:
     return [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
-def on_cluster(text: str) -> bool:
-    """Whether the page's commands need a control plane."""
-    return "<!-- docs: cluster -->" in text
+def place(text: str) -> str:
+    """What the page's commands need: "cluster" for a control plane, "karpenter" for Karpenter, too; "" for neither."""
+    return next((name for name in _PLACES if f"<!-- docs: {name} -->" in text), "")
 
 
 def blocks(text: str) -> Iterator[Block]:
@@ -84,7 +85,7 @@ def play(text: str, world: World) -> str:
 
     def played(match: re.Match[str]) -> str:
         if match["directive"] is not None:
-            if match["directive"] != "cluster":
+            if match["directive"] not in _PLACES:
                 world.directive(*match["directive"].split())
             return match[0]
         block = _block(match)

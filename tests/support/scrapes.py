@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -86,6 +87,51 @@ def kube_state(node: str, condition: str | None) -> Scrape:
         labels = {"node": node, "condition": CONDITION, "status": status}
         found[series("kube_node_status_condition", **labels)] = float(status == condition)
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class PodAt:
+    """A pod, as far as kube-state-metrics shows what it requests."""
+
+    name: str
+    node: str
+    """"" if it is not bound."""
+    containers: Mapping[str, int] = field(default_factory=dict)
+    """Container -> the dongles that it requests."""
+    sidecars: Mapping[str, int] = field(default_factory=dict)
+    init_containers: Mapping[str, int] = field(default_factory=dict)
+    resource: str = DONGLE
+    phase: str = "Running"
+
+
+def kube_allocatable(node: str, quantities: Mapping[str, int]) -> Scrape:
+    """The allocatable of a Node as kube-state-metrics has it."""
+    found = {series("kube_node_status_allocatable", node=node, resource="pods", unit="integer"): 110.0}
+    for name, quantity in quantities.items():
+        labels = {"node": node, "resource": _sanitized(name), "unit": "integer"}
+        found[series("kube_node_status_allocatable", **labels)] = float(quantity)
+    return found
+
+
+def kube_pod(pod: PodAt) -> Scrape:
+    """The phase and the requests of a pod as kube-state-metrics has them."""
+    identity = {"namespace": "default", "pod": pod.name, "uid": f"uid-of-{pod.name}"}
+    found = {}
+    for phase in ("Pending", "Running", "Succeeded", "Failed", "Unknown"):
+        found[series("kube_pod_status_phase", **identity, phase=phase)] = float(phase == pod.phase)
+    requested = {"resource": _sanitized(pod.resource), "unit": "integer", "node": pod.node, **identity}
+    for container, quantity in pod.containers.items():
+        found[series("kube_pod_container_resource_requests", container=container, **requested)] = float(quantity)
+    for container, quantity in {**pod.sidecars, **pod.init_containers}.items():
+        found[series("kube_pod_init_container_resource_requests", container=container, **requested)] = float(quantity)
+        policy = {"restart_policy": "Always" if container in pod.sidecars else ""}
+        found[series("kube_pod_init_container_info", container=container, **policy, **identity)] = 1.0
+    return found
+
+
+def _sanitized(resource: str) -> str:
+    """SanitizeLabelName in kube-state-metrics' internal/store/utils.go."""
+    return re.sub(r"[^a-zA-Z0-9_]", "_", resource)
 
 
 def series(name: str, **labels: str) -> str:

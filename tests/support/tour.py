@@ -15,7 +15,7 @@ import pytest
 from capacityd.cli import run
 from capacityd.host.recording.format import Recording, read_recording
 from tests import ROOT
-from tests.support.pages import on_cluster, pages, play
+from tests.support.pages import pages, place, play
 
 MACHINE = ROOT / "docs/tour/machine.json"
 _OF_MACHINES = ("devices", "probe", "template", "plan", "apply", "withdraw")
@@ -105,7 +105,7 @@ def main() -> None:
     """Rewrites the output on all pages that need no cluster (for those: make docs-cluster)."""
     for page in pages():
         text = page.read_text()
-        if not on_cluster(text):
+        if not place(text):
             with tempfile.TemporaryDirectory() as folder:
                 page.write_text(printed(text, Path(folder)))
 

@@ -149,6 +149,9 @@ def command_parser() -> argparse.ArgumentParser:
     subparsers["fleet"].add_argument(
         "--watch", action="store_true", help="print it again whenever it changes, until Ctrl-C"
     )
+    subparsers["fleet"].add_argument(
+        "--textfile", metavar="FILE", help="write metrics, too, for node_exporter's textfile collector"
+    )
     subparsers["template"].add_argument(
         "autoscaler",
         metavar="|".join(NOTATIONS),

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 from unittest.mock import MagicMock
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from capacityd.cli import run
 from capacityd.cli.commands import fleet as command
@@ -214,6 +215,34 @@ def test_the_reference_knows_every_key_of_the_json() -> None:
     assert {key for key in keys if f"`{key}`" not in described} == set()
 
 
+def test_metrics_for_the_textfile_collector(reads: Reads, tmp_path: Path) -> None:
+    requests = Requests({"n0": {DONGLE: 3}}, {DONGLE: 2})
+    reads(replace(fleet(ODD, requests=requests), device_classes={DONGLE: ("dongles",)}), fleet())
+    file = tmp_path / "fleet.prom"
+    assert run(["fleet", "--textfile", str(file)]) == 4
+    families = {family.name: family for family in text_string_to_metric_families(file.read_text())}
+    samples = {
+        name.removeprefix("capacityd_fleet_"): {tuple(s.labels.values()): s.value for s in family.samples}
+        for name, family in families.items()
+    }
+    assert {reason: number for (reason,), number in samples.pop("findings").items() if number} == {
+        "DeviceClass": 1,
+        "QuantityDiffers": 1,
+    }
+    assert samples == {
+        "timestamp_seconds": {(): NOW},
+        "nodes": {(): 6},
+        "resource_capacity": {(DONGLE,): 23},
+        "resource_allocatable": {(DONGLE,): 23},
+        "resource_requested": {(DONGLE,): 3},
+        "resource_free": {(DONGLE,): 20},
+        "resource_waiting": {(DONGLE,): 2},
+    }
+    assert run(["fleet", "--textfile", str(file)]) == 0
+    assert "resource_requested{" not in file.read_text(), "without the right to list pods"
+    assert 'findings{reason="DeviceClass"} 0.0' in file.read_text()
+
+
 def test_max_age(reads: Reads) -> None:
     hour_ago = replace(node().condition, heartbeat=NOW - 3600)  # type: ignore[type-var]
     reads(*[fleet(node(condition=hour_ago))] * 2)
@@ -237,6 +266,8 @@ def test_where_nothing_is_published(reads: Reads, capsys: pytest.CaptureFixture[
         (["--machine", "x", "--node-name", "n1"], None, 2, "leave out --machine and --node-name"),
         (["x"], Fleet((NodeSummary("n1"),)), 1, 'no Node "x"'),
         (["x", "-l", "pool=x"], Fleet((NodeSummary("n1"),)), 1, 'no Node "x" among those that match -l pool=x'),
+        (["--textfile", "x", "--watch"], None, 2, "--textfile is written once"),
+        (["--textfile", "/nonexistent/x"], fleet(), 1, "/nonexistent/x: could not be written: No such file"),
         (["--node-file", "x", "--watch"], None, 2, "--watch needs a cluster"),
         (["--node-file", "x", "-l", "pool=x"], None, 2, "-l needs a cluster"),
         (["--node-file", "x", "--kubeconfig", "y"], None, 2, "leave out --kubeconfig"),

@@ -10,6 +10,12 @@ from capacityd.worker import metrics
 from tests.support.dashboard import PICTURE, PICTURE_KEY, digest, document, panels
 from tests.unit.worker.test_metrics import FIGURES
 
+KUBE_STATE_METRICS = {
+    *("kube_node_status_allocatable", "kube_pod_container_resource_requests", "kube_pod_status_phase"),
+    *("kube_pod_init_container_resource_requests", "kube_pod_init_container_info"),
+}
+"""As its documentation has them: docs/metrics/cluster/node-metrics.md and docs/metrics/workload/pod-metrics.md."""
+
 
 def test_the_picture_shows_these_queries() -> None:
     """It has their digest in its metadata."""
@@ -40,14 +46,17 @@ def test_every_query_can_be_narrowed_and_uses_the_chosen_data_source() -> None:
         for target in panel["targets"]:
             expr = target["expr"]
             assert expr.count("capacityd_") == expr.count('instance=~"$instance"'), expr
+            assert expr.count("kube_node_status_allocatable") + expr.count("_resource_requests") == expr.count(
+                'resource=~"$kube_resource"'
+            ), expr
             assert expr.count("capacityd_resource_") == expr.count('resource=~"$resource"'), expr
 
 
 def test_every_query_uses_existing_metrics() -> None:
     families = text_string_to_metric_families(metrics.text(FIGURES, 0.25).decode())
-    exported = {sample.name for family in families for sample in family.samples}
+    exported = {sample.name for family in families for sample in family.samples} | KUBE_STATE_METRICS
     for panel in panels():
         for query in panel.queries:
-            names = set(re.findall(r"capacityd_\w+", query.expr))
+            names = set(re.findall(r"\b(?:capacityd|kube)_\w+(?={)", query.expr))
             assert names
             assert names <= exported, panel.title

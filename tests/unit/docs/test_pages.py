@@ -17,7 +17,7 @@ from capacityd.config import load
 from capacityd.config.keys import RESOURCE, TABLES
 from tests import ROOT
 from tests.support.configs import loaded
-from tests.support.pages import Block, blocks, commands, fences, manifests, on_cluster, pages, same
+from tests.support.pages import Block, blocks, commands, fences, manifests, pages, place, same
 from tests.support.tour import printed
 
 PAGES = pages()
@@ -37,7 +37,7 @@ def all_blocks(kind: str) -> list[Any]:
     ]
 
 
-@pytest.mark.parametrize("page", [p for p in PAGES if not on_cluster(p.read_text())], ids=name_of)
+@pytest.mark.parametrize("page", [p for p in PAGES if not place(p.read_text())], ids=name_of)
 def test_commands_print_what_is_shown(page: Path, tmp_path: Path) -> None:
     text = page.read_text()
     assert same(printed(text, tmp_path)) == same(text), "make docs writes it again"

@@ -6,6 +6,7 @@ The kubeconfig is that of whoever runs the command; a list that kubectl has save
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import time
 from dataclasses import asdict, replace
@@ -14,8 +15,10 @@ from typing import NoReturn
 from capacityd.cli import refuse_other_sources
 from capacityd.cli.fleet.assess import FleetReport, assess
 from capacityd.cli.fleet.findings import Limits
+from capacityd.cli.fleet.metrics import metrics_text
 from capacityd.cli.output.fleet import print_fleet
 from capacityd.cli.output.terminal import clear_screen, is_terminal, print_json
+from capacityd.linux.atomic_file import replace_file
 from capacityd.model.errors import CapacitydError, NodeUnreachable, UsageError
 from capacityd.model.fleet import Fleet
 from capacityd.model.setting_types import Duration
@@ -44,8 +47,12 @@ def fleet(options: argparse.Namespace) -> int:
     if options.node_file is not None:
         _refuse_with_file(options)
     if options.watch:
+        if options.textfile is not None:
+            raise UsageError("--textfile is written once: leave out --watch")
         _watch(options, max_age)
     report = _report(options, max_age)
+    if options.textfile is not None:
+        _write_metrics(options.textfile, report)
     _show(report, options)
     return 4 if report.attention else 0
 
@@ -125,6 +132,16 @@ def _watch(options: argparse.Namespace, max_age: float) -> NoReturn:
                 sys.stdout.flush()
             shown = timeless
         time.sleep(max(_MIN_POLL, _POLL_SHARE * (time.monotonic() - began)))
+
+
+def _write_metrics(path: str, report: FleetReport) -> None:
+    """Replaces the file. Raises CapacitydError if that is not possible."""
+    try:
+        replace_file(path, metrics_text(report), 0o644)
+    except ImportError as e:
+        raise CapacitydError("--textfile needs the package python3-prometheus-client") from e
+    except OSError as e:
+        raise CapacitydError(f"{path}: could not be written: {os.strerror(e.errno or 0)}") from e
 
 
 def _show(report: FleetReport, options: argparse.Namespace) -> None:

@@ -7,17 +7,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from capacityd.cli.inventory.devices import list_devices
+from capacityd.cli.inventory.selectors import exact_match
 from capacityd.detectors.udev import find_in
+from capacityd.discovery.reader import value_of
 from capacityd.host.recording.format import read_recording
 from capacityd.host.recording.privacy import without_identifiers
 from capacityd.host.recording.recorder import Recorder
 from capacityd.host.recording.replay import RecordedHost
 from capacityd.host.recording.source import RecordedSource
+from capacityd.model.errors import HostError
+from capacityd.model.value_types import Text
 from tests.corpus.described import (
     NOT_RECORDED,
     host,
@@ -67,6 +72,20 @@ def test_the_page_of_everyday_needs(machine: str, tmp_path: Path) -> None:
 def test_devices(machine: str, detector: str) -> None:
     wrong = unlike(machine, detector, machines()[machine].devices[detector])
     assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("machine", machines())
+def test_no_text_of_a_device_is_taken_for_a_mistake(machine: str) -> None:
+    """Names and serial numbers hold commas, slashes, brackets and more; those of udev are the oddest."""
+    recorded = host(machine)
+    for detector in device_detectors():
+        kinds = {name: key.kind for name, key in detector.keys.items() if isinstance(key.kind, Text)}
+        for device in [*detector.find(recorded)]:
+            for key, kind in kinds.items():
+                with suppress(HostError):
+                    value = value_of(recorded, detector, device, key)
+                    for text in value if isinstance(value, tuple) else (value,):
+                        assert not text or kind.whole or exact_match(kind, text), (detector.name, key, text)
 
 
 @pytest.mark.parametrize("machine", machines())

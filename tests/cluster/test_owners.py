@@ -40,7 +40,7 @@ def test_a_key_that_is_not_ours_is_refused(cluster: Cluster, agent: Agent) -> No
         assert ANNOTATION not in found["metadata"].get("annotations", {}), attempt
         ours = condition_of(found)
         assert ours is not None
-        message = f"refused: {', '.join(THEIRS)}"
+        message = f"refused: {', '.join(THEIRS)}: not published by capacityd; adopt = true takes it over"
         assert (ours["status"], ours["reason"], ours["message"]) == ("False", "Refused", message)
         events = our_events(cluster, agent.node)
         assert [reason for reason, _ in events] == ["CapacityRefused"], f"{attempt}: one Event"

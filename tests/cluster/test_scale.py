@@ -84,8 +84,8 @@ def truth(seats: int | None = 5, others: dict[str, str | None] | None = None) ->
     return made
 
 
-UNKNOWN = ("False", "Unknown", f"unknown: {SEATS}")
-REFUSED = ("False", "Refused", f"refused: {DONGLE}")
+UNKNOWN = ("False", "Unknown", f"unknown: {SEATS}: {SEATS} can't be read")
+REFUSED = ("False", "Refused", f"refused: {DONGLE}: not ours; adopt = true takes it over")
 
 
 @pytest.mark.parametrize(

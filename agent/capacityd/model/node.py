@@ -83,6 +83,8 @@ class Reported:
     below_expected: frozenset[str] = frozenset()
     configuration: str = ""
     """A hash of the errors of the configuration."""
+    unknown: frozenset[str] = frozenset()
+    """Only those that have been unknown for longer than a minute."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,8 +132,10 @@ class Health:
     configuration_errors: tuple[str, ...] = ()
     unwritable: str = ""
     """Why this machine can't save what must last."""
-    unknown: tuple[str, ...] = ()
-    refused: tuple[str, ...] = ()
+    unknown: Mapping[str, str] = field(default_factory=dict)
+    """Name -> why it could not be read."""
+    refused: Mapping[str, str] = field(default_factory=dict)
+    """Name -> why the key is not ours."""
     unverified: tuple[str, ...] = ()
     """Names in the annotation that are not configured and that this machine's record lacks."""
     denied: Mapping[str, str] = field(default_factory=dict)
@@ -179,7 +183,7 @@ class Plan:
     @property
     def unknown(self) -> tuple[str, ...]:
         """Names of resources that could not be read."""
-        return self.health.unknown
+        return tuple(self.health.unknown)
 
     def as_dict(self) -> dict[str, object]:
         """As JSON: node, changes, patch."""

@@ -86,7 +86,7 @@ def _once(node: Node, decide: Decide, before_write: Callable[[Plan], None]) -> O
     state = node.read()
     plan = decide(state, {})
     if not plan.patch:
-        return Outcome(plan, False, state)
+        return Outcome(plan, False, state, tuple(_report(node, events(plan), state)))
     before_write(plan)
     try:
         after = node.write(plan.patch)

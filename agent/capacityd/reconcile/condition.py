@@ -9,8 +9,8 @@ from capacityd.model.node import CONDITION, ConditionReason, Health, NodeState
 
 _MAX_MESSAGE = 32_768
 """Characters of the message. metav1.Condition has this limit; the API server sets none for a Node's condition."""
-_MAX_REASON = 300
-"""Characters of a denial's reason in the message."""
+_MAX_REASONS = 300, 150, 60, 0
+"""Characters of each resource's reason in the message: the first with which all of it fits."""
 
 _UNVERIFIED = 'not published by this machine ("capacityd withdraw" removes what the annotation names)'
 
@@ -22,9 +22,12 @@ def desired_condition(
 
     heartbeat_after: the age in seconds at which an unchanged condition is written again. None: never.
     """
-    messages = _messages(health)
+    for max_reason in _MAX_REASONS:
+        messages = _messages(health, max_reason)
+        message = "; ".join(messages.values()) or "all configured resources are published"
+        if len(message) <= _MAX_MESSAGE:
+            break
     reason = next(iter(messages), ConditionReason.PUBLISHED)
-    message = "; ".join(messages.values()) or "all configured resources are published"
     return _changed(state, reason, message, now, heartbeat_after)
 
 
@@ -33,16 +36,19 @@ def rejected_condition(state: NodeState, why: str, now: float) -> Mapping[str, o
     return _changed(state, ConditionReason.REJECTED, why, now, None)
 
 
-def _messages(health: Health) -> dict[ConditionReason, str]:
-    """The message of each reason that applies, the most urgent first."""
+def _messages(health: Health, max_reason: int) -> dict[ConditionReason, str]:
+    """The message of each reason that applies, the most urgent first. max_reason: characters of a resource's reason."""
     found = {
         ConditionReason.CONFIGURATION_REJECTED: _configuration(health.configuration_errors),
         ConditionReason.STATE_NOT_WRITABLE: health.unwritable and f"nothing is lowered or removed: {health.unwritable}",
-        ConditionReason.UNKNOWN: _list("unknown", health.unknown),
+        ConditionReason.UNKNOWN: _with_reasons("unknown", health.unknown, max_reason),
         ConditionReason.REFUSED: "; ".join(
-            filter(None, (_list("refused", health.refused), _list(_UNVERIFIED, health.unverified)))
+            filter(
+                None,
+                (_with_reasons("refused", health.refused, max_reason), _list(_UNVERIFIED, health.unverified)),
+            )
         ),
-        ConditionReason.DENIED: _denied(health.denied),
+        ConditionReason.DENIED: _with_reasons("denied", health.denied, max_reason),
         ConditionReason.BELOW_EXPECTED: _list(
             "below expected", [f"{name} is {now} of {wanted}" for name, (now, wanted) in health.below_expected.items()]
         ),
@@ -65,12 +71,16 @@ def _configuration(errors: tuple[str, ...]) -> str:
     return f"the configuration has errors: {errors[0]}{more} (capacityd config check)"
 
 
-def _denied(denied: Mapping[str, str]) -> str:
+def _with_reasons(what: str, reasons: Mapping[str, str], max_reason: int) -> str:
     """Resources with the same reason share it."""
     names: dict[str, list[str]] = {}
-    for name, reason in denied.items():
-        names.setdefault(reason, []).append(name)
-    return "; ".join(f"denied: {', '.join(group)}: {reason[:_MAX_REASON]}" for reason, group in names.items())
+    for name, reason in reasons.items():
+        names.setdefault(_shortened(reason, max_reason), []).append(name)
+    return "; ".join(": ".join(filter(None, (what, ", ".join(group), reason))) for reason, group in names.items())
+
+
+def _shortened(text: str, limit: int) -> str:
+    return text if len(text) <= limit else text[: limit - 1] + "…" if limit else ""
 
 
 def _changed(

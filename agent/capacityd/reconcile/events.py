@@ -16,10 +16,17 @@ _LOWERED = "; pods that no longer fit are stopped at the kubelet's next start"
 
 
 def events(plan: Plan) -> list[Event]:
-    """The Events of a plan that has been written: at most one of each reason, for what is new since the last ones."""
-    if not plan.patch:
-        return []
+    """The Events of a plan that has been written: at most one of each reason, for what is new since the last ones.
+
+    Without a patch, only that something has been unknown for long can be new.
+    """
     before = plan.reported_before
+    unknown = [
+        f"{n}: {reason}" for n, reason in plan.health.unknown.items() if n in plan.reported.unknown - before.unknown
+    ]
+    if not plan.patch:
+        return [Event("Warning", "CapacityUnknown", _joined(unknown), "Read")] if unknown else []
+    known = [f"{c.name}: {plain(c.new)}" for c in plan.changes if c.name in before.unknown - plan.reported.unknown]
     changed = [c for c in plan.changes if c.action in ("set", "remove")]
     moves = [change.summary for change in changed]
     refused = [f"{c.name}: {c.reason}" for c in plan.changes if c.name in plan.newly_refused]
@@ -39,6 +46,8 @@ def events(plan: Plan) -> list[Event]:
         ("Warning", "CapacityBelowExpected", below, "Compare"),
         ("Normal", "CapacityAsExpected", as_expected, "Compare"),
         ("Warning", "ConfigurationRejected", rejected, "Configure"),
+        ("Warning", "CapacityUnknown", unknown, "Read"),
+        ("Normal", "CapacityKnown", known, "Read"),
     )
     after = {"CapacityChanged": _LOWERED} if any(map(_lowers, changed)) else {}
     return [

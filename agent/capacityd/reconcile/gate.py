@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from capacityd.model.reading import Quantity, Reading, Unknown
+from capacityd.reconcile.plan import long_unknown
 from capacityd.reconcile.plan_input import METADATA_ONLY, PlanInput
 from capacityd.reconcile.state import PassContext, ReconcileState, is_lower, outcome_text
 
@@ -37,6 +38,8 @@ def must_ask(reasons: Collection[str], memory: ReconcileState, here: PassContext
 def hold(readings: Mapping[str, Reading], memory: ReconcileState, inputs: PlanInput) -> Hold | None:
     """What is held back, and for how long. None: the Node must be read now, because it may have to be written."""
     if memory.applied_readings is None or memory.settle_passes:
+        return None
+    if inputs.machine is not None and long_unknown(inputs) - inputs.machine.reported.unknown:
         return None
     lower_since = dict(inputs.lower_since)  # in observe mode, too, where it stays lower
     held: dict[str, float] = {}

@@ -24,6 +24,9 @@ from capacityd.reconcile.rules import (
     unpublish,
 )
 
+_REPORT_UNKNOWN_AFTER = 60.0
+"""Seconds for which a resource is unknown before an Event reports it: at boot, a driver may only be late."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Step:
@@ -106,16 +109,16 @@ def make_plan(readings: Mapping[str, Reading], state: NodeState, inputs: PlanInp
 
 def _health(steps: Sequence[_Step], readings: Mapping[str, Reading], inputs: PlanInput) -> Health:
     # A refusal to remove is over once an Event has reported it: from then on the key is not ours.
-    lasting = tuple(
-        s.entry.name
+    lasting = {
+        s.entry.name: s.decision.reason
         for s in steps
         if s.decision.action == "refuse"
         and (isinstance(s.reading, Quantity) or (s.decision.record is not None and not s.unverified))
-    )
+    }
     return Health(
         configuration_errors=inputs.configuration_errors,
         unwritable=inputs.unwritable,
-        unknown=tuple(name for name, reading in sorted(readings.items()) if isinstance(reading, Unknown)),
+        unknown={name: reading.reason for name, reading in sorted(readings.items()) if isinstance(reading, Unknown)},
         refused=lasting,
         unverified=tuple(s.entry.name for s in steps if s.unverified),
         denied={s.entry.name: s.decision.reason for s in steps if s.decision.action == "deny"},
@@ -175,7 +178,13 @@ def _reported(health: Health, before: Reported, inputs: PlanInput) -> Reported:
         below_expected=frozenset(health.below_expected)
         | (before.below_expected & inputs.expect.keys() & {*health.unknown, *health.denied, *health.refused}),
         configuration=hashlib.sha256(errors.encode("utf-8", "surrogatepass")).hexdigest()[:12] if errors else "",
+        unknown=frozenset(health.unknown) & (before.unknown | long_unknown(inputs)),
     )
+
+
+def long_unknown(inputs: PlanInput) -> frozenset[str]:
+    """The names that have been unknown for so long that an Event reports it."""
+    return frozenset(n for n, since in inputs.unknown_since.items() if inputs.uptime - since >= _REPORT_UNKNOWN_AFTER)
 
 
 def _step(

@@ -51,6 +51,8 @@ class PlanInput:
     """Name -> the quantity below which the condition is False."""
     denied: Mapping[str, str] = field(default_factory=dict)
     """Name -> why the API server rejects its write, which is not repeated now."""
+    unknown_since: Mapping[str, float] = field(default_factory=dict)
+    """Name -> uptime since when its reading has been unknown. Without it, no Event reports that."""
     behind: Collection[str] = ()
     """Names whose allocatable was less than what is published when the Node was last read."""
     heartbeat_after: float | None = None

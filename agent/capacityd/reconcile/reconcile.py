@@ -86,6 +86,11 @@ def reconcile(
     memory = replace(
         memory,
         lower_since=still_lower(readings, memory),
+        unknown_since={
+            name: memory.unknown_since.get(name, here.uptime)
+            for name, reading in readings.items()
+            if isinstance(reading, Unknown)
+        },
         unknown_streak=memory.unknown_streak + 1 if any_unknown else 0,
     )
     inputs = _plan_input(config, memory, here)
@@ -189,6 +194,8 @@ def _plan_input(config: Config, memory: ReconcileState, here: PassContext) -> Pl
         configuration_errors=here.configuration_errors or configuration_errors(config),
         expect=expectations(config),
         denied={name: d.reason for name, d in memory.denied.items() if d.retry_at > here.uptime},
+        # Without a record of what has been reported, it would be reported again and again.
+        unknown_since={} if here.unwritable or settings.observe else memory.unknown_since,
         behind=memory.behind,
         heartbeat_after=max(MIN_INTERVAL, settings.resync * _HEARTBEAT_SHARE),
     )

@@ -64,6 +64,8 @@ class ReconcileState:
     """Names whose allocatable was less than what was published when the Node was last read."""
     verify_at: float | None = None
     """When the Node is read again to see whether allocatable is what was published."""
+    unknown_since: Mapping[str, float] = field(default_factory=dict)
+    """Name -> since when its reading has been unknown."""
 
     def __post_init__(self) -> None:
         if self.settle_passes < 0 or self.unknown_streak < 0:
@@ -126,6 +128,7 @@ def remember(
         written=record_write(plan, outcome.applied, here.uptime, memory.written),
         kubelet=here.kubelet_started_at,
         settle_passes=_settle_passes(memory, outcome.state, here),
+        unknown_since=memory.unknown_since,
         unknown_streak=memory.unknown_streak,
         delayed=plan.delayed,
         denied=_denials(memory, outcome, here.uptime),

@@ -8,7 +8,7 @@ import pytest
 
 from capacityd.model.config import Settings
 from capacityd.model.node import CONFIGURATION_ANNOTATION
-from capacityd.model.reading import Absent, Quantity, Reading
+from capacityd.model.reading import Absent, Quantity, Reading, Unknown
 from tests.unit.reconcile.doubles import ABSENT, EPOCH, FOUR, UNKNOWN, A, B, Service
 
 PUBLISHED = ("True", "Published", "all configured resources are published")
@@ -32,7 +32,7 @@ def service() -> Service:
         (Quantity(0), ("False", "BelowExpected", f"below expected: {A} is 0 of 4")),
         (ABSENT, ("False", "BelowExpected", f"below expected: {A} is 0 of 4")),
         (Quantity(5), PUBLISHED),
-        (UNKNOWN, ("False", "Unknown", f"unknown: {A}")),
+        (UNKNOWN, ("False", "Unknown", f"unknown: {A}: busy")),
         (ELSEWHERE, PUBLISHED),
     ],
 )
@@ -141,9 +141,52 @@ def test_the_most_urgent_is_the_reason_and_the_message_names_all(service: Servic
     assert service.node.our_condition == (
         "False",
         "ConfigurationRejected",
-        "the configuration has errors: a.toml:3: x (capacityd config check); unknown: example.com/c; "
-        f"refused: {B}; below expected: {A} is 3 of 4",
+        "the configuration has errors: a.toml:3: x (capacityd config check); unknown: example.com/c: busy; "
+        f"refused: {B}: not published by capacityd; adopt = true takes it over; below expected: {A} is 3 of 4",
     )
+
+
+@pytest.mark.parametrize(("length", "shown"), [(100, 100), (500, 150)])
+def test_a_hundred_reasons_fit(service: Service, length: int, shown: int) -> None:
+    """Each is shortened, so that no resource is left out."""
+    unknown = {f"r{number:02}": Unknown(f"{number:02}".ljust(length, "x")) for number in range(100)}
+    service.reconcile(1010.0, {"config"}, a=FOUR, **unknown)
+    message = service.node.our_condition[2]
+    parts = [f"unknown: example.com/{name}: {reading.reason[:shown]}" for name, reading in unknown.items()]
+    assert message == "; ".join(part if shown == length else part[:-1] + "…" for part in parts)
+    assert len(message) < 32_768
+
+
+def test_an_event_when_it_has_been_unknown_for_a_minute_and_one_when_it_can_be_read_again(service: Service) -> None:
+    events = service.node.events
+    assert service.reconcile(1100.0, {"hardware"}, a=UNKNOWN, b=FOUR).requeue_after == 60.0
+    before = [*events]
+    service.reconcile(1150.0, {"hardware"}, a=UNKNOWN, b=FOUR)
+    assert events == before
+    service.reconcile(1160.0, {"requeue"}, a=UNKNOWN, b=FOUR)
+    assert events[len(before) :] == [f"{A}: busy"]
+    opened = service.opened
+    service.reconcile(1300.0, {"requeue"}, a=Unknown("still busy"), b=FOUR)
+    assert service.opened == opened, "nothing is new"
+    service.reconcile(4700.0, {"resync"}, a=UNKNOWN, b=FOUR)
+    service.reconcile(4800.0, {"hardware"}, a=FOUR, b=FOUR)
+    service.reconcile(4900.0, {"resync"}, a=FOUR, b=FOUR)
+    assert events[len(before) :] == [f"{A}: busy", f"{A}: 4"]
+
+
+def test_what_is_unknown_for_a_moment_is_no_event(service: Service) -> None:
+    events = len(service.node.events)
+    for at in (1100.0, 1200.0):
+        service.reconcile(at, {"hardware"}, a=UNKNOWN)
+        service.reconcile(at + 50, {"hardware"}, a=FOUR)
+    assert len(service.node.events) == events
+
+
+def test_while_no_record_can_be_kept_an_unknown_resource_is_not_reported_again_and_again(service: Service) -> None:
+    service.unwritable = "No space left on device"
+    for at in range(1100, 1500, 50):
+        service.reconcile(float(at), {"hardware"}, a=UNKNOWN)
+    assert [event for event in service.node.events if "busy" in event] == []
 
 
 def heartbeat(service: Service) -> float | None:

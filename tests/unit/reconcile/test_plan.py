@@ -367,7 +367,8 @@ def test_the_condition_names_unknown_and_refused_resources_and_recovers() -> Non
     assert (plan.unknown, plan.refused, plan.newly_refused) == (unknown, refused, refused)
     written = apply_patch(document, plan.patch)
     condition = our_condition(written)
-    assert condition["message"] == f"unknown: {', '.join(unknown)}; refused: {', '.join(refused)}"
+    why = "not published by capacityd; adopt = true takes it over"
+    assert condition["message"] == f"unknown: {', '.join(unknown)}: it is busy; refused: {', '.join(refused)}: {why}"
     assert (condition["status"], condition["reason"]) == ("False", "Unknown")
     assert condition["lastTransitionTime"] == "1970-01-01T00:00:00Z"
 

@@ -68,7 +68,7 @@ def test_unknown_readings_are_retried_with_backoff_and_without_requests(service:
     opened = service.opened
     pauses += [service.reconcile(1100.0 + n, {"requeue"}, a=UNKNOWN, b=FOUR).requeue_after for n in range(20)]
     assert pauses[:8] == [60.0, 120.0, 240.0, 480.0, 960.0, 1920.0, 3600.0, 3600.0]
-    assert service.opened == opened
+    assert service.opened == opened + 1, "once, for an Event"
     assert service.reconcile(9000.0, {"requeue"}, a=FOUR, b=FOUR).requeue_after is None
     assert service.reconcile(9100.0, {"hardware"}, a=UNKNOWN, b=FOUR).requeue_after == 60.0
 

@@ -177,7 +177,7 @@ def test_full_while_it_runs(service: Service) -> None:
         service.await_line(FULL)
     assert service.node["status"]["capacity"] == {A: "5", B: "7"}, "nothing gets less"
     why = f"nothing is lowered or removed: {service.run}/state.json {FULL}"
-    assert service.condition == ("StateNotWritable", f"{why}; unknown: {B}")
+    assert service.condition == ("StateNotWritable", f"{why}; unknown: {B}: {service.folder}/b does not exist")
     assert service.output().count(FULL) == 1
     assert f"{B}: unknown" not in service.output(), "what can't be remembered would be logged after each pass"
     service.sh(f"rm {service.run}/fill")

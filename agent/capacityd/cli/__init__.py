@@ -16,6 +16,7 @@ from capacityd.cli.help import epilog
 from capacityd.cli.template.notations import NOTATIONS
 from capacityd.model.errors import CapacitydError, UsageError
 from capacityd.model.messages import Job
+from capacityd.model.modules import NOT_INSTALLED, ModuleMissing, missing_module, require_service_modules
 from capacityd.model.text import printable
 
 _COMMANDS = {
@@ -42,6 +43,8 @@ def run(arguments: Sequence[str]) -> int:
         sys.stdout.reconfigure(errors="backslashreplace")  # some locales cannot encode "→"
     try:
         options = command_parser().parse_args(arguments)
+        if options.command == "run":
+            require_service_modules()
         module = import_module(f"capacityd.{(_COMMANDS | _INTERNAL)[options.command][0]}")
         status: int = getattr(module, options.command)(options)
         sys.stdout.flush()
@@ -50,6 +53,9 @@ def run(arguments: Sequence[str]) -> int:
         for line in str(e).split("\n"):
             print("capacityd:", printable(line), file=sys.stderr)
         return e.exit_status
+    except ImportError as e:
+        print("capacityd:", printable(str(missing_module(e))), file=sys.stderr)
+        return NOT_INSTALLED if options.command == "run" else ModuleMissing.exit_status
     except KeyboardInterrupt:
         return 130
     except OSError as e:

@@ -81,6 +81,7 @@ STATUSES = {
     2: "usage or configuration",
     3: "the API server is unreachable or denies access",
     4: "done, but something is unknown, refused or less than expected",
+    5: "`run` lacks a Python module, so systemd does not start it again",
 }
 
 COMMAND_STATUSES = {

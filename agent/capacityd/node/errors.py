@@ -20,6 +20,7 @@ from capacityd.model.errors import (
     NodeRejected,
     NodeUnreachable,
 )
+from capacityd.model.modules import missing_module
 from capacityd.node.cluster_access import ClusterAccess
 from capacityd.node.redaction import NO_SECRETS, Secrets
 
@@ -80,6 +81,8 @@ def no_library_error(explain: Callable[[Exception], NodeError]) -> Iterator[None
         yield
     except CapacitydError:
         raise
+    except ImportError as e:
+        raise missing_module(e) from None
     except Exception as e:  # noqa: BLE001  # explain() gets it
         # Not "from e": a traceback would show the library's message, which may contain a secret.
         raise explain(e) from None

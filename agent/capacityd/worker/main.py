@@ -4,21 +4,33 @@ from __future__ import annotations
 
 import argparse
 
-from capacityd.linux import systemd
 from capacityd.model.errors import CapacitydError
 from capacityd.model.messages import CheckResult, Failure, Job, PassReason, PassResult
+from capacityd.model.modules import missing_module
 from capacityd.worker import send_message
-from capacityd.worker.check_job import check
-from capacityd.worker.reconcile_job import reconcile_once
 
 
 def child(options: argparse.Namespace) -> int:
     """Runs the job that the service has started it for. An error is in its message; the service reports it."""
-    systemd.use_nonblocking_stderr()
     try:
-        if options.job == Job.CHECK:
-            return check(options)
-        return reconcile_once(options, frozenset(map(PassReason, options.reasons.split(","))))
+        return _run_job(options)
+    except ImportError as e:
+        error: CapacitydError = missing_module(e)
     except CapacitydError as e:
-        send_message(CheckResult(error=str(e)) if options.job == Job.CHECK else PassResult(Failure(str(e))))
-        return e.exit_status
+        error = e
+    send_message(CheckResult(error=str(error)) if options.job == Job.CHECK else PassResult(Failure(str(error))))
+    return error.exit_status
+
+
+def _run_job(options: argparse.Namespace) -> int:
+    # Imported here, so that a missing module is an error of the job. While the system is upgraded, one may be missing.
+    from capacityd.linux.systemd import use_nonblocking_stderr
+
+    use_nonblocking_stderr()
+    if options.job == Job.CHECK:
+        from capacityd.worker.check_job import check
+
+        return check(options)
+    from capacityd.worker.reconcile_job import reconcile_once
+
+    return reconcile_once(options, frozenset(map(PassReason, options.reasons.split(","))))

@@ -12,6 +12,7 @@ from capacityd.cli.output.status import Problem, ResourceRow, ServiceReport, Sta
 from capacityd.cli.output.terminal import print_json
 from capacityd.host.cpu_memory import usage
 from capacityd.linux.clock import uptime
+from capacityd.linux.unit import UnitState, unit_state
 from capacityd.model.codec import encode
 from capacityd.model.errors import CapacitydError, Cause, HostError
 from capacityd.model.messages import ServiceStatus
@@ -23,6 +24,7 @@ from capacityd.worker.pass_state import NodeStatus, Outcome, PassStatus, Reading
 
 _NO_PASS = PassStatus(at=0.0, reasons=())
 _NO_SERVICE = ServiceStatus(pid=0, next_reconcile=0.0, overdue_at_uptime=0.0)
+_UNIT = "capacityd.service"
 
 
 def status(options: argparse.Namespace) -> int:
@@ -167,7 +169,7 @@ def _errors(report: StatusReport, now: float) -> list[Problem]:
     """The errors, each with what to do about it."""
     errors = []
     if report.service is None:
-        advice = "start it: `systemctl enable --now capacityd`; see why it stopped: `journalctl -u capacityd`"
+        advice = _start_advice(unit_state(_UNIT))
         errors.append(Problem("the Node keeps its capacity, but nothing updates it", advice))
     if report.stale_reason:
         errors.append(Problem(report.stale_reason, "see `journalctl -u capacityd` for what the service logged since"))
@@ -188,6 +190,15 @@ def _errors(report: StatusReport, now: float) -> list[Problem]:
         if row.degraded and not (misconfigured and report.configuration_errors and not rejected):
             errors.append(_resource_error(row, misconfigured))
     return errors
+
+
+def _start_advice(unit: UnitState | None) -> str:
+    """What to do about a service that does not run."""
+    if unit is not None and unit.failing:
+        why = f"it fails to start (exit status {unit.exit_status})"
+        return f"{why}: see why with `journalctl -u capacityd`, then run `systemctl restart capacityd`"
+    start = "start" if unit is not None and unit.enabled else "enable --now"
+    return f"start it: `systemctl {start} capacityd`; see why it stopped: `journalctl -u capacityd`"
 
 
 def _resource_error(row: ResourceRow, misconfigured: bool) -> Problem:

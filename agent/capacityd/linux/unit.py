@@ -1,0 +1,42 @@
+"""What systemd says about a unit."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from dataclasses import dataclass
+
+from capacityd.linux.program import OutputTooLargeError, ProgramTimeoutError, run_program
+
+_TIMEOUT = 5.0  # seconds
+_MAX_OUTPUT_BYTES = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class UnitState:
+    """Properties of a unit, systemctl(1)."""
+
+    enabled: bool
+    """It is started at boot."""
+    failing: bool
+    """It has failed, or is about to be started again after a failure."""
+    exit_status: int
+    """Of its last main process; 0 if there was none."""
+
+
+def unit_state(unit: str) -> UnitState | None:
+    """Asks systemd for the state of a unit. Returns None if there is no systemd, or no such unit."""
+    names = ("LoadState", "UnitFileState", "ActiveState", "SubState", "ExecMainStatus")
+    command = ["systemctl", "show", f"--property={','.join(names)}", unit]
+    try:
+        status, out, _ = run_program(command, _TIMEOUT, os.environ, _MAX_OUTPUT_BYTES)
+    except (OSError, subprocess.SubprocessError, ProgramTimeoutError, OutputTooLargeError):
+        return None
+    values = dict(line.split("=", 1) for line in out.decode(errors="replace").splitlines() if "=" in line)
+    if status != 0 or values.get("LoadState") != "loaded":
+        return None
+    return UnitState(
+        enabled=values.get("UnitFileState") in ("enabled", "enabled-runtime"),
+        failing=values.get("ActiveState") == "failed" or values.get("SubState") == "auto-restart",
+        exit_status=int(values.get("ExecMainStatus") or 0),
+    )

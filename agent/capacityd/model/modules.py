@@ -1,0 +1,72 @@
+"""Which Python modules capacityd needs, and which package has each."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+
+from capacityd.model.errors import CapacitydError
+
+NOT_INSTALLED = 5
+"""The exit status of the service without a module, for which systemd does not start it again (systemd.exec(5))."""
+
+
+class ModuleMissing(CapacitydError):
+    """A Python module that capacityd needs is not installed, or cannot be loaded."""
+
+
+@dataclass(frozen=True, slots=True)
+class Package:
+    """Where a module is: the package of Debian, and what pip calls it."""
+
+    debian: str
+    pip: str
+
+
+PACKAGES = {
+    "jsonpatch": Package("python3-jsonpatch", "jsonpatch"),
+    "kubernetes": Package("python3-kubernetes", "kubernetes"),
+    "prometheus_client": Package("python3-prometheus-client", "'capacityd[metrics]'"),
+    "psutil": Package("python3-psutil", "psutil"),
+    "pyudev": Package("python3-pyudev", "pyudev"),
+    "systemd": Package("python3-systemd", "'capacityd[service]'"),
+    "tabulate": Package("python3-tabulate", "tabulate"),
+    "tomli": Package("python3-tomli", "tomli"),
+    "yaml": Package("python3-yaml", "pyyaml"),
+}
+OPTIONAL = ("prometheus_client",)
+SERVICE_MODULES = tuple(
+    module for module in PACKAGES if module not in OPTIONAL and (module != "tomli" or sys.version_info < (3, 11))
+)
+"""What the service needs, its workers included."""
+
+
+def require_service_modules() -> None:
+    """Raises ModuleMissing, with NOT_INSTALLED as exit status, if the service would lack a module sooner or later."""
+    if missing := [module for module in SERVICE_MODULES if find_spec(module) is None]:
+        error = _missing(missing)
+        error.exit_status = NOT_INSTALLED
+        raise error
+
+
+def missing_module(error: ImportError) -> ModuleMissing:
+    """Explains why an import has failed."""
+    module = (error.name or "").partition(".")[0]
+    if module == "capacityd":
+        return ModuleMissing(f"capacityd is not completely installed: {error}. Install it again")
+    if module in PACKAGES and isinstance(error, ModuleNotFoundError):
+        return _missing([module])
+    # A library that our library needs, or a shared one, such as libudev.
+    return ModuleMissing(f"a library that capacityd needs is missing or damaged, in {sys.executable}: {error}")
+
+
+def _missing(names: Sequence[str]) -> ModuleMissing:
+    """The error for these of PACKAGES, of which there is at least one."""
+    debian, pip = (
+        " ".join(texts) for texts in zip(*((PACKAGES[n].debian, PACKAGES[n].pip) for n in names), strict=True)
+    )
+    which = f"Python module{'s'[: len(names) != 1]} {', '.join(names)}"
+    # The interpreter: another one than the distribution's does not see the distribution's packages.
+    return ModuleMissing(f"{sys.executable} has no {which}: apt install {debian}, or pip install {pip}")

@@ -1,0 +1,107 @@
+"""Without a Python module each command that needs it says so in one line, with the package that has it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from capacityd.model.modules import NOT_INSTALLED, OPTIONAL, PACKAGES, SERVICE_MODULES
+from tests import ROOT
+from tests.support.nodes import node
+
+COMMANDS = {
+    "devices": ["devices", "cpu"],
+    "probe": ["probe"],
+    "plan": ["plan"],
+    "plan of a file": ["plan", "--node-file", "node.json"],
+    "apply": ["apply", "--node-file", "node.json"],
+    "withdraw": ["withdraw"],
+    "run": ["run"],
+    "record": ["record", "recording"],
+    "status": ["status"],
+    "fleet": ["fleet"],
+    "config": ["config", "check"],
+    "a check": ["child", "run", "check"],
+    "a pass": ["child", "run", "reconcile", "boot"],
+}
+# Each command in a fork: each would import what the ones before it have imported.
+_PROGRAM = """
+import json, os, sys
+sys.path.insert(0, sys.argv[1])
+sys.modules[sys.argv[2]] = None
+for name, arguments in json.loads(sys.argv[3]).items():
+    if (pid := os.fork()) == 0:
+        out = os.open(f"out-{name}", os.O_CREAT | os.O_WRONLY)
+        os.dup2(out, 1), os.dup2(out, 2)
+        os.execv = lambda *_: os._exit(99)  # the service itself
+        from capacityd.__main__ import main
+        sys.exit(main(arguments))
+    with open(f"status-{name}", "w") as f:
+        f.write(str(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])))
+"""
+NEEDED_BY = {
+    "jsonpatch": {"run", "plan", "withdraw", "plan of a file", "apply", "a pass"},
+    "kubernetes": {"run", "plan", "withdraw", "fleet", "a pass"},
+    "psutil": {*COMMANDS} - {"config", "fleet", "a check"},
+    "pyudev": {*COMMANDS} - {"config", "fleet", "a check", "status"},
+    "systemd": {"run", "a check", "a pass"},
+    "tabulate": {*COMMANDS} - {"run", "a check", "a pass"},
+    "yaml": {"run", "plan", "withdraw", "fleet", "a pass"},
+}
+"""The commands that fail without the module, if it is not an optional one or for another version of Python."""
+
+
+@pytest.mark.parametrize("module", NEEDED_BY)
+def test_a_missing_module(tmp_path: Path, module: str) -> None:
+    (tmp_path / "capacityd.toml").write_text('[resources."example.com/a"]\nstatic = { quantity = 1 }\n')
+    (tmp_path / "node.json").write_text(json.dumps(node()))
+    user = {"token": "x" * 20}
+    kubeconfig = {
+        "current-context": "c",
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+        "clusters": [{"name": "c", "cluster": {"server": "http://127.0.0.1:1"}}],
+        "users": [{"name": "u", "user": user}],
+    }
+    (tmp_path / "kubeconfig").write_text(json.dumps(kubeconfig))
+    (tmp_path / "run").mkdir()
+    options = ["--config", "capacityd.toml"]
+    commands = {
+        name: [*options, *([] if "--node-file" in arguments else ["--kubeconfig", "kubeconfig"]), *arguments]
+        for name, arguments in COMMANDS.items()
+        if name in NEEDED_BY[module]
+    }
+    environment = {"RUNTIME_DIRECTORY": str(tmp_path / "run"), "STATE_DIRECTORY": str(tmp_path / "state")}
+    arguments = [str(ROOT / "agent"), module, json.dumps(commands)]
+    subprocess.run([sys.executable, "-c", _PROGRAM, *arguments], check=True, cwd=tmp_path, env=environment)
+    package = PACKAGES[module].debian
+    for name in commands:
+        output = (tmp_path / f"out-{name}").read_text()
+        status = int((tmp_path / f"status-{name}").read_text())
+        assert "Traceback" not in output, f"{name}: {output}"
+        if name in ("a check", "a pass"):
+            output = output.splitlines()[-1]
+            assert package in str(json.loads(output)), "it is a message to the service"
+        else:
+            assert status == (NOT_INSTALLED if name == "run" else 1)
+        assert len(output.splitlines()) == 1, f"{name}: {output}"
+        assert f"has no Python module {module}: apt install {package}, or pip install " in output
+
+
+def test_systemd_does_not_start_it_again_and_again() -> None:
+    unit = (ROOT / "packaging/systemd/capacityd.service").read_text()
+    assert f"\nRestartPreventExitStatus={NOT_INSTALLED}\n" in unit
+
+
+def test_every_module_that_the_service_needs_is_hidden() -> None:
+    assert {*NEEDED_BY, "tomli"} == {*SERVICE_MODULES, "tomli"} == {*PACKAGES} - {*OPTIONAL}
+
+
+def test_the_package_depends_on_each() -> None:
+    control = (ROOT / "debian/control").read_text()
+    needed, _, suggested = control.partition("Recommends:")
+    for module, package in PACKAGES.items():
+        assert package.debian in (suggested if module in OPTIONAL else needed)

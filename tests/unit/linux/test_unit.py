@@ -1,0 +1,47 @@
+"""What systemctl prints, here a double of it; tests/package has the real one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from capacityd.cli.commands.status import _start_advice
+from capacityd.linux.unit import UnitState, unit_state
+
+PRINTED = "LoadState={}\nUnitFileState={}\nActiveState={}\nSubState={}\nExecMainStatus={}\n"
+
+
+@pytest.mark.parametrize(
+    ("values", "expected", "advice"),
+    [
+        (
+            ("loaded", "enabled", "failed", "failed", "5"),
+            UnitState(True, True, 5),
+            "it fails to start (exit status 5): ",
+        ),
+        (("loaded", "enabled", "activating", "auto-restart", "1"), UnitState(True, True, 1), "fails to start"),
+        (("loaded", "enabled", "inactive", "dead", "0"), UnitState(True, False, 0), "`systemctl start capacityd`"),
+        (("loaded", "disabled", "inactive", "dead", "0"), UnitState(False, False, 0), "`systemctl enable --now capa"),
+        (("not-found", "", "inactive", "dead", "0"), None, "`systemctl enable --now capacityd`"),
+    ],
+)
+def test_the_state_of_a_unit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, values: tuple[str, ...], expected: UnitState | None, advice: str
+) -> None:
+    program = tmp_path / "systemctl"
+    program.write_text(f"#!/bin/sh\ncat <<'END'\n{PRINTED.format(*values)}END\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    found = unit_state("capacityd.service")
+    assert found == expected
+    assert advice in _start_advice(found)
+
+
+@pytest.mark.parametrize("script", ["exit 1", "", "echo LoadState", None], ids=["fails", "silent", "odd", "none"])
+def test_no_systemd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str | None) -> None:
+    if script is not None:
+        (tmp_path / "systemctl").write_text(f"#!/bin/sh\n{script}\n")
+        (tmp_path / "systemctl").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert unit_state("capacityd.service") is None

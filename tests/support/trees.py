@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 Recording = dict[str, Any]
@@ -81,6 +83,8 @@ def write_tree(recording: Mapping[str, Any], folder: str) -> None:
     """A recording as real files and links below a folder, udev's database in run/udev/data. It may hold no errors."""
     if recording.get("errors"):
         raise ValueError("a file that can't be read, which no ordinary folder can hold")
+    for path in recording.get("folders", ()):
+        os.makedirs(folder + path, exist_ok=True)
     for path, text in recording.get("files", {}).items():
         _write(folder + path, text)
     for path, target in recording.get("links", {}).items():
@@ -93,6 +97,42 @@ def write_tree(recording: Mapping[str, Any], folder: str) -> None:
         _write(f"{folder}/run/udev/data/{_database_id(recording, path)}", f"I:1\n{entry}V:1\n")
 
 
+UNPRIVILEGED = "setpriv --bounding-set=-dac_override,-dac_read_search"
+"""Begins a command line: root may no longer read what a mode forbids."""
+
+_BIND, _DETACH = 4096, 2
+
+
+@contextmanager
+def unreadable(path: str, fault: str) -> Iterator[None]:
+    """A real path that can't be read, in a mount namespace of our own.
+
+    fault: EIO for a file; EACCES for a file or folder, if UNPRIVILEGED; dangling or ELOOP for a link.
+    """
+    if fault == "EIO":
+        libc = ctypes.CDLL(None, use_errno=True)
+        # Reading a process's memory fails at address 0, where nothing is mapped.
+        if libc.mount(b"/proc/self/mem", os.fsencode(path), None, _BIND, None):
+            raise OSError(ctypes.get_errno(), f"mount {path}")
+        yield
+        libc.umount2(os.fsencode(path), _DETACH)
+    elif fault == "EACCES":
+        mode = os.stat(path).st_mode
+        os.chmod(path, 0)
+        yield
+        os.chmod(path, mode)
+    else:
+        target = os.readlink(path)
+        _replace_link(path, "gone" if fault == "dangling" else os.path.basename(path))
+        yield
+        _replace_link(path, target)
+
+
+def _replace_link(link: str, target: str) -> None:
+    os.unlink(link)
+    os.symlink(target, link)
+
+
 def _write(path: str, text: str) -> None:
     os.makedirs(os.path.dirname(path), exist_ok=True)
     with open(path, "w", encoding="utf-8", errors="surrogateescape") as f:
@@ -101,7 +141,8 @@ def _write(path: str, text: str) -> None:
 
 def _database_id(recording: Mapping[str, Any], path: str) -> str:
     """The name of udev's file about a device: by its number, else by its subsystem and name."""
-    uevent = dict(line.split("=", 1) for line in recording["files"][f"{path}/uevent"].splitlines())
+    pairs = (line.partition("=") for line in recording["files"][f"{path}/uevent"].splitlines())
+    uevent = {name: value for name, _, value in pairs}
     subsystem = recording["links"][f"{path}/subsystem"].rpartition("/")[2]
     if "IFINDEX" in uevent:
         return f"n{uevent['IFINDEX']}"

@@ -26,6 +26,7 @@ Answer = TypeVar("Answer")
 _MAX_ATTRIBUTE_BYTES = 65536
 _DELETED = " (deleted)"  # what the kernel adds to the path of what was removed meanwhile
 _MAX_TABLE_BYTES = 16 * 1024 * 1024  # the mount table of a node with many pods
+_UDEV_DATABASE = "/run/udev/data"
 _NOT_THERE = (errno.ENOENT, errno.ENOTDIR, errno.ENODEV, errno.ENXIO)
 _NO_TEXT = (*_NOT_THERE, errno.EISDIR)
 
@@ -73,19 +74,31 @@ class LiveHost:
 
     def _ask_udev(self, device: str, ask: Callable[[Mapping[str, str]], Answer]) -> Answer:
         try:
+            self.text(f"{device}/uevent")  # libudev takes one that can't be read for an empty one
             # As bytes: pyudev can't encode a path that is no UTF-8, and an interface may be named so.
             self._udev = self._udev or pyudev.Context()
             known = pyudev.Devices.from_sys_path(self._udev, os.fsencode(device))
-            found = known.properties
-            # Before its rules ran, and where no udevd runs, a property is not missing but unknown. For a device without
-            # a node and an interface number (PCI) udevd keeps no entry if no rule set anything.
-            if not known.is_initialized and ("MAJOR" in found or "IFINDEX" in found):
-                raise HostError(f"udev has not processed {device} yet")
-            return ask(found)
+            if not known.is_initialized:
+                self._require_no_entry(device, known)
+            return ask(known.properties)
         except pyudev.DeviceNotFoundError as e:
             raise HostError(f"udev does not know {device}", errno.ENOENT) from e
         except (OSError, LookupError, ValueError, AttributeError, TypeError) as e:  # all that pyudev lets through
             raise HostError(f"udev's properties of {device} could not be read: {printable(str(e))}") from e
+
+    def _require_no_entry(self, device: str, known: Any) -> None:
+        """Raises HostError unless udev's database has no entry of this device because no rule set anything.
+
+        Before its rules ran, and where no udevd runs, a property is not missing but unknown. Without a rule, udevd keeps
+        no entry of a device that has neither a node nor an interface number, such as a PCI function.
+        """
+        has_number = any(name in known.properties for name in ("MAJOR", "IFINDEX"))
+        if has_number or any(self.text(f"{device}/{name}") is not None for name in ("dev", "ifindex")):
+            raise HostError(f"udev has not processed {device} yet")
+        if self.resolve(_UDEV_DATABASE) is None:
+            raise HostError(f"udev has not processed {device} yet: {_UDEV_DATABASE} does not exist")
+        if self.resolve(f"{_UDEV_DATABASE}/+{known.subsystem}:{known.sys_name}") is not None:
+            raise HostError(f"udev's entry of {device} could not be read")
 
     def hardware_names(self, modalias: str) -> Mapping[str, str]:
         return look_up(modalias)

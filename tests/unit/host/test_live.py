@@ -22,6 +22,7 @@ from tests.support.machines import (
     nvme,
     pci_function,
     pci_nic,
+    pci_path,
     stacked,
     usb_device,
     usb_hub,
@@ -30,6 +31,7 @@ from tests.support.machines import (
     virtio_nic,
     write_tree,
 )
+from tests.support.trees import UNPRIVILEGED
 from tests.unit.discovery.test_unreadable import WORLD
 
 READINGS = """
@@ -133,6 +135,63 @@ def test_a_device_that_udev_has_not_processed_has_unknown_properties(tmp_path: P
     for name in ("usb 1-1.1", "nic eth0", "disk sda"):
         assert "udev has not processed" in str(live[f"{name} properties.ID_TEST"])
     assert live["usb 1-1.1 serial"] == "A17"
+
+
+PROPERTY = """
+import json, os, sys
+from capacityd.host.live import LiveHost
+from capacityd.model.errors import HostError
+from tests.support.trees import unreadable
+
+def answer(device):
+    try:
+        return LiveHost().property(device, "ID_TEST")
+    except HostError as e:
+        return [str(e)]
+
+_, path, fault, *devices = sys.argv
+with unreadable(path, fault):
+    print(json.dumps([answer(device) for device in devices]))
+"""
+
+
+@pytest.mark.skipif(not can_be_alone(), reason="needs namespaces")
+@pytest.mark.parametrize(
+    ("at", "fault", "expected"),
+    [
+        ("{disk}/uevent", "EIO", [["/sys/block/sda/uevent could not be read: Input/output error"], "pci", None]),
+        ("{disk}/uevent", "EACCES", [["/sys/block/sda/uevent could not be read: Permission denied"], "pci", None]),
+        ("{disk}/uevent", "ENODATA", [["udev has not processed /sys/block/sda yet"], "pci", None]),
+        ("/run/udev/data/b8:0", "EACCES", [["udev has not processed /sys/block/sda yet"], "pci", None]),
+        ("/run/udev/data/+pci:0000:3b:00.0", "EACCES", ["disk", ["udev's entry of {pci} could not be read"], None]),
+        ("/run/udev/data", "EACCES", [["udev has not processed /sys/block/sda yet"], [], []]),
+    ],
+)
+def test_a_property_that_cannot_be_read_is_unknown(tmp_path: Path, at: str, fault: str, expected: list[Any]) -> None:
+    """Of a disk, of a PCI function for which a rule set something, and of one for which none did."""
+    parent = "/sys/devices/pci0000:00/0000:00:17.0/ata1/host0/target0:0:0/0:0:0:0"
+    functions = [f"{pci_path(address)}" for address in ("0000:3b:00.0", "0000:3b:00.1")]
+    write_tree(
+        merge(
+            bare(),
+            disk("sda", parent, properties={"ID_TEST": "disk"}),
+            pci_function("0000:3b:00.0"),
+            pci_function("0000:3b:00.1"),
+            {"properties": {functions[0]: {"ID_TEST": "pci"}}},
+        ),
+        str(tmp_path),
+    )
+    path = at.format(disk=f"{parent}/block/sda")
+    if fault == "ENODATA":  # as of a read that was cut off
+        (tmp_path / path[1:]).write_text("")
+        path, fault = "/sys/block/sda/queue/rotational", "EIO"
+    mounting = f'{MOUNTING}; exec {UNPRIVILEGED} "$PYTHON" -c "$PROGRAM" "$@"'
+    output = run_alone(mounting, PROPERTY, str(tmp_path), path, fault, "/sys/block/sda", *functions)
+    for answer, wanted in zip(json.loads(output), expected, strict=True):
+        if wanted == []:
+            assert isinstance(answer, list)
+        else:
+            assert answer == ([wanted[0].format(pci=functions[0])] if isinstance(wanted, list) else wanted)
 
 
 @pytest.mark.skipif(not can_be_alone(), reason="needs namespaces")

@@ -139,19 +139,27 @@ def test_a_device_that_udev_has_not_processed_has_unknown_properties(tmp_path: P
 
 PROPERTY = """
 import json, os, sys
+from contextlib import nullcontext
 from capacityd.host.live import LiveHost
+from capacityd.host.recording.recorder import Recorder
+from capacityd.host.recording.source import LiveSource, RecordedSource
 from capacityd.model.errors import HostError
 from tests.support.trees import unreadable
 
-def answer(device):
+def answer(host, device):
     try:
-        return LiveHost().property(device, "ID_TEST")
+        return host.property(device, "ID_TEST")
     except HostError as e:
         return [str(e)]
 
 _, path, fault, *devices = sys.argv
-with unreadable(path, fault):
-    print(json.dumps([answer(device) for device in devices]))
+with unreadable(path, fault) if fault != "ENOENT" else nullcontext():
+    if fault == "ENOENT":
+        os.unlink(path)
+    live, recording = LiveSource(), Recorder(LiveSource()).run()
+    answers = [answer(live, device) for device in devices]
+    replayed = [answer(RecordedSource(recording), device) for device in devices]
+    print(json.dumps([answers, [type(a).__name__ for a in answers] == [type(a).__name__ for a in replayed]]))
 """
 
 
@@ -161,6 +169,7 @@ with unreadable(path, fault):
     [
         ("{disk}/uevent", "EIO", [["/sys/block/sda/uevent could not be read: Input/output error"], "pci", None]),
         ("{disk}/uevent", "EACCES", [["/sys/block/sda/uevent could not be read: Permission denied"], "pci", None]),
+        ("{disk}/uevent", "ENOENT", [["udev does not know /sys/block/sda"], "pci", None]),
         ("{disk}/uevent", "ENODATA", [["udev has not processed /sys/block/sda yet"], "pci", None]),
         ("/run/udev/data/b8:0", "EACCES", [["udev has not processed /sys/block/sda yet"], "pci", None]),
         ("/run/udev/data/+pci:0000:3b:00.0", "EACCES", ["disk", ["udev's entry of {pci} could not be read"], None]),
@@ -187,7 +196,9 @@ def test_a_property_that_cannot_be_read_is_unknown(tmp_path: Path, at: str, faul
         path, fault = "/sys/block/sda/queue/rotational", "EIO"
     mounting = f'{MOUNTING}; exec {UNPRIVILEGED} "$PYTHON" -c "$PROGRAM" "$@"'
     output = run_alone(mounting, PROPERTY, str(tmp_path), path, fault, "/sys/block/sda", *functions)
-    for answer, wanted in zip(json.loads(output), expected, strict=True):
+    answers, same_in_a_recording = json.loads(output)
+    assert same_in_a_recording
+    for answer, wanted in zip(answers, expected, strict=True):
         if wanted == []:
             assert isinstance(answer, list)
         else:

@@ -100,7 +100,9 @@ class Recorder:
             part: {} for part in ("properties", "link_speeds", "link_kinds", "filesystem_sizes")
         }
         for path in sorted(self._walked):
-            if f"{path}/subsystem" in self._links and f"{path}/uevent" in self.files:
+            if f"{path}/subsystem" in self._links or not self._errors.keys().isdisjoint(
+                (f"{path}/subsystem", f"{path}/uevent")
+            ):
                 self._ask(f"properties {path}", found["properties"], path, partial(self._properties, path))
         for path in sorted(path for path in self._links if path.startswith("/sys/class/net/")):
             name = path.rpartition("/")[2]
@@ -147,6 +149,8 @@ class Recorder:
             entries = self._do(folder, lambda: self._source.scandir(folder))
         except HostError as e:
             self._failed(folder, e)
+            if folder in self._errors:
+                self._folders.add(folder)  # it exists, whatever is in it
             return ()
         self._walked.add(folder)
         left_out = []
@@ -202,6 +206,8 @@ class Recorder:
             full = os.path.normpath(os.path.join(path.rpartition("/")[0], target))
             if full not in recorded and full not in self._links and full not in self.files:
                 real = self._resolved(path)
+                if real is not None and real.startswith(f"{_DEVICES}/"):
+                    self._folder(real)
                 if real is not None and real not in self._walked and real not in self.files:
                     self._folders.add(real)
                 recorded.add(full)

@@ -61,11 +61,11 @@ class RecordedHost:
         return None if found is None else printable(found.strip(" \t\n\0"))
 
     def resolve(self, path: str) -> str | None:
-        real = self._real(path) or ""
+        real = self._real(path, content=False) or ""
         return real if self._is_recorded(real) or self._is_left_out(real) else None
 
     def exists(self, path: str) -> bool:
-        real = self._real(path)
+        real = self._real(path, content=False)
         if real is None:
             return False
         found = self._is_recorded(real) or self._is_left_out(real)
@@ -178,25 +178,25 @@ class RecordedHost:
     def _is_left_out(self, real: str) -> bool:
         return real in self._left_files or real in self._left_folders
 
-    def _real(self, path: str) -> str | None:
+    def _real(self, path: str, *, content: bool = True) -> str | None:
         """As _known, but None where the kernel reports that the path does not exist."""
         try:
-            return self._known(path)
+            return self._known(path, content=content)
         except HostError as e:
             if e.errno in _NOT_THERE:
                 return None
             raise
 
-    def _known(self, path: str) -> str:
+    def _known(self, path: str, *, content: bool = True) -> str:
         """The path with every link in it followed. Raises HostError where the recording has an error, and for what it
-        does not have below a folder that it leaves out."""
+        does not have below a folder that it leaves out. content: whether a folder there must be readable."""
         parts, real, links = path.split("/")[::-1], "", 0
         while parts:
             part = parts.pop()
             if part in ("", "."):
                 continue
             real = real.rpartition("/")[0] if part == ".." else f"{real}/{part}"
-            if real in self._errors:
+            if real in self._errors and (content or parts or real not in self._folders):
                 code: int = getattr(errno, self._errors[real])
                 raise HostError(f"{path} could not be read: {os.strerror(code)}", code)
             target = self._links.get(real)

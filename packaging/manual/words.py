@@ -78,7 +78,8 @@ JSON = (
         "devices --json",
         "`devices`: each with `detector`, `device`, `path`, `vendor`, `model`, `values` (key to value), "
         "`unreadable` (key to reason), `toml` (a table that matches it alone, or null and `toml_reason`), `kind_toml` "
-        "(a table that matches all devices of its kind) and `kind_count` (how many devices that matches)",
+        "(a table that matches all devices of its kind) and `kind_count` (how many devices that matches, or null if "
+        "that is unknown); `not_listed`: detector -> why not all of its devices could be listed",
     ),
     (
         "probe --json",

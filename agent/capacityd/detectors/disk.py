@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cache
 
 from capacityd.host.system_devices import system_disks
 from capacityd.model.device import Device, DeviceDetector, Key
-from capacityd.model.host import Host, SystemDevices, basename, read_int, read_optional_attr
+from capacityd.model.errors import HostError
+from capacityd.model.host import (
+    Host,
+    SystemDevices,
+    basename,
+    link_name,
+    read_int,
+    read_optional_attr,
+    resolve_link,
+)
 from capacityd.model.matchers import Value
 from capacityd.model.mistakes import PATH, SEVERAL_NAMES
 from capacityd.model.value_types import Amount, Choice, Flag, Text
@@ -32,29 +42,53 @@ _TRANSPORTS = (  # a part of the path in /sys -> the transport; the first match 
 def find(host: Host) -> Iterator[Device]:
     """Every disk; one with several paths is the device of its first path.
 
-    Raises HostError if it is unknown whether a disk is a second path to another one: it might be counted twice.
+    If it can't be read whether a disk is another path to one, it is in doubt, and so are those after it that may be
+    other paths to it: they might be counted twice.
     """
-    first: dict[str, str] = {}  # identity -> the first path to the disk
-    paths: dict[str, str] = {}  # the first path to a disk -> all paths to it, separated by spaces
+    disks: dict[str, _Disk] = {}  # by the name of its first path
+    first: dict[str, _Disk] = {}  # by identity
+    doubt = ""
     for name in host.listdir(_DISKS):
-        real = None if _is_excluded(name) else host.resolve(f"{_DISKS}/{name}")
-        if real is None or real.startswith(_VIRTUAL) or _is_hidden(host, name):
+        if _is_excluded(name):
             continue
-        identities = _identities(host, name, real)
-        first_path = next((first[i] for i in identities if i in first), name)
-        paths[first_path] = f"{paths.get(first_path, '')} {name}"
-        for identity in identities:
-            first.setdefault(identity, first_path)
+        try:
+            real = host.resolve(f"{_DISKS}/{name}")  # None: it disappeared, and so have its values
+            if real is not None and (real.startswith(_VIRTUAL) or _is_hidden(host, name)):
+                continue
+            identities = _identities(host, name, real) if real else []
+        except HostError as e:
+            reason = f"it is unknown whether it is another path to a disk: {e}"
+            disks[name] = _Disk([name], reason, may_have_others=True)
+            doubt = doubt or reason
+            continue
+        disk = next((first[i] for i in identities if i in first), None)
+        if disk is None:
+            disk = disks[name] = _Disk([], doubt if identities else "", may_have_others=bool(identities))
+        disk.paths.append(name)
+        first.update({identity: disk for identity in identities if identity not in first})
 
     @cache
     def system() -> SystemDevices:
         found = system_disks(host)
-        return SystemDevices(
-            frozenset(n for n in paths if not found.names.isdisjoint(paths[n].split())), found.incomplete_because
-        )
+        names = frozenset(name for name, disk in disks.items() if not found.names.isdisjoint(disk.paths))
+        in_doubt = next((disks[name].doubt for name in sorted(names) if disks[name].doubt), "")
+        return SystemDevices(names, found.incomplete_because or in_doubt)
 
-    for name, all_paths in paths.items():
-        yield Device(f"{_DISKS}/{name}", name.replace("!", "/"), system, {"paths": all_paths})
+    for name, disk in disks.items():
+        cached_values: dict[str, Value] = {"paths": tuple(disk.paths), "doubt": doubt if disk.may_have_others else ""}
+        yield Device(f"{_DISKS}/{name}", name.replace("!", "/"), system, cached_values, disk.doubt)
+
+
+@dataclass(slots=True)
+class _Disk:
+    """A disk while the disks are enumerated."""
+
+    paths: list[str]
+    """The kernel's names of the paths to it."""
+    doubt: str
+    """Why it is unknown whether it is another path to a disk before it; "" if it is none."""
+    may_have_others: bool
+    """Whether disks that are in doubt may be other paths to it."""
 
 
 def _is_excluded(name: str) -> bool:
@@ -77,13 +111,20 @@ def _identities(host: Host, name: str, real: str) -> list[str]:
     wwid = None if "/usb" in real or "/ata" in real else _wwid(host, f"{_DISKS}/{name}")
     if wwid and name.startswith("nvme"):
         wwid = None if wwid.startswith("nvme.") else f"{wwid} {host.text(f'{_DISKS}/{name}/device/serial')}"
-    above = [host.text(f"{_DISKS}/{name}/holders/{h}/dm/uuid") for h in host.listdir(f"{_DISKS}/{name}/holders")]
+    holders = [f"{_DISKS}/{name}/holders/{holder}" for holder in host.listdir(f"{_DISKS}/{name}/holders")]
+    above = [host.text(f"{holder}/dm/uuid") for holder in holders if resolve_link(host, holder)]
     return [*filter(None, [wwid]), *(uuid for uuid in above if uuid and uuid.startswith("mpath-"))]
 
 
 def _wwid(host: Host, path: str) -> str | None:
     """The world-wide id: of the namespace for NVMe, of the device for SCSI."""
-    return read_optional_attr(host, f"{path}/wwid") or read_optional_attr(host, f"{path}/device/wwid") or None
+    return read_optional_attr(host, f"{path}/wwid") or read_optional_attr(host, f"{_parent(host, path)}/wwid") or None
+
+
+def _parent(host: Host, path: str) -> str:
+    """The path of the device that a disk belongs to. Raises HostError if its link leads nowhere."""
+    resolve_link(host, f"{path}/device")
+    return f"{path}/device"
 
 
 def _wwn(host: Host, device: Device) -> Value:
@@ -99,19 +140,20 @@ def _serial(host: Host, device: Device) -> Value:
 
     As lsblk does: for a SCSI disk with a world-wide name, ID_SERIAL_SHORT is that name.
     """
-    for place in ("serial", "device/serial"):
-        if (serial := host.text(f"{device.path}/{place}")) is not None:
+    for place in (device.path, _parent(host, device.path)):
+        if (serial := host.text(f"{place}/serial")) is not None:
             return serial
     return host.property(device.path, "SCSI_IDENT_SERIAL", "ID_SCSI_SERIAL", "ID_SERIAL_SHORT")
 
 
 def _model(host: Host, device: Device) -> Value:
     """Memory cards have a name instead."""
-    return host.text(f"{device.path}/device/model") or host.text(f"{device.path}/device/name") or None
+    parent = _parent(host, device.path)
+    return host.text(f"{parent}/model") or host.text(f"{parent}/name") or None
 
 
 def _vendor(host: Host, device: Device) -> Value:
-    vendor = host.text(f"{device.path}/device/vendor")
+    vendor = host.text(f"{_parent(host, device.path)}/vendor")
     return None if vendor and vendor.startswith("0x") else vendor  # virtio has a PCI id there
 
 
@@ -131,7 +173,7 @@ def _transport(host: Host, device: Device) -> Value:
         return "nvme" if fabric in (None, "pcie") else f"nvme-{fabric}"
     if found == "sata":
         return _ata(host, real)
-    return found or basename(host.resolve(f"{device.path}/device/subsystem"))
+    return found or link_name(host, f"{_parent(host, device.path)}/subsystem")
 
 
 def _ata(host: Host, real: str) -> str:
@@ -162,9 +204,12 @@ def _is_system(_: Host, device: Device) -> Value:
 def _size(host: Host, device: Device) -> Value:
     """None for 0 sectors, as an empty card reader has: it matches no comparison. A path that the storage keeps on
     standby (ALUA) has 0 sectors, too, so the size is that of the first path that has one."""
-    for path in str(device.cached_values["paths"]).split():
+    paths = device.cached_values["paths"]
+    for path in paths if isinstance(paths, tuple) else ():
         if sectors := read_int(host, f"{_DISKS}/{path}/size"):
             return sectors * _SECTOR
+    if device.cached_values["doubt"]:
+        raise HostError(str(device.cached_values["doubt"]))
     return None
 
 

@@ -58,6 +58,11 @@ def match_device(tables: Sequence[Table], excepts: Sequence[Table], read: Callab
     return excepted if excepted.matches is None else wanted
 
 
+def with_doubt(result: MatchResult, doubt: str) -> MatchResult:
+    """The result for a device of which it is unknown whether it is one: doubt says why, "" if it is one."""
+    return MatchResult(None, error=HostError(doubt)) if result.matches and doubt else result
+
+
 def match_all(tests: Sequence[KeyMatcher], read: Callable[[str], Value]) -> MatchResult:
     """Whether all tests hold."""
     unknown = None

@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterable, Sequence
 
 from capacityd.detectors import load
 from capacityd.discovery.explain import explain_devices, explain_error, not_applicable
-from capacityd.discovery.matcher import MatchResult, match_all, match_device
+from capacityd.discovery.matcher import MatchResult, match_all, match_device, with_doubt
 from capacityd.model.config import Resource
 from capacityd.model.device import Device, DeviceDetector, ValueDetector
 from capacityd.model.errors import Cause, HostError
-from capacityd.model.host import Host
+from capacityd.model.host import Host, resolve_link
 from capacityd.model.matchers import GlobMatcher, KeyMatcher, Value
 from capacityd.model.quantity import LARGEST, number_in, storable
 from capacityd.model.reading import Absent, Contribution, Quantity, Reading, Unknown
@@ -102,9 +102,13 @@ def _existing(host: Host, paths: Iterable[str]) -> tuple[str, ...]:
 def _dmi_value(host: Host, path: str) -> str | None:
     """A DMI text. Vendors leave fields unset in many ways, so control characters at the ends do not count.
 
-    Raises HostError if it is not printable: then it may be garbage, and must decide nothing.
+    Raises HostError if it is not printable: then it may be garbage, and must decide nothing. Also if the link to the
+    folder leads nowhere.
     """
-    text = strip_control(host.text(path) or "")
+    text = host.text(path)
+    if text is None:
+        resolve_link(host, path.rpartition("/")[0])
+    text = strip_control(text or "")
     if has_escapes(text):
         raise HostError(
             f'{path} holds unprintable characters ("{text}"); test another key: '
@@ -120,33 +124,36 @@ def _read_values(resource: Resource, detector: ValueDetector, host: Host) -> Rea
 
 def _read_devices(resource: Resource, detector: DeviceDetector, host: Host, explain: bool) -> Reading:
     """Retries if a device disappears while being read: partial data must not be used, and that device may have been
-    one of several paths to a disk."""
-    for _ in range(_MAX_ATTEMPTS):
+    one of several paths to a disk. If one disappears each time, what is known of it decides, such as its name."""
+    for _ in range(_MAX_ATTEMPTS - 1):
         try:
-            return _read_devices_once(resource, detector, host, explain)
-        except _DisappearedError as e:
-            device = str(e)
-    return Unknown(f"{device} disappeared during each of {_MAX_ATTEMPTS} attempts to read it")
+            return _read_devices_once(resource, detector, host, explain, _DisappearedError)
+        except _DisappearedError:
+            continue
+    return _read_devices_once(resource, detector, host, explain, HostError)
 
 
 class _DisappearedError(Exception):
-    """The device of this name does not exist any more."""
+    """A device does not exist any more, so all devices must be read again."""
 
 
-def _read_devices_once(resource: Resource, detector: DeviceDetector, host: Host, explain: bool) -> Reading:
+def _read_devices_once(
+    resource: Resource, detector: DeviceDetector, host: Host, explain: bool, disappeared: type[Exception]
+) -> Reading:
+    """disappeared: raised for a value of a device that does not exist any more. A HostError makes the value unknown."""
     counted: list[tuple[Contribution, int]] = []
     devices: list[tuple[Device, MatchResult]] = []
     unknown: list[Unknown] = []
     seen = 0
     for device in candidates(resource, detector, host):
         seen += 1
-        read = _cached_reader(host, detector, device)
-        result = match_device(resource.tables, resource.excepts, read)
+        read = _cached_reader(host, detector, device, disappeared)
+        result = with_doubt(match_device(resource.tables, resource.excepts, read), device.doubt)
         if result.matches:
             result = _measure(host, resource, device, read, counted)
         if result.matches is None:
-            if host.resolve(device.path) is None:
-                raise _DisappearedError(device.name)
+            if disappeared is _DisappearedError and host.resolve(device.path) is None:
+                raise _DisappearedError
             unknown.append(Unknown(f"{device.name}: {result.reason}", result.cause))
         if explain:
             devices.append((device, result))
@@ -167,7 +174,9 @@ def _devices_reading(
     return Absent(f"none of {seen} {kind} devices matches" if seen else f"the machine has no {kind} device")
 
 
-def _cached_reader(host: Host, detector: DeviceDetector, device: Device) -> Callable[[str], Value]:
+def _cached_reader(
+    host: Host, detector: DeviceDetector, device: Device, disappeared: type[Exception]
+) -> Callable[[str], Value]:
     """Reads each key at most once: several tables may test it, and its value may change in between."""
     cache: dict[str, Value] = {}
 
@@ -175,7 +184,7 @@ def _cached_reader(host: Host, detector: DeviceDetector, device: Device) -> Call
         if key not in cache:
             cache[key] = value_of(host, detector, device, key)
             if cache[key] in (None, "", ()) and host.resolve(device.path) is None:
-                raise _DisappearedError(device.name)
+                raise disappeared(f"it disappeared during each of {_MAX_ATTEMPTS} attempts to read it")
         return cache[key]
 
     return read

@@ -89,8 +89,8 @@ class LiveHost:
     def _require_no_entry(self, device: str, known: Any) -> None:
         """Raises HostError unless udev's database has no entry of this device because no rule set anything.
 
-        Before its rules ran, and where no udevd runs, a property is not missing but unknown. Without a rule, udevd keeps
-        no entry of a device that has neither a node nor an interface number, such as a PCI function.
+        Before its rules ran, and where no udevd runs, a property is not missing but unknown. Without a rule, udevd
+        keeps         no entry of a device that has neither a node nor an interface number, such as a PCI function.
         """
         has_number = any(name in known.properties for name in ("MAJOR", "IFINDEX"))
         if has_number or any(self.text(f"{device}/{name}") is not None for name in ("dev", "ifindex")):

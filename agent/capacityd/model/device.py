@@ -26,6 +26,8 @@ class Device:
     reads every mount or route. None: the detector has no such key."""
     cached_values: Mapping[str, Value] = field(default_factory=dict, compare=False, repr=False)
     """Values that find has read already; see cached()."""
+    doubt: str = field(default="", compare=False)
+    """Why it is unknown whether this is a device of its own: if it matches, the match is unknown. "": it is one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +60,7 @@ class DeviceDetector:
     name: str
     about: str
     find: Callable[[Host], Iterable[Device]]
-    """Yields every candidate."""
+    """Yields every candidate. Raises HostError, after all that it could find, if there may be others."""
     keys: Mapping[str, Key]
     """By name. A key of type Amount is also a measure."""
     identity: tuple[str, ...]

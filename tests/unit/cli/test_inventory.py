@@ -18,7 +18,7 @@ from capacityd.discovery.reader import read_resource
 from capacityd.host.recording.replay import RecordedHost
 from capacityd.model.device import Device, DeviceDetector, Key
 from capacityd.model.host import Host
-from capacityd.model.reading import Quantity
+from capacityd.model.reading import Quantity, Unknown
 from capacityd.model.value_types import Amount, Choice, Flag, HexId, Text
 from tests.support.configs import HEADER, loaded
 from tests.support.machines import (
@@ -26,6 +26,7 @@ from tests.support.machines import (
     bare,
     disk,
     errors,
+    files,
     machine,
     merge,
     nic,
@@ -38,7 +39,7 @@ from tests.support.machines import (
     usb_path,
     virtio_nic,
 )
-from tests.support.readings import device_detector
+from tests.support.readings import device_detector, resource
 from tests.support.tour import MACHINE, recording, recordings
 
 DETECTORS = ("disk", "nic", "pci", "usb")
@@ -83,7 +84,7 @@ def counted(toml: str, host: Host) -> list[str]:
 
 
 def entries(detector: str, host: Host) -> list[DeviceEntry]:
-    return list_devices(host, device_detector(detector))
+    return [*list_devices(host, device_detector(detector)).entries]
 
 
 @given(machines())
@@ -231,7 +232,8 @@ def test_a_new_detector_needs_no_code_for_its_table() -> None:
         identity=("name",),
         alike=("id",),
     )
-    table = device_table(detector, list_devices(machine(), detector))
+    host = machine(files({"/w/a/depth": "5", "/w/b/depth": ""}))
+    table = device_table(detector, list_devices(host, detector).entries)
     assert table.heading == ("WELL", "ID", "SORT", "DEPTH", "IS", "NAME")
     assert table.rows == (("a", "01", "x", "5Gbit/s", "new", ""), ("b", "01", "y", "-", "", ""))
     assert [toml for toml, _ in table.selectors] == [
@@ -255,3 +257,68 @@ def test_a_machine_without_devices(tmp_path: Path, capsys: pytest.CaptureFixture
     (tmp_path / "m.json").write_text(json.dumps(bare()))
     assert run(["devices", "usb", "--machine", str(tmp_path / "m.json")]) == 0
     assert capsys.readouterr().out.startswith("usb: none")
+
+
+SDB = "/sys/devices/pci0000:3b/0000:3b:00.0/host0/port-0:1/end_device-0:1/target0:0:1/0:0:1:0"
+UNREADABLE = merge(
+    bare(),
+    usb_device("1-1"),
+    pci_function(),
+    pci_nic("eth0"),
+    {"links": {"/sys/class/net/eth9": "../../devices/gone"}},
+    disk("sda"),
+    disk("sdb", SDB, number="8:16"),
+    routes("eth0"),
+)
+
+
+def devices_of(recorded: Recording, folder: Path, *arguments: str) -> int:
+    (folder / "m.json").write_text(json.dumps(recorded))
+    return run(["devices", "--machine", str(folder / "m.json"), *arguments])
+
+
+@pytest.mark.parametrize("name", [f"{SDB}/block/sdb/hidden", f"{SDB}/wwid"])
+def test_an_unreadable_disk_hides_no_other_device(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The exit status says that something is unknown, and one line says what."""
+    assert devices_of(merge(UNREADABLE, errors({name: "EIO"})), tmp_path) == 4
+    out, err = capsys.readouterr()
+    assert {line.split()[0] for line in out.splitlines() if line[:1].isalnum()} >= {"sda", "sdb", "0000:3b:00.0", "1-1"}
+    assert "# sdb cannot be matched: it is unknown whether it is another path to a disk: " in out
+    assert [line.partition(" (")[0] for line in err.splitlines()] == [
+        "capacityd: disk: not everything could be listed: sdb: it is unknown whether it is another path to a disk: "
+        f"{name} could not be read: Input/output error".replace(SDB + "/block", "/sys/block").replace(
+            SDB + "/wwid", "/sys/block/sdb/device/wwid"
+        ),
+        "capacityd: nic: not everything could be listed: eth9: it disappeared while it was read",
+    ]
+
+
+def test_a_folder_that_cannot_be_listed_hides_no_other_detector(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recorded = merge(UNREADABLE, errors({"/sys/block": "EACCES"}))
+    reason = "/sys/block could not be read: Permission denied"
+    assert devices_of(recorded, tmp_path) == 4
+    out, err = capsys.readouterr()
+    assert "disk: unknown" in out
+    assert "1-1" in out
+    assert f"capacityd: disk: not everything could be listed: {reason}\n" in err
+    assert devices_of(recorded, tmp_path, "--json") == 4
+    assert json.loads(capsys.readouterr().out)["not_listed"] == {"disk": reason}
+    assert devices_of(recorded, tmp_path, "--toml") == 4
+    assert f"# not all devices could be listed: {reason}\n" in capsys.readouterr().out
+
+
+def test_what_is_unknown_is_not_expected(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """eth9 leads nowhere, so it may be of any kind: devices agrees with probe, and no starter expects a number."""
+    assert devices_of(UNREADABLE, tmp_path, "nic", "--toml") == 4
+    text = capsys.readouterr().out
+    assert "\nexpect" not in text
+    host = RecordedHost(UNREADABLE)
+    eth0 = next(entry for entry in entries("nic", host) if entry.name == "eth0")
+    assert eth0.kind.count is None
+    assert isinstance(read_resource(resource("nic", eth0.kind.table), host, "n1"), Unknown)
+    assert counted('nic = { name = "eth0" }', host) == ["eth0"]
+    assert eth0.unique.toml == 'nic = { name = "eth0" }'

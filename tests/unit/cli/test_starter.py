@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 
 from capacityd.cli import run
+from capacityd.cli.inventory.devices import list_devices
 from capacityd.cli.inventory.starter import starter_configuration
 from capacityd.detectors import load as load_detector
 from capacityd.detectors import names
@@ -31,7 +32,7 @@ def detectors() -> list[DeviceDetector]:
 
 
 def starter(host: Host) -> str:
-    return starter_configuration(host, detectors())
+    return starter_configuration(host.hostname(), (list_devices(host, detector) for detector in detectors()))
 
 
 def quantities(text: str, host: Host) -> dict[str, int]:

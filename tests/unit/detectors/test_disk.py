@@ -5,13 +5,14 @@ from __future__ import annotations
 import pytest
 
 from capacityd.model.reading import Unknown
-from tests.support.machines import Recording, disk, errors, files, machine, merge, nvme, stacked
+from tests.support.machines import Recording, disk, errors, files, machine, merge, mounts, nvme, stacked
 from tests.support.readings import counted, quantity, read, values
 
 ATA = "/sys/devices/pci0000:00/0000:00:17.0/ata{0}/host{0}/target{0}:0:0/{0}:0:0:0"
 SAS = "/sys/devices/pci0000:3b/0000:3b:00.0/host0/port-0:{0}/end_device-0:{0}/target0:0:{0}/0:0:{0}:0"
 USB = "/sys/devices/pci0000:00/0000:00:14.0/usb2/2-{0}/2-{0}:1.0/host9/target9:0:0/9:0:0:{1}"
 VIRTIO = "/sys/devices/pci0000:00/0000:00:05.0/virtio1"
+IN_DOUBT = "it is unknown whether it is another path to a disk: "
 WWID = {"wwid": "naa.600508b1001c4d2e"}
 
 
@@ -52,7 +53,6 @@ TB = 10**12
         ([ata(partitions=["sda1", "sda2"]), nvme(partitions=["nvme0n1p1"])], ["nvme0n1", "sda"]),
         ([stacked(name, number=f"7:{n}") for n, name in enumerate(SOFTWARE)], []),
         ([disk(name, f"/sys/devices/platform/{name}", number=f"11:{n}") for n, name in enumerate(DRIVES)], []),
-        ([ata(), {"links": {"/sys/block/sdz": "../devices/removed"}}], ["sda"]),
         ([ata(of_disk={"hidden": "1"})], []),
         ([nvme("nvme0n1", wwid="eui.01"), nvme("nvme0n2", wwid="eui.02", number="259:1")], ["nvme0n1", "nvme0n2"]),
         ([disk("sda", USB.format(1, 0), 0, removable=True)], []),  # an empty card reader
@@ -217,3 +217,51 @@ def test_the_transport_of_a_multipath_nvme_disk_is_that_of_its_controllers() -> 
 def test_what_could_not_be_read_makes_the_resource_unknown(place: str) -> None:
     host = machine(*sas(TB, TB, of_device=WWID), errors({place: "EIO"}))
     assert isinstance(read(host, "disk", {"type": "ssd", "removable": False}), Unknown)
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        errors({f"{SAS.format(1)}/block/sdb/hidden": "EIO"}),
+        errors({f"{SAS.format(1)}/wwid": "EACCES"}),
+        errors({f"{SAS.format(1)}/block/sdb/holders": "EACCES"}),
+        {"links": {f"{SAS.format(1)}/block/sdb/holders/dm-9": "gone"}},
+        {"links": {f"{SAS.format(1)}/block/sdb/device": "gone"}},
+    ],
+    ids=["hidden", "wwid", "holders", "holder", "device"],
+)
+def test_a_disk_that_may_be_another_path_makes_only_what_it_may_count_for_unknown(broken: Recording) -> None:
+    """sdb may be another path to sda, or sdc another path to sdb; the SATA disk has one path."""
+    disks = [
+        disk(f"sd{x}", SAS.format(n), number=f"8:{16 * n}", of_device={"wwid": f"naa.{x}"}) for n, x in enumerate("abc")
+    ]
+    host = machine(*disks, ata("sdd", 9, "8:48", rotational=True), broken)
+    assert counted(host, "disk", {"transport": "sata"}) == ["sdd"]
+    assert counted(host, "disk", {"type": "hdd"}) == ["sdd"]
+    assert counted(host, "disk", {"name": "sda"}) == ["sda"]
+    for table in ({}, {"transport": "sas"}, {"name": "sdb"}, {"name": "sdc"}):
+        assert isinstance(read(host, "disk", table), Unknown), table
+
+
+def test_whether_the_system_is_on_a_disk_is_unknown_if_it_is_on_one_in_doubt() -> None:
+    """/ is on sdb, which may be another path to sda or sdc."""
+    disks = [
+        disk(f"sd{x}", SAS.format(n), number=f"8:{16 * n}", of_device={"wwid": f"naa.{x}"}) for n, x in enumerate("abc")
+    ]
+    host = machine(*disks, mounts(("/", "8:16", "ext4", "/dev/sdb")), errors({f"{SAS.format(1)}/wwid": "EIO"}))
+    found = values(host, "disk", "system")
+    assert found["sdb"] is True
+    assert str(found["sda"]).startswith(f"unknown: {IN_DOUBT}")
+    assert str(found["sdc"]).startswith(f"unknown: {IN_DOUBT}")
+
+
+def test_a_disk_without_a_size_may_have_one_by_a_path_in_doubt() -> None:
+    """sda is on standby, and sdb may be its active path."""
+    host = machine(*sas(0, TB, of_device=WWID), errors({f"{SAS.format(1)}/wwid": "EIO"}))
+    assert isinstance(read(host, "disk", {"name": "sda"}), Unknown)
+
+
+def test_a_disk_that_disappeared_may_count() -> None:
+    host = machine(ata(), {"links": {"/sys/block/sdz": "../devices/removed"}})
+    assert isinstance(read(host, "disk"), Unknown)
+    assert counted(host, "disk", {"name": "sda"}) == ["sda"]

@@ -15,7 +15,6 @@ from capacityd.discovery.reader import read_resource
 from capacityd.host.recording.replay import RecordedHost
 from capacityd.model.config import Resource
 from capacityd.model.device import DeviceDetector
-from capacityd.model.errors import HostError
 from capacityd.model.reading import Absent, Quantity, Reading, Unknown
 from tests.support.machines import errors, merge
 from tests.support.readings import device_detectors, outcome, resource
@@ -69,15 +68,11 @@ def test_any_file_content_gives_a_reading_that_is_safe_to_print(
 
 @given(st.sampled_from(device_detectors()), st.dictionaries(st.sampled_from(FILES), texts, max_size=12))
 def test_any_file_content_can_be_listed(detector: DeviceDetector, contents: dict[str, str]) -> None:
-    try:
-        texts_shown = [
-            text
-            for d in list_devices(RecordedHost(_world(contents, [])), detector)
-            for text in (d.name, d.title, d.unique.toml, d.kind.toml, d.unique.reason)
-        ]
-    except HostError as e:
-        texts_shown = [str(e)]
-    assert all(text.isprintable() for text in texts_shown)
+    listing = list_devices(RecordedHost(_world(contents, [])), detector)
+    texts_shown = [
+        text for d in listing.entries for text in (d.name, d.title, d.unique.toml, d.kind.toml, d.unique.reason)
+    ]
+    assert all(text.isprintable() for text in (*texts_shown, *listing.unreadable))
 
 
 @settings(max_examples=min(4 * settings().max_examples, 20_000))
@@ -127,7 +122,10 @@ def test_a_device_link_to_nowhere_is_unknown() -> None:
     world = {**WORLD, "links": {**WORLD["links"], "/sys/bus/usb/devices/9-9": "../../../devices/gone"}}
     for wanted in (resource("usb", {"vendor": "0403"}), resource("usb", {"serial": ""})):
         reading = read_resource(wanted, RecordedHost(world), "node")
-        assert reading == Unknown("9-9 disappeared during each of 3 attempts to read it")
+        assert isinstance(reading, Unknown)
+        assert reading.reason.startswith("9-9: ")
+        assert reading.reason.endswith("it disappeared during each of 3 attempts to read it")
+    assert outcome(read_resource(resource("usb", {"port": "1-1.2"}), RecordedHost(world), "node")) == 1
 
 
 class _Disappearing:

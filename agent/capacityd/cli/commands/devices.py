@@ -3,34 +3,45 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
 
-from capacityd.cli.inventory.devices import DeviceEntry, list_devices
+from capacityd.cli.inventory.devices import DeviceEntry, DeviceListing, list_devices
 from capacityd.cli.inventory.starter import starter_configuration
 from capacityd.cli.inventory.table import OVERVIEW_ROWS, device_table
 from capacityd.cli.output.terminal import print_json, print_line, print_table
 from capacityd.detectors import load, names
 from capacityd.model.device import DeviceDetector
 from capacityd.model.errors import UsageError
-from capacityd.worker.context import host_of
+from capacityd.worker.context import host_of, warn
 
 
 def devices(options: argparse.Namespace) -> int:
-    """Lists the devices of each detector, or of one. Raises UsageError for a detector without devices."""
+    """Lists the devices of each detector, or of one. Raises UsageError for a detector without devices.
+
+    What could not be listed is named on standard error, and the exit status is that of something unknown.
+    """
     if options.toml and options.json:
         raise UsageError("--toml and --json cannot be combined")
     detectors = _detectors(options.detector)
     host = host_of(options)
+    listings = [list_devices(host, detector) for detector in detectors]
     if options.toml:
-        print(starter_configuration(host, detectors), end="")
-        return 0
-    found = [(detector, list_devices(host, detector)) for detector in detectors]
-    if options.json:
-        print_json({"devices": [_as_dict(detector, entry) for detector, entries in found for entry in entries]})
-        return 0
-    for detector, entries in found:
-        _print(detector, entries, None if options.detector else OVERVIEW_ROWS)
-    return 0
+        print(starter_configuration(host.hostname(), listings), end="")
+    elif options.json:
+        print_json(
+            {
+                "devices": [_as_dict(listing.detector, entry) for listing in listings for entry in listing.entries],
+                "not_listed": {listing.detector.name: listing.error for listing in listings if listing.error},
+            }
+        )
+    else:
+        for listing in listings:
+            _print(listing, None if options.detector else OVERVIEW_ROWS)
+    incomplete = [listing for listing in listings if listing.unreadable]
+    for listing in incomplete:
+        first, *others = listing.unreadable
+        more = f" (and {len(others)} more)" if others else ""
+        warn(f"{listing.detector.name}: not everything could be listed: {first}{more}")
+    return 4 if incomplete else 0
 
 
 def _detectors(name: str | None) -> list[DeviceDetector]:
@@ -45,9 +56,13 @@ def _detectors(name: str | None) -> list[DeviceDetector]:
     return found
 
 
-def _print(detector: DeviceDetector, entries: Sequence[DeviceEntry], limit: int | None) -> None:
+def _print(listing: DeviceListing, limit: int | None) -> None:
     """Prints a table, and below it the TOML for each device. limit: the most devices of a kind to print, None: all."""
-    print_line(f"{detector.name}: {len(entries) or 'none'}  ({detector.about})")
+    detector, entries = listing.detector, listing.entries
+    count = f"{len(entries) or 'none'}"
+    if listing.error:
+        count = f"at least {len(entries)}" if entries else "unknown"
+    print_line(f"{detector.name}: {count}  ({detector.about})")
     if not entries:
         return
     table = device_table(detector, entries, limit)
@@ -71,7 +86,7 @@ def _as_dict(detector: DeviceDetector, entry: DeviceEntry) -> dict[str, object]:
         "vendor": entry.vendor,
         "model": entry.model,
         "values": entry.values.by_key,
-        "unreadable": entry.values.unread,
+        "unreadable": {key: str(error) for key, error in entry.values.unread.items()},
         "toml": entry.unique.toml or None,
         "toml_reason": entry.unique.reason,
         "kind_toml": entry.kind.toml or None,

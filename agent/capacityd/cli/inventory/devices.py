@@ -35,18 +35,41 @@ class DeviceEntry:
         return display_name(self.vendor, self.model)
 
 
-def list_devices(host: Host, detector: DeviceDetector) -> list[DeviceEntry]:
-    """Returns all devices of a detector, grouped by kind. Raises HostError if they cannot be enumerated."""
-    found = sorted(detector.find(host), key=_natural_order)
+@dataclass(frozen=True, slots=True)
+class DeviceListing:
+    """The devices of a detector."""
+
+    detector: DeviceDetector
+    entries: tuple[DeviceEntry, ...]
+    """Grouped by kind."""
+    error: str
+    """Why there may be devices that are not listed; "" if all are."""
+
+    @property
+    def unreadable(self) -> tuple[str, ...]:
+        """What could not be listed, or may not be a device, and why."""
+        doubts = tuple(f"{entry.name}: {entry.values.doubt}" for entry in self.entries if entry.values.doubt)
+        return (*([self.error] if self.error else []), *doubts)
+
+
+def list_devices(host: Host, detector: DeviceDetector) -> DeviceListing:
+    """Returns all devices of a detector that can be enumerated."""
+    found, error = [], ""
+    try:
+        for device in detector.find(host):
+            found.append(device)  # noqa: PERF402  # what was found before an error is listed
+    except HostError as e:
+        error = str(e)
+    found.sort(key=_natural_order)
     values = [_values_of(host, detector, device) for device in found]
-    index = DeviceIndex(detector, values)
+    index = DeviceIndex(detector, values, error)
     kinds: dict[str, list[DeviceEntry]] = {}
     for device, own in zip(found, values, strict=True):
         unique, kind = unique_selector(index, own), kind_selector(index, own)
         vendor, model = names_of(host, detector, device, own)
         entry = DeviceEntry(device.name, device.path, vendor, model, own, unique, kind)
         kinds.setdefault(kind.toml or device.path, []).append(entry)
-    return [entry for entries in kinds.values() for entry in entries]
+    return DeviceListing(detector, tuple(entry for entries in kinds.values() for entry in entries), error)
 
 
 def _natural_order(device: Device) -> list[tuple[str, int]]:
@@ -57,13 +80,27 @@ def _natural_order(device: Device) -> list[tuple[str, int]]:
 
 def _values_of(host: Host, detector: DeviceDetector, device: Device) -> DeviceValues:
     values: dict[str, Value] = {}
-    unread: dict[str, str] = {}
+    unread: dict[str, HostError] = {}
+    missing: list[str] = []
     for key in detector.keys:
         try:
             value = value_of(host, detector, device, key)
         except HostError as e:
-            unread[key] = str(e)
+            unread[key] = e
             continue
-        if value not in (None, "", ()):
+        if value in (None, "", ()):
+            missing.append(key)
+        else:
             values[key] = value
-    return DeviceValues(values, unread)
+    doubt = device.doubt
+    if missing and _has_disappeared(host, device):
+        doubt = "it disappeared while it was read"
+        unread |= dict.fromkeys(missing, HostError(doubt))
+    return DeviceValues(values, unread, doubt)
+
+
+def _has_disappeared(host: Host, device: Device) -> bool:
+    try:
+        return host.resolve(device.path) is None
+    except HostError:
+        return False

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from capacityd.config.toml import toml_value
-from capacityd.discovery.matcher import match_all
+from capacityd.discovery.matcher import MatchResult, match_all, with_doubt
 from capacityd.model.device import DeviceDetector
 from capacityd.model.errors import HostError
 from capacityd.model.matchers import GLOB_CHARACTERS, KeyMatcher, Value
@@ -24,8 +24,10 @@ class DeviceValues:
 
     by_key: Mapping[str, Value]
     """Without the keys that the device does not have."""
-    unread: Mapping[str, str]
-    """Key to the reason why it could not be read."""
+    unread: Mapping[str, HostError]
+    """Key to the error with which it could not be read."""
+    doubt: str = ""
+    """Why it is unknown whether it is a device of its own; "" if it is one."""
 
     def get(self, key: str) -> Value:
         """Returns the value, None if the device has none or it could not be read."""
@@ -34,8 +36,13 @@ class DeviceValues:
     def read(self, key: str) -> Value:
         """The same, but raises HostError if it could not be read."""
         if key in self.unread:
-            raise HostError(self.unread[key])
+            raise self.unread[key].with_traceback(None)
         return self.by_key.get(key)
+
+
+def match_values(tests: Sequence[KeyMatcher], device: DeviceValues) -> MatchResult:
+    """Whether a device counts by these tests."""
+    return with_doubt(match_all(tests, device.read), device.doubt)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +60,14 @@ class TomlSelector:
 
 
 class DeviceIndex:
-    """A machine's devices by their values, so that a selector for each of 10,000 devices is found in linear time."""
+    """A machine's devices by their values, so that a selector for each of 10,000 devices is found in linear time.
 
-    def __init__(self, detector: DeviceDetector, devices: Sequence[DeviceValues]) -> None:
+    error: why there may be others; "" if there are none.
+    """
+
+    def __init__(self, detector: DeviceDetector, devices: Sequence[DeviceValues], error: str = "") -> None:
         self.detector = detector
+        self._complete = not error
         self._devices = devices
         self._by_value: dict[tuple[str, str], list[DeviceValues]] = {}
         self._unread: dict[str, list[DeviceValues]] = {}
@@ -75,8 +86,8 @@ class DeviceIndex:
             keys = self.detector.keys
             table = {key: "" if value == "" else exact_match(keys[key].kind, value) for key, value in items}
             tests = key_matchers(self.detector, table)
-            results = [match_all(tests, device.read).matches for device in self._candidates(items)]
-            count = None if None in results else results.count(True)
+            results = [match_values(tests, device).matches for device in self._candidates(items)]
+            count = results.count(True) if self._complete and None not in results else None
             self._selectors[items] = TomlSelector(toml_line(self.detector.name, table), table, count)
         return self._selectors[items]
 
@@ -147,6 +158,8 @@ def exact_match(kind: Kind, value: Value) -> str | bool | None:
 
 def _non_default_values(detector: DeviceDetector, device: DeviceValues) -> tuple[dict[str, Value], str]:
     """Returns the device's values that a default would exclude, or why no table matches it for certain."""
+    if device.doubt:
+        return {}, device.doubt
     found: dict[str, Value] = {}
     for default in key_matchers(detector, {}):
         key, value = default.key, device.get(default.key)

@@ -10,11 +10,9 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from capacityd.cli.inventory.devices import DeviceEntry, list_devices
-from capacityd.cli.inventory.selectors import key_matchers, toml_line
-from capacityd.discovery.matcher import match_all
+from capacityd.cli.inventory.devices import DeviceEntry, DeviceListing
+from capacityd.cli.inventory.selectors import key_matchers, match_values, toml_line
 from capacityd.model.device import DeviceDetector
-from capacityd.model.host import Host
 from capacityd.model.value_types import Amount, Flag
 
 _DOMAIN = "example.com"
@@ -43,47 +41,51 @@ class _Suggestion:
     """Why the quantity is unknown; "" if it is known."""
 
 
-def starter_configuration(host: Host, detectors: Iterable[DeviceDetector]) -> str:
-    """Returns the TOML. Raises HostError if a detector's devices cannot be enumerated."""
-    parts = [_HEAD.format(host=host.hostname())]
+def starter_configuration(hostname: str, listings: Iterable[DeviceListing]) -> str:
+    """Returns the TOML. hostname: of the machine that has the devices."""
+    parts = [_HEAD.format(host=hostname)]
     taken: set[str] = set()
-    for detector in detectors:
-        devices = list_devices(host, detector)
+    for listing in listings:
+        detector = listing.detector
         parts.append(f"\n# {detector.name}: {detector.about}\n")
-        parts += _left_out(detector, devices)
-        for suggestion in _suggestions(detector, devices):
+        parts += _left_out(listing)
+        for suggestion in _suggestions(listing):
             name = _resource_name(detector, suggestion.devices[0], taken)
             taken.add(name)
             parts.append(f"\n{_resource(detector, suggestion, name)}")
     return "".join(parts)
 
 
-def _suggestions(detector: DeviceDetector, devices: Sequence[DeviceEntry]) -> list[_Suggestion]:
+def _suggestions(listing: DeviceListing) -> list[_Suggestion]:
+    detector, devices = listing.detector, listing.entries
     suggested = key_matchers(detector, detector.suggest)
     flags = {key: value for key, value in detector.suggest.items() if isinstance(detector.keys[key].kind, Flag)}
     kinds: dict[str, DeviceEntry] = {}
     for device in devices:
-        if device.kind.toml and match_all(suggested, device.values.read).matches is not False:
+        if device.kind.toml and match_values(suggested, device.values).matches is not False:
             kinds.setdefault(device.kind.toml, device)
     found = []
     for first in kinds.values():
         table = {**first.kind.table, **flags}
         tests = key_matchers(detector, table)
-        results = [(device, match_all(tests, device.values.read)) for device in devices]
+        results = [(device, match_values(tests, device.values)) for device in devices]
         counted = tuple(device for device, result in results if result.matches)
-        doubt = next((f"{device.name}: {r.reason}" for device, r in results if r.matches is None), "")
+        doubt = next((f"{device.name}: {r.reason}" for device, r in results if r.matches is None), listing.error)
         found.append(_Suggestion(toml_line(detector.name, table), counted or (first,), doubt))
     return found
 
 
-def _left_out(detector: DeviceDetector, devices: Sequence[DeviceEntry]) -> Iterable[str]:
+def _left_out(listing: DeviceListing) -> Iterable[str]:
     """Yields comments on the devices that are not suggested, by reason."""
-    if not devices:
+    detector, devices = listing.detector, listing.entries
+    if listing.error:
+        yield f"# not all devices could be listed: {listing.error}\n"
+    elif not devices:
         yield "# this machine has none\n"
     reasons: dict[str, list[str]] = {}
     suggested = key_matchers(detector, detector.suggest)
     for device in devices:
-        result = match_all(suggested, device.values.read)
+        result = match_values(suggested, device.values)
         if result.matches is False:
             reasons.setdefault(f"because of {result.mismatches[0][0].key}", []).append(device.name)
         elif not device.kind.toml:

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from capacityd.model.device import Device, DeviceDetector, Key, Scope
-from capacityd.model.host import Host, basename, link_name, uevent_value
+from capacityd.model.errors import AmbiguousValue, HostError
+from capacityd.model.host import Host, link_name, uevent_value
 from capacityd.model.matchers import Value
 from capacityd.model.mistakes import ALTERNATIVES, NOT_IN_DEV, PATH
 from capacityd.model.value_types import Text
@@ -22,16 +23,41 @@ def find(host: Host) -> Iterator[Device]:
 
 
 def find_in(host: Host, subsystems: Collection[str]) -> Iterator[Device]:
-    """Every device of these subsystems, which are buses or classes. A class may have attributes beside its devices."""
+    """Every device of these subsystems, which are buses or classes."""
+    error: HostError | None = None
     for subsystem in sorted(subsystems):
         for folder in (f"{_BUSES}/{subsystem}/devices", f"{_CLASSES}/{subsystem}"):
-            for name in host.listdir(folder):
-                if host.resolve(f"{folder}/{name}/subsystem") is not None:
+            try:
+                names = host.listdir(folder)
+            except HostError as e:
+                names, error = (), error or e
+            for name in names:
+                if _may_be_of(host, f"{folder}/{name}", subsystem):
                     yield Device(f"{folder}/{name}", name)
+    if error:
+        raise error
+
+
+def _may_be_of(host: Host, path: str, subsystem: str) -> bool:
+    """Whether this entry of a bus or class is a device of it, or what it is can't be read. A class may have attributes
+    beside its devices, and be another name for a bus (i2c-adapter)."""
+    try:
+        found = link_name(host, f"{path}/subsystem")
+        return host.resolve(path) is None if found is None else found == subsystem
+    except HostError:
+        return True
 
 
 def _subsystem(host: Host, device: Device) -> Value:
-    return basename(host.resolve(f"{device.path}/subsystem"))
+    """While it can't be read, it is only that of the folder that has the device."""
+    try:
+        name = link_name(host, f"{device.path}/subsystem")
+        if name is None:
+            raise HostError(f"{device.path} leads nowhere")
+    except HostError as e:
+        folder = device.path.removeprefix(f"{_BUSES}/").removeprefix(f"{_CLASSES}/")
+        raise AmbiguousValue(e, (folder.partition("/")[0],)) from e
+    return name
 
 
 def _driver(host: Host, device: Device) -> Value:

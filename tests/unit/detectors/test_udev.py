@@ -6,9 +6,10 @@ from collections.abc import Mapping
 
 import pytest
 
+from capacityd.cli.inventory.devices import list_devices
 from capacityd.model.reading import Absent, Unknown
 from tests.support.machines import Recording, errors, files, machine
-from tests.support.readings import counted, quantity, read, values
+from tests.support.readings import counted, device_detector, quantity, read, values
 from tests.support.trees import Tree
 
 TTY = {"subsystem": "tty"}
@@ -111,3 +112,40 @@ def test_a_measure_that_is_not_a_number_is_unknown_without_a_fallback(text: str)
     host = machine(tty(attributes={"memory": f"{text}\n"}))
     assert isinstance(read(host, "udev", TTY, measure="attributes.memory"), Unknown)
     assert quantity(host, "udev", TTY, measure="attributes.memory", fallback=7) == 7
+
+
+SERIAL = "/sys/devices/platform/serial/tty/ttyUSB0"
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        {"links": {f"{SERIAL}/subsystem": "../gone"}},
+        {"links": {f"{SERIAL}/subsystem": "subsystem"}},
+        {"links": {"/sys/class/tty/ttyUSB0": "../gone"}},
+        errors({f"{SERIAL}/subsystem": "EIO"}),
+    ],
+    ids=["dangling", "loop", "gone", "EIO"],
+)
+def test_a_device_whose_subsystem_cannot_be_read_may_count(broken: Recording) -> None:
+    host = machine(tty("ttyS0"), tty("ttyUSB0"), on_bus("dfl_dev.0", "afu"), broken)
+    assert isinstance(read(host, "udev", TTY), Unknown)
+    assert counted(host, "udev", {**TTY, "name": "ttyS*"}) == ["ttyS0"]
+    assert counted(host, "udev", {"subsystem": "dfl"}) == ["dfl_dev.0"]
+    assert "ttyUSB0" in values(host, "udev", "subsystem")
+
+
+def test_a_subsystem_that_cannot_be_listed_is_unknown_and_the_others_are_not() -> None:
+    host = machine(tty(), on_bus("dfl_dev.0", "afu"), errors({"/sys/class/tty": "EACCES"}))
+    assert isinstance(read(host, "udev", TTY), Unknown)
+    listing = list_devices(host, device_detector("udev"))
+    assert "dfl_dev.0" in [entry.name for entry in listing.entries]
+    assert listing.error == "/sys/class/tty could not be read: Permission denied"
+
+
+def test_another_name_of_a_subsystem_has_no_devices_of_its_own() -> None:
+    """The class i2c-adapter has links to devices of the bus i2c (class_compat_register in drivers/base/class.c)."""
+    alias = {"links": {"/sys/class/dfl-alias/dfl_dev.0": "../../devices/platform/dfl_dev.0"}}
+    host = machine(on_bus("dfl_dev.0", "afu"), alias)
+    names = [entry.name for entry in list_devices(host, device_detector("udev")).entries]
+    assert names.count("dfl_dev.0") == 1

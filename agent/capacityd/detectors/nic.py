@@ -68,13 +68,13 @@ def _kind(host: Host, device: Device) -> Value:
 def _hardware_kind(host: Host, device: Device, hardware: str) -> str:
     """Physical, unless it shares its hardware with another interface or is no network port."""
     path = device.path
-    if uevent_value(host, path, "DEVTYPE") in ("bluetooth", "wlan", "wwan") or host.resolve(f"{path}/phy80211"):
+    if uevent_value(host, path, "DEVTYPE") in ("bluetooth", "wlan", "wwan") or resolve_link(host, f"{path}/phy80211"):
         return "wireless"
     if resolve_link(host, f"{path}/device/physfn") or ".sf." in (basename(hardware) or ""):
         return "vf"
     # On Azure, and with a failover interface of virtio, a virtual function is the member of an interface that has
     # hardware too, as no bond or bridge has. That interface counts for both.
-    if host.resolve(f"{path}/master/device"):
+    if resolve_link(host, f"{path}/master") and resolve_link(host, f"{path}/master/device"):
         return "vf"
     if _is_representor(host, path):
         return "representor"
@@ -114,7 +114,7 @@ def _driver(host: Host, device: Device) -> Value:
 
 
 def _bus(host: Host, device: Device) -> Value:
-    return basename(host.resolve(f"{device.path}/device/subsystem"))
+    return link_name(host, f"{device.path}/device/subsystem") if _hardware(host, device) else None
 
 
 def _ids(usb: str, pci: str) -> Callable[[Host, Device], Value]:
@@ -126,7 +126,7 @@ def _id(host: Host, device: Device, names: Mapping[str, str]) -> tuple[str, str 
     """The bus and the id. names: bus -> the attribute that holds the id."""
     path = _hardware(host, device) or ""
     while path.startswith("/sys/devices/"):
-        bus = basename(host.resolve(f"{path}/subsystem")) or ""
+        bus = link_name(host, f"{path}/subsystem") or ""
         text = host.text(f"{path}/{names[bus]}") if bus in names else None
         if text is not None:
             return bus, text.removeprefix("0x")

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from capacityd.linux.filesystems import Backing, backing, has_device
 from capacityd.linux.mountinfo import TABLE, Mount, mount_of, unescaped
 from capacityd.model.errors import HostError
-from capacityd.model.host import Host, SystemDevices, basename
+from capacityd.model.host import Host, SystemDevices, basename, resolve_link
 
 OS_MOUNT_POINTS = ("/", "/boot", "/boot/efi", "/efi", "/etc", "/usr", "/var")
 _NO_DISK = (Backing.MEMORY, Backing.SERVER)
@@ -148,7 +148,7 @@ def _reaches_hardware(host: Host, name: str, names: set[str]) -> bool:
         name = waiting.pop()
         if name not in seen:
             seen.add(name)
-            found = found or host.resolve(f"{_NETS}/{name}/device") is not None
+            found = found or resolve_link(host, f"{_NETS}/{name}/device") is not None
             waiting += [n.removeprefix("lower_") for n in host.listdir(f"{_NETS}/{name}") if n.startswith("lower_")]
     names |= seen
     return found

@@ -68,7 +68,7 @@ def _unread(devices: Sequence[DeviceEntry]) -> tuple[str, ...]:
     """Each key that could not be read of a device, with the first reason."""
     reasons: dict[str, str] = {}
     for device in devices:
-        reasons = {**device.values.unread, **reasons}
+        reasons = {**{key: str(error) for key, error in device.values.unread.items()}, **reasons}
     return tuple(f"{key}: {reason}" for key, reason in reasons.items())
 
 

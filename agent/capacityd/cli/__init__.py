@@ -251,7 +251,7 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
         help="Node as JSON instead of the API server, for fleet a list of Nodes; - for standard input",
     )
     group.add_argument(
-        "--kubeconfig", action=_Once, metavar="FILE", help="instead of the kubelet's; for fleet, instead of your own"
+        "--kubeconfig", action=_Once, metavar="FILE", help="instead of the kubelet's; fleet: of your own"
     )
     group.add_argument("--node-name", action=_Once, metavar="NAME", help="the Node's name, if it cannot be determined")
     group.add_argument("--json", action="store_true", help="print JSON")

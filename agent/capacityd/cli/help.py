@@ -37,7 +37,8 @@ EXAMPLES = {
     "run": (("capacityd run", "what the systemd unit runs"),),
     "status": (
         ("capacityd status", "for people"),
-        ("capacityd status --json", "for monitoring; check the exit status too"),
+        ("capacityd status --kubeconfig FILE", "does a DeviceClass clash?"),
+        ("capacityd status --json", "for monitoring; see exit status"),
     ),
     "fleet": (
         ("capacityd fleet", "all Nodes"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -48,6 +48,14 @@ def read_fleet(kubeconfig: str | None, query: FleetQuery, progress: Callable[[st
     classes = device_classes_by_resource(client.list_device_classes())
     requests = restarted(lambda: _requests(client, query.names, partial(progress, "pods")))
     return Fleet(nodes, classes, requests)
+
+
+def read_device_classes(kubeconfig: str) -> Mapping[str, tuple[str, ...]]:
+    """Returns the names of the DeviceClasses of each extended resource; none if they may not be listed.
+
+    Raises NodeError.
+    """
+    return device_classes_by_resource(Client(load_operators(kubeconfig)).list_device_classes())
 
 
 def _nodes(client: Client, query: FleetQuery, progress: Callable[[int], None]) -> Iterator[NodeSummary]:

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 
+from capacityd.cli import run
 from capacityd.cli.commands.status import _resources
 from capacityd.model.node import Change
 from capacityd.worker.pass_state import NodeStatus, Outcome, PassStatus, ReadingStatus
+from tests.support.server import answer, failure, serve
+from tests.support.terminals import CASES, world
+from tests.unit.node.test_api_node import configure
 
 NAME = "example.com/dongle"
 
@@ -39,3 +46,32 @@ def test_expect_is_that_of_the_last_reload_though_the_node_was_not_read_since(
     )
     (row,) = _resources(last_pass, now=2.0)
     assert (row.below_expect, row.degraded) == (reported, reported or action == "refuse")
+
+
+CLASSES = [
+    {"metadata": {"name": "usb.example.com"}, "spec": {"extendedResourceName": NAME}},
+    {"metadata": {"name": "other"}, "spec": {"extendedResourceName": "example.com/gpu"}},
+]
+
+
+@pytest.mark.parametrize(
+    ("answered", "status"),
+    [(answer(200, {"kind": "DeviceClassList", "items": CLASSES}), 4), (failure(403, "no"), 0), (failure(404, "no"), 0)],
+)
+def test_a_device_class_of_the_same_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], answered: bytes, status: int
+) -> None:
+    """Only with a kubeconfig whose user may list DeviceClasses; the kubelet's may not."""
+    with world(CASES["status-healthy"]) as folder, serve(lambda _: answered) as server:
+        monkeypatch.setenv("RUNTIME_DIRECTORY", str(folder / "run"))
+        configure(tmp_path / "config", server.url, "secret-token")
+        assert run(["status"]) == 0
+        assert server.received == []
+        capsys.readouterr()
+        assert run(["status", "--kubeconfig", str(tmp_path / "config")]) == status
+        text = capsys.readouterr().out
+        assert (f"! {NAME}: the DeviceClass usb.example.com serves it, too" in text) is (status == 4)
+        assert run(["status", "--kubeconfig", str(tmp_path / "config"), "--json"]) == status
+        found = json.loads(capsys.readouterr().out)["device_classes"]
+        assert found == ({NAME: ["usb.example.com"]} if status else {})
+        assert {request.path for request in server.received} == {"/apis/resource.k8s.io/v1/deviceclasses"}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from capacityd.cli.output.terminal import print_line, print_table
 from capacityd.model.errors import Cause
@@ -78,6 +78,8 @@ class StatusReport:
     metrics_advice: str
     service: ServiceReport | None
     """None: it does not run."""
+    device_classes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Published resource -> the DeviceClasses that serve it, too; empty without --kubeconfig."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,10 +74,21 @@ def test_entries(fresh: Machine, packages: Packages) -> None:
     assert (lowered["OLD"], lowered["NEW"]) == ("7", "5")
     assert len(wait_for(fresh, "refused", THEIRS, 1)) == 1, "what has been logged is not logged again"
 
-    fresh.write("/etc/capacityd/conf.d/70-wrong.toml", "[resources.x]\nusb = 4\n")
+    wrong, foreign, ignored = (f"/etc/capacityd/conf.d/{name}" for name in ("70-x.toml", "80-y.toml", "90-z.conf"))
+    fresh.write(wrong, "[resources.x]\nusb = 4\n")
+    fresh.write(foreign, "[kubernetes]\nobserve = true\n", "600")
+    fresh.run("chown", "1000", foreign)
+    fresh.write(ignored, "")
     fresh.run("systemctl", "reload", UNIT)
-    errors = wait_until(lambda: entries(fresh, "configuration error"), PATIENCE, "the errors are logged")
-    assert errors[0]["CONFIG_FILE"] == "/etc/capacityd/conf.d/70-wrong.toml"
-    assert errors[0]["PRIORITY"] == "3"
+    warnings = wait_until(lambda: entries(fresh, "configuration warning"), PATIENCE, "the errors are logged")
+    assert [(entry["CONFIG_FILE"], entry["PRIORITY"]) for entry in warnings] == [(ignored, "4")]
+    errors = {entry.get("CONFIG_FILE", ""): entry for entry in entries(fresh, "configuration error")}
+    assert {entry["PRIORITY"] for entry in errors.values()} == {"3"}
+    assert errors.keys() == {wrong, foreign, ""}
+    message = f"{foreign}: does not belong to root (owner {{}}, mode 0600), but it can name programs that run as root: "
+    message += f"chown root {foreign}"
+    assert errors[foreign]["MESSAGE"] == message.format("another user"), "the service's user namespace has root only"
+    checked = fresh.run("capacityd", "config", "check", status=2).stderr.splitlines()
+    assert message.format("uid 1000") in checked, "root, who can read the file, is told the same"
 
     assert "Traceback" not in fresh.journal()

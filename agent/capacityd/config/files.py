@@ -12,7 +12,8 @@ import re
 import stat
 from dataclasses import dataclass
 
-from capacityd.config.trust import owner_and_mode, untrusted
+from capacityd.config.trust import untrusted
+from capacityd.linux.permissions import owner_and_mode
 from capacityd.model.errors import ConfigError
 
 MAX_FILE_BYTES = 1 << 20
@@ -129,7 +130,11 @@ def _reason(error: OSError, path: str) -> str:
     if error.errno == errno.ENOENT:
         return "is a dangling symbolic link; fix or remove it"
     if error.errno == errno.EACCES:
-        return f"is not readable by this user{owner_and_mode(path)}; run as root, or grant read permission"
+        try:
+            state = f" ({owner_and_mode(os.stat(path))})"
+        except OSError:
+            state = ""
+        return f"is not readable by this user{state}; run as root, or grant read permission"
     return f"cannot be read: {error.strerror}"
 
 

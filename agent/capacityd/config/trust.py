@@ -6,8 +6,9 @@ The service is root without CAP_DAC_OVERRIDE, so it also needs permission to rea
 from __future__ import annotations
 
 import os
-import pwd
 import stat
+
+from capacityd.linux.permissions import owner_and_mode
 
 
 def untrusted(path: str, status: os.stat_result, usual: bool) -> str:
@@ -16,7 +17,7 @@ def untrusted(path: str, status: os.stat_result, usual: bool) -> str:
     usual: it is in one of the usual places. Another one was named by whoever started the command, so its owner does not
     matter there, nor that of its group.
     """
-    state = f"({_described(status)})"
+    state = f"({owner_and_mode(status)})"
     folder = stat.S_ISDIR(status.st_mode)
     why = f"but {'a file in it' if folder else 'it'} can name programs that run as root"
     if status.st_mode & stat.S_IWOTH:
@@ -31,19 +32,3 @@ def untrusted(path: str, status: os.stat_result, usual: bool) -> str:
     if status.st_mode & needed != needed:
         return f"is not readable by its owner {state}, so not by the service: chmod u+{'rx' if folder else 'r'} {path}"
     return ""
-
-
-def owner_and_mode(path: str) -> str:
-    """Owner and mode in parentheses, after a space; "" if they cannot be read."""
-    try:
-        return f" ({_described(os.stat(path))})"
-    except OSError:
-        return ""
-
-
-def _described(status: os.stat_result) -> str:
-    try:
-        owner = pwd.getpwuid(status.st_uid).pw_name
-    except KeyError:
-        owner = f"uid {status.st_uid}"
-    return f"owner {owner}, mode {stat.S_IMODE(status.st_mode):04o}"

@@ -30,9 +30,14 @@ def why_unreadable_to_root(path: str) -> str:
         if not found.st_mode & needed << shift:
             letter = "x" if folder else "r"
             mend = f"chmod u+{letter} {part}" if found.st_uid == 0 else f"chown root {part}"
-            state = f"owner {_owner(found.st_uid)}, mode {stat.S_IMODE(found.st_mode):04o}"
+            state = owner_and_mode(found)
             return f"{part} ({state}) is not readable by the service, which is root without capabilities: {mend}"
     return ""
+
+
+def owner_and_mode(status: os.stat_result) -> str:
+    """Names both, for a message."""
+    return f"owner {_owner(status.st_uid)}, mode {stat.S_IMODE(status.st_mode):04o}"
 
 
 def _parts(path: str) -> Iterator[str]:
@@ -44,6 +49,8 @@ def _parts(path: str) -> Iterator[str]:
 
 
 def _owner(uid: int) -> str:
-    """The user ID. All users but root look alike in the service's user namespace (PrivateUsers=, systemd.exec(5))."""
+    """The user. All but root look alike in the service's user namespace (PrivateUsers=, systemd.exec(5))."""
+    if uid == 0:
+        return "root"
     with open(_OVERFLOW_UID, encoding="ascii") as f:
         return "another user" if uid == int(f.read()) else f"uid {uid}"

@@ -32,6 +32,11 @@ _NOT_READY = "is forbidden: not yet ready to handle request"
 """The end of an admission plugin's message while the API server starts, which has the status of a denial, HTTP 403.
 
 Source: Dispatch in k8s.io/apiserver, pkg/admission/plugin/policy/generic/plugin.go."""
+_DENIED = re.compile(r"""admission webhook ".*" denied the request|[Pp]olicy ['"].*['"] denied request""")
+"""In the message of a denial, whatever its HTTP status: a webhook chooses any from 400 on, a policy one of four.
+
+Source: ToStatusErr in k8s.io/apiserver, pkg/admission/plugin/webhook/errors/statuserror.go;
+pkg/admission/plugin/policy/validating/dispatcher.go and generic/policy_dispatcher.go."""
 _FORBIDDEN_USER = re.compile(r'User "([^"]+)" cannot ')
 """The user in an authorizer's message."""
 
@@ -68,6 +73,8 @@ class StatusDetails:
     causes: tuple[str, ...] = ()
     details: Mapping[str, object] = field(default_factory=dict)
     is_status: bool = False
+    denied: bool = False
+    """Whether an admission webhook or policy has denied the request."""
 
 
 @contextmanager
@@ -102,11 +109,13 @@ def from_http_status(error: HttpError, call: Call) -> NodeError:
     status, server, kubeconfig = error.status, call.access.server, call.access.kubeconfig
     text = NO_SECRETS.quote("; ".join(details.causes) or details.message)
     reason = f": {text}" if text else ""
+    if details.denied:
+        return _rejected(call, status, details.message)
     # The API server reports a failed guard and an invalid value both as 422; only the latter has causes.
     guard_failed = status == 422 and details.is_status and not details.causes
     if (guard_failed or status == 409) and call.resource == "nodes/status":
         kind = NodeGuardFailed if guard_failed else NodeConflict
-        return kind(f'Node "{call.node}" has changed since it was read (HTTP {status})')
+        return kind(f'Node "{call.node}" has changed since it was read (HTTP {status})', f"HTTP {status}{reason}")
     starting = status == 403 and details.message.endswith(_NOT_READY)
     if status == 429 or status >= 500 or starting:
         return NodeUnreachable(
@@ -132,7 +141,14 @@ def from_http_status(error: HttpError, call: Call) -> NodeError:
             f"{server} is not an API server (HTTP {status} for {call.verb} {call.resource}). Is the address in "
             f"{kubeconfig} right?"
         )
-    return NodeRejected(f"API server {server} refused to {call.verb} {call.resource} (HTTP {status}){reason}", text)
+    return _rejected(call, status, text)
+
+
+def _rejected(call: Call, status: int, text: str) -> NodeRejected:
+    reason = f": {text}" if text else ""
+    return NodeRejected(
+        f"API server {call.access.server} refused to {call.verb} {call.resource} (HTTP {status}){reason}", text
+    )
 
 
 def unexpected_response(call: Call, reason: str) -> NodeUnreachable:
@@ -215,7 +231,9 @@ def _status_details(body: bytes, secrets: Secrets) -> StatusDetails:
     details = details if isinstance(details, dict) else {}
     causes = details.get("causes")
     texts = [secrets.quote(_cause(c)) for c in causes if isinstance(c, dict)] if isinstance(causes, list) else []
-    return StatusDetails(secrets.quote(str(document.get("message") or "")), tuple(texts), details, is_status=True)
+    message = str(document.get("message") or "")
+    denied = _DENIED.search(message) is not None
+    return StatusDetails(secrets.quote(message), tuple(texts), details, is_status=True, denied=denied)
 
 
 def _cause(cause: Mapping[str, object]) -> str:

@@ -107,6 +107,27 @@ def test_a_refusal(code: int, body: bytes, of: Call, kind: type[NodeError], expe
     assert any(place in str(error) for place in places)
 
 
+_POLICY = "nodes \"n2\" is forbidden: ValidatingAdmissionPolicy '{0}' with binding '{0}' denied request: no"
+
+
+@pytest.mark.parametrize("message", [WEBHOOK, 'admission webhook "x" denied the request without explanation'])
+@pytest.mark.parametrize("details", [None, {"kind": "nodes"}, {"retryAfterSeconds": 1}, CAUSE])
+def test_a_webhook_denies_with_any_code(message: str, details: Any) -> None:
+    for code in range(400, 600):
+        error = refusal(code, status(message, details))
+        assert isinstance(error, NodeRejected)
+        assert error.reason == message
+
+
+@pytest.mark.parametrize("code", [401, 403, 413, 422])
+@pytest.mark.parametrize("policy", ["p", "p" * 253])
+def test_a_policy_denies_with_one_of_four_codes(code: int, policy: str) -> None:
+    message = _POLICY.format(policy)
+    error = refusal(code, status(message, {"causes": [{"message": message}]}))
+    assert isinstance(error, NodeRejected)
+    assert error.reason == clip(message)
+
+
 @pytest.mark.parametrize(
     ("expired", "of_kubelet", "expected"),
     [

@@ -12,7 +12,7 @@ from capacityd.model.node import Change, Health
 from capacityd.model.quantity import plain
 from capacityd.model.reading import Reading, Unknown
 from capacityd.reconcile.reconcile import ReconcileResult
-from capacityd.reconcile.state import outcome_text
+from capacityd.reconcile.state import is_lower, outcome_text
 from capacityd.worker.pass_state import Logged, NodeStatus, Outcome, PassState, PassStatus
 
 MESSAGE_IDS = {
@@ -129,10 +129,17 @@ def reading_entries(
             "RESOURCE": name,
             "OLD": "none" if old is None else str(old),
             "NEW": "none" if new is None else outcome_text(new),
-            "REASON": f"lower_after: {result.held[name]:.0f} s left",
+            "REASON": f"{_limit(name, new, result)}: {result.held[name]:.0f} s left",
         }
         message = f"{name}: {fields['OLD']} → {fields['NEW']} is held back: {fields['REASON']}"
         yield Entry("held", NOTICE, message, fields)
+
+
+def _limit(name: str, reading: Reading | None, result: ReconcileResult) -> str:
+    """What holds a change back."""
+    if name in result.memory.denied:
+        return "denied, retried later"
+    return "lower_after" if is_lower(reading, result.memory.published.get(name)) else "rate limit"
 
 
 def send(entries: Iterable[Entry]) -> None:

@@ -15,7 +15,7 @@ from capacityd.model.reading import Absent, Quantity, Reading, Unknown
 from capacityd.node.parse import node_state
 from capacityd.reconcile.apply import Outcome
 from capacityd.reconcile.reconcile import ReconcileResult
-from capacityd.reconcile.state import ReconcileState
+from capacityd.reconcile.state import Denial, ReconcileState
 from capacityd.worker import journal
 from capacityd.worker.pass_state import Logged, NodeStatus, PassState, PassStatus, ReadingStatus
 from tests.support.nodes import node
@@ -177,6 +177,16 @@ def test_a_held_change_is_logged_once() -> None:
     assert logged(journal.reading_entries({A: Quantity(3)}, held, before_it, {}, first=False)) == []
     (entry,) = logged(journal.reading_entries({}, held, PassState(), {}, first=False))
     assert entry[3]["NEW"] == "none"
+
+
+def test_what_holds_a_change_back() -> None:
+    """The rate limit holds a raise back, and an earlier denial whatever is denied."""
+    state = ReconcileState(published={A: 4})
+    (entry,) = logged(journal.reading_entries({A: Quantity(5)}, ReconcileResult(state, held={A: 56.0}), {}))
+    assert entry[2] == f"{A}: 4 → 5 is held back: rate limit: 56 s left"
+    state = ReconcileState(published={A: 4}, denied={A: Denial("a policy", 60.0)})
+    (entry,) = logged(journal.reading_entries({A: Quantity(5)}, ReconcileResult(state, held={A: 56.0}), {}))
+    assert entry[2] == f"{A}: 4 → 5 is held back: denied, retried later: 56 s left"
 
 
 def test_without_a_journal_it_goes_to_standard_error(

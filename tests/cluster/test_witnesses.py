@@ -40,17 +40,32 @@ def test_a_forged_record_makes_nothing_ours(cluster: Cluster, s: Service) -> Non
     }
     assert s.condition()["status"] == "False"
     assert GPU in s.condition()["message"]
-    assert '"capacityd withdraw" removes' in s.condition()["message"]
+    assert "withdraw" not in s.condition()["message"], "it would be advice to remove another writer's key"
     assert f"! {GPU}: refused: no longer configured, but this machine has no record" in s.cli("status").stdout
     assert len([message for message in s.events() if GPU in message]) == 1
+    s.stop()
+    withdrawn = s.cli("withdraw")
+    left = {GPU: "8", "example.com/zero": "0", "example.com/tools": "77"}
+    assert {name: cluster.capacity(s.node).get(name) for name in left} == left
+    assert withdrawn.returncode == 4
+    assert "left, because it may be another program's: example.com/tools, " in withdrawn.stderr
+    assert set(s.last_applied()) == {*left}, "so that they can still be withdrawn"
 
 
-def test_what_is_removed_from_the_record_is_given_up(cluster: Cluster, node: str, agent: Agent) -> None:
+def test_what_is_removed_from_the_annotation_is_taken_back(cluster: Cluster, node: str, agent: Agent) -> None:
+    """While the Node still has what this machine has published. Another value is another writer's."""
     agent.run("apply")
     forge(cluster, node, {})
     agent.machine.pull("1-4")
+    agent.run("apply")
+    assert cluster.capacity(node)[DONGLE] == "3"
+    forge(cluster, node, {DONGLE: 9})
+    agent.run("apply")
+    assert json.loads(cluster.node(node)["metadata"]["annotations"][ANNOTATION]) == {DONGLE: 3}
+    forge(cluster, node, {})
+    cluster.set_capacity(node, {DONGLE: "7"})
     assert "not published by capacityd; adopt = true takes it over" in agent.run("apply", status=4).stdout
-    assert cluster.capacity(node)[DONGLE] == "4"
+    assert cluster.capacity(node)[DONGLE] == "7"
     agent.configure(DONGLES + "adopt = true\n")
     agent.run("apply")
     assert cluster.capacity(node)[DONGLE] == "3"
@@ -71,7 +86,12 @@ def test_a_new_image_on_an_old_node(cluster: Cluster, node: str, tmp_path: Path)
     assert cluster.capacity(node)[SEATS] == "5"
     assert json.loads((new.state_directory / "published.json").read_text())["published"] == {DONGLE: 3}
     new.run("apply", status=4)
-    new.run("withdraw")
+    new.run("withdraw", status=4)
+    assert cluster.capacity(node)[SEATS] == "5", "it may be another program's"
+    assert (
+        f"not in this machine's record, and removed nevertheless: {SEATS}"
+        in new.run("withdraw", "--all-annotated").stderr
+    )
     assert {DONGLE, SEATS}.isdisjoint(cluster.capacity(node))
     new.run("apply")
     assert cluster.capacity(node)[DONGLE] == "3"

@@ -159,7 +159,7 @@ class Loop:
         _check_rest(before, after)
         plugins = self._known_plugins
         old, new = before["status"]["capacity"], after["status"]["capacity"]
-        record, record_after = record_of(before), record_of(after)
+        record, record_after = record_of(before) | self._agreed(old), record_of(after)
         adopt = {r.name for r in self.world.config.resources if r.adopt}
         allocatable = before["status"]["allocatable"], after["status"]["allocatable"]
         for name in changed_names(*allocatable):
@@ -187,6 +187,12 @@ class Loop:
         for name, number in record_after.items():
             if record.get(name) != number:
                 assert whole_quantity(new.get(name, "")) == number, f"{name}: the record differs from capacity"
+
+    def _agreed(self, capacity: Mapping[str, str]) -> dict[str, int]:
+        """What the machine's record and the Node agree on, whatever the annotation lists."""
+        numbers = {name: whole_quantity(quantity) for name, quantity in capacity.items()}
+        machine = self._published
+        return {n: q for n, q in numbers.items() if machine and q is not None and machine.confirms(n, q)}
 
     def _check_lower(self, name: str, old: str | None, new: str | None, recorded: int | None) -> None:
         if old is None or self.world.tampered:

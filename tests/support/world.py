@@ -13,7 +13,7 @@ from typing import Any
 
 from capacityd.model.config import Config, Resource, Settings
 from capacityd.model.messages import PassReason
-from capacityd.model.node import ANNOTATION, CONDITION, MachineRecord, NodeState, Plan
+from capacityd.model.node import ANNOTATION, CONDITION, MachineRecord, NodeState, Plan, Reported
 from capacityd.model.reading import Absent, Reading, Unknown
 from capacityd.node.file_node import patched
 from capacityd.node.parse import node_state
@@ -161,9 +161,11 @@ class World:
 
     # The machine's own record, as machine_record.py keeps it
 
-    def intend(self, plan: Plan) -> None:
+    def intend(self, record: MachineRecord | None, plan: Plan) -> MachineRecord | None:
         if plan.own is not None:
-            self.published = MachineRecord(plan.own_before, plan.own)
+            reported = record.reported if record else Reported()
+            self.published = record = MachineRecord(plan.own_before, plan.own, reported)
+        return record
 
     def settle(self, plan: Plan) -> None:
         if plan.own is not None:

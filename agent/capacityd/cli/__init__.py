@@ -126,6 +126,11 @@ def command_parser() -> argparse.ArgumentParser:
     subparsers["apply"].add_argument(
         "--wait", metavar="DURATION", help="wait until it is allocatable, at most so long, such as 30s or 2min"
     )
+    subparsers["withdraw"].add_argument(
+        "--all-annotated",
+        action="store_true",
+        help="also remove what only the Node's annotation lists, which may be another program's; print it first",
+    )
     subparsers["record"].add_argument(
         "file", metavar="FILE", help="gzip-compressed if it ends with .gz; - for standard output"
     )

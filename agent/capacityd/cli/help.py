@@ -33,7 +33,10 @@ EXAMPLES = {
         ("capacityd apply --dry-run", "the same as plan"),
         ("capacityd apply --wait 30s", "until pods can be scheduled by it"),
     ),
-    "withdraw": (("capacityd withdraw", "keeps values written by others"),),
+    "withdraw": (
+        ("capacityd withdraw", "what this machine's record confirms"),
+        ("capacityd withdraw --all-annotated", "all that is annotated"),
+    ),
     "run": (("capacityd run", "what the systemd unit runs"),),
     "status": (
         ("capacityd status", "for people"),

@@ -150,9 +150,16 @@ class NodeMissing(NodeError):
 
 
 class NodeConflict(NodeError):
-    """Somebody else wrote in between. Read, plan and write again."""
+    """Somebody else wrote in between. Read, plan and write again.
+
+    reason: what the API server says about it.
+    """
 
     cause = RetryCause.CONFLICT
+
+    def __init__(self, message: str, reason: str = "") -> None:
+        super().__init__(message)
+        self.reason = reason
 
 
 class NodeGuardFailed(NodeConflict):

@@ -72,6 +72,8 @@ class NodeState:
     """lastHeartbeatTime of the condition Ready, in seconds since the epoch."""
     configuration: str | None = None
     """The annotation CONFIGURATION_ANNOTATION as stored; None if absent."""
+    resource_version: str = ""
+    """It changes with each write to the Node, whoever's it is; "" if unknown."""
 
 
 @dataclass(frozen=True, slots=True)

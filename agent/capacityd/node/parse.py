@@ -49,6 +49,7 @@ def node_state(document: object) -> NodeState:
         surplus=tuple(ours[1:]),
         heartbeat=_ready_heartbeat(conditions or []),
         configuration=configuration,
+        resource_version=_text(metadata, "resourceVersion", "metadata.resourceVersion"),
     )
 
 

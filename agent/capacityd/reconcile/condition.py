@@ -12,7 +12,7 @@ _MAX_MESSAGE = 32_768
 _MAX_REASONS = 300, 150, 60, 0
 """Characters of each resource's reason in the message: the first with which all of it fits."""
 
-_UNVERIFIED = 'not published by this machine ("capacityd withdraw" removes what the annotation names)'
+_UNVERIFIED = "not published by this machine"
 
 
 def desired_condition(

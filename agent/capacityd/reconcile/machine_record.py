@@ -62,15 +62,23 @@ def not_writable(directory: str) -> str:
     return f"{directory} can't be written: {os.strerror(code)}" if code not in (0, errno.ENOENT) else ""
 
 
-def intend(directory: str, record: MachineRecord | None, plan: Plan) -> None:
-    """Before the plan is written to the Node: adds what it makes ours. Raises StateError."""
+def intend(directory: str, record: MachineRecord | None, plan: Plan) -> MachineRecord | None:
+    """Before the plan is written to the Node: adds what it makes ours. Returns the record as it is then.
+
+    Raises StateError.
+    """
     if plan.own is None or (record is not None and record.published == plan.own and not record.intended):
-        return
-    write(directory, MachineRecord(plan.own_before, plan.own, record.reported if record else Reported()))
+        return record
+    intended = MachineRecord(plan.own_before, plan.own, record.reported if record else Reported())
+    if intended != record:
+        write(directory, intended)
+    return intended
 
 
-def settle(directory: str, record: MachineRecord | None, plan: Plan) -> None:
+def settle(directory: str, plan: Plan) -> None:
     """After the plan has been written to the Node, or there was nothing to write. Raises StateError."""
-    settled = None if plan.own is None else MachineRecord(plan.own, reported=plan.reported)
-    if settled is not None and record != settled:
+    if plan.own is None:
+        return
+    settled = MachineRecord(plan.own, reported=plan.reported)
+    if read(directory) != settled:
         write(directory, settled)

@@ -9,7 +9,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from capacityd.model.node import Change, Health, NodeState, Plan, Reported, read_record
+from capacityd.model.node import Change, Health, MachineRecord, NodeState, Plan, Reported, read_record
 from capacityd.model.quantity import plain, whole_quantity
 from capacityd.model.reading import Absent, Quantity, Reading, Unknown
 from capacityd.reconcile.condition import desired_condition
@@ -19,6 +19,7 @@ from capacityd.reconcile.rules import (
     capacity_entry,
     decide,
     hold_deadlines,
+    last_applied,
     lowers,
     of_plugin,
     unpublish,
@@ -66,7 +67,7 @@ class _Step:
 
 def make_plan(readings: Mapping[str, Reading], state: NodeState, inputs: PlanInput) -> Plan:
     """What to set, remove, keep, hold back, refuse and deny on this Node, with each reason, and the patch for it."""
-    record = read_record(state.annotation)
+    record = last_applied(state, inputs.machine)
     steps = [_step(name, readings, record, state, inputs) for name in sorted({*readings, *record})]
     changes = tuple(_change(s.entry, s.decision) for s in steps)
     published = {s.entry.name: s.decision.record for s in steps if s.decision.record is not None}
@@ -83,7 +84,8 @@ def make_plan(readings: Mapping[str, Reading], state: NodeState, inputs: PlanInp
     reported = _reported(health, reported_before, inputs)
     writes = any(c.action in ("set", "remove") for c in changes)
     if delayed := bool(patch) and not writes and inputs.not_before.get(METADATA_ONLY, 0.0) > inputs.uptime:
-        patch, published, newly_refused, own, reported = (), record, (), own_before, reported_before
+        patch, published, newly_refused = (), read_record(state.annotation), ()
+        own, reported = own_before, reported_before
     held = [s for s in steps if s.held_until is not None]
     return Plan(
         node=state.name,
@@ -98,13 +100,20 @@ def make_plan(readings: Mapping[str, Reading], state: NodeState, inputs: PlanInp
         delayed=delayed,
         own_before=own_before,
         # Without a machine record and a complete configuration, what is ours is unknown.
-        own=own if inputs.machine or (inputs.complete and readings) else None,
+        own=own if _keeps_record(readings, inputs) else None,
         health=health,
         reported_before=reported_before,
         reported=reported,
         recovered=tuple(sorted((reported_before.below_expected - reported.below_expected) & inputs.expect.keys())),
         has_condition=inputs.condition,
     )
+
+
+def _keeps_record(readings: Mapping[str, Reading], inputs: PlanInput) -> bool:
+    """Whether it is known what is ours, so that it can be recorded."""
+    if inputs.record_unreadable:
+        return False
+    return inputs.machine is not None or (inputs.complete and bool(readings))
 
 
 def _health(steps: Sequence[_Step], readings: Mapping[str, Reading], inputs: PlanInput) -> Health:
@@ -216,27 +225,45 @@ def _needs_record(entry: CapacityEntry, decision: Decision, lower: bool, inputs:
     """
     if not inputs.unwritable:
         return False
-    new = inputs.machine is not None and not inputs.machine.names(entry.name)
+    if inputs.record_unreadable:
+        new = entry.last_applied is None
+    else:
+        new = inputs.machine is not None and not inputs.machine.names(entry.name)
     return new or lower or decision.action == "remove"
 
 
 def make_withdrawal(state: NodeState, inputs: PlanInput) -> Plan:
-    """Removes every key that the annotation names, the annotations and the condition. Another writer's values stay."""
+    """Removes what this machine has published, and the condition. Another writer's values stay.
+
+    Without a machine record that is every key that the annotation names. What is denied stays on the annotation, and
+    so does what only the annotation names: this machine may have published it before it got a new image.
+    """
     changes, published = [], {}
-    for name, recorded in read_record(state.annotation).items():
-        capacity, allocatable = ((stored or {}).get(name) for stored in (state.capacity, state.allocatable))
-        entry = CapacityEntry(name, capacity, allocatable, recorded, own=recorded)
+    for name, recorded in sorted(last_applied(state, inputs.machine).items()):
+        entry = capacity_entry(name, state, recorded, inputs, configured=True)
         decision = of_plugin(entry, inputs) or unpublish(entry, "withdrawn")
         if decision.action == "remove" and name in inputs.denied:
             decision = Decision("deny", None, inputs.denied[name], recorded)
-            published[name] = recorded
+        if decision.record is not None:
+            published[name] = decision.record
         changes.append(_change(entry, decision))
+    own = {
+        name: quantity for name, quantity in published.items() if not _is_unconfirmed(name, quantity, inputs.machine)
+    }
     refused = tuple(c.name for c in changes if c.action == "refuse")
     denied = {c.name: c.reason for c in changes if c.action == "deny"}
     patch = patch_for(state, changes, published, "", None, drop=True)
-    return Plan(
-        state.name, tuple(changes), patch, published, refused, refused, own=published, health=Health(denied=denied)
-    )
+    return Plan(state.name, tuple(changes), patch, published, refused, refused, own=own, health=Health(denied=denied))
+
+
+def only_annotated(state: NodeState, record: MachineRecord | None) -> list[str]:
+    """The keys on the Node that the annotation names and this machine's record does not confirm."""
+    annotated = last_applied(state, record)
+    return [n for n, q in annotated.items() if n in (state.capacity or {}) and _is_unconfirmed(n, q, record)]
+
+
+def _is_unconfirmed(name: str, quantity: int, record: MachineRecord | None) -> bool:
+    return record is not None and not record.confirms(name, quantity)
 
 
 def _change(entry: CapacityEntry, decision: Decision) -> Change:

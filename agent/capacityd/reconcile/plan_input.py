@@ -41,6 +41,8 @@ class PlanInput:
     machine: MachineRecord | None = None
     """What this machine has published. None: its record is missing (a new image for an old Node), so for configured
     resources the annotation counts alone."""
+    record_unreadable: bool = False
+    """Whether there is such a record that can't be read. For what has been published the annotation counts alone."""
     unwritable: str = ""
     """Why this machine can't save a record or its state: then nothing is lowered or removed. Empty if it can."""
     configuration: str = ""
@@ -69,7 +71,8 @@ class CapacityEntry:
     allocatable: str | None
     """The same in the Node's allocatable."""
     last_applied: int | None
-    """The quantity in the Node's annotation; None if the annotation does not name it."""
+    """The quantity in the Node's annotation, or the current one if the machine's record confirms it; None if neither
+    names it."""
     own: int | None
     """The quantity in the machine's record, which is last_applied if both agree. None unless both records name it."""
 

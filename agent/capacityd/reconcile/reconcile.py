@@ -20,9 +20,9 @@ from capacityd.model.errors import (
     StateError,
 )
 from capacityd.model.messages import RetryCause
-from capacityd.model.node import Node, NodeState, Plan, read_record
+from capacityd.model.node import MachineRecord, Node, NodeState, Plan, read_record
 from capacityd.model.reading import Reading, Unknown
-from capacityd.reconcile.apply import TRIES, Decide, Denied, Outcome, apply
+from capacityd.reconcile.apply import TRIES, Decide, Denied, Outcome, Retries, SaveIntention, apply, no_record
 from capacityd.reconcile.gate import hold, must_ask
 from capacityd.reconcile.plan import make_plan
 from capacityd.reconcile.plan_input import METADATA_ONLY, PlanInput
@@ -74,13 +74,13 @@ def reconcile(
     here: PassContext,
     open_node: Callable[[], Node],
     plugins: Callable[[], Collection[str] | None],
-    before_write: Callable[[Plan], None] = lambda _: None,
+    save_intention: SaveIntention = no_record,
 ) -> ReconcileResult:
     """Reconciles the Node with the readings, unless it matches, or has to wait. Raises no NodeError; the result has it.
 
     plugins: returns the names of device plugins, None if unknown; called for each plan, because a conflict may come
     from one that registers.
-    before_write: as for apply(). If it raises StateError, what needs no record is still written.
+    save_intention: as for apply(). If it raises StateError, what needs no record is still written.
     """
     any_unknown = any(isinstance(r, Unknown) for r in readings.values())
     memory = replace(
@@ -110,24 +110,27 @@ def reconcile(
 
     known: list[Collection[str] | None] = []
 
-    def decide(state: NodeState, denied: Denied, unwritable: str = here.unwritable) -> Plan:
+    unwritable = "; ".join(filter(None, (here.record_error, here.unwritable)))
+
+    def decide(state: NodeState, record: MachineRecord | None, denied: Denied, unwritable: str = unwritable) -> Plan:
         known[:] = [plugins()]
         denied = {**inputs.denied, **denied}
-        return make_plan(readings, state, replace(inputs, plugins=known[0], unwritable=unwritable, denied=denied))
+        now = replace(inputs, machine=record, plugins=known[0], unwritable=unwritable, denied=denied)
+        return make_plan(readings, state, now)
 
-    unwritable, tries = here.unwritable, 1 if memory.conflict else TRIES
+    retries = Retries(conflicts=1 if memory.conflict else TRIES)
     try:
         node = open_node()
         if config.settings.observe:
-            outcome = _observe(node, decide, inputs.lower_since)
+            outcome = _observe(node, decide, here.record, inputs.lower_since)
         elif unwritable:
-            outcome = apply(node, decide, retry_timeout=0.0, tries=tries)
+            outcome = apply(node, decide, here.record, retries=retries)
         else:
             try:
-                outcome = apply(node, decide, retry_timeout=0.0, before_write=before_write, tries=tries)
+                outcome = apply(node, decide, here.record, save_intention, retries)
             except StateError as e:
                 unwritable = str(e)
-                outcome = apply(node, partial(decide, unwritable=unwritable), retry_timeout=0.0, tries=tries)
+                outcome = apply(node, partial(decide, unwritable=unwritable), here.record, retries=retries)
     except NodeError as e:
         return _failed(memory, e, here.uptime)
     after = replace(remember(memory, readings, outcome, here), plugins=_named(known[0]))
@@ -190,6 +193,7 @@ def _plan_input(config: Config, memory: ReconcileState, here: PassContext) -> Pl
         not_before=not_before(memory.written),
         kubelet_may_zero=bool(memory.settle_passes) or kubelet is None or kubelet != memory.kubelet,
         machine=here.record,
+        record_unreadable=bool(here.record_error),
         configuration=config.digest,
         configuration_errors=here.configuration_errors or configuration_errors(config),
         expect=expectations(config),
@@ -212,9 +216,9 @@ def configuration_errors(config: Config) -> tuple[str, ...]:
     return errors or (() if config.complete else ("a file could not be parsed",))
 
 
-def _observe(node: Node, decide: Decide, lower_since: Mapping[str, float]) -> Outcome:
+def _observe(node: Node, decide: Decide, record: MachineRecord | None, lower_since: Mapping[str, float]) -> Outcome:
     state = node.read()
-    plan = decide(state, {})
+    plan = decide(state, record, {})
     # Nothing is written, so the annotation stays, and what is lower stays lower since the same moment.
     reverted = {c.name for c in plan.changes if c.action in ("set", "remove")}
     since = {name: at for name, at in lower_since.items() if name in reverted} | dict(plan.lower_since)

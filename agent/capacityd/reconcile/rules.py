@@ -13,12 +13,10 @@ The rules, in order of precedence:
 
 from __future__ import annotations
 
-from capacityd.model.node import NodeState
+from capacityd.model.node import MachineRecord, NodeState, read_record
 from capacityd.model.quantity import plain, whole_quantity
 from capacityd.model.reading import Absent, Quantity, Reading, Unknown
 from capacityd.reconcile.plan_input import CapacityEntry, Decision, PlanInput
-
-_REMOVE = '"capacityd withdraw" removes it'
 
 
 def decide(entry: CapacityEntry, reading: Reading | None, inputs: PlanInput, configured: bool) -> Decision:
@@ -60,6 +58,19 @@ def capacity_entry(
     else:
         own = inputs.machine.published.get(name, inputs.machine.intended.get(name))
     return CapacityEntry(name, (state.capacity or {}).get(name), (state.allocatable or {}).get(name), recorded, own)
+
+
+def last_applied(state: NodeState, record: MachineRecord | None) -> dict[str, int]:
+    """What has been published, by name: the annotation, and what the machine's record and the Node agree on.
+
+    So an annotation that somebody else has altered or removed gives up nothing that is still as it was published.
+    """
+    annotated = read_record(state.annotation)
+    for name in {*record.published, *record.intended} if record else ():
+        current = whole_quantity((state.capacity or {}).get(name, ""))
+        if current is not None and record is not None and record.confirms(name, current):
+            annotated[name] = current
+    return annotated
 
 
 def of_plugin(entry: CapacityEntry, inputs: PlanInput) -> Decision | None:
@@ -144,7 +155,7 @@ def unpublish(entry: CapacityEntry, reason: str) -> Decision:
     if entry.current is None or entry.last_applied is None:
         return Decision("keep", None, reason, None)
     if not entry.confirmed:
-        why = f"{reason}, but this machine has no record of having published it, so it is left; {_REMOVE}"
+        why = f"{reason}, but this machine has no record of having published it, so it is left"
         return Decision("refuse", None, why, entry.last_applied)
     if not (entry.equals(entry.last_applied) or entry.equals(0)):  # a zeroing kubelet's is as good as ours
         published = entry.last_applied

@@ -84,6 +84,8 @@ class PassContext:
     """When the kubelet made its socket, in seconds since the epoch; None: it has none."""
     record: MachineRecord | None = None
     """What this machine has published; None: its record is missing."""
+    record_error: str = ""
+    """Why there is a record that can't be read; empty if it could be read, or is missing."""
     configuration_errors: tuple[str, ...] = ()
     """The errors of the last check of the configuration, each with its file and line."""
     unwritable: str = ""

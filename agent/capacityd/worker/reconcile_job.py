@@ -123,13 +123,8 @@ def _reconciled(
     options, config, host, errors = this.options, this.config, this.host, [*this.save_errors]
     directory = machine_record.state_directory()
     with runtime_files.locked(options.folder, _LOCK_TIMEOUT):
-        record: MachineRecord | None = None
-        unreadable = ""
-        try:
-            record = machine_record.read(directory)
-        except StateError as e:
-            unreadable = str(e)
-        unwritable = [*errors, unreadable or machine_record.not_writable(directory)]
+        record, record_error = _read_record(directory)
+        unwritable = [*errors, "" if record_error else machine_record.not_writable(directory)]
         result = reconcile(
             config,
             readings,
@@ -140,17 +135,26 @@ def _reconciled(
                 uptime=uptime(),
                 kubelet_started_at=kubelet_started_at(host),
                 record=record,
+                record_error=record_error,
                 configuration_errors=this.configuration_errors,
                 unwritable="; ".join(filter(None, unwritable)),
             ),
             lambda: node_of(options, config, host, config.settings.observe, reviews),
             lambda: device_plugin_names(host),
-            partial(machine_record.intend, directory, record),
+            partial(machine_record.intend, directory),
         )
         with runtime_files.collecting_errors(errors):
-            if result.outcome is not None and not config.settings.observe and not unreadable:
-                machine_record.settle(directory, machine_record.read(directory), result.outcome.plan)
+            if result.outcome is not None and not config.settings.observe:
+                machine_record.settle(directory, result.outcome.plan)
     return result, errors
+
+
+def _read_record(directory: str) -> tuple[MachineRecord | None, str]:
+    """The machine's record, or why it can't be read."""
+    try:
+        return machine_record.read(directory), ""
+    except StateError as e:
+        return None, str(e)
 
 
 def _failure(result: ReconcileResult, save_errors: Sequence[str]) -> Failure | None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 from capacityd.model.config import Config, Resource, Settings
 from capacityd.model.errors import NodeError, NodeUnreachable, StateError
-from capacityd.model.node import Event, MachineRecord, Node, NodeState, Plan
+from capacityd.model.node import Event, MachineRecord, Node, NodeState, Plan, Reported
 from capacityd.model.reading import Absent, Quantity, Reading, Unknown
 from capacityd.node.parse import node_state
 from capacityd.reconcile.reconcile import ReconcileResult, reconcile
@@ -105,7 +105,12 @@ class Service:
         )
         config = Config(resources, self.settings, complete=self.complete, digest=self.digest)
         here = PassContext(
-            EPOCH + at, at, self.kubelet_started_at, self.record, self.configuration_errors, self.unwritable
+            EPOCH + at,
+            at,
+            self.kubelet_started_at,
+            self.record,
+            configuration_errors=self.configuration_errors,
+            unwritable=self.unwritable,
         )
         found = reconcile(config, read, reasons, self.memory, here, self._open, self._plugins, self._intend)
         if found.outcome is not None and found.outcome.plan.own is not None and not self.settings.observe:
@@ -113,11 +118,13 @@ class Service:
         self.memory = found.memory
         return found
 
-    def _intend(self, plan: Plan) -> None:
+    def _intend(self, record: MachineRecord | None, plan: Plan) -> MachineRecord | None:
         if self.full:
             raise StateError(self.full)
         if plan.own is not None:
-            self.record = MachineRecord(plan.own_before, plan.own)
+            reported = record.reported if record else Reported()
+            self.record = record = MachineRecord(plan.own_before, plan.own, reported)
+        return record
 
     def _plugins(self) -> Collection[str] | None:
         return self.plugins

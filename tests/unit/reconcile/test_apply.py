@@ -7,9 +7,9 @@ from types import SimpleNamespace
 import pytest
 
 from capacityd.model.errors import NodeConflict, NodeDenied, NodeError, NodeRejected, NodeUnreachable
-from capacityd.model.node import NodeState, Plan
+from capacityd.model.node import MachineRecord, NodeState, Plan
 from capacityd.model.reading import Absent, Quantity, Reading
-from capacityd.reconcile.apply import TRIES, Denied, apply
+from capacityd.reconcile.apply import TRIES, Denied, Retries, apply
 from capacityd.reconcile.plan import make_plan
 from capacityd.reconcile.plan_input import PlanInput
 from tests.support.nodes import node
@@ -50,14 +50,14 @@ def _most(least: float, most: float) -> float:
     return most
 
 
-def publish(state: NodeState, _: Denied) -> Plan:
+def publish(state: NodeState, record: MachineRecord | None, denied: Denied) -> Plan:
     return make_plan({A: Quantity(4)}, state, PlanInput())
 
 
 def test_a_successful_write_is_not_repeated_and_an_empty_plan_is_not_written(clock: Clock) -> None:
     node = MemoryNode()
     for applied in (True, False):
-        outcome = apply(node, publish, retry_timeout=0.0)
+        outcome = apply(node, publish, None)
         assert (outcome.applied, outcome.warnings) == (applied, ())
     assert (node.reads, node.writes, len(node.events), clock.slept) == (2, 1, 1, [])
 
@@ -66,11 +66,11 @@ def test_a_conflict_makes_a_new_plan(clock: Clock) -> None:
     node = MemoryNode(None, NodeConflict("no"), None, NodeConflict("no"))
     planned: list[NodeState] = []
 
-    def decide(state: NodeState, denied: Denied) -> Plan:
+    def decide(state: NodeState, record: MachineRecord | None, denied: Denied) -> Plan:
         planned.append(state)
-        return publish(state, denied)
+        return publish(state, record, denied)
 
-    assert apply(node, decide, retry_timeout=0.0).applied
+    assert apply(node, decide, None).applied
     assert (node.reads, node.writes, len(planned), len(node.events)) == (3, 1, 3, 1)
     assert len(clock.slept) == 2
 
@@ -78,7 +78,7 @@ def test_a_conflict_makes_a_new_plan(clock: Clock) -> None:
 def test_conflicts_are_retried_a_few_times(clock: Clock) -> None:
     node = MemoryNode(*[None, NodeConflict("the Node is not as it was")] * 50)
     with pytest.raises(NodeConflict, match=f"not as it was; tried {TRIES} times"):
-        apply(node, publish, retry_timeout=600.0)
+        apply(node, publish, None, retries=Retries(600.0))
     assert node.reads == TRIES
     assert clock.slept == [0.1 * 2**conflict for conflict in range(TRIES - 1)]
     assert sum(clock.slept) < 5
@@ -107,10 +107,10 @@ def test_which_errors_are_retried_and_for_how_long(
 ) -> None:
     node = MemoryNode(*errors)
     if applied:
-        assert apply(node, publish, retry_timeout=patience).applied
+        assert apply(node, publish, None, retries=Retries(patience)).applied
     else:
         with pytest.raises(NodeError) as raised:
-            apply(node, publish, retry_timeout=patience)
+            apply(node, publish, None, retries=Retries(patience))
         assert raised.value is errors[0]
     assert clock.slept == slept
     assert node.reads == len(slept) + 1
@@ -119,7 +119,7 @@ def test_which_errors_are_retried_and_for_how_long(
 def test_an_event_that_fails_is_a_warning(clock: Clock) -> None:
     node = MemoryNode()
     node.event_error = NodeDenied("events: forbidden")
-    outcome = apply(node, publish, retry_timeout=0.0)
+    outcome = apply(node, publish, None)
     assert outcome.applied
     assert outcome.warnings == ("the Event could not be written: events: forbidden",)
     assert (node.reads, node.writes) == (1, 1)
@@ -132,7 +132,11 @@ def test_events_are_created_at_most_once(clock: Clock, reading: Reading, lose: i
     memory = MemoryNode()
     memory.document = node({A: "4", B: "9"}, {A: 4})
     memory.lose, memory.drop = lose, drop
+
+    def decide(state: NodeState, record: MachineRecord | None, denied: Denied) -> Plan:
+        return make_plan({A: reading, B: Quantity(1)}, state, PlanInput())
+
     for _ in range(3):
-        apply(memory, lambda state, _: make_plan({A: reading, B: Quantity(1)}, state, PlanInput()), retry_timeout=60.0)
+        apply(memory, decide, None, retries=Retries(60.0))
     assert memory.writes == 1
     assert len(memory.events) == reported

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from capacityd.model.errors import NodeConflict, NodeRejected, NodeUnreachable
-from capacityd.model.node import ANNOTATION, NodeState, Plan
+from capacityd.model.node import ANNOTATION, MachineRecord, NodeState, Plan
 from capacityd.model.reading import Quantity, Reading
 from capacityd.node.parse import node_state
 from capacityd.reconcile.apply import Denied, Outcome, apply
@@ -52,10 +52,10 @@ class Admission(MemoryNode):
 
 
 def publish(node: MemoryNode, readings: Mapping[str, Reading], condition: bool = True) -> Outcome:
-    def decide(state: NodeState, denied: Denied) -> Plan:
+    def decide(state: NodeState, record: MachineRecord | None, denied: Denied) -> Plan:
         return make_plan(readings, state, PlanInput(denied=denied, condition=condition, configuration="abc"))
 
-    return apply(node, decide, retry_timeout=0.0)
+    return apply(node, decide, None)
 
 
 @given(st.lists(st.sampled_from(NAMES), min_size=1, unique=True), st.sets(st.sampled_from(NAMES)))
@@ -155,12 +155,15 @@ def test_an_altered_quantity_is_reported_as_denied() -> None:
     assert publish(node, {A: Quantity(4000), B: Quantity(1)}).denied == {}, "another spelling is no other quantity"
 
 
-def test_an_altered_annotation_is_an_error() -> None:
+def test_an_altered_annotation_is_an_error_that_the_condition_reports_at_once() -> None:
     node = Admission()
-    node.alter = lambda document: document["metadata"]["annotations"].pop(ANNOTATION)
-    with pytest.raises(NodeRejected, match="accepted the annotation capacityd/published but stored a different one"):
+    node.alter = lambda document: document["metadata"]["annotations"].pop(ANNOTATION, None)
+    message = "accepted the annotation capacityd/published but stored a different one"
+    with pytest.raises(NodeRejected, match=message):
         publish(node, {A: Quantity(4)})
     assert node.events == []
+    assert node.our_condition[:2] == ("False", "Rejected")
+    assert message in node.our_condition[2]
 
 
 @pytest.mark.parametrize("names", [[A], [A, B]])

@@ -126,7 +126,7 @@ class Histories(RuleBasedStateMachine):
 
     @rule(pause=pauses)
     def all_is_withdrawn(self, pause: float) -> None:
-        inputs = PlanInput(plugins=self.world.device_plugins())
+        inputs = PlanInput(plugins=self.world.device_plugins(), machine=self.world.published)
         self.world.carry_out(lambda state: make_withdrawal(state, inputs))
         self.loop.run(pause)
 

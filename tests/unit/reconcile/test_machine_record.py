@@ -117,15 +117,14 @@ def test_the_directory_is_the_first_that_systemd_names(monkeypatch: pytest.Monke
 
 def test_the_record_has_both_quantities_before_a_write_and_one_after(tmp_path: Path) -> None:
     where = str(tmp_path / "made")
-    machine_record.intend(where, None, plan({A: 5, B: 1}, {A: 4}))
-    between = machine_record.read(where)
-    assert between == MachineRecord({A: 4}, {A: 5, B: 1})
+    between = machine_record.intend(where, None, plan({A: 5, B: 1}, {A: 4}))
+    assert between == machine_record.read(where) == MachineRecord({A: 4}, {A: 5, B: 1})
     assert between.confirms(A, 4)
     assert between.confirms(A, 5)
     assert between.confirms(B, 1)
     assert not between.confirms(B, 4)
     assert not between.names("c")
-    machine_record.settle(where, between, plan({A: 5, B: 1}))
+    machine_record.settle(where, plan({A: 5, B: 1}))
     assert machine_record.read(where) == MachineRecord({A: 5, B: 1})
 
 
@@ -136,7 +135,7 @@ def test_an_unchanged_record_is_not_written(tmp_path: Path) -> None:
     before = (tmp_path / "published.json").stat()
     for own in ({A: 4}, None):
         machine_record.intend(where, record, plan(own))
-        machine_record.settle(where, record, plan(own))
+        machine_record.settle(where, plan(own))
     assert (tmp_path / "published.json").stat() == before
 
 

@@ -270,9 +270,15 @@ WITNESSES: list[tuple[Reading | None, str | None, int | None, MachineRecord | No
     (ABSENT, "5", 5, MachineRecord({NAME: 4}, {NAME: 5}), "remove", None, False),
     (ABSENT, "5", 5, MachineRecord({}, {NAME: 5}), "remove", None, False),
     (FOUR, "5", 5, MachineRecord({}, {NAME: 5}), "set", 4, True),
-    # Somebody removed it from the annotation: the key is given up.
-    (FOUR, "4", None, MachineRecord({NAME: 4}), "refuse", None, False),
-    (ABSENT, "4", None, MachineRecord({NAME: 4}), "keep", None, False),
+    # Somebody removed it from the annotation: it is taken back if the Node still has what this machine published.
+    (FOUR, "4", None, MachineRecord({NAME: 4}), "keep", 4, True),
+    (FOUR, "5", None, MachineRecord({NAME: 3}, {NAME: 5}), "set", 4, True),
+    (ABSENT, "4", None, MachineRecord({NAME: 4}), "remove", None, False),
+    (ABSENT, "4", 77, MachineRecord({NAME: 4}), "remove", None, False),
+    (None, "4", None, MachineRecord({NAME: 4}), "remove", None, False),
+    (FOUR, "5", None, MachineRecord({NAME: 4}), "refuse", None, False),
+    (FOUR, "0", None, MachineRecord({NAME: 4}), "refuse", None, False),
+    (ABSENT, "5", None, MachineRecord({NAME: 4}), "keep", None, False),
     # A new image for an old Node: what is configured goes on, and nothing else is removed.
     (FOUR, "5", 5, MISSING, "set", 4, True),
     (FOUR, "4", 4, MISSING, "keep", 4, True),
@@ -304,7 +310,8 @@ def test_what_the_annotation_alone_can_do(
         whose = "refused" if isinstance(reading, Quantity) else "not published by this machine"
         assert condition["message"].startswith(whose)
         assert NAME in condition["message"]
-        assert ("adopt = true" if isinstance(reading, Quantity) else "capacityd withdraw") in change_of(plan).reason
+        reason = "adopt = true takes it over" if isinstance(reading, Quantity) else "no record of having published it"
+        assert reason in change_of(plan).reason
         record = MachineRecord(plan.own, reported=plan.reported)
         again = make_plan(with_other(reading), node_state(written), PlanInput(machine=record))
         assert (again.patch, again.newly_refused) == ((), ())

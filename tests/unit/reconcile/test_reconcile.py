@@ -409,14 +409,17 @@ class Contested(MemoryNode):
 @pytest.mark.parametrize(
     ("again", "first", "message"),
     [
-        (None, ["read", "write"] * TRIES, "a guard did not hold; tried 6 times"),
-        (NodeGuardUnexplained("a defect"), ["read", "write", "read"], "a defect"),
+        (None, [*["read", "write"] * TRIES, "write"], "a guard did not hold; tried 6 times"),
+        (NodeGuardUnexplained("a defect"), ["read", "write", "read", "read", "write"], "a defect"),
     ],
 )
 def test_conflicts_that_do_not_end(
     monkeypatch: pytest.MonkeyPatch, again: NodeError | None, first: list[str], message: str
 ) -> None:
-    """Whatever the passes are for, and however many there are: two requests a minute, and one message."""
+    """Whatever the passes are for, and however many there are: three requests a minute, and one message.
+
+    The third is of the condition, and ends when that can be written.
+    """
     monkeypatch.setattr("capacityd.reconcile.apply.time.sleep", lambda _: None)
     service = Service()
     service.node = node = Contested(again)
@@ -426,7 +429,7 @@ def test_conflicts_that_do_not_end(
     for second in range(1, 600):
         node.again, before = None, len(node.asked)
         found = service.reconcile(1000.0 + second, [{"retry"}, {"kubelet"}, {"config"}][second % 3], a=FOUR)
-        assert node.asked[before:] == ([] if second % MIN_INTERVAL else ["read", "write"])
+        assert node.asked[before:] == ([] if second % MIN_INTERVAL else ["read", "write", "write"])
         assert found.failed
         assert found.cause == "conflict"
         messages.add(found.error)
@@ -446,7 +449,7 @@ def test_an_outage_between_two_conflicts_changes_nothing(monkeypatch: pytest.Mon
     assert "nobody there" in service.reconcile(1061.0, {"retry"}, a=FOUR).error
     service.error = None
     assert "tried 6 times" in service.reconcile(1062.0, {"retry"}, a=FOUR).error
-    assert node.asked[2 * TRIES :] == ["read", "write"]
+    assert node.asked[2 * TRIES + 1 :] == ["read", "write", "write"]
 
 
 def test_a_refusal_is_reported_once_for_each_node_also_when_the_machine_reboots() -> None:

@@ -181,11 +181,11 @@ def test_a_held_change_is_logged_once() -> None:
 
 def test_what_holds_a_change_back() -> None:
     """The rate limit holds a raise back, and an earlier denial whatever is denied."""
-    state = ReconcileState(published={A: 4})
-    (entry,) = logged(journal.reading_entries({A: Quantity(5)}, ReconcileResult(state, held={A: 56.0}), {}))
+    held = ReconcileResult(ReconcileState(published={A: 4}), held={A: 56.0})
+    (entry,) = logged(journal.reading_entries({A: Quantity(5)}, held, PassState(), {}, first=False))
     assert entry[2] == f"{A}: 4 → 5 is held back: rate limit: 56 s left"
-    state = ReconcileState(published={A: 4}, denied={A: Denial("a policy", 60.0)})
-    (entry,) = logged(journal.reading_entries({A: Quantity(5)}, ReconcileResult(state, held={A: 56.0}), {}))
+    held = ReconcileResult(ReconcileState(published={A: 4}, denied={A: Denial("a policy", 60.0)}), held={A: 56.0})
+    (entry,) = logged(journal.reading_entries({A: Quantity(5)}, held, PassState(), {}, first=False))
     assert entry[2] == f"{A}: 4 → 5 is held back: denied, retried later: 56 s left"
 
 

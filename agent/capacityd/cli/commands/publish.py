@@ -21,9 +21,9 @@ from capacityd.model.quantity import whole_quantity
 from capacityd.model.reading import Quantity, Reading
 from capacityd.model.setting_types import Duration
 from capacityd.reconcile import machine_record
-from capacityd.reconcile.apply import Decide, Denied, Outcome
+from capacityd.reconcile.apply import Decide, Denied, Outcome, Retries
 from capacityd.reconcile.apply import apply as apply_plan
-from capacityd.reconcile.plan import make_plan, make_withdrawal
+from capacityd.reconcile.plan import make_plan, make_withdrawal, only_annotated
 from capacityd.reconcile.plan_input import PlanInput
 from capacityd.reconcile.reconcile import expectations
 from capacityd.worker import runtime_files
@@ -38,7 +38,7 @@ Units: TypeAlias = Mapping[str, str]  # resource name -> unit of its quantities
 def plan(options: argparse.Namespace) -> int:
     """Prints what apply would do. Returns exit status 4 if a resource is unknown, refused, denied or below `expect`."""
     node, decide, units = _prepare(options, reads_only=True)
-    found = decide(node.read(), {})
+    found = decide(node.read(), _machine_record(options), {})
     if options.patch:
         print_patch(found)
     else:
@@ -51,7 +51,7 @@ def apply(options: argparse.Namespace) -> int:
     wait = _wait_of(options)
     node, decide, units = _prepare(options, reads_only=options.dry_run)
     if options.dry_run:
-        found = decide(node.read(), {})
+        found = decide(node.read(), _machine_record(options), {})
         _print(options, found, False, units)
         return _status(found)
     outcome = _write(options, node, decide, units)
@@ -61,7 +61,10 @@ def apply(options: argparse.Namespace) -> int:
 
 
 def withdraw(options: argparse.Namespace) -> int:
-    """Removes what was last applied. Returns exit status 4 if another writer's value had to be kept."""
+    """Removes what this machine has published. Returns exit status 4 if something that may be another's had to be kept.
+
+    With --all-annotated, also removes what only the annotation lists, after it has printed that.
+    """
     host, config = host_of(options), load(options.config).config  # withdraw works with errors in the configuration
     directory = runtime_files.folder()
     if options.node_file is None and (service := runtime_files.running(directory)):
@@ -75,10 +78,20 @@ def withdraw(options: argparse.Namespace) -> int:
     node = node_of(options, config, host, reads_only=False)
     inputs = PlanInput(plugins=device_plugin_names(host), now=time.time())
 
-    def decide(state: NodeState, denied: Denied) -> Plan:
-        return make_withdrawal(state, replace(inputs, denied=denied))
+    if options.all_annotated and (names := only_annotated(node.read(), _machine_record(options))):
+        warn(f"not in this machine's record, and removed nevertheless: {', '.join(names)}")
 
-    return _status(_write(options, node, decide, _units(config)).plan)
+    def decide(state: NodeState, record: MachineRecord | None, denied: Denied) -> Plan:
+        machine = None if options.all_annotated else _trusted(options, state, record)
+        return make_withdrawal(state, replace(inputs, machine=machine, denied=denied))
+
+    plan = _write(options, node, decide, _units(config)).plan
+    if left := [name for name in plan.published if name not in plan.health.denied]:
+        warn(
+            f"left, because it may be another program's: {', '.join(left)}. The Node's annotation lists it, and this "
+            "machine's record does not; `capacityd withdraw --all-annotated` removes it"
+        )
+    return _status(plan)
 
 
 def _prepare(options: argparse.Namespace, reads_only: bool) -> tuple[Node, Decide, Units]:
@@ -89,14 +102,14 @@ def _prepare(options: argparse.Namespace, reads_only: bool) -> tuple[Node, Decid
     readings = probe(config, host, node_name_of(options, config, host))
     _print_warnings(readings)
 
-    def decide(state: NodeState, denied: Denied) -> Plan:
+    def decide(state: NodeState, record: MachineRecord | None, denied: Denied) -> Plan:
         inputs = PlanInput(
             adopt=frozenset(r.name for r in config.resources if r.adopt),
             plugins=device_plugin_names(host),
             complete=config.complete,
             now=time.time(),
             condition=config.settings.condition,
-            machine=_machine_record(options, state),
+            machine=_trusted(options, state, record),
             configuration=config.digest,
             expect=expectations(config),
             denied=denied,
@@ -110,22 +123,25 @@ def _units(config: Config) -> Units:
     return {r.name: r.unit.name for r in config.resources if r.unit}
 
 
-def _machine_record(options: argparse.Namespace, state: NodeState) -> MachineRecord | None:
-    """What this machine last applied. A Node in a file has no other writers, so its annotation is trusted."""
-    if options.node_file is not None:
-        return MachineRecord(read_record(state.annotation))
-    return machine_record.read(machine_record.state_directory())
+def _machine_record(options: argparse.Namespace) -> MachineRecord | None:
+    """What this machine has published. A Node in a file needs no such record."""
+    return None if options.node_file is not None else machine_record.read(machine_record.state_directory())
+
+
+def _trusted(options: argparse.Namespace, state: NodeState, record: MachineRecord | None) -> MachineRecord | None:
+    """The machine's record. A Node in a file has no other writers, so its annotation is trusted."""
+    return record if options.node_file is None else MachineRecord(read_record(state.annotation))
 
 
 def _write(options: argparse.Namespace, node: Node, decide: Decide, units: Units) -> Outcome:
     directory = machine_record.state_directory()
     with runtime_files.locked(runtime_files.folder(), _RETRY_TIMEOUT):
         if options.node_file is not None:
-            outcome = apply_plan(node, decide, _RETRY_TIMEOUT)
+            outcome = apply_plan(node, decide, None, retries=Retries(_RETRY_TIMEOUT))
         else:
-            before_write = partial(machine_record.intend, directory, machine_record.read(directory))
-            outcome = apply_plan(node, decide, _RETRY_TIMEOUT, before_write)
-            machine_record.settle(directory, machine_record.read(directory), outcome.plan)
+            record, save_intention = machine_record.read(directory), partial(machine_record.intend, directory)
+            outcome = apply_plan(node, decide, record, save_intention, Retries(_RETRY_TIMEOUT))
+            machine_record.settle(directory, outcome.plan)
     _print(options, outcome.plan, outcome.applied, units)
     for warning in outcome.warnings:
         warn(warning)

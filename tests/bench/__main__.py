@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from tests import ROOT
-from tests.bench import fleet, idle, listing, machines, plugging, unjoined
+from tests.bench import fleet, idle, listing, machines, placing, plugging, unjoined
 from tests.bench.measure import Command, Figure, Run, capacityd, in_turn, ratio
 from tests.bench.writing import applying
 from tests.cluster.agent import PYTHON
@@ -151,6 +151,7 @@ PARTS: dict[str, Callable[[Path], Iterable[Figure]]] = {
     "idle": lambda _: idle.figures(),
     "unjoined": lambda _: unjoined.figures(),
     "plugging": lambda _: plugging.figures(),
+    "placing": lambda _: placing.figures(),
     "fleet": lambda _: fleet.figures(),
     "listing": lambda _: listing.figures(),
 }

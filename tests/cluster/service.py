@@ -152,10 +152,15 @@ class Service:
         if daemon is None or daemon.process.poll() is not None:
             return
         # One that has ended is among the children until the service has waited for it (wait(2)).
-        self.wait(lambda: not children(daemon.pid), PATIENCE, "no worker is under way")
+        self.wait(lambda: self._awaits_node() or not children(daemon.pid), PATIENCE, "no worker is under way")
         turns = len(self.notifications.times("WATCHDOG=1"))
         daemon.send(signal.SIGCHLD)  # makes the main loop turn once more, and is no reason for a pass
         self.wait_notification("WATCHDOG=1", turns + 1)
+
+    def _awaits_node(self) -> bool:
+        """Whether a worker is under way that does nothing but wait for the Node."""
+        lines = [n.line for n in self.notifications.all() if n.line.startswith("STATUS=")]
+        return bool(lines) and "Has the kubelet registered?" in lines[-1]
 
     # What comes of it
 
@@ -201,7 +206,11 @@ class Service:
     def _wait_no_worker(self) -> None:
         """As wait_idle(), but also for those of a service that was killed, which is not their parent any more."""
         pid = self.process.pid if self.process else None
-        wait_until(lambda: set(self.machine.processes()) <= {pid}, PATIENCE, "nothing but the service runs")
+        wait_until(
+            lambda: self._awaits_node() or set(self.machine.processes()) <= {pid},
+            PATIENCE,
+            "nothing but the service runs",
+        )
         self.wait_idle()
 
     def _environment(self) -> list[str]:

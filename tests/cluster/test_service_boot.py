@@ -9,6 +9,7 @@ from pathlib import Path
 
 from capacityd.service.schedule import DEBOUNCE
 from tests.cluster.agent import DONGLE
+from tests.cluster.audit import Request
 from tests.cluster.controlplane import Cluster
 from tests.cluster.credentials import node_user
 from tests.cluster.processes import PATIENCE, wait_until
@@ -32,6 +33,32 @@ def test_kubeconfig_server_and_node_may_come_later(cluster: Cluster) -> None:
         s.wait_capacity("1")
         s.wait(lambda: "recovered" in s.log(), PROMPT, "there is no error left")
         assert s.log().count("Has the kubelet registered?") == 1, "each error is logged once"
+
+
+def test_a_node_of_which_no_event_tells(cluster: Cluster) -> None:
+    """It is registered some time after the kubeconfig: one worker waits for it, and makes no pass until then."""
+    name = cluster.node_name()
+    with service(cluster, usb_device("1-1"), node=name) as s:
+        s.start()
+        passes = s.passes()
+        asked = list[Request]()
+
+        def asks_again() -> bool:
+            asked.extend(s.requests())
+            return len(asked) >= 5
+
+        wait_until(asks_again, PATIENCE, "it requests the Node again and again")
+        requests = {(r.verb, r.resource, r.code) for r in asked}
+        assert requests == {("create", "selfsubjectreviews", 201), ("get", "nodes", 404)}
+        assert s.passes() == passes
+        cluster.create_node(name)
+        s.wait_capacity("1")
+        s.wait_passes(1, passes)
+        assert [r.verb for r in s.requests() if r.code != 404] == ["get", "get", "patch", "create"]
+        cluster.admin.delete(f"/api/v1/nodes/{name}")
+        s.reload()
+        s.wait(lambda: "Has the kubelet registered?" in s.last_pass().error, PROMPT, "it waits again")
+        s.reload()
 
 
 def test_the_machine_joins(cluster: Cluster, s: Service) -> None:

@@ -113,6 +113,8 @@ class PassResult:
     start_in: float | None = None
     """Seconds by which the pass that first reads the Node is delayed (start_jitter); None: it is not."""
     node_read: bool = True
+    awaits_node: float = 0.0
+    """Seconds for which the worker goes on to wait for the Node, and then makes the pass again. It may be killed."""
     status: str = ""
     """A line for `systemctl status`."""
 

@@ -20,6 +20,17 @@ KUBECONFIG_PATHS = (
 """Where distributions keep the kubelet's kubeconfig, in search order. $KUBECONFIG and ~/.kube/config do not count."""
 
 
+def changed_at(kubeconfig: str | None) -> float | None:
+    """When the kubeconfig appeared or was replaced, in seconds since the epoch; None if it can't be known.
+
+    kubeconfig: None for the first of KUBECONFIG_PATHS that exists.
+    """
+    try:
+        return os.stat(kubeconfig or first_path()).st_ctime
+    except (OSError, NodeDenied, CredentialsMissing):
+        return None
+
+
 def first_path() -> str:
     """Returns the first of KUBECONFIG_PATHS that exists.
 

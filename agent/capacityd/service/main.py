@@ -71,6 +71,9 @@ class Service:
         """Runs until a signal ends it; returns the exit status."""
         self._write_status_file(time.monotonic())
         while True:
+            if self._worker is not None and self._worker.waits and self._next_worker_at() <= time.monotonic():
+                self._worker.kill()  # the next one waits, if there still is no Node
+                self._worker = None
             if self._worker is None:
                 if not os.path.exists(os.path.join(self._folder, _LOCK)):  # only systemd can create the folder again
                     log(3, f"{self._folder} is gone; the service exits so that it is created again", MSGID_DEGRADED)
@@ -114,7 +117,9 @@ class Service:
         worker = self._worker
         for fd in (self._signals.fileno(), *self._sources.filenos(), *([worker.fileno()] if worker else [])):
             poll.register(fd, select.POLLIN)
-        until = worker.deadline if worker else self._next_worker_at()
+        until = worker.deadline if worker else math.inf
+        if worker is None or worker.waits:
+            until = min(until, self._next_worker_at())
         timeout = min(max(0.0, until - time.monotonic()), WATCHDOG_INTERVAL)
         ready = {fd for fd, _ in poll.poll(timeout * 1000 + 1)}
         sd_notify("WATCHDOG=1")
@@ -145,12 +150,17 @@ class Service:
         return {PassReason.RESUME} if self._suspended - before > _SUSPENDED else set()
 
     def _read_worker(self, worker: WorkerProcess) -> None:
-        closed = worker.read_messages()
+        waited, closed = worker.waits, worker.read_messages()
         if worker.probed and not self._ready:
             self._ready = True
             sd_notify("READY=1")
         if closed:
             self._on_worker_exit(worker.result, worker.kill() or "exited without a result")
+        elif worker.waits and not waited and isinstance(worker.result, PassResult):
+            worker.deadline += worker.result.awaits_node
+            self._on_pass_result(worker.result, time.monotonic())
+            self._schedule.postpone(worker.result.awaits_node)
+            self._report(worker.result.status)
 
     def _on_worker_exit(self, result: CheckResult | PassResult | None, failure: str) -> None:
         """Takes over the result of a worker that has ended. failure: how it ended, if it sent no result."""
@@ -165,8 +175,11 @@ class Service:
             self._lost += 1
             self._log_transition(Job.RECONCILE, f"the reconcile worker {failure}; retrying")
             self._schedule.failed(now, None)
-        self._write_status_file(now)
-        line = result.status if isinstance(result, PassResult) else ""
+        self._report(result.status if isinstance(result, PassResult) else "")
+
+    def _report(self, line: str) -> None:
+        """For `status` and `systemctl status`. line: that of a pass."""
+        self._write_status_file(time.monotonic())
         sd_notify(f"STATUS={' '.join((line or '; '.join(self._errors.values()) or 'waiting').split())}")
 
     def _on_pass_result(self, result: PassResult, now: float) -> None:

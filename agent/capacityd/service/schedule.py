@@ -16,6 +16,9 @@ DEBOUNCE, DEBOUNCE_MAX = 0.9, 10.0
 """How long there must be no event, and the longest that a pass waits for that. A worker needs another tenth of a second
 until it reads the hardware, which has been quiet for a second then."""
 
+PROMPT_DEBOUNCE = 0.1
+"""The same after a change of the credentials alone: no hardware has to settle."""
+
 RESYNC_PERIOD = 3600.0
 """The default of the setting resync: the period of the passes that read the Node although no event came."""
 
@@ -39,7 +42,7 @@ class Backoff(NamedTuple):
 
 BACKOFFS: dict[RetryCause, Backoff] = {
     RetryCause.UNREACHABLE: Backoff(120.0, BACKOFF_MAX, BACKOFF_MAX),
-    RetryCause.MISSING: Backoff(120.0, BACKOFF_MAX, BACKOFF_MAX),  # the Node: the kubelet registers it soon
+    RetryCause.MISSING: Backoff(0.0, BACKOFF_MAX, 900.0),  # the Node, which a worker has waited for (await_node.py)
     RetryCause.OTHER: Backoff(60.0, BACKOFF_MAX, BACKOFF_MAX),
     RetryCause.STATE: Backoff(0.0, 5.0, BACKOFF_MAX),  # the Node is as desired, but that could not be saved
     RetryCause.DENIED: Backoff(0.0, 4.0, 900.0),  # an administrator may grant a role or set a clock
@@ -131,6 +134,11 @@ class Schedule:
         """Delays the pass that first reads the Node by start_jitter, whatever events come until then."""
         self._start_at = now + seconds
 
+    def postpone(self, seconds: float) -> None:
+        """Delays the retry: until then, the worker of the failed pass waits for what was missing."""
+        if self._retry_at is not None:
+            self._retry_at += seconds
+
     def wakes_at(self) -> float:
         """The time of the next pass, unless an event comes before."""
         if self._start_at is not None:
@@ -139,7 +147,8 @@ class Schedule:
         if self._requeue_at is not None:
             times.append(self._requeue_at)
         if self._reasons:
-            times.append(min(self._last_event + DEBOUNCE, self._first_event + DEBOUNCE_MAX))
+            debounce = PROMPT_DEBOUNCE if self._reasons == {PassReason.CREDENTIALS} else DEBOUNCE
+            times.append(min(self._last_event + debounce, self._first_event + DEBOUNCE_MAX))
         elif self._retry_at is not None:
             times.append(self._retry_at)
         return max(min(times), self._retry_at or 0.0)
@@ -168,6 +177,7 @@ class Schedule:
         node_read: whether it read the Node. Passes that did not, however many, do not delay the resync.
         """
         self._failures = 0
+        self._retry_at = None
         self._requeue_at = None if requeue_after is None else now + requeue_after
         if node_read:
             self._resync_at = now + self._period * self._uniform(0.8, 1.2)

@@ -33,6 +33,8 @@ class WorkerProcess:
         """Whether it has read the machine."""
         self.result: CheckResult | PassResult | None = None
         """None until it has sent one."""
+        self.waits = False
+        """Whether it waits for its Node, so that it may be killed."""
         self.metrics: MetricsResult | None = None
         """None if it has written no metrics."""
         self._buffer = b""
@@ -60,11 +62,12 @@ class WorkerProcess:
         except Malformed:  # a library may print, too
             return
         if isinstance(message, Probed):
-            self.probed = True
+            self.probed, self.waits = True, False
         elif isinstance(message, MetricsResult):
             self.metrics = message
         else:
             self.result = message
+            self.waits = isinstance(message, PassResult) and message.awaits_node > 0
 
     def kill(self) -> str:
         """Kills the worker, if it still runs, and all its descendants.

@@ -24,6 +24,7 @@ from capacityd.reconcile import machine_record
 from capacityd.reconcile.reconcile import ReconcileResult, expectations, reconcile
 from capacityd.reconcile.state import PassContext
 from capacityd.worker import journal, metrics, runtime_files, send_message
+from capacityd.worker.await_node import await_node, registration_expected
 from capacityd.worker.context import host_of, node_name_of, node_of
 from capacityd.worker.pass_state import NodeStatus, PassState, PassStatus, ReadingStatus
 
@@ -68,14 +69,21 @@ def reconcile_once(options: argparse.Namespace, reasons: frozenset[PassReason]) 
     if not errors:  # else the next pass would not know that this has been reported
         journal.send(journal.reading_entries(readings, result, this.state, logged, PassReason.BOOT in reasons))
     failure = _failure(result, errors)
-    send_message(
-        PassResult(
-            failure,
-            requeue_after=result.requeue_after,
-            node_read=result.outcome is not None,
-            status=_status_line(readings, result, failure),
-        )
+    answer = PassResult(
+        failure,
+        requeue_after=result.requeue_after,
+        node_read=result.outcome is not None,
+        status=_status_line(readings, result, failure),
     )
+    if (
+        failure
+        and failure.cause is RetryCause.MISSING
+        and (seconds := registration_expected(this.config, this.host, options))
+    ):
+        send_message(replace(answer, awaits_node=seconds))
+        if await_node(node_of(options, this.config, this.host, reads_only=True, reviews=reviews), seconds):
+            return reconcile_once(options, reasons)
+    send_message(answer)
     figures = metrics.PassMetrics(
         this.config, readings, status, counters, discovery.durations, len(this.configuration_errors)
     )

@@ -16,6 +16,7 @@ from capacityd.service.schedule import (
     DEBOUNCE,
     DEBOUNCE_MAX,
     FAST_BACKOFF_MAX,
+    PROMPT_DEBOUNCE,
     RESYNC_PERIOD,
     Schedule,
 )
@@ -125,9 +126,7 @@ def test_a_delayed_start_ignores_events() -> None:
     assert schedule.wakes_at() == 31.0 + RESYNC_PERIOD
 
 
-@pytest.mark.parametrize(
-    ("cause", "eager"), [(RetryCause.UNREACHABLE, 120), (RetryCause.MISSING, 120), (RetryCause.OTHER, 60)]
-)
+@pytest.mark.parametrize(("cause", "eager"), [(RetryCause.UNREACHABLE, 120), (RetryCause.OTHER, 60)])
 def test_the_backoff_grows_and_is_reset_by_a_success(cause: RetryCause, eager: int) -> None:
     def most(low: float, high: float) -> float:
         drawn.append((low, high))
@@ -177,7 +176,7 @@ def test_errors_that_need_an_administrator_are_retried_more_and_more_rarely(
 @pytest.mark.parametrize("drawn", [0.0, 0.5, 1.0])
 def test_after_the_first_minutes_there_are_at_most_two_requests_a_minute(cause: RetryCause, drawn: float) -> None:
     schedule = after_boot(lambda low, high: low + (high - low) * drawn)
-    now, first = 1.0, 60.0 if cause not in (RetryCause.UNREACHABLE, RetryCause.MISSING) else BACKOFFS[cause].fast_for
+    now, first = 1.0, 60.0 if cause is not RetryCause.UNREACHABLE else BACKOFFS[cause].fast_for
     attempts: list[float] = []
     while now < 3600.0:
         attempts.append(now)
@@ -223,7 +222,24 @@ def test_credentials_that_change_during_a_pass_start_another_at_once(cause: Retr
     assert schedule.pop_due(11.0) == {PassReason.CONFIG}
     schedule.notify({PassReason.CREDENTIALS}, 11.3)
     schedule.failed(11.5, 60.0, cause)
-    assert schedule.wakes_at() == 11.3 + DEBOUNCE
+    assert schedule.wakes_at() == 11.3 + PROMPT_DEBOUNCE
+    schedule.notify({PassReason.HARDWARE}, 11.3)
+    assert schedule.wakes_at() == 11.3 + DEBOUNCE, "hardware has to settle"
+
+
+def test_while_a_worker_waits_for_the_node_only_what_may_end_that_starts_another() -> None:
+    schedule = after_boot(longest)
+    schedule.failed(10.0, None, RetryCause.MISSING)
+    schedule.postpone(600.0)
+    assert schedule.wakes_at() == 10.0 + BACKOFF_MAX + 600.0
+    schedule.notify({PassReason.HARDWARE}, 20.0)
+    assert schedule.wakes_at() == 10.0 + BACKOFF_MAX + 600.0
+    schedule.notify({PassReason.KUBELET}, 30.0)
+    assert schedule.pop_due(30.0 + DEBOUNCE) == {PassReason.HARDWARE, PassReason.KUBELET, PassReason.RETRY}
+    schedule.failed(40.0, None, RetryCause.MISSING)
+    schedule.succeeded(50.0, None)
+    schedule.postpone(600.0)
+    assert schedule.wakes_at() == 50.0 + RESYNC_PERIOD
 
 
 @pytest.mark.parametrize("cause", [RetryCause.REJECTED, RetryCause.CONFLICT])

@@ -1,0 +1,48 @@
+"""Waits for a Node that is not registered yet, at the cost of a small request every few seconds.
+
+A pass costs a hundred times as much, so one that has found no Node goes on to wait, instead of being made again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import time
+
+from capacityd.host.kubelet import kubelet_started_at
+from capacityd.linux.clock import uptime
+from capacityd.model.config import Config
+from capacityd.model.errors import NodeError, NodeMissing
+from capacityd.model.host import Host
+from capacityd.model.node import Node
+from capacityd.node.kubelet_kubeconfig import changed_at
+
+_EXPECTED_FOR = 600.0
+"""Seconds after the machine or the kubelet started, or the kubeconfig appeared, in which a Node is to be expected."""
+_PAUSE, _PAUSE_FACTOR, _PAUSE_MAX = 1.0, 1.1, 4.0
+"""The longest pause in seconds between two requests: at first, its growth, and at most."""
+
+
+def registration_expected(config: Config, host: Host, options: argparse.Namespace) -> float:
+    """Seconds for which it is worth while to wait for the Node; 0 if it is not."""
+    if options.node_file is not None:
+        return 0.0
+    started = changed_at(options.kubeconfig or config.settings.kubeconfig), kubelet_started_at(host)
+    ages = [uptime(), *(time.time() - at for at in started if at is not None)]
+    return max((_EXPECTED_FOR - age for age in ages if 0.0 <= age < _EXPECTED_FOR), default=0.0)
+
+
+def await_node(node: Node, seconds: float) -> bool:
+    """Waits until the Node exists, or another error needs a pass; False after so many seconds without either."""
+    deadline, pause = time.monotonic() + seconds, _PAUSE
+    while time.monotonic() < deadline:
+        time.sleep(random.uniform(pause / 2, pause))  # noqa: S311  # jitter is no secret
+        pause = min(_PAUSE_MAX, pause * _PAUSE_FACTOR)
+        try:
+            node.read()
+        except NodeMissing:
+            continue
+        except NodeError:
+            pass
+        return True
+    return False

@@ -125,6 +125,8 @@ def from_http_status(error: HttpError, call: Call) -> NodeError:
         return NodeDenied(
             f"API server {server} rejected the credentials in {kubeconfig} (HTTP 401): {why_not_accepted(call.access)}"
         )
+    if status == 403 and (call.identity or _user_in(details.message)) == _ANONYMOUS:
+        return NodeDenied(_not_recognised(call.access))
     if status == 403 and (call.resource != "nodes/status" or _is_of_authorizer(call, details)):
         return NodeForbidden(_forbidden(call, details))
     if status == 410 and call.verb == "list":
@@ -195,13 +197,21 @@ def _is_of_other_node(user: str, call: Call, details: StatusDetails) -> bool:
     return foreign or _OTHER_NODE.search(details.message) is not None
 
 
+def _not_recognised(access: ClusterAccess) -> str:
+    """For a request that arrived without credentials: those that are wrong are answered with HTTP 401."""
+    why = (
+        "does a proxy or a load balancer on the way end TLS, and remove the client certificate?"
+        if access.token or access.certificate
+        else "its user has no token and no client certificate"
+    )
+    return (
+        f"API server {access.server} did not recognise the credentials in {access.kubeconfig} and treated the request "
+        f"as {_ANONYMOUS} (HTTP 403): {why}"
+    )
+
+
 def _forbidden(call: Call, details: StatusDetails) -> str:
     user = call.identity or _user_in(details.message)
-    if user == _ANONYMOUS:
-        return (
-            f"API server {call.access.server} did not recognise the credentials in {call.access.kubeconfig} and "
-            f"treated the request as {_ANONYMOUS} (HTTP 403)"
-        )
     who = f'the identity "{call.access.quote(user)}"' if user else f"the identity in {call.access.kubeconfig}"
     node = f'Node "{call.node}"' if call.node else "nodes"
     what = {"nodes": node, "nodes/status": f"nodes/status of {node}"}.get(call.resource, call.resource)

@@ -358,6 +358,18 @@ def test_an_api_server_that_has_just_started(opened: Open, read: bytes) -> None:
     ]
 
 
+ANONYMOUS = 'forbidden: User "system:anonymous" cannot create resource "selfsubjectreviews"'
+
+
+def test_a_request_that_arrives_without_credentials(opened: Open) -> None:
+    """The name of the Node has nothing to do with it."""
+    with opened(script(who=failure(403, ANONYMOUS), read=failure(403, ANONYMOUS))) as (server, found):
+        with pytest.raises(NodeDenied, match="remove the client certificate") as raised:
+            found.read()
+        assert "node_name" not in str(raised.value)
+    assert [r.method for r in server.received] == ["POST"]
+
+
 def test_a_configured_name_is_no_guess(opened: Open) -> None:
     with opened(script(who=failure(403), read=MISSING), "n3") as (_, found), pytest.raises(NodeMissing):
         found.read()

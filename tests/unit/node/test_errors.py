@@ -89,7 +89,7 @@ NOT_READY = 'nodes "n2" is forbidden: not yet ready to handle request'
         (403, status(NOT_READY), CALL, NodeUnreachable, f"is unavailable (HTTP 403): {NOT_READY}"),
         (403, status(WEBHOOK), CALL, NodeRejected, f"refused to patch nodes/status (HTTP 403): {WEBHOOK}"),
         (403, status('User "bob" cannot patch'), NOBODY, NodeForbidden, 'the identity "bob" may not'),
-        (403, status('User "system:anonymous" cannot patch'), NOBODY, NodeForbidden, "as system:anonymous"),
+        (403, status('User "system:anonymous" cannot patch'), NOBODY, NodeDenied, "no token and no client certificate"),
         (403, status("only own"), call(identity="system:node:n1"), NodeForbidden, OWN_ONLY),
         (403, status('node "n1" is not allowed to modify node "n2"'), CALL, NodeForbidden, OWN_ONLY),
         (403, status(OWN), CALL, NodeForbidden, AUTHORIZER),

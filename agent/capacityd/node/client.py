@@ -214,9 +214,9 @@ class _Pool:
             data = response.read(self.max_response_bytes + 1, decode_content=False)
             if len(data) > self.max_response_bytes:
                 raise _ResponseTooLarge
-            if not response.length_remaining:  # otherwise the connection broke
-                # Reuse it: the next request follows within milliseconds, and a TLS handshake costs more than a GET.
-                response.release_conn()
+            # Reuse the connection: the next request follows within milliseconds, and a TLS handshake costs more than a
+            # GET. One that broke is replaced.
+            response.release_conn()
         finally:
             response.close()  # does nothing after release_conn()
         if not 200 <= response.status <= 299:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import gc
 import json
 import subprocess
@@ -455,6 +456,22 @@ def test_a_node_of_another_machine_id_is_ours_if_the_review_names_it(here: Here)
         assert asked(server) == expected
 
 
+def test_a_node_without_a_machine_id_is_not_reviewed_again(here: Here) -> None:
+    """The kubelet has not reported it yet; that says nothing about whose Node it is."""
+    cluster, server, process = here
+    cluster.machines["n1"] = ""
+    for expected in (["review", "GET n1"], ["GET n1"]):
+        assert process().read().name == "n1"
+        assert asked(server) == expected
+
+
+def test_a_denial_names_the_reviewed_user(opened: Open) -> None:
+    """Not only one that a message of the API server names."""
+    denies = script(who=review("bob"), read=failure(403, "no"))
+    with opened(denies) as (_, found), pytest.raises(NodeForbidden, match='the identity "bob" may not get'):
+        found.read()
+
+
 def test_after_a_denied_write_the_next_attempt_has_the_right_identity(here: Here) -> None:
     """An identity of its own may read every Node. What it may write is for a policy, which refuses the other's."""
     cluster, server, process = here
@@ -547,7 +564,7 @@ def test_a_proxy_of_the_kubeconfig(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     for name in ("NO_PROXY", "no_proxy"):
         monkeypatch.setenv(name, "192.0.2.1")
     with serve(script()) as proxy:
-        cluster = {"server": "http://192.0.2.1:6443", "proxy-url": proxy.url.replace("//", "//me:pass@")}
+        cluster = {"server": "http://192.0.2.1:6443", "proxy-url": proxy.url.replace("//", "//me%40x:p%2Fss@")}
         assert open_node(written(tmp_path, config(cluster)), None, None, "h", None).read().name == "n1"
     assert proxy.received[1].path == "http://192.0.2.1:6443/api/v1/nodes/n1"
-    assert proxy.received[1].headers["proxy-authorization"].startswith("Basic ")
+    assert proxy.received[1].headers["proxy-authorization"] == f"Basic {base64.b64encode(b'me@x:p/ss').decode()}"

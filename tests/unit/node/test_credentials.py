@@ -314,9 +314,12 @@ def test_a_plugin_in_the_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert load(written(tmp_path, config(user={"exec": {"apiVersion": V1, "command": "my-plugin"}}))).token == SECRET
 
 
-def test_a_token_that_is_there_needs_no_plugin(tmp_path: Path) -> None:
+def test_a_token_or_certificate_that_is_there_needs_no_plugin(tmp_path: Path) -> None:
     entry = {"apiVersion": V1, "command": program(tmp_path, "exit 1")}
     assert load(written(tmp_path, config(user={"exec": entry, "token": "t"}))).token == "t"
+    data = {f"client-{kind}-data": base64.b64encode(kind.encode()).decode() for kind in ("certificate", "key")}
+    found = load(written(tmp_path, config(user={"exec": entry, **data})))
+    assert (found.certificate, found.key) == ("certificate", "key")
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """The machine's processors and memory, and what a process takes of them, as psutil reports them.
 
-psutil has no number of sockets, and its highest frequency is not the hardware's: it is the limit that power management
+psutil has no number of sockets, and its number of cores counts those of which every processor is offline where the
+kernel keeps their topology. Its highest frequency is not the hardware's: it is the limit that power management
 has set (scaling_max_freq), averaged over all processors, and it comes with the present frequency, for which some
 drivers wake idle processors up. Both are read from the kernel here.
 """
@@ -9,7 +10,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -28,7 +29,11 @@ def processors(host: Host) -> Processors:
     """The processors that are online. Raises HostError."""
     with _psutil_errors("the processors"):
         threads, cores = psutil.cpu_count(logical=True), psutil.cpu_count(logical=False)
-    return Processors(cores, threads, _sockets(host), _max_frequency(host))
+    folders = _online(host)
+    cores = _groups(host, folders, ("core_cpus_list", "thread_siblings_list")) or cores
+    if cores and threads and cores > threads:
+        cores = None
+    return Processors(cores, threads, _sockets(host, folders), _max_frequency(host, folders))
 
 
 def memory() -> Memory:
@@ -67,20 +72,58 @@ def _psutil_errors(what: str) -> Iterator[None]:
         raise HostError(f"{what} could not be read: {type(e).__name__}: {e}", getattr(e, "errno", None)) from e
 
 
-def _sockets(host: Host) -> int | None:
-    """How many packages the online processors are in; None where the kernel does not report it. One that is offline has
-    no such file."""
-    found = {
-        host.text(f"{_CPUS}/{name}/topology/physical_package_id")
-        for name in host.listdir(_CPUS)
-        if _CPU.fullmatch(name)
-    }
-    packages = {package for package in found if package is not None}
-    return len(packages) if packages and all(map(str.isdigit, packages)) else None  # -1: some kernels for ARM
+def _online(host: Host) -> list[str]:
+    """The folders in /sys of the processors that are online; of all, where the kernel can't take any offline."""
+    names = [name for name in host.listdir(_CPUS) if _CPU.fullmatch(name)]
+    online = host.text(f"{_CPUS}/online")
+    if online is not None:
+        numbers = _numbers(online)
+        names = [name for name in names if int(name.removeprefix("cpu")) in numbers]
+    return [f"{_CPUS}/{name}" for name in names]
 
 
-def _max_frequency(host: Host) -> int | None:
+def _numbers(text: str) -> set[int]:
+    """The numbers of a list such as 0-3,8. Raises HostError."""
+    try:
+        ends = [part.split("-") for part in text.split(",") if part]
+        return {number for end in ends for number in range(int(end[0]), int(end[-1]) + 1)}
+    except ValueError as e:
+        raise HostError(f'{_CPUS}/online holds "{text[:60]}", not a list of processors') from e
+
+
+def _groups(host: Host, folders: Sequence[str], names: Sequence[str]) -> int | None:
+    """How many groups the processors form, each with one list of its members. None if the kernel has no such lists.
+
+    names: of the file with the list, and its older one (Documentation/admin-guide/cputopology.rst).
+    """
+    lists = [next(filter(None, (host.text(f"{folder}/topology/{name}") for name in names)), None) for folder in folders]
+    if not any(lists):
+        return None
+    if not all(lists):
+        raise HostError("processors changed while they were read")
+    return len(set(lists))
+
+
+def _sockets(host: Host, folders: Sequence[str]) -> int | None:
+    """How many packages the online processors are in; None where the kernel does not report it.
+
+    An id may be -1 (POWER, RISC-V, SPARC), or the same in each book (s390); the lists of a package's processors tell
+    them apart. Without ids, ARM's kernels list all processors as one package.
+    """
+    ids = {host.text(f"{folder}/topology/physical_package_id") for folder in folders} - {None}
+    if not ids:
+        return None
+    if ids == {"-1"} and host.arch().startswith(("aarch64", "arm")):
+        return None
+    packages = _groups(host, folders, ("package_cpus_list", "core_siblings_list"))
+    if packages is None and "-1" not in ids:
+        return len(ids)
+    return packages
+
+
+def _max_frequency(host: Host, folders: Sequence[str]) -> int | None:
     """The highest frequency of the fastest processor in Hz; None where no driver controls it, as in most virtual
-    machines."""
-    found = [read_int(host, f"{_FREQUENCIES}/{name}/cpuinfo_max_freq") for name in host.listdir(_FREQUENCIES)]
+    machines. Older kernels have cpuN/cpufreq instead of cpufreq/policyN."""
+    policies = [f"{_FREQUENCIES}/{name}" for name in host.listdir(_FREQUENCIES) if name.startswith("policy")]
+    found = [read_int(host, f"{p}/cpuinfo_max_freq") for p in policies or [f"{f}/cpufreq" for f in folders]]
     return max((kilohertz * 1000 for kilohertz in found if kilohertz), default=None)

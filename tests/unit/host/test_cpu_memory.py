@@ -40,8 +40,56 @@ def package(number: int, socket: str | None, core: str = "0") -> dict[str, str]:
     ],
 )
 def test_sockets_are_those_of_the_online_processors(of_cpus: tuple[str | None, ...], sockets: int | None) -> None:
-    host = machine(*(files(package(number, socket)) for number, socket in enumerate(of_cpus)))
+    online = ",".join(str(number) for number, socket in enumerate(of_cpus) if socket is not None)
+    parts = [files(package(number, socket)) for number, socket in enumerate(of_cpus)]
+    host = machine(*parts, files({f"{CPUS}/online": f"{online}\n"}))
     assert live_processors(host).sockets == sockets
+
+
+def in_packages(lists: str, package_id: str = "-1", name: str = "package_cpus_list") -> Recording:
+    """Processors of which each has this list of the processors in its package: "0-1 0-1 2-3 2-3"."""
+    found: dict[str, str] = {}
+    for number, members in enumerate(lists.split()):
+        found |= package(number, package_id) | {f"{CPUS}/cpu{number}/topology/{name}": f"{members}\n"}
+    return files(found)
+
+
+@pytest.mark.parametrize(
+    ("parts", "sockets"),
+    [
+        ([in_packages("0-1 0-1 2-3 2-3")], 2),  # POWER, RISC-V, SPARC
+        ([in_packages("0-1 0-1 2-3 2-3", name="core_siblings_list")], 2),  # before Linux 5.3
+        ([in_packages("0-1 0-1 2-3 2-3", "0")], 2),  # s390: ids repeat in each book
+        ([in_packages("0-3 0-3 0-3 0-3"), {"arch": "riscv64"}], 1),
+        ([in_packages("0-3 0-3 0-3 0-3"), {"arch": "aarch64"}], None),  # its kernels list all processors then
+        ([in_packages("0-1 0-1 2-3 2-3", "0"), {"arch": "aarch64"}], 2),
+        ([in_packages("0-1 0-1 2-3 2-3"), files({f"{CPUS}/online": "0-1\n"})], 1),
+    ],
+)
+def test_sockets_are_those_that_list_their_processors(parts: list[Recording], sockets: int | None) -> None:
+    assert live_processors(machine(*parts)).sockets == sockets
+
+
+def test_an_offline_processor_that_keeps_its_topology_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """psutil counts its core; here it is all of one core."""
+    monkeypatch.setattr(psutil, "cpu_count", lambda logical: 3 if logical else 4)
+    cpus = [files(package(number, "0", str(number))) for number in range(4)]
+    online = files({f"{CPUS}/online": "0-2\n"})
+    assert live_processors(machine(*cpus, online)).cores == 3
+    without_lists = {path: text for path, text in merge(*cpus)["files"].items() if "core_cpus" not in path}
+    assert live_processors(machine(files(without_lists), online)).cores is None
+
+
+def test_a_processor_without_topology_among_others_is_unknown() -> None:
+    host = machine(files(package(0, "0")), files({f"{CPUS}/cpu1/uevent": "", f"{CPUS}/online": "0-1\n"}))
+    with pytest.raises(HostError, match="changed while they were read"):
+        live_processors(host)
+
+
+def test_the_highest_frequency_before_there_were_policies() -> None:
+    found = {f"{CPUS}/cpu{n}/cpufreq/cpuinfo_max_freq": f"{3_000_000 + n}\n" for n in range(2)}
+    host = machine(files(package(0, "0")), files(package(1, "0")), files(found), files({f"{CPUS}/online": "0-1\n"}))
+    assert live_processors(host).max_frequency == 3_000_001_000
 
 
 @pytest.mark.parametrize(("kilohertz", "hertz"), [(["5200000", "3900000"], 5_200_000_000), ([], None), (["0"], None)])
@@ -68,7 +116,7 @@ def test_what_could_not_be_read_raises_host_error(broken: Recording, reason: str
 
 def test_what_psutil_does_not_know_is_not_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(psutil, "cpu_count", lambda logical: 8 if logical else None)
-    found = LiveHost().processors()
+    found = live_processors(machine())
     assert (found.cores, found.threads) == (None, 8)
 
 

@@ -47,7 +47,7 @@ DETECTOR = DeviceDetector(
             Amount("number"), _measure("threads"), "logical processors, several for each core with Hyper-Threading"
         ),
         "sockets": Key(
-            Amount("number"), _measure("sockets"), "sockets that have a processor; some ARM kernels report none"
+            Amount("number"), _measure("sockets"), "sockets that have a processor; some ARM machines report none"
         ),
         "max_frequency": Key(
             Amount("frequency"),

@@ -36,7 +36,11 @@ _TRANSPORTS = (  # a part of the path in /sys -> the transport; the first match 
     ("/end_device-", "sas"),
     ("/ata", "sata"),
     ("/nvme", "nvme"),
+    ("/ndbus", "nvdimm"),
 )
+_TYPES = {"0": "ssd", "1": "hdd"}
+_LOCAL_NVME = (None, "pcie", "apple-nvme")
+"""The transports of NVMe inside the machine: names of nvme_ctrl_ops in the kernel's drivers/nvme/host/{pci,apple}.c."""
 
 
 def find(host: Host) -> Iterator[Device]:
@@ -160,8 +164,13 @@ def _vendor(host: Host, device: Device) -> Value:
 def _type(host: Host, device: Device) -> Value:
     if device.name.startswith("nvme"):
         return "nvme"
-    rotational = host.text(f"{device.path}/queue/rotational")
-    return {"0": "ssd", "1": "hdd"}.get(rotational or "")
+    if device.name.startswith("pmem"):  # the names of drivers/nvdimm/pmem.c and btt.c
+        return "pmem"
+    path = f"{device.path}/queue/rotational"
+    rotational = host.text(path)
+    if rotational not in _TYPES:
+        raise HostError(f"{path} does not exist" if rotational is None else f'{path} holds "{rotational[:60]}"')
+    return _TYPES[rotational]
 
 
 def _transport(host: Host, device: Device) -> Value:
@@ -170,7 +179,7 @@ def _transport(host: Host, device: Device) -> Value:
     found = next((transport for part, transport in _TRANSPORTS if part in real), None)
     if found == "nvme":
         fabric = _fabric(host, real)
-        return "nvme" if fabric in (None, "pcie") else f"nvme-{fabric}"
+        return "nvme" if fabric in _LOCAL_NVME else f"nvme-{fabric}"
     if found == "sata":
         return _ata(host, real)
     return found or link_name(host, f"{_parent(host, device.path)}/subsystem")
@@ -184,10 +193,11 @@ def _ata(host: Host, real: str) -> str:
 
 
 def _fabric(host: Host, real: str) -> str | None:
-    """The NVMe transport: pcie, tcp, rdma or fc. With multipath, it is an attribute of the subsystem's controllers."""
+    """The NVMe transport: pcie, apple-nvme, tcp, rdma or fc. With multipath, it is an attribute of the subsystem's
+    controllers."""
     parent = real.rpartition("/")[0]
     for controller in [parent, *(f"{parent}/{name}" for name in host.listdir(parent) if name.startswith("nvme"))]:
-        if found := host.text(f"{controller}/transport"):
+        if found := resolve_link(host, controller) and host.text(f"{controller}/transport"):
             return found
     return None
 
@@ -228,12 +238,14 @@ DETECTOR = DeviceDetector(
         "serial": Key(Text(), _serial, "serial number; many virtual disks have none"),
         "wwn": Key(Text(fold=True), _wwn, "world-wide name, such as 0x5000c500a1b2c3d4 or eui.0025385b71b00c1d"),
         "type": Key(
-            Choice(("nvme", "ssd", "hdd")), _type, "nvme, ssd or hdd; virtual disks and USB sticks often report hdd"
+            Choice(("nvme", "ssd", "hdd", "pmem")),
+            _type,
+            "nvme, ssd, hdd or pmem (a namespace of an NVDIMM); virtual disks and USB sticks often report hdd",
         ),
         "transport": Key(
             Text(),
             _transport,
-            "how it is attached: nvme, nvme-tcp, sata, ata (IDE), sas, usb, iscsi, fc, mmc, virtio, "
+            "how it is attached: nvme, nvme-tcp, sata, ata (IDE), sas, usb, iscsi, fc, mmc, virtio, nvdimm, "
             "scsi (a controller's own), …",
         ),
         "removable": Key(Flag(), _removable, "whether its medium is removable"),

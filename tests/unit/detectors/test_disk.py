@@ -13,6 +13,7 @@ SAS = "/sys/devices/pci0000:3b/0000:3b:00.0/host0/port-0:{0}/end_device-0:{0}/ta
 USB = "/sys/devices/pci0000:00/0000:00:14.0/usb2/2-{0}/2-{0}:1.0/host9/target9:0:0/9:0:0:{1}"
 VIRTIO = "/sys/devices/pci0000:00/0000:00:05.0/virtio1"
 IN_DOUBT = "it is unknown whether it is another path to a disk: "
+PMEM = "/sys/devices/LNXSYSTM:00/LNXSYBUS:00/ACPI0012:00/ndbus0/region0/namespace0.0"
 WWID = {"wwid": "naa.600508b1001c4d2e"}
 
 
@@ -193,10 +194,26 @@ def test_a_world_wide_name_matches_in_any_case() -> None:
         (disk("xvda", "/sys/devices/vbd-768", bus="xen"), "xen", "ssd"),
         (nvme(), "nvme", "nvme"),
         (nvme(transport="tcp"), "nvme-tcp", "nvme"),
+        # The names of drivers/nvme/host/apple.c and drivers/nvme/target/loop.c.
+        (nvme(at="/sys/devices/platform/soc/393cc0000.nvme/nvme/nvme0", transport="apple-nvme"), "nvme", "nvme"),
+        (nvme(transport="loop"), "nvme-loop", "nvme"),
+        (disk("pmem0", PMEM), "nvdimm", "pmem"),
+        (disk("pmem0.1s", PMEM), "nvdimm", "pmem"),
     ],
 )
 def test_type_and_transport(one: Recording, transport: str, kind: str) -> None:
     assert len(counted(machine(one), "disk", {"transport": transport, "type": kind})) == 1
+
+
+@pytest.mark.parametrize("text", [None, "", "2\n"])
+def test_a_disk_that_does_not_say_whether_it_rotates_has_an_unknown_type(text: str | None) -> None:
+    path = f"{ATA.format(1)}/block/sda/queue/rotational"
+    whole = ata(rotational=True)
+    rest = {name: content for name, content in whole["files"].items() if name != path}
+    host = machine({**whole, "files": rest if text is None else {**rest, path: text}})
+    assert isinstance(read(host, "disk", {"type": "hdd"}), Unknown)
+    assert isinstance(read(host, "disk", {"type": "ssd"}), Unknown)
+    assert counted(host, "disk") == ["sda"]
 
 
 def test_the_transport_of_a_multipath_nvme_disk_is_that_of_its_controllers() -> None:
@@ -205,6 +222,8 @@ def test_the_transport_of_a_multipath_nvme_disk_is_that_of_its_controllers() -> 
     assert values(machine(head), "disk", "transport") == {"nvme6n1": "nvme"}
     path = merge({"links": {f"{at}/nvme6": controller}}, files({f"{controller}/transport": "rdma\n"}))
     assert values(machine(head, path), "disk", "transport") == {"nvme6n1": "nvme-rdma"}
+    gone = values(machine(head, {"links": {f"{at}/nvme6": "gone"}}), "disk", "transport")
+    assert gone == {"nvme6n1": f"unknown: {at}/nvme6 leads nowhere"}
 
 
 @pytest.mark.parametrize(

@@ -29,6 +29,7 @@ from tests.support.machines import (
     files,
     machine,
     merge,
+    mounts,
     nic,
     nvme,
     pci_function,
@@ -322,3 +323,24 @@ def test_what_is_unknown_is_not_expected(tmp_path: Path, capsys: pytest.CaptureF
     assert isinstance(read_resource(resource("nic", eth0.kind.table), host, "n1"), Unknown)
     assert counted('nic = { name = "eth0" }', host) == ["eth0"]
     assert eth0.unique.toml == 'nic = { name = "eth0" }'
+
+
+def test_no_line_claims_one_of_two_file_systems_that_are_mounted_over_each_other() -> None:
+    """/dev/shm is mounted over itself, as some container runtimes do: both have the same mount point and source."""
+    shm = ("/dev/shm", "tmpfs", "tmpfs")
+    mounted = mounts(("/", "8:1", "ext4", "/dev/sda1"), *((shm[0], f"0:{n}", *shm[1:]) for n in (25, 26)))
+    found = entries("filesystem", machine(mounted))
+    hidden = [entry.unique for entry in found if entry.name == "/dev/shm"]
+    assert [(unique.toml, unique.reason) for unique in hidden] == [("", "2 devices have the same mount and source")] * 2
+    (root,) = (entry.unique for entry in found if entry.name == "/")
+    assert root.count == 1
+    lines = device_table(device_detector("filesystem"), found).selectors
+    assert ("", "/dev/shm cannot be matched: 2 devices have the same mount and source") in lines
+
+
+def test_a_line_says_if_it_may_match_other_devices() -> None:
+    found = entries("udev", machine(usb_device("1-1"), errors({"/sys/class": "EACCES"})))
+    assert found == []
+    found = entries("udev", machine(usb_device("1-1"), nic("lo"), errors({"/sys/class/net": "EACCES"})))
+    lines = dict(device_table(device_detector("udev"), found).selectors)
+    assert lines['udev = { subsystem = "usb", name = "1-1" }'] == "1-1; it is unknown whether it matches others, too"

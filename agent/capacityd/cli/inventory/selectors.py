@@ -113,7 +113,10 @@ def unique_selector(index: DeviceIndex, device: DeviceValues) -> TomlSelector:
             break
         if exact_match(detector.keys[key].kind, device.get(key)) is not None:
             wanted[key] = device.get(key)
-    return index.select(wanted | base)
+    selector = index.select(wanted | base)
+    if selector.count in (1, None):
+        return selector
+    return TomlSelector("", reason=f"{selector.count} devices have the same {' and '.join(detector.identity)}")
 
 
 def kind_selector(index: DeviceIndex, device: DeviceValues) -> TomlSelector:

@@ -57,7 +57,8 @@ def device_table(detector: DeviceDetector, devices: Sequence[DeviceEntry], limit
         cells = [_cell(detector.keys[key].kind, device, key) for key in keys]
         rows.append((device.name, *cells, *([flags[device.path]] if flags else []), device.title))
         if device.unique.toml:
-            selectors.append((device.unique.toml, device.name))
+            others = "" if device.unique.count == 1 else "; it is unknown whether it matches others, too"
+            selectors.append((device.unique.toml, f"{device.name}{others}"))
         else:
             selectors.append(("", f"{device.name} cannot be matched: {device.unique.reason}"))
     heading = (detector.name.upper(), *(key.upper() for key in keys), *["IS"] * bool(flags), "NAME")

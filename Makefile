@@ -39,7 +39,9 @@ PYTHONS := 3.10 3.11 3.12 3.13 3.14
 # make scale SCALE="--kubernetes 1.30 --nodes 50 --minutes 5 --seed 1"
 SCALE :=
 
-.PHONY: help run demo test check matrix scale pythons newest unit cluster deb package unit-cluster-and-package machine docs golden lint types imports spelling \
+UNREADABLE :=
+
+.PHONY: help run demo test check matrix scale unreadable pythons newest unit cluster deb package unit-cluster-and-package machine docs golden lint types imports spelling \
 	format bench clean docs-cluster docs-dashboard corpus packages-run packages-test packages-pythons packages-deb packages-package packages-machine packages-corpus
 
 help:
@@ -49,6 +51,7 @@ help:
 	@echo "make matrix the tests of the protocol on each version of Kubernetes and of its client (hours)"
 	@echo "make scale  200 Nodes with a real service each, ten minutes of random changes: does every Node agree?"
 	@echo "make pythons  the unit tests with each Python on the PATH; make newest  all with the newest of everything"
+	@echo "make unreadable  can an unreadable file make a number smaller? 20 minutes"
 	@echo "make bench  figures          make format  lay the code out"
 	@echo "make deb    the package, in dist/"
 	@echo "make docs   what the documentation shows, anew (docs-cluster: the pages that need a control plane;"
@@ -79,6 +82,11 @@ matrix: .venv/ready
 # About 20 minutes on 2 cores, and 5 GB of memory. Each service watches files: it names the sysctl that allows so many.
 scale: .venv/ready
 	@$(BIN)/python -m tests.cluster.scale $(SCALE)
+
+# A file of each sort that a detector reads, on each recorded machine: make unreadable UNREADABLE="7 disks nics" takes
+# the sample of seed 7 on two of them.
+unreadable: .venv/ready
+	@PYTHONPATH=agent:. $(BIN)/python -m tests.corpus.unreadable $(UNREADABLE)
 
 pythons: .venv/ready packages-pythons
 	@$(BIN)/python -m tests.pythons $(PYTHONS)

@@ -1,0 +1,313 @@
+"""A recorded machine as real files, of which one after the other can't be read: does a number become smaller?
+
+The files, folders and links are on this machine's /sys, in a mount namespace, and the live host and libudev read them;
+a file gives EIO because /proc/self/mem is bound over it, or EACCES because of its mode. What the kernel answers
+(routes, link modes, mounts) is a double's: it comes from the recording.
+
+    python -m tests.corpus.unreadable [SEED [MACHINE…]]
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from capacityd.cli.inventory.devices import DeviceEntry, DeviceListing, list_devices
+from capacityd.detectors.udev import find_in
+from capacityd.discovery.reader import read_resource
+from capacityd.host.recording.format import read_recording
+from capacityd.host.recording.recorder import Recorder
+from capacityd.host.recording.source import LiveSource, RecordedSource
+from capacityd.model.config import Resource
+from capacityd.model.host import Host
+from capacityd.model.value_types import Amount, Choice, Flag, Kind
+from tests.corpus.described import machines, resources, resources_of_page
+from tests.support.forked import run_alone
+from tests.support.readings import device_detector, outcome, resource
+from tests.support.trees import Recording, unreadable, write_tree
+
+MOUNTING = """mount -t tmpfs none "$1"; mkdir -p "$1/sys" "$1/run/udev" /run/udev
+mount --rbind "$1/sys" /sys; mount --bind "$1/run/udev" /run/udev
+exec setpriv --bounding-set=-dac_override,-dac_read_search "$PYTHON" -c "$PROGRAM" "$@"
+"""
+PROGRAM = "import sys; from tests.corpus.unreadable import main; main(*sys.argv[1:])"
+ANSWERS = (
+    *("link_speeds", "link_kind", "default_interfaces", "addresses", "processors", "memory", "filesystem_size"),
+    *("hardware_names", "arch", "hostname"),
+)
+"""What this machine's kernel would answer of itself."""
+
+SUBSYSTEMS = ("block", "i2c", "input", "net", "pci", "usb", "virtio")
+"""Those in which the detector udev looks: of the others, a machine has hundreds of devices."""
+
+DETECTORS = [
+    *(device_detector(name) for name in ("disk", "nic", "pci", "usb")),
+    replace(device_detector("udev"), find=partial(find_in, subsystems=SUBSYSTEMS)),
+]
+"""Those that find devices in /sys."""
+
+_NAMED_LINKS = ("subsystem", "device", "driver", "physfn", "master")
+
+
+class TreeHost(LiveSource):
+    """The recorded machine as files. asked: collects the paths that are asked for."""
+
+    def __init__(self, recording: Recording) -> None:
+        super().__init__()
+        self._recorded = RecordedSource(recording)
+        self.asked: set[str] = set()
+        for name in ANSWERS:
+            setattr(self, name, getattr(self._recorded, name))
+
+    def _of(self, path: str) -> Any:
+        """The host that has this path: only /sys is made of files."""
+        if path.startswith("/sys/"):
+            self.asked.add(path)
+            return super()
+        return self._recorded
+
+    def listdir(self, folder: str) -> Sequence[str]:
+        return self._of(folder).listdir(folder)  # type: ignore[no-any-return]
+
+    def text(self, path: str) -> str | None:
+        return self._of(path).text(path)  # type: ignore[no-any-return]
+
+    def resolve(self, path: str) -> str | None:
+        return self._of(path).resolve(path)  # type: ignore[no-any-return]
+
+    def lines(self, path: str) -> Sequence[str]:
+        return self._of(path).lines(path)  # type: ignore[no-any-return]
+
+    def raw(self, path: str, limit: int) -> str:
+        return self._of(path).raw(path, limit)  # type: ignore[no-any-return]
+
+    def scandir(self, folder: str) -> Sequence[tuple[str, str]]:
+        return self._of(folder).scandir(folder)  # type: ignore[no-any-return]
+
+    def properties(self, device: str) -> Mapping[str, str]:
+        self.asked |= {f"{device}/uevent", f"{device}/subsystem"}
+        return super().properties(device)
+
+    def property(self, device: str, *names: str) -> str | None:
+        self.asked |= {f"{device}/uevent", f"{device}/subsystem"}
+        return super().property(device, *names)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What a detector asks for. kind: file, folder or link."""
+
+    kind: str
+    path: str
+
+    @property
+    def faults(self) -> tuple[str, ...]:
+        """The ways in which it can be unreadable. No mode of a link forbids to follow it, and no folder gives EIO."""
+        return {"file": ("EIO", "EACCES"), "folder": ("EACCES",), "link": ("dangling", "ELOOP")}[self.kind]
+
+
+def places(asked: set[str]) -> set[Place]:
+    """The links on the way to each path, and what is at its end."""
+    found = set()
+    for path in asked:
+        real = ""
+        for part in path.strip("/").split("/"):
+            real += f"/{part}"
+            if os.path.islink(real):
+                found.add(Place("link", real))
+                real = os.path.realpath(real)
+        if os.path.isdir(real):
+            found.add(Place("folder", real))
+        elif os.path.exists(real):
+            found.add(Place("file", real))
+    return found
+
+
+def by_path(listing: DeviceListing) -> Mapping[str, DeviceEntry]:
+    return {entry.path: entry for entry in listing.entries}
+
+
+def lowered(before: DeviceListing, after: DeviceListing) -> Iterator[str]:
+    """The values that are neither as before nor unknown."""
+    was, found = by_path(before), by_path(after)
+    for path, entry in was.items():
+        if path not in found:
+            if not after.error:
+                yield f"{entry.name} is not listed"
+            continue
+        now = found[path].values
+        for key in {*entry.values.by_key, *now.by_key} - {*now.unread, *entry.values.unread}:
+            if now.get(key) != entry.values.get(key):
+                yield f"{entry.name}: {key} {entry.values.get(key)} -> {now.get(key)}"
+    yield from (f"{path} is new" for path in found.keys() - was.keys() if not found[path].values.doubt)
+
+
+def _of_each_key() -> Iterator[Resource]:
+    """A resource for each key of each detector whose devices are in /sys."""
+    for detector in DETECTORS:
+        scope = {"subsystem": [*SUBSYSTEMS]} if detector.scope else {}
+        for key, one in detector.keys.items():
+            if isinstance(one.kind, Amount):
+                yield resource(detector.name, scope, measure=key)
+            elif key not in scope:
+                yield from (resource(detector.name, {**scope, key: value}) for value in _values(one.kind))
+        yield from (resource(detector.name, {**scope, f"properties.{name}": "*"}) for name in ("ID_PATH", "DEVNAME"))
+
+
+def _values(kind: Kind) -> tuple[object, ...]:
+    if isinstance(kind, Flag):
+        return (True, False)
+    if isinstance(kind, Choice):
+        return kind.words
+    return ("", "*")
+
+
+class Machine:
+    """A machine that can be read, and what comes of it while nothing is unreadable."""
+
+    def __init__(self, name: str, folder: str) -> None:
+        recording = read_recording(str(machines()[name].recording))
+        write_tree({**recording, "errors": {}}, folder)
+        self.host = TreeHost(recording)
+        needs = {**resources(Path(folder)), **resources_of_page(Path(folder))}
+        self.resources = [*needs.values(), *_of_each_key()]
+        self.listings: dict[str, DeviceListing] = {}
+        self.outcomes: list[int | str] = []
+        self.users: dict[Place, set[str | int]] = {}
+        """A place -> the detectors and the numbers of the resources that ask for it."""
+        for detector in DETECTORS:
+            self.listings[detector.name] = self._traced(detector.name, partial(list_devices, self.host, detector))
+        for number, one in enumerate(self.resources):
+            self.outcomes.append(outcome(self._traced(number, partial(read_resource, one, self.host, "n"))))
+
+    def _traced(self, user: str | int, ask: Callable[[], Any]) -> Any:
+        self.host.asked.clear()
+        answer = ask()
+        for place in places(self.host.asked):
+            self.users.setdefault(place, set()).add(user)
+        return answer
+
+    def sample(self, seed: int) -> list[Place]:
+        """A place of each sort: of those of one name that the same detectors ask for."""
+        sorts: dict[tuple[object, ...], list[Place]] = {}
+        for place in sorted(self.users, key=lambda place: (place.path, place.kind)):
+            parent, _, name = place.path.rpartition("/")
+            detectors = frozenset(user for user in self.users[place] if isinstance(user, str))
+            if place.kind != "file" and (name not in _NAMED_LINKS or detectors == {"udev"}):
+                name = "udev" if detectors == {"udev"} else parent
+            sorts.setdefault((place.kind, name, detectors), []).append(place)
+        chosen = random.Random(seed)
+        found = [chosen.choice(same) for same in sorts.values()]
+        chosen.shuffle(found)
+        return found
+
+    def wrong(self, place: Place, fault: str) -> list[str]:
+        """What is lower, not listed, or different in a recording while this place is unreadable."""
+        with unreadable(place.path, fault):
+            users = set().union(
+                *(users for p, users in self.users.items() if f"{p.path}/".startswith(f"{place.path}/"))
+            )
+            numbers = sorted(user for user in users if isinstance(user, int))
+            detectors = [detector for detector in DETECTORS if detector.name in users]
+            now = {detector.name: list_devices(self.host, detector) for detector in detectors}
+            outcomes = {number: outcome(read_resource(self.resources[number], self.host, "n")) for number in numbers}
+            found = [text for d in detectors for text in _wrong_listing(self.listings[d.name], now[d.name], place)]
+            for number, came in outcomes.items():
+                if came not in (self.outcomes[number], "unknown"):
+                    found.append(f"{_named(self.resources[number])}: {self.outcomes[number]} -> {came}")
+            for detector in detectors:
+                found += _disagreements(self.host, now[detector.name])
+            again = RecordedSource(json.loads(json.dumps(Recorder(self.host).run())))
+        for detector in detectors:
+            found += [f"recorded: {text}" for text in _unlike(now[detector.name], list_devices(again, detector))]
+        for number, came in outcomes.items():
+            replayed = outcome(read_resource(self.resources[number], again, "n"))
+            if replayed != came:
+                found.append(f"recorded: {_named(self.resources[number])}: {came} -> {replayed}")
+        return found
+
+
+def _named(one: Resource) -> str:
+    tests = " or ".join(", ".join(f"{test.key} {test.text}" for test in table.tests) for table in one.tables)
+    return f"{one.detector} {one.measure or 'count'} of {tests or 'all'}"
+
+
+def _wrong_listing(before: DeviceListing, after: DeviceListing, place: Place) -> Iterator[str]:
+    name = after.detector.name
+    if after.error and place.kind != "folder":
+        yield f"devices {name}: nothing listed: {after.error}"
+    yield from (f"devices {name}: {text}" for text in lowered(before, after))
+
+
+def _disagreements(host: Host, found: DeviceListing) -> Iterator[str]:
+    """Where `devices` says of a table another count than `probe`."""
+    detector = found.detector
+    kinds = {entry.kind.toml: entry.kind for entry in found.entries if entry.kind.toml}
+    for kind in kinds.values():
+        if detector.scope and not isinstance(kind.table.get(detector.scope.key), str):
+            continue
+        came = outcome(read_resource(resource(detector.name, kind.table), host, "n"))
+        missing_others = found.error and kind.count is None  # they may be of a subsystem that probe does not read
+        if not missing_others and came != ("unknown" if kind.count is None else kind.count or "absent"):
+            yield f"{kind.toml}: devices says {kind.count}, probe {came}"
+
+
+def _unlike(live: DeviceListing, recorded: DeviceListing) -> Iterator[str]:
+    if bool(live.error) != bool(recorded.error):
+        yield f"{live.error or 'listed'} -> {recorded.error or 'listed'}"
+    was, found = by_path(live), by_path(recorded)
+    yield from (f"{path} is {'missing' if path in was else 'new'}" for path in was.keys() ^ found.keys())
+    for path in was.keys() & found.keys():
+        one, other = was[path].values, found[path].values
+        if one.unread.keys() != other.unread.keys():
+            yield f"{path} unread: {sorted(one.unread)} -> {sorted(other.unread)}"
+        for key in {*one.by_key, *other.by_key} - {*one.unread, *other.unread}:
+            if one.get(key) != other.get(key):
+                yield f"{path}: {key} {one.get(key)} -> {other.get(key)}"
+
+
+def main(folder: str, name: str, seed: str, most: str) -> None:
+    """Prints the number of trees and what is wrong. seed: of the sample. most: how many places, 0 for all sorts."""
+    machine = Machine(name, folder)
+    chosen = machine.sample(int(seed))
+    wrong, trees = [], 0
+    for place in chosen[: int(most) or None]:
+        for fault in place.faults:
+            trees += 1
+            wrong += [[place.path, fault, text] for text in machine.wrong(place, fault)]
+    print(json.dumps([trees, wrong]))
+
+
+def run(name: str, folder: str, seed: int, most: int = 0) -> tuple[int, list[tuple[str, str, str]]]:
+    """The number of trees of a machine, and what is wrong: path, fault, text."""
+    trees, wrong = json.loads(run_alone(MOUNTING, PROGRAM, folder, name, str(seed), str(most)))
+    return trees, [tuple(one) for one in wrong]
+
+
+def of_all(seed: int, names: Sequence[str]) -> bool:
+    """Prints what is wrong on these machines. Whether nothing is."""
+    failed = False
+    for name in names:
+        began = time.monotonic()
+        with tempfile.TemporaryDirectory() as folder:
+            trees, wrong = run(name, folder, seed)
+        number = len({(path, fault) for path, fault, _ in wrong})
+        print(f"{name}: {trees} trees, {number} wrong, {time.monotonic() - began:.0f} s, seed {seed}", flush=True)
+        for path, fault, text in wrong:
+            print(f"  {path} {fault}: {text}")
+        failed = failed or bool(wrong)
+    return not failed
+
+
+if __name__ == "__main__":
+    number, *chosen = sys.argv[1:] or [str(random.randrange(10**6))]
+    sys.exit(not of_all(int(number), chosen or sorted(machines())))

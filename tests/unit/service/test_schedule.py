@@ -239,7 +239,7 @@ def test_while_a_worker_waits_for_the_node_only_what_may_end_that_starts_another
     schedule.failed(40.0, None, RetryCause.MISSING)
     schedule.succeeded(50.0, None)
     schedule.postpone(600.0)
-    assert schedule.wakes_at() == 50.0 + RESYNC_PERIOD
+    assert schedule.wakes_at() == 50.0 + 1.2 * RESYNC_PERIOD
 
 
 @pytest.mark.parametrize("cause", [RetryCause.REJECTED, RetryCause.CONFLICT])

@@ -35,6 +35,14 @@ class PassReason(str, Enum):
     START = "start"  # start_jitter has passed
 
 
+class Activity(str, Enum):
+    """What a worker is doing."""
+
+    CHECK = "check"  # it checks the configuration
+    PROBE = "probe"  # it reads the machine
+    NODE = "node"  # it talks to the API server, or runs the exec plugin of the kubeconfig
+
+
 class RetryCause(str, Enum):
     """What kind of error a pass ended with. It decides the pace of retries (service/schedule.py)."""
 
@@ -151,3 +159,7 @@ class ServiceStatus:
     metrics_error: str = ""
     metrics_advice: str = ""
     """Of the last pass, as in MetricsResult."""
+    slow_activity: Activity | None = None
+    """What a worker is doing that has taken long (worker_process.SLOW); None: there is none."""
+    slow_since: float = 0.0
+    """When that worker began, in seconds since the epoch."""

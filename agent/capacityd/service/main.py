@@ -30,7 +30,16 @@ from capacityd.linux.systemd import (
     use_nonblocking_stderr,
 )
 from capacityd.model.codec import to_file
-from capacityd.model.messages import CheckResult, Job, MetricsResult, PassReason, PassResult, ServiceStatus, Watch
+from capacityd.model.messages import (
+    Activity,
+    CheckResult,
+    Job,
+    MetricsResult,
+    PassReason,
+    PassResult,
+    ServiceStatus,
+    Watch,
+)
 from capacityd.service.event_sources import UDEV, EventSources, Signals
 from capacityd.service.schedule import Schedule
 from capacityd.service.worker_process import WorkerProcess
@@ -117,7 +126,7 @@ class Service:
         worker = self._worker
         for fd in (self._signals.fileno(), *self._sources.filenos(), *([worker.fileno()] if worker else [])):
             poll.register(fd, select.POLLIN)
-        until = worker.deadline if worker else math.inf
+        until = min(worker.deadline, worker.slow_at()) if worker else math.inf
         if worker is None or worker.waits:
             until = min(until, self._next_worker_at())
         timeout = min(max(0.0, until - time.monotonic()), WATCHDOG_INTERVAL)
@@ -135,6 +144,9 @@ class Service:
             elif worker.deadline <= time.monotonic():
                 worker.kill()
                 self._on_worker_exit(worker.result, f"exceeded its timeout of {self._worker_timeout:.0f} s")
+            elif worker.slow_at() <= time.monotonic():
+                worker.is_slow = True
+                self._write_status_file(time.monotonic())
         return signals, reasons
 
     def _next_worker_at(self) -> float:
@@ -150,7 +162,8 @@ class Service:
         return {PassReason.RESUME} if self._suspended - before > _SUSPENDED else set()
 
     def _read_worker(self, worker: WorkerProcess) -> None:
-        waited, closed = worker.waits, worker.read_messages()
+        waited, probed = worker.waits, worker.probed
+        closed = worker.read_messages()
         if worker.probed and not self._ready:
             self._ready = True
             sd_notify("READY=1")
@@ -161,6 +174,8 @@ class Service:
             self._on_pass_result(worker.result, time.monotonic())
             self._schedule.postpone(worker.result.awaits_node)
             self._report(worker.result.status)
+        elif worker.is_slow and worker.probed != probed:
+            self._write_status_file(time.monotonic())
 
     def _on_worker_exit(self, result: CheckResult | PassResult | None, failure: str) -> None:
         """Takes over the result of a worker that has ended. failure: how it ended, if it sent no result."""
@@ -252,10 +267,17 @@ class Service:
         elif before and not self._errors:
             log(5, "recovered", MSGID_RECOVERED)
 
+    def _activity(self) -> Activity:
+        """What the worker is doing."""
+        if self._job is Job.CHECK:
+            return Activity.CHECK
+        return Activity.NODE if self._worker and self._worker.probed else Activity.PROBE
+
     def _write_status_file(self, now: float) -> None:
         """Writes service.json for `capacityd status`; atomically, by renaming."""
         path = os.path.join(self._folder, "service.json")
         left = max(0.0, self._schedule.wakes_at() - now)
+        worker = self._worker
         status = ServiceStatus(
             pid=os.getpid(),
             next_reconcile=time.time() + left,
@@ -266,6 +288,8 @@ class Service:
             previous_active=self._check.previous_active,
             metrics_error=self._metrics.error,
             metrics_advice=self._metrics.advice,
+            slow_activity=self._activity() if worker and worker.is_slow else None,
+            slow_since=time.time() - (now - worker.began) if worker and worker.is_slow else 0.0,
         )
         with suppress(OSError):  # workers write here too and report the error; `status` shows the file as stale
             replace_file(path, to_file(status, __version__), 0o644)  # `status` needs no root

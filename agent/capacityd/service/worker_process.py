@@ -5,6 +5,7 @@ It sends its messages as lines of JSON on its standard output.
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import time
@@ -14,6 +15,7 @@ from capacityd.linux.subreaper import kill_children
 from capacityd.model.codec import Malformed, decode_variant, parse
 from capacityd.model.messages import CheckResult, Message, MetricsResult, PassResult, Probed
 
+SLOW = 30.0  # seconds after which `status` says what a worker is doing
 _MAX_LINE_BYTES = 1 << 20
 
 
@@ -21,7 +23,10 @@ class WorkerProcess:
     """A running worker. timeout: seconds that it has. Raises OSError if it can't be started."""
 
     def __init__(self, command: list[str], timeout: float) -> None:
-        self.deadline = time.monotonic() + timeout
+        self.began = time.monotonic()
+        self.deadline = self.began + timeout
+        self.is_slow = False
+        """Whether `status` says what it is doing, because that takes long."""
         self._read, write = os.pipe2(os.O_CLOEXEC)
         os.set_blocking(self._read, False)
         try:
@@ -43,6 +48,10 @@ class WorkerProcess:
     def fileno(self) -> int:
         return self._read
 
+    def slow_at(self) -> float:
+        """When it becomes slow, as time.monotonic(); infinity if it is already, or may take as long as it likes."""
+        return math.inf if self.is_slow or self.waits else self.began + SLOW
+
     def read_messages(self) -> bool:
         """Takes the messages since the last call. Returns whether there will be no more."""
         try:
@@ -62,6 +71,8 @@ class WorkerProcess:
         except Malformed:  # a library may print, too
             return
         if isinstance(message, Probed):
+            if self.waits:  # for its Node, which is there now
+                self.began = time.monotonic()
             self.probed, self.waits = True, False
         elif isinstance(message, MetricsResult):
             self.metrics = message

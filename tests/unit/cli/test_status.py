@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from capacityd import __version__
 from capacityd.cli import run
 from capacityd.cli.commands.status import _resources
+from capacityd.model.codec import from_file, to_file
+from capacityd.model.messages import Activity, ServiceStatus
 from capacityd.model.node import Change
 from capacityd.worker.pass_state import NodeStatus, Outcome, PassStatus, ReadingStatus
 from tests.support.server import answer, failure, serve
@@ -46,6 +51,33 @@ def test_expect_is_that_of_the_last_reload_though_the_node_was_not_read_since(
     )
     (row,) = _resources(last_pass, now=2.0)
     assert (row.below_expect, row.degraded) == (reported, reported or action == "refuse")
+
+
+@pytest.mark.parametrize(
+    ("activity", "seconds", "code", "expected"),
+    [
+        (Activity.NODE, 45, 0, "the reconcile pass has taken 45 s so far: it waits for the API server"),
+        (Activity.PROBE, 45, 0, "the reconcile pass has taken 45 s so far: it waits for a detector"),
+        (Activity.NODE, 150, 4, "! the reconcile pass has taken"),
+        (Activity.CHECK, 150, 4, "! the check of the configuration has taken"),
+    ],
+)
+def test_a_pass_that_takes_long(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    activity: Activity,
+    seconds: float,
+    code: int,
+    expected: str,
+) -> None:
+    with world(CASES["status-healthy"]) as folder:
+        monkeypatch.setenv("RUNTIME_DIRECTORY", str(folder / "run"))
+        path = folder / "run" / "service.json"
+        status = from_file(ServiceStatus, path.read_bytes(), __version__)
+        slow = replace(status, slow_activity=activity, slow_since=time.time() - seconds)
+        path.write_bytes(to_file(slow, __version__))
+        assert run(["status"]) == code
+    assert expected in capsys.readouterr().out
 
 
 CLASSES = [

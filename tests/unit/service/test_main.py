@@ -22,7 +22,7 @@ import pytest
 import capacityd
 from capacityd import __version__
 from capacityd.model.codec import from_file
-from capacityd.model.messages import ServiceStatus
+from capacityd.model.messages import Activity, ServiceStatus
 from capacityd.service.main import WATCHDOG_INTERVAL
 from tests import ROOT
 from tests.cluster.notifications import Notifications
@@ -384,6 +384,32 @@ def test_the_first_pass_can_delay_the_start(running: Running) -> None:
     (running.folder / "seats").write_text("4")
     running.await_line("STATUS=1 of 1")
     assert running.ran(3)[2:] == ["reconcile file,start"], "there was no pass before, although there was an event"
+
+
+def test_what_a_slow_worker_waits_for(running: Running) -> None:
+    """It is there while the worker runs, not only afterwards."""
+    before = "import sys\nsys.path.insert(0, sys.argv[1])\nfrom capacityd.service import worker_process\n"
+    until = "until [ -e FOLDER/{} ]; do sleep 0.02; done"
+    probed, ended = _GOOD["reconcile"].split("; ")
+    running.stub(
+        check=f"{until.format('checked')}; {_GOOD['check']}",
+        reconcile=f"{until.format('read')}; {probed}; {until.format('answered')}; {ended}",
+    )
+    running.start(f"{before}worker_process.SLOW = 0.2\n")
+
+    def wait_for(activity: Activity | None) -> None:
+        deadline = time.monotonic() + DEADLINE
+        while running.status_file().slow_activity is not activity:
+            assert time.monotonic() < deadline, running.status_file()
+            time.sleep(0.01)
+
+    running.ran(1)
+    for activity, file in ((Activity.CHECK, "checked"), (Activity.PROBE, "read"), (Activity.NODE, "answered")):
+        wait_for(activity)
+        assert 0.2 <= time.time() - running.status_file().slow_since < 86400
+        (running.folder / file).touch()
+    running.await_line("STATUS=1 of 1 resources published")
+    wait_for(None)
 
 
 @pytest.mark.parametrize("job", ["check", "reconcile"])

@@ -9,7 +9,14 @@ from contextlib import suppress
 from dataclasses import replace
 
 from capacityd.cli import refuse_other_sources
-from capacityd.cli.output.status import Problem, ResourceRow, ServiceReport, StatusReport, print_status
+from capacityd.cli.output.status import (
+    Problem,
+    ResourceRow,
+    ServiceReport,
+    StatusReport,
+    print_status,
+    slow_activity,
+)
 from capacityd.cli.output.terminal import print_json
 from capacityd.host.cpu_memory import usage
 from capacityd.linux.clock import uptime
@@ -26,6 +33,8 @@ from capacityd.worker.pass_state import NodeStatus, Outcome, PassStatus, Reading
 _NO_PASS = PassStatus(at=0.0, reasons=())
 _NO_SERVICE = ServiceStatus(pid=0, next_reconcile=0.0, overdue_at_uptime=0.0)
 _UNIT = "capacityd.service"
+_TOO_SLOW = 120.0
+"""Seconds after which what the service is doing is an error."""
 
 
 def status(options: argparse.Namespace) -> int:
@@ -71,6 +80,8 @@ def _report(directory: str, now: float) -> StatusReport:
         last_read=done.node.read_at if done.node else None,
         last_write=done.written_at,
         stale_reason=unreadable or (_stale_reason(directory, resident) if running else ""),
+        slow_activity=resident.slow_activity,
+        slow_since=resident.slow_since or None,
         metrics_error=left.metrics_error,
         metrics_advice=left.metrics_advice,
         service=_service(running.status) if running else None,
@@ -192,6 +203,8 @@ def _errors(report: StatusReport, now: float) -> list[Problem]:
     elif report.service and report.error:
         retry = f"next attempt in {duration_text(report.next_reconcile - now)}" if report.next_reconcile else ""
         errors.append(Problem(report.error, retry))
+    if report.slow_since and now - report.slow_since > _TOO_SLOW:
+        errors.append(Problem(slow_activity(report, now), "it is given up in time, and tried again"))
     errors += [Problem(e, "changes are detected at the next reconcile pass") for e in report.event_source_errors]
     if report.service and report.metrics_error:
         errors.append(Problem(report.metrics_error, report.metrics_advice))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from capacityd.cli.output.terminal import print_line, print_table
 from capacityd.model.errors import Cause
-from capacityd.model.messages import PassReason
+from capacityd.model.messages import Activity, PassReason
 from capacityd.model.text import duration_text
 
 _OLD_VALUES = 100.0  # seconds after which the age of the Node's values is printed
@@ -74,12 +74,23 @@ class StatusReport:
     last_write: float | None
     stale_reason: str
     """Why this may be older than the service's state."""
+    slow_activity: Activity | None
+    """What the service is doing that takes long."""
+    slow_since: float | None
     metrics_error: str
     metrics_advice: str
     service: ServiceReport | None
     """None: it does not run."""
     device_classes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Published resource -> the DeviceClasses that serve it, too; empty without --kubeconfig."""
+
+
+_ACTIVITIES = {
+    Activity.CHECK: ("the check of the configuration", "the file system"),
+    Activity.PROBE: ("the reconcile pass", "a detector; hardware or a program may not respond"),
+    Activity.NODE: ("the reconcile pass", "the API server, the kubeconfig's exec plugin, or a command by hand"),
+}
+"""What takes long, and what it waits for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +107,8 @@ def print_status(report: StatusReport, errors: Sequence[Problem], now: float) ->
     print_line(_summary(report, bool(errors)))
     if passed:
         print_line(_times(report, now))
+    if activity := slow_activity(report, now):
+        print_line(activity)
     if service and service.memory_bytes is not None:
         memory = f"{service.memory_bytes / 2**20:.0f} MiB of memory"
         print_line(f"uses {memory}, has used {service.cpu_seconds or 0.0:.1f} s of CPU time")
@@ -108,6 +121,14 @@ def print_status(report: StatusReport, errors: Sequence[Problem], now: float) ->
         print_line(problem.error, sign="!")
         if problem.advice:
             print_line(f"→ {problem.advice}", indent=2)
+
+
+def slow_activity(report: StatusReport, now: float) -> str:
+    """What the service is doing that takes long, and for how long; "" for nothing."""
+    if report.slow_activity is None or report.slow_since is None:
+        return ""
+    task, waits_for = _ACTIVITIES[report.slow_activity]
+    return f"{task} has taken {duration_text(now - report.slow_since)} so far: it waits for {waits_for}"
 
 
 def _print_resources(report: StatusReport, now: float) -> None:

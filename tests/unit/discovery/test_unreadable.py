@@ -131,11 +131,25 @@ GPU, ETH0 = "/sys/devices/pci0000:3b/0000:3b:00.0", "/sys/devices/pci0000:01/000
         ("nic", "driver", f"{ETH0}/driver"),
         ("nic", "driver", f"{ETH0}/net/eth0/device"),
         ("nic", "kind", f"{ETH0}/physfn"),
+        ("nic", "bus", f"{ETH0}/subsystem"),
+        ("nic", "kind", f"{ETH0}/net/eth0/master"),
+        ("nic", "kind", f"{ETH0}/net/eth0/phy80211"),
+        *(("disk", key, f"{ATA.format(1)}/block/sda/device") for key in ("model", "vendor", "serial", "wwn")),
+        ("disk", "transport", "/sys/devices/vbd-768/subsystem"),
         ("udev", "driver", f"{GPU}/driver"),
     ],
 )
 def test_a_link_to_nowhere_is_unknown_and_not_missing(detector: str, key: str, link: str) -> None:
-    host = RecordedHost(merge(WORLD, {"links": {link: "../gone"}}))
+    host = RecordedHost(merge(WORLD, disk("xvda", "/sys/devices/vbd-768", bus="xen"), {"links": {link: "../gone"}}))
     found = [text for text in values(host, detector, key).values() if str(text).startswith("unknown: ")]
     assert len(found) == 1
     assert str(found[0]).endswith(f"/{link.rpartition('/')[2]} leads nowhere")
+
+
+def test_a_machine_whose_dmi_folder_is_a_link_to_nowhere_may_be_any() -> None:
+    wanted = resource("usb", {}, when=(KeyMatcher("dmi.product_name", (GlobMatcher("R7*"),), "R7*"),))
+    texts = {path: text for path, text in WORLD["files"].items() if "/dmi/" not in path}
+    without = {**WORLD, "files": texts}
+    assert outcome(read_resource(wanted, RecordedHost(without), "node")) == "absent"
+    gone = merge(without, {"links": {"/sys/class/dmi/id": "../../devices/gone"}})
+    assert outcome(read_resource(wanted, RecordedHost(gone), "node")) == "unknown"

@@ -26,9 +26,10 @@ from tests.cluster.agent import CLIENT, DONGLE, Agent, capacityd
 from tests.cluster.controlplane import BASE_CAPACITY, IMAGE, PODS, Cluster
 from tests.cluster.processes import PATIENCE, wait_until
 from tests.cluster.versions import CLASS_NAMES
-from tests.support.pages import blocks
+from tests.support.pages import blocks, commands
 
 NIC = "example.com/nic-mbps"
+PAGE = ROOT / "docs/how-to/fleet.md"
 JANE, SAM = "jane", "sam"
 SUITE = "tests.example/fleet"
 """Other modules have Nodes on the same API server; ours have this label."""
@@ -204,8 +205,7 @@ def test_each_reason_and_the_page_that_shows_them(cluster: Cluster, sam: Path, n
         ("list", "deviceclasses", 403): 1,
     }
     assert done.stderr == ""
-    page = (ROOT / "docs/how-to/fleet.md").read_text()
-    shown = [block.text for block in blocks(page) if block.kind == "text"]
+    shown = [block.text for block in blocks(PAGE.read_text()) if block.kind == "text"]
     assert without_time(done.stdout) == without_time(shown[0]), done.stdout
     report = fleet(sam, "-l", nodes.selector, "--json", status=4)
     assert {name: reasons for name, (reasons, _) in attention(report).items()} == {
@@ -229,28 +229,23 @@ def test_each_reason_and_the_page_that_shows_them(cluster: Cluster, sam: Path, n
     ]
 
 
-def test_a_saved_list_says_the_same(cluster: Cluster, sam: Path, nodes: Nodes, tmp_path: Path) -> None:
-    """All of the cluster's pods are in the list; those of other Nodes do not matter."""
-    nodes.create("saved-1")
-    nodes.create("saved-2", {DONGLE: 2, NIC: 10_000})
+@pytest.mark.since(CLASS_NAMES)
+def test_a_saved_list_says_the_same(cluster: Cluster, nodes: Nodes, tmp_path: Path) -> None:
+    """The command that saves it is that of the page."""
+    nodes.create("saved-1", instance="saved")
+    nodes.create("saved-2", {DONGLE: 2, NIC: 10_000}, instance="saved")
     nodes.create_pod({DONGLE: 3}, "saved-1")
-    kubectl: list[str | Path] = [
-        cluster.binaries["kubectl"],
-        "--kubeconfig",
-        cluster.kubeconfig("admin"),
-        "get",
-        "-o",
-        "json",
-    ]
-    saved = subprocess.run([*kubectl, "nodes", "-l", nodes.selector], capture_output=True, check=True).stdout
-    pods = subprocess.run([*kubectl, "pods", "-A"], capture_output=True, check=True).stdout
-    both = {"kind": "List", "items": [*json.loads(saved)["items"], *json.loads(pods)["items"]]}
-    (tmp_path / "saved.json").write_text(json.dumps(both))
-    live = json.loads(fleet(sam, "-l", nodes.selector, "--nodes", "--json", status=0).stdout)
-    from_file = json.loads(
-        fleet(Path("/nonexistent"), "--node-file", str(tmp_path / "saved.json"), "--nodes", "--json", status=0).stdout
+    admin = cluster.kubeconfig("admin")
+    shown = [words for block in blocks(PAGE.read_text()) if block.kind == "sh" for words in commands(block)]
+    ((kinds, options),) = ((words[2], words[3:-1]) for words in shown if words[:2] == ["kubectl", "get"])
+    kubectl: list[str | Path] = [cluster.binaries["kubectl"], "--kubeconfig", admin, "get", kinds, *options]
+    (tmp_path / "saved.json").write_bytes(subprocess.run(kubectl, capture_output=True, check=True).stdout)
+    report = ["saved-1", "saved-2", "--json"]
+    live = json.loads(fleet(admin, *report, status=0).stdout)
+    saved = json.loads(
+        fleet(Path("/nonexistent"), "--node-file", str(tmp_path / "saved.json"), *report, status=0).stdout
     )
-    assert from_file | {"as_of": 0} == live | {"as_of": 0}
+    assert saved | {"as_of": 0} == live | {"as_of": 0}
     assert [node["resources"][0]["free"] for node in live["by_node"]] == [1, 2]
 
 

@@ -10,7 +10,6 @@ from capacityd.cli.fleet.findings import (
     OUTLIERS,
     Finding,
     Limits,
-    Norm,
     Reason,
     clashes,
     findings_of_node,
@@ -128,7 +127,13 @@ def assess(fleet: Fleet, limits: Limits, names: Sequence[str] = (), by_node: boo
     reported = [node for node in fleet.nodes if not names or node.name in names]
     published = sorted({name for node in reported for name in node.published})
     found: list[tuple[NodeSummary | None, list[Finding]]] = [(None, [*clashes(fleet, published)])]
-    found += [(node, [*_findings(fleet, node, norms[node.label], limits)]) for node in reported]
+    # Pods that a DeviceClass serves request the resource, too, but do not take it from the Node's capacity.
+    counted = sorted({name for node in fleet.nodes for name in node.published} - fleet.device_classes.keys())
+    for node in reported:
+        findings = [*findings_of_node(node, norms[node.label], limits)]
+        if fleet.requests is not None:
+            findings += overcommitments(node, fleet.requests, counted)
+        found.append((node, findings))
     return FleetReport(
         len(reported),
         tuple(_summaries(fleet, reported)),
@@ -142,14 +147,6 @@ def assess(fleet: Fleet, limits: Limits, names: Sequence[str] = (), by_node: boo
 def rank(reason: str) -> int:
     """Returns the place of a reason among all; the worst has the lowest."""
     return _RANKS.get(reason, _RANKS[_OTHER_CONDITION])
-
-
-def _findings(fleet: Fleet, node: NodeSummary, norm: Norm, limits: Limits) -> Iterator[Finding]:
-    yield from findings_of_node(node, norm, limits)
-    if fleet.requests is not None:
-        # Pods that a DeviceClass serves request the resource, too, but do not take it from the Node's capacity.
-        names = sorted({name for node in fleet.nodes for name in node.published} - fleet.device_classes.keys())
-        yield from overcommitments(node, fleet.requests, names)
 
 
 def _attention(node: NodeSummary | None, findings: Sequence[Finding]) -> Attention:

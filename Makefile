@@ -42,7 +42,7 @@ SCALE :=
 UNREADABLE :=
 
 .PHONY: help run demo test check matrix scale unreadable pythons newest unit cluster deb package unit-cluster-and-package machine docs golden lint types imports spelling \
-	format bench clean docs-cluster docs-dashboard corpus packages-run packages-test packages-pythons packages-deb packages-package packages-machine packages-corpus
+	format bench clean docs-cluster docs-dashboard docs-boot corpus packages-run packages-test packages-pythons packages-deb packages-package packages-machine packages-corpus
 
 help:
 	@echo "make run    the main job with this machine's hardware, onto a Node kept in a file"
@@ -55,7 +55,7 @@ help:
 	@echo "make bench  figures          make format  lay the code out"
 	@echo "make deb    the package, in dist/"
 	@echo "make docs   what the documentation shows, anew (docs-cluster: the pages that need a control plane;"
-	@echo "            docs-dashboard: the picture of the dashboard)"
+	@echo "            docs-dashboard: the picture of the dashboard; docs-boot: that of a boot, measured)"
 
 run: packages-run
 	@CAPACITYD="$(CAPACITYD)" NODE_FILE=$(DEMO_NODE) sh docs/tour/run.sh
@@ -154,6 +154,10 @@ docs-cluster: .venv/ready
 # The picture of the dashboard. What draws it is needed for nothing else, so it is kept apart.
 docs-dashboard: .venv/ready build/picture/ready
 	PYTHONPATH=build/picture $(BIN)/python -m tests.support.dashboard_picture
+
+# The time line of a boot, measured anew: on a machine that does nothing else.
+docs-boot: .venv/ready
+	$(BIN)/python -m tests.cluster.boot_picture
 
 build/picture/ready: tests/picture.txt | .venv/ready
 	$(BIN)/pip install --quiet --disable-pip-version-check --retries=10 --no-deps --upgrade --target build/picture --requirement tests/picture.txt

@@ -164,6 +164,8 @@ class Service:
     def _read_worker(self, worker: WorkerProcess) -> None:
         waited, probed = worker.waits, worker.probed
         closed = worker.read_messages()
+        if waited and not worker.waits:
+            self._schedule.node_found()
         if worker.probed and not self._ready:
             self._ready = True
             sd_notify("READY=1")

@@ -76,6 +76,7 @@ class Schedule:
         self._first_event = self._last_event = now if settle else now - DEBOUNCE_MAX
         self._requeue_at: float | None = None  # the last pass asked for another one at this time
         self._retry_at: float | None = None  # no pass before this time (backoff)
+        self._awaits_node = False  # whether a worker waits for the Node until the retry
         self._start_at: float | None = None  # no pass before this time (start_jitter)
         self._failures = 0  # in a row
         self._cause: RetryCause | None = None  # of the last failure
@@ -124,7 +125,7 @@ class Schedule:
             self._first_event = now
         self._last_event = now
         self._reasons |= reasons
-        if reasons & RESET_BACKOFF_REASONS:
+        if reasons & (RESET_BACKOFF_REASONS - ({PassReason.KUBELET} if self._awaits_node else set())):
             self._retry_at = None
             self._streak = 0 if reasons & _NEW_CONDITIONS else min(self._streak, _KEPT_FAILURES)
         elif self._retry_at is not None and self._cause in _WRITE_CAUSES:
@@ -135,9 +136,15 @@ class Schedule:
         self._start_at = now + seconds
 
     def postpone(self, seconds: float) -> None:
-        """Delays the retry: until then, the worker of the failed pass waits for what was missing."""
+        """Delays the retry: until then, the worker of the failed pass waits for the Node, which a kubelet registers."""
         if self._retry_at is not None:
             self._retry_at += seconds
+            self._awaits_node = True
+
+    def node_found(self) -> None:
+        """That worker makes a pass, which includes what the kubelet has done."""
+        self._awaits_node = False
+        self._reasons.discard(PassReason.KUBELET)
 
     def wakes_at(self) -> float:
         """The time of the next pass, unless an event comes before."""
@@ -169,6 +176,7 @@ class Schedule:
             reasons = reasons | {PassReason.RESYNC}
         self._reasons = set()
         self._requeue_at = self._retry_at = self._start_at = None
+        self._awaits_node = False
         return reasons
 
     def succeeded(self, now: float, requeue_after: float | None, node_read: bool = True) -> None:

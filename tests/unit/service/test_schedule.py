@@ -234,11 +234,14 @@ def test_while_a_worker_waits_for_the_node_only_what_may_end_that_starts_another
     assert schedule.wakes_at() == 10.0 + BACKOFF_MAX + 600.0
     schedule.notify({PassReason.HARDWARE}, 20.0)
     assert schedule.wakes_at() == 10.0 + BACKOFF_MAX + 600.0
-    schedule.notify({PassReason.KUBELET}, 30.0)
-    assert schedule.pop_due(30.0 + DEBOUNCE) == {PassReason.HARDWARE, PassReason.KUBELET, PassReason.RETRY}
+    schedule.notify({PassReason.CREDENTIALS}, 30.0)
+    assert schedule.pop_due(30.0 + DEBOUNCE) == {PassReason.HARDWARE, PassReason.CREDENTIALS, PassReason.RETRY}
     schedule.failed(40.0, None, RetryCause.MISSING)
-    schedule.succeeded(50.0, None)
     schedule.postpone(600.0)
+    schedule.notify({PassReason.KUBELET}, 45.0)
+    assert schedule.wakes_at() == 40.0 + BACKOFF_MAX + 600.0, "the worker sees what the kubelet registers"
+    schedule.node_found()
+    schedule.succeeded(50.0, None)
     assert schedule.wakes_at() == 50.0 + 1.2 * RESYNC_PERIOD
 
 

@@ -122,7 +122,8 @@ def command_parser() -> argparse.ArgumentParser:
     subparsers["probe"].add_argument(
         "--as-service", action="store_true", help="run in the service's sandbox, to read what it reads"
     )
-    subparsers["apply"].add_argument("--dry-run", action="store_true", help="write nothing")
+    for name in ("apply", "withdraw"):
+        subparsers[name].add_argument("--dry-run", action="store_true", help="write nothing")
     subparsers["apply"].add_argument(
         "--wait", metavar="DURATION", help="wait until it is allocatable, at most so long, such as 30s or 2min"
     )

@@ -34,6 +34,7 @@ EXAMPLES = {
         ("capacityd apply --wait 30s", "until pods can be scheduled by it"),
     ),
     "withdraw": (
+        ("capacityd withdraw --dry-run", "what would be removed"),
         ("capacityd withdraw", "what this machine's record confirms"),
         ("capacityd withdraw --all-annotated", "all that is annotated"),
     ),

@@ -8,10 +8,12 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
 from capacityd.cli import run
+from capacityd.node.file_node import FileNode
 from tests import ROOT
 from tests.support.nodes import node
 from tests.support.tour import MACHINE
@@ -141,6 +143,35 @@ def test_usage_errors(command: str, message: str, capsys: pytest.CaptureFixture[
     captured = capsys.readouterr()
     assert message in captured.err
     assert captured.out == ""
+
+
+def test_withdraw_shows_what_it_would_remove(node_file: str, capsys: pytest.CaptureFixture[str]) -> None:
+    options = ["--machine", str(MACHINE), "--config", TOUR, "--node-file", node_file]
+    assert run(["apply", *options]) == 0
+    applied = Path(node_file).read_text()
+    capsys.readouterr()
+    assert run(["withdraw", "--dry-run", *options]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[:3] for line in lines[2:5]] == [
+        ["-", "example.com/dongle", "4"],
+        ["-", "example.com/nic-mbps", "10000"],
+        ["-", "example.com/scratch-gib", "1609"],
+    ]
+    assert lines[-1] == "3 to remove; nothing was written"
+    assert Path(node_file).read_text() == applied
+    assert run(["withdraw", *options]) == 0
+    assert "3 removed; written" in capsys.readouterr().out
+
+
+def test_withdraw_shows_it_while_the_service_runs(node_file: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """It writes nothing then, so nothing would be published again."""
+    running = mock.patch("capacityd.worker.runtime_files.running", return_value=mock.Mock(pid=1))
+    cluster = mock.patch("capacityd.cli.commands.publish.node_of", return_value=FileNode(node_file))
+    with running, cluster:
+        assert run(["withdraw", "--machine", str(MACHINE), "--config", TOUR]) == 2
+        assert "stop it first" in capsys.readouterr().err
+        assert run(["withdraw", "--dry-run", "--machine", str(MACHINE), "--config", TOUR]) == 0
+    assert "nothing to write" in capsys.readouterr().out
 
 
 def test_the_help_names_files_and_manual_pages(capsys: pytest.CaptureFixture[str]) -> None:

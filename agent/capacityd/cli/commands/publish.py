@@ -67,7 +67,7 @@ def withdraw(options: argparse.Namespace) -> int:
     """
     host, config = host_of(options), load(options.config).config  # withdraw works with errors in the configuration
     directory = runtime_files.folder()
-    if options.node_file is None and (service := runtime_files.running(directory)):
+    if not options.dry_run and options.node_file is None and (service := runtime_files.running(directory)):
         saved = runtime_files.read_config(directory)
         active = saved.restored() if saved else config
         if not active.settings.observe:  # otherwise it writes nothing
@@ -75,17 +75,22 @@ def withdraw(options: argparse.Namespace) -> int:
                 f"the service is running (PID {service.pid}) and would publish again: stop it first"
                 " (`systemctl stop capacityd`)"
             )
-    node = node_of(options, config, host, reads_only=False)
+    node = node_of(options, config, host, reads_only=options.dry_run)
     inputs = PlanInput(plugins=device_plugin_names(host), now=time.time())
 
     if options.all_annotated and (names := only_annotated(node.read(), _machine_record(options))):
-        warn(f"not in this machine's record, and removed nevertheless: {', '.join(names)}")
+        removed = "but would be removed" if options.dry_run else "and removed nevertheless"
+        warn(f"not in this machine's record, {removed}: {', '.join(names)}")
 
     def decide(state: NodeState, record: MachineRecord | None, denied: Denied) -> Plan:
         machine = None if options.all_annotated else _trusted(options, state, record)
         return make_withdrawal(state, replace(inputs, machine=machine, denied=denied))
 
-    plan = _write(options, node, decide, _units(config)).plan
+    if options.dry_run:
+        plan = decide(node.read(), _machine_record(options), {})
+        _print(options, plan, False, _units(config))
+    else:
+        plan = _write(options, node, decide, _units(config)).plan
     if left := [name for name in plan.published if name not in plan.health.denied]:
         warn(
             f"left, because it may be another program's: {', '.join(left)}. The Node's annotation lists it, and this "

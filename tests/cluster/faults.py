@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import fnmatch
+import json
 import threading
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
@@ -102,6 +103,17 @@ def status(code: int, body: bytes = b"", headers: Mapping[str, str] | None = Non
         fields = {"Content-Type": "text/plain", "Content-Length": str(len(body)), **(headers or {})}
         lines = [f"HTTP/1.1 {code} {HTTPStatus(code).phrase}", *(f"{name}: {value}" for name, value in fields.items())]
         await exchange.send("\r\n".join([*lines, "", ""]).encode() + body)
+
+    return action
+
+
+def echo(code: int, message: str) -> Action:
+    """A refusal that quotes the request's headers, its credentials among them."""
+
+    async def action(exchange: Exchange) -> None:
+        text = f"{message}: {json.dumps(dict(exchange.request.headers))}"
+        body = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": text, "code": code}
+        await status(code, json.dumps(body).encode(), {"Content-Type": "application/json"})(exchange)
 
     return action
 

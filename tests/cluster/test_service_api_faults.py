@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from functools import partial
 from itertools import count
 
 import pytest
 
 from tests.cluster import faults
 from tests.cluster.controlplane import Cluster
-from tests.cluster.credentials import Authority
+from tests.cluster.credentials import Authority, kubeconfig, node_user, token_of
 from tests.cluster.faults import Action
 from tests.cluster.processes import PATIENCE
 from tests.cluster.proxy import Proxy, fault_proxy
@@ -132,6 +133,46 @@ def test_an_event_is_never_repeated(behind: tuple[Service, Proxy]) -> None:
         assert sum(second.encode() in request.body for request in events.matched) == 1
     finally:
         proxy.faults.clear()
+
+
+def test_no_output_has_a_credential(cluster: Cluster, proxied: Service, proxy: Proxy) -> None:
+    """A server quotes the token in an error and in a denial, and then an exec plugin prints it and fails."""
+    s = proxied
+    denial = 'admission webhook "x" denied the request'
+    # Each other refusal: tests/unit/node/test_redaction.py.
+    refusals = [(GET, 500, "boom"), (PATCH, 403, denial)]
+    for number, (method, code, message) in enumerate(refusals, 2):
+        begin = len(s.log())
+        proxy.fault(faults.echo(code, message), method, "/api/v1/nodes/*", times=3)
+        s.machine.plug(f"1-{number}")
+        s.wait(partial(redacted_since, s, begin), PROMPT, f"it logs the {code}")
+        shown = [s.cli("plan"), s.cli("status"), s.cli("status", "--json")]
+        assert_no_token(s, *(text for command in shown for text in (command.stdout, command.stderr)))
+        proxy.faults.clear()
+        s.join(proxy.url)  # so that it is tried at once
+        s.wait_capacity(str(number), deadline=PATIENCE)
+    script = s.folder / "plugin"
+    script.write_text(f"#!/bin/sh\necho {token_of(node_user(s.node))} | tee /dev/stderr\nexit 1\n")
+    script.chmod(0o755)
+    plugin = {"apiVersion": "client.authentication.k8s.io/v1", "command": str(script)}
+    s.kubeconfig.write_text(kubeconfig(proxy.url, proxy.ca_file, {"exec": plugin}))
+    s.wait(lambda: "Its output may contain secrets" in s.log(), PROMPT, "it logs that the plugin failed")
+    assert_no_token(s, s.cli("plan").stderr)
+
+
+def redacted_since(s: Service, begin: int) -> bool:
+    """Whether the journal has an entry without what was quoted in it."""
+    return "(redacted)" in s.log()[begin:]
+
+
+def assert_no_token(s: Service, *outputs: str) -> None:
+    """Neither in these nor in the journal, the files, systemd's status line, the Node or its Events."""
+    folders = (s.runtime_directory, s.state_directory)
+    files = [path.read_text() for folder in folders for path in folder.iterdir() if path.is_file()]
+    notified = [notification.line for notification in s.notifications.all()]
+    on_node = json.dumps([s.cluster.node(s.node), s.events()])
+    for text in (*outputs, *files, *notified, on_node, s.log()):
+        assert "secret-of" not in text
 
 
 def test_annotations_that_are_full(cluster: Cluster, s: Service) -> None:

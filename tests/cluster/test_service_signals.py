@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import signal
+
 from tests.cluster.agent import DONGLE
 from tests.cluster.controlplane import Cluster
 from tests.cluster.processes import PATIENCE
-from tests.cluster.service import DONGLES, Service
+from tests.cluster.service import DONGLES, PROMPT, Service
 from tests.cluster.test_service_own_faults import STOP
 
 SEATS = "example.com/seats"
@@ -50,6 +52,19 @@ def test_sighup_reloads(s: Service) -> None:
     assert ready[0] < reloading < ready[1]
     assert len(s.notifications.times("MONOTONIC_USEC=")) == 1
     assert s.capacity() == "1"
+
+
+def test_reloads_delay_no_pass(s: Service) -> None:
+    """SIGHUP as often as it is looked at. The first passes of a device that comes meanwhile are made all the same."""
+    s.start()
+    s.machine.plug("1-2")
+
+    def raised() -> bool:
+        assert s.process is not None
+        s.process.send(signal.SIGHUP)
+        return s.capacity() == "2"
+
+    s.wait(raised, PROMPT, "it is published while it is reloaded again and again")
 
 
 def test_commands_by_hand_beside_it(s: Service) -> None:

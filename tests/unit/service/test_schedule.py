@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -331,3 +332,61 @@ def test_no_reason_is_ever_lost(history: list[tuple[float, set[PassReason], str]
             schedule.failed(now, 20.0 if end == "later" else None, CAUSES.get(end, RetryCause.OTHER))
     assert schedule.wakes_at() <= now + RESYNC_PERIOD * 1.2
     assert notified <= taken_up | schedule.pop_due(max(now, schedule.wakes_at()))
+
+
+def reloads(schedule: Schedule, period: float, seconds: float) -> list[float]:
+    """When passes start while SIGHUP comes that often. A check takes 0.3 s, a pass 0.5 s, one worker at a time."""
+    started, now, next_signal, free_at = list[float](), 0.0, 0.0, 0.0
+    while now < seconds:
+        if now >= next_signal:
+            schedule.request_check(now)
+            next_signal += period
+        if now >= free_at:
+            if schedule.pop_check(now):
+                free_at = now + 0.3
+                schedule.checked(free_at)
+            elif schedule.pop_due(now):
+                started.append(now)
+                free_at = now + 0.5
+                schedule.succeeded(free_at, None)
+        now = round(now + 0.05, 2)
+    return started
+
+
+@pytest.mark.parametrize("period", [0.05, 0.2, 1.0, 3.0])
+def test_reloads_however_many_delay_no_pass(period: float) -> None:
+    passes = reloads(after_boot(), period, 60.0)
+    gaps = [after - before for before, after in pairwise(passes)]
+    assert max(passes[0], *gaps) <= period + 0.3 + DEBOUNCE + 0.5 + 0.2, passes
+
+
+def test_a_check_waits_for_the_pass_of_the_last_one_only() -> None:
+    schedule = after_boot()
+    schedule.request_check(10.0)
+    assert schedule.pop_check(10.0)
+    assert not schedule.pop_check(10.1), "it was requested once"
+    schedule.checked(10.3)
+    schedule.request_check(10.4)
+    assert (schedule.check_at(), schedule.pop_check(10.5)) == (None, False)
+    assert schedule.pop_due(10.3 + DEBOUNCE) == {PassReason.CONFIG}
+    assert schedule.pop_check(11.5), "while the pass runs, nothing starts; after it, the check is due"
+    schedule.checked(11.8)
+    assert schedule.pop_due(11.8 + DEBOUNCE) == {PassReason.CONFIG}
+    schedule.request_check(50.0)
+    schedule.notify({PassReason.HARDWARE}, 50.0)
+    assert schedule.pop_check(50.0), "an event does not delay a reload"
+
+
+def test_a_check_does_not_wait_for_a_pass_that_is_not_due_soon() -> None:
+    """One that is delayed by start_jitter, or by a backoff."""
+    delayed, failing = after_boot(), after_boot(longest)
+    delayed.start_in(3600.0, 1.0)
+    failing.failed(9.0, 500.0)
+    for schedule in (delayed, failing):
+        schedule.request_check(10.0)
+        assert schedule.pop_check(10.0)
+        schedule.checked(10.3)
+        schedule.notify({PassReason.HARDWARE}, 10.4)
+    delayed.request_check(10.5)
+    assert delayed.pop_check(10.5)
+    assert failing.wakes_at() == 10.4 + DEBOUNCE, "a new configuration may end the error"

@@ -1,4 +1,4 @@
-"""What a recording contains of /sys and of udev's database, by name. docs/how-to/record.md has these lists."""
+"""What a recording contains of /sys and of udev's database, by name. tests/corpus/recorded.md has these lists."""
 
 from __future__ import annotations
 

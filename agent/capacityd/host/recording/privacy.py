@@ -1,7 +1,7 @@
 """Replaces the identifiers in a recording by hashes, keyed with a salt that nobody keeps.
 
 Equal identifiers get equal hashes, however they are written. Without the salt, nobody can find out what a hash stands
-for by trying all MAC addresses. What is an identifier is listed in contents.py and here, and in tests/corpus/recorded.md.
+for by trying all MAC addresses. contents.py, this module and tests/corpus/recorded.md list what is an identifier.
 """
 
 from __future__ import annotations

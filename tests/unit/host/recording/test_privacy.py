@@ -321,7 +321,7 @@ def test_hashes_are_equal_if_and_only_if_the_identifiers_are(one: str, other: st
 
 
 def test_the_pages_list_what_the_code_does() -> None:
-    """Every list is that of the code, and no list is missing; the page on recordings has every form of an identifier."""
+    """Every list is that of the code, and none is missing; the page on recordings has every form of an identifier."""
     page = (ROOT / "docs/how-to/record.md").read_text()
     lists = (ROOT / "tests/corpus/recorded.md").read_text()
     listed = {name: set(body.split()) for name, body in re.findall(r"^```text (\w+)\n(.*?)^```$", lists, re.M | re.S)}

@@ -36,12 +36,15 @@ unexport PYTHONDONTWRITEBYTECODE
 KUBERNETES :=
 PYTHONS := 3.10 3.11 3.12 3.13 3.14
 
+# make kills KILLS="--kills 2000 --seed 7"
+KILLS :=
+
 # make scale SCALE="--kubernetes 1.30 --nodes 50 --minutes 5 --seed 1"
 SCALE :=
 
 UNREADABLE :=
 
-.PHONY: help run demo test check matrix scale unreadable pythons newest unit cluster deb package unit-cluster-and-package machine docs golden lint types imports spelling \
+.PHONY: help run demo test check matrix scale kills unreadable pythons newest unit cluster deb package unit-cluster-and-package machine docs golden lint types imports spelling \
 	format bench clean docs-cluster docs-dashboard docs-boot corpus packages-run packages-test packages-pythons packages-deb packages-package packages-machine packages-corpus
 
 help:
@@ -52,6 +55,7 @@ help:
 	@echo "make scale  200 Nodes with a real service each, ten minutes of random changes: does every Node agree?"
 	@echo "make pythons  the unit tests with each Python on the PATH; make newest  all with the newest of everything"
 	@echo "make unreadable  can an unreadable file make a number smaller? 20 minutes"
+	@echo "make kills  SIGKILL of a pass at its PATCH, 500 times: is the Node right after the next pass?"
 	@echo "make bench  figures          make format  lay the code out"
 	@echo "make deb    the package, in dist/"
 	@echo "make docs   what the documentation shows, anew (docs-cluster: the pages that need a control plane;"
@@ -87,6 +91,10 @@ scale: .venv/ready
 # the sample of seed 7 on two of them.
 unreadable: .venv/ready
 	@PYTHONPATH=agent:. $(BIN)/python -m tests.corpus.unreadable $(UNREADABLE)
+
+# 500 kills of a pass around its PATCH: about a second each.
+kills: .venv/ready
+	@$(BIN)/python -m tests.cluster.kills $(KILLS)
 
 pythons: .venv/ready packages-pythons
 	@$(BIN)/python -m tests.pythons $(PYTHONS)

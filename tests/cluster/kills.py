@@ -1,0 +1,193 @@
+"""SIGKILL of a pass within 20 ms around the moment at which its PATCH is sent or answered.
+
+    python -m tests.cluster.kills [--kills N] [--seed N]
+
+A proxy holds the request or its answer back and kills the pass then. After each kill the Node must be as before or as
+wanted, in capacity and annotation alike, and the next pass must leave it right.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import random
+import subprocess
+import threading
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+
+from tests.cluster.agent import AGENT, PYTHON
+from tests.cluster.binaries import pinned
+from tests.cluster.controlplane import Cluster, control_plane
+from tests.cluster.faults import Action
+from tests.cluster.processes import PATIENCE, TIED_TO_US
+from tests.cluster.proxy import Exchange, Proxy, fault_proxy
+from tests.cluster.releases import programs
+from tests.cluster.service import Service, service
+from tests.support.machines import bare
+
+WINDOW = 0.02
+"""Seconds before and after which a pass is killed."""
+
+NAMES = ("example.com/a", "example.com/b")
+
+
+class Moment(Enum):
+    """What the pass has done when it is killed."""
+
+    UNSENT = "unsent"  # the request has left the pass, and never reaches the API server
+    SENT = "sent"  # the API server may be carrying it out
+    UNANSWERED = "unanswered"  # it was carried out, and the answer never reaches the pass
+    ANSWERED = "answered"  # the pass has the answer, and may be saving its record
+
+
+@dataclass(frozen=True, slots=True)
+class Kills:
+    """What came of so many kills."""
+
+    moments: Mapping[Moment, int]
+    """How often the pass still ran when it was killed at this moment."""
+    ended: int
+    """How often it had ended before."""
+    written: int
+    """How often the Node was as wanted after the kill."""
+
+
+class Killer:
+    """Starts one pass after another, and kills it."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self._process = process
+
+    def start(self) -> None:
+        self._ask("start")
+
+    def kill(self) -> bool:
+        """Whether it still ran."""
+        return self._ask("kill") == "killed"
+
+    def finish(self) -> None:
+        """Waits until it ends by itself."""
+        self._ask("wait")
+
+    def _ask(self, line: str) -> str:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        print(line, file=self._process.stdin, flush=True)
+        return self._process.stdout.readline().strip()
+
+
+@contextmanager
+def killer(s: Service) -> Iterator[Killer]:
+    """Makes passes of this service, which does not run itself."""
+    arguments: list[str | Path] = ["--config", s.config, "child", s.runtime_directory, "reconcile", "resync"]
+    command = s.inside([PYTHON, "-I", Path(__file__).with_name("killer.py"), AGENT, *arguments])
+    process = subprocess.Popen([*TIED_TO_US, *command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    with process:
+        yield Killer(process)
+        assert process.stdin is not None
+        process.stdin.close()
+
+
+def run(cluster: Cluster, proxy: Proxy, count: int, seed: int, every: int = 0) -> Kills:
+    """Kills so many passes that still ran. Raises AssertionError if a Node is not as it must be.
+
+    every: after how many kills the number is printed; 0: never.
+    """
+    chance = random.Random(seed)
+    moments: Counter[Moment] = Counter()
+    ended = written = 0
+    with service(cluster, bare(), name=f"kills-{seed}") as s, killer(s) as passes:
+        files = {name: s.folder / name.partition("/")[2] for name in NAMES}
+        wanted = dict.fromkeys(NAMES, 0)
+        for name, path in files.items():
+            path.write_text(str(wanted[name]))
+        s.configure(
+            "".join(f'[resources."{name}"]\nfile = {{ path = "{path}" }}\n' for name, path in files.items()),
+            lower_after="0s",
+            lower_after_boot="0s",
+        )
+        s.connect(proxy.url)
+        s.join(proxy.url)
+        s.start()
+        s.stop()
+        assert _published(s) == wanted
+        while moments.total() < count:
+            before, wanted = wanted, {name: chance.choice([n for n in range(9) if n != wanted[name]]) for name in NAMES}
+            for name, path in files.items():
+                path.write_text(str(wanted[name]))
+            (s.runtime_directory / "state.json").unlink(missing_ok=True)  # else what changes so often is held back
+            moment, delay = chance.choice([*Moment]), chance.uniform(0.0, WINDOW)
+            over, answers = threading.Event(), list[bool]()
+            proxy.faults.clear()
+            proxy.fault(_kill(passes, moment, delay, answers, over), "PATCH", f"/api/v1/nodes/{s.node}/status")
+            passes.start()
+            assert over.wait(PATIENCE), f"seed {seed}: no PATCH"
+            moments[moment] += answers[0]
+            ended += not answers[0]
+            if every and answers[0] and not moments.total() % every:
+                print(f"{moments.total()} kills: {_shown(moments)}", flush=True)
+            now = _published(s)
+            assert now in (before, wanted), f"seed {seed}, {moment} after {delay}: {before} to {wanted} became {now}"
+            written += now == wanted
+            passes.start()
+            passes.finish()
+            now, condition = _published(s), s.condition()
+            assert now == wanted, f"seed {seed}, {moment} after {delay}: the next pass has left {now}, not {wanted}"
+            assert condition["status"] == "True", condition
+    return Kills(moments, ended, written)
+
+
+def _published(s: Service) -> Mapping[str, int] | None:
+    """What capacity and annotation agree on; None if they differ."""
+    node = s.cluster.node(s.node)
+    annotated: Mapping[str, int] = json.loads(node["metadata"]["annotations"]["capacityd/published"])
+    capacity = {name: int(quantity) for name, quantity in node["status"]["capacity"].items() if name in NAMES}
+    return annotated if annotated == capacity else None
+
+
+def _kill(passes: Killer, moment: Moment, delay: float, answers: list[bool], over: threading.Event) -> Action:
+    """Kills the pass at this moment, so many seconds later. answers: gets whether it still ran."""
+
+    async def action(exchange: Exchange) -> None:
+        try:
+            fetched = None if moment is Moment.UNSENT else asyncio.create_task(exchange.fetch())
+            if fetched and moment is not Moment.SENT:
+                head, body = await fetched
+                if moment is Moment.ANSWERED:
+                    await exchange.send(head + body)
+            await asyncio.sleep(delay)
+            answers.append(await asyncio.to_thread(passes.kill))
+            if fetched:
+                await fetched
+            exchange.reset()
+        finally:
+            over.set()
+
+    return action
+
+
+def _shown(moments: Mapping[Moment, int]) -> str:
+    return ", ".join(f"{number} when the PATCH was {moment.value}" for moment, number in moments.items())
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--kills", type=int, default=500)
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    with control_plane(binaries=programs(pinned(), None)) as cluster, fault_proxy(cluster) as proxy:
+        kills = run(cluster, proxy, options.kills, options.seed, every=10)
+    print(_shown(kills.moments))
+    print(
+        f"{kills.written} of all had written; {kills.ended} had ended before; every Node was right after the next pass"
+    )
+
+
+if __name__ == "__main__":
+    main()

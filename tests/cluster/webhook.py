@@ -1,0 +1,119 @@
+"""An admission webhook of the test's own, for writes to the status of one Node: it denies with any code, and alters."""
+
+from __future__ import annotations
+
+import base64
+import json
+import ssl
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from tests.cluster.admission import try_to_write
+from tests.cluster.controlplane import Cluster
+from tests.cluster.processes import PATIENCE, wait_until
+from tests.support.recovery import Alters, Denies
+
+_API = "/apis/admissionregistration.k8s.io/v1"
+_KINDS = {"validate": "validatingwebhookconfigurations", "mutate": "mutatingwebhookconfigurations"}
+_ANNOTATION = "/metadata/annotations/capacityd~1published"
+
+
+class Webhook:
+    """What the API server asks. It allows everything at first."""
+
+    def __init__(self) -> None:
+        self.denies: tuple[Denies, ...] = ()
+        self.alters: tuple[Alters, ...] = ()
+        self.asked: set[str] = set()
+
+    def answer(self, path: str, request: Mapping[str, Any]) -> dict[str, Any]:
+        """The response to an AdmissionRequest."""
+        kind = path.partition("?")[0].strip("/")
+        self.asked.add(kind)
+        response = {"uid": request["uid"], "allowed": True}
+        before, after = (request[key]["status"].get("capacity", {}) for key in ("oldObject", "object"))
+        if kind == "mutate":
+            patch = [op for alters in self.alters for op in _operations(alters, request["object"], before)]
+            encoded = base64.b64encode(json.dumps(patch).encode()).decode()
+            return response | ({"patchType": "JSONPatch", "patch": encoded} if patch else {})
+        for denies in self.denies:
+            if before.get(denies.name) != after.get(denies.name):
+                status = {"code": denies.code, "message": "not on my Nodes"}
+                return response | {"allowed": False, "status": status}
+        return response
+
+
+def _operations(alters: Alters, node: Mapping[str, Any], before: Mapping[str, str]) -> list[dict[str, Any]]:
+    capacity = node["status"].get("capacity", {})
+    path = f"/status/capacity/{alters.key.replace('/', '~1')}"
+    if alters.key == "annotation":
+        path, there = _ANNOTATION, "capacityd/published" in node["metadata"].get("annotations", {})
+    else:
+        there = alters.key in capacity and capacity[alters.key] != before.get(alters.key)
+    if not there:
+        return []
+    return [
+        {"op": "remove", "path": path} if alters.value is None else {"op": "add", "path": path, "value": alters.value}
+    ]
+
+
+@contextmanager
+def webhook(cluster: Cluster, node: str) -> Iterator[Webhook]:
+    """Until its end the API server asks it about each write to the status of this Node."""
+    hook = Webhook()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            review = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            body = json.dumps(
+                {**review, "request": None, "response": hook.answer(self.path, review["request"])}
+            ).encode()
+            self.send_response(200)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None: ...
+
+    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    tls.load_cert_chain(*cluster.authority.server())
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        server.socket = tls.wrap_socket(server.socket, server_side=True)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        for kind, resource in _KINDS.items():
+            cluster.admin.create(f"{_API}/{resource}", _configuration(cluster, kind, node, server.server_address[1]))
+
+        def active() -> bool:
+            try_to_write(cluster, node, {"capacity": {"example.com/tried": "1"}})
+            return hook.asked == {*_KINDS}
+
+        try:
+            wait_until(active, PATIENCE, "the API server asks the webhook")
+            yield hook
+        finally:
+            for kind, resource in _KINDS.items():
+                cluster.admin.delete(f"{_API}/{resource}/{kind}-{node}")
+            server.shutdown()
+
+
+def _configuration(cluster: Cluster, kind: str, node: str, port: int) -> dict[str, Any]:
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["UPDATE"], "resources": ["nodes/status"]}
+    authority = base64.b64encode(cluster.ca_file.read_bytes()).decode()
+    return {
+        "metadata": {"name": f"{kind}-{node}"},
+        "webhooks": [
+            {
+                "name": f"{kind}.example.com",
+                "rules": [rule],
+                "clientConfig": {"url": f"https://127.0.0.1:{port}/{kind}", "caBundle": authority},
+                "matchConditions": [{"name": "node", "expression": f"object.metadata.name == '{node}'"}],
+                "admissionReviewVersions": ["v1"],
+                "sideEffects": "None",
+                "timeoutSeconds": 5,
+            }
+        ],
+    }

@@ -27,7 +27,7 @@ from capacityd.reconcile.gate import hold, must_ask
 from capacityd.reconcile.plan import make_plan
 from capacityd.reconcile.plan_input import METADATA_ONLY, PlanInput
 from capacityd.reconcile.rate_limit import MIN_INTERVAL, not_before
-from capacityd.reconcile.state import PassContext, ReconcileState, remember, still_lower
+from capacityd.reconcile.state import PassContext, ReconcileState, remember, still_lower, writes_of
 
 RETRY_DENIED = frozenset({"boot", "config", "credentials"})
 """Reasons after which a denied change is tried again at once."""
@@ -116,7 +116,7 @@ def reconcile(
         known[:] = [plugins()]
         denied = {**inputs.denied, **denied}
         now = replace(inputs, machine=record, plugins=known[0], unwritable=unwritable, denied=denied)
-        return make_plan(readings, state, now)
+        return make_plan(readings, state, replace(now, not_before=not_before(writes_of(state, memory))))
 
     retries = Retries(conflicts=1 if memory.conflict else TRIES)
     try:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from capacityd.model.node import MachineRecord, NodeState, Plan
 from capacityd.model.reading import Absent, Quantity, Reading, Unknown
 from capacityd.reconcile.apply import Outcome
-from capacityd.reconcile.rate_limit import record_write
+from capacityd.reconcile.rate_limit import WriteTimes, record_write
 
 _DENIED_BACKOFF, _DENIED_BACKOFF_FACTOR, _DENIED_BACKOFF_MAX = 60.0, 4.0, 3600.0
 """Seconds until a denied change is tried again: at first, its growth, and at most."""
@@ -62,6 +62,8 @@ class ReconcileState:
     """Name -> why the API server denies its change."""
     behind: tuple[str, ...] = ()
     """Names whose allocatable was less than what was published when the Node was last read."""
+    node_uid: str = ""
+    """The uid of the Node that was read last; "" if none was."""
     verify_at: float | None = None
     """When the Node is read again to see whether allocatable is what was published."""
     unknown_since: Mapping[str, float] = field(default_factory=dict)
@@ -127,7 +129,8 @@ def remember(
         applied_readings=_seen(readings, plan),
         published=plan.published,
         lower_since=plan.lower_since,
-        written=record_write(plan, outcome.applied, here.uptime, memory.written),
+        written=record_write(plan, outcome.applied, here.uptime, writes_of(outcome.state, memory)),
+        node_uid=outcome.state.uid,
         kubelet=here.kubelet_started_at,
         settle_passes=_settle_passes(memory, outcome.state, here),
         unknown_since=memory.unknown_since,
@@ -137,6 +140,11 @@ def remember(
         behind=tuple(sorted(plan.behind)),
         verify_at=_verify_at(outcome, here.uptime),
     )
+
+
+def writes_of(state: NodeState, memory: ReconcileState) -> WriteTimes:
+    """When this Node was written lately. One that was created anew has not been written yet."""
+    return memory.written if memory.node_uid in ("", state.uid) else {}
 
 
 def _denials(memory: ReconcileState, outcome: Outcome, uptime: float) -> dict[str, Denial]:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from hypothesis import HealthCheck, given, note
+from hypothesis import HealthCheck, example, given, note
 from hypothesis import settings as how_hard
 from hypothesis import strategies as st
 
@@ -240,7 +240,30 @@ def run(history: Sequence[Step], log: Callable[[str], object] = note) -> None:
         machine.end()
 
 
+DENIED = Denies(A, 403)
+
+
+@example([Step({"c": 1}), Step({"a": 4, "b": 2, "c": 1}, denies=(DENIED,)), Step({"a": 4, "b": 3, "c": 1})])
+@example([Step({"a": 4, "b": 1}), Step({"a": 5, "b": 2}, denies=(Denies(A, 422),))])
+@example([Step({"a": 4, "b": 1}), Step({"a": 5, "b": 2}, denies=(Denies(A, 409),))])
+@example([Step({"a": 4, "b": 1}), Step({"a": 5, "b": 2}, denies=(Denies(A, 409, "opaque"),))])
+@example([Step({"a": 4, "b": 1}), Step({"a": 5, "b": 2}, denies=(Denies(A, 422, "opaque"),))])
+@example([Step({"a": 4}), Step({"a": 5, "b": 2}, record="directory")])
+@example([Step({"a": 4}), Step({"a": 5, "b": 2}, record="pipe")])
+@example([Step({"a": 4}), Step({"a": 8, "b": 4}, alters=(Alters("annotation", None),))])
+@example([Step({"a": 4}), Step({"b": 4}, alters=(Alters("annotation", '{"example.com/a":1}'),))])
 @how_hard(suppress_health_check=list(HealthCheck), deadline=None)
 @given(st.lists(steps, min_size=1, max_size=6))
 def test_any_history_ends_right(history: list[Step]) -> None:
     run(history)
+
+
+def test_a_node_created_anew_is_not_rate_limited(tmp_path: Path) -> None:
+    """However often that happens: it is another Node, which has not been written yet."""
+    machine = Machine(tmp_path)
+    machine.readings = readings(a=4)
+    for _ in range(8):
+        machine.server.register_anew()
+        machine.uptime += 20.0
+        machine.make_pass("kubelet")
+        assert machine.right()

@@ -1,7 +1,7 @@
 """The control plane as fixtures; its programs are built at first use (binaries.py, releases.py).
 
 --kubernetes and --kubelet choose their versions: without them it is the pinned one. A test with the mark since(WHAT) is
-only for the versions that have it, one with before(WHAT) for the others; docs/kubernetes-versions.md says which.
+only for the versions that have it, one with before(WHAT) for the others; tests/cluster/versions.md says which.
 """
 
 from __future__ import annotations

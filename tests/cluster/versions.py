@@ -1,4 +1,4 @@
-"""In which versions of Kubernetes something is: as the table of docs/kubernetes-versions.md says, and nothing else."""
+"""In which versions of Kubernetes something is: as the table of versions.md says, and nothing else."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from tests import ROOT
 from tests.cluster.binaries import numbers
 
-PAGE = ROOT / "docs/kubernetes-versions.md"
+PAGE = ROOT / "tests/cluster/versions.md"
 
 
 OWN_NODE_ONLY = "a kubelet's identity reads its own Node only"

@@ -1,4 +1,4 @@
-"""The page on versions of Kubernetes: tests show each row of what differs, and each version that it lists is tested."""
+"""tests/cluster/versions.md: tests show each row of what differs, and each version that it lists is tested."""
 
 from __future__ import annotations
 

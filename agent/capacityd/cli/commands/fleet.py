@@ -148,4 +148,5 @@ def _show(report: FleetReport, options: argparse.Namespace) -> None:
     if options.json:
         print_json(asdict(report))
     else:
-        print_fleet(report, options.all, _HINT_RIGHT if options.node_file is None else _HINT_FILE)
+        hint = _HINT_RIGHT if options.node_file is None else _HINT_FILE
+        print_fleet(report, every_node=options.all, requests_hint=hint)

@@ -32,8 +32,8 @@ def template(options: argparse.Namespace) -> int:
     config = _selected(config, options.resource)
     readings = probe(config, host, node_name_of(options, config, host))
     quantities, omitted = _published(readings, _refusals(options, config, host, readings))
-    if found := [*problems(notation, list(quantities))]:
-        raise UsageError("\n".join(f"{options.autoscaler}: {problem}" for problem in found))
+    if errors := [f"{options.autoscaler}: {problem}" for problem in problems(notation, list(quantities))]:
+        raise UsageError("\n".join(errors))
     for name, reason in omitted.items():
         warn(f"{name} is left out: {reason}")
     if quantities:

@@ -126,19 +126,19 @@ def assess(fleet: Fleet, limits: Limits, names: Sequence[str] = (), by_node: boo
     norms = {label: norm_of(label, members) for label, members in groups.items()}
     reported = [node for node in fleet.nodes if not names or node.name in names]
     published = sorted({name for node in reported for name in node.published})
-    found: list[tuple[NodeSummary | None, list[Finding]]] = [(None, [*clashes(fleet, published)])]
+    findings_of_all: list[tuple[NodeSummary | None, list[Finding]]] = [(None, [*clashes(fleet, published)])]
     # Pods that a DeviceClass serves request the resource, too, but do not take it from the Node's capacity.
     counted = sorted({name for node in fleet.nodes for name in node.published} - fleet.device_classes.keys())
     for node in reported:
         findings = [*findings_of_node(node, norms[node.label], limits)]
         if fleet.requests is not None:
             findings += overcommitments(node, fleet.requests, counted)
-        found.append((node, findings))
+        findings_of_all.append((node, findings))
     return FleetReport(
         len(reported),
         tuple(_summaries(fleet, reported)),
-        tuple(_attention(node, findings) for node, findings in found if findings),
-        tuple(_groups(found)),
+        tuple(_attention(node, findings) for node, findings in findings_of_all if findings),
+        tuple(_groups(findings_of_all)),
         tuple(_node_report(fleet, node) for node in reported) if by_node else None,
         limits.now,
     )
@@ -161,9 +161,9 @@ def _attention(node: NodeSummary | None, findings: Sequence[Finding]) -> Attenti
     )
 
 
-def _groups(found: Iterable[tuple[NodeSummary | None, Sequence[Finding]]]) -> list[Group]:
+def _groups(findings_of_all: Iterable[tuple[NodeSummary | None, Sequence[Finding]]]) -> list[Group]:
     members: dict[tuple[str, str], list[tuple[NodeSummary | None, Finding]]] = {}
-    for node, findings in found:
+    for node, findings in findings_of_all:
         for finding in findings:
             members.setdefault((finding.reason, finding.shared_message), []).append((node, finding))
     groups = [_group(reason, message, alike) for (reason, message), alike in members.items()]

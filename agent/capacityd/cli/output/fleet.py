@@ -17,7 +17,7 @@ _REQUEST_COLUMNS = ("REQUESTED", "FREE", "WAITING")
 _OUTLIERS = frozenset(reason.value for reason in OUTLIERS)
 
 
-def print_fleet(report: FleetReport, every_node: bool, requests_hint: str) -> None:
+def print_fleet(report: FleetReport, *, every_node: bool, requests_hint: str) -> None:
     """Prints the report. every_node: a row for each Node that needs attention, instead of one for each group.
 
     requests_hint: what is missing to show requests.
@@ -107,17 +107,17 @@ def _print_groups(groups: Sequence[Group], now: float) -> None:
 
 
 def _print_attention(attention: Sequence[Attention], now: float) -> None:
-    ordered = sorted(attention, key=lambda one: (rank(one.reasons[0]), one.reasons[0], one.node or ""))
+    ordered = sorted(attention, key=lambda subject: (rank(subject.reasons[0]), subject.reasons[0], subject.node or ""))
     rows = [
         (
-            _sign(one.reasons[0]),
-            one.node or _CLUSTER,
-            ",".join(one.reasons),
-            _since(one.since, now),
-            _status(one.ready, one.cordoned) if one.node else "",
-            one.message,
+            _sign(subject.reasons[0]),
+            subject.node or _CLUSTER,
+            ",".join(subject.reasons),
+            _since(subject.since, now),
+            _status(subject.ready, subject.cordoned) if subject.node else "",
+            subject.message,
         )
-        for one in ordered
+        for subject in ordered
     ]
     print_table(rows, ("", "NODE", "REASON", "SINCE", "STATUS", "MESSAGE"), signs=True)
 

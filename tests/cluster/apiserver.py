@@ -28,6 +28,7 @@ class ApiServer:
         (folder / "policy.json").write_text(json.dumps(POLICY))
         certificate, key = authority.server()
         service_accounts = authority.key("service-accounts")
+        self.etcd = etcd
         self._admin = admin
         self._log = folder / "kube-apiserver.log"
         self._daemon: Daemon | None = None

@@ -49,14 +49,15 @@ class _Step:
 
     @property
     def behind(self) -> bool:
-        """Whether the Node had less allocatable of it than what was published, and it is ours."""
+        """Whether the Node had less allocatable of it than what was published, and it is ours.
+
+        Where capacity itself differs and is left as it is, no kubelet and no repair will change allocatable.
+        """
         published = self.entry.last_applied
-        return (
-            published is not None
-            and self.entry.named
-            and self.decision.action != "refuse"
-            and _less(self.entry.allocatable, published)
-        )
+        if published is None or not self.entry.named or self.decision.action == "refuse":
+            return False
+        left = self.decision.action == "keep" and not self.entry.equals(published)
+        return not left and _less(self.entry.allocatable, published)
 
     @property
     def unverified(self) -> bool:

@@ -65,7 +65,8 @@ class World(Protocol):
 
 def pages() -> list[Path]:
     """Every page."""
-    return [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    top = (ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"))
+    return [*top, *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 def place(text: str) -> str:

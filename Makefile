@@ -18,7 +18,8 @@ PYTHONS_PACKAGES := gcc libsystemd-dev pkg-config
 # What makes the .deb, and what tests it.
 DEB_PACKAGES := $(RUN_PACKAGES) debhelper dh-python dpkg-dev go-md2man python3-hypothesis python3-prometheus-client \
 	python3-pytest python3-shtab
-PACKAGE_PACKAGES := $(DEB_PACKAGES) debian-archive-keyring e2fsprogs gnupg mmdebstrap reprepro
+RELEASE_PACKAGES := $(DEB_PACKAGES) git gnupg gpgv python3-venv reprepro
+PACKAGE_PACKAGES := $(RELEASE_PACKAGES) debian-archive-keyring e2fsprogs mmdebstrap
 
 # Beside those, what makes a virtual machine (tests/machine) and runs it.
 MACHINE_PACKAGES := $(PACKAGE_PACKAGES) qemu-system-x86
@@ -41,10 +42,12 @@ KILLS :=
 
 # make scale SCALE="--kubernetes 1.30 --nodes 50 --minutes 5 --seed 1"
 SCALE :=
+SPONSOR :=
 
 UNREADABLE :=
 
 .PHONY: help run demo test check matrix scale kills unreadable pythons newest unit cluster deb package unit-cluster-and-package machine docs golden lint types imports spelling \
+	diagrams site sponsor release workflows packages-diagrams packages-sponsor packages-release \
 	format bench clean docs-cluster docs-dashboard docs-boot corpus packages-run packages-test packages-pythons packages-deb packages-package packages-machine packages-corpus
 
 help:
@@ -57,9 +60,10 @@ help:
 	@echo "make unreadable  can an unreadable file make a number smaller? 20 minutes"
 	@echo "make kills  SIGKILL of a pass at its PATCH, 500 times: is the Node right after the next pass?"
 	@echo "make bench  figures          make format  lay the code out"
-	@echo "make deb    the package, in dist/"
+	@echo "make deb    the package, in dist/; make release VERSION=1.2.3 KEY=FINGERPRINT  all that is published"
+	@echo "make site   the documentation as a site, in build/site"
 	@echo "make docs   what the documentation shows, anew (docs-cluster: the pages that need a control plane;"
-	@echo "            docs-dashboard: the picture of the dashboard; docs-boot: that of a boot, measured)"
+	@echo "            docs-dashboard: the picture of the dashboard; docs-boot: that of a boot, measured; diagrams: the others)"
 
 run: packages-run
 	@CAPACITYD="$(CAPACITYD)" NODE_FILE=$(DEMO_NODE) sh docs/tour/run.sh
@@ -69,7 +73,7 @@ demo: .venv/ready
 
 # The virtual machine takes longest, so it starts first, and the others take what it leaves of the processor. The output of
 # each is shown when it has ended; if one fails, the other continues to its end.
-test: lint types imports spelling packages-machine
+test: lint types imports spelling workflows site packages-machine
 	@echo "unit, then cluster and package, and machine beside them: their output comes at their ends, in some minutes"
 	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target machine unit-cluster-and-package
 
@@ -136,10 +140,31 @@ cluster: .venv/ready
 deb: packages-deb
 	@sh packaging/build-deb
 
-package: .venv/ready packages-package
+package: .venv/ready .venv-packaging/ready packages-package
 	@$(call retrying,package,$(BIN)/pytest -q -n 2 --dist loadscope tests/package)
 
-unit-cluster-and-package: .venv/ready packages-package
+# The site in build/site, with every link and anchor checked.
+site: .venv-packaging/ready
+	@rm -rf build/site
+	@sh packaging/site/build .venv-packaging/bin build/site
+
+# All that would be published, made from the tag vVERSION into dist/VERSION, signed with KEY, and checked. It publishes
+# nothing. CONTRIBUTING.md has the steps around it.
+release: .venv-packaging/ready packages-release
+	@.venv-packaging/bin/python -B packaging/release "$(VERSION)" "dist/$(VERSION)" $(KEY)
+
+workflows: build/bin/actionlint
+	@build/bin/actionlint
+
+build/bin/actionlint: | packages-test
+	@GOBIN=$(CURDIR)/build/bin go install github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
+
+# What a Debian sponsor runs, on Debian 12 and 13; or some of it: make sponsor SPONSOR="lintian piuparts". Some 10 minutes,
+# and a network.
+sponsor: .venv/ready packages-sponsor
+	@$(BIN)/python -m tests.package.sponsor $(SPONSOR)
+
+unit-cluster-and-package: .venv/ready .venv-packaging/ready packages-package
 	@$(MAKE) --no-print-directory unit
 	@$(call retrying,cluster-and-package,$(CLUSTER) tests/package tests/cluster/test_[!s]*.py)
 
@@ -158,6 +183,9 @@ docs: .venv/ready
 
 docs-cluster: .venv/ready
 	$(BIN)/python -m tests.cluster.docs
+
+diagrams: packages-diagrams
+	$(PYTHON) -B packaging/diagrams
 
 # The picture of the dashboard. What draws it is needed for nothing else, so it is kept apart.
 docs-dashboard: .venv/ready build/picture/ready
@@ -183,7 +211,7 @@ format: .venv/ready
 	$(BIN)/ruff format --quiet
 
 clean:
-	rm -rf build .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf build .venv .venv-packaging .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 packages-run:
 	@sh packaging/install-packages $(RUN_PACKAGES)
@@ -191,11 +219,20 @@ packages-run:
 packages-test:
 	@sh packaging/install-packages $(RUN_PACKAGES) $(TEST_PACKAGES)
 
+packages-diagrams:
+	@sh packaging/install-packages graphviz
+
 packages-pythons:
 	@sh packaging/install-packages $(PYTHONS_PACKAGES)
 
 packages-deb:
 	@sh packaging/install-packages $(DEB_PACKAGES)
+
+packages-release:
+	@sh packaging/install-packages $(RELEASE_PACKAGES)
+
+packages-sponsor:
+	@sh packaging/install-packages $(PACKAGE_PACKAGES) piuparts
 
 packages-package:
 	@sh packaging/install-packages $(PACKAGE_PACKAGES)
@@ -205,6 +242,12 @@ packages-machine:
 
 packages-corpus:
 	@sh packaging/install-packages $(CORPUS_PACKAGES)
+
+# What builds the site and a release is kept apart from the libraries that the tests run with.
+.venv-packaging/ready: packaging/tools.txt | packages-test
+	$(PYTHON) -m venv .venv-packaging
+	.venv-packaging/bin/pip install --quiet --disable-pip-version-check --retries=10 --no-deps --requirement packaging/tools.txt
+	@touch $@
 
 # The distribution's Python and libraries, so that what is tested is what the .deb runs on; the tools come from PyPI.
 # The variable, unlike the option, counts for what the build of the installation fetches, too.

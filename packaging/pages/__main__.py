@@ -5,6 +5,7 @@ A link to a page that is copied stays a link to it; any other relative link beco
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
@@ -72,8 +73,26 @@ def copy(places: dict[str, str], folder: Path) -> None:
         (folder / place).write_bytes(relocate(data.decode(), source, places, elsewhere).encode() if text else data)
 
 
+def contents(folder: Path) -> None:
+    """Appends the site's navigation to its first page: in the order in which the overview links to the pages."""
+    linked = re.findall(r"\]\(([\w/-]+)\.md[#)]", (folder / "overview.md").read_text())
+    present = [str(path.relative_to(folder).with_suffix("")) for path in sorted(folder.rglob("*.md"))]
+    project = [name for name in ("changelog", "contributing", "security-policy") if name in present]
+    ordered = [name for name in dict.fromkeys([*linked, *present]) if name not in ("index", "overview", *project)]
+    groups = {
+        "Guide": ["overview", *(name for name in ordered if "/" not in name)],
+        "How to": [name for name in ordered if "/" in name],
+        "Project": project,
+    }
+    with open(folder / "index.md", "a") as index:
+        for caption, names in groups.items():
+            index.write("\n".join(["", "```{toctree}", ":hidden:", f":caption: {caption}", "", *names, "```", ""]))
+
+
 PLACES = {"offline": offline_places, "site": site_places}
 
 if len(sys.argv) != 3 or sys.argv[1] not in PLACES:
     sys.exit(f"usage: python3 packaging/pages {'|'.join(PLACES)} FOLDER")
 copy(PLACES[sys.argv[1]](), Path(sys.argv[2]))
+if sys.argv[1] == "site":
+    contents(Path(sys.argv[2]))

@@ -20,7 +20,7 @@ RELEASES = {"12": "bookworm", "13": "trixie"}
 UBUNTU = {"22.04": "jammy", "24.04": "noble", "26.04": "resolute"}
 
 # Nothing in a test is to wait for what only a real machine has, or to know the one that it runs on.
-_HOOK = """cd "$1" && mkdir -p etc/cloud && : >etc/cloud/cloud-init.disabled && : >etc/machine-id &&
+HOOK = """cd "$1" && mkdir -p etc/cloud && : >etc/cloud/cloud-init.disabled && : >etc/machine-id &&
     echo node >etc/hostname && : >etc/resolv.conf"""
 
 # What a node image has of what the package depends on, so that dpkg alone can install it.
@@ -48,8 +48,8 @@ def tree(release: str) -> Path:
     """The folder of a release without a kernel, made now if need be. Whoever uses it must not write to it."""
     if release in UBUNTU:
         options = ["--components=main,universe", f"--keyring={_ubuntu_keys()}"]
-        return debian(f"ubuntu-{release}", UBUNTU[release], PACKAGES[release], _HOOK, options, _UBUNTU)
-    return debian(f"debian-{release}", RELEASES[release], PACKAGES[release], _HOOK)
+        return debian(f"ubuntu-{release}", UBUNTU[release], PACKAGES[release], HOOK, options, _UBUNTU)
+    return debian(f"debian-{release}", RELEASES[release], PACKAGES[release], HOOK)
 
 
 def debian(

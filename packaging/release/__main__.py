@@ -1,0 +1,58 @@
+"""python packaging/release VERSION FOLDER KEY...: makes and checks all that would be published.
+
+It is made from the tag vVERSION. FOLDER must not exist; it is there only if every check has passed. KEY: fingerprints
+of the keys in the GnuPG keyring that sign. Nothing is published.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import archive
+import python_packages
+from checkout import Checkout, ReleaseError, clone, output, release_notes
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def main(version: str, folder: Path, keys: list[str]) -> None:
+    """Makes the release in a temporary folder beside the target, then moves it there."""
+    if folder.exists():
+        raise ReleaseError(f"{folder} exists: remove it first")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".release-", dir=folder.parent) as scratch:
+        made = Path(scratch, folder.name)
+        made.mkdir(mode=0o755)
+        checkout = clone(ROOT, version, Path(scratch, "source"))
+        (made / "release-notes.md").write_text(release_notes(checkout))
+        archive.build_packages(checkout, made / "debian")
+        python_packages.build(checkout, made / "python")
+        python_packages.write_sbom(checkout, made / "python", made / f"capacityd-{version}.cdx.json")
+        build_site(checkout, made / "site")
+        archive.make_repository(made / "debian", made / "apt", keys)
+        archive.sign_checksums(made, keys)
+        made.rename(folder)
+    print(f"{folder} is ready to be published:")
+    for path in sorted(folder.iterdir()):
+        files = [path] if path.is_file() else [p for p in path.rglob("*") if p.is_file()]
+        print(f"  {path.name:32} {len(files):4} files {sum(p.stat().st_size for p in files) / 1000:8.0f} kB")
+
+
+def build_site(checkout: Checkout, folder: Path) -> None:
+    """Builds the site; a link without a target is an error."""
+    output(checkout.folder, "sh", "packaging/site/build", Path(sys.executable).parent, folder)
+
+
+if len(sys.argv) < 4:
+    sys.exit("usage: make release VERSION=1.2.3 KEY=FINGERPRINT")
+try:
+    os.umask(0o022)
+    main(sys.argv[1], Path(sys.argv[2]).resolve(), sys.argv[3:])
+except ReleaseError as e:
+    sys.exit(f"no release: {e}")
+except subprocess.CalledProcessError as e:
+    sys.exit(f"no release: {' '.join(map(str, e.cmd))}: exit status {e.returncode}\n{e.stdout or ''}{e.stderr or ''}")

@@ -159,8 +159,8 @@ workflows: build/bin/actionlint
 build/bin/actionlint: | packages-test
 	@GOBIN=$(CURDIR)/build/bin go install github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
 
-# What a Debian sponsor runs, on Debian 12 and 13; or some of it: make sponsor SPONSOR="lintian piuparts". Some 10 minutes,
-# and a network.
+# lintian and piuparts, which a Debian sponsor runs, on Debian 12 and 13; or one of them: make sponsor SPONSOR=piuparts.
+# It needs a network.
 sponsor: .venv/ready packages-sponsor
 	@$(BIN)/python -m tests.package.sponsor $(SPONSOR)
 

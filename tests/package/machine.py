@@ -26,12 +26,12 @@ class Machine(Console):
 
 
 @contextmanager
-def machine(release: str, folder_of_tree: Path | None = None) -> Iterator[Machine]:
-    """A machine of this release that has booted without a failed unit. folder_of_tree: another one than usual."""
+def machine(release: str) -> Iterator[Machine]:
+    """A machine of this release that has booted without a failed unit."""
     with workspace() as folder, _cgroup(folder.name) as cgroup:
         top = folder / "machine"
         top.mkdir()
-        with Daemon([_BOOT, folder_of_tree or tree(release), top, cgroup], folder / "machine.log") as daemon:
+        with Daemon([_BOOT, tree(release), top, cgroup], folder / "machine.log") as daemon:
             init = daemon.wait_for(lambda: _child(daemon.pid), PATIENCE, "it has a PID 1")
             running = Machine(init)
             daemon.wait_for(lambda: _up(running), PATIENCE, "it is up")

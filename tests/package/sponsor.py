@@ -1,6 +1,6 @@
 """`make sponsor`: what a Debian sponsor runs on the source package, on Debian 12 and 13. It needs a network.
 
-Each step ends with the tool's own verdict: a build with the declared dependencies only, lintian, autopkgtest, piuparts.
+Each step ends with the tool's own verdict: lintian's, and that of piuparts on installation, upgrade, removal and purge.
 """
 
 from __future__ import annotations
@@ -12,35 +12,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tests import ROOT
-from tests.package.machine import machine
 from tests.package.packages import Packages, build_packages
 from tests.package.test_build import ACCEPTED, lint
-from tests.package.trees import HOOK, NODE, RELEASES, debian
-
-# In an overlay on the tree, so that the tree stays as it is. $1: the tree; $2: the folder with the source package.
-_BUILD = """
-mount -t tmpfs tmpfs /mnt
-mkdir /mnt/upper /mnt/work /mnt/root /mnt/packages
-mount -t overlay -o "lowerdir=$1,upperdir=/mnt/upper,workdir=/mnt/work" overlay /mnt/root
-mount -t proc proc /mnt/root/proc
-mkdir /mnt/root/packages
-mount --bind "$2" /mnt/root/packages
-exec chroot /mnt/root sh -euc '
-export DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8
-apt-get update -qq
-apt-get build-dep -qq --yes --no-install-recommends /packages/*.dsc >/dev/null
-cd /tmp
-dpkg-source --extract /packages/*.dsc source
-cd source
-dpkg-buildpackage --build=binary --no-sign
-cmp ../*.deb /packages/*.deb || [ "$1" != 12 ]' sh "$3"
-"""
-
-
-def build(release: str, packages: Packages) -> None:
-    """Builds it with nothing but what Build-Depends names; on Debian 12 the result is ours, bit for bit."""
-    tree = debian(f"build-{release}", RELEASES[release], ["build-essential"])
-    _run("unshare", "--mount", "--propagation", "private", "sh", "-euc", _BUILD, "sh", tree, packages.folder, release)
+from tests.package.trees import RELEASES, debian
 
 
 def lintian(release: str, packages: Packages) -> None:
@@ -48,16 +22,6 @@ def lintian(release: str, packages: Packages) -> None:
     result = lint(release, packages)
     if result.stdout or result.returncode:
         raise RuntimeError(f"besides {ACCEPTED[release]}:\n{result.stdout}{result.stderr}")
-
-
-def autopkgtest(release: str, packages: Packages) -> None:
-    """The tests of debian/tests, in a machine of their own."""
-    tree = debian(f"autopkgtest-{release}", RELEASES[release], [*NODE, "apt-utils", "autopkgtest"], HOOK)
-    with machine(release, tree) as node:
-        node.run("sh", "-c", "rm -f /etc/apt/sources.list /etc/apt/sources.list.d/*")
-        node.unpack(packages.folder, "/root/packages")
-        command = "cd /root/packages && autopkgtest --ignore-restrictions=isolation-container *.dsc *.deb -- null"
-        print(node.run("sh", "-c", command, deadline=900).stdout[-1500:], flush=True)
 
 
 def piuparts(release: str, packages: Packages) -> None:
@@ -76,9 +40,7 @@ def piuparts(release: str, packages: Packages) -> None:
 
 
 STEPS: dict[str, Callable[[str, Packages], None]] = {
-    "build": build,
     "lintian": lintian,
-    "autopkgtest": autopkgtest,
     "piuparts": piuparts,
 }
 

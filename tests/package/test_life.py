@@ -41,7 +41,7 @@ def test_an_installation_is_off(fresh: Machine, packages: Packages) -> None:
 
 @pytest.mark.parametrize("name", ["commands", "service"])
 def test_what_debian_runs_on_the_installed_package(fresh: Machine, packages: Packages, name: str) -> None:
-    """The tests of debian/tests by themselves; `make sponsor` runs them with autopkgtest."""
+    """The tests of debian/tests, as autopkgtest would run them."""
     fresh.install(packages.current)
     output = fresh.run("sh", "-eu", fresh.put(packages.sources / "debian/tests" / name), deadline=300)
     assert name == "service" or output.stderr == "", "which autopkgtest would not allow"

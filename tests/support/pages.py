@@ -1,7 +1,7 @@
 """Runs the pages of the documentation: parses their blocks and comments, and compares or replaces outputs.
 
 A page is processed from top to bottom. A block with a name is a file for later commands; a console block has commands
-and their output; a comment such as <!-- docs: machine FILE --> sets where they run. docs/README.md is for authors.
+and their output; a comment such as <!-- docs: machine FILE --> sets where they run. docs/code.md says more.
 """
 
 from __future__ import annotations

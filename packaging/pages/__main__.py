@@ -19,7 +19,6 @@ else:
     import tomli as tomllib
 
 ROOT = Path(__file__).resolve().parents[2]
-_FOR_DEVELOPERS = ("docs/code.md", "docs/corpus.md", "docs/new-detector.md")
 _IN_EXAMPLES = ("conf/cloud-init", "conf/grafana", "conf/prometheus", "packaging/kubernetes")
 
 
@@ -37,7 +36,7 @@ def offline_places() -> dict[str, str]:
         "CHANGELOG.md": "changelog.gz",
         "conf/capacityd.toml": "examples/capacityd.toml",
         **examples,
-        **{page: page for page in pages if page not in _FOR_DEVELOPERS},
+        **{page: page for page in pages},
     }
 
 

@@ -1,7 +1,7 @@
 """Runs the pages of the documentation: parses their blocks and comments, and compares or replaces outputs.
 
 A page is processed from top to bottom. A block with a name is a file for later commands; a console block has commands
-and their output; a comment such as <!-- docs: machine FILE --> sets where they run. docs/code.md says more.
+and their output; a comment such as <!-- docs: machine FILE --> sets where they run. agent/README.md says more.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class World(Protocol):
 def pages() -> list[Path]:
     """Every page."""
     top = (ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"))
-    return [*top, *sorted((ROOT / "docs").rglob("*.md"))]
+    return [*top, *sorted((ROOT / "docs").rglob("*.md")), *sorted((ROOT / "agent").glob("*.md"))]
 
 
 def place(text: str) -> str:

@@ -82,15 +82,11 @@ ALL = {**RECORDED, "dongles": dongles(), "cards": cards(), "serial": serial()}
 # need -> machine -> the right answer; any other machine has none of it, and then nothing is published
 TRUTH: dict[str, dict[str, int]] = {
     "dongle": {"dongles": 4, "adapters": 1},  # A17 and B03 are kept; what has no serial number counts
-    "dongle-slot": {"dongles": 3 * 4},
     "gpu": {"gpus": 4, "cards": 1},
     "port-10g": {"network": 3},  # two of 25G, one of 100G; its virtual functions are not physical
     "nic-mbps": {"network": 100_000},
-    "bond-mbps": {"network": 50_000},  # 802.3ad of two times 25G
     # (3840755982336 + 3840755982336) / 2^30 * 0.9, and 1000 GiB * 0.9: the system's and the small one left out
     "scratch-gib": {"storage": 6438, "cards": 900, "cloud": 1571},  # of the cloud's the two local disks, less a tenth
-    "local-gib": {"cloud": 1746},  # 2 * 937500000000 / 2^30; neither the system's volume nor a pod's
-    "spinning-disk": {"storage": 2, "cards": 1},
     "vf": {"network": 2},
     "address": {"virtual": 254 - 1 - 15},
     "serial-port": {"serial": 3},

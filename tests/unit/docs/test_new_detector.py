@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tests import ROOT
 
-PAGE = ROOT / "docs/new-detector.md"
+PAGE = ROOT / "agent/new-detector.md"
 
 
 def test_the_page_makes_a_detector(tmp_path: Path) -> None:

@@ -74,8 +74,8 @@ def test_an_upgrade_as_shown_does_not_prompt(fresh: Machine, packages: Packages)
 
 def test_the_readme_begins_with_what_works(fresh: Machine, packages: Packages) -> None:
     """Install the package, write six lines of TOML, enable it."""
-    install, toml, enable = list(blocks((ROOT / "README.md").read_text()))[:3]
-    assert [block.kind for block in (install, toml, enable)] == ["sh", "toml", "sh"]
+    install, toml, plan, enable = list(blocks((ROOT / "README.md").read_text()))[:4]
+    assert [block.kind for block in (install, toml, plan, enable)] == ["sh", "toml", "console", "sh"]
     assert len(toml.text.splitlines()) == 6
     fresh.put(packages.current)
     fresh.run("env", "-C", "/root", "sh", "-e", text=install.text, deadline=300)

@@ -101,7 +101,7 @@ JSON = (
         "`event_source_errors` and "
         "`configuration_errors` (lists); `previous_configuration_active`: whether these errors are from a reload, so "
         "that the previous configuration is still used; `device_classes`: published resource to the DeviceClasses that "
-        "serve it, too (with --kubeconfig)",
+        "also serve it (with --kubeconfig)",
     ),
     (
         "plan --json",

@@ -142,7 +142,7 @@ def command_parser() -> argparse.ArgumentParser:
     subparsers["fleet"].add_argument(
         "node", nargs="*", metavar="NODE", help="only these Nodes, each compared with its whole group"
     )
-    subparsers["fleet"].add_argument("--nodes", action="store_true", help="list the resources of each Node, too")
+    subparsers["fleet"].add_argument("--nodes", action="store_true", help="also list the resources of each Node")
     subparsers["fleet"].add_argument("--all", action="store_true", help="a row for each Node instead of each group")
     subparsers["fleet"].add_argument(
         "-l", "--selector", metavar="SELECTOR", default="", help="only Nodes with these labels, as kubectl takes them"
@@ -162,7 +162,7 @@ def command_parser() -> argparse.ArgumentParser:
         "--watch", action="store_true", help="print it again whenever it changes, until Ctrl-C"
     )
     subparsers["fleet"].add_argument(
-        "--textfile", metavar="FILE", help="write metrics, too, for node_exporter's textfile collector"
+        "--textfile", metavar="FILE", help="also write metrics for node_exporter's textfile collector"
     )
     subparsers["template"].add_argument(
         "autoscaler",

@@ -40,14 +40,14 @@ DETECTOR = DeviceDetector(
         "interface": Key(
             Text(mistakes=(PATH, SEVERAL_NAMES)),
             cached("interface"),
-            "its interface, such as eth0; interfaces for containers have addresses, too (docker0, kube-ipvs0)",
+            "its interface, such as eth0; interfaces for containers also have addresses (docker0, kube-ipvs0)",
         ),
         "family": Key(Choice(("ipv4", "ipv6")), cached("family"), "ipv4 or ipv6"),
         "address": Key(Network(), cached("address"), 'the address, or a network that it is in: "192.0.2.0/24"'),
         "scope": Key(
             Choice(("global", "site", "link", "host")),
             cached("scope"),
-            "its scope; private addresses are global, too. New addresses of scope link are found at a resync only",
+            "its scope; private addresses are also global. New addresses of scope link are found at a resync only",
         ),
         "temporary": Key(Flag(), cached("temporary"), "whether it is a temporary IPv6 address (RFC 8981)"),
         "system": Key(Flag(), _is_system, "whether its interface carries the default route"),

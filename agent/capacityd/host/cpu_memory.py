@@ -53,7 +53,7 @@ class Usage:
 
 
 def usage(pid: int) -> Usage:
-    """What a process takes. Raises HostError, also if there is no such process."""
+    """What a process takes. Raises HostError, including if there is no such process."""
     with _psutil_errors(f"the memory and processor time of process {pid}"):
         process = psutil.Process(pid)
         times = process.cpu_times()

@@ -51,7 +51,7 @@ def filesystems(host: Host) -> list[Filesystem]:
 def measure(point: str, ids: Collection[str]) -> int:
     """The size in bytes of the file system below a mount point. ids: of its mounts (mountinfo's first field).
 
-    Raises HostError, also if something else is mounted over it, or if it does not answer.
+    Raises HostError, including if something else is mounted over it or it does not answer.
     """
     answers: list[int | HostError] = []
 

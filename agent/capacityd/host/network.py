@@ -54,7 +54,7 @@ def default_interfaces() -> list[str]:
 def link_kind(interface: str) -> str:
     """The kind of a virtual interface, as "ip -details link" shows it: team, macvlan, …; "" for hardware.
 
-    Raises HostError, also if there is no such interface.
+    Raises HostError, including if there is no such interface.
     """
     body = _LINK.pack(0, 0, 0, 0, 0) + attribute(_IFNAME, os.fsencode(interface) + b"\0")
     what = f"the kind of {printable(interface)}"
@@ -73,7 +73,7 @@ def _family(family: int) -> Iterator[int]:
 
 
 def _default(message: bytes) -> Iterator[int]:
-    """The numbers of the interfaces that a route leaves by, if it is a default route. Dead next hops count, too."""
+    """The numbers of the interfaces that a route leaves by, if it is a default route. Dead next hops also count."""
     _, bits, _, _, table, _, _, kind, _ = _ROUTE.unpack_from(message)
     if bits or kind != _UNICAST:
         return

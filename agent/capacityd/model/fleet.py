@@ -16,7 +16,7 @@ class NodeSummary:
     label: str | None = None
     """The value of the label that groups Nodes; None if the Node does not have it."""
     capacity: Mapping[str, int] = field(default_factory=dict)
-    """Extended resources only; those of other writers, too."""
+    """Extended resources only, including those of other writers."""
     allocatable: Mapping[str, int] = field(default_factory=dict)
     published: Mapping[str, int] = field(default_factory=dict)
     """Last applied, according to the annotation."""

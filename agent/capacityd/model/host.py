@@ -99,7 +99,7 @@ class Host(Protocol):
         """The path with all links followed; None if it leads nowhere."""
 
     def exists(self, path: str) -> bool:
-        """Whether the path leads to something. HostError also if a recording does not show it."""
+        """Whether the path leads to something. HostError if a recording does not show it."""
 
     def properties(self, device: str) -> Mapping[str, str]:
         """All properties in udev's database of the device at this path in /sys."""
@@ -138,7 +138,7 @@ class Host(Protocol):
         """The lines of a text file, or its NUL-separated parts, with tabs as spaces; empty if there is no such file."""
 
     def read_file(self, path: str, most: int) -> Content:
-        """A file of at most this many bytes; HostError also if it is missing."""
+        """A file of at most this many bytes; HostError even if it is only missing."""
 
     def run(self, command: Sequence[str], timeout: float) -> Output:
         """Runs a program to its end, at most timeout seconds; nothing that it started is left afterwards."""
@@ -185,7 +185,7 @@ def resolve_link(host: Host, path: str) -> str | None:
 
 
 def link_name(host: Host, path: str) -> str | None:
-    """The name that a link in /sys leads to: of the driver, say. None if there is no such link.
+    """The name that a link in /sys leads to: for example of the driver. None if there is no such link.
 
     Raises HostError if the link can't be resolved.
     """

@@ -1,6 +1,6 @@
 """Text that matches nothing on any machine, because of how the values of its key are written: what was meant instead.
 
-The patterns are in the JSON Schema, too, so they hold only what its dialect of regular expressions knows.
+The JSON Schema has the same patterns, so they hold only what its dialect of regular expressions knows.
 """
 
 from __future__ import annotations

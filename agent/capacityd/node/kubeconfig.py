@@ -2,7 +2,7 @@
 
 The kubernetes library's loader cannot do it. It continues without credentials if the user is missing, if an exec plugin
 fails, or if a tokenFile is empty. It ignores `as`, and takes the text "false" in insecure-skip-tls-verify for true. Up
-to version 22 it ignores tls-server-name, too. See tests/cluster/test_library.py.
+to version 22 it also ignores tls-server-name. See tests/cluster/test_library.py.
 """
 
 from __future__ import annotations

@@ -203,7 +203,7 @@ def _reason_without_other_writer(node: Node, before: NodeState, conflict: NodeCo
 
 
 def _conclude(attempt: _Attempt, after: NodeState, denied: Denied, error: NodeRejected | None = None) -> Outcome:
-    """Writes the condition that reports what is denied, unless it is there. error: raised if that is denied, too."""
+    """Writes the condition that reports what is denied, unless it is there. error: raised if that is also denied."""
     rest = attempt.plan_after(after, denied)
     if rest.patch:
         try:

@@ -107,7 +107,7 @@ def _publish(entry: CapacityEntry, reading: Quantity, inputs: PlanInput) -> Deci
     if entry.equals(entry.last_applied):
         return Decision("set", value, "the reading changed", value)
     if entry.equals(0):
-        return Decision("set", value, "restored: the Node's 0 is none of ours (a kubelet restart?)", value)
+        return Decision("set", value, "restored: something else set it to 0 (a kubelet restart?)", value)
     return Decision("set", value, f"put back: somebody else wrote {plain(entry.current)}", value)
 
 

@@ -31,7 +31,7 @@ _ATTEMPTS = 3  # to watch a folder that is created meanwhile
 class FileEvents:
     """Changes of files. Each is watched in its folder or, until that exists, in the nearest one above.
 
-    paths: path -> the reason for a pass that its change is. Targets of links are watched, too.
+    paths: path -> the reason for a pass that its change is. Targets of links are also watched.
     """
 
     def __init__(self, paths: dict[str, PassReason]) -> None:

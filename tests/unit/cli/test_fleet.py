@@ -117,7 +117,7 @@ def test_some_need_attention(reads: Reads, capsys: pytest.CaptureFixture[str]) -
         f"10 Nodes, 2 need attention {AS_OF}",
         "1 DeviceClass, 1 Refused, 1 QuantityDiffers",
     ]
-    clash = "the DeviceClass dongles serves example.com/dongle, too (extendedResourceName)"
+    clash = "the DeviceClass dongles also serves example.com/dongle (extendedResourceName)"
     assert lines[-4:] == [
         "   REASON           SINCE  NOTREADY  CORDONED  NODES      MESSAGE",
         f"!  DeviceClass      -      -         -         (cluster)  {clash}",

@@ -343,4 +343,4 @@ def test_a_line_says_if_it_may_match_other_devices() -> None:
     assert found == []
     found = entries("udev", machine(usb_device("1-1"), nic("lo"), errors({"/sys/class/net": "EACCES"})))
     lines = dict(device_table(device_detector("udev"), found).selectors)
-    assert lines['udev = { subsystem = "usb", name = "1-1" }'] == "1-1; it is unknown whether it matches others, too"
+    assert lines['udev = { subsystem = "usb", name = "1-1" }'] == "1-1; it is unknown whether it also matches others"

@@ -102,7 +102,7 @@ def test_a_device_class_of_the_same_name(
         capsys.readouterr()
         assert run(["status", "--kubeconfig", str(tmp_path / "config")]) == status
         text = capsys.readouterr().out
-        assert (f"! {NAME}: the DeviceClass usb.example.com serves it, too" in text) is (status == 4)
+        assert (f"! {NAME}: the DeviceClass usb.example.com also serves it" in text) is (status == 4)
         assert run(["status", "--kubeconfig", str(tmp_path / "config"), "--json"]) == status
         found = json.loads(capsys.readouterr().out)["device_classes"]
         assert found == ({NAME: ["usb.example.com"]} if status else {})

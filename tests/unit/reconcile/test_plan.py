@@ -226,7 +226,7 @@ def test_every_case(
         (FOUR, "4", 3, "as published"),
         (FOUR, "3", 3, "the reading changed"),
         (FOUR, "0", 0, "the reading changed"),
-        (FOUR, "0", 3, "restored: the Node's 0 is none of ours (a kubelet restart?)"),
+        (FOUR, "0", 3, "restored: something else set it to 0 (a kubelet restart?)"),
         (FOUR, "7", 3, "put back: somebody else wrote 7"),
         (FOUR, "4", None, "the same value, but not published by capacityd; adopt = true takes it over"),
         (FOUR, "7", None, "not published by capacityd; adopt = true takes it over"),

@@ -219,7 +219,7 @@ def _errors(report: StatusReport, now: float) -> list[Problem]:
         if row.degraded and not (misconfigured and report.configuration_errors and not rejected):
             errors.append(_resource_error(row, misconfigured))
     for name, classes in report.device_classes.items():
-        error = f"{name}: the DeviceClass {', '.join(classes)} serves it, too (extendedResourceName)"
+        error = f"{name}: the DeviceClass {', '.join(classes)} also serves it (extendedResourceName)"
         errors.append(
             Problem(error, "rename one of the two: where both are, pods are placed by capacity and get no device")
         )

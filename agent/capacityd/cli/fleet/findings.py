@@ -140,10 +140,10 @@ def overcommitments(node: NodeSummary, requests: Requests, names: Iterable[str])
 
 
 def clashes(fleet: Fleet, names: Iterable[str]) -> Iterator[Finding]:
-    """Yields the resources that a DeviceClass serves, too. names: those that capacityd publishes."""
+    """Yields the resources that a DeviceClass also serves. names: those that capacityd publishes."""
     for name in names:
         for device_class in fleet.device_classes.get(name, ()):
-            message = f"the DeviceClass {device_class} serves {name}, too (extendedResourceName)"
+            message = f"the DeviceClass {device_class} also serves {name} (extendedResourceName)"
             yield _same_for_all(Reason.DEVICE_CLASS, message)
 
 

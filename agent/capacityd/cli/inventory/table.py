@@ -57,7 +57,7 @@ def device_table(detector: DeviceDetector, devices: Sequence[DeviceEntry], limit
         cells = [_cell(detector.keys[key].kind, device, key) for key in keys]
         rows.append((device.name, *cells, *([flags[device.path]] if flags else []), device.title))
         if device.unique.toml:
-            others = "" if device.unique.count == 1 else "; it is unknown whether it matches others, too"
+            others = "" if device.unique.count == 1 else "; it is unknown whether it also matches others"
             selectors.append((device.unique.toml, f"{device.name}{others}"))
         else:
             selectors.append(("", f"{device.name} cannot be matched: {device.unique.reason}"))

@@ -82,7 +82,7 @@ class StatusReport:
     service: ServiceReport | None
     """None: it does not run."""
     device_classes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Published resource -> the DeviceClasses that serve it, too; empty without --kubeconfig."""
+    """Published resource -> the DeviceClasses that also serve it; empty without --kubeconfig."""
 
 
 _ACTIVITIES = {

@@ -155,7 +155,7 @@ NOTATIONS: Mapping[str, Notation] = {
         most=1,
     ),
     "gardener": Notation(
-        "providerConfig of the Shoot's worker; machine-controller-manager writes these to the Nodes, too",
+        "providerConfig of the Shoot's worker; machine-controller-manager also writes these to the Nodes",
         _any_name,
         _gardener,
     ),

@@ -88,7 +88,7 @@ PROPERTY_IDENTIFIERS = _names(
     """
 )
 """Properties that are recorded as a hash, and whose values are replaced in the other properties of their device. A
-property on no list is recorded as a hash, too."""
+property on no list is also recorded as a hash."""
 
 COMPOSED = ("ID_SERIAL", "ID_USB_SERIAL")
 """Properties that udev composes of vendor, model and serial number, or of those of them that there are."""

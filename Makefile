@@ -46,9 +46,9 @@ SPONSOR :=
 
 UNREADABLE :=
 
-.PHONY: help run demo test check matrix scale kills unreadable pythons newest unit cluster deb package unit-cluster-and-package machine docs golden lint types imports spelling \
+.PHONY: help run demo test check matrix scale kills autoscaling unreadable pythons newest unit cluster deb package unit-cluster-and-package machine docs golden lint types imports spelling \
 	diagrams site sponsor release workflows packages-diagrams packages-sponsor packages-release \
-	format bench clean docs-cluster docs-dashboard docs-boot corpus packages-run packages-test packages-pythons packages-deb packages-package packages-machine packages-corpus
+	format bench clean docs-cluster docs-autoscaling docs-dashboard docs-boot corpus packages-run packages-test packages-pythons packages-deb packages-package packages-machine packages-corpus
 
 help:
 	@echo "make run    the main job with this machine's hardware, onto a Node kept in a file"
@@ -58,12 +58,14 @@ help:
 	@echo "make scale  200 Nodes with a real service each, ten minutes of random changes: does every Node agree?"
 	@echo "make pythons  the unit tests with each Python on the PATH; make newest  all with the newest of everything"
 	@echo "make unreadable  can an unreadable file make a number smaller? 20 minutes"
+	@echo "make autoscaling  Karpenter on a real control plane, from a pending pod to a bound one"
 	@echo "make kills  SIGKILL of a pass at its PATCH, 500 times: is the Node right after the next pass?"
 	@echo "make bench  figures          make format  lay the code out"
 	@echo "make deb    the package, in dist/; make release VERSION=1.2.3 KEY=FINGERPRINT  all that is published"
 	@echo "make site   the documentation as a site, in build/site"
 	@echo "make docs   what the documentation shows, anew (docs-cluster: the pages that need a control plane;"
-	@echo "            docs-dashboard: the picture of the dashboard; docs-boot: that of a boot, measured; diagrams: the others)"
+	@echo "            docs-autoscaling: the page on Karpenter; docs-dashboard: the picture of the dashboard; docs-boot: that of a boot,"
+	@echo "            measured; diagrams: the others)"
 
 run: packages-run
 	@CAPACITYD="$(CAPACITYD)" NODE_FILE=$(DEMO_NODE) sh docs/tour/run.sh
@@ -99,6 +101,11 @@ unreadable: .venv/ready
 # 500 kills of a pass around its PATCH: about a second each.
 kills: .venv/ready
 	@$(BIN)/python -m tests.cluster.kills $(KILLS)
+
+# Some minutes, and once about 4 more on 2 cores to build Karpenter.
+autoscaling: .venv/ready
+	@$(BIN)/python -m tests.autoscaling.karpenter
+	$(BIN)/pytest -q tests/autoscaling
 
 pythons: .venv/ready packages-pythons
 	@$(BIN)/python -m tests.pythons $(PYTHONS)
@@ -186,6 +193,9 @@ docs-cluster: .venv/ready
 
 diagrams: packages-diagrams
 	$(PYTHON) -B packaging/diagrams
+
+docs-autoscaling: .venv/ready
+	$(BIN)/python -m tests.autoscaling.test_karpenter
 
 # The picture of the dashboard. What draws it is needed for nothing else, so it is kept apart.
 docs-dashboard: .venv/ready build/picture/ready

@@ -16,6 +16,12 @@ NODES = (*(f"n{i}" for i in range(1, 6)), *(f"t{i:03}" for i in range(1, 1000)))
 Credentials = Literal["token", "certificate", "exec"]
 
 _EXTENSIONS = """\
+openssl_conf = init
+[init]
+stbl_section = names
+[names]
+# openssl takes 64 characters otherwise; names of Nodes may be longer, and Go has no limit.
+commonName = min:1, max:300
 [req]
 distinguished_name = name
 [name]

@@ -1,0 +1,29 @@
+"""The real Karpenter does with our NodeOverlay and our condition what the page shows."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests import ROOT
+from tests.autoscaling.world import karpenter_world
+from tests.support.pages import play, same
+
+PAGE = ROOT / "docs/how-to/karpenter.md"
+
+
+@pytest.mark.timeout(1800)
+def test_the_page_shows_what_karpenter_does() -> None:
+    text = PAGE.read_text()
+    with karpenter_world() as world:
+        played = play(text, world)
+    assert same(played) == same(text), played
+
+
+def main() -> None:
+    """Writes the outputs on the page anew."""
+    with karpenter_world() as world:
+        PAGE.write_text(play(PAGE.read_text(), world))
+
+
+if __name__ == "__main__":
+    main()

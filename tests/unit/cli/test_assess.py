@@ -37,6 +37,9 @@ WELL = condition("True", "Published", "all configured resources are published", 
 MISSING = "have the condition CapacityPublished: does capacityd run on this one?"
 
 
+TWO = {DONGLE: 4, SEATS: 2}
+
+
 def node(name: str = "odd", quantity: int | None = 4, **changes: object) -> NodeSummary:
     """A healthy Node that publishes this many dongles; None: it publishes nothing."""
     published = {} if quantity is None else {DONGLE: quantity}
@@ -93,13 +96,15 @@ OLD = replace(WELL, heartbeat=NOW - 3 * 3600)
         (node(annotation_error="it is not JSON"), ["AnnotationUnreadable"], "capacityd/published: it is not JSON"),
         (bare(), ["ConditionMissing"], f"other Nodes of m5 {MISSING}"),
         (node(condition=None), ["ConditionMissing"], f"other Nodes of m5 {MISSING}"),
+        (node(allocatable={DONGLE: 0}), ["CapacityChanged"], f"allocatable {DONGLE} is 0, last applied 4"),
+        (node(allocatable={}), ["CapacityChanged"], f"allocatable {DONGLE} is none, last applied 4"),
         (node(capacity={DONGLE: 0}), ["CapacityChanged"], f"{DONGLE} is 0, last applied 4"),
         (node(capacity={}), ["CapacityChanged"], f"{DONGLE} is none, last applied 4"),
         (node(quantity=3), ["QuantityDiffers"], f"{DONGLE} is 3, 5 of 6 Nodes of m5 have 4"),
         (node(quantity=None), ["QuantityDiffers"], f"{DONGLE} is none, 5 of 6 Nodes of m5 have 4"),
         (node(published={DONGLE: 4, SEATS: 2}), ["CapacityChanged"], f"{SEATS} is none, last applied 2"),
         (
-            node(published={DONGLE: 4, SEATS: 2}, capacity={DONGLE: 4, SEATS: 2}),
+            node(published=TWO, capacity=TWO, allocatable=TWO),
             ["QuantityDiffers"],
             f"{SEATS} is 2, 5 of 6 Nodes of m5 have none",
         ),

@@ -26,7 +26,7 @@ class Reason(Enum):
     HEARTBEAT_OVERDUE = "HeartbeatOverdue"
     CONDITION_MISSING = "ConditionMissing"
     OVERCOMMITTED = "Overcommitted"  # pods request more than the capacity
-    CAPACITY_CHANGED = "CapacityChanged"  # it is not what was last applied
+    CAPACITY_CHANGED = "CapacityChanged"  # it is not what was last applied, or less of it is allocatable
     ANNOTATION_UNREADABLE = "AnnotationUnreadable"
     HEARTBEAT_AHEAD = "HeartbeatAhead"  # it is in the future
     QUANTITY_DIFFERS = "QuantityDiffers"  # from that of the group
@@ -120,6 +120,9 @@ def findings_of_node(node: NodeSummary, norm: Norm, limits: Limits) -> Iterator[
     for name in sorted(_changed(node)):
         message = f"{name} is {_shown(node.capacity.get(name))}, last applied {node.published[name]}"
         yield _same_for_all(Reason.CAPACITY_CHANGED, message)
+    for name in sorted(_less_allocatable(node)):
+        message = f"allocatable {name} is {_shown(node.allocatable.get(name))}, last applied {node.published[name]}"
+        yield _same_for_all(Reason.CAPACITY_CHANGED, message)
     for name in differing:
         usual = norm.quantities[name]
         message = f"{name} is {_shown(node.capacity.get(name))}, {norm.others(usual)} {_shown(usual.value)}"
@@ -162,6 +165,14 @@ def _usual(values: Iterable[object]) -> Usual | None:
 
 def _lacks_capacityd(node: NodeSummary, group_has_condition: bool) -> bool:
     return group_has_condition and node.condition is None and not node.published and not node.annotation_error
+
+
+def _less_allocatable(node: NodeSummary) -> set[str]:
+    """What has the capacity that was last applied, but is not allocatable in full, unless the condition says so."""
+    if node.condition and node.condition.reason == ConditionReason.NOT_ALLOCATABLE.value:
+        return set()
+    whole = node.published.keys() - _changed(node)
+    return {name for name in whole if node.allocatable.get(name, -1) < node.published[name]}
 
 
 def _changed(node: NodeSummary) -> set[str]:

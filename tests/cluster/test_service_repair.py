@@ -125,10 +125,10 @@ def test_while_the_checkpoint_is_unreadable_another_writer_is_not_reverted(clust
         replace(kubelet.checkpoint, '{"Data": ')
         s.wait_passes(1, passes)
         s.requests()
-        for value, expected in (("9", PUBLISHED), ("8", ["get nodes"]), ("7", ["get nodes"])):
+        for value, expected in (("9", PUBLISHED), ("8", PUBLISHED[:2]), ("7", PUBLISHED[:2])):
             cluster.set_capacity(kubelet.name, {DONGLE: value})
             s.reload()
-            assert s.requested() == expected, "only the first is reported"
+            assert s.requested() == expected, "only the first is an Event; the condition has each value"
             assert s.capacity() == value
         assert s.condition()["message"].startswith(f"refused: {DONGLE}: ")
         assert "somebody else wrote 9, and the kubelet's list of device plugins can't be read" in s.events()[-1]

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from prometheus_client.parser import text_string_to_metric_families
 
 from capacityd.model.config import Config, Resource, Settings
-from capacityd.model.node import CONDITION, Change
+from capacityd.model.node import CONDITION, Action, Change
 from capacityd.model.reading import Absent, Quantity, Reading, Unknown
 from capacityd.worker import metrics
 from capacityd.worker.metrics import PassMetrics
@@ -51,7 +51,7 @@ def text_of(node: NodeAt) -> bytes:
     node_status = NodeStatus(
         "n1",
         node.last_reconcile,
-        changes=tuple(Change(name, "refuse", None, None, "another writer's") for name in node.refused),
+        changes=tuple(Change(name, Action.REFUSE, None, None, "another writer's") for name in node.refused),
         condition=node.condition,
         denied=dict.fromkeys(node.denied, "a policy"),
     )

@@ -23,7 +23,7 @@ from capacityd import __version__
 from capacityd.model.codec import to_file
 from capacityd.model.errors import Cause
 from capacityd.model.messages import PassReason, ServiceStatus
-from capacityd.model.node import Change
+from capacityd.model.node import Action, Change
 from capacityd.worker import runtime_files
 from capacityd.worker.pass_state import NodeStatus, Outcome, PassState, PassStatus, ReadingStatus
 from tests import ROOT
@@ -185,8 +185,8 @@ _HEALTHY_NODE = NodeStatus(
     "n1",
     read_at=NOW - 7000,
     changes=(
-        Change("example.com/dongle", "keep", "4", "4", "as published"),
-        Change("example.com/nic-mbps", "keep", "10000", "10000", "as published"),
+        Change("example.com/dongle", Action.KEEP, "4", "4", "as published"),
+        Change("example.com/nic-mbps", Action.KEEP, "10000", "10000", "as published"),
     ),
     capacity={"example.com/dongle": "4", "example.com/nic-mbps": "10k"},
     allocatable={"example.com/dongle": "4", "example.com/nic-mbps": "10k"},
@@ -224,11 +224,13 @@ _DEGRADED = replace(
     node=replace(
         _HEALTHY_NODE,
         changes=(
-            Change("example.com/disk", "deny", "2", "3", "the webhook quota.example.com allows 2"),
-            Change("example.com/dongle", "hold", "4", "3", "the reading changed; held back for 10 s more"),
-            Change("example.com/gpu", "refuse", "9", "9", "not published by capacityd; adopt = true takes it over"),
-            Change("example.com/nic-mbps", "keep", "0", "0", "as published"),
-            Change("example.com/seats", "keep", "12", "12", f"stays as it is; unknown: {_SEATS_REASON}"),
+            Change("example.com/disk", Action.DENY, "2", "3", "the webhook quota.example.com allows 2"),
+            Change("example.com/dongle", Action.HOLD, "4", "3", "the reading changed; held back for 10 s more"),
+            Change(
+                "example.com/gpu", Action.REFUSE, "9", "9", "not published by capacityd; adopt = true takes it over"
+            ),
+            Change("example.com/nic-mbps", Action.KEEP, "0", "0", "as published"),
+            Change("example.com/seats", Action.KEEP, "12", "12", f"stays as it is; unknown: {_SEATS_REASON}"),
         ),
         below_expected={"example.com/dongle": (4, 5)},
         not_allocatable={"example.com/nic-mbps": ("0", "none")},
@@ -260,9 +262,9 @@ def _invalid(folder: Path) -> None:
     kept = "kept: a file of the configuration can't be read, and may name it"
     gpu = ReadingStatus(Outcome.UNKNOWN, cause=Cause.CONFIGURATION, reason=reason)
     changes = (
-        Change("example.com/dongle", "keep", "4", "4", "as published"),
-        Change("example.com/gpu", "keep", None, None, f"unknown: {reason}"),
-        Change("example.com/nic-mbps", "keep", "10000", "10000", kept),
+        Change("example.com/dongle", Action.KEEP, "4", "4", "as published"),
+        Change("example.com/gpu", Action.KEEP, None, None, f"unknown: {reason}"),
+        Change("example.com/nic-mbps", Action.KEEP, "10000", "10000", kept),
     )
     readings = {"example.com/dongle": ReadingStatus(Outcome.QUANTITY, 4), "example.com/gpu": gpu}
     last_pass = replace(_HEALTHY, readings=readings, node=replace(_HEALTHY_NODE, changes=changes))
@@ -271,7 +273,7 @@ def _invalid(folder: Path) -> None:
 
 
 def _observed(folder: Path) -> None:
-    change = Change("example.com/dongle", "set", "4", "5", "the reading changed")
+    change = Change("example.com/dongle", Action.SET, "4", "5", "the reading changed")
     readings = {"example.com/dongle": ReadingStatus(Outcome.QUANTITY, 5)}
     node_status = replace(_HEALTHY_NODE, changes=(change,))
     _service(folder, replace(_HEALTHY, observe=True, readings=readings, node=node_status, written_at=None), _RUNNING)

@@ -34,6 +34,22 @@ class ConditionReason(Enum):
     PUBLISHED = "Published"
 
 
+class Action(str, Enum):
+    """What a plan does to a name. The values are those in JSON."""
+
+    SET = "set"
+    REMOVE = "remove"
+    KEEP = "keep"
+    HOLD = "hold"  # it is changed later
+    REFUSE = "refuse"  # the key is not ours
+    DENY = "deny"  # the API server rejects the write
+
+    @property
+    def writes(self) -> bool:
+        """Whether it changes the Node."""
+        return self in (Action.SET, Action.REMOVE)
+
+
 @dataclass(frozen=True, slots=True)
 class Condition:
     """Our Node condition, as stored."""
@@ -113,8 +129,7 @@ class Change:
     """What a plan does to a name."""
 
     name: str
-    action: str
-    """set, remove, keep, hold, refuse (the key is not ours), or deny (the API server rejects the write)."""
+    action: Action
     old: str | None
     """The quantity before; None: absent."""
     new: str | None

@@ -226,7 +226,7 @@ def _written(attempt: _Attempt, plan: Plan, after: NodeState, denied: Denied) ->
 
 
 def _changing(plan: Plan) -> set[str]:
-    return {c.name for c in plan.changes if c.action in ("set", "remove")}
+    return {c.name for c in plan.changes if c.action.writes}
 
 
 def _write_rejection(node: Node, plan: Plan, state: NodeState, why: str) -> None:
@@ -256,7 +256,7 @@ def _changed_by_admission(attempt: _Attempt, plan: Plan, after: NodeState) -> di
         error = NodeRejected(_ALTERED.format(f"the annotation {ANNOTATION}", "a different one"))
         _write_rejection(attempt.node, plan, after, str(error))
         raise error
-    desired = {c.name: c.new for c in plan.changes if c.action in ("set", "remove")}
+    desired = {c.name: c.new for c in plan.changes if c.action.writes}
     return {
         name: _ALTERED.format(plain(new), f"{plain(stored.get(name))}{where}")
         for where, stored in ((" as allocatable", after.allocatable or {}), ("", after.capacity or {}))

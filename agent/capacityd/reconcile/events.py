@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from capacityd.model.node import Change, Event, Plan
+from capacityd.model.node import Action, Change, Event, Plan
 from capacityd.model.quantity import plain, whole_quantity
 
 _MAX_MESSAGE_BYTES = 1000  # the API server takes 1,024
@@ -27,10 +27,10 @@ def events(plan: Plan) -> list[Event]:
     if not plan.patch:
         return [Event("Warning", "CapacityUnknown", _joined(unknown), "Read")] if unknown else []
     known = [f"{c.name}: {plain(c.new)}" for c in plan.changes if c.name in before.unknown - plan.reported.unknown]
-    changed = [c for c in plan.changes if c.action in ("set", "remove")]
+    changed = [c for c in plan.changes if c.action.writes]
     moves = [change.summary for change in changed]
     refused = [f"{c.name}: {c.reason}" for c in plan.changes if c.name in plan.newly_refused]
-    denied = [f"{c.name}: {c.reason}" for c in plan.changes if c.action == "deny" and c.name not in before.denied]
+    denied = [f"{c.name}: {c.reason}" for c in plan.changes if c.action is Action.DENY and c.name not in before.denied]
     below = [
         f"{name}: {quantity}, expected {expected}"
         for name, (quantity, expected) in plan.health.below_expected.items()
@@ -69,4 +69,4 @@ def _joined(texts: Sequence[str], after: str = "") -> str:
 def _lowers(change: Change) -> bool:
     """A restarted kubelet stops pods because of a lower key, but not because of one that is gone."""
     old = whole_quantity(change.old or "")
-    return change.action == "set" and old is not None and (whole_quantity(change.new or "") or 0) < old
+    return change.action is Action.SET and old is not None and (whole_quantity(change.new or "") or 0) < old

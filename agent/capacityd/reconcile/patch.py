@@ -9,7 +9,15 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 
-from capacityd.model.node import ANNOTATION, CONFIGURATION_ANNOTATION, Change, Condition, NodeState, stored_record
+from capacityd.model.node import (
+    ANNOTATION,
+    CONFIGURATION_ANNOTATION,
+    Action,
+    Change,
+    Condition,
+    NodeState,
+    stored_record,
+)
 from capacityd.model.quantity import plain
 
 
@@ -61,7 +69,7 @@ def _quantities(
     path: str, stored: Mapping[str, str] | None, changes: Sequence[Change]
 ) -> tuple[_Operations, _Operations]:
     """Of the map at this path. A value that is already as desired is guarded, but not written."""
-    desired = {c.name: c.new if c.action == "set" else None for c in changes if c.action in ("set", "remove")}
+    desired = {c.name: c.new if c.action is Action.SET else None for c in changes if c.action.writes}
     if stored is None:
         added = {name: quantity for name, quantity in desired.items() if quantity is not None}
         return ([_test(path, None)], [_add(path, added)]) if added else ([], [])
@@ -75,7 +83,7 @@ def _quantities(
 
 def _allocatable_guards(state: NodeState, changes: Sequence[Change], published: Mapping[str, int]) -> _Operations:
     """Tests that what is published and not written is still allocatable, so that the condition may be True."""
-    written = {c.name for c in changes if c.action in ("set", "remove")}
+    written = {c.name for c in changes if c.action.writes}
     stored = state.allocatable or {}
     return [_test(_key(_ALLOCATABLE, name), stored[name]) for name in published if name not in written]
 
@@ -112,7 +120,7 @@ def _record(
         return [], state.annotation
     # A key that has the desired value already is recorded without being written; it must still have it.
     newly = {name for name, number in published.items() if before.get(name) != number}
-    tests = [_test(_key(_CAPACITY, c.name), c.old) for c in changes if c.action == "keep" and c.name in newly]
+    tests = [_test(_key(_CAPACITY, c.name), c.old) for c in changes if c.action is Action.KEEP and c.name in newly]
     return tests, json.dumps(dict(sorted(published.items())), separators=(",", ":"))
 
 

@@ -9,7 +9,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from capacityd.model.node import Change, Health, MachineRecord, NodeState, Plan, Reported, read_record
+from capacityd.model.node import Action, Change, Health, MachineRecord, NodeState, Plan, Reported, read_record
 from capacityd.model.quantity import plain, whole_quantity
 from capacityd.model.reading import Absent, Quantity, Reading, Unknown
 from capacityd.reconcile.condition import desired_condition
@@ -44,7 +44,7 @@ class _Step:
     def own(self) -> int | None:
         """The quantity in the machine's record afterwards. Another writer's number never gets into it."""
         decision = self.decision
-        publishes = decision.action == "set" or (decision.action == "keep" and decision.value is not None)
+        publishes = decision.action is Action.SET or (decision.action is Action.KEEP and decision.value is not None)
         return decision.record if publishes or decision.record is None else self.entry.own
 
     @property
@@ -54,15 +54,15 @@ class _Step:
         Where capacity itself differs and is left as it is, no kubelet and no repair will change allocatable.
         """
         published = self.entry.last_applied
-        if published is None or not self.entry.named or self.decision.action == "refuse":
+        if published is None or not self.entry.named or self.decision.action is Action.REFUSE:
             return False
-        left = self.decision.action == "keep" and not self.entry.equals(published)
+        left = self.decision.action is Action.KEEP and not self.entry.equals(published)
         return not left and _less(self.entry.allocatable, published)
 
     @property
     def unverified(self) -> bool:
         """Whether it stays because only the annotation lists it as ours."""
-        recorded = self.decision.action == "refuse" and self.decision.record is not None
+        recorded = self.decision.action is Action.REFUSE and self.decision.record is not None
         return recorded and not isinstance(self.reading, Quantity) and not self.entry.confirmed
 
 
@@ -74,7 +74,7 @@ def make_plan(readings: Mapping[str, Reading], state: NodeState, inputs: PlanInp
     published = {s.entry.name: s.decision.record for s in steps if s.decision.record is not None}
     own_before = {s.entry.name: s.entry.own for s in steps if s.entry.own is not None}
     own = {s.entry.name: s.own for s in steps if s.own is not None}
-    refused = tuple(c.name for c in changes if c.action == "refuse")
+    refused = tuple(c.name for c in changes if c.action is Action.REFUSE)
     reported_before = _reported_before(state, inputs)
     newly_refused = tuple(name for name in refused if name not in reported_before.refused)
     health = _health(steps, readings, inputs)
@@ -83,7 +83,7 @@ def make_plan(readings: Mapping[str, Reading], state: NodeState, inputs: PlanInp
     configuration = inputs.configuration if concerned and inputs.configuration else None
     patch = patch_for(state, changes, published, configuration, condition, drop=not inputs.condition)
     reported = _reported(health, reported_before, inputs)
-    writes = any(c.action in ("set", "remove") for c in changes)
+    writes = any(c.action.writes for c in changes)
     if delayed := bool(patch) and not writes and inputs.not_before.get(METADATA_ONLY, 0.0) > inputs.uptime:
         patch, published, newly_refused = (), read_record(state.annotation), ()
         own, reported = own_before, reported_before
@@ -122,7 +122,7 @@ def _health(steps: Sequence[_Step], readings: Mapping[str, Reading], inputs: Pla
     lasting = {
         s.entry.name: s.decision.reason
         for s in steps
-        if s.decision.action == "refuse"
+        if s.decision.action is Action.REFUSE
         and (isinstance(s.reading, Quantity) or (s.decision.record is not None and not s.unverified))
     }
     return Health(
@@ -131,7 +131,7 @@ def _health(steps: Sequence[_Step], readings: Mapping[str, Reading], inputs: Pla
         unknown={name: reading.reason for name, reading in sorted(readings.items()) if isinstance(reading, Unknown)},
         refused=lasting,
         unverified=tuple(s.entry.name for s in steps if s.unverified),
-        denied={s.entry.name: s.decision.reason for s in steps if s.decision.action == "deny"},
+        denied={s.entry.name: s.decision.reason for s in steps if s.decision.action is Action.DENY},
         below_expected={s.entry.name: below for s in steps if (below := _below_expected(s, inputs))},
         not_allocatable={s.entry.name: less for s in steps if (less := _not_allocatable(s, inputs))},
     )
@@ -144,9 +144,9 @@ def _below_expected(step: _Step, inputs: PlanInput) -> tuple[int, int] | None:
         return None
     if isinstance(step.reading, Absent) and not step.reading.applies:
         return None
-    if step.decision.action in ("refuse", "deny"):
+    if step.decision.action in (Action.REFUSE, Action.DENY):
         return None  # a reason of its own
-    if step.decision.action == "hold":
+    if step.decision.action is Action.HOLD:
         quantity = (whole_quantity(step.entry.current) if step.entry.current is not None else 0) or 0
     else:
         quantity = step.reading.value if isinstance(step.reading, Quantity) else 0
@@ -159,9 +159,9 @@ def _not_allocatable(step: _Step, inputs: PlanInput) -> tuple[str, str] | None:
     So the condition is never set to True while pods can't get what is published.
     """
     quantity = step.decision.record
-    if quantity is None or step.decision.action in ("refuse", "deny"):
+    if quantity is None or step.decision.action in (Action.REFUSE, Action.DENY):
         return None  # a reason of its own
-    if step.decision.action == "set":
+    if step.decision.action is Action.SET:
         less = step.behind and step.entry.name in inputs.behind
     else:
         less = _less(step.entry.allocatable, quantity)
@@ -203,19 +203,19 @@ def _step(
     entry = capacity_entry(name, state, record.get(name), inputs, name in readings)
     reading = readings.get(name)
     decision = decide(entry, reading, inputs, bool(readings))
-    if decision.action not in ("set", "remove"):
+    if not decision.action.writes:
         return _Step(entry, reading, decision)
     if name in inputs.denied:
-        return _Step(entry, reading, Decision("deny", decision.value, inputs.denied[name], entry.last_applied))
+        return _Step(entry, reading, Decision(Action.DENY, decision.value, inputs.denied[name], entry.last_applied))
     lower = lowers(entry, decision)
     if _needs_record(entry, decision, lower, inputs):
         why = f"{decision.reason}; held back while this machine can't keep a record of it"
-        return _Step(entry, reading, Decision("hold", decision.value, why, entry.last_applied))
+        return _Step(entry, reading, Decision(Action.HOLD, decision.value, why, entry.last_applied))
     until, why = max(hold_deadlines(entry, decision, inputs))
     if until <= inputs.uptime:
         return _Step(entry, reading, decision)
     why = f"{decision.reason}; held back for {until - inputs.uptime:.0f} s more, {why}"
-    held = Decision("hold", decision.value, why, entry.last_applied)
+    held = Decision(Action.HOLD, decision.value, why, entry.last_applied)
     return _Step(entry, reading, held, until, lower)
 
 
@@ -230,7 +230,7 @@ def _needs_record(entry: CapacityEntry, decision: Decision, lower: bool, inputs:
         new = entry.last_applied is None
     else:
         new = inputs.machine is not None and not inputs.machine.names(entry.name)
-    return new or lower or decision.action == "remove"
+    return new or lower or decision.action is Action.REMOVE
 
 
 def make_withdrawal(state: NodeState, inputs: PlanInput) -> Plan:
@@ -243,16 +243,16 @@ def make_withdrawal(state: NodeState, inputs: PlanInput) -> Plan:
     for name, recorded in sorted(last_applied(state, inputs.machine).items()):
         entry = capacity_entry(name, state, recorded, inputs, configured=True)
         decision = of_plugin(entry, inputs) or unpublish(entry, "withdrawn")
-        if decision.action == "remove" and name in inputs.denied:
-            decision = Decision("deny", None, inputs.denied[name], recorded)
+        if decision.action is Action.REMOVE and name in inputs.denied:
+            decision = Decision(Action.DENY, None, inputs.denied[name], recorded)
         if decision.record is not None:
             published[name] = decision.record
         changes.append(_change(entry, decision))
     own = {
         name: quantity for name, quantity in published.items() if not _is_unconfirmed(name, quantity, inputs.machine)
     }
-    refused = tuple(c.name for c in changes if c.action == "refuse")
-    denied = {c.name: c.reason for c in changes if c.action == "deny"}
+    refused = tuple(c.name for c in changes if c.action is Action.REFUSE)
+    denied = {c.name: c.reason for c in changes if c.action is Action.DENY}
     patch = patch_for(state, changes, published, "", None, drop=True)
     return Plan(state.name, tuple(changes), patch, published, refused, refused, own=own, health=Health(denied=denied))
 
@@ -268,6 +268,6 @@ def _is_unconfirmed(name: str, quantity: int, record: MachineRecord | None) -> b
 
 
 def _change(entry: CapacityEntry, decision: Decision) -> Change:
-    stays = decision.action in ("keep", "refuse")
+    stays = decision.action in (Action.KEEP, Action.REFUSE)
     new = entry.current if stays else None if decision.value is None else str(decision.value)
     return Change(entry.name, decision.action, entry.current, new, decision.reason)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from capacityd.model.node import MachineRecord
+from capacityd.model.node import Action, MachineRecord
 from capacityd.model.quantity import whole_quantity
 
 METADATA_ONLY = ""
@@ -95,7 +95,7 @@ class CapacityEntry:
 class Decision:
     """What is done to a name: action, value and reason as in Change."""
 
-    action: str
+    action: Action
     value: int | None
     reason: str
     record: int | None

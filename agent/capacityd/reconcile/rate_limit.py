@@ -29,7 +29,7 @@ def record_write(plan: Plan, applied: bool, uptime: float, written: WriteTimes) 
     """written after this plan, without outdated times. applied: whether its patch was sent."""
     after = {name: at for name, moments in written.items() if (at := _recent(moments, uptime))}
     if applied:
-        for name in [c.name for c in plan.changes if c.action in ("set", "remove")] or [METADATA_ONLY]:
+        for name in [c.name for c in plan.changes if c.action.writes] or [METADATA_ONLY]:
             after[name] = (*after.get(name, ()), uptime)[-BURST:]
     return after
 

@@ -220,7 +220,7 @@ def _observe(node: Node, decide: Decide, record: MachineRecord | None, lower_sin
     state = node.read()
     plan = decide(state, record, {})
     # Nothing is written, so the annotation stays, and what is lower stays lower since the same moment.
-    reverted = {c.name for c in plan.changes if c.action in ("set", "remove")}
+    reverted = {c.name for c in plan.changes if c.action.writes}
     since = {name: at for name, at in lower_since.items() if name in reverted} | dict(plan.lower_since)
     published = read_record(state.annotation)
     return Outcome(replace(plan, published=published, lower_since=since, behind=frozenset()), False, state)

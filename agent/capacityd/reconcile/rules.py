@@ -13,7 +13,7 @@ The rules, in order of precedence:
 
 from __future__ import annotations
 
-from capacityd.model.node import MachineRecord, NodeState, read_record
+from capacityd.model.node import Action, MachineRecord, NodeState, read_record
 from capacityd.model.quantity import plain, whole_quantity
 from capacityd.model.reading import Absent, Quantity, Reading, Unknown
 from capacityd.reconcile.plan_input import CapacityEntry, Decision, PlanInput
@@ -37,11 +37,11 @@ def _decide(entry: CapacityEntry, reading: Reading | None, inputs: PlanInput, co
     # No longer configured. A damaged or empty configuration is more likely an accident than an intention.
     if not inputs.complete:
         return Decision(
-            "keep", None, "kept: a file of the configuration can't be read, and may name it", entry.last_applied
+            Action.KEEP, None, "kept: a file of the configuration can't be read, and may name it", entry.last_applied
         )
     if not configured:
         why = 'kept: no resource is configured at all; "capacityd withdraw" removes what was published'
-        return Decision("keep", None, why, entry.last_applied)
+        return Decision(Action.KEEP, None, why, entry.last_applied)
     return unpublish(entry, "no longer configured")
 
 
@@ -77,7 +77,7 @@ def of_plugin(entry: CapacityEntry, inputs: PlanInput) -> Decision | None:
     """Never touch a resource owned by a device plugin; the kubelet writes it."""
     if inputs.plugins is None or entry.name not in inputs.plugins:
         return None
-    return Decision("refuse", None, "a device plugin has this name; the key is the kubelet's", None)
+    return Decision(Action.REFUSE, None, "a device plugin has this name; the key is the kubelet's", None)
 
 
 def _doubtful(entry: CapacityEntry, reading: Reading | None, inputs: PlanInput) -> Decision | None:
@@ -92,23 +92,23 @@ def _doubtful(entry: CapacityEntry, reading: Reading | None, inputs: PlanInput) 
         return None  # a kubelet that restarts zeroes what is no plugin's
     theirs = plain(entry.current)
     why = f"somebody else wrote {theirs}, and the kubelet's list of device plugins can't be read: it may be one's"
-    return Decision("refuse", None, why, entry.last_applied)
+    return Decision(Action.REFUSE, None, why, entry.last_applied)
 
 
 def _publish(entry: CapacityEntry, reading: Quantity, inputs: PlanInput) -> Decision:
     value = reading.value
     if entry.current is None:
         lost = f"lost from the Node, where {entry.last_applied} was published" if entry.named else "found"
-        return Decision("set", value, lost, value)
+        return Decision(Action.SET, value, lost, value)
     if entry.last_applied is None or not entry.named:
         return _take_over(entry, value, inputs)
     if entry.equals(value):
-        return Decision("keep", value, "as published", value)
+        return Decision(Action.KEEP, value, "as published", value)
     if entry.equals(entry.last_applied):
-        return Decision("set", value, "the reading changed", value)
+        return Decision(Action.SET, value, "the reading changed", value)
     if entry.equals(0):
-        return Decision("set", value, "restored: something else set it to 0 (a kubelet restart?)", value)
-    return Decision("set", value, f"put back: somebody else wrote {plain(entry.current)}", value)
+        return Decision(Action.SET, value, "restored: something else set it to 0 (a kubelet restart?)", value)
+    return Decision(Action.SET, value, f"put back: somebody else wrote {plain(entry.current)}", value)
 
 
 def _take_over(entry: CapacityEntry, value: int, inputs: PlanInput) -> Decision:
@@ -116,21 +116,21 @@ def _take_over(entry: CapacityEntry, value: int, inputs: PlanInput) -> Decision:
     if entry.name not in inputs.adopt:
         same = "the same value, but " if entry.equals(value) else ""
         why = f"{same}not published by capacityd; adopt = true takes it over"
-        return Decision("refuse", None, why, entry.last_applied)
+        return Decision(Action.REFUSE, None, why, entry.last_applied)
     if inputs.plugins is None:
         why = "not adopted: the kubelet's list of device plugins can't be read, and this may be one's"
-        return Decision("refuse", None, why, entry.last_applied)
-    return Decision("keep" if entry.equals(value) else "set", value, "adopted", value)
+        return Decision(Action.REFUSE, None, why, entry.last_applied)
+    return Decision(Action.KEEP if entry.equals(value) else Action.SET, value, "adopted", value)
 
 
 def _keep_or_restore(entry: CapacityEntry, reading: Unknown) -> Decision:
     if entry.last_applied is None:
-        return Decision("keep", None, f"unknown: {reading.reason}", None)
+        return Decision(Action.KEEP, None, f"unknown: {reading.reason}", None)
     if entry.confirmed and (entry.current is None or (entry.equals(0) and entry.last_applied != 0)):
         return Decision(
-            "set", entry.last_applied, f"restored as last published; unknown: {reading.reason}", entry.last_applied
+            Action.SET, entry.last_applied, f"restored as last published; unknown: {reading.reason}", entry.last_applied
         )
-    return Decision("keep", None, f"stays as it is; unknown: {reading.reason}", entry.last_applied)
+    return Decision(Action.KEEP, None, f"stays as it is; unknown: {reading.reason}", entry.last_applied)
 
 
 def _restore_allocatable(entry: CapacityEntry, decision: Decision, inputs: PlanInput) -> Decision:
@@ -139,29 +139,29 @@ def _restore_allocatable(entry: CapacityEntry, decision: Decision, inputs: PlanI
     While device plugins are unknown, less of it may be one's devices that are not healthy.
     """
     quantity = decision.record
-    if decision.action != "keep" or quantity is None or inputs.plugins is None:
+    if decision.action is not Action.KEEP or quantity is None or inputs.plugins is None:
         return decision
     ours = entry.confirmed or decision.value is not None
     if not ours or not entry.equals(quantity) or plain(entry.allocatable) == str(quantity):
         return decision
     was = plain(entry.allocatable)
-    return Decision("set", quantity, f"allocatable put back to {quantity}: somebody else made it {was}", quantity)
+    return Decision(Action.SET, quantity, f"allocatable put back to {quantity}: somebody else made it {was}", quantity)
 
 
 def unpublish(entry: CapacityEntry, reason: str) -> Decision:
     """Decides about a name that must go, for this reason."""
     if entry.current is None and entry.confirmed and plain(entry.allocatable) in ("0", str(entry.last_applied)):
-        return Decision("remove", None, f"{reason}; allocatable still has it", None)
+        return Decision(Action.REMOVE, None, f"{reason}; allocatable still has it", None)
     if entry.current is None or entry.last_applied is None:
-        return Decision("keep", None, reason, None)
+        return Decision(Action.KEEP, None, reason, None)
     if not entry.confirmed:
         why = f"{reason}, but this machine has no record of having published it, so it is left"
-        return Decision("refuse", None, why, entry.last_applied)
+        return Decision(Action.REFUSE, None, why, entry.last_applied)
     if not (entry.equals(entry.last_applied) or entry.equals(0)):  # a zeroing kubelet's is as good as ours
         published = entry.last_applied
         why = f"{reason}, but its value is not the {published} that was published: somebody else's, so it is left"
-        return Decision("refuse", None, why, None)
-    return Decision("remove", None, reason, None)
+        return Decision(Action.REFUSE, None, why, None)
+    return Decision(Action.REMOVE, None, reason, None)
 
 
 def lowers(entry: CapacityEntry, decision: Decision) -> bool:

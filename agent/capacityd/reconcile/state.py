@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from capacityd.model.node import MachineRecord, NodeState, Plan
+from capacityd.model.node import Action, MachineRecord, NodeState, Plan
 from capacityd.model.reading import Absent, Quantity, Reading, Unknown
 from capacityd.reconcile.apply import Outcome
 from capacityd.reconcile.rate_limit import WriteTimes, record_write
@@ -167,7 +167,7 @@ def _verify_at(outcome: Outcome, uptime: float) -> float | None:
     A Node without a heartbeat has no kubelet that could.
     """
     plan = outcome.plan
-    if outcome.applied and outcome.state.heartbeat is not None and any(c.action == "set" for c in plan.changes):
+    if outcome.applied and outcome.state.heartbeat is not None and any(c.action is Action.SET for c in plan.changes):
         return uptime + _VERIFY_AFTER
     return uptime + _VERIFY_PERIOD if plan.behind else None
 

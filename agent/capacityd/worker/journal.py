@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from capacityd.linux import systemd
 from capacityd.linux.systemd import MSGID_DEGRADED, MSGID_EVENT_SOURCE_LOST, MSGID_METRICS, MSGID_RECOVERED
 from capacityd.model.messages import PassReason
-from capacityd.model.node import Change, Health
+from capacityd.model.node import Action, Change, Health
 from capacityd.model.quantity import plain
 from capacityd.model.reading import Reading, Unknown
 from capacityd.reconcile.reconcile import ReconcileResult
@@ -59,15 +59,15 @@ def outcome_entries(result: ReconcileResult, previous: PassStatus | None) -> Ite
         return
     node, plan = result.outcome.state.name, result.outcome.plan
     before = previous.node if previous and previous.node else NodeStatus(node, 0.0)
-    refused = {change.name for change in before.changes if change.action == "refuse"}
+    refused = {change.name for change in before.changes if change.action is Action.REFUSE}
     for change in plan.changes:
-        if change.action in ("set", "remove") and result.outcome.applied:
+        if change.action.writes and result.outcome.applied:
             fields = _fields(node, change)
             yield Entry("changed", NOTICE, change.summary, fields)
         elif change.name in plan.newly_refused and change.name not in refused:
             message = f"{change.name}: refused: {change.reason}"
             yield Entry("refused", WARNING, message, _fields(node, change))
-        elif change.action == "deny" and change.name not in before.denied:
+        elif change.action is Action.DENY and change.name not in before.denied:
             yield Entry("denied", WARNING, f"{change.name}: denied: {change.reason}", _fields(node, change))
     yield from _health_entries(node, plan.health, before)
     for warning in result.outcome.warnings:

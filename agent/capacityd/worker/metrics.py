@@ -17,6 +17,7 @@ from capacityd import __version__
 from capacityd.linux.atomic_file import replace_file
 from capacityd.model.config import Config
 from capacityd.model.messages import MetricsResult
+from capacityd.model.node import Action
 from capacityd.model.reading import Absent, Quantity, Reading, Unknown
 from capacityd.reconcile.reconcile import expectations
 from capacityd.worker.pass_state import Counters, Outcome, PassStatus, ReadingStatus
@@ -154,7 +155,7 @@ def _resources(metrics: PassMetrics) -> Iterator[_Gauge]:
     readings = metrics.readings
     status, node = metrics.status, metrics.status.node
     published, held, denied = status.published, status.held_until, node.denied if node else {}
-    refused = {change.name for change in (node.changes if node else ()) if change.action == "refuse"}
+    refused = {change.name for change in (node.changes if node else ()) if change.action is Action.REFUSE}
     yield (
         "resource_outcome",
         "1 for the outcome of the last reading of an extended resource: quantity, absent or unknown.",
@@ -200,4 +201,4 @@ def _detectors(metrics: PassMetrics) -> Iterator[_Gauge]:
 def _withheld(status: PassStatus) -> bool:
     """Whether observe mode withholds a change, so that the Node is not as desired although the pass succeeded."""
     actions = {change.action for change in (status.node.changes if status.node else ())}
-    return status.observe and not actions.isdisjoint(("set", "remove", "hold"))
+    return status.observe and not actions.isdisjoint((Action.SET, Action.REMOVE, Action.HOLD))

@@ -14,7 +14,7 @@ from capacityd.cli import run
 from capacityd.cli.commands.status import _resources
 from capacityd.model.codec import from_file, to_file
 from capacityd.model.messages import Activity, ServiceStatus
-from capacityd.model.node import Change
+from capacityd.model.node import Action, Change
 from capacityd.worker.pass_state import NodeStatus, Outcome, PassStatus, ReadingStatus
 from tests.support.server import answer, failure, serve
 from tests.support.terminals import CASES, world
@@ -26,18 +26,23 @@ NAME = "example.com/dongle"
 @pytest.mark.parametrize(
     ("quantity", "below", "expect", "held", "action", "reported"),
     [
-        (2, {NAME: (2, 3)}, 3, False, "keep", True),
-        (2, {NAME: (2, 3)}, 2, False, "keep", False),
-        (2, {}, 3, False, "keep", True),
-        (2, {}, None, False, "keep", False),
-        (2, {}, 3, True, "hold", False),
-        (2, {}, 3, False, "refuse", False),
-        (None, {NAME: (0, 3)}, 1, False, "keep", True),
-        (None, {}, 1, False, "keep", False),
+        (2, {NAME: (2, 3)}, 3, False, Action.KEEP, True),
+        (2, {NAME: (2, 3)}, 2, False, Action.KEEP, False),
+        (2, {}, 3, False, Action.KEEP, True),
+        (2, {}, None, False, Action.KEEP, False),
+        (2, {}, 3, True, Action.HOLD, False),
+        (2, {}, 3, False, Action.REFUSE, False),
+        (None, {NAME: (0, 3)}, 1, False, Action.KEEP, True),
+        (None, {}, 1, False, Action.KEEP, False),
     ],
 )
 def test_expect_is_that_of_the_last_reload_though_the_node_was_not_read_since(
-    quantity: int | None, below: dict[str, tuple[int, int]], expect: int | None, held: bool, action: str, reported: bool
+    quantity: int | None,
+    below: dict[str, tuple[int, int]],
+    expect: int | None,
+    held: bool,
+    action: Action,
+    reported: bool,
 ) -> None:
     """There may be no kubeconfig yet, or the API server may be unreachable."""
     reading = ReadingStatus(Outcome.ABSENT if quantity is None else Outcome.QUANTITY, quantity)
@@ -50,7 +55,7 @@ def test_expect_is_that_of_the_last_reload_though_the_node_was_not_read_since(
         node=NodeStatus("n1", 0.0, (Change(NAME, action, "3", "2", ""),), below_expected=below),
     )
     (row,) = _resources(last_pass, now=2.0)
-    assert (row.below_expect, row.degraded) == (reported, reported or action == "refuse")
+    assert (row.below_expect, row.degraded) == (reported, reported or action == Action.REFUSE)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from capacityd.model.node import ANNOTATION, CONDITION, Change, MachineRecord, Plan, read_record
+from capacityd.model.node import ANNOTATION, CONDITION, Action, Change, MachineRecord, Plan, read_record
 from capacityd.model.quantity import name_problem
 from capacityd.model.reading import Absent, Quantity, Reading, Unknown
 from capacityd.node.parse import node_state
@@ -415,16 +415,16 @@ def test_an_error_ends_once_nothing_is_configured() -> None:
 @pytest.mark.parametrize(
     ("uptime", "since", "action", "why"),
     [
-        (100, {}, "hold", "the reading changed; held back for 10 s more, in case it comes back"),
-        (105, {NAME: 100}, "hold", "the reading changed; held back for 5 s more, in case it comes back"),
-        (110, {NAME: 100}, "set", "the reading changed"),
+        (100, {}, Action.HOLD, "the reading changed; held back for 10 s more, in case it comes back"),
+        (105, {NAME: 100}, Action.HOLD, "the reading changed; held back for 5 s more, in case it comes back"),
+        (110, {NAME: 100}, Action.SET, "the reading changed"),
     ],
 )
-def test_lower_late(uptime: float, since: dict[str, float], action: str, why: str) -> None:
+def test_lower_late(uptime: float, since: dict[str, float], action: Action, why: str) -> None:
     inputs = PlanInput(uptime=uptime, lower_after=10, lower_since=since, machine=witness(4))
     plan = make_plan({NAME: Quantity(3)}, node_state(node_with("4", 4)), inputs)
     assert plan.changes == (Change(NAME, action, "4", "3", why),)
-    assert plan.lower_since == ({NAME: 100} if action == "hold" else {})
+    assert plan.lower_since == ({NAME: 100} if action == Action.HOLD else {})
     back = make_plan({NAME: FOUR}, node_state(node_with("4", 4)), inputs)
     assert ([c.action for c in back.changes], back.lower_since) == (["keep"], {})
 

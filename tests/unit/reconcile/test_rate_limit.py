@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from capacityd.model.node import Change, Plan
+from capacityd.model.node import Action, Change, Plan
 from capacityd.reconcile.plan_input import METADATA_ONLY
 from capacityd.reconcile.rate_limit import BURST, MIN_INTERVAL, WriteTimes, not_before, record_write
 
 A, B = "example.com/a", "example.com/b"
 
 
-def plan(*actions: tuple[str, str]) -> Plan:
+def plan(*actions: tuple[str, Action]) -> Plan:
     """A plan of these names and actions."""
     return Plan("n1", tuple(Change(name, action, "1", "2", "") for name, action in actions), (), {})
 
 
 def test_only_set_and_removed_resources_count_as_written() -> None:
-    made = plan((A, "set"), (B, "remove"), ("example.com/c", "keep"), ("example.com/d", "hold"))
+    made = plan((A, Action.SET), (B, Action.REMOVE), ("example.com/c", Action.KEEP), ("example.com/d", Action.HOLD))
     assert record_write(made, True, 7.0, {A: (5.0,)}) == {A: (5.0, 7.0), B: (7.0,)}
-    assert record_write(plan((A, "keep")), True, 7.0, {}) == {METADATA_ONLY: (7.0,)}
+    assert record_write(plan((A, Action.KEEP)), True, 7.0, {}) == {METADATA_ONLY: (7.0,)}
     assert record_write(made, False, 7.0, {A: (5.0,)}) == {A: (5.0,)}
 
 
@@ -25,7 +25,7 @@ def test_only_the_last_writes_count() -> None:
     written: WriteTimes = {}
     for at in range(BURST + 3):
         assert not_before(written) == ({A: at - 1 + MIN_INTERVAL} if at >= BURST else {})
-        written = record_write(plan((A, "set")), True, float(at), written)
+        written = record_write(plan((A, Action.SET)), True, float(at), written)
     assert written == {A: tuple(float(at) for at in range(3, BURST + 3))}
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from capacityd.model.messages import PassReason
-from capacityd.model.node import Change, Health, Plan
+from capacityd.model.node import Action, Change, Health, Plan
 from capacityd.model.reading import Absent, Quantity, Reading, Unknown
 from capacityd.node.parse import node_state
 from capacityd.reconcile.apply import Outcome
@@ -36,7 +36,7 @@ def outcome(
     return ReconcileResult(ReconcileState(), Outcome(made, applied, node_state(node()), warnings))
 
 
-DENIED = Change(A, "deny", None, "4", "a policy")
+DENIED = Change(A, Action.DENY, None, "4", "a policy")
 HEALTH = Health(below_expected={A: (3, 4)}, not_allocatable={A: ("4", "0")})
 
 
@@ -66,10 +66,13 @@ def logged(entries: Any) -> list[tuple[str, int, str, dict[str, str]]]:
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
-        (Change(A, "set", "3", "4", "more"), ("changed", 5, f"{A}: 3 → 4 (more)", "3", "4")),
-        (Change(A, "set", None, "0", "found"), ("changed", 5, f"{A}: none → 0 (found)", "none", "0")),
-        (Change(A, "remove", "1k", None, "withdrawn"), ("changed", 5, f"{A}: 1000 → none (withdrawn)", "1000", "none")),
-        (Change(A, "refuse", "9", "9", "theirs"), ("refused", 4, f"{A}: refused: theirs", "9", "9")),
+        (Change(A, Action.SET, "3", "4", "more"), ("changed", 5, f"{A}: 3 → 4 (more)", "3", "4")),
+        (Change(A, Action.SET, None, "0", "found"), ("changed", 5, f"{A}: none → 0 (found)", "none", "0")),
+        (
+            Change(A, Action.REMOVE, "1k", None, "withdrawn"),
+            ("changed", 5, f"{A}: 1000 → none (withdrawn)", "1000", "none"),
+        ),
+        (Change(A, Action.REFUSE, "9", "9", "theirs"), ("refused", 4, f"{A}: refused: theirs", "9", "9")),
     ],
 )
 def test_a_change_has_its_fields(change: Change, expected: tuple[str, int, str, str, str]) -> None:
@@ -81,18 +84,18 @@ def test_a_change_has_its_fields(change: Change, expected: tuple[str, int, str, 
 
 def test_what_did_not_happen_is_not_logged() -> None:
     changes = [
-        Change(A, "set", "3", "4", "why"),
-        Change(A, "keep", "3", "3", "why"),
-        Change(A, "hold", "3", "2", "why"),
+        Change(A, Action.SET, "3", "4", "why"),
+        Change(A, Action.KEEP, "3", "3", "why"),
+        Change(A, Action.HOLD, "3", "2", "why"),
     ]
     assert logged(journal.outcome_entries(outcome(*changes, applied=False), None)) == []
     assert logged(journal.outcome_entries(ReconcileResult(ReconcileState()), None)) == []
 
 
 def test_a_refusal_is_logged_once_also_without_a_condition() -> None:
-    refused = outcome(Change(A, "refuse", "9", "9", "theirs"), newly=(A,), applied=False)
-    assert logged(journal.outcome_entries(refused, before(Change(A, "refuse", "9", "9", "theirs")))) == []
-    others = before(Change(A, "keep", "9", "9", "ours"), Change(f"{A}-2", "refuse", "9", "9", "theirs"))
+    refused = outcome(Change(A, Action.REFUSE, "9", "9", "theirs"), newly=(A,), applied=False)
+    assert logged(journal.outcome_entries(refused, before(Change(A, Action.REFUSE, "9", "9", "theirs")))) == []
+    others = before(Change(A, Action.KEEP, "9", "9", "ours"), Change(f"{A}-2", Action.REFUSE, "9", "9", "theirs"))
     for previous in (None, before(), others):
         assert len(logged(journal.outcome_entries(refused, previous))) == 1
 
@@ -201,7 +204,7 @@ def test_without_a_journal_it_goes_to_standard_error(
 def test_each_kind_has_an_id_of_its_own() -> None:
     assert all(re.fullmatch("[0-9a-f]{32}", identity) for identity in journal.MESSAGE_IDS.values())
     assert len(set(journal.MESSAGE_IDS.values())) == len(journal.MESSAGE_IDS)
-    changes = Change(A, "set", "3", "4", "why"), Change(B, "refuse", "3", "3", "why"), DENIED
+    changes = Change(A, Action.SET, "3", "4", "why"), Change(B, Action.REFUSE, "3", "3", "why"), DENIED
     change = outcome(*changes, newly=(B,), health=HEALTH, warnings=("x",))
     pass_result = ReconcileResult(ReconcileState(published={A: 4}), held={A: 1.0})
     entries = [

@@ -14,7 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from capacityd.model.config import Config, Resource, Settings
 from capacityd.model.messages import MetricsResult
-from capacityd.model.node import Change
+from capacityd.model.node import Action, Change
 from capacityd.model.reading import Absent, Quantity, Reading, Unknown
 from capacityd.worker import metrics
 from capacityd.worker.metrics import PassMetrics
@@ -36,7 +36,7 @@ STATUS = PassStatus(
     node=NodeStatus(
         "n1",
         900.0,
-        (Change(A, "keep", "4", "4", "as published"), Change(D, "refuse", "1", "1", "another writer's")),
+        (Change(A, Action.KEEP, "4", "4", "as published"), Change(D, Action.REFUSE, "1", "1", "another writer's")),
         condition=("Denied", "False"),
         denied={C: "a policy"},
     ),
@@ -164,17 +164,17 @@ def passes() -> Passes:
 @pytest.mark.parametrize(
     ("observe", "action", "advances"),
     [
-        *((True, action, False) for action in ("set", "remove", "hold")),
-        *((True, action, True) for action in ("keep", "refuse")),
-        *((False, action, True) for action in ("set", "remove", "hold", "keep", "refuse")),
+        *((True, action, False) for action in (Action.SET, Action.REMOVE, Action.HOLD)),
+        *((True, action, True) for action in (Action.KEEP, Action.REFUSE)),
+        *((False, action, True) for action in (Action.SET, Action.REMOVE, Action.HOLD, Action.KEEP, Action.REFUSE)),
     ],
 )
 def test_the_last_success_stays_while_observe_mode_withholds_a_change(
-    passes: Passes, tmp_path: Path, observe: bool, action: str, advances: bool
+    passes: Passes, tmp_path: Path, observe: bool, action: Action, advances: bool
 ) -> None:
     """It is no error either: the service does what it is configured to do."""
     path = tmp_path / "x.prom"
-    node = NodeStatus("n1", 1.0, (Change(A, "keep", "1", "1", "why"), Change(B, action, "1", "2", "why")))
+    node = NodeStatus("n1", 1.0, (Change(A, Action.KEEP, "1", "1", "why"), Change(B, action, "1", "2", "why")))
     passes.end(path, PassStatus(1000.0, (), observe=observe, node=node))
     found = series(path.read_bytes())
     assert (found["last_success_timestamp_seconds{}"] > 0) == advances

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from capacityd.model.node import Change, Plan
+from capacityd.model.node import Action, Change, Plan
 from capacityd.node.parse import node_state
 from capacityd.reconcile.apply import Outcome
 from capacityd.worker.pass_state import NodeStatus
@@ -14,6 +14,8 @@ A = "example.com/a"
 def test_of_the_node_the_status_has_only_what_is_in_the_plan() -> None:
     document = node(capacity={A: "4", "cpu": "8"})
     document["status"]["allocatable"] = {A: "3", "cpu": "7"}
-    outcome = Outcome(Plan("n1", (Change(A, "keep", "4", "4", "unchanged"),), (), {}), False, node_state(document), ())
+    outcome = Outcome(
+        Plan("n1", (Change(A, Action.KEEP, "4", "4", "unchanged"),), (), {}), False, node_state(document), ()
+    )
     status = NodeStatus.of(outcome, 1.0)
     assert (status.capacity, status.allocatable) == ({A: "4"}, {A: "3"})

@@ -21,7 +21,7 @@ from capacityd.config import load
 from capacityd.model.codec import _checksum, to_file
 from capacityd.model.errors import CapacitydError, Cause
 from capacityd.model.messages import PassReason, ServiceStatus
-from capacityd.model.node import Change
+from capacityd.model.node import Action, Change
 from capacityd.node import Review
 from capacityd.reconcile.state import Denial, ReconcileState
 from capacityd.worker import runtime_files
@@ -39,7 +39,9 @@ nodes = st.builds(
     NodeStatus,
     texts,
     times,
-    st.lists(st.builds(Change, texts, texts, st.none() | texts, st.none() | texts, texts), max_size=2).map(tuple),
+    st.lists(
+        st.builds(Change, texts, st.sampled_from(Action), st.none() | texts, st.none() | texts, texts), max_size=2
+    ).map(tuple),
     st.none() | st.tuples(texts, texts),
     below_expected=st.dictionaries(texts, st.tuples(st.integers(), st.integers()), max_size=2),
 )
@@ -79,7 +81,7 @@ STATE = PassState(
         (PassReason.BOOT, PassReason.FILE),
         {A: ReadingStatus(Outcome.UNKNOWN, cause=Cause.TIMEOUT, reason="it did not end")},
         published={A: 4},
-        node=NodeStatus("n1", 1.0, (Change(A, "keep", "4", "4", "as published"),), ("Unknown", "False")),
+        node=NodeStatus("n1", 1.0, (Change(A, Action.KEEP, "4", "4", "as published"),), ("Unknown", "False")),
     ),
     {"hash": Review("system:node:n1", "n1")},
     {A: Logged("it did not end", (1.0, 2.0))},

@@ -16,7 +16,7 @@ from capacityd.discovery.runner import probe
 from capacityd.host.kubelet import device_plugin_names
 from capacityd.model.config import Config
 from capacityd.model.errors import CapacitydError, UsageError
-from capacityd.model.node import MachineRecord, Node, NodeState, Plan, read_record
+from capacityd.model.node import Action, MachineRecord, Node, NodeState, Plan, read_record
 from capacityd.model.quantity import whole_quantity
 from capacityd.model.reading import Quantity, Reading
 from capacityd.model.setting_types import Duration
@@ -184,7 +184,7 @@ def _wait_of(options: argparse.Namespace) -> float | None:
 
 def _await_allocatable(node: Node, outcome: Outcome, wait: float) -> None:
     """Waits until allocatable is what was published: it was written, unless another writer changes it at once."""
-    removed = [c.name for c in outcome.plan.changes if c.action == "remove"]
+    removed = [c.name for c in outcome.plan.changes if c.action is Action.REMOVE]
     start = time.monotonic()
     state = outcome.state
     while late := _not_updated(state, outcome.plan, removed):

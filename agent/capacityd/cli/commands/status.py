@@ -24,7 +24,7 @@ from capacityd.linux.unit import UnitState, unit_state
 from capacityd.model.codec import encode
 from capacityd.model.errors import CapacitydError, Cause, HostError
 from capacityd.model.messages import ServiceStatus
-from capacityd.model.node import Change
+from capacityd.model.node import Action, Change
 from capacityd.model.quantity import plain
 from capacityd.model.text import duration_text
 from capacityd.worker import runtime_files
@@ -136,7 +136,7 @@ def _resources(last_pass: PassStatus, now: float) -> tuple[ResourceRow, ...]:
 
 def _resource(name: str, last_pass: PassStatus, node: NodeStatus, change: Change | None, now: float) -> ResourceRow:
     reading, expect = last_pass.readings.get(name), last_pass.expect.get(name)
-    action = change.action if change else ""
+    action = change.action if change else None
     row = ResourceRow(
         name=name,
         reading=_reading(reading, action),
@@ -147,9 +147,9 @@ def _resource(name: str, last_pass: PassStatus, node: NodeStatus, change: Change
         allocatable=plain(node.allocatable[name]) if name in node.allocatable else None,
         held_until=last_pass.held_until.get(name),
         cause=reading.cause if reading else None,
-        refused=action == "refuse",
-        denied=action == "deny",
-        below_expect=action not in ("refuse", "deny") and _is_below(name, last_pass, node),
+        refused=action is Action.REFUSE,
+        denied=action is Action.DENY,
+        below_expect=action not in (Action.REFUSE, Action.DENY) and _is_below(name, last_pass, node),
         not_allocatable=name in node.not_allocatable,
     )
     unknown = reading is not None and reading.outcome is Outcome.UNKNOWN
@@ -169,11 +169,11 @@ def _is_below(name: str, last_pass: PassStatus, node: NodeStatus) -> bool:
     return known and (reading.quantity or 0) < expect
 
 
-def _reading(reading: ReadingStatus | None, action: str) -> int | str | None:
+def _reading(reading: ReadingStatus | None, action: Action | None) -> int | str | None:
     """The quantity, else the outcome; None if it is not known whether the resource is configured."""
     if reading is None:
         # Without a reading, a key is kept because the file that configures it may be unreadable.
-        return None if action == "keep" else "unconfigured"
+        return None if action is Action.KEEP else "unconfigured"
     return reading.quantity if reading.outcome is Outcome.QUANTITY else reading.outcome.value
 
 
@@ -185,10 +185,10 @@ def _note(row: ResourceRow, reading: ReadingStatus | None, change: Change | None
         return f"{f'lowered to {quantity}' if isinstance(quantity, int) else 'removed'} in {left} unless it recovers"
     if change and (row.refused or row.denied):
         return f"{'refused' if row.refused else 'denied'}: {change.reason}"
-    if change and observe and change.action in ("set", "remove"):
+    if change and observe and change.action.writes:
         return f"would be {plain(change.new) if change.new else 'removed'}: {change.reason}"
     if reading is None:
-        return change.reason if change and change.action == "keep" else ""
+        return change.reason if change and change.action is Action.KEEP else ""
     return reading.reason if reading.outcome is not Outcome.QUANTITY or reading.reason else ""
 
 

@@ -14,7 +14,7 @@ from capacityd.host.kubelet import device_plugin_names
 from capacityd.model.config import Config
 from capacityd.model.errors import UsageError
 from capacityd.model.host import Host
-from capacityd.model.node import MachineRecord, read_record
+from capacityd.model.node import Action, MachineRecord, read_record
 from capacityd.model.reading import Quantity, Reading, Unknown
 from capacityd.reconcile.plan import make_plan
 from capacityd.reconcile.plan_input import PlanInput
@@ -75,7 +75,7 @@ def _refusals(
         machine=MachineRecord(read_record(state.annotation)),  # it has no other writers, as in `plan`
     )
     changes = {change.name: change for change in make_plan(readings, state, inputs).changes}
-    return {name: change.reason for name, change in changes.items() if change.action == "refuse"}
+    return {name: change.reason for name, change in changes.items() if change.action is Action.REFUSE}
 
 
 def _published(readings: Mapping[str, Reading], refusals: Mapping[str, str]) -> tuple[dict[str, int], dict[str, str]]:

@@ -7,11 +7,11 @@ from collections import Counter
 from collections.abc import Mapping
 
 from capacityd.cli.output.terminal import print_line, print_table
-from capacityd.model.node import Change, Plan
+from capacityd.model.node import Action, Change, Plan
 from capacityd.model.quantity import plain
 
 _HEADER = ("OP", "RESOURCE", "CURRENT", "DESIRED", "UNIT", "REASON")
-_SIGNS = {"remove": "-", "keep": "=", "hold": "…", "refuse": "!", "deny": "!"}
+_SIGNS = {Action.REMOVE: "-", Action.KEEP: "=", Action.HOLD: "…", Action.REFUSE: "!", Action.DENY: "!"}
 
 
 def print_plan(plan: Plan, applied: bool, units: Mapping[str, str]) -> None:
@@ -32,30 +32,30 @@ def _row(change: Change, unit: str) -> tuple[str, ...]:
     """The API server returns 1000 as "1k", so quantities are printed in plain digits."""
     sign = _SIGNS.get(change.action) or ("+" if change.old is None else "~")
     old, new = ("" if quantity is None else plain(quantity) for quantity in (change.old, change.new))
-    if change.action == "refuse":
+    if change.action is Action.REFUSE:
         return sign, change.name, old, new, "", f"refused: {change.reason}"  # the unit of others' values is unknown
-    if change.action == "deny":
+    if change.action is Action.DENY:
         return sign, change.name, old, new, unit, f"denied: {change.reason}"
     return sign, change.name, old, new, unit, change.reason
 
 
 def _summary(plan: Plan, applied: bool) -> str:
-    unknown = {c.name for c in plan.changes if c.action == "keep"}.intersection(plan.unknown)
+    unknown = {c.name for c in plan.changes if c.action is Action.KEEP}.intersection(plan.unknown)
     count = Counter(c.action for c in plan.changes if c.name not in unknown)
     set_, removed = ("set", "removed") if applied else ("to set", "to remove")
     parts = {
-        set_: count["set"],
-        removed: count["remove"],
-        "held back": count["hold"],
-        "refused": count["refuse"],
-        "denied": count["deny"],
+        set_: count[Action.SET],
+        removed: count[Action.REMOVE],
+        "held back": count[Action.HOLD],
+        "refused": count[Action.REFUSE],
+        "denied": count[Action.DENY],
         "unknown": len(unknown),
-        "unchanged": count["keep"],
+        "unchanged": count[Action.KEEP],
     }
     summary = ", ".join(f"{number} {what}" for what, number in parts.items() if number) or "no resources"
     if not plan.patch:
         return f"{summary}; nothing to write"
-    if count["set"] + count["remove"]:
+    if count[Action.SET] + count[Action.REMOVE]:
         return f"{summary}; {'written' if applied else 'nothing was written'}"
     metadata = _metadata_written(plan)
     return f"{summary}; {f'written: {metadata}' if applied else f'{metadata} to write; nothing was written'}"

@@ -19,9 +19,10 @@ from functools import partial
 from pathlib import Path
 
 from capacityd.model.config import Config, Resource
+from capacityd.model.messages import PassReason
 from capacityd.model.reading import Quantity
 from capacityd.node import Review, open_node
-from capacityd.reconcile.reconcile import reconcile
+from capacityd.reconcile.reconcile import Access, reconcile
 from capacityd.reconcile.state import PassContext, ReconcileState
 from tests.bench.measure import Figure
 from tests.cluster.audit import Request
@@ -47,7 +48,7 @@ class _Member:
 
     name: str
     kubeconfig: Path
-    memory: ReconcileState = field(default_factory=ReconcileState)
+    state: ReconcileState = field(default_factory=ReconcileState)
     reviews: Mapping[str, Review] = field(default_factory=dict)
     failure: str = ""
 
@@ -71,13 +72,13 @@ def figures() -> Iterator[Figure]:
             list(pool.map(partial(_create, cluster), names))
         fleet = [_Member(name, _kubeconfig(cluster, name)) for name in names]
         idle = _idle(cluster)
-        for what, reasons, unpublish, target in (
-            ("boot, publishes", "boot", False, 4),
-            ("boot, nothing to change", "boot", True, 2),
-            ("resync, nothing to change", "resync", False, 1),
+        for what, reason, unpublish, target in (
+            ("boot, publishes", PassReason.BOOT, False, 4),
+            ("boot, nothing to change", PassReason.BOOT, True, 2),
+            ("resync, nothing to change", PassReason.RESYNC, False, 1),
         ):
             fleet = [_Member(m.name, m.kubeconfig) for m in fleet] if unpublish else fleet
-            fleet, load = _turn(cluster, fleet, reasons, idle)
+            fleet, load = _turn(cluster, fleet, reason, idle)
             yield from _costs(f"{len(fleet)} Nodes, {what}", load, target)
         for quantity, jitter in ((6, 0.0), (8, JITTER)):
             crowd = [_Member(m.name, m.kubeconfig) for m in fleet[:CROWD]]
@@ -133,27 +134,25 @@ def _kubeconfig(cluster: Cluster, name: str) -> Path:
     return path
 
 
-def _reconcile(member: _Member, reasons: str, quantity: int = 4) -> _Member:
+def _reconcile(member: _Member, reason: PassReason, quantity: int = 4) -> _Member:
     """What the child of the service does with its readings."""
     reviews = dict(member.reviews)
-    found = reconcile(
+    result = reconcile(
         _CONFIG,
         dict.fromkeys(_RESOURCES, Quantity(quantity)),
-        {reasons},
-        member.memory,
-        PassContext(now=time.time(), uptime=_UPTIME),
-        lambda: open_node(str(member.kubeconfig), None, None, member.name, None, reviews),
-        tuple,
+        PassContext(now=time.time(), uptime=_UPTIME, reasons=frozenset({reason})),
+        member.state,
+        Access(partial(open_node, str(member.kubeconfig), None, None, member.name, None, reviews), tuple),
     )
-    warnings = "; ".join(found.outcome.warnings) if found.outcome else ""
-    return _Member(member.name, member.kubeconfig, found.memory, reviews, found.error or warnings)
+    warnings = "; ".join(result.outcome.warnings) if result.outcome else ""
+    return _Member(member.name, member.kubeconfig, result.state, reviews, result.node_error or warnings)
 
 
-def _turn(cluster: Cluster, fleet: list[_Member], reasons: str, idle: float) -> tuple[list[_Member], _Load]:
+def _turn(cluster: Cluster, fleet: list[_Member], reason: PassReason, idle: float) -> tuple[list[_Member], _Load]:
     """All of them, as fast as it goes. idle: what the API server takes of a processor for itself."""
     position, began, before = cluster.audit.mark(), time.monotonic(), _processor(cluster)
     with multiprocessing.get_context("fork").Pool(WORKERS) as pool:
-        after = pool.map(partial(_reconcile, reasons=reasons), fleet, chunksize=50)
+        after = pool.map(partial(_reconcile, reason=reason), fleet, chunksize=50)
     seconds = time.monotonic() - began
     cpu, store = (b - a for a, b in zip(before, _processor(cluster), strict=True))
     failed = sum(bool(member.failure) for member in after)
@@ -162,7 +161,7 @@ def _turn(cluster: Cluster, fleet: list[_Member], reasons: str, idle: float) -> 
 
 def _crowd(cluster: Cluster, crowd: list[_Member], quantity: int, jitter: float) -> _Load:
     """Each in a process of its own, all let go in the same moment."""
-    _reconcile(crowd[0], "boot", quantity - 1)  # so that everything is loaded before the start
+    _reconcile(crowd[0], PassReason.BOOT, quantity - 1)  # so that everything is loaded before the start
     position, before = cluster.audit.mark(), _processor(cluster)
     wait, go = os.pipe()
     chance = random.Random(1)
@@ -184,7 +183,7 @@ def _forked(member: _Member, quantity: int, wait: int, go: int, pause: float) ->
         os.close(go)
         os.read(wait, 1)  # until nobody can write to it any more
         time.sleep(pause)
-        status = int(bool(_reconcile(member, "boot", quantity).failure))
+        status = int(bool(_reconcile(member, PassReason.BOOT, quantity).failure))
     finally:
         os._exit(status)
 

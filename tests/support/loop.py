@@ -18,7 +18,7 @@ from capacityd.model.reading import Quantity, Reading, Unknown
 from capacityd.node.file_node import patched
 from capacityd.node.parse import node_state
 from capacityd.reconcile.rate_limit import BURST, MIN_INTERVAL
-from capacityd.reconcile.reconcile import ReconcileResult, reconcile
+from capacityd.reconcile.reconcile import Access, ReconcileResult, reconcile
 from capacityd.reconcile.state import PassContext, ReconcileState
 from capacityd.service.schedule import Schedule
 from tests.support.world import NAMES, World, record_of
@@ -42,7 +42,7 @@ class Loop:
         self.writes = 0
         self.reasons: set[PassReason] = set()
         self._uniform = random.Random(seed).uniform
-        self._memory = ReconcileState()
+        self._state = ReconcileState()
         self._remembered: dict[str, list[float]] = {}  # name -> when writes were that the service knows of
         self._unremembered: list[str] = []
         self._at = 0.0  # when this pass began
@@ -58,7 +58,7 @@ class Loop:
     def start(self, memory_lost: bool) -> None:
         """The service starts, or starts again."""
         if memory_lost:
-            self._memory = ReconcileState()
+            self._state = ReconcileState()
             self._remembered, self._undone, self._lower = {}, {}, {}
         self._schedule = Schedule(self.world.monotonic(), self._uniform)
         self.configure()
@@ -94,36 +94,34 @@ class Loop:
         self._note_lower(readings)
         self._published = world.published
         self._unremembered, self._undoing = [], set()
-        self._kubelet_anew = bool(self._memory.settle_passes) or self._memory.kubelet != world.socket
-        here = PassContext(world.now(), world.uptime, world.socket, world.published)
+        self._kubelet_anew = bool(self._state.settle_passes) or self._state.kubelet_started_at != world.socket
+        context = PassContext(world.now(), world.uptime, frozenset(reasons), world.socket, world.published)
         try:
             self._die("before")
-            open_node = partial(_ModelNode, self)
-            found = reconcile(
-                world.config, readings, reasons, self._memory, here, open_node, self._plugins, world.intend
-            )
+            access = Access(partial(_ModelNode, self), self._plugins, world.intend)
+            result = reconcile(world.config, readings, context, self._state, access)
             self._die("unkept")
         except KilledError:
             self._schedule.failed(world.monotonic(), None)
             return
         finally:
             self.between.clear()
-        if found.outcome is not None and not world.config.settings.observe:
-            world.settle(found.outcome.plan)
-        self._memory = found.memory
-        self._remember(found)
-        if found.failed:
-            self._schedule.failed(world.monotonic(), found.retry_after, found.cause)
+        if result.outcome is not None and not world.config.settings.observe:
+            world.settle(result.outcome.plan)
+        self._state = result.state
+        self._remember(result)
+        if result.failure:
+            self._schedule.failed(world.monotonic(), result.failure.retry_after, result.failure.cause)
         else:
-            self._schedule.succeeded(world.monotonic(), found.requeue_after, found.outcome is not None)
+            self._schedule.succeeded(world.monotonic(), result.requeue_after, result.outcome is not None)
 
     def _plugins(self) -> frozenset[str] | None:
         self._known_plugins = self.world.device_plugins()
         return self._known_plugins
 
-    def _remember(self, found: ReconcileResult) -> None:
+    def _remember(self, result: ReconcileResult) -> None:
         """A write whose answer was lost is not known to the service; any other counts."""
-        for name in [] if found.failed else self._unremembered:
+        for name in [] if result.failure else self._unremembered:
             recent = [at for at in self._remembered.get(name, []) if at > self._at - MIN_INTERVAL]
             self._remembered[name] = [*recent, self._at]
             assert len(recent) < BURST, f"{name} was written more than {BURST} times within {MIN_INTERVAL} s"

@@ -196,6 +196,8 @@ class Plan:
     """Names that an Event has reported as below what is expected, and that no longer are."""
     has_condition: bool = False
     """Whether a Node condition is kept."""
+    device_plugins: tuple[str, ...] | None = ()
+    """Their names when the plan was made, sorted; None: unknown."""
 
     @property
     def unknown(self) -> tuple[str, ...]:

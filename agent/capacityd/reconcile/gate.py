@@ -1,24 +1,18 @@
-"""Whether a pass must read the Node at all. Pure."""
+"""Whether a pass may leave the Node unread, because everything that differs from it has to wait. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from capacityd.model.reading import Quantity, Reading, Unknown
 from capacityd.reconcile.plan import long_unknown
-from capacityd.reconcile.plan_input import METADATA_ONLY, PlanInput
-from capacityd.reconcile.state import PassContext, ReconcileState, is_lower, outcome_text
-
-LOCAL = frozenset({"hardware", "file", "requeue", "plugins"})
-"""Reasons that say nothing about the Node: if the readings are what was last applied, it need not be read.
-
-plugins: the kubelet rewrites its checkpoint for each pod with devices; only the set of names in it counts.
-"""
+from capacityd.reconcile.plan_input import PlanInput
+from capacityd.reconcile.state import ReconcileState, is_lower, outcome_text
 
 
 @dataclass(frozen=True, slots=True)
-class Hold:
+class HeldBack:
     """The Node need not be read now: everything that differs from it is held back."""
 
     lower_since: Mapping[str, float]
@@ -29,41 +23,35 @@ class Hold:
     """Seconds until an update of the condition or an annotation may be written; None: there is none."""
 
 
-def must_ask(reasons: Collection[str], memory: ReconcileState, here: PassContext, same_plugins: bool) -> bool:
-    """Whether the reasons for this pass concern the Node itself."""
-    verifies = memory.verify_at is not None and here.uptime >= memory.verify_at
-    return verifies or not LOCAL.issuperset(reasons) or ("plugins" in reasons and not same_plugins)
-
-
-def hold(readings: Mapping[str, Reading], memory: ReconcileState, inputs: PlanInput) -> Hold | None:
+def changes_held_back(readings: Mapping[str, Reading], state: ReconcileState, inputs: PlanInput) -> HeldBack | None:
     """What is held back, and for how long. None: the Node must be read now, because it may have to be written."""
-    if memory.applied_readings is None or memory.settle_passes:
+    if state.applied_readings is None or state.settle_passes:
         return None
     if inputs.machine is not None and long_unknown(inputs) - inputs.machine.reported.unknown:
         return None
     lower_since = dict(inputs.lower_since)  # in observe mode, too, where it stays lower
     held: dict[str, float] = {}
-    delay = max(0.0, inputs.not_before.get(METADATA_ONLY, 0.0) - inputs.uptime)
-    if memory.delayed and not delay:
+    delay = max(0.0, inputs.metadata_not_before - inputs.uptime)
+    if state.delayed and not delay:
         return None
-    metadata = memory.delayed
-    for name in memory.applied_readings.keys() | readings.keys():
+    metadata_differs = state.delayed
+    for name in state.applied_readings.keys() | readings.keys():
         reading = readings.get(name)
-        if reading is not None and memory.applied_readings.get(name) == outcome_text(reading):
+        if reading is not None and state.applied_readings.get(name) == outcome_text(reading):
             continue
-        if delay and name in memory.applied_readings and _needs_metadata_only(reading, memory.published.get(name)):
-            metadata = True
+        if delay and name in state.applied_readings and _needs_metadata_only(reading, state.published.get(name)):
+            metadata_differs = True
             continue
         until = inputs.not_before.get(name, 0.0)
-        if denial := memory.denied.get(name):
+        if denial := state.denied.get(name):
             until = max(until, denial.retry_at)
-        if is_lower(reading, memory.published.get(name)):
+        if is_lower(reading, state.published.get(name)):
             lower_since[name] = inputs.lower_since.get(name, inputs.uptime)
             until = max(until, lower_since[name] + inputs.lower_after)
         if until <= inputs.uptime:
             return None
         held[name] = until - inputs.uptime
-    return Hold(lower_since, held, delay if metadata else None)
+    return HeldBack(lower_since, held, delay if metadata_differs else None)
 
 
 def _needs_metadata_only(reading: Reading | None, published: int | None) -> bool:

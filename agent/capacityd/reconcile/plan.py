@@ -14,7 +14,7 @@ from capacityd.model.quantity import plain, whole_quantity
 from capacityd.model.reading import Absent, Quantity, Reading, Unknown
 from capacityd.reconcile.condition import desired_condition
 from capacityd.reconcile.patch import patch_for
-from capacityd.reconcile.plan_input import METADATA_ONLY, CapacityEntry, Decision, PlanInput
+from capacityd.reconcile.plan_input import CapacityEntry, Decision, PlanInput
 from capacityd.reconcile.rules import (
     capacity_entry,
     decide,
@@ -84,7 +84,7 @@ def make_plan(readings: Mapping[str, Reading], state: NodeState, inputs: PlanInp
     patch = patch_for(state, changes, published, configuration, condition, drop=not inputs.condition)
     reported = _reported(health, reported_before, inputs)
     writes = any(c.action.writes for c in changes)
-    if delayed := bool(patch) and not writes and inputs.not_before.get(METADATA_ONLY, 0.0) > inputs.uptime:
+    if delayed := bool(patch) and not writes and inputs.metadata_not_before > inputs.uptime:
         patch, published, newly_refused = (), read_record(state.annotation), ()
         own, reported = own_before, reported_before
     held = [s for s in steps if s.held_until is not None]
@@ -107,6 +107,7 @@ def make_plan(readings: Mapping[str, Reading], state: NodeState, inputs: PlanInp
         reported=reported,
         recovered=tuple(sorted((reported_before.below_expected - reported.below_expected) & inputs.expect.keys())),
         has_condition=inputs.condition,
+        device_plugins=None if inputs.plugins is None else tuple(sorted(inputs.plugins)),
     )
 
 

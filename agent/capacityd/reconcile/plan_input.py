@@ -8,9 +8,6 @@ from dataclasses import dataclass, field
 from capacityd.model.node import Action, MachineRecord
 from capacityd.model.quantity import whole_quantity
 
-METADATA_ONLY = ""
-"""In PlanInput.not_before: a write of the condition or an annotation alone."""
-
 
 @dataclass(frozen=True, slots=True)
 class PlanInput:
@@ -33,8 +30,9 @@ class PlanInput:
     lower_since: Mapping[str, float] = field(default_factory=dict)
     """Name -> since when its reading has been lower."""
     not_before: Mapping[str, float] = field(default_factory=dict)
-    """Name -> when it may be written again; METADATA_ONLY -> the same for the condition and
-    the annotations alone."""
+    """Name that is rate limited -> when it may be written again."""
+    metadata_not_before: float = 0.0
+    """The same for the condition and the annotations alone; 0: they are not rate limited."""
     kubelet_may_zero: bool = True
     """Whether a 0 may come from a kubelet that has restarted, or registered the Node, since the service last read it.
     True if it is unknown when the kubelet started."""

@@ -7,9 +7,9 @@ where another writer changes the same.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 from capacityd.model.node import Plan
-from capacityd.reconcile.plan_input import METADATA_ONLY
 
 MIN_INTERVAL = 60.0
 """Seconds between two writes of a resource that is rate limited."""
@@ -17,22 +17,42 @@ MIN_INTERVAL = 60.0
 BURST = 6
 """A resource that is written this often within BURST * MIN_INTERVAL seconds is rate limited."""
 
-WriteTimes = Mapping[str, tuple[float, ...]]
+
+@dataclass(frozen=True, slots=True)
+class WriteTimes:
+    """When a Node was written lately, the last BURST times."""
+
+    resources: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    """By name."""
+    metadata: tuple[float, ...] = ()
+    """Writes of the condition or an annotation alone."""
 
 
 def not_before(written: WriteTimes) -> dict[str, float]:
-    """When each rate-limited name may be written again. written: as record_write() returns it."""
-    return {name: at[-1] + MIN_INTERVAL for name, at in written.items() if len(at) == BURST}
+    """When each rate-limited name may be written again."""
+    return {name: times[-1] + MIN_INTERVAL for name, times in written.resources.items() if len(times) == BURST}
 
 
-def record_write(plan: Plan, applied: bool, uptime: float, written: WriteTimes) -> dict[str, tuple[float, ...]]:
-    """written after this plan, without outdated times. applied: whether its patch was sent."""
-    after = {name: at for name, moments in written.items() if (at := _recent(moments, uptime))}
-    if applied:
-        for name in [c.name for c in plan.changes if c.action.writes] or [METADATA_ONLY]:
-            after[name] = (*after.get(name, ()), uptime)[-BURST:]
-    return after
+def metadata_not_before(written: WriteTimes) -> float:
+    """When the condition or an annotation may be written again without a resource; 0 if that is not rate limited."""
+    return written.metadata[-1] + MIN_INTERVAL if len(written.metadata) == BURST else 0.0
 
 
-def _recent(moments: tuple[float, ...], uptime: float) -> tuple[float, ...]:
-    return tuple(at for at in moments if uptime - at < BURST * MIN_INTERVAL)
+def recent_writes(written: WriteTimes, uptime: float) -> WriteTimes:
+    """The same without outdated times."""
+    resources = {name: recent for name, times in written.resources.items() if (recent := _recent(times, uptime))}
+    return WriteTimes(resources, _recent(written.metadata, uptime))
+
+
+def record_write(plan: Plan, written: WriteTimes, uptime: float) -> WriteTimes:
+    """The write times once the patch of this plan has been sent, without outdated ones."""
+    recent = recent_writes(written, uptime)
+    names = [change.name for change in plan.changes if change.action.writes]
+    if not names:
+        return replace(recent, metadata=(*recent.metadata, uptime)[-BURST:])
+    added = {name: (*recent.resources.get(name, ()), uptime)[-BURST:] for name in names}
+    return replace(recent, resources={**recent.resources, **added})
+
+
+def _recent(times: tuple[float, ...], uptime: float) -> tuple[float, ...]:
+    return tuple(at for at in times if uptime - at < BURST * MIN_INTERVAL)

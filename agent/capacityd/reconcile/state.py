@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from capacityd.model.messages import PassReason
 from capacityd.model.node import Action, MachineRecord, NodeState, Plan
 from capacityd.model.reading import Absent, Quantity, Reading, Unknown
 from capacityd.reconcile.apply import Outcome
-from capacityd.reconcile.rate_limit import WriteTimes, record_write
+from capacityd.reconcile.rate_limit import WriteTimes, recent_writes, record_write
 
 _DENIED_BACKOFF, _DENIED_BACKOFF_FACTOR, _DENIED_BACKOFF_MAX = 60.0, 4.0, 3600.0
 """Seconds until a denied change is tried again: at first, its growth, and at most."""
@@ -42,9 +43,9 @@ class ReconcileState:
     """The annotation after the last pass that read the Node."""
     lower_since: Mapping[str, float] = field(default_factory=dict)
     """Name -> since when its reading has been lower."""
-    written: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
-    """Name -> when it was written lately (rate_limit.py)."""
-    kubelet: float | None = None
+    written: WriteTimes = field(default_factory=WriteTimes)
+    """When the Node was written lately."""
+    kubelet_started_at: float | None = None
     """When the kubelet started, as of the last pass that read the Node; seconds since the epoch."""
     settle_passes: int = 0
     """Passes since a kubelet restart during which it may still reset capacity to zero; 0 once that window is over."""
@@ -76,12 +77,14 @@ class ReconcileState:
 
 @dataclass(frozen=True, slots=True)
 class PassContext:
-    """When and where a pass runs."""
+    """When, where and why a pass runs."""
 
     now: float
     """Seconds since the epoch."""
     uptime: float
     """Seconds since the machine booted."""
+    reasons: frozenset[PassReason]
+    """Why the pass is made."""
     kubelet_started_at: float | None = None
     """When the kubelet made its socket, in seconds since the epoch; None: it has none."""
     record: MachineRecord | None = None
@@ -92,6 +95,11 @@ class PassContext:
     """The errors of the last check of the configuration, each with its file and line."""
     unwritable: str = ""
     """Why nothing can be saved here; empty if it can."""
+
+    @property
+    def unsaved(self) -> str:
+        """Why this pass can't keep a record of what it publishes; empty if it can."""
+        return "; ".join(filter(None, (self.record_error, self.unwritable)))
 
 
 def outcome_text(reading: Reading) -> str:
@@ -108,57 +116,67 @@ def is_lower(reading: Reading | None, published: int | None) -> bool:
     return not isinstance(reading, Quantity) or reading.value < published
 
 
-def still_lower(readings: Mapping[str, Reading], memory: ReconcileState) -> dict[str, float]:
-    """Since when each name is lower. One that came back starts over, even if this pass fails."""
+def with_readings(state: ReconcileState, readings: Mapping[str, Reading], uptime: float) -> ReconcileState:
+    """The state with these readings: since when each is lower or unknown, even if this pass fails."""
+    unknown = [name for name, reading in readings.items() if isinstance(reading, Unknown)]
+    return replace(
+        state,
+        lower_since=_still_lower(readings, state),
+        unknown_since={name: state.unknown_since.get(name, uptime) for name in unknown},
+        unknown_streak=state.unknown_streak + 1 if unknown else 0,
+    )
+
+
+def _still_lower(readings: Mapping[str, Reading], state: ReconcileState) -> dict[str, float]:
+    """Since when each name is lower. One that came back starts over."""
     return {
-        name: at
-        for name, at in memory.lower_since.items()
-        if name not in memory.published or is_lower(readings.get(name), memory.published[name])
+        name: since
+        for name, since in state.lower_since.items()
+        if name not in state.published or is_lower(readings.get(name), state.published[name])
     }
 
 
 def remember(
-    memory: ReconcileState,
-    readings: Mapping[str, Reading],
-    outcome: Outcome,
-    here: PassContext,
+    state: ReconcileState, readings: Mapping[str, Reading], outcome: Outcome, context: PassContext
 ) -> ReconcileState:
     """The state after a pass that has read the Node."""
-    plan = outcome.plan
+    plan, uptime = outcome.plan, context.uptime
+    written = writes_of(outcome.state, state)
     return ReconcileState(
         applied_readings=_seen(readings, plan),
         published=plan.published,
         lower_since=plan.lower_since,
-        written=record_write(plan, outcome.applied, here.uptime, writes_of(outcome.state, memory)),
+        written=record_write(plan, written, uptime) if outcome.applied else recent_writes(written, uptime),
         node_uid=outcome.state.uid,
-        kubelet=here.kubelet_started_at,
-        settle_passes=_settle_passes(memory, outcome.state, here),
-        unknown_since=memory.unknown_since,
-        unknown_streak=memory.unknown_streak,
+        kubelet_started_at=context.kubelet_started_at,
+        settle_passes=_settle_passes(state, outcome.state, context),
+        unknown_since=state.unknown_since,
+        unknown_streak=state.unknown_streak,
         delayed=plan.delayed,
-        denied=_denials(memory, outcome, here.uptime),
+        plugins=plan.device_plugins,
+        denied=_denials(state, outcome, uptime),
         behind=tuple(sorted(plan.behind)),
-        verify_at=_verify_at(outcome, here.uptime),
+        verify_at=_verify_at(outcome, uptime),
     )
 
 
-def writes_of(state: NodeState, memory: ReconcileState) -> WriteTimes:
+def writes_of(node_state: NodeState, state: ReconcileState) -> WriteTimes:
     """When this Node was written lately. One that was created anew has not been written yet."""
-    return memory.written if memory.node_uid in ("", state.uid) else {}
+    return state.written if state.node_uid in ("", node_state.uid) else WriteTimes()
 
 
-def _denials(memory: ReconcileState, outcome: Outcome, uptime: float) -> dict[str, Denial]:
+def _denials(state: ReconcileState, outcome: Outcome, uptime: float) -> dict[str, Denial]:
     """Those that are still denied, each with the time of its next attempt."""
-    found = {}
+    denials = {}
     for name, reason in outcome.plan.health.denied.items():
-        before = memory.denied.get(name)
+        last = state.denied.get(name)
         if name in outcome.denied:
-            attempts = before.attempts + 1 if before else 1
+            attempts = last.attempts + 1 if last else 1
             pause = min(_DENIED_BACKOFF * _DENIED_BACKOFF_FACTOR ** min(attempts - 1, 10), _DENIED_BACKOFF_MAX)
-            found[name] = Denial(reason, uptime + pause, attempts)
-        elif before:
-            found[name] = before
-    return found
+            denials[name] = Denial(reason, uptime + pause, attempts)
+        elif last:
+            denials[name] = last
+    return denials
 
 
 def _verify_at(outcome: Outcome, uptime: float) -> float | None:
@@ -184,15 +202,16 @@ def _seen(readings: Mapping[str, Reading], plan: Plan) -> dict[str, str]:
     return applied_readings
 
 
-def _settle_passes(memory: ReconcileState, state: NodeState, here: PassContext) -> int:
+def _settle_passes(state: ReconcileState, node_state: NodeState, context: PassContext) -> int:
     """Passes since a kubelet restart during which it may still reset capacity to zero; 0 once that window is over.
 
     The kubelet decides to before its socket appears, but its write may come much later. The heartbeat of the Ready
     condition comes after it, in whole seconds. A heartbeat that never comes (a kubelet that hangs, a clock that was
     set back) is waited for once.
     """
-    if here.kubelet_started_at is None or state.heartbeat is None or state.heartbeat >= int(here.kubelet_started_at):
+    started_at, heartbeat = context.kubelet_started_at, node_state.heartbeat
+    if started_at is None or heartbeat is None or heartbeat >= int(started_at):
         return 0
-    if here.kubelet_started_at != memory.kubelet:
+    if started_at != state.kubelet_started_at:
         return 1
-    return 0 if memory.settle_passes in (0, _MAX_SETTLE_PASSES) else memory.settle_passes + 1
+    return 0 if state.settle_passes in (0, _MAX_SETTLE_PASSES) else state.settle_passes + 1

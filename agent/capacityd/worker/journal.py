@@ -124,7 +124,7 @@ def reading_entries(
         elif name in before and before[name].outcome is Outcome.UNKNOWN:
             yield Entry("known", NOTICE, f"{name}: known again: {outcome_text(reading)}", {"RESOURCE": name})
     for name in sorted(result.held.keys() - held_before.keys()):
-        old, new = result.memory.published.get(name), readings.get(name)
+        old, new = result.state.published.get(name), readings.get(name)
         fields = {
             "RESOURCE": name,
             "OLD": "none" if old is None else str(old),
@@ -137,9 +137,9 @@ def reading_entries(
 
 def _limit(name: str, reading: Reading | None, result: ReconcileResult) -> str:
     """What holds a change back."""
-    if name in result.memory.denied:
+    if name in result.state.denied:
         return "denied, retried later"
-    return "lower_after" if is_lower(reading, result.memory.published.get(name)) else "rate limit"
+    return "lower_after" if is_lower(reading, result.state.published.get(name)) else "rate limit"
 
 
 def send(entries: Iterable[Entry]) -> None:

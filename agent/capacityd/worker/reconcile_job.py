@@ -21,7 +21,7 @@ from capacityd.model.node import MachineRecord
 from capacityd.model.reading import Reading, Unknown
 from capacityd.node import Review
 from capacityd.reconcile import machine_record
-from capacityd.reconcile.reconcile import ReconcileResult, expectations, reconcile
+from capacityd.reconcile.reconcile import Access, ReconcileResult, expectations, reconcile
 from capacityd.reconcile.state import PassContext
 from capacityd.worker import journal, metrics, runtime_files, send_message
 from capacityd.worker.await_node import await_node, registration_expected
@@ -64,7 +64,7 @@ def reconcile_once(options: argparse.Namespace, reasons: frozenset[PassReason]) 
         this.state.counters, this.config, status, options.lost, succeeded=_failure(result, errors) is None
     )
     with runtime_files.collecting_errors(errors):
-        runtime_files.write_state(options.folder, PassState(result.memory, status, reviews, logged, counters))
+        runtime_files.write_state(options.folder, PassState(result.state, status, reviews, logged, counters))
     journal.send(journal.outcome_entries(result, this.state.status))
     if not errors:  # else the next pass would not know that this has been reported
         journal.send(journal.reading_entries(readings, result, this.state, logged, PassReason.BOOT in reasons))
@@ -136,20 +136,22 @@ def _reconciled(
         result = reconcile(
             config,
             readings,
-            this.reasons,
-            this.state.reconcile,
             PassContext(
                 now=time.time(),
                 uptime=uptime(),
+                reasons=this.reasons,
                 kubelet_started_at=kubelet_started_at(host),
                 record=record,
                 record_error=record_error,
                 configuration_errors=this.configuration_errors,
                 unwritable="; ".join(filter(None, unwritable)),
             ),
-            lambda: node_of(options, config, host, config.settings.observe, reviews),
-            lambda: device_plugin_names(host),
-            partial(machine_record.intend, directory),
+            this.state.reconcile,
+            Access(
+                partial(node_of, options, config, host, config.settings.observe, reviews),
+                partial(device_plugin_names, host),
+                partial(machine_record.intend, directory),
+            ),
         )
         with runtime_files.collecting_errors(errors):
             if result.outcome is not None and not config.settings.observe:
@@ -167,12 +169,14 @@ def _read_record(directory: str) -> tuple[MachineRecord | None, str]:
 
 def _failure(result: ReconcileResult, save_errors: Sequence[str]) -> Failure | None:
     """What has gone wrong in a pass, with what could not be saved."""
+    failure = result.failure
     unsaved = result.unwritable or "".join(save_errors[:1])
     if not unsaved:
-        return Failure(result.error, result.cause, result.retry_after, result.files) if result.failed else None
+        return failure
     message = f"{unsaved}; until this is fixed, nothing is lowered or removed"
-    cause = result.cause if result.failed else RetryCause.STATE
-    return Failure("; ".join(filter(None, (message, result.error))), cause, result.retry_after, result.files)
+    if failure is None or result.unwritable:
+        return Failure(message, RetryCause.STATE)
+    return replace(failure, message=f"{message}; {failure.message}")
 
 
 def _status(this: _Pass, readings: Mapping[str, Reading], result: ReconcileResult) -> PassStatus:
@@ -187,8 +191,8 @@ def _status(this: _Pass, readings: Mapping[str, Reading], result: ReconcileResul
         reasons=tuple(sorted(this.reasons)),
         readings={name: ReadingStatus.of(reading) for name, reading in readings.items()},
         observe=this.config.settings.observe,
-        error=result.error,
-        published=dict(result.memory.published),
+        error=result.node_error,
+        published=dict(result.state.published),
         configuration=this.config.digest,
         expect=expectations(this.config),
         requeue_after=result.requeue_after,
@@ -204,8 +208,8 @@ def _status_line(readings: Mapping[str, Reading], result: ReconcileResult, failu
         waits = failure.cause is RetryCause.CREDENTIALS
         return f"waiting for a kubeconfig: {failure.message}" if waits else failure.message
     unknown = sum(isinstance(r, Unknown) for r in readings.values())
-    parts = [f"{len(result.memory.published)} of {len(readings)} resources published"]
+    parts = [f"{len(result.state.published)} of {len(readings)} resources published"]
     parts += [f"{unknown} unknown"] if unknown else []
-    parts += [f"{len(result.memory.denied)} denied"] if result.memory.denied else []
+    parts += [f"{len(result.state.denied)} denied"] if result.state.denied else []
     parts += [f"{len(result.held)} held back"] if result.held else []
     return ", ".join(parts)

@@ -7,10 +7,11 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 from capacityd.model.config import Config, Resource, Settings
 from capacityd.model.errors import NodeError, NodeUnreachable, StateError
+from capacityd.model.messages import PassReason
 from capacityd.model.node import Event, MachineRecord, Node, NodeState, Plan, Reported
 from capacityd.model.reading import Absent, Quantity, Reading, Unknown
 from capacityd.node.parse import node_state
-from capacityd.reconcile.reconcile import ReconcileResult, reconcile
+from capacityd.reconcile.reconcile import Access, ReconcileResult, reconcile
 from capacityd.reconcile.state import PassContext, ReconcileState
 from tests.support.nodes import apply_patch, node
 
@@ -84,7 +85,7 @@ class Service:
     def __init__(self) -> None:
         self.settings = Settings()
         self.node = MemoryNode()
-        self.memory = ReconcileState()
+        self.state = ReconcileState()
         self.kubelet_started_at: float | None = None
         self.error: NodeError | None = None
         self.opened = 0
@@ -104,19 +105,20 @@ class Service:
             Resource(name, "static", (), adopt=name in self.adopt, expect=self.expect.get(name)) for name in read
         )
         config = Config(resources, self.settings, complete=self.complete, digest=self.digest)
-        here = PassContext(
+        context = PassContext(
             EPOCH + at,
             at,
+            frozenset(map(PassReason, reasons)),
             self.kubelet_started_at,
             self.record,
             configuration_errors=self.configuration_errors,
             unwritable=self.unwritable,
         )
-        found = reconcile(config, read, reasons, self.memory, here, self._open, self._plugins, self._intend)
-        if found.outcome is not None and found.outcome.plan.own is not None and not self.settings.observe:
-            self.record = MachineRecord(found.outcome.plan.own, reported=found.outcome.plan.reported)
-        self.memory = found.memory
-        return found
+        result = reconcile(config, read, context, self.state, Access(self._open, self._plugins, self._intend))
+        if result.outcome is not None and result.outcome.plan.own is not None and not self.settings.observe:
+            self.record = MachineRecord(result.outcome.plan.own, reported=result.outcome.plan.reported)
+        self.state = result.state
+        return result
 
     def _intend(self, record: MachineRecord | None, plan: Plan) -> MachineRecord | None:
         if self.full:

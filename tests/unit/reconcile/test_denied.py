@@ -192,8 +192,8 @@ def denied() -> tuple[Service, Admission]:
     """A service that has published b, after a was denied, and its Node."""
     service, node = Service(), Admission([A])
     service.node = node
-    found = service.reconcile(1000.0, a=Quantity(4), b=Quantity(1))
-    assert (found.failed, found.requeue_after, node.published) == (False, 60.0, {B: "1"})
+    result = service.reconcile(1000.0, a=Quantity(4), b=Quantity(1))
+    assert (result.failure, result.requeue_after, node.published) == (None, 60.0, {B: "1"})
     return service, node
 
 

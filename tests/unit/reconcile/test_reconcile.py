@@ -21,6 +21,7 @@ from capacityd.model.errors import (
     NodeRejected,
     NodeUnreachable,
 )
+from capacityd.model.messages import Failure, RetryCause
 from capacityd.model.node import Change, NodeState
 from capacityd.model.reading import Quantity, Reading
 from capacityd.reconcile.apply import TRIES
@@ -38,20 +39,20 @@ ASKING = ({"boot"}, {"resync"}, {"kubelet"}, {"retry"}, {"credentials"}, {"confi
 @pytest.fixture
 def service() -> Service:
     """One that has published a=4 at uptime 1000, and has nothing to do."""
-    found = Service()
-    assert found.reconcile(1000.0, a=FOUR).requeue_after is None
-    assert found.capacity == {A: "4"}
-    found.opened = 0
-    return found
+    published = Service()
+    assert published.reconcile(1000.0, a=FOUR).requeue_after is None
+    assert published.capacity == {A: "4"}
+    published.opened = 0
+    return published
 
 
 @pytest.mark.parametrize("reasons", LOCAL)
-def test_unchanged_readings_with_a_local_reason_send_no_request_unless_memory_is_lost(
+def test_unchanged_readings_with_a_local_reason_send_no_request_unless_the_state_is_lost(
     service: Service, reasons: set[str]
 ) -> None:
-    found = service.reconcile(1010.0, reasons, a=FOUR)
-    assert (service.opened, found.outcome, found.requeue_after, found.failed) == (0, None, None, False)
-    service.memory = ReconcileState()
+    result = service.reconcile(1010.0, reasons, a=FOUR)
+    assert (service.opened, result.outcome, result.requeue_after, result.failure) == (0, None, None, None)
+    service.state = ReconcileState()
     service.reconcile(1020.0, reasons, a=FOUR)
     assert (service.opened, service.node.writes) == (1, 1)
 
@@ -75,18 +76,18 @@ def test_unknown_readings_are_retried_with_backoff_and_without_requests(service:
 
 @pytest.mark.parametrize("less", [Quantity(3), Quantity(0), ABSENT])
 def test_a_reduction_is_held_back_and_becomes_due(service: Service, less: Reading) -> None:
-    found = service.reconcile(1010.0, {"hardware"}, a=less)
-    assert (service.opened, found.requeue_after, dict(found.held)) == (0, 10.0, {A: 10.0})
-    found = service.reconcile(1014.0, {"hardware"}, a=less)
-    assert (service.opened, found.requeue_after) == (0, 6.0)
-    found = service.reconcile(1020.0, {"requeue"}, a=less)
-    assert (service.opened, found.requeue_after) == (1, None)
+    result = service.reconcile(1010.0, {"hardware"}, a=less)
+    assert (service.opened, result.requeue_after, dict(result.held)) == (0, 10.0, {A: 10.0})
+    result = service.reconcile(1014.0, {"hardware"}, a=less)
+    assert (service.opened, result.requeue_after) == (0, 6.0)
+    result = service.reconcile(1020.0, {"requeue"}, a=less)
+    assert (service.opened, result.requeue_after) == (1, None)
     assert service.capacity == ({} if less is ABSENT else {A: str(less.value)})  # type: ignore[union-attr]
 
 
 def test_a_reduction_is_held_back_also_when_the_node_is_read(service: Service) -> None:
-    found = service.reconcile(1010.0, {"resync"}, a=Quantity(3))
-    assert (found.requeue_after, dict(found.held), service.capacity) == (10.0, {A: 10.0}, {A: "4"})
+    result = service.reconcile(1010.0, {"resync"}, a=Quantity(3))
+    assert (result.requeue_after, dict(result.held), service.capacity) == (10.0, {A: 10.0}, {A: "4"})
     service.opened = 0
     assert service.reconcile(1015.0, {"hardware"}, a=Quantity(3)).requeue_after == 5.0
     assert service.reconcile(1016.0, {"hardware"}, a=FOUR).requeue_after is None
@@ -96,8 +97,8 @@ def test_a_reduction_is_held_back_also_when_the_node_is_read(service: Service) -
 def test_a_device_that_resets_costs_no_request(service: Service) -> None:
     service.reconcile(1010.0, {"hardware"}, a=ABSENT)
     service.reconcile(1015.0, {"hardware"}, a=FOUR)
-    found = service.reconcile(1019.0, {"hardware"}, a=ABSENT)
-    assert (service.opened, found.requeue_after) == (0, 10.0), "it counts anew"
+    result = service.reconcile(1019.0, {"hardware"}, a=ABSENT)
+    assert (service.opened, result.requeue_after) == (0, 10.0), "it counts anew"
     assert service.reconcile(1021.0, {"hardware"}, a=FOUR).requeue_after is None
     assert service.opened == 0
 
@@ -141,14 +142,14 @@ def test_a_resource_that_keeps_changing_is_written_once_a_minute() -> None:
         service.reconcile(1000.0 + number, {"hardware"}, a=Quantity(number))
     assert service.capacity == {A: str(BURST - 1)}
     asked = service.opened
-    found = service.reconcile(last + 1, {"hardware"}, a=Quantity(50))
-    assert (found.requeue_after, service.opened) == (MIN_INTERVAL - 1, asked)
-    found = service.reconcile(last + 2, {"resync"}, a=Quantity(51))
-    assert (found.requeue_after, service.capacity) == (MIN_INTERVAL - 2, {A: str(BURST - 1)})
-    found = service.reconcile(last + MIN_INTERVAL, {"requeue"}, a=Quantity(51), b=Quantity(1))
-    assert (found.requeue_after, service.capacity) == (None, {A: "51", B: "1"})
-    found = service.reconcile(last + MIN_INTERVAL + 5, {"hardware"}, a=Quantity(52), b=Quantity(2))
-    assert (found.requeue_after, service.capacity) == (MIN_INTERVAL - 5, {A: "51", B: "2"}), "b may change"
+    result = service.reconcile(last + 1, {"hardware"}, a=Quantity(50))
+    assert (result.requeue_after, service.opened) == (MIN_INTERVAL - 1, asked)
+    result = service.reconcile(last + 2, {"resync"}, a=Quantity(51))
+    assert (result.requeue_after, service.capacity) == (MIN_INTERVAL - 2, {A: str(BURST - 1)})
+    result = service.reconcile(last + MIN_INTERVAL, {"requeue"}, a=Quantity(51), b=Quantity(1))
+    assert (result.requeue_after, service.capacity) == (None, {A: "51", B: "1"})
+    result = service.reconcile(last + MIN_INTERVAL + 5, {"hardware"}, a=Quantity(52), b=Quantity(2))
+    assert (result.requeue_after, service.capacity) == (MIN_INTERVAL - 5, {A: "51", B: "2"}), "b may change"
 
 
 @pytest.mark.parametrize("other", [node({A: "7"}, {A: 4}), node()], ids=["the key", "the record too"])
@@ -174,8 +175,8 @@ def test_a_flapping_reading_updates_the_condition_once_a_minute(service: Service
         assert service.reconcile(last + later, {"hardware"}, a=UNKNOWN).requeue_after == MIN_INTERVAL - later
         assert service.reconcile(last + later + 1, {"hardware"}, a=FOUR).requeue_after is None
     assert service.opened == opened, "nor is the Node read more often"
-    found = service.reconcile(last + 30, {"resync"}, a=UNKNOWN)
-    assert (found.requeue_after, service.condition) == (MIN_INTERVAL - 30, "True")
+    result = service.reconcile(last + 30, {"resync"}, a=UNKNOWN)
+    assert (result.requeue_after, service.condition) == (MIN_INTERVAL - 30, "True")
     assert service.reconcile(last + 40, {"hardware"}, a=UNKNOWN).requeue_after == MIN_INTERVAL - 40
     assert service.node.writes == writes
     service.reconcile(last + MIN_INTERVAL, {"requeue"}, a=UNKNOWN)
@@ -190,9 +191,9 @@ WEIRD = ["1e3", "12.5Ki", "0.1", "-4", "-0.5", "1e-9999", "1e9999", "9" * 400, "
 @pytest.mark.parametrize("stored", WEIRD)
 def test_another_writers_value_is_reverted_and_reported(service: Service, stored: str) -> None:
     service.capacity[A] = stored
-    found = service.reconcile(1010.0, {"resync"}, a=FOUR)
-    assert (found.error, service.capacity) == ("", {A: "4"})
-    (entry,) = journal.outcome_entries(found, None)
+    result = service.reconcile(1010.0, {"resync"}, a=FOUR)
+    assert (result.failure, service.capacity) == (None, {A: "4"})
+    (entry,) = journal.outcome_entries(result, None)
     assert entry.fields["NEW"] == "4"
     assert "→ 4 (" in service.node.events[-1]
 
@@ -208,16 +209,16 @@ def test_another_writers_value_is_reverted_and_reported(service: Service, stored
         NodeRejected("nonsense"),
     ],
 )
-def test_a_failure_is_reported_and_keeps_the_memory(service: Service, error: NodeError) -> None:
+def test_a_failure_is_reported_and_keeps_the_state(service: Service, error: NodeError) -> None:
     """A rejection is not retried as often as an error that may end at any moment."""
-    before = service.memory
+    before = service.state
     service.error = error
-    found = service.reconcile(1010.0, {"resync"}, a=Quantity(5))
-    assert (found.failed, found.error, found.outcome) == (True, str(error), None)
+    result = service.reconcile(1010.0, {"resync"}, a=Quantity(5))
+    assert result.outcome is None
+    retry_after, files = getattr(error, "retry_after", None), getattr(error, "files", ())
+    assert result.failure == Failure(str(error), error.cause, retry_after, files)
     conflict = (str(error), 1010.0) if isinstance(error, NodeConflict) else ("", 0.0)
-    assert found.memory == replace(before, conflict=conflict[0], conflict_at=conflict[1])
-    assert (found.retry_after, found.cause) == (getattr(error, "retry_after", None), error.cause)
-    assert found.files == getattr(error, "files", ())
+    assert result.state == replace(before, conflict=conflict[0], conflict_at=conflict[1])
     service.error = None
     service.reconcile(1070.0, {"retry"}, a=Quantity(5))
     assert service.capacity == {A: "5"}
@@ -246,7 +247,7 @@ def test_a_reduction_after_a_failure_is_held_back_in_full(service: Service, monk
     monkeypatch.setattr("capacityd.reconcile.apply.random.uniform", min)
     service.reconcile(1010.0, {"resync"}, a=Quantity(3))
     service.node.lose = 1
-    assert service.reconcile(1015.0, {"hardware"}, a=Quantity(5)).failed
+    assert service.reconcile(1015.0, {"hardware"}, a=Quantity(5)).failure
     assert service.reconcile(1021.0, {"retry"}, a=Quantity(3)).requeue_after == 10.0
     assert service.capacity == {A: "5"}
 
@@ -256,10 +257,10 @@ def test_after_a_kubelet_restart_the_node_is_read_until_its_heartbeat_is_newer(s
     service.kubelet_started_at = EPOCH + 1010.7
     at, pauses = 1012.0, []
     for _ in range(6):
-        found = service.reconcile(at, {"kubelet"} if at == 1012.0 else {"requeue"}, a=FOUR)
-        assert found.requeue_after is not None
-        pauses.append(found.requeue_after)
-        at += found.requeue_after
+        result = service.reconcile(at, {"kubelet"} if at == 1012.0 else {"requeue"}, a=FOUR)
+        assert result.requeue_after is not None
+        pauses.append(result.requeue_after)
+        at += result.requeue_after
     assert pauses == [1.0, 2.0, 4.0, 8.0, 8.0, 8.0]
     service.reconcile(at, {"hardware"}, a=FOUR)
     assert service.opened == 7, "until then a local reason reads the Node, too"
@@ -275,8 +276,8 @@ def test_a_heartbeat_that_never_comes_is_given_up_once(service: Service) -> None
     service.beat(1000)
     service.kubelet_started_at = EPOCH + 5000.0
     at = 1010.0
-    while (found := service.reconcile(at, {"requeue"} if service.opened else {"kubelet"}, a=FOUR)).requeue_after:
-        at += found.requeue_after
+    while (result := service.reconcile(at, {"requeue"} if service.opened else {"kubelet"}, a=FOUR)).requeue_after:
+        at += result.requeue_after
     assert 300 < at - 1010 < 400
     asked = service.opened
     assert service.reconcile(at + 3600, {"resync"}, a=FOUR).requeue_after is None
@@ -323,13 +324,13 @@ def test_a_zero_may_be_the_kubelets_unless_it_has_not_restarted(
 def test_observe_mode_writes_nothing(service: Service) -> None:
     service.settings = Settings(observe=True)
     writes = service.node.writes
-    found = service.reconcile(1010.0, {"config"}, a=Quantity(5), b=Quantity(1))
-    assert found.outcome is not None
-    assert [(c.name, c.action) for c in found.outcome.plan.changes] == [(A, "set"), (B, "set")]
-    assert not found.outcome.applied
-    assert dict(found.memory.published) == {A: 4}, "what the Node's record has, not what it would have"
-    found = service.reconcile(1020.0, {"config"}, a=ABSENT)
-    assert found.requeue_after == 10.0
+    result = service.reconcile(1010.0, {"config"}, a=Quantity(5), b=Quantity(1))
+    assert result.outcome is not None
+    assert [(c.name, c.action) for c in result.outcome.plan.changes] == [(A, "set"), (B, "set")]
+    assert not result.outcome.applied
+    assert dict(result.state.published) == {A: 4}, "what the Node's record has, not what it would have"
+    result = service.reconcile(1020.0, {"config"}, a=ABSENT)
+    assert result.requeue_after == 10.0
     assert service.reconcile(1030.0, {"requeue"}, a=ABSENT).requeue_after is None
     service.reconcile(1040.0, {"hardware"}, a=ABSENT)
     assert service.reconcile(1050.0, {"resync"}, a=ABSENT).requeue_after is None
@@ -362,13 +363,19 @@ def test_a_device_plugin_that_registers_while_we_write_keeps_its_value(service: 
         service.capacity[A] = "2"
 
     service.node.between = register
-    found = service.reconcile(1010.0, {"hardware"}, a=Quantity(7))
-    assert (service.capacity[A], found.outcome and found.outcome.plan.refused) == ("2", (A,))
+    result = service.reconcile(1010.0, {"hardware"}, a=Quantity(7))
+    assert (service.capacity[A], result.outcome and result.outcome.plan.refused) == ("2", (A,))
 
 
-def _changes(found: ReconcileResult) -> tuple[Change, ...]:
-    assert found.outcome is not None
-    return found.outcome.plan.changes
+def _message(result: ReconcileResult, cause: RetryCause) -> str:
+    assert result.failure is not None
+    assert result.failure.cause is cause
+    return result.failure.message
+
+
+def _changes(result: ReconcileResult) -> tuple[Change, ...]:
+    assert result.outcome is not None
+    return result.outcome.plan.changes
 
 
 def test_a_record_that_cannot_be_saved_lowers_nothing_and_is_reported() -> None:
@@ -377,12 +384,12 @@ def test_a_record_that_cannot_be_saved_lowers_nothing_and_is_reported() -> None:
     service.reconcile(1000.0, a=FOUR, b=Quantity(2))
     service.settings = Settings(lower_after=0.0)
     service.full = "published.json could not be written: No space left on device"
-    found = service.reconcile(1010.0, {"hardware"}, a=Quantity(5), b=Quantity(1))
-    assert (found.failed, found.unwritable) == (True, service.full)
+    result = service.reconcile(1010.0, {"hardware"}, a=Quantity(5), b=Quantity(1))
+    assert result.failure == Failure(service.full, RetryCause.STATE)
     assert service.capacity == {A: "5", B: "2"}
     assert service.condition == "False"
     service.full = ""
-    assert not service.reconcile(1020.0, {"retry"}, a=Quantity(5), b=Quantity(1)).failed
+    assert not service.reconcile(1020.0, {"retry"}, a=Quantity(5), b=Quantity(1)).failure
     assert (service.capacity, service.condition) == ({A: "5", B: "1"}, "True")
 
 
@@ -423,21 +430,19 @@ def test_conflicts_that_do_not_end(
     monkeypatch.setattr("capacityd.reconcile.apply.time.sleep", lambda _: None)
     service = Service()
     service.node = node = Contested(again)
-    found = service.reconcile(1000.0, a=FOUR)
-    assert (node.asked, found.cause) == (first, "conflict")
-    messages = {found.error}
+    result = service.reconcile(1000.0, a=FOUR)
+    assert node.asked == first
+    messages = {_message(result, RetryCause.CONFLICT)}
     for second in range(1, 600):
         node.again, before = None, len(node.asked)
-        found = service.reconcile(1000.0 + second, [{"retry"}, {"kubelet"}, {"config"}][second % 3], a=FOUR)
+        result = service.reconcile(1000.0 + second, [{"retry"}, {"kubelet"}, {"config"}][second % 3], a=FOUR)
         assert node.asked[before:] == ([] if second % MIN_INTERVAL else ["read", "write", "write"])
-        assert found.failed
-        assert found.cause == "conflict"
-        messages.add(found.error)
+        messages.add(_message(result, RetryCause.CONFLICT))
     (message,) = messages
     assert message in message
     service.node = MemoryNode()
-    assert not service.reconcile(1600.0, {"retry"}, a=FOUR).failed
-    assert (service.memory.conflict, service.capacity) == ("", {A: "4"})
+    assert not service.reconcile(1600.0, {"retry"}, a=FOUR).failure
+    assert (service.state.conflict, service.capacity) == ("", {A: "4"})
 
 
 def test_an_outage_between_two_conflicts_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -446,9 +451,9 @@ def test_an_outage_between_two_conflicts_changes_nothing(monkeypatch: pytest.Mon
     service.node = node = Contested(None)
     service.reconcile(1000.0, a=FOUR)
     service.error = NodeUnreachable("nobody there")
-    assert "nobody there" in service.reconcile(1061.0, {"retry"}, a=FOUR).error
+    assert "nobody there" in service.reconcile(1061.0, {"retry"}, a=FOUR).node_error
     service.error = None
-    assert "tried 6 times" in service.reconcile(1062.0, {"retry"}, a=FOUR).error
+    assert "tried 6 times" in service.reconcile(1062.0, {"retry"}, a=FOUR).node_error
     assert node.asked[2 * TRIES + 1 :] == ["read", "write", "write"]
 
 
@@ -460,7 +465,7 @@ def test_a_refusal_is_reported_once_for_each_node_also_when_the_machine_reboots(
         asked = service.opened
         assert service.reconcile(at + 10.0, {"hardware"}, a=FOUR).requeue_after is None
         assert (service.opened, service.capacity) == (asked, {A: "9"})
-        service.memory = ReconcileState()  # it is in /run
+        service.state = ReconcileState()  # it is in /run
     written = [f"{A}: not published by capacityd; adopt = true takes it over"]
     assert service.node.events == written
     service.node.document = node({A: "9"})

@@ -23,6 +23,7 @@ from capacityd.model.errors import CapacitydError, Cause
 from capacityd.model.messages import PassReason, ServiceStatus
 from capacityd.model.node import Action, Change
 from capacityd.node import Review
+from capacityd.reconcile.rate_limit import WriteTimes
 from capacityd.reconcile.state import Denial, ReconcileState
 from capacityd.worker import runtime_files
 from capacityd.worker.pass_state import Counters, Logged, NodeStatus, Outcome, PassState, PassStatus, ReadingStatus
@@ -45,6 +46,7 @@ nodes = st.builds(
     st.none() | st.tuples(texts, texts),
     below_expected=st.dictionaries(texts, st.tuples(st.integers(), st.integers()), max_size=2),
 )
+write_times = st.lists(times, min_size=1, max_size=4).map(tuple)
 states = st.builds(
     PassState,
     st.builds(
@@ -52,8 +54,8 @@ states = st.builds(
         applied_readings=st.none() | st.dictionaries(texts, texts),
         published=st.dictionaries(texts, st.integers(0, 2**63 - 1)),
         lower_since=st.dictionaries(texts, times),
-        written=st.dictionaries(texts, st.lists(times, min_size=1, max_size=4).map(tuple)),
-        kubelet=st.none() | times,
+        written=st.builds(WriteTimes, st.dictionaries(texts, write_times), write_times),
+        kubelet_started_at=st.none() | times,
         settle_passes=st.integers(0, 40),
         delayed=st.booleans(),
         plugins=st.none() | st.lists(texts).map(tuple),
@@ -75,7 +77,9 @@ states = st.builds(
     st.builds(Counters, st.integers(0, 9), path=texts),
 )
 STATE = PassState(
-    ReconcileState({A: "4"}, {A: 4}, {A: 5.0}, {A: (1.0, 2.0)}, 7.0, 3, 1, True, ("a", "b"), "a conflict", 8.0),
+    ReconcileState(
+        {A: "4"}, {A: 4}, {A: 5.0}, WriteTimes({A: (1.0, 2.0)}, (3.0,)), 7.0, 3, 1, True, ("a", "b"), "a conflict", 8.0
+    ),
     PassStatus(
         1.0,
         (PassReason.BOOT, PassReason.FILE),

@@ -113,7 +113,7 @@ class Loop:
         if result.failure:
             self._schedule.failed(world.monotonic(), result.failure.retry_after, result.failure.cause)
         else:
-            self._schedule.succeeded(world.monotonic(), result.requeue_after, result.outcome is not None)
+            self._schedule.succeeded(world.monotonic(), result.requeue_after, node_read=result.outcome is not None)
 
     def _plugins(self) -> frozenset[str] | None:
         self._known_plugins = self.world.device_plugins()

@@ -48,7 +48,7 @@ def load(path: str | None = None, root: str = "/") -> Loaded:
     return replace(loaded, problems=problems, warnings=warnings)
 
 
-def restore(values: Mapping[str, Any], broken: Mapping[str, str], complete: bool) -> Config:
+def restore(values: Mapping[str, Any], broken: Mapping[str, str], *, complete: bool) -> Config:
     """The configuration of a snapshot. values: Loaded.values; broken and complete: those of Loaded.config.
 
     A value that this version rejects makes its resource broken, and the configuration incomplete.

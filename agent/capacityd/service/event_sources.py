@@ -1,7 +1,7 @@
-"""The event sources of the service: devices, links, addresses, mounts, swap, files, and signals.
+"""The event sources of the service: devices, links, addresses, mounts, swap, files, signals, and suspends.
 
-An event is only a reason for a reconcile pass. It is parsed only as far as needed to ignore those of pods, which are
-frequent on a node.
+An event is only a reason for a reconcile pass. It is parsed only as far as needed to ignore the events of pods, which
+are frequent on a node.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import signal
 from collections.abc import Callable, Collection
 from typing import TypeAlias
 
+from capacityd.linux.clock import suspended
 from capacityd.model.messages import KernelEvents, PassReason, Watch
 from capacityd.service.file_events import FileEvents
 from capacityd.service.netlink_events import AddressEvents, LinkEvents
@@ -21,7 +22,7 @@ from capacityd.service.udev_events import UdevEvents
 Source: TypeAlias = UdevEvents | LinkEvents | AddressEvents | TableEvents | FileEvents
 
 UDEV = "/run/udev/control"
-"""It exists while udev runs."""
+"""A socket that exists while udev runs."""
 
 _KERNEL: dict[KernelEvents, Callable[[], Source]] = {
     KernelEvents.LINKS: LinkEvents,
@@ -29,6 +30,7 @@ _KERNEL: dict[KernelEvents, Callable[[], Source]] = {
     KernelEvents.MOUNTS: mount_events,
     KernelEvents.SWAPS: swap_events,
 }
+_SUSPENDED = 5.0  # seconds of suspend that are a reason for a pass
 _SIGNALS = (signal.SIGHUP, signal.SIGTERM, signal.SIGINT, signal.SIGCHLD)
 
 
@@ -65,7 +67,10 @@ class EventSources:
         return self._open.keys()
 
     def drain(self, ready: Collection[int]) -> tuple[set[PassReason], list[OSError]]:
-        """Reads the events of these file descriptors: reasons for a pass, and errors: then reopen the sources."""
+        """Reads the events of these file descriptors. Returns reasons for a pass, and errors.
+
+        After an error, the sources have to be opened again.
+        """
         reasons: set[PassReason] = set()
         failures = []
         for fd in self._open.keys() & ready:
@@ -102,6 +107,18 @@ class Signals:
         return received
 
 
+class Suspends:
+    """Suspends of the machine. They wake nobody, so this is asked whenever the service is awake."""
+
+    def __init__(self) -> None:
+        self._suspended = suspended()
+
+    def drain(self) -> set[PassReason]:
+        """Returns the reason for a pass if the machine was suspended since the last call."""
+        last, self._suspended = self._suspended, suspended()
+        return {PassReason.RESUME} if self._suspended - last > _SUSPENDED else set()
+
+
 def _has_swap() -> bool:
-    """Whether the kernel was built with it."""
+    """Whether the kernel supports swap."""
     return os.path.exists(SWAPS)

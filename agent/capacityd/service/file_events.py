@@ -1,7 +1,7 @@
 """Changes of files, by inotify(7): of files that exist, files that do not exist yet, and targets of links.
 
-A watch on a folder reports each file in it by name, and its content when it was written and closed. Nothing below a
-network or FUSE mount is watched or accessed: it would hang the service while the server or program is gone.
+A watch on a folder reports changes of each file in it by name, those of content once the file is closed. Nothing below
+a network or FUSE mount is watched or accessed: that would hang the service while the server or program is gone.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ _IN_DELETE_SELF, _IN_MOVE_SELF, _IN_ONLYDIR, _IN_Q_OVERFLOW = 0x400, 0x800, 0x10
 _MASK = (
     _IN_CREATE | _IN_MOVED | _IN_DELETE | _IN_CLOSE_WRITE | _IN_ATTRIB | _IN_DELETE_SELF | _IN_MOVE_SELF | _IN_ONLYDIR
 )
-_OF_A_FILE = 0x2 | 0x2000000 | 0x20000000  # IN_MODIFY, IN_DONT_FOLLOW, IN_MASK_ADD
+_FILE_MASK = 0x2 | 0x2000000 | 0x20000000  # IN_MODIFY, IN_DONT_FOLLOW, IN_MASK_ADD
 _MAXSYMLINKS = 40  # links that the kernel follows in one path
 _ATTEMPTS = 3  # to watch a folder that is created meanwhile
 
 
 class FileEvents:
-    """Changes of files. Each is watched in its folder or, until that exists, in the nearest one above.
+    """Changes of files. Each is watched in its folder or, until that exists, in the nearest folder above it.
 
-    paths: path -> the reason for a pass that its change is. Targets of links are also watched.
+    paths: path -> the reason for a pass when it changes. Targets of links are also watched.
     """
 
     def __init__(self, paths: dict[str, PassReason]) -> None:
@@ -40,8 +40,8 @@ class FileEvents:
         if self._fd < 0:
             raise OSError(ctypes.get_errno(), "no more files can be watched (fs.inotify.max_user_instances)")
         self._paths = paths
-        self._places: dict[str, str] = {}  # path that matters -> the folder that is watched for it
-        self._watches: dict[int, set[str]] = {}  # watch descriptor -> its paths; several may lead to one folder or file
+        self._watched_folders: dict[str, str] = {}  # watch point -> the folder that is watched for it
+        self._watches: dict[int, set[str]] = {}  # watch descriptor -> its paths, as several may lead to one inode
         try:
             self._watch()
         except OSError:
@@ -52,112 +52,114 @@ class FileEvents:
         return int(self._fd)
 
     def _watch(self) -> None:
-        """Updates the watches: what each path needs now, and nothing else, because some folders are busy."""
-        places: dict[str, str] = {}
+        """Updates the watches to what each path needs now, and nothing else, because some folders are busy."""
+        folders: dict[str, str] = {}
         watches: defaultdict[int, set[str]] = defaultdict(set)
-        self._remote = _remote()
+        self._remote = _remote_mount_points()
         for path in self._paths:
-            ways = _ways(path, self._remote)
-            for place in ways:
-                number, folder = self._nearest(place)
-                places[place] = folder
-                watches[number].add(folder)
-            # truncate(2) is reported by the file only: it is not opened for writing, so there is no close.
-            file = ways[-1]
-            if file not in self._remote and (number := self._add(file, _OF_A_FILE)) >= 0:
-                watches[number].add(file)
-        for number in self._watches.keys() - watches.keys():
-            self._libc.inotify_rm_watch(self._fd, number)
-        self._places, self._watches = places, watches
+            points = _watch_points(path, self._remote)
+            for point in points:
+                descriptor, folder = self._watch_nearest_folder(point)
+                folders[point] = folder
+                watches[descriptor].add(folder)
+            # Only a watch on the file reports truncate(2): no file is opened for writing, so none is closed.
+            target = points[-1]
+            if target not in self._remote and (descriptor := self._add(target, _FILE_MASK)) >= 0:
+                watches[descriptor].add(target)
+        for descriptor in self._watches.keys() - watches.keys():
+            self._libc.inotify_rm_watch(self._fd, descriptor)
+        self._watched_folders, self._watches = folders, watches
 
-    def _nearest(self, place: str) -> tuple[int, str]:
-        """Watches the nearest folder that exists; its watch descriptor and path."""
+    def _watch_nearest_folder(self, path: str) -> tuple[int, str]:
+        """Watches the nearest folder above the path that exists. Returns its watch descriptor and path."""
         for _ in range(_ATTEMPTS):
-            below, folder = "", os.path.dirname(place)
-            while (number := self._add(folder, _MASK)) < 0:
+            missing, folder = "", os.path.dirname(path)
+            while (descriptor := self._add(folder, _MASK)) < 0:
                 if folder == "/":
                     raise OSError(errno.ENOENT, "nothing can be watched")
-                below, folder = folder, os.path.dirname(folder)
-            if not below or not os.path.isdir(below):
+                missing, folder = folder, os.path.dirname(folder)
+            if not missing or not os.path.isdir(missing):
                 break  # else it was created just before its parent was watched
-        return number, folder
+        return descriptor, folder
 
     def _add(self, path: str, mask: int) -> int:
-        """Its watch descriptor; below 0 if it does not exist."""
-        number = int(self._libc.inotify_add_watch(self._fd, os.fsencode(path), mask))
-        if number < 0 and (code := ctypes.get_errno()) in (errno.ENOSPC, errno.ENOMEM):
+        """Adds a watch. Returns its descriptor, which is negative if the path does not exist."""
+        descriptor = int(self._libc.inotify_add_watch(self._fd, os.fsencode(path), mask))
+        if descriptor < 0 and (code := ctypes.get_errno()) in (errno.ENOSPC, errno.ENOMEM):
             raise OSError(code, "no more files can be watched (fs.inotify.max_user_watches)")
-        return number
+        return descriptor
 
     def drain(self) -> set[PassReason]:
         """Reads all queued events; returns the reasons for a pass."""
-        touched: set[str] = set()
+        changed: set[str] = set()
         while True:
             try:
                 data = os.read(self._fd, _BUFFER)
             except BlockingIOError:
                 break
-            touched.update(self._touched(data))
-        before = self._places
-        if touched:
+            changed.update(self._changed_paths(data))
+        last_folders = self._watched_folders
+        if changed:
             self._watch()
         return {
             reason
             for path, reason in self._paths.items()
-            for place in _ways(path, self._remote)
-            if before.get(place) != self._places.get(place) or any(_concerns(changed, place) for changed in touched)
+            for point in _watch_points(path, self._remote)
+            if last_folders.get(point) != self._watched_folders.get(point)
+            or any(_may_affect(changed_path, point) for changed_path in changed)
         }
 
-    def _touched(self, data: bytes) -> Iterable[str]:
+    def _changed_paths(self, data: bytes) -> Iterable[str]:
+        """The paths that these events are about; "/" if events were lost."""
         while data:
-            number, mask, _, length = struct.unpack_from("iIII", data)
+            descriptor, mask, _, length = struct.unpack_from("iIII", data)
             name, data = os.fsdecode(data[16 : 16 + length].rstrip(b"\0")), data[16 + length :]
             if mask & _IN_Q_OVERFLOW:
                 yield "/"
-            for watched in self._watches.get(number, ()):
+            for watched in self._watches.get(descriptor, ()):
                 yield os.path.join(watched, name) if name else watched
 
     def close(self) -> None:
         os.close(self._fd)
 
 
-def _remote() -> set[str]:
+def _remote_mount_points() -> set[str]:
     """Mount points of network and FUSE file systems."""
     with open(TABLE, encoding="utf-8", errors="surrogateescape", newline="\n") as f:
         return {mount.point for mount in map(mount_of, f) if mount and may_hang(mount.type)}
 
 
-def _ways(path: str, remote: Collection[str]) -> list[str]:
+def _watch_points(path: str, remote: Collection[str]) -> list[str]:
     """The paths whose change may change what this path leads to: each link on the way, and the final target.
 
     remote: mount points below which nothing is accessed.
     """
-    found: dict[str, None] = {}
+    links: dict[str, None] = {}
     followed = 0
-    here, left = "", path.split("/")
-    while left:
-        part = left.pop(0)
+    current, parts = "", path.split("/")
+    while parts:
+        part = parts.pop(0)
         if part in ("", "."):
             continue
         if part == "..":
-            here = os.path.dirname(here)
+            current = os.path.dirname(current)
             continue
-        here = f"{here}/{part}"
-        if here in remote:
+        current = f"{current}/{part}"
+        if current in remote:
             break
         try:
-            target = os.readlink(here)
+            target = os.readlink(current)
         except OSError:
             continue
-        found[here] = None
+        links[current] = None
         followed += 1
         if followed > _MAXSYMLINKS:
-            return [*found]  # ELOOP
-        left = target.split("/") + left
-        here = "" if target.startswith("/") else os.path.dirname(here)
-    return [*found, here or "/"]
+            return [*links]  # ELOOP
+        parts = target.split("/") + parts
+        current = "" if target.startswith("/") else os.path.dirname(current)
+    return [*links, current or "/"]
 
 
-def _concerns(changed: str, watched: str) -> bool:
-    """Whether a change of this path may affect the watched file: it is the file or a folder above it."""
+def _may_affect(changed: str, watched: str) -> bool:
+    """Whether a change of the one path may affect the watched file: it is the file or a folder above it."""
     return changed == watched or changed == "/" or watched.startswith(f"{changed}/")

@@ -25,8 +25,8 @@ class LinkEvents:
         return self._socket.fileno()
 
     def drain(self) -> set[PassReason]:
-        """Reads all queued events; returns the reason for a pass, if any. An overflow is one."""
-        relevant = [message is None or _is_of_a_link(message[1]) for message in received(self._socket)]
+        """Reads all queued events; returns the reason for a pass, if any. An overflow is a reason."""
+        relevant = [message is None or _is_of_host_link(message[1]) for message in received(self._socket)]
         return {PassReason.HARDWARE} if any(relevant) else set()
 
     def close(self) -> None:
@@ -47,7 +47,7 @@ class AddressEvents:
         return self._socket.fileno()
 
     def drain(self) -> set[PassReason]:
-        """Reads all queued events; returns the reason for a pass, if any. An overflow is one."""
+        """Reads all queued events; returns the reason for a pass, if any. An overflow is a reason."""
         overflow = relevant = False
         for message in received(self._socket):
             if message is None:
@@ -65,9 +65,9 @@ class AddressEvents:
     def _is_relevant(self, kind: int, message: bytes) -> bool:
         if kind not in (_NEWADDR, _DELADDR) or len(message) < _IFADDRMSG or message[3] >= _SCOPE_LINK:
             return False
-        found = attributes(message[_IFADDRMSG:])
-        values = [bytes([kind]) + found[kind] for kind in (_IFA_ADDRESS, _IFA_LOCAL) if kind in found]
-        address = message[:2] + message[3:_IFADDRMSG] + b"".join(values)
+        values = attributes(message[_IFADDRMSG:])
+        local_and_peer = [bytes([key]) + values[key] for key in (_IFA_ADDRESS, _IFA_LOCAL) if key in values]
+        address = message[:2] + message[3:_IFADDRMSG] + b"".join(local_and_peer)
         if kind == _DELADDR:
             self._known.discard(address)
             return True
@@ -76,8 +76,8 @@ class AddressEvents:
         return new
 
 
-def _is_of_a_link(message: bytes) -> bool:
-    """Whether a message is not about a pod's interface, nor about a bridge port."""
+def _is_of_host_link(message: bytes) -> bool:
+    """Whether a message is about neither a pod's interface nor a bridge port."""
     return message[:1] != bytes([_AF_BRIDGE]) and _link_kind(message) != _POD
 
 

@@ -1,6 +1,6 @@
-"""When the next worker starts, and why. Pure: a function of the events and of the last result. In seconds.
+"""When the next worker starts, and why. Pure: a function of the events and of the last result. Times are in seconds.
 
-Events are debounced: a pass starts when there was none for a second, or after ten. What a pass could not do is retried
+Events are debounced: a pass starts when there was none for a second, or after ten seconds. A failed pass is retried
 with exponential backoff and jitter
 (https://aws.amazon.com/builders-library/timeouts-retries-and-backoff-with-jitter/); how fast depends on the cause.
 """
@@ -14,19 +14,19 @@ from capacityd.model.messages import PassReason, RetryCause
 
 DEBOUNCE, DEBOUNCE_MAX = 0.9, 10.0
 """How long there must be no event, and the longest that a pass waits for that. A worker needs another tenth of a second
-until it reads the hardware, which has been quiet for a second then."""
+to start, so the hardware that it reads has been quiet for a second."""
 
 PROMPT_DEBOUNCE = 0.1
-"""The same after a change of the credentials alone: no hardware has to settle."""
+"""DEBOUNCE if only credentials have changed: no hardware has to settle."""
 
 RESYNC_PERIOD = 3600.0
 """The default of the setting resync: the period of the passes that read the Node although no event came."""
 
 FAST_BACKOFF_MAX = 4.0
-"""The longest pause between two attempts at first: the API server of a machine that boots answers soon."""
+"""The longest pause between two attempts at first: while a machine boots, its API server is soon reachable."""
 
 BACKOFF_MAX = 90.0
-"""The longest pause after that. With a jitter of a third, two requests an attempt are at most two a minute."""
+"""The longest pause after that. An attempt is two requests; with a jitter of a third, that is two a minute at most."""
 
 BACKOFF_FACTOR = 4.0
 """The growth of the pause: five attempts in the six minutes after a refusal, then four an hour."""
@@ -59,7 +59,7 @@ _NEW_CONDITIONS = frozenset({PassReason.CREDENTIALS, PassReason.CONFIG})
 """Events after which an error, if there still is one, is a new one: its backoff starts over."""
 
 _WRITE_CAUSES = frozenset({RetryCause.CONFLICT, RetryCause.REJECTED})
-"""Causes that another write may not have, so that any event is tried, but not more often than each BACKOFF_MAX."""
+"""Causes that a write of other values may not have, so any event is tried, but only once in BACKOFF_MAX."""
 
 _KEPT_FAILURES = 3  # failures that still count after a kubelet restart or a resume: pauses continue at minutes
 
@@ -67,10 +67,10 @@ _KEPT_FAILURES = 3  # failures that still count after a kubelet restart or a res
 class Schedule:
     """The time of the next pass, and its reasons. now is always a monotonic time; uniform(low, high) draws the jitter.
 
-    settle: whether the first pass is debounced, too, because the machine is still booting.
+    settle: whether the first pass is also debounced, because the machine is still booting.
     """
 
-    def __init__(self, now: float, uniform: Callable[[float, float], float], settle: bool = False) -> None:
+    def __init__(self, now: float, uniform: Callable[[float, float], float], *, settle: bool = False) -> None:
         self._uniform = uniform
         self._reasons: set[PassReason] = {PassReason.BOOT}
         self._first_event = self._last_event = now if settle else now - DEBOUNCE_MAX
@@ -88,11 +88,11 @@ class Schedule:
         self._checked = False  # whether no pass has started since the last check
 
     def request_check(self, at: float) -> None:
-        """The configuration is to be checked at this time."""
+        """Asks for a check of the configuration at this time."""
         self._check_at = at
 
     def check_at(self) -> float | None:
-        """The time of the next check; None: none is requested, or the pass that the last one asked for comes first.
+        """The time of the next check; None if none is requested, or if the pass after the last check comes first.
 
         So reloads, however many, delay no pass.
         """
@@ -100,7 +100,7 @@ class Schedule:
         return None if pass_pending else self._check_at
 
     def pop_check(self, now: float) -> bool:
-        """Whether a check is due. Requests from now on are for the check after it."""
+        """Whether a check is due. Later requests are for the check after it."""
         at = self.check_at()
         if at is None or now < at:
             return False
@@ -113,7 +113,7 @@ class Schedule:
         self._checked = True
 
     def set_resync_period(self, seconds: float, now: float) -> None:
-        """Sets the period of the passes that need no event."""
+        """Sets the period of the passes that read the Node although no event came."""
         self._period = seconds
         self._resync_at = now + seconds * self._uniform(0.8, 1.2)
 
@@ -141,13 +141,13 @@ class Schedule:
             self._retry_at += seconds
             self._awaits_node = True
 
-    def node_found(self) -> None:
-        """That worker makes a pass, which includes what the kubelet has done."""
+    def stop_awaiting_node(self) -> None:
+        """The worker that waited for the Node makes a pass, which includes what the kubelet has done."""
         self._awaits_node = False
         self._reasons.discard(PassReason.KUBELET)
 
     def wakes_at(self) -> float:
-        """The time of the next pass, unless an event comes before."""
+        """The time of the next pass, unless an event comes first."""
         if self._start_at is not None:
             return self._start_at
         times = [self._resync_at]
@@ -161,7 +161,7 @@ class Schedule:
         return max(min(times), self._retry_at or 0.0)
 
     def pop_due(self, now: float) -> set[PassReason]:
-        """The reasons for a pass that is due, else none. Events from now on are for the pass after it."""
+        """The reasons for a pass if it is due, else none. Later events are for the pass after it."""
         if now < self.wakes_at():
             return set()
         self._checked = False
@@ -179,8 +179,8 @@ class Schedule:
         self._awaits_node = False
         return reasons
 
-    def succeeded(self, now: float, requeue_after: float | None, node_read: bool = True) -> None:
-        """A pass was successful. requeue_after: in how many seconds it asks for another one; None: not at all.
+    def succeeded(self, now: float, requeue_after: float | None, *, node_read: bool = True) -> None:
+        """A pass has succeeded. requeue_after: seconds until the pass that it asks for; None: it asks for none.
 
         node_read: whether it read the Node. Passes that did not, however many, do not delay the resync.
         """
@@ -191,7 +191,7 @@ class Schedule:
             self._resync_at = now + self._period * self._uniform(0.8, 1.2)
 
     def failed(self, now: float, retry_after: float | None, cause: RetryCause = RetryCause.OTHER) -> None:
-        """A pass has failed. retry_after: how long the API server asks to wait."""
+        """A pass has failed. retry_after: seconds that the API server asks to wait."""
         backoff = BACKOFFS[cause]
         if not self._failures:
             self._failed_since = now
@@ -201,8 +201,8 @@ class Schedule:
         if now < self._failed_since + backoff.fast_for:
             pause = self._uniform(0.0, min(FAST_BACKOFF_MAX, 0.5 * 2.0 ** min(self._failures, 10)))
         else:
-            most = min(backoff.longest, backoff.first * BACKOFF_FACTOR ** min(self._streak - 1, 20))
-            pause = self._uniform(most * 2 / 3, most)
-        # An event during the pass that may end the error needs no backoff. Else the backoff is added to what the API
-        # server asks for: one that is overloaded answers "1" each time.
+            longest = min(backoff.longest, backoff.first * BACKOFF_FACTOR ** min(self._streak - 1, 20))
+            pause = self._uniform(longest * 2 / 3, longest)
+        # After an event that came during the pass and may end the error, there is no backoff. Else the backoff is added
+        # to what the API server asks for: an overloaded one answers "1" each time.
         self._retry_at = None if self._reasons & RESET_BACKOFF_REASONS else now + pause + (retry_after or 0.0)

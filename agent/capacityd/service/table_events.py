@@ -17,13 +17,13 @@ from capacityd.model.messages import PassReason
 _BUFFER = 65536
 
 SWAPS = "/proc/swaps"
-"""A kernel that was built without swap does not have it."""
+"""Missing if the kernel was built without swap."""
 
 
 class TableEvents:
     """Changes of a table.
 
-    relevant: what of its text detectors use; other changes are ignored.
+    relevant: returns what detectors use of the table's text; other changes are ignored.
     """
 
     def __init__(self, path: str, relevant: Callable[[str], frozenset[object]]) -> None:
@@ -47,8 +47,8 @@ class TableEvents:
     def drain(self) -> set[PassReason]:
         """Reads all queued events; returns the reason for a pass, if any."""
         self._epoll.poll(0)
-        before, self._known = self._known, self._relevant(self._text())
-        return {PassReason.HARDWARE} if self._known != before else set()
+        last, self._known = self._known, self._relevant(self._text())
+        return {PassReason.HARDWARE} if self._known != last else set()
 
     def close(self) -> None:
         self._epoll.close()

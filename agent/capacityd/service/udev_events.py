@@ -29,7 +29,7 @@ class UdevEvents:
         return self._socket.fileno()
 
     def drain(self) -> set[PassReason]:
-        """Reads all queued events; returns the reason for a pass, if any. An overflow is one."""
+        """Reads all queued events; returns the reason for a pass, if any. An overflow is a reason."""
         relevant = False
         while True:
             try:

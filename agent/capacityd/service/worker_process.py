@@ -13,20 +13,21 @@ from contextlib import suppress
 
 from capacityd.linux.subreaper import kill_children
 from capacityd.model.codec import Malformed, decode_variant, parse
-from capacityd.model.messages import CheckResult, Message, MetricsResult, PassResult, Probed
+from capacityd.model.messages import Activity, CheckResult, Job, Message, MetricsResult, PassResult, Probed
+from capacityd.service.reports import SlowWorker
 
 SLOW = 30.0  # seconds after which `status` says what a worker is doing
 _MAX_LINE_BYTES = 1 << 20
 
 
 class WorkerProcess:
-    """A running worker. timeout: seconds that it has. Raises OSError if it can't be started."""
+    """A running worker. timeout: seconds after which it is killed. Raises OSError if it can't be started."""
 
     def __init__(self, command: list[str], timeout: float) -> None:
         self.began = time.monotonic()
         self.deadline = self.began + timeout
         self.is_slow = False
-        """Whether `status` says what it is doing, because that takes long."""
+        """Whether it has taken so long that `status` says what it is doing."""
         self._read, write = os.pipe2(os.O_CLOEXEC)
         os.set_blocking(self._read, False)
         try:
@@ -49,11 +50,18 @@ class WorkerProcess:
         return self._read
 
     def slow_at(self) -> float:
-        """When it becomes slow, as time.monotonic(); infinity if it is already, or may take as long as it likes."""
+        """When it becomes slow, as time.monotonic(); infinity if it already is, or if it waits for its Node."""
         return math.inf if self.is_slow or self.waits else self.began + SLOW
 
+    def slow(self, job: Job) -> SlowWorker | None:
+        """What it has been doing for long; None if it is not slow. job: what it was started for."""
+        if not self.is_slow:
+            return None
+        activity = Activity.NODE if self.probed else Activity.PROBE
+        return SlowWorker(Activity.CHECK if job is Job.CHECK else activity, time.monotonic() - self.began)
+
     def read_messages(self) -> bool:
-        """Takes the messages since the last call. Returns whether there will be no more."""
+        """Reads the messages since the last call. Returns whether there will be no more."""
         try:
             data = os.read(self._read, 65536)
         except BlockingIOError:
@@ -68,7 +76,7 @@ class WorkerProcess:
     def _take(self, line: bytes) -> None:
         try:
             message: Message = decode_variant(Message, parse(line))
-        except Malformed:  # a library may print, too
+        except Malformed:  # a library may also print
             return
         if isinstance(message, Probed):
             if self.waits:  # for its Node, which is there now
@@ -83,7 +91,7 @@ class WorkerProcess:
     def kill(self) -> str:
         """Kills the worker, if it still runs, and all its descendants.
 
-        Returns "was killed by" and the signal that had ended it, "" if there was none.
+        Returns "was killed by" and the signal, if a signal had already ended it, else "".
         """
         os.close(self._read)
         with suppress(ProcessLookupError):

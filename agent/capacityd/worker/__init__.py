@@ -9,5 +9,5 @@ from capacityd.model.messages import Message
 
 
 def send_message(message: Message) -> None:
-    """Reports to the resident process: a line of JSON on standard output."""
+    """Sends a message to the resident process, as a line of JSON on standard output."""
     print(json.dumps(encode_variant(message)), flush=True)

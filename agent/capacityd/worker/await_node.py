@@ -1,6 +1,6 @@
 """Waits for a Node that is not registered yet, at the cost of a small request every few seconds.
 
-A pass costs a hundred times as much, so one that has found no Node goes on to wait, instead of being made again.
+A pass costs a hundred times as much, so a pass that has found no Node goes on to wait, instead of being made again.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from capacityd.model.node import Node
 from capacityd.node.kubelet_kubeconfig import changed_at
 
 _EXPECTED_FOR = 600.0
-"""Seconds after the machine or the kubelet started, or the kubeconfig appeared, in which a Node is to be expected."""
+"""Seconds after a start of the machine or the kubelet, or a change of the kubeconfig, in which a Node is expected."""
 _PAUSE, _PAUSE_FACTOR, _PAUSE_MAX = 1.0, 1.1, 4.0
-"""The longest pause in seconds between two requests: at first, its growth, and at most."""
+"""The pause in seconds between two requests is random, up to a limit: its first value, its growth, its last value."""
 
 
 def registration_expected(config: Config, host: Host, options: argparse.Namespace) -> float:
-    """Seconds for which it is worth while to wait for the Node; 0 if it is not."""
+    """Seconds for which it is worthwhile to wait for the Node; 0 if it is not."""
     if options.node_file is not None:
         return 0.0
-    started = changed_at(options.kubeconfig or config.settings.kubeconfig), kubelet_started_at(host)
-    ages = [uptime(), *(time.time() - at for at in started if at is not None)]
+    starts = changed_at(options.kubeconfig or config.settings.kubeconfig), kubelet_started_at(host)
+    ages = [uptime(), *(time.time() - at for at in starts if at is not None)]
     return max((_EXPECTED_FOR - age for age in ages if 0.0 <= age < _EXPECTED_FOR), default=0.0)
 
 
 def await_node(node: Node, seconds: float) -> bool:
-    """Waits until the Node exists, or another error needs a pass; False after so many seconds without either."""
+    """Waits so many seconds at most. Returns whether a pass is needed: the Node exists, or there is another error."""
     deadline, pause = time.monotonic() + seconds, _PAUSE
     while time.monotonic() < deadline:
         time.sleep(random.uniform(pause / 2, pause))  # noqa: S311  # jitter is no secret

@@ -18,14 +18,14 @@ from capacityd.worker import journal, runtime_files, send_message
 from capacityd.worker.runtime_files import SavedConfig
 
 RELOAD = "reload"
-"""The reason for a check whose errors leave the previous configuration active."""
+"""The reason for a check that, if there are errors, leaves the previous configuration active."""
 
 
 def check(options: argparse.Namespace) -> int:
-    """Saves the configuration for later workers; of a reload that has errors, only the errors.
+    """Saves the configuration for later workers; if a reload has errors, only the errors. Returns the exit status.
 
-    If it can't be saved, the check fails and is retried. Until then workers use the previous one or, at boot, the files
-    themselves.
+    If it can't be saved, the check fails and is retried. Until then, workers use the previous configuration or, at
+    boot, the files themselves.
     """
     loaded = load(options.config)
     previous = runtime_files.read_config(options.folder) if options.reasons == RELOAD else None

@@ -1,4 +1,4 @@
-"""What the options of a command mean: which machine, which configuration, which Node."""
+"""What the options of a command select: a machine, a configuration, a Node."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def config_of(options: argparse.Namespace) -> Config:
     """The configuration. Raises ConfigError with all errors, if it has any."""
     config = load(options.config).require()
     if not config.resources:
-        where = options.config or "/etc/capacityd"
-        warn(f'no resource is configured in {where}; "capacityd devices --toml" makes a configuration to begin with')
+        path = options.config or "/etc/capacityd"
+        warn(f'no resource is configured in {path}; "capacityd devices --toml" makes a configuration to begin with')
     return config
 
 
@@ -41,11 +41,15 @@ def node_of(
     options: argparse.Namespace,
     config: Config,
     host: Host,
+    *,
     reads_only: bool,
     reviews: MutableMapping[str, Review] | None = None,
 ) -> Node:
-    """The Node, in a file or on the API server. Raises UsageError for options that don't go together, NodeError."""
-    require_together(options, reads_only)
+    """The Node, in a file or on the API server. reviews: a cache, which is updated.
+
+    Raises UsageError for options that can't be combined, and NodeError.
+    """
+    refuse_combinations(options, reads_only=reads_only)
     return open_node(
         kubeconfig=options.kubeconfig or config.settings.kubeconfig,
         node_name=options.node_name or config.settings.node_name,
@@ -56,8 +60,8 @@ def node_of(
     )
 
 
-def require_together(options: argparse.Namespace, reads_only: bool) -> None:
-    """Raises UsageError for options that don't go together."""
+def refuse_combinations(options: argparse.Namespace, *, reads_only: bool) -> None:
+    """Raises UsageError for options that can't be combined. reads_only: whether the command never writes to a Node."""
     if options.machine is not None and options.node_file is None and not reads_only:
         dry = ", or --dry-run" if options.command == "apply" else ""
         raise UsageError(f"--machine is another machine, so nothing is written to a real Node; give --node-file{dry}")

@@ -37,7 +37,7 @@ MESSAGE_IDS = {
 WARNING, NOTICE, ERROR = 4, 5, 3  # syslog(3)
 
 _MOST_REASONS, _REASONS_PERIOD = 6, 360.0
-"""At most so many entries about the reasons of one unknown resource in so many seconds: one may change each time."""
+"""At most so many entries about one unknown resource in so many seconds: its reason may change at each pass."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,15 +51,15 @@ class Entry:
 
 
 def outcome_entries(result: ReconcileResult, previous: PassStatus | None) -> Iterator[Entry]:
-    """What a pass did to the Node, what is newly wrong on it, and each Event that could not be created.
+    """What a pass changed on the Node, what is newly wrong on it, and each Event that could not be created.
 
-    previous: that of the pass before. What it contains is not logged again, even if the Node has no condition.
+    previous: the status of the last pass. What it contains is not logged again, even if the Node has no condition.
     """
     if result.outcome is None:
         return
     node, plan = result.outcome.state.name, result.outcome.plan
-    before = previous.node if previous and previous.node else NodeStatus(node, 0.0)
-    refused = {change.name for change in before.changes if change.action is Action.REFUSE}
+    last = previous.node if previous and previous.node else NodeStatus(node, 0.0)
+    refused = {change.name for change in last.changes if change.action is Action.REFUSE}
     for change in plan.changes:
         if change.action.writes and result.outcome.applied:
             fields = _fields(node, change)
@@ -67,28 +67,28 @@ def outcome_entries(result: ReconcileResult, previous: PassStatus | None) -> Ite
         elif change.name in plan.newly_refused and change.name not in refused:
             message = f"{change.name}: refused: {change.reason}"
             yield Entry("refused", WARNING, message, _fields(node, change))
-        elif change.action is Action.DENY and change.name not in before.denied:
+        elif change.action is Action.DENY and change.name not in last.denied:
             yield Entry("denied", WARNING, f"{change.name}: denied: {change.reason}", _fields(node, change))
-    yield from _health_entries(node, plan.health, before)
+    yield from _health_entries(node, plan.health, last)
     for warning in result.outcome.warnings:
         yield Entry("event not created", WARNING, warning, {"NODE": node})
 
 
-def _health_entries(node: str, health: Health, before: NodeStatus) -> Iterator[Entry]:
+def _health_entries(node: str, health: Health, last: NodeStatus) -> Iterator[Entry]:
     for name, (quantity, expected) in health.below_expected.items():
-        if before.below_expected.get(name) != (quantity, expected):
+        if last.below_expected.get(name) != (quantity, expected):
             fields = {"NODE": node, "RESOURCE": name, "NEW": str(quantity), "EXPECTED": str(expected)}
             yield Entry("below expected", WARNING, f"{name}: {quantity}, expected {expected}", fields)
     for name, (published, allocatable) in health.not_allocatable.items():
-        if name not in before.not_allocatable:
+        if name not in last.not_allocatable:
             message = f"{name}: {allocatable} of {published} are allocatable: another writer changes it"
             yield Entry("not allocatable", WARNING, message, {"NODE": node, "RESOURCE": name})
 
 
 def logged_after(readings: Mapping[str, Reading], previous: PassState, uptime: float) -> dict[str, Logged]:
-    """What the journal has of each unknown resource once reading_entries() is sent. previous: of the pass before.
+    """What the journal has of each unknown resource once reading_entries() is sent. previous: what the last pass left.
 
-    At boot a default route or a driver may only be late, so what is still unknown after that is logged again.
+    At boot a default route or a driver may only be late, so what is still unknown at the next pass is logged again.
     """
     after_boot = previous.status is not None and PassReason.BOOT in previous.status.reasons
     logged = {}
@@ -96,9 +96,9 @@ def logged_after(readings: Mapping[str, Reading], previous: PassState, uptime: f
         if not isinstance(reading, Unknown):
             continue
         last = previous.logged.get(name, Logged("", ()))
-        same = bool(last.at) and last.reason == reading.reason and not after_boot
+        is_logged = bool(last.at) and last.reason == reading.reason and not after_boot
         flooding = len(last.at) == _MOST_REASONS and uptime - last.at[0] < _REASONS_PERIOD
-        logged[name] = last if same or flooding else Logged(reading.reason, (*last.at, uptime)[-_MOST_REASONS:])
+        logged[name] = last if is_logged or flooding else Logged(reading.reason, (*last.at, uptime)[-_MOST_REASONS:])
     return logged
 
 
@@ -107,23 +107,24 @@ def reading_entries(
     result: ReconcileResult,
     previous: PassState,
     logged: Mapping[str, Logged],
-    first: bool,
+    *,
+    at_boot: bool,
 ) -> Iterator[Entry]:
-    """Resources that are unknown, unknown for another reason, known again or held back since the pass before.
+    """Resources that are newly unknown, unknown for another reason, known again or held back since the last pass.
 
-    previous: what that has left. logged: as logged_after() returns it. first: whether this is the first pass of the
-    service: then what is unknown is a notice, and a warning if the next pass has it, too.
+    previous: what the last pass left. logged: as logged_after() returns it. at_boot: whether this is the first pass of
+    the service: then an unknown resource is a notice, and a warning if it is still unknown at the next pass.
     """
-    before = previous.status.readings if previous.status else {}
-    held_before = previous.status.held_until if previous.status else {}
+    last_readings = previous.status.readings if previous.status else {}
+    last_held = previous.status.held_until if previous.status else {}
     for name, reading in readings.items():
         if isinstance(reading, Unknown):
             if logged[name] != previous.logged.get(name):
                 fields = {"RESOURCE": name, "CAUSE": reading.cause.value, "REASON": reading.reason}
-                yield Entry("unknown", NOTICE if first else WARNING, f"{name}: unknown: {reading.reason}", fields)
-        elif name in before and before[name].outcome is Outcome.UNKNOWN:
+                yield Entry("unknown", NOTICE if at_boot else WARNING, f"{name}: unknown: {reading.reason}", fields)
+        elif name in last_readings and last_readings[name].outcome is Outcome.UNKNOWN:
             yield Entry("known", NOTICE, f"{name}: known again: {outcome_text(reading)}", {"RESOURCE": name})
-    for name in sorted(result.held.keys() - held_before.keys()):
+    for name in sorted(result.held.keys() - last_held.keys()):
         old, new = result.state.published.get(name), readings.get(name)
         fields = {
             "RESOURCE": name,

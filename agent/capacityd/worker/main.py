@@ -1,4 +1,4 @@
-"""Where a worker starts: it checks the configuration, or makes one reconcile pass."""
+"""The main function of a worker: it checks the configuration, or makes one reconcile pass."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from capacityd.worker import send_message
 
 
 def child(options: argparse.Namespace) -> int:
-    """Runs the job that the service has started it for. An error is in its message; the service reports it."""
+    """Runs the job that the service has started it for; returns the exit status. The service reports its errors."""
     try:
         return _run_job(options)
     except ImportError as e:

@@ -46,26 +46,26 @@ class PassMetrics:
     configuration_errors: int = 0
 
 
-def counted(before: Counters, config: Config, status: PassStatus, lost: int, *, succeeded: bool) -> Counters:
-    """The counters after a pass; all 0 without a configured file.
+def count_pass(counters: Counters, config: Config, status: PassStatus, lost: int, *, succeeded: bool) -> Counters:
+    """The counters after a pass; all are 0 if no file is configured. counters: those before it.
 
-    lost: passes since the last one that have not ended. succeeded: whether this one ended without an error.
+    lost: passes since then that did not end. succeeded: whether this one ended without an error.
     """
     if not config.settings.textfile:
         return Counters()
     return Counters(
-        reconciles=before.reconciles + 1 + lost,
-        succeeded=before.succeeded + succeeded,
-        writes=before.writes + (status.written_at == status.at),
-        last_success=status.at if succeeded and not _withheld(status) else before.last_success,
+        reconciles=counters.reconciles + 1 + lost,
+        succeeded=counters.succeeded + succeeded,
+        writes=counters.writes + (status.written_at == status.at),
+        last_success=status.at if succeeded and not _withheld(status) else counters.last_success,
         path=config.settings.textfile,
     )
 
 
 def replace_textfile(previous: str, metrics: PassMetrics, duration: float) -> MetricsResult | None:
-    """Writes the file. Returns how that went; None if none is configured.
+    """Writes the file, and returns the result; None if no file is configured.
 
-    previous: the file of the pass before, which is removed if it is another. duration: seconds that the pass took.
+    previous: the file of the last pass, which is removed if it is another one. duration: seconds that the pass took.
     """
     path = metrics.config.settings.textfile
     if previous and previous != path:
@@ -79,8 +79,8 @@ def replace_textfile(previous: str, metrics: PassMetrics, duration: float) -> Me
     except ImportError as e:
         return MetricsResult(path, f"{path} is not written: {e}", "it needs the package python3-prometheus-client")
     except OSError as e:
-        why = f"{path} could not be written: {os.strerror(e.errno or 0)}"
-        return MetricsResult(path, why, _HINTS.get(e.errno or 0, ""))
+        error = f"{path} could not be written: {os.strerror(e.errno or 0)}"
+        return MetricsResult(path, error, _HINTS.get(e.errno or 0, ""))
     return MetricsResult(path)
 
 
@@ -95,8 +95,8 @@ def text(metrics: PassMetrics, duration: float) -> bytes:
         def collect(self) -> Iterator[Any]:
             for name, about, labels, values in _gauges(metrics, duration):
                 gauge = GaugeMetricFamily(f"capacityd_{name}", about, labels=labels)
-                for at, value in values.items():
-                    gauge.add_metric(at, value)
+                for label_values, value in values.items():
+                    gauge.add_metric(label_values, value)
                 yield gauge
             for name, about, count in (
                 ("reconciles", "Reconcile passes that were started.", counters.reconciles),
@@ -111,8 +111,8 @@ def text(metrics: PassMetrics, duration: float) -> bytes:
 
     registry = CollectorRegistry()
     registry.register(PassCollector())  # type: ignore[arg-type]  # see above
-    found: bytes = generate_latest(registry)
-    return found
+    exposition: bytes = generate_latest(registry)
+    return exposition
 
 
 _Gauge = tuple[str, str, Sequence[str], Mapping[tuple[str, ...], float]]
@@ -167,8 +167,8 @@ def _resources(metrics: PassMetrics) -> Iterator[_Gauge]:
         },
     )
     quantities = {name: r.value for name, r in readings.items() if isinstance(r, Quantity)}
-    elsewhere = {name for name, r in readings.items() if isinstance(r, Absent) and not r.applies}
-    expected = {n: quantity for n, quantity in expectations(metrics.config).items() if n not in elsewhere}
+    not_applicable = {name for name, r in readings.items() if isinstance(r, Absent) and not r.applies}
+    expected = {n: quantity for n, quantity in expectations(metrics.config).items() if n not in not_applicable}
     names = {*readings, *published, *denied}
     families: tuple[tuple[str, str, Mapping[str, float]], ...] = (
         ("quantity", "Quantity in the last reading; no series if it is absent or unknown.", quantities),
@@ -183,15 +183,15 @@ def _resources(metrics: PassMetrics) -> Iterator[_Gauge]:
 
 
 def _detectors(metrics: PassMetrics) -> Iterator[_Gauge]:
-    """Of several resources with the same detector, the slowest counts: each may take the detector's deadline."""
+    """If several resources have the same detector, the slowest one counts: the deadline is for each of them."""
     seconds: dict[tuple[str, ...], float] = {}
     success: dict[tuple[str, ...], float] = {}
     for r in sorted(metrics.config.resources, key=lambda r: r.detector):
-        at = (r.detector,)
+        labels = (r.detector,)
         if r.name in metrics.durations:
-            seconds[at] = max(metrics.durations[r.name], seconds.get(at, 0.0))
+            seconds[labels] = max(metrics.durations[r.name], seconds.get(labels, 0.0))
         if r.name in metrics.readings:
-            success[at] = min(float(not isinstance(metrics.readings[r.name], Unknown)), success.get(at, 1.0))
+            success[labels] = min(float(not isinstance(metrics.readings[r.name], Unknown)), success.get(labels, 1.0))
     about = "Time that a detector took in the last pass, for the slowest of its resources."
     yield "detector_duration_seconds", about, ("detector",), seconds
     about = "1 if every resource of a detector was read in the last pass, 0 if one is unknown."

@@ -19,7 +19,7 @@ from capacityd.reconcile.state import ReconcileState
 
 
 class Outcome(str, Enum):
-    """What a reading came to."""
+    """The kind of a reading."""
 
     QUANTITY = "quantity"
     ABSENT = "absent"
@@ -28,7 +28,7 @@ class Outcome(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class ReadingStatus:
-    """A reading without what explains it."""
+    """A reading without its details."""
 
     outcome: Outcome
     quantity: int | None = None
@@ -50,7 +50,7 @@ class ReadingStatus:
 
 @dataclass(frozen=True, slots=True)
 class NodeStatus:
-    """The Node, as far as it is about our resources, after the last pass that read it."""
+    """What the Node says about our resources, after the last pass that read it."""
 
     name: str
     read_at: float
@@ -61,7 +61,7 @@ class NodeStatus:
     denied: Mapping[str, str] = field(default_factory=dict)
     below_expected: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     not_allocatable: Mapping[str, tuple[str, str]] = field(default_factory=dict)
-    """As in Health."""
+    """As in Health; so are denied and below_expected."""
     capacity: Mapping[str, str] = field(default_factory=dict)
     allocatable: Mapping[str, str] = field(default_factory=dict)
 
@@ -108,7 +108,7 @@ class PassStatus:
 
 @dataclass(frozen=True, slots=True)
 class Counters:
-    """What is counted while the service runs, over all its workers, and the file of metrics."""
+    """What is counted while the service runs, over all its workers, and the state of the file of metrics."""
 
     reconciles: int = 0
     """Passes that were started."""
@@ -144,7 +144,7 @@ class PassState:
     status: PassStatus | None = None
     """None: no pass has ended yet."""
     reviews: Mapping[str, Review] = field(default_factory=dict)
-    """Whose the credentials are, according to the API server (node/identity.py)."""
+    """Whom the API server takes the holder of the credentials for (node/identity.py)."""
     logged: Mapping[str, Logged] = field(default_factory=dict)
     """Resource that is unknown -> what the journal has of it."""
     counters: Counters = Counters()

@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 import random
 import time
-from collections.abc import Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -14,7 +15,7 @@ from capacityd.discovery.runner import discover, probe
 from capacityd.host.kubelet import device_plugin_names, kubelet_started_at
 from capacityd.linux.clock import uptime
 from capacityd.model.config import Config
-from capacityd.model.errors import StateError
+from capacityd.model.errors import CapacitydError, StateError
 from capacityd.model.host import Host
 from capacityd.model.messages import Failure, PassReason, PassResult, Probed, RetryCause
 from capacityd.model.node import MachineRecord
@@ -32,8 +33,8 @@ _LOCK_TIMEOUT = 30.0  # seconds that a pass waits for a command by hand that wri
 
 
 @dataclass(frozen=True, slots=True)
-class _Pass:
-    """What a pass is made with."""
+class _Inputs:
+    """What a pass starts with."""
 
     options: argparse.Namespace
     config: Config
@@ -47,120 +48,143 @@ class _Pass:
     """Why the state could not be read, or could not be written."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Reconciled:
+    """What a pass has done with the Node."""
+
+    result: ReconcileResult
+    reviews: Mapping[str, Review]
+    save_errors: tuple[str, ...]
+    """Why something could not be saved, with that of the inputs."""
+
+
 def reconcile_once(options: argparse.Namespace, reasons: frozenset[PassReason]) -> int:
-    """Probes, and reconciles the Node if it has to."""
+    """Probes, and reconciles the Node if necessary. Returns the exit status."""
     began = time.monotonic()
-    this = _prepared(options, reasons)
-    if PassReason.BOOT in reasons and this.config.settings.start_jitter:
-        return _start_later(this)
-    discovery = discover(this.config, this.host, node_name_of(options, this.config, this.host))
+    inputs = _prepare(options, reasons)
+    config, host, last = inputs.config, inputs.host, inputs.state
+    if PassReason.BOOT in reasons and config.settings.start_jitter:
+        return _start_later(inputs)
+    discovery = discover(config, host, node_name_of(options, config, host))
     readings = discovery.readings
     send_message(Probed())
-    reviews = dict(this.state.reviews)
-    result, errors = _reconciled(this, readings, reviews)
-    status = _status(this, readings, result)
-    logged = journal.logged_after(readings, this.state, uptime())
-    counters = metrics.counted(
-        this.state.counters, this.config, status, options.lost, succeeded=_failure(result, errors) is None
-    )
-    with runtime_files.collecting_errors(errors):
-        runtime_files.write_state(options.folder, PassState(result.state, status, reviews, logged, counters))
-    journal.send(journal.outcome_entries(result, this.state.status))
-    if not errors:  # else the next pass would not know that this has been reported
-        journal.send(journal.reading_entries(readings, result, this.state, logged, PassReason.BOOT in reasons))
-    failure = _failure(result, errors)
+    reconciled = _reconcile(inputs, readings)
+    result, reviews, save_errors = reconciled.result, reconciled.reviews, reconciled.save_errors
+    status = _status(inputs, readings, result)
+    logged = journal.logged_after(readings, last, uptime())
+    succeeded = _failure(result, save_errors) is None
+    counters = metrics.count_pass(last.counters, config, status, options.lost, succeeded=succeeded)
+    state = PassState(result.state, status, reviews, logged, counters)
+    save_errors += _errors_of(partial(runtime_files.write_state, options.folder, state))
+    journal.send(journal.outcome_entries(result, last.status))
+    if not save_errors:  # else the next pass would not know that this has been reported
+        at_boot = PassReason.BOOT in reasons
+        journal.send(journal.reading_entries(readings, result, last, logged, at_boot=at_boot))
+    failure = _failure(result, save_errors)
     answer = PassResult(
         failure,
         requeue_after=result.requeue_after,
         node_read=result.outcome is not None,
         status=_status_line(readings, result, failure),
     )
-    if (
-        failure
-        and failure.cause is RetryCause.MISSING
-        and (seconds := registration_expected(this.config, this.host, options))
-    ):
+    node_missing = failure is not None and failure.cause is RetryCause.MISSING
+    if node_missing and (seconds := registration_expected(config, host, options)):
         send_message(replace(answer, awaits_node=seconds))
-        if await_node(node_of(options, this.config, this.host, reads_only=True, reviews=reviews), seconds):
+        if await_node(node_of(options, config, host, reads_only=True, reviews=dict(reviews)), seconds):
             return reconcile_once(options, reasons)
     send_message(answer)
     figures = metrics.PassMetrics(
-        this.config, readings, status, counters, discovery.durations, len(this.configuration_errors)
+        config, readings, status, counters, discovery.durations, len(inputs.configuration_errors)
     )
     # Last in a pass, so that a file that can't be written costs it nothing.
-    if written := metrics.replace_textfile(this.state.counters.path, figures, time.monotonic() - began):
+    if written := metrics.replace_textfile(last.counters.path, figures, time.monotonic() - began):
         send_message(written)
     return 0
 
 
-def _prepared(options: argparse.Namespace, reasons: frozenset[PassReason]) -> _Pass:
+def _prepare(options: argparse.Namespace, reasons: frozenset[PassReason]) -> _Inputs:
     """Reads the configuration and the state of the last pass, and makes sure that this pass can leave its own."""
-    where, errors, state = options.folder, list[str](), PassState()
-    if saved := runtime_files.read_config(where):
+    if saved := runtime_files.read_config(options.folder):
         config, configuration_errors = saved.restored(), saved.errors
-    else:  # there was no room for it at boot: then the files themselves are what would be in it
+    else:  # there was no room for it at boot, so read the files again
         loaded = load(options.config)
         config, configuration_errors = loaded.config, tuple(problem.located() for problem in loaded.problems)
-    with runtime_files.collecting_errors(errors):
-        state = runtime_files.read_state(where)
-    with runtime_files.collecting_errors(errors):
-        runtime_files.reserve_state(where)
-    return _Pass(options, config, configuration_errors, host_of(options), reasons, state, tuple(errors))
+    state, read_errors = _read_state(options.folder)
+    save_errors = read_errors + _errors_of(partial(runtime_files.reserve_state, options.folder))
+    return _Inputs(options, config, configuration_errors, host_of(options), reasons, state, save_errors)
 
 
-def _start_later(this: _Pass) -> int:
-    """Probes, so that the service is ready, and reads the Node later: a fleet that boots at once causes no peak."""
-    readings = probe(this.config, this.host, node_name_of(this.options, this.config, this.host))
-    start_in = random.uniform(0.0, this.config.settings.start_jitter)  # noqa: S311  # jitter is no secret
-    status = _status(this, readings, ReconcileResult(this.state.reconcile, requeue_after=start_in))
-    with runtime_files.collecting_errors([]):
-        runtime_files.write_state(this.options.folder, replace(this.state, status=status))
+def _read_state(folder: str) -> tuple[PassState, tuple[str, ...]]:
+    """What the last pass left, and why it can't be read."""
+    try:
+        return runtime_files.read_state(folder), ()
+    except CapacitydError as e:
+        return PassState(), (str(e),)
+
+
+def _errors_of(save: Callable[[], None]) -> tuple[str, ...]:
+    """Saves something, and returns the error, if any: the pass continues although its result can't be saved."""
+    try:
+        save()
+    except CapacitydError as e:
+        return (str(e),)
+    return ()
+
+
+def _start_later(inputs: _Inputs) -> int:
+    """Probes, so that the service is ready, but reads the Node later: a fleet that boots at once causes no peak.
+
+    Returns the exit status.
+    """
+    readings = probe(inputs.config, inputs.host, node_name_of(inputs.options, inputs.config, inputs.host))
+    start_in = random.uniform(0.0, inputs.config.settings.start_jitter)  # noqa: S311  # jitter is no secret
+    status = _status(inputs, readings, ReconcileResult(inputs.state.reconcile, requeue_after=start_in))
+    with suppress(CapacitydError):  # the next pass reports it
+        runtime_files.write_state(inputs.options.folder, replace(inputs.state, status=status))
     send_message(Probed())
     send_message(PassResult(start_in=start_in, node_read=False, status=f"reading the Node in {start_in:.0f} s"))
     return 0
 
 
-def _reconciled(
-    this: _Pass, readings: Mapping[str, Reading], reviews: MutableMapping[str, Review]
-) -> tuple[ReconcileResult, list[str]]:
-    """Reconciles the Node if it has to. Returns the result, and why something could not be saved.
+def _reconcile(inputs: _Inputs, readings: Mapping[str, Reading]) -> _Reconciled:
+    """Reconciles the Node if necessary.
 
-    Where nothing can be kept (a full /run or /var), the Node still gets what it needs, but nothing is lowered or
-    removed: that it came back meanwhile would not be remembered. reviews: is updated.
+    If nothing can be saved (a full /run or /var), quantities are still raised, but nothing is lowered or removed: the
+    state could not record that a device has come back meanwhile.
     """
-    options, config, host, errors = this.options, this.config, this.host, [*this.save_errors]
+    options, config, host = inputs.options, inputs.config, inputs.host
+    reviews, save_errors = dict(inputs.state.reviews), inputs.save_errors
     directory = machine_record.state_directory()
     with runtime_files.locked(options.folder, _LOCK_TIMEOUT):
         record, record_error = _read_record(directory)
-        unwritable = [*errors, "" if record_error else machine_record.not_writable(directory)]
+        unwritable = [*save_errors, "" if record_error else machine_record.not_writable(directory)]
         result = reconcile(
             config,
             readings,
             PassContext(
                 now=time.time(),
                 uptime=uptime(),
-                reasons=this.reasons,
+                reasons=inputs.reasons,
                 kubelet_started_at=kubelet_started_at(host),
                 record=record,
                 record_error=record_error,
-                configuration_errors=this.configuration_errors,
+                configuration_errors=inputs.configuration_errors,
                 unwritable="; ".join(filter(None, unwritable)),
             ),
-            this.state.reconcile,
+            inputs.state.reconcile,
             Access(
-                partial(node_of, options, config, host, config.settings.observe, reviews),
+                partial(node_of, options, config, host, reads_only=config.settings.observe, reviews=reviews),
                 partial(device_plugin_names, host),
                 partial(machine_record.intend, directory),
             ),
         )
-        with runtime_files.collecting_errors(errors):
-            if result.outcome is not None and not config.settings.observe:
-                machine_record.settle(directory, result.outcome.plan)
-    return result, errors
+        if result.outcome is not None and not config.settings.observe:
+            save_errors += _errors_of(partial(machine_record.settle, directory, result.outcome.plan))
+    return _Reconciled(result, reviews, save_errors)
 
 
 def _read_record(directory: str) -> tuple[MachineRecord | None, str]:
-    """The machine's record, or why it can't be read."""
+    """The machine's record, and why it can't be read; "" if it can."""
     try:
         return machine_record.read(directory), ""
     except StateError as e:
@@ -179,24 +203,24 @@ def _failure(result: ReconcileResult, save_errors: Sequence[str]) -> Failure | N
     return replace(failure, message=f"{message}; {failure.message}")
 
 
-def _status(this: _Pass, readings: Mapping[str, Reading], result: ReconcileResult) -> PassStatus:
-    """What `status` shows of this pass. Values of the Node stay from the last pass that read it."""
-    now, last = time.time(), this.state.status
+def _status(inputs: _Inputs, readings: Mapping[str, Reading], result: ReconcileResult) -> PassStatus:
+    """What `status` shows of this pass. The Node's values are those of the last pass that read it."""
+    now, last = time.time(), inputs.state.status
     node, written_at = (last.node, last.written_at) if last else (None, None)
     if result.outcome is not None:
         node = NodeStatus.of(result.outcome, now)
         written_at = now if result.outcome.applied else written_at
     return PassStatus(
         at=now,
-        reasons=tuple(sorted(this.reasons)),
+        reasons=tuple(sorted(inputs.reasons)),
         readings={name: ReadingStatus.of(reading) for name, reading in readings.items()},
-        observe=this.config.settings.observe,
+        observe=inputs.config.settings.observe,
         error=result.node_error,
         published=dict(result.state.published),
-        configuration=this.config.digest,
-        expect=expectations(this.config),
+        configuration=inputs.config.digest,
+        expect=expectations(inputs.config),
         requeue_after=result.requeue_after,
-        held_until={name: now + left for name, left in result.held.items()},
+        held_until={name: now + seconds for name, seconds in result.held.items()},
         node=node,
         written_at=written_at,
     )
@@ -205,8 +229,8 @@ def _status(this: _Pass, readings: Mapping[str, Reading], result: ReconcileResul
 def _status_line(readings: Mapping[str, Reading], result: ReconcileResult, failure: Failure | None) -> str:
     """One line for systemctl status."""
     if failure:
-        waits = failure.cause is RetryCause.CREDENTIALS
-        return f"waiting for a kubeconfig: {failure.message}" if waits else failure.message
+        no_kubeconfig = failure.cause is RetryCause.CREDENTIALS
+        return f"waiting for a kubeconfig: {failure.message}" if no_kubeconfig else failure.message
     unknown = sum(isinstance(r, Unknown) for r in readings.values())
     parts = [f"{len(result.state.published)} of {len(readings)} resources published"]
     parts += [f"{unknown} unknown"] if unknown else []

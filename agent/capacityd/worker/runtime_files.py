@@ -1,10 +1,10 @@
-"""The service's files in its runtime directory. All of them can be recreated: one that is lost costs what it held.
+"""The service's files in its runtime directory. Each can be recreated: a file that is lost costs only its content.
 
 config.json: the checked configuration with its errors, which every pass uses, so that a rejected reload has no effect.
-state.json: what a pass leaves for the next one. service.json: the resident process's own status. service.lock is held
+state.json: what a pass leaves for the next one. service.json: the resident process's own status. service.lock is locked
 while that runs, and lock while a worker or a command writes to the Node.
 
-Each is replaced atomically, and of one version: what another version wrote counts as missing.
+A file is replaced atomically. One that another version of capacityd wrote counts as missing.
 """
 
 from __future__ import annotations
@@ -36,26 +36,26 @@ _MORE = 4096
 
 @dataclass(frozen=True, slots=True)
 class SavedConfig:
-    """config.json. It is one file, because a half that is missing would count as not configured."""
+    """config.json. It is one file: if half of it could be missing, that half would count as not configured."""
 
     values: Mapping[str, Any]
     """Loaded.values"""
     broken: Mapping[str, str]
     complete: bool
-    """Those of Loaded.config."""
+    """As in Loaded.config; so is broken."""
     errors: tuple[str, ...] = ()
-    """Those of the last check, each with its file and line. After a rejected reload they are not of these values."""
+    """Of the last check, each with its file and line. After a rejected reload, they are not about these values."""
 
     @classmethod
     def of(cls, loaded: Loaded) -> SavedConfig:
-        """What is saved of a configuration."""
+        """The content of the file for a configuration."""
         config = loaded.config
         errors = tuple(problem.located() for problem in loaded.problems)
         return cls(dict(loaded.values), dict(config.broken), config.complete, errors)
 
     def restored(self) -> Config:
-        """The configuration."""
-        return restore(self.values, self.broken, self.complete)
+        """The configuration that was saved."""
+        return restore(self.values, self.broken, complete=self.complete)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,27 +70,27 @@ class RunningService:
         return str(self.status.pid) if self.status else "?"
 
 
-def folder() -> str:
-    """Where the files are: systemd's RuntimeDirectory, or where it would be."""
+def runtime_directory() -> str:
+    """The folder of the files: systemd's RuntimeDirectory, or where it would be."""
     return os.environ.get("RUNTIME_DIRECTORY", "/run/capacityd").split(":")[0]
 
 
-def read_config(where: str) -> SavedConfig | None:
+def read_config(folder: str) -> SavedConfig | None:
     """The saved configuration; None if there is none that can be read."""
-    return _read_or_none(where, _CONFIG, SavedConfig)
+    return _read_or_none(folder, _CONFIG, SavedConfig)
 
 
-def write_config(where: str, config: SavedConfig) -> None:
+def write_config(folder: str, config: SavedConfig) -> None:
     """Saves the configuration for all later passes. Raises CapacitydError."""
-    _write(where, _CONFIG, config, 0o600)  # a file of the configuration may be for root only
+    _write(folder, _CONFIG, config, 0o600)  # a file of the configuration may be for root only
 
 
-def read_state(where: str) -> PassState:
+def read_state(folder: str) -> PassState:
     """The state that the last pass left; an empty one if it is missing or damaged.
 
-    Raises CapacitydError if there is a file that can't be read: then none can be relied on to be there the next time.
+    Raises CapacitydError if there is a file that can't be read: then the next pass may not be able to read it either.
     """
-    path = os.path.join(where, _STATE)
+    path = os.path.join(folder, _STATE)
     try:
         return from_file(PassState, read_regular_file(path), __version__)
     except (FileNotFoundError, Malformed):
@@ -99,14 +99,14 @@ def read_state(where: str) -> PassState:
         raise CapacitydError(f"{path} could not be read: {e.strerror}") from e
 
 
-def write_state(where: str, state: PassState) -> None:
+def write_state(folder: str, state: PassState) -> None:
     """Saves the state for the next pass. Raises CapacitydError."""
-    _write(where, _STATE, state, 0o644)  # `status` needs no root; it holds no secret
+    _write(folder, _STATE, state, 0o644)  # `status` needs no root; it holds no secret
 
 
-def reserve_state(where: str) -> None:
+def reserve_state(folder: str) -> None:
     """Makes sure, before a pass decides, that its state can be saved. Raises CapacitydError."""
-    path = os.path.join(where, _STATE)
+    path = os.path.join(folder, _STATE)
     try:
         size = os.stat(path).st_size if os.path.isfile(path) else 0
         reserve_room(path, size + _MORE)
@@ -114,34 +114,25 @@ def reserve_state(where: str) -> None:
         raise CapacitydError(f"{path} could not be written: {os.strerror(e.errno or 0)}") from e
 
 
-def read_service(where: str) -> ServiceStatus | None:
-    """What the resident process has left, running or not; None if there is nothing that can be read."""
-    return _read_or_none(where, _SERVICE, ServiceStatus)
+def read_service(folder: str) -> ServiceStatus | None:
+    """The last status of the resident process, running or not; None if there is none that can be read."""
+    return _read_or_none(folder, _SERVICE, ServiceStatus)
 
 
-@contextmanager
-def collecting_errors(errors: list[str]) -> Iterator[None]:
-    """Collects errors of files, so that a pass goes on although its result can't be saved."""
-    try:
-        yield
-    except CapacitydError as e:
-        errors.append(str(e))
-
-
-def unwritable(where: str) -> str:
-    """Why the directory can't be written, as far as that is visible without trying; "" if it can."""
-    code = write_error(where)
+def unwritable(folder: str) -> str:
+    """Why the folder can't be written, as far as that can be told without writing; "" if it can."""
+    code = write_error(folder)
     return os.strerror(code) if code else ""
 
 
 @contextmanager
-def locked(where: str, retry_timeout: float) -> Iterator[None]:
-    """Serialises writers on this machine. If the runtime directory does not exist, no service can be running.
+def locked(folder: str, retry_timeout: float) -> Iterator[None]:
+    """Serializes writers on this machine. If the folder does not exist, no service can be running.
 
     Raises CapacitydError if the lock is not free within retry_timeout seconds.
     """
     try:
-        fd = os.open(os.path.join(where, "lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK, 0o600)
+        fd = os.open(os.path.join(folder, "lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK, 0o600)
     except OSError:
         yield
         return
@@ -162,31 +153,31 @@ def locked(where: str, retry_timeout: float) -> Iterator[None]:
         os.close(fd)
 
 
-def running(where: str) -> RunningService | None:
-    """The service, if it runs: if the kernel's list of locks, proc_locks(5), has its lock.
+def running(folder: str) -> RunningService | None:
+    """The service if it runs, which is so if the kernel's list of locks, proc_locks(5), has its lock.
 
-    Only root may open the lock: whoever can could keep the service from starting.
+    Only root may open the lock: whoever opens it could keep the service from starting.
     """
     try:
-        status = os.stat(os.path.join(where, "service.lock"))
+        file = os.stat(os.path.join(folder, "service.lock"))
         with open("/proc/locks", encoding="ascii") as f:
             locks = f.read()
     except OSError:
         return None
-    lock = f" {os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino} "
-    return RunningService(read_service(where)) if lock in locks else None
+    lock = f" {os.major(file.st_dev):02x}:{os.minor(file.st_dev):02x}:{file.st_ino} "
+    return RunningService(read_service(folder)) if lock in locks else None
 
 
-def _read_or_none(where: str, name: str, kind: type[_T]) -> _T | None:
+def _read_or_none(folder: str, name: str, kind: type[_T]) -> _T | None:
     try:
-        return from_file(kind, read_regular_file(os.path.join(where, name)), __version__)
+        return from_file(kind, read_regular_file(os.path.join(folder, name)), __version__)
     except (OSError, Malformed):
         return None
 
 
-def _write(where: str, name: str, value: object, mode: int) -> None:
+def _write(folder: str, name: str, value: object, mode: int) -> None:
     """Replaces a file. Raises CapacitydError if it can't be written (a full or read-only file system)."""
-    path = os.path.join(where, name)
+    path = os.path.join(folder, name)
     try:
         replace_file(path, to_file(value, __version__), mode)
     except OSError as e:

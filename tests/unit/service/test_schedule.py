@@ -241,7 +241,7 @@ def test_while_a_worker_waits_for_the_node_only_what_may_end_that_starts_another
     schedule.postpone(600.0)
     schedule.notify({PassReason.KUBELET}, 45.0)
     assert schedule.wakes_at() == 40.0 + BACKOFF_MAX + 600.0, "the worker sees what the kubelet registers"
-    schedule.node_found()
+    schedule.stop_awaiting_node()
     schedule.succeeded(50.0, None)
     assert schedule.wakes_at() == 50.0 + 1.2 * RESYNC_PERIOD
 

@@ -119,7 +119,9 @@ def state(reading: Reading | None, reason: PassReason = PassReason.HARDWARE, hel
 
 def entries_of(readings: Mapping[str, Reading], previous: PassState, first: bool = False) -> Iterator[journal.Entry]:
     """Those of a pass that reads this."""
-    return journal.reading_entries(readings, RESULT, previous, journal.logged_after(readings, previous, 2.0), first)
+    return journal.reading_entries(
+        readings, RESULT, previous, journal.logged_after(readings, previous, 2.0), at_boot=first
+    )
 
 
 @pytest.mark.parametrize(
@@ -151,13 +153,13 @@ def test_a_reason_that_keeps_changing_does_not_flood_the_journal() -> None:
     for second in range(600):
         readings = {A: Unknown(f"it printed {min(second, 500)}")}
         logs = journal.logged_after(readings, previous, float(second))
-        entries = [*journal.reading_entries(readings, RESULT, previous, logs, first=False)]
+        entries = [*journal.reading_entries(readings, RESULT, previous, logs, at_boot=False)]
         at += [second] * len(entries)
         previous = replace(state(readings[A]), logged=logs)
     assert at[:6] == [0, 1, 2, 3, 4, 5], "a few are logged at once"
     assert at[6:] == [360, 361, 362, 363, 364, 365], "and as many in each six minutes"
     (entry,) = journal.reading_entries(
-        readings, RESULT, previous, journal.logged_after(readings, previous, 800.0), first=False
+        readings, RESULT, previous, journal.logged_after(readings, previous, 800.0), at_boot=False
     )
     assert entry.fields["REASON"] == "it printed 500", "the last one is not left out"
 
@@ -173,22 +175,22 @@ def test_an_unknown_reading_at_boot_is_a_warning_only_if_it_lasts() -> None:
 
 def test_a_held_change_is_logged_once() -> None:
     held = ReconcileResult(ReconcileState(published={A: 4}), held={A: 9.6})
-    (entry,) = logged(journal.reading_entries({A: Quantity(3)}, held, state(Quantity(4)), {}, first=False))
+    (entry,) = logged(journal.reading_entries({A: Quantity(3)}, held, state(Quantity(4)), {}, at_boot=False))
     fields = {"RESOURCE": A, "OLD": "4", "NEW": "3", "REASON": "lower_after: 10 s left"}
     assert entry == ("held", 5, f"{A}: 4 → 3 is held back: lower_after: 10 s left", fields)
     before_it = state(Quantity(4), held=(A,))
-    assert logged(journal.reading_entries({A: Quantity(3)}, held, before_it, {}, first=False)) == []
-    (entry,) = logged(journal.reading_entries({}, held, PassState(), {}, first=False))
+    assert logged(journal.reading_entries({A: Quantity(3)}, held, before_it, {}, at_boot=False)) == []
+    (entry,) = logged(journal.reading_entries({}, held, PassState(), {}, at_boot=False))
     assert entry[3]["NEW"] == "none"
 
 
 def test_what_holds_a_change_back() -> None:
     """The rate limit holds a raise back, and an earlier denial whatever is denied."""
     held = ReconcileResult(ReconcileState(published={A: 4}), held={A: 56.0})
-    (entry,) = logged(journal.reading_entries({A: Quantity(5)}, held, PassState(), {}, first=False))
+    (entry,) = logged(journal.reading_entries({A: Quantity(5)}, held, PassState(), {}, at_boot=False))
     assert entry[2] == f"{A}: 4 → 5 is held back: rate limit: 56 s left"
     held = ReconcileResult(ReconcileState(published={A: 4}, denied={A: Denial("a policy", 60.0)}), held={A: 56.0})
-    (entry,) = logged(journal.reading_entries({A: Quantity(5)}, held, PassState(), {}, first=False))
+    (entry,) = logged(journal.reading_entries({A: Quantity(5)}, held, PassState(), {}, at_boot=False))
     assert entry[2] == f"{A}: 4 → 5 is held back: denied, retried later: 56 s left"
 
 
@@ -210,7 +212,7 @@ def test_each_kind_has_an_id_of_its_own() -> None:
     entries = [
         *journal.outcome_entries(change, None),
         *entries_of({A: UNKNOWN}, PassState()),
-        *journal.reading_entries({A: Quantity(3)}, pass_result, state(UNKNOWN), {}, first=False),
+        *journal.reading_entries({A: Quantity(3)}, pass_result, state(UNKNOWN), {}, at_boot=False),
     ]
     elsewhere = {
         "configuration error",

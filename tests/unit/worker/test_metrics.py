@@ -151,7 +151,7 @@ class Passes:
     ) -> MetricsResult | None:
         configured = config(textfile, status.observe)
         previous = self.counters.path
-        self.counters = metrics.counted(self.counters, configured, status, lost, succeeded=succeeded)
+        self.counters = metrics.count_pass(self.counters, configured, status, lost, succeeded=succeeded)
         figures = replace(FIGURES, config=configured, status=status, counters=self.counters)
         return metrics.replace_textfile(previous, figures, 0.1)
 

@@ -293,9 +293,9 @@ def test_room_is_reserved_for_the_state_and_used_by_it(tmp_path: Path) -> None:
 
 def test_the_folder_is_the_first_that_systemd_names(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RUNTIME_DIRECTORY", "/run/x:/run/y")
-    assert runtime_files.folder() == "/run/x"
+    assert runtime_files.runtime_directory() == "/run/x"
     monkeypatch.delenv("RUNTIME_DIRECTORY")
-    assert runtime_files.folder() == "/run/capacityd"
+    assert runtime_files.runtime_directory() == "/run/capacityd"
 
 
 def test_a_missing_folder_is_an_error(tmp_path: Path) -> None:

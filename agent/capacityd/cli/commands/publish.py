@@ -66,7 +66,7 @@ def withdraw(options: argparse.Namespace) -> int:
     With --all-annotated, also removes what only the annotation lists, after it has printed that.
     """
     host, config = host_of(options), load(options.config).config  # withdraw works with errors in the configuration
-    directory = runtime_files.folder()
+    directory = runtime_files.runtime_directory()
     if not options.dry_run and options.node_file is None and (service := runtime_files.running(directory)):
         saved = runtime_files.read_config(directory)
         active = saved.restored() if saved else config
@@ -103,7 +103,7 @@ def _prepare(options: argparse.Namespace, reads_only: bool) -> tuple[Node, Decid
     host, config = host_of(options), config_of(options)
     if config.settings.observe and not reads_only:
         raise UsageError("[kubernetes] observe = true forbids writing; see `capacityd plan` for the changes")
-    node = node_of(options, config, host, reads_only)
+    node = node_of(options, config, host, reads_only=reads_only)
     readings = probe(config, host, node_name_of(options, config, host))
     _print_warnings(readings)
 
@@ -140,7 +140,7 @@ def _trusted(options: argparse.Namespace, state: NodeState, record: MachineRecor
 
 def _write(options: argparse.Namespace, node: Node, decide: Decide, units: Units) -> Outcome:
     directory = machine_record.state_directory()
-    with runtime_files.locked(runtime_files.folder(), _RETRY_TIMEOUT):
+    with runtime_files.locked(runtime_files.runtime_directory(), _RETRY_TIMEOUT):
         if options.node_file is not None:
             outcome = apply_plan(node, decide, None, retries=Retries(_RETRY_TIMEOUT))
         else:

@@ -8,7 +8,7 @@ import sys
 
 from capacityd.model.errors import CapacitydError
 from capacityd.worker import runtime_files
-from capacityd.worker.context import require_together
+from capacityd.worker.context import refuse_combinations
 
 _WORKER_OPTIONS = ("config", "machine", "node_file", "kubeconfig", "node_name")
 _START = "import sys; sys.path.insert(0, sys.argv[1]); from capacityd.{} import main; sys.exit(main(sys.argv[2:]))"
@@ -17,8 +17,8 @@ _ROOT = os.path.abspath(f"{__file__}/../../../..")
 
 def run(options: argparse.Namespace) -> int:
     """Executes the service: a new program, so that the command line's modules take no memory. Never returns."""
-    require_together(options, reads_only=False)  # otherwise every worker would fail
-    directory = runtime_files.folder()
+    refuse_combinations(options, reads_only=False)  # otherwise every worker would fail
+    directory = runtime_files.runtime_directory()
     try:
         os.makedirs(directory, mode=0o755, exist_ok=True)
     except OSError as e:

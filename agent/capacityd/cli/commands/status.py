@@ -43,7 +43,7 @@ def status(options: argparse.Namespace) -> int:
     Raises UsageError for an option that selects another machine or Node, NodeError only with --kubeconfig.
     """
     refuse_other_sources(options, "status is about the service on this machine")
-    directory, now = runtime_files.folder(), time.time()
+    directory, now = runtime_files.runtime_directory(), time.time()
     report = _report(directory, now)
     if options.kubeconfig is not None:
         report = replace(report, device_classes=_device_classes(report, options.kubeconfig))

@@ -1,0 +1,93 @@
+"""What the service reports: to the journal each change of its state, to systemd a line, to `status` its file."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import NamedTuple
+
+from capacityd import __version__
+from capacityd.linux.atomic_file import replace_file
+from capacityd.linux.clock import uptime
+from capacityd.linux.systemd import (
+    MSGID_DEGRADED,
+    MSGID_EVENT_SOURCE_LOST,
+    MSGID_METRICS,
+    MSGID_RECOVERED,
+    log,
+    sd_notify,
+)
+from capacityd.model.codec import to_file
+from capacityd.model.messages import Activity, CheckResult, Job, MetricsResult, ServiceStatus
+
+
+class SlowWorker(NamedTuple):
+    """A worker that has taken long."""
+
+    activity: Activity
+    seconds: float  # since it began
+
+
+class Reports:
+    """What the service knows of its errors. folder: the runtime directory."""
+
+    def __init__(self, folder: str) -> None:
+        self.check = CheckResult()  # the last one whose watches are active
+        self._errors: dict[Job, str] = {}
+        self._metrics = MetricsResult("")  # of the last pass
+        self._unavailable: tuple[str, ...] = ()  # the error of each event source that is not open
+        self._path = os.path.join(folder, "service.json")
+
+    def log_error(self, job: Job, error: str) -> None:
+        """Logs an error of a job when it is new, and once that there is none any more. error: "" if there is none."""
+        last = self._errors.pop(job, "")
+        if error:
+            if error != last:
+                log(4, error, MSGID_DEGRADED)
+            self._errors[job] = error
+        elif last and not self._errors:
+            log(5, "recovered", MSGID_RECOVERED)
+
+    def log_metrics(self, metrics: MetricsResult) -> None:
+        """Logs an error of the file of metrics when it is new, and once that it is written again."""
+        last, self._metrics = self._metrics, metrics
+        if metrics.error and metrics != last:
+            log(4, "; ".join(filter(None, (metrics.error, metrics.advice))), MSGID_METRICS)
+        elif last.error and metrics.path and not metrics.error:
+            log(5, f"{metrics.path} is written again", MSGID_METRICS)
+
+    def log_unavailable(self, errors: Sequence[str]) -> None:
+        """Logs each event source that is newly unavailable. errors: one of each that is not open."""
+        last, self._unavailable = self._unavailable, tuple(errors)
+        for error in self._unavailable:
+            if error not in last:
+                log(4, f"{error}; changes are detected at the next reconcile pass", MSGID_EVENT_SOURCE_LOST)
+
+    def notify_systemd(self, line: str) -> None:
+        """Sends the line that `systemctl status` shows: that of a pass, else the errors."""
+        sd_notify(f"STATUS={' '.join((line or '; '.join(self._errors.values()) or 'waiting').split())}")
+
+    def write_status_file(self, *, next_pass_in: float, overdue_after: float, slow: SlowWorker | None) -> None:
+        """Replaces service.json.
+
+        next_pass_in: seconds. overdue_after: so many seconds after the next pass, the file must have been replaced.
+        slow: None if no worker is slow.
+        """
+        now = time.time()
+        status = ServiceStatus(
+            pid=os.getpid(),
+            next_reconcile=now + next_pass_in,
+            overdue_at_uptime=uptime() + next_pass_in + overdue_after,
+            error="; ".join(self._errors.values()),
+            event_source_errors=self._unavailable,
+            configuration_errors=self.check.configuration_errors,
+            previous_active=self.check.previous_active,
+            metrics_error=self._metrics.error,
+            metrics_advice=self._metrics.advice,
+            slow_activity=slow.activity if slow else None,
+            slow_since=now - slow.seconds if slow else 0.0,
+        )
+        with suppress(OSError):  # workers write here too and report the error; `status` shows the file as stale
+            replace_file(self._path, to_file(status, __version__), 0o644)  # `status` needs no root

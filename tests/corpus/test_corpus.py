@@ -71,7 +71,7 @@ def test_the_page_of_everyday_needs(machine: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("detector", DETECTORS)
 @pytest.mark.parametrize("machine", machines())
 def test_devices(machine: str, detector: str) -> None:
-    wrong = unlike(machine, detector, machines()[machine].devices[detector])
+    wrong = unlike(machine, detector, machines()[machine].devices.get(detector, []))
     assert not wrong, "\n".join(wrong)
 
 
@@ -90,10 +90,10 @@ def test_no_text_of_a_device_is_taken_for_a_mistake(machine: str) -> None:
 
 
 @pytest.mark.parametrize("machine", machines())
-def test_every_need_and_every_device_has_a_truth(machine: str) -> None:
+def test_every_need_has_a_truth(machine: str) -> None:
     known = machines()[machine]
     assert known.truth.keys() == {need.name for need in needs()}
-    assert known.devices.keys() == set(DETECTORS)
+    assert known.devices.keys() <= set(DETECTORS), "the others list nothing"
     assert known.recording.exists(), "make corpus records it"
 
 

@@ -7,13 +7,14 @@ from typing import Any
 
 from capacityd.detectors import load, names
 from capacityd.discovery.reader import read_resource, value_of
-from capacityd.model.config import Resource, Table
+from capacityd.model.config import Config, Resource, Table
 from capacityd.model.device import DeviceDetector, ValueDetector
 from capacityd.model.errors import HostError
 from capacityd.model.host import Host
 from capacityd.model.matchers import KeyMatcher, Value
 from capacityd.model.reading import Absent, Quantity, Reading
 from capacityd.model.value_types import Text
+from capacityd.worker.check_job import watch_of
 
 TomlTable = Mapping[str, Any]
 
@@ -59,6 +60,12 @@ def quantity(host: Host, detector: str, *tables: TomlTable, **more: Any) -> int:
     reading = read(host, detector, *tables, **more)
     assert isinstance(reading, Quantity), reading
     return reading.value
+
+
+def event_sources(detector: str, *tables: TomlTable) -> tuple[set[str], set[str]]:
+    """What starts a pass while such a resource is configured: subsystems of udev, and other events of the kernel."""
+    watch = watch_of(Config((resource(detector, *tables),)), None)
+    return set(watch.subsystems), {events.value for events in watch.kernel}
 
 
 def outcome(reading: Reading) -> int | str:

@@ -7,7 +7,7 @@ import pytest
 from capacityd.host.recording.replay import RecordedHost
 from capacityd.model.reading import Absent, Unknown
 from tests.support.machines import Recording, machine, merge, nic, pci_nic, routes
-from tests.support.readings import counted, read, values
+from tests.support.readings import counted, event_sources, read, values
 
 
 def addresses(*found: tuple[str, str, str, int, str, bool]) -> Recording:
@@ -67,3 +67,7 @@ def test_without_a_default_route_only_system_is_unknown() -> None:
     host = RecordedHost(merge(*PARTS, {"default_interfaces": []}))
     assert isinstance(read(host, "address", {"system": False}), Unknown)
     assert len(counted(host, "address")) == 4
+
+
+def test_the_events_that_start_a_pass() -> None:
+    assert event_sources("address") == (set(), {"addresses", "links"})

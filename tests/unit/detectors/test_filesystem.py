@@ -12,7 +12,7 @@ from capacityd.model.reading import Absent, Quantity, Unknown
 from capacityd.model.units import Unit
 from tests.support.forked import can_be_alone, run_alone
 from tests.support.machines import Recording, disk, errors, machine
-from tests.support.readings import counted, quantity, read, values
+from tests.support.readings import counted, event_sources, quantity, read, values
 
 GIB = Unit("GiB", 2**30)
 
@@ -246,3 +246,7 @@ with mounted(point, init=True), open("/proc/self/mountinfo") as table:
 @pytest.mark.skipif(not can_be_alone() or not os.access("/dev/fuse", os.R_OK | os.W_OK), reason="needs /dev/fuse")
 def test_a_file_system_that_hangs_is_unknown() -> None:
     assert run_alone("true", HANGING) == "the file system on it did not answer within 0.2 s\n"
+
+
+def test_the_events_that_start_a_pass() -> None:
+    assert event_sources("filesystem") == (set(), {"mounts"})

@@ -24,7 +24,7 @@ from tests.support.machines import (
     usb_path,
     virtio_nic,
 )
-from tests.support.readings import counted, quantity, read, values
+from tests.support.readings import counted, event_sources, quantity, read, values
 
 GBIT = 10**9
 MBITS = Unit("Mbit/s", UNITS["speed"]["Mbit/s"])
@@ -310,3 +310,7 @@ def test_hostile_names_are_safe_to_print() -> None:
     host = machine(nic("\x1b[31m\udcff"), pci_nic("eth\udcff"), routes("eth\udcff"))
     assert list(values(host, "nic", "name").values()) == [r"\x1b[31m\xff", r"eth\xff"]
     assert counted(host, "nic", {"system": True}) == [r"eth\xff"]
+
+
+def test_the_events_that_start_a_pass() -> None:
+    assert event_sources("nic") == ({"net"}, {"links"})

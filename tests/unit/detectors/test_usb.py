@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.support.machines import Recording, files, machine, merge, usb_device, usb_hub, usb_path, usb_root
-from tests.support.readings import counted, values
+from tests.support.readings import counted, event_sources, values
 
 ONE = usb_path("1-1")
 PHONE = usb_device("1-3", "18d1", "4ee7", interfaces=[("ff4201", None), ("080650", "usb-storage"), ("060101", None)])
@@ -115,3 +115,7 @@ def test_strings_of_a_device_are_safe_to_print(text: str, shown: str) -> None:
     assert values(host, "usb", "model") == values(host, "usb", "manufacturer") == {"1-1": shown}
     assert counted(host, "usb", {"serial": shown.replace("[", "[[]")}) == ["1-1"]
     assert shown.isprintable()
+
+
+def test_the_events_that_start_a_pass() -> None:
+    assert event_sources("usb") == ({"usb"}, set())

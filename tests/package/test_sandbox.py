@@ -20,6 +20,7 @@ from tests.package.console import UNIT
 from tests.package.machine import Machine, machine
 from tests.package.packages import Packages
 from tests.package.service import drop_in, published, switch_on
+from tests.support.readings import device_detectors
 from tests.support.trees import write_tree
 
 CONFIG = """\
@@ -72,6 +73,11 @@ memory = {}
 measure = "swap"
 unit = "KiB"
 """
+CONFIG += "".join(
+    f'[resources."example.com/devices-of-{detector.name}"]\n{detector.name} = {{}}\n'
+    for detector in device_detectors()
+    if f"\n{detector.name} = " not in CONFIG
+)
 RECORDED = """\
 [resources."example.com/dongle"]
 usb = { vendor = "0529" }

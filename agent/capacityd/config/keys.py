@@ -1,27 +1,17 @@
 """The keys of a configuration outside the detectors' tables: the type of each and what it is for.
 
-A key is declared once, for the parser, the schema and the documentation; its default is that of model.config. parse
-raises ValueError with the error and its remedy.
+A key is declared once, for the parser, the schema and the documentation: those of resources here, with the defaults of
+model.config.Resource, and all others in model.config.Settings. parse raises ValueError with the error and its remedy.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
-from capacityd.model.config import Reserve, Resource, Settings
+from capacityd.model.config import Resource, Settings
 from capacityd.model.matchers import GLOB_CHARACTERS, GlobMatcher, Matcher
 from capacityd.model.quantity import LARGEST
-from capacityd.model.setting_types import (
-    Boolean,
-    Duration,
-    FilePath,
-    Integer,
-    NodeName,
-    ReserveValue,
-    Setting,
-    Word,
-    duration_value,
-)
+from capacityd.model.setting_types import Boolean, FilePath, Integer, Reserve, ReserveValue, Setting, Word
 from capacityd.model.toml_values import Schema, texts_schema
 from capacityd.model.value_types import Text
 
@@ -32,8 +22,6 @@ UNAME_MACHINES = {
     **dict.fromkeys(("386", "i386", "x86"), "i686"),
 }
 """Other names of an architecture, such as Kubernetes' -> the name that uname -m prints."""
-_DAY = 86400.0
-_SETTINGS = Settings()
 _RESOURCE = {field.name: field.default for field in fields(Resource)}
 
 
@@ -138,37 +126,14 @@ WHEN: dict[str, Fact | FactTable] = {
 }
 """The keys of a resource's "when". Of several values any must match, of several keys all."""
 
-TABLES: dict[str, dict[str, Setting]] = {
-    "kubernetes": {
-        "kubeconfig": Setting(FilePath(), "instead of the kubelet's own"),
-        "node_name": Setting(NodeName(), "the Node's name, if the credentials and the host name do not give it"),
-        "observe": Setting(Boolean(), "true: read and report, never write to the Node", _SETTINGS.observe),
-        "condition": Setting(
-            Boolean(), "whether to keep the condition CapacityPublished on the Node", _SETTINGS.condition
-        ),
-    },
-    "service": {
-        "lower_after": Setting(
-            Duration(0, _DAY),
-            "how long a lower quantity must hold before it is written",
-            duration_value(_SETTINGS.lower_after),
-        ),
-        "lower_after_boot": Setting(
-            Duration(0, _DAY),
-            "the same in the first three minutes after boot",
-            duration_value(_SETTINGS.lower_after_boot),
-        ),
-        "resync": Setting(
-            Duration(1, _DAY),
-            "how often the Node is read although no event came; jittered by a fifth",
-            duration_value(_SETTINGS.resync),
-        ),
-        "start_jitter": Setting(
-            Duration(0, 3600),
-            "a random time up to this before it first asks the API server",
-            duration_value(_SETTINGS.start_jitter),
-        ),
-        "textfile": Setting(FilePath(".prom"), "a file of metrics for node_exporter's textfile collector"),
-    },
-}
-"""The top-level tables except "resources". Each key is a field of model.config.Settings."""
+
+def _tables() -> dict[str, dict[str, Setting]]:
+    found: dict[str, dict[str, Setting]] = {}
+    for declared in fields(Settings):
+        for table, setting in declared.metadata.items():
+            found.setdefault(table, {})[declared.name] = setting
+    return found
+
+
+TABLES = _tables()
+"""The top-level tables except "resources". Their keys are the fields of model.config.Settings."""

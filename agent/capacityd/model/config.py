@@ -4,9 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from capacityd.model.matchers import GlobMatcher, KeyMatcher
+from capacityd.model.setting_types import (
+    Boolean,
+    Duration,
+    FilePath,
+    NodeName,
+    Reserve,
+    Setting,
+    SettingKind,
+    duration_value,
+)
 from capacityd.model.units import Unit
+
+_DAY = 86400.0
+_NO_RESERVE = Reserve()
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,16 +31,6 @@ class Table:
     """For a DeviceDetector; all must match."""
     settings: Mapping[str, object] = field(default_factory=dict)
     """For a ValueDetector."""
-
-
-@dataclass(frozen=True, slots=True)
-class Reserve:
-    """What is kept back of a resource."""
-
-    units: int = 0
-    """In the resource's unit."""
-    share: tuple[int, int] = (0, 1)
-    """Numerator and denominator of a share of the total."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +46,7 @@ class Resource:
     unit: Unit | None = None
     reduce: str = "sum"
     slots: int = 1
-    reserve: Reserve = Reserve()
+    reserve: Reserve = _NO_RESERVE
     fallback: int | None = None  # in base units of the measure
     adopt: bool = False
     expect: int | None = None
@@ -56,19 +60,43 @@ class Resource:
         return tuple(sorted({m.pattern for test in asked for m in test.matchers if isinstance(m, GlobMatcher)}))
 
 
+def _setting(table: str, kind: SettingKind, about: str, default: Any = None) -> Any:
+    """A field of Settings: a key of this table in TOML. default: of the field, from which that in TOML is derived."""
+    written = duration_value(default) if isinstance(kind, Duration) else default
+    return field(default=default, metadata={table: Setting(kind, about, written)})
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Everything in the configuration but the resources. Durations are in seconds."""
+    """Everything in the configuration but the resources. A key is declared here once: for the parser, the JSON Schema,
+    the manual page and the reference. Durations are in seconds."""
 
-    kubeconfig: str | None = None
-    node_name: str | None = None
-    observe: bool = False
-    condition: bool = True
-    lower_after: float = 10.0
-    lower_after_boot: float = 60.0
-    resync: float = 3600.0
-    start_jitter: float = 0.0
-    textfile: str | None = None
+    kubeconfig: str | None = _setting("kubernetes", FilePath(), "instead of the kubelet's own")
+    node_name: str | None = _setting(
+        "kubernetes", NodeName(), "the Node's name, if the credentials and the host name do not give it"
+    )
+    observe: bool = _setting("kubernetes", Boolean(), "true: read and report, never write to the Node", False)
+    condition: bool = _setting(
+        "kubernetes", Boolean(), "whether to keep the condition CapacityPublished on the Node", True
+    )
+    lower_after: float = _setting(
+        "service", Duration(0, _DAY), "how long a lower quantity must hold before it is written", 10.0
+    )
+    lower_after_boot: float = _setting(
+        "service", Duration(0, _DAY), "the same in the first three minutes after boot", 60.0
+    )
+    resync: float = _setting(
+        "service",
+        Duration(1, _DAY),
+        "how often the Node is read although no event came; jittered by a fifth",
+        3600.0,
+    )
+    start_jitter: float = _setting(
+        "service", Duration(0, 3600), "a random time up to this before it first asks the API server", 0.0
+    )
+    textfile: str | None = _setting(
+        "service", FilePath(".prom"), "a file of metrics for node_exporter's textfile collector"
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from capacityd.model.address_ranges import AddressRanges
-from capacityd.model.config import Reserve
 from capacityd.model.quantity import LARGEST
 from capacityd.model.toml_values import Schema, describe_toml_value, or_whole_number, parse_boolean
 
@@ -167,6 +166,16 @@ class NodeName:
 
     def schema(self) -> Schema:
         return {"type": "string", "pattern": rf"^{LABEL}(\.{LABEL})*$", "maxLength": 253}
+
+
+@dataclass(frozen=True, slots=True)
+class Reserve:
+    """What is kept back of a resource."""
+
+    units: int = 0
+    """In the resource's unit."""
+    share: tuple[int, int] = (0, 1)
+    """Numerator and denominator of a share of the total."""
 
 
 class ReserveValue:

@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,10 @@ from capacityd.config import load, restore, show, show_json
 from capacityd.config.keys import RESOURCE, TABLES, WHEN, FactTable
 from capacityd.detectors import load as load_detector
 from capacityd.detectors import names
-from capacityd.model.config import Reserve, Resource, Settings, Table
+from capacityd.model.config import Resource, Settings, Table
 from capacityd.model.device import DeviceDetector, ValueDetector
 from capacityd.model.matchers import BoolMatcher, GlobMatcher, KeyMatcher
+from capacityd.model.setting_types import Reserve
 from capacityd.model.units import Unit
 from tests import ROOT
 from tests.support.configs import HEADER, NAME, loaded
@@ -141,40 +143,45 @@ FIELDS: list[tuple[str, Mapping[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("lines", "fields"), FIELDS, ids=[lines for lines, _ in FIELDS])
-def test_fields(lines: str, fields: Mapping[str, Any]) -> None:
+@pytest.mark.parametrize(("lines", "expected"), FIELDS, ids=[lines for lines, _ in FIELDS])
+def test_fields(lines: str, expected: Mapping[str, Any]) -> None:
     found = resource(lines)
-    assert {name: getattr(found, name) for name in fields} == fields
+    assert {name: getattr(found, name) for name in expected} == expected
 
 
-@pytest.mark.parametrize(
-    ("text", "settings"),
-    [
-        ("", Settings()),
-        ("[kubernetes]", Settings()),
-        (
-            '[kubernetes]\nkubeconfig = "/k"\nnode_name = "n-1.example.com"\nobserve = true\ncondition = false',
-            Settings(kubeconfig="/k", node_name="n-1.example.com", observe=True, condition=False),
-        ),
-        (
-            '[service]\nlower_after = "0s"\nlower_after_boot = "2min"\nresync = "1d"\nstart_jitter = "5min"',
-            Settings(lower_after=0.0, lower_after_boot=120.0, resync=86400.0, start_jitter=300.0),
-        ),
-    ],
-)
-def test_settings(text: str, settings: Settings) -> None:
-    assert loaded(text).require().settings == settings
+SETTINGS: dict[str, Any] = {  # a key of a table -> the field's value
+    'kubernetes.kubeconfig = "/k"': "/k",
+    'kubernetes.node_name = "n-1.example.com"': "n-1.example.com",
+    "kubernetes.observe = true": True,
+    "kubernetes.condition = false": False,
+    'service.lower_after = "0s"': 0.0,
+    'service.lower_after_boot = "2min"': 120.0,
+    'service.resync = "1d"': 86400.0,
+    'service.start_jitter = "5min"': 300.0,
+    'service.textfile = "/m/x.prom"': "/m/x.prom",
+}
+
+
+@pytest.mark.parametrize("written", SETTINGS)
+def test_settings(written: str) -> None:
+    key = re.findall(r"\w+", written)[1]
+    assert loaded(written).require().settings == replace(Settings(), **{key: SETTINGS[written]}) != Settings()
+
+
+def test_every_setting_is_tested() -> None:
+    tested = [tuple(re.findall(r"\w+", written)[:2]) for written in SETTINGS]
+    assert tested == [(table, key) for table, keys in TABLES.items() for key in keys]
+    assert len(tested) == len(fields(Settings))
+
+
+@pytest.mark.parametrize("text", ["", "[kubernetes]", "[service]"])
+def test_without_a_setting_the_default_counts(text: str) -> None:
+    assert loaded(text).require().settings == Settings()
 
 
 def test_resources_keep_their_order() -> None:
     text = "\n".join(f'[resources."example.com/{name}"]\nusb = {{}}' for name in "cab")
     assert [r.name[-1] for r in loaded(text).require().resources] == ["c", "a", "b"]
-
-
-def test_every_setting_has_its_field() -> None:
-    fields = {key for keys in TABLES.values() for key in keys}
-    assert fields <= set(Settings.__dataclass_fields__)
-    assert len(fields) == sum(map(len, TABLES.values()))
 
 
 def test_no_detector_has_the_name_of_another_key() -> None:

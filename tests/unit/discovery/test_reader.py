@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 
 from capacityd.discovery.reader import read_resource
 from capacityd.host.recording.replay import RecordedHost
-from capacityd.model.config import Reserve, Resource, Table
+from capacityd.model.config import Resource, Table
 from capacityd.model.errors import Cause
 from capacityd.model.matchers import GlobMatcher, KeyMatcher
 from capacityd.model.quantity import LARGEST, storable
 from capacityd.model.reading import Absent, Contribution, Quantity, Unknown
+from capacityd.model.setting_types import Reserve
 from capacityd.model.units import UNITS, Unit
 from tests.support.machines import (
     Recording,

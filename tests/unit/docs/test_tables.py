@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from capacityd.cli.fleet.assess import FleetReport, ResourceSummary
@@ -29,6 +30,17 @@ def test_the_page_on_the_condition_has_every_reason() -> None:
     for reason, meaning, action in found:
         assert meaning, reason
         assert action or reason == ConditionReason.PUBLISHED.value, f"{reason} does not say what to do"
+
+
+def test_the_example_alerts_have_every_reason() -> None:
+    (group,) = yaml.safe_load((ROOT / "conf/prometheus/capacityd-rules.yaml").read_text())["groups"]
+    reasons = [
+        found[0]
+        for rule in group["rules"]
+        if (found := re.findall(r'reason="(\w+)"', rule["expr"]) or [rule["labels"].get("reason")])[0]
+        and "capacityd_fleet_" not in rule["expr"]
+    ]
+    assert sorted(reasons) == sorted(r.value for r in ConditionReason if r is not ConditionReason.PUBLISHED)
 
 
 def test_the_page_on_distributions_has_every_path_of_a_kubeconfig() -> None:

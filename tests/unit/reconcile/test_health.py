@@ -7,8 +7,11 @@ from typing import Any
 import pytest
 
 from capacityd.model.config import Settings
-from capacityd.model.node import CONFIGURATION_ANNOTATION
+from capacityd.model.node import CONFIGURATION_ANNOTATION, ConditionReason, Health
 from capacityd.model.reading import Absent, Quantity, Reading, Unknown
+from capacityd.node.parse import node_state
+from capacityd.reconcile.condition import desired_condition
+from tests.support.nodes import node
 from tests.unit.reconcile.doubles import ABSENT, EPOCH, FOUR, UNKNOWN, A, B, Service
 
 PUBLISHED = ("True", "Published", "all configured resources are published")
@@ -131,6 +134,34 @@ def test_a_rejected_configuration(service: Service, errors: tuple[str, ...], mes
     service.configuration_errors = ()
     service.reconcile(1400.0, {"config"}, a=FOUR)
     assert (service.condition, len(service.node.events)) == ("True", 3)
+
+
+MESSAGES: dict[ConditionReason, tuple[Health, str]] = {
+    ConditionReason.CONFIGURATION_REJECTED: (
+        Health(configuration_errors=("a.toml:3: x",)),
+        "the configuration has errors: a.toml:3: x (capacityd config check)",
+    ),
+    ConditionReason.STATE_NOT_WRITABLE: (Health(unwritable="/run: full"), "nothing is lowered or removed: /run: full"),
+    ConditionReason.UNKNOWN: (Health(unknown={A: "busy", B: "busy"}), f"unknown: {A}, {B}: busy"),
+    ConditionReason.REFUSED: (
+        Health(refused={A: "another writer's"}, unverified=(B,)),
+        f"refused: {A}: another writer's; not published by this machine: {B}",
+    ),
+    ConditionReason.DENIED: (Health(denied={A: "a policy"}), f"denied: {A}: a policy"),
+    ConditionReason.BELOW_EXPECTED: (Health(below_expected={A: (3, 4)}), f"below expected: {A} is 3 of 4"),
+    ConditionReason.NOT_ALLOCATABLE: (Health(not_allocatable={A: ("4", "0")}), f"not allocatable: {A} is 0 of 4"),
+    ConditionReason.PUBLISHED: (Health(), "all configured resources are published"),
+}
+
+
+@pytest.mark.parametrize("reason", [reason for reason in ConditionReason if reason is not ConditionReason.REJECTED])
+def test_every_reason_has_its_message(reason: ConditionReason) -> None:
+    """Rejected has none in a plan: nothing of the plan could be written then."""
+    health, message = MESSAGES[reason]
+    status = "True" if reason is ConditionReason.PUBLISHED else "False"
+    condition = desired_condition(node_state(node()), health, EPOCH, None)
+    assert condition
+    assert (condition["status"], condition["reason"], condition["message"]) == (status, reason.value, message)
 
 
 def test_the_most_urgent_is_the_reason_and_the_message_names_all(service: Service) -> None:

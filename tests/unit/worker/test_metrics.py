@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from capacityd import __version__
 from capacityd.model.config import Config, Resource, Settings
 from capacityd.model.messages import MetricsResult
 from capacityd.model.node import Action, Change
@@ -77,14 +78,17 @@ def series(text: bytes) -> dict[str, float]:
 
 
 def test_every_series() -> None:
-    found = series(metrics.text(FIGURES, 0.25))
+    """A metric without a value here would be one that no test sees."""
+    text = metrics.text(FIGURES, 0.25)
+    assert [family.name for family in text_string_to_metric_families(text.decode()) if not family.samples] == []
+    found = series(text)
     outcomes = {key for key, value in found.items() if key.startswith("resource_outcome") and value}
     assert outcomes == {
         f"resource_outcome{{outcome={outcome},resource={name}}}"
         for name, outcome in {A: "quantity", B: "absent", C: "unknown", D: "quantity", E: "absent"}.items()
     }
     gone = "example.com/gone"
-    assert {key: value for key, value in found.items() if not key.startswith(("resource_outcome", "build"))} == {
+    assert {key: value for key, value in found.items() if not key.startswith("resource_outcome")} == {
         f"resource_quantity{{resource={A}}}": 4.0,
         f"resource_quantity{{resource={D}}}": 0.0,
         f"resource_published{{resource={A}}}": 4.0,
@@ -104,6 +108,7 @@ def test_every_series() -> None:
         "observe{}": 0.0,
         "configuration_info{hash=0a1b2c3d}": 1.0,
         "condition{reason=Denied,status=False}": 1.0,
+        f"build_info{{version={__version__}}}": 1.0,
         "last_reconcile_timestamp_seconds{}": 1000.5,
         "last_success_timestamp_seconds{}": 999.0,
         "last_write_timestamp_seconds{}": 900.0,

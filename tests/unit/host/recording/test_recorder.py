@@ -32,9 +32,10 @@ from capacityd.model.errors import HostError
 from capacityd.model.host import Host
 from tests import ROOT
 from tests.support.machines import bare, merge, usb_device
+from tests.support.readings import device_detectors
 from tests.support.tour import MACHINE
 
-DETECTORS = ("address", "cpu", "disk", "filesystem", "memory", "nic", "pci", "usb")
+DETECTORS = [detector.name for detector in device_detectors() if not detector.scope]
 ASKED = ("local", "memory", "overlay")
 
 

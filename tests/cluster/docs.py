@@ -7,7 +7,7 @@ of the kubeconfig, and the API server's address.
 Marks beside those of recorded pages: plug PORT and unplug PORT, a dongle; service start, stop or reload; kubelet
 restart, zero (which sets extended resources to 0), or FILE (starts with this configuration); until NAME=QUANTITY,
 allocatable is so; node delete NAME; node add NAME NAME=QUANTITY, one without a kubelet; credentials wrong or right; api
-away or back; scheduler FILE, a second one; quota NAME, which does what the quota controller would.
+away or back; scheduler FILE, a second one.
 """
 
 from __future__ import annotations
@@ -169,11 +169,6 @@ class ClusterWorld:
 
     def _do_api(self, where: str) -> None:
         {"away": self.service.disconnect, "back": self.service.connect}[where]()
-
-    def _do_quota(self, name: str) -> None:
-        path = f"/api/v1/namespaces/default/resourcequotas/{name}"
-        hard = self._cluster.admin.get(path)["spec"]["hard"]
-        self._cluster.admin.patch(f"{path}/status", {"status": {"hard": hard, "used": dict.fromkeys(hard, "0")}})
 
     def _do_scheduler(self, name: str) -> None:
         settings = yaml.safe_load((self._folder / "home" / name).read_text())

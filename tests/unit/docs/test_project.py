@@ -15,14 +15,27 @@ _ADDRESS = re.compile(r"https://[\w.-]+/[\w-]+/capacityd(?![\w-])")
 def test_the_projects_address_is_the_same_everywhere() -> None:
     """pyproject.toml, under [project.urls], decides."""
     (address,) = re.findall(r'^Repository = "(.*)"$', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
-    listed = subprocess.run(["sh", ROOT / "packaging/sources"], capture_output=True, text=True, check=True).stdout
     written: dict[str, set[str]] = {}
-    for name in listed.split("\0"):
+    for name in listed():
         if name.endswith((".md", ".toml", ".yml")) or name.startswith(("debian/", "packaging/")):
             written[name] = set(_ADDRESS.findall((ROOT / name).read_text()))
     assert {name: found for name, found in written.items() if found - {address}} == {}
     where = {name for name, found in written.items() if found}
     assert {"debian/control", "debian/watch", "debian/upstream/metadata", "SECURITY.md"} <= where
+
+
+def test_addresses_of_the_projects_own_files_have_a_target() -> None:
+    """Links in a checkout are relative; those on the web name the main branch."""
+    for name in listed():
+        if name.startswith((".github/", "debian/")) or name == "pyproject.toml":
+            for path in re.findall(r"/blob/main/([\w./-]+\w)", (ROOT / name).read_text()):
+                assert (ROOT / path).is_file(), f"{name}: {path}"
+
+
+def listed() -> list[str]:
+    """The project's files."""
+    output = subprocess.run(["sh", ROOT / "packaging/sources"], capture_output=True, text=True, check=True).stdout
+    return output.rstrip("\0").split("\0")
 
 
 def test_pre_commit_runs_what_make_check_runs() -> None:

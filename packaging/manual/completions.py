@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import shtab
 
-from capacityd.cli import command_parser
+from capacityd.cli.parser import command_parser
 from capacityd.detectors import load, names
 from capacityd.model.device import DeviceDetector
 

@@ -14,8 +14,8 @@ from pathlib import Path
 import words
 
 from capacityd import __version__
-from capacityd.cli import command_parser
 from capacityd.cli.help import COMMAND_STATUSES, EXAMPLES, NOTES, STATUSES
+from capacityd.cli.parser import command_parser
 from capacityd.config.keys import RESOURCE, TABLES, WHEN, Arch, DetectorDependentKey, FactTable, Paths
 from capacityd.config.toml import toml_value
 from capacityd.detectors import load, names

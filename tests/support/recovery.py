@@ -333,7 +333,7 @@ class Machine:
             patches.setattr(job + "device_plugin_names", lambda _: frozenset())
             patches.setattr(job + "send_message", self.messages.append)
             patches.setattr("capacityd.worker.journal.send", lambda _: None)
-            patches.setattr("capacityd.worker.context.machine_id", lambda _: None)
+            patches.setattr("capacityd.worker.selected_node.machine_id", lambda _: None)
             patches.setattr("capacityd.node.api_node.load", lambda _: _ACCESS)
             patches.setattr("capacityd.node.api_node.Client", lambda _: _ModelClient(self.server))
             yield

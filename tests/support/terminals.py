@@ -43,8 +43,8 @@ _MAIN = "from capacityd.__main__ import main; sys.exit(main())"
 _EACH = """
 import json, os
 from importlib import import_module
-from capacityd.cli import _COMMANDS
-for module, _ in _COMMANDS.values():
+from capacityd.cli.parser import COMMANDS
+for module, _ in COMMANDS.values():
     import_module(f"capacityd.{module}")
 for folder, words in json.loads(sys.argv[1]):
     if not (pid := os.fork()):

@@ -2,38 +2,16 @@
 
 from __future__ import annotations
 
-import argparse
 import io
 import os
 import sys
-from collections import Counter
 from collections.abc import Sequence
-from difflib import get_close_matches
 from importlib import import_module
 
-from capacityd import __version__
-from capacityd.cli.help import epilog
-from capacityd.cli.template.notations import NOTATIONS
-from capacityd.model.errors import CapacitydError, UsageError
-from capacityd.model.messages import Job
+from capacityd.cli.parser import COMMANDS, INTERNAL, command_parser
+from capacityd.model.errors import CapacitydError
 from capacityd.model.modules import NOT_INSTALLED, ModuleMissing, missing_module, require_service_modules
 from capacityd.model.text import printable
-
-_COMMANDS = {
-    "devices": ("cli.commands.devices", "list this machine's devices, each with the TOML that matches it"),
-    "probe": ("cli.commands.probe", "read the configured resources on this machine"),
-    "plan": ("cli.commands.publish", "show what apply would change on the Node, and why; write nothing"),
-    "apply": ("cli.commands.publish", "probe, plan, and write to the Node"),
-    "withdraw": ("cli.commands.publish", "remove everything from the Node that capacityd published"),
-    "run": ("cli.commands.run", "run the service: publish at start and when the hardware changes"),
-    "record": ("cli.commands.record", "save this machine's hardware to a file for --machine"),
-    "status": ("cli.commands.status", "show the service's state, its last readings and its errors"),
-    "fleet": ("cli.commands.fleet", "show what is free in a cluster, and which Nodes need attention"),
-    "template": ("cli.commands.template", "tell an autoscaler what a node like this machine will have"),
-    "config": ("cli.commands.config", "check the configuration, show the merged result, or print its schema"),
-}
-_GIVEN = "options given to "  # in the namespace, with the parser's name: its options that can be given once
-_INTERNAL = {"child": ("worker.main", "")}
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -45,7 +23,7 @@ def run(arguments: Sequence[str]) -> int:
         options = command_parser().parse_args(arguments)
         if options.command == "run":
             require_service_modules()
-        module = import_module(f"capacityd.{(_COMMANDS | _INTERNAL)[options.command][0]}")
+        module = import_module(f"capacityd.{(COMMANDS | INTERNAL)[options.command][0]}")
         status: int = getattr(module, options.command)(options)
         sys.stdout.flush()
         return status
@@ -81,183 +59,3 @@ def _output_error_status(error: OSError) -> int:
         print(f"capacityd: could not write standard output: {os.strerror(error.errno or 0)}", file=sys.stderr)
         return 1
     raise error
-
-
-def command_parser() -> argparse.ArgumentParser:
-    """Returns the parser; the manual and the shell completions are generated from it too."""
-    # Common options are valid before and after the command. SUPPRESS: the subparser must not reset them to defaults.
-    common = _Parser(add_help=False, argument_default=argparse.SUPPRESS)
-    _add_common(common)
-    parser = _Parser(
-        prog="capacityd",
-        description="Publishes this machine's static hardware as extended resources of its own\nKubernetes Node.",
-        epilog=f"{epilog('')}\n\nFor more: capacityd COMMAND --help, man capacityd, man capacityd.toml",
-        allow_abbrev=False,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    _add_common(parser)  # not by parents=[common]: set_defaults would change the subparsers' defaults too
-    parser.add_argument("--version", action="version", version=f"capacityd {__version__}")
-    parser.set_defaults(config=None, machine=None, node_file=None, kubeconfig=None, node_name=None, json=False)
-    commands = parser.add_subparsers(
-        title="commands", prog="capacityd", dest="command", required=True, metavar="COMMAND"
-    )
-    subparsers = {
-        name: commands.add_parser(
-            name,
-            help=about,
-            description=about,
-            epilog=epilog(name),
-            parents=[common],
-            allow_abbrev=False,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-        )
-        for name, (_, about) in _COMMANDS.items()
-    }
-    subparsers["devices"].add_argument(
-        "detector", nargs="?", metavar="DETECTOR", help="list only the devices of this detector"
-    )
-    subparsers["devices"].add_argument("--toml", action="store_true", help="print a commented starter configuration")
-    subparsers["probe"].add_argument("--explain", action="store_true", help="show for each device why it counts or not")
-    subparsers["plan"].add_argument("--patch", action="store_true", help="print the exact JSON Patch instead")
-    subparsers["probe"].add_argument(
-        "--as-service", action="store_true", help="run in the service's sandbox, to read what it reads"
-    )
-    for name in ("apply", "withdraw"):
-        subparsers[name].add_argument("--dry-run", action="store_true", help="write nothing")
-    subparsers["apply"].add_argument(
-        "--wait", metavar="DURATION", help="wait until it is allocatable, at most so long, such as 30s or 2min"
-    )
-    subparsers["withdraw"].add_argument(
-        "--all-annotated",
-        action="store_true",
-        help="also remove what only the Node's annotation lists, which may be another program's; print it first",
-    )
-    subparsers["record"].add_argument(
-        "file", metavar="FILE", help="gzip-compressed if it ends with .gz; - for standard output"
-    )
-    subparsers["record"].add_argument("--force", action="store_true", help="replace an existing file")
-    subparsers["record"].add_argument(
-        "--keep-serials", action="store_true", help="keep serial numbers, MAC and IP addresses and the host name"
-    )
-    subparsers["fleet"].add_argument(
-        "node", nargs="*", metavar="NODE", help="only these Nodes, each compared with its whole group"
-    )
-    subparsers["fleet"].add_argument("--nodes", action="store_true", help="also list the resources of each Node")
-    subparsers["fleet"].add_argument("--all", action="store_true", help="a row for each Node instead of each group")
-    subparsers["fleet"].add_argument(
-        "-l", "--selector", metavar="SELECTOR", default="", help="only Nodes with these labels, as kubectl takes them"
-    )
-    subparsers["fleet"].add_argument(
-        "--by",
-        metavar="LABEL",
-        help="compare Nodes with the same value of this label (default: node.kubernetes.io/instance-type)",
-    )
-    subparsers["fleet"].add_argument(
-        "--max-age",
-        metavar="DURATION",
-        default="130min",
-        help="how old a heartbeat may be: twice the resync period and some minutes (default: 130min)",
-    )
-    subparsers["fleet"].add_argument(
-        "--watch", action="store_true", help="print it again whenever it changes, until Ctrl-C"
-    )
-    subparsers["fleet"].add_argument(
-        "--textfile", metavar="FILE", help="also write metrics for node_exporter's textfile collector"
-    )
-    subparsers["template"].add_argument(
-        "autoscaler",
-        metavar="|".join(NOTATIONS),
-        choices=[*NOTATIONS],
-        help="the autoscaler's notation: tags, labels, annotations or an object",
-    )
-    subparsers["template"].add_argument(
-        "--resource", metavar="NAME", action="append", default=[], help="only this resource; may be repeated"
-    )
-    subparsers["template"].add_argument(
-        "--instance-type",
-        metavar="TYPE",
-        action="append",
-        default=[],
-        help="for karpenter: an instance type that has what this machine has; may be repeated",
-    )
-    subparsers["template"].add_argument(
-        "--name", metavar="NAME", default="capacityd", help="for karpenter: of the NodeOverlay (default: capacityd)"
-    )
-    subparsers["config"].add_argument(
-        "what",
-        metavar="check|show|schema",
-        choices=["check", "show", "schema"],
-        help="check: list all errors; show: the merged result; schema: the JSON Schema of the files, for editors",
-    )
-    child = commands.add_parser("child", parents=[common])  # for the service; hidden from --help
-    child.add_argument("folder")
-    child.add_argument("job", choices=[job.value for job in Job])
-    child.add_argument("reasons", nargs="?", default="")
-    child.add_argument("lost", nargs="?", type=int, default=0)  # earlier passes that have not ended
-    return parser
-
-
-def refuse_other_sources(
-    options: argparse.Namespace, why: str, sources: Sequence[str] = ("machine", "node_file", "node_name")
-) -> None:
-    """Raises UsageError for options that select another machine or one Node. why: the command takes none."""
-    if given := [f"--{name.replace('_', '-')}" for name in sources if getattr(options, name) is not None]:
-        raise UsageError(f"{why}: leave out {' and '.join(given)}")
-
-
-class _Once(argparse.Action):
-    """Stores a value, and that the option was given: of two values, one would not count."""
-
-    def __call__(
-        self,
-        parser: argparse.ArgumentParser,
-        namespace: argparse.Namespace,
-        values: object,
-        option_string: str | None = None,
-    ) -> None:
-        given = f"{_GIVEN}{parser.prog}"  # argparse copies a subparser's namespace over that of the program
-        setattr(namespace, given, (*getattr(namespace, given, ()), option_string))
-        setattr(namespace, self.dest, values)
-
-
-class _Parser(argparse.ArgumentParser):
-    def parse_known_args(self, args=None, namespace=None):  # type: ignore[no-untyped-def]
-        """Unlike argparse's own, a subparser reports what it does not know, with its own usage."""
-        options, unknown = super().parse_known_args(args, namespace)
-        if unknown:
-            near = get_close_matches(unknown[0].partition("=")[0], self._option_string_actions, n=1)
-            hint = f'; did you mean "{near[0]}"?' if near else ""
-            kind = "option" if unknown[0].startswith("-") else "argument"
-            self.error(f'unknown {kind} "{unknown[0]}"{hint}')
-        given = Counter(option for name, of in vars(options).items() if name.startswith(_GIVEN) for option in of)
-        if twice := [option for option, number in given.items() if number > 1]:
-            self.error(f"{twice[0]} can be given only once")
-        return options, unknown
-
-    def _check_value(self, action: argparse.Action, value: str) -> None:
-        """Unlike argparse's own, the message leaves out internal commands and suggests the nearest one."""
-        if action.dest == "command" and value not in (_COMMANDS | _INTERNAL):
-            near = ["--help"] if value == "help" else get_close_matches(value, _COMMANDS, n=1)
-            hint = f'did you mean "{near[0]}"?' if near else f"must be one of {', '.join(_COMMANDS)}"
-            raise argparse.ArgumentError(None, f'unknown command "{value}"; {hint}')
-        super()._check_value(action, value)
-
-
-def _add_common(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("options of all commands")
-    group.add_argument(
-        "--config", action=_Once, metavar="PATH", help="configuration file or folder instead of the default ones"
-    )
-    group.add_argument(
-        "--machine", action=_Once, metavar="FILE", help="a recording (see record) instead of this machine"
-    )
-    group.add_argument(
-        "--node-file",
-        metavar="FILE",
-        help="Node as JSON instead of the API server, for fleet a list of Nodes; - for standard input",
-    )
-    group.add_argument(
-        "--kubeconfig", action=_Once, metavar="FILE", help="instead of the kubelet's; fleet: of your own"
-    )
-    group.add_argument("--node-name", action=_Once, metavar="NAME", help="the Node's name, if it cannot be determined")
-    group.add_argument("--json", action="store_true", help="print JSON")

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from capacityd.config.dump import show, show_json
 from capacityd.config.files import files_at, read, usual_files
 from capacityd.config.line_numbers import numbered
 from capacityd.config.merge import parse
@@ -16,7 +15,7 @@ from capacityd.config.toml import parse_toml
 from capacityd.model.config import Config
 from capacityd.model.errors import ConfigError
 
-__all__ = ["Loaded", "Problem", "load", "restore", "show", "show_json"]
+__all__ = ["Loaded", "Problem", "load", "restore"]
 
 _OBSERVE = re.compile(r"^\s*observe\s*=\s*true", re.MULTILINE)
 

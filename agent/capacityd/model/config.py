@@ -111,3 +111,7 @@ class Config:
     """Whether every file could be parsed. If not, nothing is removed: a file may configure it."""
     digest: str = ""
     """A short hash of the effective configuration, the same on every machine that has the same files."""
+
+    def expectations(self) -> dict[str, int]:
+        """Name -> expected quantity, of the resources that have one."""
+        return {resource.name: resource.expect for resource in self.resources if resource.expect is not None}

@@ -224,7 +224,7 @@ class Pass:
             record_unreadable=bool(context.record_error),
             configuration=config.digest,
             configuration_errors=context.configuration_errors or configuration_errors(config),
-            expect=expectations(config),
+            expect=config.expectations(),
             denied={}
             if retries_denied
             else {name: d.reason for name, d in state.denied.items() if d.retry_at > context.uptime},
@@ -255,11 +255,6 @@ def _unknown_retry(state: ReconcileState) -> float | None:
 def _sorted(plugins: Collection[str] | None) -> tuple[str, ...] | None:
     """The names, so that they can be compared; None if they are unknown."""
     return None if plugins is None else tuple(sorted(plugins))
-
-
-def expectations(config: Config) -> dict[str, int]:
-    """Name -> expected quantity, of the resources that have one."""
-    return {r.name: r.expect for r in config.resources if r.expect is not None}
 
 
 def configuration_errors(config: Config) -> tuple[str, ...]:

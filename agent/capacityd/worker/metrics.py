@@ -19,7 +19,6 @@ from capacityd.model.config import Config
 from capacityd.model.messages import MetricsResult
 from capacityd.model.node import Action
 from capacityd.model.reading import Absent, Quantity, Reading, Unknown
-from capacityd.reconcile.reconcile import expectations
 from capacityd.worker.pass_state import Counters, Outcome, PassStatus, ReadingStatus
 
 _HINTS = {
@@ -168,7 +167,7 @@ def _resources(metrics: PassMetrics) -> Iterator[_Gauge]:
     )
     quantities = {name: r.value for name, r in readings.items() if isinstance(r, Quantity)}
     not_applicable = {name for name, r in readings.items() if isinstance(r, Absent) and not r.applies}
-    expected = {n: quantity for n, quantity in expectations(metrics.config).items() if n not in not_applicable}
+    expected = {n: quantity for n, quantity in metrics.config.expectations().items() if n not in not_applicable}
     names = {*readings, *published, *denied}
     families: tuple[tuple[str, str, Mapping[str, float]], ...] = (
         ("quantity", "Quantity in the last reading; no series if it is absent or unknown.", quantities),

@@ -22,12 +22,13 @@ from capacityd.model.node import MachineRecord
 from capacityd.model.reading import Reading, Unknown
 from capacityd.node import Review
 from capacityd.reconcile import machine_record
-from capacityd.reconcile.reconcile import Access, ReconcileResult, expectations, reconcile
+from capacityd.reconcile.reconcile import Access, ReconcileResult, reconcile
 from capacityd.reconcile.state import PassContext
 from capacityd.worker import journal, metrics, runtime_files, send_message
 from capacityd.worker.await_node import await_node, registration_expected
-from capacityd.worker.context import host_of, node_name_of, node_of
+from capacityd.worker.context import host_of, node_name_of
 from capacityd.worker.pass_state import NodeStatus, PassState, PassStatus, ReadingStatus
+from capacityd.worker.selected_node import node_of
 
 _LOCK_TIMEOUT = 30.0  # seconds that a pass waits for a command by hand that writes
 
@@ -218,7 +219,7 @@ def _status(inputs: _Inputs, readings: Mapping[str, Reading], result: ReconcileR
         error=result.node_error,
         published=dict(result.state.published),
         configuration=inputs.config.digest,
-        expect=expectations(inputs.config),
+        expect=inputs.config.expectations(),
         requeue_after=result.requeue_after,
         held_until={name: now + seconds for name, seconds in result.held.items()},
         node=node,

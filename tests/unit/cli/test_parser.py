@@ -269,8 +269,8 @@ def test_no_command_needs_systemd_python() -> None:
 import sys
 sys.modules["systemd"] = None
 from importlib import import_module
-from capacityd.cli import _COMMANDS
-print(*[import_module(f"capacityd.{module}").__name__ for module, _ in _COMMANDS.values()])
+from capacityd.cli.parser import COMMANDS
+print(*[import_module(f"capacityd.{module}").__name__ for module, _ in COMMANDS.values()])
 """
     done = in_a_shell(f"{sys.executable} -c {shlex.quote(script)}")
     assert (done.stderr, "capacityd.cli.commands.fleet" in done.stdout) == ("", True)

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from capacityd.cli import _COMMANDS, command_parser
 from capacityd.cli.help import EXAMPLES
 from capacityd.cli.output.plan import print_plan
 from capacityd.cli.output.terminal import clear_screen, print_json, print_line, print_table
+from capacityd.cli.parser import COMMANDS, command_parser
 from capacityd.model.node import Action, Change, Health, Plan
 from capacityd.model.text import printable
 from tests.support.terminals import CASES, GOLDEN, golden, in_files, on_terminal, without_colour
@@ -125,7 +125,7 @@ def test_only_a_terminal_is_cleared(capsys: pytest.CaptureFixture[str], monkeypa
     assert capsys.readouterr().out == "\x1b[H\x1b[2J"
 
 
-@pytest.mark.parametrize("command", ["", *_COMMANDS])
+@pytest.mark.parametrize("command", ["", *COMMANDS])
 def test_help(command: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """It fits into 80 columns; the command line accepts its examples."""
     monkeypatch.setenv("COLUMNS", "80")

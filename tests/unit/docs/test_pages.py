@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from capacityd.cli import command_parser
+from capacityd.cli.parser import command_parser
 from capacityd.config import load
 from capacityd.config.keys import RESOURCE, TABLES
 from tests import ROOT

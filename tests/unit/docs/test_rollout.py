@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from capacityd.cli import command_parser
+from capacityd.cli.parser import command_parser
 from tests import ROOT
 from tests.support.pages import blocks
 

@@ -7,7 +7,8 @@ import sys
 from collections.abc import Iterator
 
 from capacityd.cli.output.terminal import print_json
-from capacityd.config import Problem, load, show, show_json
+from capacityd.config import Problem, load
+from capacityd.config.dump import show, show_json
 from capacityd.config.json_schema import schema
 from capacityd.linux.permissions import why_unreadable_to_root
 from capacityd.model.errors import NodeDenied

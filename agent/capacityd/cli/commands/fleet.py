@@ -12,12 +12,12 @@ import time
 from dataclasses import asdict, replace
 from typing import NoReturn
 
-from capacityd.cli import refuse_other_sources
 from capacityd.cli.fleet.assess import FleetReport, assess
 from capacityd.cli.fleet.findings import Limits
 from capacityd.cli.fleet.metrics import metrics_text
 from capacityd.cli.output.fleet import print_fleet
 from capacityd.cli.output.terminal import clear_screen, is_terminal, print_json
+from capacityd.cli.parser import refuse_other_sources
 from capacityd.linux.atomic_file import replace_file
 from capacityd.model.errors import CapacitydError, NodeUnreachable, UsageError
 from capacityd.model.fleet import Fleet

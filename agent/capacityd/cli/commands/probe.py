@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import argparse
 
-from capacityd.cli.output.explain import print_explanation
 from capacityd.cli.output.terminal import print_json, print_table
-from capacityd.cli.sandbox import run_in_sandbox
 from capacityd.discovery.runner import probe as probe_resources
 from capacityd.model.reading import Absent, Quantity, Reading, Unknown, is_below, reading_as_dict
-from capacityd.reconcile.reconcile import expectations
 from capacityd.worker.context import config_of, host_of, node_name_of
 
 _HEADER = ("RESOURCE", "QUANTITY", "EXPECT", "REASON")
@@ -18,10 +15,12 @@ _HEADER = ("RESOURCE", "QUANTITY", "EXPECT", "REASON")
 def probe(options: argparse.Namespace) -> int:
     """Prints the readings; exit status 4 if any is unknown or less than expected."""
     if options.as_service:
+        from capacityd.cli.sandbox import run_in_sandbox  # with all that reconciles 20 ms, for this option only
+
         return run_in_sandbox(options)
     host, config = host_of(options), config_of(options)
     readings = probe_resources(config, host, node_name_of(options, config, host), options.explain)
-    expect = expectations(config)
+    expect = config.expectations()
     below = {name for name, reading in readings.items() if is_below(reading, expect.get(name))}
     if options.json:
         expected = {name: {"expect": expect.get(name), "below_expect": name in below} for name in readings}
@@ -29,6 +28,8 @@ def probe(options: argparse.Namespace) -> int:
             {"resources": [reading_as_dict(name, reading) | expected[name] for name, reading in readings.items()]}
         )
     elif options.explain:
+        from capacityd.cli.output.explain import print_explanation  # for this option only
+
         for resource in sorted(config.resources, key=lambda r: r.name):
             print_explanation(resource, readings[resource.name])
     else:

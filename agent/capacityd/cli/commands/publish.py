@@ -25,9 +25,9 @@ from capacityd.reconcile.apply import Decide, Denied, Outcome, Retries
 from capacityd.reconcile.apply import apply as apply_plan
 from capacityd.reconcile.plan import make_plan, make_withdrawal, only_annotated
 from capacityd.reconcile.plan_input import PlanInput
-from capacityd.reconcile.reconcile import expectations
 from capacityd.worker import runtime_files
-from capacityd.worker.context import config_of, host_of, node_name_of, node_of, warn
+from capacityd.worker.context import config_of, host_of, node_name_of, warn
+from capacityd.worker.selected_node import node_of
 
 _RETRY_TIMEOUT = 30.0  # seconds to retry an API server that is busy, and to wait for another writer's lock
 _POLL_INTERVAL = 1.0  # seconds between reads while waiting for allocatable
@@ -116,7 +116,7 @@ def _prepare(options: argparse.Namespace, reads_only: bool) -> tuple[Node, Decid
             condition=config.settings.condition,
             machine=_trusted(options, state, record),
             configuration=config.digest,
-            expect=expectations(config),
+            expect=config.expectations(),
             denied=denied,
         )
         return make_plan(readings, state, inputs)

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 
-from capacityd.cli import refuse_other_sources
 from capacityd.cli.output.status import (
     Problem,
     ResourceRow,
@@ -18,6 +17,7 @@ from capacityd.cli.output.status import (
     slow_activity,
 )
 from capacityd.cli.output.terminal import print_json
+from capacityd.cli.parser import refuse_other_sources
 from capacityd.host.cpu_memory import usage
 from capacityd.linux.clock import uptime
 from capacityd.linux.unit import UnitState, unit_state

@@ -18,7 +18,8 @@ from capacityd.model.node import Action, MachineRecord, read_record
 from capacityd.model.reading import Quantity, Reading, Unknown
 from capacityd.reconcile.plan import make_plan
 from capacityd.reconcile.plan_input import PlanInput
-from capacityd.worker.context import config_of, host_of, node_name_of, node_of, warn
+from capacityd.worker.context import config_of, host_of, node_name_of, warn
+from capacityd.worker.selected_node import node_of
 
 
 def template(options: argparse.Namespace) -> int:

@@ -1,0 +1,44 @@
+"""The Node that the options of a command select."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import MutableMapping
+
+from capacityd.model.config import Config
+from capacityd.model.errors import UsageError
+from capacityd.model.host import Host, machine_id
+from capacityd.model.node import Node
+from capacityd.node import Review, open_node
+
+
+def node_of(
+    options: argparse.Namespace,
+    config: Config,
+    host: Host,
+    *,
+    reads_only: bool,
+    reviews: MutableMapping[str, Review] | None = None,
+) -> Node:
+    """The Node, in a file or on the API server. reviews: a cache, which is updated.
+
+    Raises UsageError for options that can't be combined, and NodeError.
+    """
+    refuse_combinations(options, reads_only=reads_only)
+    return open_node(
+        kubeconfig=options.kubeconfig or config.settings.kubeconfig,
+        node_name=options.node_name or config.settings.node_name,
+        node_file=options.node_file,
+        hostname=host.hostname(),
+        machine_id=None if options.machine is not None else machine_id(host),
+        reviews=reviews,
+    )
+
+
+def refuse_combinations(options: argparse.Namespace, *, reads_only: bool) -> None:
+    """Raises UsageError for options that can't be combined. reads_only: whether the command never writes to a Node."""
+    if options.machine is not None and options.node_file is None and not reads_only:
+        dry = ", or --dry-run" if options.command == "apply" else ""
+        raise UsageError(f"--machine is another machine, so nothing is written to a real Node; give --node-file{dry}")
+    if options.node_file is not None and (options.kubeconfig or options.node_name):
+        raise UsageError("--node-file takes the place of the API server: leave out --kubeconfig and --node-name")

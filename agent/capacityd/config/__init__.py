@@ -26,7 +26,7 @@ def load(path: str | None = None, root: str = "/") -> Loaded:
     Problems are in the result: commands raise them with Loaded.require(), the service works with what is valid.
     """
     files = usual_files(root) if path is None else files_at(path)
-    found = [Problem(clean(file), clean(why)) for file, why in files.failures.items()]
+    unreadable = [Problem(clean(file), clean(why)) for file, why in files.failures.items()]
     ignored = [Problem(clean(file), clean(why)) for file, why in files.ignored.items()]
     documents: list[tuple[str, dict[str, Any]]] = []
     texts: dict[str, str] = {}
@@ -34,21 +34,21 @@ def load(path: str | None = None, root: str = "/") -> Loaded:
     for file in files.paths:
         text = ""
         try:
-            text = texts[clean(file)] = read(file, files.usual)
+            text = texts[clean(file)] = read(file, usual=files.usual)
             document = parse_toml(text)
         except ConfigError as e:
-            found.append(Problem(clean(file), clean(str(e)), line=e.line))
+            unreadable.append(Problem(clean(file), clean(str(e)), line=e.line))
             if _OBSERVE.search(text):  # fail safe: the Node must not be written to
                 observe = file
         else:
             documents += [(file, document)] if text else []
-    loaded = parse(documents, found, observe)
-    problems, warnings = (tuple(numbered(found, texts)) for found in (loaded.problems, [*ignored, *loaded.warnings]))
-    return replace(loaded, problems=problems, warnings=warnings)
+    loaded = parse(documents, unreadable, observe)
+    warnings = numbered([*ignored, *loaded.warnings], texts)
+    return replace(loaded, problems=tuple(numbered(loaded.problems, texts)), warnings=tuple(warnings))
 
 
 def restore(values: Mapping[str, Any], broken: Mapping[str, str], *, complete: bool) -> Config:
-    """The configuration of a snapshot. values: Loaded.values; broken and complete: those of Loaded.config.
+    """The configuration of a snapshot. values: Loaded.values; broken and complete: as in Loaded.config.
 
     A value that this version rejects makes its resource broken, and the configuration incomplete.
     """

@@ -1,4 +1,4 @@
-"""Names characters that people do not see or take for others: spaces, control characters, other alphabets."""
+"""Describes characters that people do not see or mistake for others: spaces, controls, letters of other alphabets."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ _REMEDIES = {
     "Cc": "remove it",
     "Cf": "remove it",
 }
-"""By Unicode category. The low quotation mark is of category Ps; no other character of it is near TOML's."""
+"""By Unicode category. Ps has the low quotation mark; none of its other characters looks like one of TOML's."""
 
 _ALPHABETS = ("CYRILLIC", "GREEK", "FULLWIDTH", "MATHEMATICAL")
-"""Their letters look like Latin ones."""
+"""Alphabets with letters that look like Latin ones."""
 
 
 def is_ordinary(character: str) -> bool:
-    """Whether people see what it is: printable ASCII, a tab or a line end."""
+    """Whether people see which character it is: printable ASCII, a tab or a line end."""
     return character in "\t\n" or (character.isascii() and character.isprintable())
 
 
 def is_look_alike(character: str) -> bool:
-    """Whether people take it for a space, for nothing, or for an ASCII letter."""
+    """Whether people mistake it for a space, for nothing, or for an ASCII letter."""
     if character.isascii():
         return False
     return unicodedata.category(character)[0] in "ZC" or unicodedata.name(character, "").startswith(_ALPHABETS)

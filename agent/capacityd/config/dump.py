@@ -39,7 +39,7 @@ def show_json(loaded: Loaded) -> dict[str, object]:
 
 
 def _pair(key: str, value: object) -> str:
-    """A list of several tables has a line for each."""
+    """Key and value as TOML. Each table of a list has a line of its own."""
     if isinstance(value, list) and len(value) > 1 and isinstance(value[0], dict):
         return "\n".join([f"{toml_key(key)} = [", *(f"    {toml_value(v)}," for v in value), "]"])
     return f"{toml_key(key)} = {toml_value(value)}"

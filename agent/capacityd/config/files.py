@@ -1,4 +1,4 @@
-"""Which files make up the configuration, in which order, and their text.
+"""The files of the configuration, in the order in which they are merged, and their text.
 
 File names merge and mask as in the UAPI configuration files specification, except that the main file comes after the
 vendors' files and before the administrator's.
@@ -10,7 +10,7 @@ import errno
 import os
 import re
 import stat
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from capacityd.config.trust import untrusted
 from capacityd.linux.permissions import owner_and_mode
@@ -26,12 +26,12 @@ _LOCAL = "etc/capacityd/conf.d"
 _LEFTOVER = re.compile(
     r"\..*|README.*|.*~|.*\.(bak|old|new|orig|swp|disabled|(dpkg|ucf)-[a-z]+|rpm(new|save|orig))|lost\+found"
 )
-"""Names that nobody takes for configuration: of hidden files, and of what editors and package managers leave behind."""
+"""Names that nobody expects to be read: hidden files, and what editors and package managers leave behind."""
 
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """The files to read, and what is wrong with the folders."""
+    """The files to read, and what is wrong with their folders."""
 
     paths: tuple[str, ...]
     """In the order in which they are merged; later ones override."""
@@ -40,42 +40,52 @@ class Files:
     ignored: dict[str, str]
     """Path of a file that is not read -> the reason."""
     usual: bool
-    """They are in the usual places, so they must be safe from other users."""
+    """Whether they are in the usual places, so that they must be safe from other users."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Folder:
+    """The content of a folder."""
+
+    paths: dict[str, str] = field(default_factory=dict)
+    """Name -> path of each file to read."""
+    failures: dict[str, str] = field(default_factory=dict)
+    ignored: dict[str, str] = field(default_factory=dict)
+    """As in Files; so is failures."""
 
 
 def usual_files(root: str) -> Files:
     """The files in the usual places. root: the folder used as /."""
-    failures: dict[str, str] = {}
-    ignored: dict[str, str] = {}
-    vendors: dict[str, str] = {}
-    for folder in _VENDORS:
-        vendors |= _listed(os.path.join(root, folder), failures, ignored, usual=True)
-    local = _listed(os.path.join(root, _LOCAL), failures, ignored, usual=True)
+    vendors = [_list_folder(os.path.join(root, folder), usual=True) for folder in _VENDORS]
+    local = _list_folder(os.path.join(root, _LOCAL), usual=True)
     main = os.path.join(root, _MAIN)
-    paths = [path for name, path in sorted(vendors.items()) if name not in local]
+    vendor_paths = {name: path for folder in vendors for name, path in folder.paths.items()}
+    paths = [path for name, path in sorted(vendor_paths.items()) if name not in local.paths]
     if os.path.lexists(main):
         paths.append(main)
-    paths += [path for _, path in sorted(local.items())]
+    paths += [path for _, path in sorted(local.paths.items())]
+    failures = {path: why for folder in (*vendors, local) for path, why in folder.failures.items()}
+    ignored = {path: why for folder in (*vendors, local) for path, why in folder.ignored.items()}
     return Files(tuple(paths), failures, ignored, usual=True)
 
 
 def files_at(path: str) -> Files:
     """The file at this path, or those in the folder there."""
+    if not os.path.lexists(path):
+        return Files((), {path: "no such file or folder"}, {}, usual=False)
     if not os.path.isdir(path):
-        missing = not os.path.lexists(path)
-        return Files(() if missing else (path,), {path: "no such file or folder"} if missing else {}, {}, usual=False)
-    failures: dict[str, str] = {}
-    ignored: dict[str, str] = {}
-    listed = _listed(path, failures, ignored, usual=False)
-    if not listed and not failures:
-        failures[path] = "contains no file whose name ends with .toml"
-    return Files(tuple(p for _, p in sorted(listed.items())), failures, ignored, usual=False)
+        return Files((path,), {}, {}, usual=False)
+    folder = _list_folder(path, usual=False)
+    failures = folder.failures
+    if not folder.paths and not failures:
+        failures = {path: "contains no file whose name ends with .toml"}
+    return Files(tuple(path for _, path in sorted(folder.paths.items())), failures, folder.ignored, usual=False)
 
 
-def read(path: str, usual: bool) -> str:
+def read(path: str, *, usual: bool) -> str:
     """A file's text; "" for /dev/null, which masks as an empty file does. Raises ConfigError with the reason.
 
-    usual: it is in one of the usual places.
+    usual: whether it is in one of the usual places.
     """
     try:
         # Before open(), which can have an effect on a device and can wait for the other end of a pipe.
@@ -84,7 +94,7 @@ def read(path: str, usual: bool) -> str:
             return ""
         if not stat.S_ISREG(status.st_mode):
             raise ConfigError("is not a regular file")
-        if why := untrusted(path, status, usual):
+        if why := untrusted(path, status, usual=usual):
             raise ConfigError(why)
         with open(path, "rb") as file:
             raw = file.read(MAX_FILE_BYTES + 1)
@@ -100,28 +110,26 @@ def read(path: str, usual: bool) -> str:
         raise ConfigError(why, line) from e
 
 
-def _listed(folder: str, failures: dict[str, str], ignored: dict[str, str], *, usual: bool) -> dict[str, str]:
-    """Name -> path of a folder's .toml files, without hidden ones (editors' locks and swap files)."""
+def _list_folder(folder: str, *, usual: bool) -> _Folder:
+    """A folder's .toml files, without hidden ones (editors' locks and swap files)."""
     try:
         names = os.listdir(folder)
         unsafe = _unsafe_folder(folder) if usual else {}
     except OSError as e:
         # A missing folder is empty; one behind a dangling link is unknown, and must not remove anything from the Node.
         if e.errno != errno.ENOENT or any(map(_is_dangling, (folder, os.path.dirname(folder)))):
-            failures[folder] = _reason(e, folder)
-        return {}
+            return _Folder(failures={folder: _reason(e, folder)})
+        return _Folder()
     if unsafe:
-        failures |= unsafe
-        return {}
-    read_names = {n for n in names if n.endswith(".toml") and not n.startswith(".")}
-    for name in sorted(set(names) - read_names):
-        if not _LEFTOVER.fullmatch(name):
-            ignored[os.path.join(folder, name)] = 'is not read, because its name does not end with ".toml"'
-    return {n: os.path.join(folder, n) for n in read_names}
+        return _Folder(failures=unsafe)
+    paths = {name: os.path.join(folder, name) for name in names if name.endswith(".toml") and not name.startswith(".")}
+    others = [name for name in sorted(set(names) - paths.keys()) if not _LEFTOVER.fullmatch(name)]
+    why = 'is not read, because its name does not end with ".toml"'
+    return _Folder(paths, ignored={os.path.join(folder, name): why for name in others})
 
 
 def _unsafe_folder(folder: str) -> dict[str, str]:
-    """The folder and the one around it that others can change -> the reason. Raises OSError."""
+    """Of the folder and its parent, each that other users can change -> the reason. Raises OSError."""
     reasons = {path: untrusted(path, os.stat(path), usual=True) for path in (os.path.dirname(folder), folder)}
     return {path: why for path, why in reasons.items() if why}
 

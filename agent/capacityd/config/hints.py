@@ -1,4 +1,4 @@
-"""What is valid and may be meant, but is a mistake more often: for `config check` and `probe --explain`."""
+"""Hints for `config check` and `probe --explain` about what is valid, but more often a mistake."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from capacityd.model.value_types import Amount
 
 
 def hints(resource: Resource) -> Iterator[tuple[str, str]]:
-    """The key of the detector's table, "" for the table itself, and the hint."""
+    """Yields the key of the detector's table, "" for the table itself, and the hint."""
     detector = load(resource.detector)
     if not isinstance(detector, DeviceDetector):
         return

@@ -34,7 +34,7 @@ def schema() -> Schema:
         **_closed(
             {"resources": resources | {"additionalProperties": _resource()}}
             | {
-                name: _closed({key: _about(e.about, e.kind, e.default) for key, e in keys.items()})
+                name: _closed({key: _key(e.about, e.kind, e.default) for key, e in keys.items()})
                 for name, keys in TABLES.items()
             }
         ),
@@ -44,22 +44,22 @@ def schema() -> Schema:
 def _resource() -> Schema:
     detectors = [load(name) for name in names()]
     devices = [d for d in detectors if isinstance(d, DeviceDetector)]
-    # These depend on the detector, which adds more rules.
-    among: Schema = {key: {"description": k.about} for d in devices for key, k in d.keys.items()}
-    some: dict[str, Schema] = {
-        "except": {"properties": among | _groups(), "items": {"properties": among | _groups()}},
+    # The detector of the resource adds more rules for these.
+    all_keys: Schema = {key: {"description": k.about} for d in devices for key, k in d.keys.items()} | _groups()
+    dependent: dict[str, Schema] = {
+        "except": {"properties": all_keys, "items": {"properties": all_keys}},
         "when": _closed({key: _fact(fact) for key, fact in WHEN.items()}) | {"minProperties": 1},
         "measure": _measure(dict.fromkeys(m for d in devices for m in ["count", *_measures(d)])),
         "unit": {"enum": [unit for units in UNITS.values() for unit in units]},
         "fallback": {"type": ["string", "integer"]},
     }
     keys = {
-        key: _about(e.about, e.kind, e.default) if isinstance(e, Setting) else {"description": e.about, **some[key]}
+        key: _key(e.about, e.kind, e.default) if isinstance(e, Setting) else {"description": e.about, **dependent[key]}
         for key, e in RESOURCE.items()
     }
     return {
         **_closed({d.name: {"description": d.about, **_tables(_table(d, d.name))} for d in detectors} | keys),
-        "dependencies": {d.name: _with(d) for d in detectors},
+        "dependencies": {d.name: _with_detector(d) for d in detectors},
         "if": {"properties": {"enabled": {"const": False}}, "required": ["enabled"]},
         "else": {"oneOf": [{"required": [d.name]} for d in detectors]},
     }
@@ -69,19 +69,19 @@ def _table(detector: Detector, key: str) -> Schema:
     """A table below the detector's name, or "except"."""
     if isinstance(detector, DeviceDetector):
         defaults = detector.defaults if key != "except" else {}
-        found = _closed(
-            {name: _about(k.about, k.kind, defaults.get(name)) for name, k in detector.keys.items()} | _groups()
+        table = _closed(
+            {name: _key(k.about, k.kind, defaults.get(name)) for name, k in detector.keys.items()} | _groups()
         )
         if detector.scope and key != "except":
-            found |= {"required": [detector.scope.key]}
-        nothing = _closed({group: {"maxProperties": 0} for group in GROUPS})
-        return found if key != "except" else found | {"not": nothing}
-    return _closed({name: _about(s.about, s.kind, s.default) for name, s in detector.settings.items()}) | {
+            table |= {"required": [detector.scope.key]}
+        empty = _closed({group: {"maxProperties": 0} for group in GROUPS})
+        return table if key != "except" else table | {"not": empty}
+    return _closed({name: _key(s.about, s.kind, s.default) for name, s in detector.settings.items()}) | {
         "required": [name for name, s in detector.settings.items() if s.required]
     }
 
 
-def _with(detector: Detector) -> Schema:
+def _with_detector(detector: Detector) -> Schema:
     """The rules for a resource's other keys if it has this detector."""
     if not isinstance(detector, DeviceDetector):
         return {"properties": dict.fromkeys(DEVICE_KEYS, False)}
@@ -101,7 +101,7 @@ def _measures(detector: DeviceDetector) -> list[str]:
 
 
 def _groups() -> dict[str, Schema]:
-    """attributes and properties, which every table of devices can have."""
+    """The tables attributes and properties, which every table of devices can have."""
     wrong: list[Schema] = [
         {"pattern": rf"(^|/)\.{{0,2}}(/|$)|(^|/)({_UNSAFE})$"},
         {"enum": [*_NO_ATTRIBUTES]},
@@ -114,7 +114,7 @@ def _groups() -> dict[str, Schema]:
 
 def _fact(fact: Any) -> Schema:
     if not isinstance(fact, FactTable):
-        return _about(fact.about, fact.kind)
+        return _key(fact.about, fact.kind)
     if fact.known:
         return {"description": fact.about, **_closed({name: Text().schema() for name in fact.known})}
     return _by_name(fact.about, {"pattern": f"^({fact.pattern})$", "not": {"pattern": r"(^|/)\.{1,2}(/|$)"}})
@@ -124,8 +124,8 @@ def _by_name(about: str, named: Schema) -> Schema:
     return {"description": about, "type": "object", "propertyNames": named, "additionalProperties": Text().schema()}
 
 
-def _about(about: str, kind: Kind | SettingKind | Arch | Paths, default: object = None) -> Schema:
-    """default: as in TOML; None if there is none."""
+def _key(about: str, kind: Kind | SettingKind | Arch | Paths, default: object = None) -> Schema:
+    """The schema of a key. default: as in TOML; None if there is none."""
     return {"description": about, **kind.schema()} | ({} if default is None else {"default": default})
 
 
@@ -134,5 +134,5 @@ def _closed(properties: Mapping[str, object]) -> Schema:
 
 
 def _tables(table: Schema) -> Schema:
-    """One table or a list of tables. Not "anyOf", for which editors only report that nothing matches."""
+    """One table or a list of tables. Not by "anyOf", of which editors only report that nothing matches."""
     return table | {"type": ["object", "array"], "items": table, "minItems": 1}

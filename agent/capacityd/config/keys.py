@@ -1,7 +1,7 @@
 """The keys of a configuration outside the detectors' tables: the type of each and what it is for.
 
-A key is declared once, for the parser, the schema and the documentation: those of resources here, with the defaults of
-model.config.Resource, and all others in model.config.Settings. parse raises ValueError with the error and its remedy.
+A key is declared once, for the parser, the schema and the documentation: the keys of resources here, with the defaults
+of model.config.Resource, and all others in model.config.Settings.
 """
 
 from __future__ import annotations
@@ -29,13 +29,14 @@ class Arch:
     """Architectures, exactly or as globs."""
 
     def parse(self, raw: object) -> tuple[Matcher, ...]:
+        """The patterns. Raises ValueError with the error and its remedy."""
         for word in raw if isinstance(raw, list) else [raw]:
             if isinstance(word, str) and word in UNAME_MACHINES:
                 raise ValueError(f'must be an architecture of uname -m; got "{word}", write "{UNAME_MACHINES[word]}"')
         return Text().parse(raw)
 
     def schema(self) -> Schema:
-        """Draft-07 joins its rules by "allOf" only."""
+        """The JSON Schema. Draft-07 can combine its rules only by "allOf"."""
         return {"allOf": [Text().schema(), texts_schema({"not": {"enum": [*UNAME_MACHINES]}})]}
 
 
@@ -43,6 +44,7 @@ class Paths:
     """Absolute paths, without globs."""
 
     def parse(self, raw: object) -> tuple[Matcher, ...]:
+        """The paths as patterns. Raises ValueError with the error and its remedy."""
         paths = [FilePath().parse(path) for path in (raw if isinstance(raw, list) else [raw])]
         if not paths:
             raise ValueError("must not be an empty list")
@@ -52,6 +54,7 @@ class Paths:
         return tuple(GlobMatcher(path) for path in paths)
 
     def schema(self) -> Schema:
+        """The JSON Schema."""
         return texts_schema({"pattern": r"^/[^*?\[\x00]*$"})
 
 
@@ -60,7 +63,7 @@ class DetectorDependentKey:
     """A key of a resource whose value depends on the resource's detector, or is a table."""
 
     about: str
-    """As in Setting, as is the default."""
+    """As in Setting; so is default."""
     default: object = None
 
 
@@ -78,7 +81,7 @@ class FactTable:
 
     about: str
     known: tuple[str, ...] = ()
-    """The names that exist; empty if pattern decides."""
+    """The valid names; empty if pattern decides."""
     pattern: str = ""
     """A regular expression for the names."""
 
@@ -128,11 +131,11 @@ WHEN: dict[str, Fact | FactTable] = {
 
 
 def _tables() -> dict[str, dict[str, Setting]]:
-    found: dict[str, dict[str, Setting]] = {}
+    tables: dict[str, dict[str, Setting]] = {}
     for declared in fields(Settings):
         for table, setting in declared.metadata.items():
-            found.setdefault(table, {})[declared.name] = setting
-    return found
+            tables.setdefault(table, {})[declared.name] = setting
+    return tables
 
 
 TABLES = _tables()

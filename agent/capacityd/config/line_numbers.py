@@ -1,9 +1,9 @@
-"""The lines of keys and tables in a file. TOML's parser does not keep them, so the text is searched for them."""
+"""The line numbers of keys and tables in a file. The TOML parser does not return them, so the text is searched."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from capacityd.config.characters import describe_character, is_look_alike
@@ -22,57 +22,61 @@ _Path = tuple[Step, ...]
 
 
 def numbered(problems: Iterable[Problem], texts: Mapping[str, str]) -> list[Problem]:
-    """The problems with their lines, 0 where none is found, and with look-alike characters named. texts: by file."""
-    known = {file: dict(_lines(text)) for file, text in texts.items()}
+    """The problems with their line numbers, 0 if none is known, and with look-alike characters named.
+
+    texts: file -> its text.
+    """
+    lines = {file: _lines(text) for file, text in texts.items()}
     return [
-        p if p.line else _numbered(p, _line(p.path, known.get(p.file, {})), texts.get(p.file, "")) for p in problems
+        p if p.line else _numbered(p, _line(p.path, lines.get(p.file, {})), texts.get(p.file, "")) for p in problems
     ]
 
 
 def _numbered(problem: Problem, line: int, text: str) -> Problem:
-    """line: 0 if it is unknown. A look-alike is named if the message or the key quotes it from this line."""
+    """A problem with its line, 0 if it is unknown. A look-alike that the key or the message quotes is named."""
     message = problem.message
     if line:
-        row, quoted = text.split("\n")[line - 1], f"{problem.key} {message}"
-        columns = (n for n, c in enumerate(row, 1) if is_look_alike(c) and printable(c) in quoted)
+        row, quoting = text.split("\n")[line - 1], f"{problem.key} {message}"
+        columns = (n for n, c in enumerate(row, 1) if is_look_alike(c) and printable(c) in quoting)
         if column := next(columns, 0):
             message += f"; the character in column {column} is {describe_character(row[column - 1])}"
     return replace(problem, line=line, message=message)
 
 
-def _line(path: _Path, known: Mapping[_Path, int]) -> int:
-    """The line of a path, else of the nearest table around it; 0 if none is known."""
+def _line(path: _Path, lines: Mapping[_Path, int]) -> int:
+    """The line of a path, else of the innermost table around it; 0 if none is known."""
     for end in range(len(path), 0, -1):
         name, number = path[end - 1]
         for last in ((name, number), (name, 0)):  # of the tables in an inline list only the list's line is known
-            if found := known.get((*path[: end - 1], last)):
-                return found
+            if line := lines.get((*path[: end - 1], last)):
+                return line
     return 0
 
 
-def _lines(text: str) -> Iterator[tuple[_Path, int]]:
-    """Path and line of each table and key. The tables of a list of several are numbered as in Problem.path."""
+def _lines(text: str) -> dict[_Path, int]:
+    """Path -> line of each table and key. The tables of a list are numbered as in Problem.path."""
     rows = text.split("\n")
     lists = [_names(m[2]) for row in rows if (m := _HEADER.match(row)) and m[1] == "[["]
-    seen: dict[tuple[str, ...], int] = {}
+    counts: dict[tuple[str, ...], int] = {}  # of the tables of each list so far
     table: _Path = ()
-    found: dict[_Path, int] = {}
+    lines: dict[_Path, int] = {}
     for line, row in enumerate(rows, 1):
         if match := _HEADER.match(row):
             names = _names(match[2])
             if match[1] == "[[":
-                seen[names] = seen.get(names, 0) + 1
-            above = [names[: n + 1] for n in range(len(names))]
-            table = tuple((path[-1], seen[path] if lists.count(path) > 1 and path in seen else 0) for path in above)
-            found.setdefault(table, line)
+                counts[names] = counts.get(names, 0) + 1
+            prefixes = [names[: n + 1] for n in range(len(names))]
+            numbers = [counts.get(path, 0) if lists.count(path) > 1 else 0 for path in prefixes]
+            table = tuple(zip(names, numbers, strict=True))
+            lines.setdefault(table, line)
         elif match := _PAIR.match(row):
             steps = tuple((name, 0) for name in _names(match[1]))
             for end in range(1, len(steps) + 1):
-                found.setdefault((*table, *steps[:end]), line)
-    for path, line in [*found.items()]:  # a table can begin with one in it; "resources" has no line
+                lines.setdefault((*table, *steps[:end]), line)
+    for path, line in [*lines.items()]:  # a header can begin several tables; "resources" itself has no line
         for end in range(1 + (path[0][0] == "resources"), len(path)):
-            found.setdefault(path[:end], line)
-    yield from found.items()
+            lines.setdefault(path[:end], line)
+    return lines
 
 
 def _names(path: str) -> tuple[str, ...]:

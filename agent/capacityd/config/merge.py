@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from capacityd.config.hints import hints
@@ -33,37 +33,45 @@ class _Merged:
     """A file with a misplaced or invalid `observe`, "" if there is none. Fail safe: it is treated as set."""
 
 
+@dataclass(slots=True)
+class _Valid:
+    """What is valid."""
+
+    settings: Settings = field(default_factory=Settings)
+    values: dict[str, dict[str, Any]] = field(default_factory=dict)
+    origins: dict[str, str] = field(default_factory=dict)
+    """As in Loaded; so is values."""
+
+
 def parse(
     documents: Sequence[tuple[str, Mapping[str, object]]], unreadable: Sequence[Problem] = (), observe: str = ""
 ) -> Loaded:
     """The configuration of documents (file, content); later ones override.
 
-    unreadable: the problems of other files. observe: one of those that has a line "observe = true", "" if none has.
+    unreadable: the problems of other files. observe: one of those files that has a line "observe = true", "" if none.
 
-    A replaced resource is not checked. If its replacement has a problem the resource is broken: the earlier one is
+    A replaced resource is not checked. If its replacement has a problem, the resource is broken: the earlier one is
     outdated.
     """
-    found = [*unreadable]
-    merged = _Merged(complete=not found, observe=observe)
+    merged = _Merged(complete=not unreadable, observe=observe)
+    problems = [*unreadable]
     for file, document in documents:
-        _merge(file, document, found, merged)
-    values: dict[str, dict[str, Any]] = {}
-    origins: dict[str, str] = {}
-    settings = _settings(merged, found, values, origins)
+        problems += _merge(file, document, merged)
+    valid, setting_problems = _settings(merged)
+    problems += setting_problems
     resources = []
     for name, (place, raw) in merged.resources.items():
-        before = len(found)
         resource = resource_of(name, raw, place)
-        if problems := found[before:]:
-            merged.broken[name] = _summary(problems)
+        problems += place.problems
+        if place.problems:
+            merged.broken[name] = _summary(place.problems)
         elif resource:
             resources.append(resource)
-            values.setdefault("resources", {})[name] = raw
-            origins[place.resource] = place.file
-    config = Config(tuple(resources), settings, merged.broken, merged.complete, _digest(values))
-    return Loaded(
-        config, tuple(found), tuple(_warnings(resources)), tuple(file for file, _ in documents), values, origins
-    )
+            valid.values.setdefault("resources", {})[name] = raw
+            valid.origins[place.resource] = place.file
+    config = Config(tuple(resources), valid.settings, merged.broken, merged.complete, _digest(valid.values))
+    files = tuple(file for file, _ in documents)
+    return Loaded(config, tuple(problems), tuple(_warnings(resources)), files, valid.values, valid.origins)
 
 
 def _warnings(resources: Iterable[Resource]) -> Iterable[Problem]:
@@ -83,8 +91,9 @@ def _digest(values: Mapping[str, Mapping[str, Any]]) -> str:
     return hashlib.sha256(canonical.encode("utf-8", "surrogatepass")).hexdigest()[:12]
 
 
-def _merge(file: str, document: Mapping[str, object], found: list[Problem], merged: _Merged) -> None:
-    top = Place(file, found)
+def _merge(file: str, document: Mapping[str, object], merged: _Merged) -> list[Problem]:
+    """Adds a document. Returns its problems, without those in the resources and the settings that it adds."""
+    top = Place(file)
     for name, raw in document.items():
         if name != "resources" and name not in TABLES:
             top.report(name, _unknown_table(name))
@@ -101,28 +110,29 @@ def _merge(file: str, document: Mapping[str, object], found: list[Problem], merg
             for key, value in raw.items():
                 _merge_resource(key, value, top.below(name), merged)
                 merged.observe = file if _asks_to_observe(key, value) else merged.observe
+    return top.problems
 
 
 def _merge_resource(name: str, raw: object, place: Place, merged: _Merged) -> None:
     if not name_problem(name):
         merged.resources[name] = (place.of_resource(name), raw)
         return
-    before = len(place.problems)
+    earlier = len(place.problems)
     nested = [path for path in _nested((name,), raw) if len(path) > 1]
     for path in nested:
-        where = place
+        table = place
         for part in path:
-            where = where.below(part)
+            table = table.below(part)
         meant = toml_key(_meant(path))
-        where.report("", f"each dot begins a new table; write the name in quotes: [resources.{meant}]")
+        table.report("", f"each dot begins a new table; write the name in quotes: [resources.{meant}]")
     if not nested:
         place.report(name, f"the name {name_problem(name)}")
-    merged.broken[clean(name)] = _summary(place.problems[before:])
+    merged.broken[clean(name)] = _summary(place.problems[earlier:])
     merged.complete = False  # the resource with the right name may be published
 
 
 def _nested(path: tuple[str, ...], raw: object) -> Iterable[tuple[str, ...]]:
-    """The paths of the tables that have the shape of a resource. parse_toml has checked the depth."""
+    """Yields the paths of the tables that look like a resource. parse_toml has checked the depth."""
     inner = {}
     if isinstance(raw, dict):
         inner = {k: v for k, v in raw.items() if isinstance(v, dict) and k not in RESOURCE and k not in names()}
@@ -147,7 +157,7 @@ def _unknown_table(name: str) -> str:
 
 
 def _belongs_elsewhere(name: str) -> str:
-    """Where a key belongs; "" if it is none of a setting nor of a resource."""
+    """Where a key belongs; "" if it is neither a setting nor a key of a resource."""
     if table := next((table for table, keys in TABLES.items() if name in keys), None):
         return f"belongs in [{table}]: move it below that header"
     if name in RESOURCE or name in names():
@@ -155,31 +165,34 @@ def _belongs_elsewhere(name: str) -> str:
     return ""
 
 
-def _settings(
-    merged: _Merged, found: list[Problem], values: dict[str, dict[str, Any]], origins: dict[str, str]
-) -> Settings:
-    good: dict[str, Any] = {}
+def _settings(merged: _Merged) -> tuple[_Valid, list[Problem]]:
+    """The settings, and the problems in them."""
+    parsed: dict[str, Any] = {}
+    problems: list[Problem] = []
+    valid = _Valid()
     for (table, key), (place, raw) in merged.settings.items():
-        before = len(found)
+        own = replace(place, problems=[])
         entry = TABLES[table].get(key)
         if entry is None:
-            place.report(key, _belongs_elsewhere(key) or f"unknown key; {expected(key, [*TABLES[table]])}")
+            own.report(key, _belongs_elsewhere(key) or f"unknown key; {expected(key, [*TABLES[table]])}")
         else:
-            value = place.parse(key, entry.kind.parse, raw)
-        if len(found) == before:
-            good[key] = value
-            values.setdefault(table, {})[key] = raw
-            origins[f"{table}.{key}"] = place.file
+            value = own.parse(key, entry.kind.parse, raw)
+        problems += own.problems
+        if not own.problems:
+            parsed[key] = value
+            valid.values.setdefault(table, {})[key] = raw
+            valid.origins[f"{table}.{key}"] = place.file
         elif (key if entry else nearest(key, [*TABLES[table], "observe"])) == "observe":
             merged.observe = place.file
     if merged.observe:
-        good["observe"] = values.setdefault("kubernetes", {})["observe"] = True
-        origins["kubernetes.observe"] = merged.observe
-    return Settings(**good)
+        parsed["observe"] = valid.values.setdefault("kubernetes", {})["observe"] = True
+        valid.origins["kubernetes.observe"] = merged.observe
+    valid.settings = Settings(**parsed)
+    return valid, problems
 
 
 def _asks_to_observe(name: str, raw: object) -> bool:
-    """Detects a misplaced `observe`; fail safe by treating it as set."""
+    """Whether a misplaced key or table may be meant to set `observe`. Fail safe: then it is treated as set."""
     tables = raw if isinstance(raw, list) else [raw]
     return name == "observe" or any(isinstance(table, dict) and "observe" in table for table in tables)
 

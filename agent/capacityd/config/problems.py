@@ -1,9 +1,9 @@
-"""Errors in a configuration and their places: collected while it is read, so that all are reported at once."""
+"""Errors in a configuration and their places. They are collected while it is read, so that all are reported at once."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from typing import Any, TypeAlias, TypeVar
 
@@ -30,18 +30,18 @@ class Problem:
     path: tuple[Step, ...] = ()
     """Of the table and the key."""
     table: str = ""
-    """As in TOML."""
+    """Its header, as in TOML."""
     key: str = ""
-    """In the table, as in TOML; "" if the error concerns the whole table."""
+    """As in TOML; "" if the error concerns the whole table."""
     line: int = 0
-    """In the file; 0 if unknown."""
+    """In the file; 0 if it is unknown."""
 
     def __str__(self) -> str:
-        """Without the line, so that an edit elsewhere in the file does not change the reason of a reading."""
+        """The text without the line, so that an edit elsewhere in the file does not change the reason of a reading."""
         return self._text(self.file)
 
     def located(self, severity: str = "") -> str:
-        """With the line, in the format of compilers, which editors can jump to."""
+        """The text with the line, in the format of compilers, so that editors can jump to it."""
         return self._text(f"{self.file}:{self.line}" if self.line else self.file, severity)
 
     def _text(self, file: str, severity: str = "") -> str:
@@ -60,11 +60,11 @@ class Loaded:
     warnings: tuple[Problem, ...]
     """What is valid, but probably not meant. Nothing depends on them."""
     files: tuple[str, ...]
-    """Those that were read, in order."""
+    """The files that were read, in order."""
     values: Mapping[str, Mapping[str, Any]]
-    """What config was made of: table -> key -> TOML value. Only what is valid."""
+    """The valid part of their content: table -> key -> TOML value."""
     origins: Mapping[str, str]
-    """table.key -> file. Only what is valid."""
+    """table.key of each of these values -> its file."""
 
     def require(self) -> Config:
         """The configuration, which must be valid. Raises ConfigError with a line for each problem."""
@@ -75,13 +75,13 @@ class Loaded:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A table of a file, and the list that collects its problems."""
+    """A table of a file, which collects the problems in it and in the tables below it."""
 
     file: str
-    problems: list[Problem]
     path: tuple[Step, ...] = ()
     resource: str = ""
     """The header of the resource that this table belongs to, as in TOML; "" outside of resources."""
+    problems: list[Problem] = field(default_factory=list)
 
     @property
     def table(self) -> str:
@@ -93,9 +93,9 @@ class Place:
         return replace(self, path=(*self.path, (name, number)))
 
     def of_resource(self, name: str) -> Place:
-        """The table of a resource. This place must be the table "resources"."""
+        """The table of a resource, which collects its problems apart. This place must be the table "resources"."""
         place = self.below(name)
-        return replace(place, resource=place.table)
+        return replace(place, resource=place.table, problems=[])
 
     def report(self, key: str, message: str) -> None:
         """Adds a problem at a key, or with "" at the whole table."""
@@ -110,7 +110,7 @@ class Place:
         )
 
     def parse(self, key: str, parser: Callable[[object], _T], raw: object) -> _T | None:
-        """The parsed value of a key; None, with a problem, if parser raises ValueError."""
+        """The parsed value of a key; None, and a problem, if it is invalid. parser: raises ValueError for that."""
         try:
             value = parser(raw)
         except ValueError as e:
@@ -128,21 +128,23 @@ def clean(text: str) -> str:
 
 
 def expected(word: str, words: Sequence[str], closeness: float = 0.6) -> str:
-    """The end of a message about an unknown word: the one that was probably meant, else all."""
+    """The end of a message about an unknown word: the word that was probably meant, else all valid words."""
     longer = [w for w in words if w.startswith(f"{word}_")]
-    named = [w for w in longer if w == f"{word}_name"] or longer
-    if len(named) > 1:
-        return f"did you mean one of {', '.join(named)}?"
-    near = named[0] if named else nearest(word, words, closeness)
+    completed = [w for w in longer if w == f"{word}_name"] or longer
+    if len(completed) > 1:
+        return f"did you mean one of {', '.join(completed)}?"
+    near = completed[0] if completed else nearest(word, words, closeness)
     return f'did you mean "{near}"?' if near else f"must be one of {', '.join(words)}"
 
 
 def nearest(word: str, words: Iterable[str], closeness: float = 0.6) -> str | None:
     """The word that was probably meant, whatever its case. closeness: from 0 (any) to 1 (the same word).
 
-    A mistyped word keeps its first or its last letter; "server" is not "observe".
+    A mistyped word keeps its first or its last letter: "server" does not mean "observe".
     """
     typed = word[:80].lower()
-    known = {w.lower(): w for w in words if w and typed and (w[0].lower() == typed[0] or w[-1].lower() == typed[-1])}
-    matches = get_close_matches(typed, known, 1, closeness)
-    return known[matches[0]] if matches else None
+    candidates = {
+        w.lower(): w for w in words if w and typed and (w[0].lower() == typed[0] or w[-1].lower() == typed[-1])
+    }
+    matches = get_close_matches(typed, candidates, 1, closeness)
+    return candidates[matches[0]] if matches else None

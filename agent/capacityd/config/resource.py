@@ -33,43 +33,39 @@ _OTHER_NAMES = {
     **dict.fromkeys(("script", "program", "run", "cmd"), "exec = { command = … }"),
     **dict.fromkeys(("dongle", "usb_device"), 'usb = { vendor = "…", product = "…" }'),
 }
-"""A key that someone may use for a detector -> the line that was meant."""
+"""A key that someone may take for a detector -> the line to write instead."""
 
 
 def resource_of(name: str, raw: object, place: Place) -> Resource | None:
-    """The resource; None if it is disabled or has a problem. place: its table; receives all problems."""
+    """The resource; None if it is disabled or has a problem. place: its table, which collects the problems."""
+    if isinstance(raw, list) and raw and all(isinstance(item, dict) for item in raw):
+        place.report("", "must be one table: write the header in single brackets")
+        return None
     if not isinstance(raw, dict):
-        single = isinstance(raw, list) and bool(raw) and all(isinstance(item, dict) for item in raw)
-        place.report(
-            "",
-            "must be one table: write the header in single brackets"
-            if single
-            else f"must be a table; got {describe_toml_value(raw)}",
-        )
+        place.report("", f"must be a table; got {describe_toml_value(raw)}")
         return None
     if raw.get("enabled") is False:
         return None
-    before = len(place.problems)
-    made: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     detectors = [load(key) for key in raw if key in names()]
     _check_detectors(raw, detectors, place)
     for key, value in raw.items():
         if key in names():
-            made["tables"] = _tables(value, load(key), place)
+            fields["tables"] = _tables(value, load(key), place)
         elif key == "when":
-            made["when"] = when_tests(value, place)
+            fields["when"] = when_tests(value, place)
         elif isinstance(entry := RESOURCE.get(key), Setting):
-            made[key] = place.parse(key, entry.kind.parse, value)
+            fields[key] = place.parse(key, entry.kind.parse, value)
     if len(detectors) == 1:
-        made |= _with_detector(raw, detectors[0], place)
-    made.pop("enabled", None)
-    if len(place.problems) > before:
+        fields |= _with_detector(raw, detectors[0], place)
+    fields.pop("enabled", None)
+    if place.problems:
         return None
-    return Resource(name=name, detector=detectors[0].name, source=place.file, **made)
+    return Resource(name=name, detector=detectors[0].name, source=place.file, **fields)
 
 
 def _check_detectors(raw: Mapping[str, object], detectors: Sequence[Detector], place: Place) -> None:
-    """Reports unknown keys, and any number of detectors but one."""
+    """Reports unknown keys, and a number of detectors other than one."""
     unknown = [key for key in raw if key not in RESOURCE and key not in names()]
     for key in unknown:
         owner = next((d.name for d in detectors if key in _keys(d)), None)
@@ -100,24 +96,24 @@ def _tables(raw: object, detector: Detector, place: Place) -> object:
 
 
 def _with_detector(raw: Mapping[str, object], detector: Detector, place: Place) -> dict[str, object]:
-    """The values of the keys that depend on the detector."""
+    """The fields of Resource whose keys depend on the detector."""
     if isinstance(detector, ValueDetector):
         for key in DEVICE_KEYS:
             if key in raw:
                 place.report(key, f"applies to devices only, and {detector.name} reads a number; leave it out")
         return {}
-    made: dict[str, object] = {}
+    fields: dict[str, object] = {}
     if "except" in raw:
-        made["excepts"] = device_tables(raw["except"], detector, "except", place)
+        fields["excepts"] = device_tables(raw["except"], detector, "except", place)
     measure = raw.get("measure", "count")
     if measure == "count":
         _check_count(raw, place)
     elif kind := _measured(measure, detector, place):
-        made["measure"] = measure
-        made["unit"] = _unit(raw, str(measure), kind, place)
+        fields["measure"] = measure
+        fields["unit"] = _unit(raw, str(measure), kind, place)
         if "fallback" in raw:
-            made["fallback"] = place.parse("fallback", kind.amount, raw["fallback"])
-    return made
+            fields["fallback"] = place.parse("fallback", kind.amount, raw["fallback"])
+    return fields
 
 
 def _measured(measure: object, detector: DeviceDetector, place: Place) -> Amount | None:
@@ -128,9 +124,9 @@ def _measured(measure: object, detector: DeviceDetector, place: Place) -> Amount
     elif measure in measures:
         return measures[measure]
     elif (error := group_problem(measure)) is None:
-        known = ["count", *measures]
-        known += ["attributes.NAME", "properties.NAME"] if detector.scope else []
-        place.report("measure", f'unknown measure "{measure}"; {expected(measure, known)}')
+        valid = ["count", *measures]
+        valid += ["attributes.NAME", "properties.NAME"] if detector.scope else []
+        place.report("measure", f'unknown measure "{measure}"; {expected(measure, valid)}')
     elif error:
         place.report("measure", f'"{measure}" {error}')
     else:

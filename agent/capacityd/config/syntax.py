@@ -1,4 +1,4 @@
-"""Syntax errors: the parser's message with its place, and a hint for the mistakes that people make most.
+"""Syntax errors: the parser's message with its place, and a hint for the most common mistakes.
 
 The hints depend on the text only, never on the wording of the parser's message, which differs between versions.
 """
@@ -14,8 +14,10 @@ from capacityd.model.errors import ConfigError
 
 _EXAMPLE = '[resources."example.com/dongle"]'
 _MAX_COLUMNS = 1000
-"""More of a line is not searched, because the patterns are not linear."""
-_AT = re.compile(r"\s*\(at (?:line ([0-9]+), column ([0-9]+)|end of document)\)$")  # before it, the file may be quoted
+"""The rest of a longer line is not searched, because the patterns take more than linear time."""
+_AT = re.compile(
+    r"\s*\(at (?:line ([0-9]+), column ([0-9]+)|end of document)\)$"
+)  # the text before it may quote the file
 _TOKEN = re.compile(
     r'''"""(?:\\.|[^\\])*?"{3,5}|\'\'\'.*?'{3,5}|"(?:\\[^\n]|[^"\\\n])*"|'[^'\n]*'|\#[^\n]*|["'\[\]{}\n]''', re.DOTALL
 )
@@ -71,13 +73,13 @@ def syntax_error(message: str, text: str) -> ConfigError:
 
 
 def _odd_character(row: str, column: int) -> str:
-    """For the character at which the parser stopped, if people do not see it or take it for another."""
+    """A hint about the character at which the parser stopped, if people do not see it or mistake it for another."""
     character = row[column - 1 : column] if column else ""
     return "" if not character or is_ordinary(character) else f"the character there is {describe_character(character)}"
 
 
 def _unclosed(text: str) -> Iterator[_Unclosed]:
-    """Every quote and bracket that is not closed, in their order; a table in braces ends with its line."""
+    """Yields every quote and bracket that is not closed, in order. A table in braces ends with its line."""
     opened: list[_Unclosed] = []
     line, begin = 1, 0
     in_header = at_start = True
@@ -103,7 +105,10 @@ def _unclosed(text: str) -> Iterator[_Unclosed]:
 
 
 def _unclosed_hint(unclosed: _Unclosed | None, line: int, column: int) -> str:
-    """line, column: where the parser stopped. What begins there or later is not the cause. column 0: the file's end."""
+    """A hint about a missing sign, unless it was opened at or after the place where the parser stopped.
+
+    column: 0 for the end of the file.
+    """
     if unclosed is None or (column and (unclosed.line, unclosed.column) >= (line, column)):
         return ""
     place = "" if unclosed.line == line else f" of line {unclosed.line}"
@@ -115,7 +120,7 @@ def _unclosed_hint(unclosed: _Unclosed | None, line: int, column: int) -> str:
 
 
 def _other_format(rows: list[str]) -> str:
-    """For a file in another language."""
+    """A hint about a file in another format."""
     first = next((r for r in rows if r.strip() and not r.lstrip().startswith("#")), "")
     if _OTHER_FORMAT.match(first[:_MAX_COLUMNS]):
         return f"this is JSON or YAML; TOML has headers such as {_EXAMPLE} and lines such as key = value"
@@ -123,22 +128,22 @@ def _other_format(rows: list[str]) -> str:
 
 
 def _set_twice(rows: list[str], line: int) -> str:
-    """For a header or a key that an earlier line has."""
+    """A hint about a header or a key that an earlier line also has."""
     row = rows[line - 1][:_MAX_COLUMNS]
     headers = {n: header[1] for n, r in enumerate(rows[:line], 1) if (header := _HEADER.fullmatch(r[:_MAX_COLUMNS]))}
     if line in headers:
         earlier = next((n for n, header in headers.items() if n < line and header == headers[line]), 0)
-        return f"{headers[line]} is in line {earlier} already; put its keys below one header" if earlier else ""
+        return f"{headers[line]} is already in line {earlier}; put its keys below one header" if earlier else ""
     if pair := _PAIR.match(row):
         begin = max(headers, default=0)
         keys = ((n, _PAIR.match(r[:_MAX_COLUMNS])) for n, r in enumerate(rows[begin : line - 1], begin + 1))
         earlier = next((n for n, key in keys if key and key[1] == pair[1]), 0)
-        return f"{pair[1]} is in line {earlier} already; remove one" if earlier else ""
+        return f"{pair[1]} is already in line {earlier}; remove one" if earlier else ""
     return ""
 
 
 def _not_in_quotes(row: str) -> str:
-    """For a name or a value without quotes, and for a colon in place of "="."""
+    """A hint about a name or a value without quotes, or a colon in place of "="."""
     if header := _UNQUOTED_NAME.match(row):
         return f'the name must be in quotes: [resources."{header[1]}"]'
     if row.lstrip().startswith("["):
@@ -161,5 +166,5 @@ def _not_in_quotes(row: str) -> str:
 
 
 def _without_text(row: str) -> str:
-    """The line with all text blanked out, except keys."""
+    """The line with the content of each text replaced by underscores, except in keys."""
     return _TEXT.sub(lambda m: m[0] if m[2] else m[1][0] + "_" * (len(m[1]) - 2) + m[1][0], row)

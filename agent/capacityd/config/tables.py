@@ -41,27 +41,27 @@ def device_tables(raw: object, detector: DeviceDetector, key: str, place: Place)
     The tests of a table are ordered by cost, because the first mismatch ends the matching: plain keys, measures,
     attributes, properties.
     """
-    found = []
-    for where, table in _tables(raw, key, place, f"{{ {(*detector.identity, *detector.keys)[0]} = … }}"):
-        tests = [t for name in table for t in _device_tests(name, table[name], detector, where)]
+    tables = []
+    for table_place, table in _tables(raw, key, place, f"{{ {(*detector.identity, *detector.keys)[0]} = … }}"):
+        tests = [t for name in table for t in _device_tests(name, table[name], detector, table_place)]
         if key != "except" and detector.scope and detector.scope.key not in table:
             needed = detector.scope.key
-            where.report(needed, f"is required ({detector.keys[needed].about})")
+            table_place.report(needed, f"is required ({detector.keys[needed].about})")
         if key != "except":
             defaults = {k: v for k, v in detector.defaults.items() if k not in table}
-            tests += [t for k, v in defaults.items() for t in _device_tests(k, v, detector, where)]
+            tests += [t for k, v in defaults.items() for t in _device_tests(k, v, detector, table_place)]
         elif not any(table.values()) and not table.keys() - {*GROUPS}:
-            where.report("", "must not be empty, because it would except every device")
-        found.append(Table(tests=tuple(sorted(tests, key=lambda t: _cost(t, detector)))))
-    return tuple(found)
+            table_place.report("", "must not be empty, because it would except every device")
+        tables.append(Table(tests=tuple(sorted(tests, key=lambda t: _cost(t, detector)))))
+    return tuple(tables)
 
 
 def setting_tables(raw: object, detector: ValueDetector, place: Place) -> tuple[Table, ...]:
     """The tables of settings below a detector's name. place: the resource."""
     example = ", ".join(f"{name} = …" for name, setting in detector.settings.items() if setting.required)
     return tuple(
-        Table(settings=_settings(table, detector, where))
-        for where, table in _tables(raw, detector.name, place, f"{{ {example} }}")
+        Table(settings=_settings(table, detector, table_place))
+        for table_place, table in _tables(raw, detector.name, place, f"{{ {example} }}")
     )
 
 
@@ -72,16 +72,16 @@ def when_tests(raw: object, place: Place) -> tuple[KeyMatcher, ...]:
         return ()
     if not raw:
         place.report("when", "must not be empty; leave it out if the resource applies to every machine")
-    where = place.below("when")
+    when = place.below("when")
     tests: list[KeyMatcher | None] = []
     for key, value in raw.items():
         entry = WHEN.get(key)
         if entry is None:
-            _unknown(key, WHEN, where)
+            _report_unknown(key, WHEN, when)
         elif isinstance(entry, FactTable):
-            tests += _group(key, value, where, partial(_fact_problem, entry))
+            tests += _group(key, value, when, partial(_fact_problem, entry))
         else:
-            tests.append(_test(key, key, entry.kind, value, where))
+            tests.append(_test(key, key, entry.kind, value, when))
     return tuple(t for t in tests if t)
 
 
@@ -90,26 +90,25 @@ def _tables(raw: object, key: str, place: Place, example: str) -> list[tuple[Pla
     tables = raw if isinstance(raw, list) else [raw]
     if not tables:
         place.report(key, f"must not be an empty list; write a table such as {example}")
-    found: list[tuple[Place, Mapping[str, object]]] = []
+    places: list[tuple[Place, Mapping[str, object]]] = []
     for number, table in enumerate(tables, 1):
         if isinstance(table, dict):
-            found.append((place.below(key, number if len(tables) > 1 else 0), table))
+            places.append((place.below(key, number if len(tables) > 1 else 0), table))
         else:
-            what = f"table {number} of the list" if isinstance(raw, list) else ""
-            place.report(key, f"{what} must be a table such as {example}; got {describe_toml_value(table)}".lstrip())
-    return found
+            subject = f"table {number} of the list " if isinstance(raw, list) else ""
+            place.report(key, f"{subject}must be a table such as {example}; got {describe_toml_value(table)}")
+    return places
 
 
 def _device_tests(key: str, raw: object, detector: DeviceDetector, place: Place) -> list[KeyMatcher]:
-    found: list[KeyMatcher | None]
+    tests: list[KeyMatcher | None] = []
     if key in GROUPS:
-        found = _group(key, raw, place, _attribute_problem if key == "attributes" else _property_problem)
+        tests = _group(key, raw, place, _attribute_problem if key == "attributes" else _property_problem)
     elif key in detector.keys:
-        found = [_test(key, key, detector.keys[key].kind, raw, place)]
+        tests = [_test(key, key, detector.keys[key].kind, raw, place)]
     else:
-        _unknown(key, [*detector.keys, *GROUPS], place)
-        found = []
-    return [t for t in found if t]
+        _report_unknown(key, [*detector.keys, *GROUPS], place)
+    return [t for t in tests if t]
 
 
 def _cost(test: KeyMatcher, detector: DeviceDetector) -> int:
@@ -122,19 +121,19 @@ def _cost(test: KeyMatcher, detector: DeviceDetector) -> int:
 def _settings(raw: Mapping[str, object], detector: ValueDetector, place: Place) -> dict[str, object]:
     for key in raw:
         if key not in detector.settings:
-            _unknown(key, detector.settings, place)
-    found: dict[str, object] = {}
+            _report_unknown(key, detector.settings, place)
+    settings: dict[str, object] = {}
     for key, setting in detector.settings.items():
         value = raw.get(key, setting.default)
         if setting.required and key not in raw:
             place.report(key, f"is required ({setting.about})")
         else:
-            found[key] = None if value is None else place.parse(key, setting.kind.parse, value)
-    return found
+            settings[key] = None if value is None else place.parse(key, setting.kind.parse, value)
+    return settings
 
 
 def group_problem(path: str) -> str | None:
-    """The error in attributes.NAME or properties.NAME, "" if there is none; None if path is neither."""
+    """The error in attributes.NAME or properties.NAME, "" if there is none; None if the path is neither of them."""
     group, dot, name = path.partition(".")
     if not dot or group not in GROUPS:
         return None
@@ -142,41 +141,42 @@ def group_problem(path: str) -> str | None:
 
 
 def _group(group: str, raw: object, place: Place, name_problem: Callable[[str], str]) -> list[KeyMatcher | None]:
-    """A table of text by name."""
+    """The tests of a table of text by name. name_problem: returns the error in a name, "" if there is none."""
     if not isinstance(raw, dict):
         place.report(group, f'must be a table such as {{ NAME = "text" }}; got {describe_toml_value(raw)}')
         return []
-    where = place.below(group)
-    found: list[KeyMatcher | None] = []
+    table = place.below(group)
+    tests: list[KeyMatcher | None] = []
     for name, value in raw.items():
         if error := name_problem(name):
-            where.report(name, f"{error}{_misplaced(name, place)}")
+            table.report(name, f"{error}{_misplaced(name, place)}")
         else:
-            found.append(_test(f"{group}.{name}", name, Text(), value, where))
-    return found
+            tests.append(_test(f"{group}.{name}", name, Text(), value, table))
+    return tests
 
 
 def _test(key: str, written: str, kind: Kind | Arch | Paths, raw: object, place: Place) -> KeyMatcher | None:
-    """key: as in KeyMatcher; written: as in the file."""
+    """The test of a key; None if its value is invalid. key: as in KeyMatcher. written: the same as in the file."""
     patterns = place.parse(written, kind.parse, raw)
     if patterns is None:
         return None
     if any(isinstance(p, GlobMatcher) and not p.pattern.isprintable() for p in patterns):
-        shown = "probe --explain" if ("when", 0) in place.path else "devices"
-        hint = "" if isinstance(kind, Paths) else f'; write the escape that "capacityd {shown}" shows for it'
+        command = "probe --explain" if ("when", 0) in place.path else "devices"
+        hint = "" if isinstance(kind, Paths) else f'; write the escape that "capacityd {command}" shows for it'
         place.report(written, f"holds an unprintable character{hint}")
         return None
     items = raw if isinstance(raw, list) else [raw]
-    return KeyMatcher(key, patterns, " or ".join(_quoted(item, quoted=not isinstance(kind, Amount)) for item in items))
+    return KeyMatcher(key, patterns, " or ".join(_shown(item, kind) for item in items))
 
 
-def _quoted(item: object, quoted: bool) -> str:
+def _shown(item: object, kind: Kind | Arch | Paths) -> str:
+    """A value of a test in messages: amounts without quotes."""
     if isinstance(item, bool):
         return "true" if item else "false"
-    return f'"{item}"' if quoted else str(item)
+    return str(item) if isinstance(kind, Amount) else f'"{item}"'
 
 
-def _unknown(key: str, known: Mapping[str, object] | list[str], place: Place) -> None:
+def _report_unknown(key: str, known: Mapping[str, object] | list[str], place: Place) -> None:
     place.report(key, f"unknown key{_misplaced(key, place) or f'; {expected(key, [*known])}'}")
 
 
@@ -190,8 +190,8 @@ def _misplaced(key: str, place: Place) -> str:
 def _fact_problem(facts: FactTable, name: str) -> str:
     if facts.known:
         return "" if name in facts.known else f"unknown name; {expected(name, facts.known)}"
-    good = re.fullmatch(facts.pattern, name) and not {".", ".."} & {*name.split("/")}
-    return "" if good else "is not the name of a device tree property"
+    is_valid = re.fullmatch(facts.pattern, name) and not {".", ".."} & {*name.split("/")}
+    return "" if is_valid else "is not the name of a device tree property"
 
 
 def _attribute_problem(name: str) -> str:
@@ -201,7 +201,7 @@ def _attribute_problem(name: str) -> str:
     why = next((why for pattern, why in UNSAFE_ATTRIBUTES if fnmatchcase(parts[-1], pattern)), None)
     if why:
         return f"cannot be matched: reading it {why}"
-    # No file in /sys has these names, except a display's "enabled": they are keys of the resource in the wrong table.
+    # These names are keys of a resource in the wrong table: no file in /sys has them, except a display's "enabled".
     return "unknown attribute" if name in RESOURCE and name != "enabled" else ""
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +17,7 @@ else:
     import tomli as tomllib
 
 MAX_DEPTH = 20
-"""Tables in tables. What reads the document later may recurse."""
+"""The most levels of tables in tables, because later code recurses."""
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
@@ -32,13 +33,13 @@ def parse_toml(text: str) -> dict[str, Any]:
         raise syntax_error(str(e), text) from e
     if too_deep:
         raise _too_deep(text)
-    good: dict[str, Any] = _without_too_large_integers(document)
-    return good
+    checked: dict[str, Any] = _without_too_large_integers(document)
+    return checked
 
 
 @dataclass(frozen=True, slots=True)
 class TooLargeInteger:
-    """In place of an integer of more than 64 bits. TOML does not allow them, and Python cannot print all of them."""
+    """Stands for an integer of more than 64 bits, which TOML does not allow and Python cannot always print."""
 
     def __str__(self) -> str:
         return "an integer of more than 64 bits"
@@ -81,10 +82,14 @@ def _character(char: str) -> str:
 
 def _too_deep(text: str) -> ConfigError:
     rows = [sum(map(row.count, "[{.")) for row in text.split("\n")]
-    return ConfigError(f"has more than {MAX_DEPTH} tables or lists in each other", rows.index(max(rows)) + 1)
+    return ConfigError(f"has more than {MAX_DEPTH} tables or lists inside each other", rows.index(max(rows)) + 1)
 
 
 def _depth(value: object) -> int:
-    """How many levels of tables and lists there are. Raises RecursionError for a thousand."""
-    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return 1 + max(map(_depth, inner), default=0)
+    """The number of levels of tables and lists, 1 for another value. Raises RecursionError for a thousand."""
+    items: Iterable[object] = ()
+    if isinstance(value, dict):
+        items = value.values()
+    elif isinstance(value, list):
+        items = value
+    return 1 + max(map(_depth, items), default=0)

@@ -11,11 +11,11 @@ import stat
 from capacityd.linux.permissions import owner_and_mode
 
 
-def untrusted(path: str, status: os.stat_result, usual: bool) -> str:
+def untrusted(path: str, status: os.stat_result, *, usual: bool) -> str:
     """Why a configuration file or its folder is not used, with the command that mends it; "" if it is safe.
 
-    usual: it is in one of the usual places. Another one was named by whoever started the command, so its owner does not
-    matter there, nor that of its group.
+    usual: whether it is in one of the usual places. Any other file was named by whoever started the command, so it does
+    not matter who owns it, or whether its group can write it.
     """
     state = f"({owner_and_mode(status)})"
     folder = stat.S_ISDIR(status.st_mode)

@@ -52,7 +52,7 @@ def test_tables_in_each_other() -> None:
     """The value counts, too."""
     for depth, too_deep in ((MAX_DEPTH - 1, False), (MAX_DEPTH, True)):
         (line,) = lines(loaded(f"x = 1\n{'.'.join('a' * depth)} = 1"))[-1:]
-        assert (line == f"2: has more than {MAX_DEPTH} tables or lists in each other") == too_deep
+        assert (line == f"2: has more than {MAX_DEPTH} tables or lists inside each other") == too_deep
 
 
 LONGEST = ".".join(["a" * 50] * 4) + "." + "a" * 49
@@ -85,7 +85,7 @@ def test_a_size_of_thousands_of_digits(amount: str) -> None:
 @pytest.mark.parametrize(
     ("text", "reported"),
     [
-        (f"{X}\n\nslots = 1\n\nslots = 2\n", "5: <parser>; slots is in line 3 already; remove one"),
+        (f"{X}\n\nslots = 1\n\nslots = 2\n", "5: <parser>; slots is already in line 3; remove one"),
         ('a = 1\r\nb = "x\r\nc = 1', "2: <parser>; the closing quote is missing"),
         ('a = "\x01"', "1: <parser>; the character there is U+0001 a control character; remove it"),
         ("a = '\x00'", "1: <parser>; the character there is U+0000 NUL; remove it"),
@@ -103,9 +103,9 @@ def test_a_size_of_thousands_of_digits(amount: str) -> None:
             "1: <parser>; the character there is U+0435 CYRILLIC SMALL LETTER IE; write an ASCII character",
         ),
         ("a = 1\n\nx = [\n  1,\n\n", "3: <parser>; the closing ] is missing"),
-        ("a = 1\nx = " + "[" * 5000, "2: has more than 20 tables or lists in each other"),
-        ("x = " + "[" * 30 + "]" * 30, "1: has more than 20 tables or lists in each other"),
-        ("\n" + ".".join("a" * 300) + " = 1", "2: has more than 20 tables or lists in each other"),
+        ("a = 1\nx = " + "[" * 5000, "2: has more than 20 tables or lists inside each other"),
+        ("x = " + "[" * 30 + "]" * 30, "1: has more than 20 tables or lists inside each other"),
+        ("\n" + ".".join("a" * 300) + " = 1", "2: has more than 20 tables or lists inside each other"),
         ("a = 1\nx = " + "9" * 5000, "2: is not valid TOML: an integer has more than 64 bits"),
         ("a = 1\n" + " " * 10**5 + "a = 1", "2: <parser>"),
     ],

@@ -275,11 +275,11 @@ def status(uid: int, mode: int) -> os.stat_result:
 @pytest.mark.parametrize(("usual", "end"), [(True, ": chown root /f"), (False, "")])
 def test_a_file_of_another_user(usual: bool, end: str) -> None:
     """The service, root without CAP_DAC_OVERRIDE, could not read it, and its owner could name programs."""
-    why = untrusted("/f", status(54321, 0o100640), usual)
+    why = untrusted("/f", status(54321, 0o100640), usual=usual)
     assert why.endswith(end)
     assert ("owner uid 54321, mode 0640" in why) == usual
-    assert not untrusted("/f", status(os.geteuid(), 0o100640), usual)
-    assert not untrusted("/f", status(0, 0o100640), usual)
+    assert not untrusted("/f", status(os.geteuid(), 0o100640), usual=usual)
+    assert not untrusted("/f", status(0, 0o100640), usual=usual)
 
 
 def test_a_named_file_may_be_its_groups(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import pluggy
 
 _LONGEST = (
-    *("test_histories", "test_the_page_makes_a_detector", "test_full_while_it_runs", "test_full_when_it_starts"),
+    *("test_histories", "test_full_while_it_runs", "test_full_when_it_starts"),
     *("test_no_room_for_the_record", "test_files_that_may_end_an_error_are_watched_while_it_lasts"),
 )
 

@@ -17,8 +17,8 @@ import yaml
 
 from tests import ROOT
 
-KINDS = ("console", "ini", "json", "python", "sh", "text", "toml", "yaml")
-"""The kinds of block. text is not checked; python is for test_new_detector.py."""
+KINDS = ("console", "diff", "ini", "json", "python", "sh", "text", "toml", "yaml")
+"""The kinds of block. text is not checked; diff and python are for tests/adding."""
 
 _PART = re.compile(
     r"^```(?P<kind>[^\s`]*)(?P<marks>[^\n`]*)\n(?P<text>.*?)^```$|^<!-- docs: (?P<directive>[^\n]*?) -->$",
@@ -90,6 +90,8 @@ def play(text: str, world: World) -> str:
                 world.directive(*match["directive"].split())
             return match[0]
         block = _block(match)
+        if block.kind == "diff":
+            return match[0]
         if block.name and not block.invalid and (ROOT / block.name).is_file():
             return _with_text(match, (ROOT / block.name).read_text())
         if block.name:

@@ -1,0 +1,82 @@
+"""The pages on adding things, followed literally, as a new contributor would, in a copy of the project.
+
+make check there runs the whole unit suite, so this is no unit test itself: make adding runs it, as a part of make test.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests import ROOT
+from tests.support.pages import Block, blocks
+
+PAGES = [ROOT / "agent/new-detector.md", ROOT / "agent/adding.md"]
+
+
+@pytest.mark.timeout(1800)
+def test_nothing_but_what_the_pages_say_is_needed(tmp_path: Path) -> None:
+    copy_project(tmp_path)
+    for block in [block for page in PAGES for block in blocks(page.read_text()) if block.name]:
+        apply(block, tmp_path / block.name)
+    run(tmp_path, "make", "docs", "golden")
+    run(tmp_path, "make", "check")
+    assert_the_detector_works(tmp_path)
+
+
+def copy_project(folder: Path) -> None:
+    """Copies the project's files; the tools are those that this test runs with."""
+    listed = subprocess.run(["sh", ROOT / "packaging/sources"], capture_output=True, text=True, check=True).stdout
+    for name in filter(None, listed.split("\0")):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(ROOT / name, folder / name)
+    (folder / ".venv").mkdir()
+    for path in Path(sys.prefix).iterdir():
+        if path.name != "ready":
+            (folder / ".venv" / path.name).symlink_to(path)
+    (folder / ".venv/ready").touch()
+    if (ROOT / ".mypy_cache").exists():
+        shutil.copytree(ROOT / ".mypy_cache", folder / ".mypy_cache")
+
+
+def apply(block: Block, path: Path) -> None:
+    """Makes a file of a block, or changes the one that a diff is of."""
+    if block.kind != "diff":
+        assert not path.exists(), f"{block.name} exists"
+        path.write_text(block.text)
+        return
+    text = path.read_text()
+    for part in block.text.split("@@\n"):
+        lines = part.splitlines(keepends=True)
+        old, new = ("".join(line[1:] for line in lines if line[0] in kinds) for kinds in (" -", " +"))
+        assert text.count(old) == 1, f"{block.name} has these lines {text.count(old)} times:\n{old}"
+        text = text.replace(old, new)
+    path.write_text(text)
+
+
+def assert_the_detector_works(folder: Path) -> None:
+    chip = "/sys/devices/platform/MSFT0101:00/tpm/tpm0"
+    machine = {
+        "files": {f"{chip}/tpm_version_major": "2\n"},
+        "links": {"/sys/class/tpm/tpm0": "../../devices/platform/MSFT0101:00/tpm/tpm0"},
+    }
+    (folder / "machine.json").write_text(json.dumps(machine))
+    capacityd = ("/usr/bin/python3", "-B", "-m", "capacityd", "--machine", "machine.json")
+    assert "tpm0" in run(folder, *capacityd, "devices", "tpm")
+    probed = json.loads(run(folder, *capacityd, "probe", "--json", "--config", "conf/examples/tpm.toml"))
+    assert [(r["name"], r["quantity"]) for r in probed["resources"]] == [("example.com/tpm", 1)]
+
+
+def run(folder: Path, *command: str) -> str:
+    """Runs a command in the copy, whose modules come first; its output."""
+    environment = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
+    environment["PYTHONPATH"] = str(folder / "agent")
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout[-20_000:] + done.stderr[-20_000:]
+    return done.stdout

@@ -27,7 +27,14 @@ from capacityd.reconcile.gate import HeldBack, changes_held_back
 from capacityd.reconcile.plan import make_plan
 from capacityd.reconcile.plan_input import PlanInput
 from capacityd.reconcile.rate_limit import MIN_INTERVAL, metadata_not_before, not_before
-from capacityd.reconcile.state import PassContext, ReconcileState, remember, with_readings, writes_of
+from capacityd.reconcile.state import (
+    PassContext,
+    ReconcileState,
+    remember,
+    retry_denied,
+    with_readings,
+    writes_of,
+)
 
 _LOCAL = frozenset({PassReason.HARDWARE, PassReason.FILE, PassReason.REQUEUE, PassReason.PLUGINS})
 """Reasons that say nothing about the Node: if the readings are what was last applied, it need not be read.
@@ -93,7 +100,10 @@ def reconcile(
 
     state: what the pass before left.
     """
-    return Pass(config, readings, context, with_readings(state, readings, context.uptime), access).run()
+    state = with_readings(state, readings, context.uptime)
+    if not _RETRY_DENIED.isdisjoint(context.reasons):
+        state = retry_denied(state, context.uptime)
+    return Pass(config, readings, context, state, access).run()
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +216,6 @@ class Pass:
         """What a plan depends on, as far as it is known before the Node is read."""
         config, context, state = self.config, self.context, self.state
         settings, kubelet_started_at = config.settings, context.kubelet_started_at
-        retries_denied = not _RETRY_DENIED.isdisjoint(context.reasons)
         return PlanInput(
             adopt=frozenset(r.name for r in config.resources if r.adopt),
             complete=config.complete,
@@ -225,9 +234,7 @@ class Pass:
             configuration=config.digest,
             configuration_errors=context.configuration_errors or configuration_errors(config),
             expect=config.expectations(),
-            denied={}
-            if retries_denied
-            else {name: d.reason for name, d in state.denied.items() if d.retry_at > context.uptime},
+            denied={name: d.reason for name, d in state.denied.items() if d.retry_at > context.uptime},
             # Without a record of what has been reported, it would be reported again and again.
             unknown_since={} if context.unwritable or settings.observe else state.unknown_since,
             behind=state.behind,

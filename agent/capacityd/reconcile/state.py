@@ -127,6 +127,11 @@ def with_readings(state: ReconcileState, readings: Mapping[str, Reading], uptime
     )
 
 
+def retry_denied(state: ReconcileState, uptime: float) -> ReconcileState:
+    """The state in which each denied change is tried now, and again in the next pass if this one fails."""
+    return replace(state, denied={name: replace(denial, retry_at=uptime) for name, denial in state.denied.items()})
+
+
 def _still_lower(readings: Mapping[str, Reading], state: ReconcileState) -> dict[str, float]:
     """Since when each name is lower. One that came back starts over."""
     return {

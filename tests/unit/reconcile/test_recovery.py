@@ -100,6 +100,9 @@ class History:
         self.server = self.machine.server
         self._kept: bytes | None = None  # the content that a damaged record had
         self._record_lost = False
+        self._annotation_lost = False
+        self._reasons: dict[str, set[str]] = {}  # capacity key -> why it was denied, at earlier attempts
+        self._forged: set[str] = set()  # what another writer has put into the annotation
         self._by_others: dict[str, str | None] = {}  # capacity key -> what another writer made of it
 
     def take(self, step: Step) -> None:
@@ -107,14 +110,25 @@ class History:
         machine, server = self.machine, self.server
         if step.hardware is not None:
             machine.readings = readings(**step.hardware)
+        if step.reason == "config" and step.kill_at is None:
+            self._reasons.clear()  # each denied change is tried again
+        else:
+            for denies in server.denies:
+                self._reasons.setdefault(denies.name, set()).add(denies.reason())
         server.denies = server.denies if step.denies is None else step.denies
         server.alters = server.alters if step.alters is None else step.alters
+        for alters in server.alters:
+            if alters.key == "annotation":
+                self._annotation_lost = True
+                self._forged |= _table(alters.value).keys()
         if step.record:
             self._change_record(step.record)
         if step.node_anew:
             server.register_anew()
         if step.annotates is not None:
             server.annotate(step.annotates or None)
+            self._forged |= self._annotated().keys()
+            self._annotation_lost = True
         if step.between:
             server.between = lambda: self._others_write(step.writes)
         else:
@@ -135,12 +149,10 @@ class History:
         for name, value in self._by_others.items():
             if server.capacity.get(name) == value:
                 server.write(name, None)
-        for name in NAMES:  # what is not known as ours any more, or not configured, is left, and reported
-            if (
-                self._record_lost
-                and not self._recorded(name)
-                and (name not in annotated or name not in machine.readings)
-            ):
+        for name in NAMES:  # what is not known as ours any more, or not published, is left, and reported
+            published = isinstance(machine.readings.get(name), Quantity)
+            doubtful = name not in annotated or not published or name in self._forged
+            if self._record_lost and doubtful and (self._annotation_lost or not self._recorded(name)):
                 server.write(name, None)
         for _ in range(2):
             machine.uptime += LONGEST_BACKOFF - PAUSE
@@ -156,15 +168,27 @@ class History:
         if any(alters.key == "condition" for alters in server.alters):
             return
         condition = server.condition
-        left = {n for n in self._by_others if not isinstance(self.machine.readings.get(n), Quantity)}
-        assert self.machine.right(left) or condition.get("status") != "True", (
+        # Without anything to publish, the annotation names nothing whatever becomes of it.
+        annotation_altered = any(alters.key == "annotation" for alters in server.alters)
+        unpublished = {n for n in NAMES if not isinstance(self.machine.readings.get(n), Quantity)}
+        left = unpublished & (self._by_others.keys() | self._forgotten())
+        assert self.machine.right(left, annotation_altered) or condition.get("status") != "True", (
             server.capacity,
             server.annotation,
             condition,
         )
-        for denies in server.denies:
-            denied = f"denied: {denies.name}: " in condition.get("message", "")
-            assert not denied or denies.reason() in condition["message"], condition
+        altered = {alters.key for alters in server.alters}  # undone by a mutating webhook, a change is never denied
+        answering = {denies.name: denies for denies in reversed(server.denies) if denies.name not in altered}
+        for name, denies in answering.items():
+            reasons = {denies.reason(), *self._reasons.get(name, ())}
+            denied = f"denied: {name}: " in condition.get("message", "")
+            assert not denied or any(reason in condition["message"] for reason in reasons), condition
+
+    def _forgotten(self) -> set[str]:
+        """The keys that nothing names after the record and the annotation were lost: nobody knows whose they are."""
+        if not (self._record_lost and self._annotation_lost):
+            return set()
+        return {name for name in NAMES if name not in self._annotated() and not self._recorded(name)}
 
     def _make_pass(self, reason: str) -> None:
         machine, before = self.machine, dict(self.server.capacity)
@@ -185,8 +209,8 @@ class History:
 
     def _change_record(self, how: str) -> None:
         record = self.machine.record
-        if record.is_file() and not record.is_symlink():
-            self._kept = record.read_bytes()
+        if record.is_file() and not record.is_symlink() and _is_json(content := record.read_bytes()):
+            self._kept = content
         self._record_lost |= bool(how) and how != "restored"
         if how == "restored":
             if self._kept is not None:
@@ -217,18 +241,33 @@ class History:
         return "garbage"
 
     def _annotated(self) -> dict[str, int]:
-        try:
-            found = json.loads(self.server.annotation or "{}")
-        except ValueError:
-            return {}
-        return found if isinstance(found, dict) else {}
+        return _table(self.server.annotation)
 
     def _recorded(self, name: str) -> bool:
+        if not self.machine.record.is_file():
+            return False
         try:
             found = json.loads(self.machine.record.read_text())
             return name in found["published"] or name in found["intended"]
         except (OSError, ValueError, KeyError):
             return False
+
+
+def _table(annotation: str | None) -> dict[str, int]:
+    """What the annotation names; nothing if it cannot be read."""
+    try:
+        document = json.loads(annotation or "{}")
+    except ValueError:
+        return {}
+    return document if isinstance(document, dict) else {}
+
+
+def _is_json(content: bytes) -> bool:
+    try:
+        json.loads(content)
+    except ValueError:
+        return False
+    return True
 
 
 def run(history: Sequence[Step], log: Callable[[str], object] = note) -> None:
@@ -252,6 +291,12 @@ DENIED = Denies(A, 403)
 @example([Step({"a": 4}), Step({"a": 5, "b": 2}, record="pipe")])
 @example([Step({"a": 4}), Step({"a": 8, "b": 4}, alters=(Alters("annotation", None),))])
 @example([Step({"a": 4}), Step({"b": 4}, alters=(Alters("annotation", '{"example.com/a":1}'),))])
+@example(
+    [
+        Step({"a": 1, "b": 8}, denies=(DENIED, Denies(B, 409, "opaque"))),
+        Step(denies=(Denies(B, 401, "policy"),), lost_answer=True, reason="config"),
+    ]
+)
 @how_hard(suppress_health_check=list(HealthCheck), deadline=None)
 @given(st.lists(steps, min_size=1, max_size=6))
 def test_any_history_ends_right(history: list[Step]) -> None:

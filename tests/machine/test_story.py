@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from capacityd import __version__
 from capacityd.model.codec import from_file
 from capacityd.worker.pass_state import PassState, PassStatus
 from tests.cluster.agent import ANNOTATION, condition_of
@@ -79,7 +78,7 @@ def patches(node: Node) -> list[list[str]]:
 def last_pass(node: Node) -> PassStatus:
     """What the last pass has left: under emulation capacityd status takes seconds."""
     output = node.vm.run("cat", "/run/capacityd/state.json", status=None).stdout
-    status = from_file(PassState, output.encode(), __version__).status if output else None
+    status = from_file(PassState, output.encode()).status if output else None
     return status or PassStatus(0.0, ())
 
 

@@ -28,10 +28,17 @@ class Machine(Console):
 @contextmanager
 def machine(release: str) -> Iterator[Machine]:
     """A machine of this release that has booted without a failed unit."""
+    with boot(tree(release)) as running:
+        yield running
+
+
+@contextmanager
+def boot(system: Path) -> Iterator[Machine]:
+    """The same with another tree."""
     with workspace() as folder, _cgroup(folder.name) as cgroup:
         top = folder / "machine"
         top.mkdir()
-        with Daemon([_BOOT, tree(release), top, cgroup], folder / "machine.log") as daemon:
+        with Daemon([_BOOT, system, top, cgroup], folder / "machine.log") as daemon:
             init = daemon.wait_for(lambda: _child(daemon.pid), PATIENCE, "it has a PID 1")
             running = Machine(init)
             daemon.wait_for(lambda: _up(running), PATIENCE, "it is up")

@@ -5,6 +5,7 @@ Each step ends with the tool's own verdict: lintian's, and that of piuparts on i
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import tempfile
@@ -12,9 +13,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tests import ROOT
+from tests.package.machine import boot
 from tests.package.packages import Packages, build_packages
 from tests.package.test_build import ACCEPTED, lint
-from tests.package.trees import RELEASES, debian
+from tests.package.trees import HOOK, PACKAGES, RELEASES, debian
 
 
 def lintian(release: str, packages: Packages) -> None:
@@ -40,8 +42,24 @@ def piuparts(release: str, packages: Packages) -> None:
         )
 
 
+def autopkgtest(release: str, packages: Packages) -> None:
+    """The tests of debian/tests on the installed package, in a machine with its own systemd, which is gone afterwards.
+
+    The machine is the container that the restrictions ask for, and is not used again; the runner in it can't know that.
+    """
+    system = debian(f"autopkgtest-{release}", RELEASES[release], [*PACKAGES[release], "autopkgtest", "dpkg-dev"], HOOK)
+    with boot(system) as node:
+        node.unpack(packages.folder, "/srv/built")
+        command = "autopkgtest --ignore-restrictions=isolation-container,breaks-testbed /srv/built/*.changes -- null"
+        result = node.run("sh", "-c", command, status=None, deadline=600)
+    passed = re.findall(r"^(\w+) +PASS$", result.stdout, re.MULTILINE)
+    if result.returncode or sorted(passed) != ["commands", "service"]:
+        raise RuntimeError(f"autopkgtest: exit status {result.returncode}:\n{result.stdout}{result.stderr}"[-4000:])
+
+
 STEPS: dict[str, Callable[[str, Packages], None]] = {
     "lintian": lintian,
+    "autopkgtest": autopkgtest,
     "piuparts": piuparts,
 }
 

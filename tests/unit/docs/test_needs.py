@@ -94,7 +94,6 @@ TRUTH: dict[str, dict[str, int]] = {
     "licensed-core": {**dict.fromkeys(ALL, 2), "gpus": 64, "cloud": 16},
     "swap-mib": {"storage": 8191},  # a partition of 8 GiB, less a page
     "seats": {"software": 12},
-    "front-bay": {"gpus": 1},
 }
 UNKNOWN = {  # what is unknown on those machines, and why
     **{

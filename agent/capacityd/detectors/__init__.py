@@ -1,4 +1,4 @@
-"""The detectors, one file each: the constant DETECTOR of the module of its name."""
+"""The detectors, one file each: the constant DETECTOR of the module that is named like it."""
 
 from __future__ import annotations
 
@@ -17,5 +17,5 @@ def names() -> tuple[str, ...]:
 
 def load(name: str) -> Detector:
     """The detector of this name (one of names()). Imports only its module."""
-    found: Detector = import_module(f"{__name__}.{name}").DETECTOR
-    return found
+    detector: Detector = import_module(f"{__name__}.{name}").DETECTOR
+    return detector

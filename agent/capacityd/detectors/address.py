@@ -16,16 +16,16 @@ from capacityd.model.value_types import Choice, Flag, Network, Text
 def find(host: Host) -> Iterator[Device]:
     """Every address, as a device with the path of its interface."""
     system = cache(partial(system_interfaces, host))
-    for found in host.addresses():
+    for address in host.addresses():
         cached_values: dict[str, Value] = {
-            "interface": found.interface,
-            "family": found.family,
-            "address": found.address,
-            "scope": found.scope,
-            "temporary": found.temporary,
+            "interface": address.interface,
+            "family": address.family,
+            "address": address.address,
+            "scope": address.scope,
+            "temporary": address.temporary,
         }
-        name = f"{found.interface} {found.address}/{found.prefix}"
-        yield Device(f"/sys/class/net/{found.interface}", name, system, cached_values)
+        name = f"{address.interface} {address.address}/{address.prefix}"
+        yield Device(f"/sys/class/net/{address.interface}", name, system, cached_values)
 
 
 def _is_system(_: Host, device: Device) -> Value:

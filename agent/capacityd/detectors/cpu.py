@@ -1,4 +1,4 @@
-"""cpu: the machine's processors as one device, whose measures are the numbers. Offline processors do not count."""
+"""cpu: the machine's processors as one device, measured by their numbers. Offline processors do not count."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _PATH = "/"  # the whole machine, which is not a device of udev's
 
 def find(host: Host) -> Iterator[Device]:
     """The one device, with all its measures."""
-    found = host.processors()
+    processors = host.processors()
     measures: dict[str, Value] = {
-        "cores": found.cores,
-        "threads": found.threads,
-        "sockets": found.sockets,
-        "max_frequency": found.max_frequency,
+        "cores": processors.cores,
+        "threads": processors.threads,
+        "sockets": processors.sockets,
+        "max_frequency": processors.max_frequency,
     }
     yield Device(_PATH, "cpu", cached_values=measures)
 

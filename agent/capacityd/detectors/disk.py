@@ -3,32 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
 
+from capacityd.host.disks import BLOCK, device_of, whole_disks, world_wide_id
 from capacityd.host.system_devices import system_disks
 from capacityd.model.device import Device, DeviceDetector, Key
 from capacityd.model.errors import HostError
-from capacityd.model.host import (
-    Host,
-    SystemDevices,
-    basename,
-    link_name,
-    read_int,
-    read_optional_attr,
-    resolve_link,
-)
+from capacityd.model.host import Host, SystemDevices, basename, link_name, read_int, resolve_link
 from capacityd.model.matchers import Value
 from capacityd.model.mistakes import PATH, SEVERAL_NAMES
 from capacityd.model.value_types import Amount, Choice, Flag, Text
 
-_DISKS = "/sys/block"
 _SECTOR = 512  # bytes; /sys counts in these whatever the disk's own block size is
-_VIRTUAL = "/sys/devices/virtual/block/"  # where the kernel puts block devices without hardware
-_SOFTWARE = ("dm-", "loop", "md", "ram", "zram")
-"""Names of block devices without hardware begin so, those of disks never. The name is reliable in any /sys."""
-_NOT_DISKS = ("fd", "mtdblock", "rbd", "sr", "ubiblock")
-"""Names of drives and of network disks that have a path like that of a disk begin so."""
 _TRANSPORTS = (  # a part of the path in /sys -> the transport; the first match wins: a SATA disk behind USB is "usb"
     ("/usb", "usb"),
     ("/session", "iscsi"),
@@ -44,120 +30,49 @@ _LOCAL_NVME = (None, "pcie", "apple-nvme")
 
 
 def find(host: Host) -> Iterator[Device]:
-    """Every disk; one with several paths is the device of its first path.
-
-    If it can't be read whether a disk is another path to one, it is in doubt, and so are those after it that may be
-    other paths to it: they might be counted twice.
-    """
-    disks: dict[str, _Disk] = {}  # by the name of its first path
-    first: dict[str, _Disk] = {}  # by identity
-    doubt = ""
-    for name in host.listdir(_DISKS):
-        if _is_excluded(name):
-            continue
-        try:
-            real = host.resolve(f"{_DISKS}/{name}")  # None: it disappeared, and so have its values
-            if real is not None and (real.startswith(_VIRTUAL) or _is_hidden(host, name)):
-                continue
-            identities = _identities(host, name, real) if real else []
-        except HostError as e:
-            reason = f"it is unknown whether it is another path to a disk: {e}"
-            disks[name] = _Disk([name], reason, may_have_others=True)
-            doubt = doubt or reason
-            continue
-        disk = next((first[i] for i in identities if i in first), None)
-        if disk is None:
-            disk = disks[name] = _Disk([], doubt if identities else "", may_have_others=bool(identities))
-        disk.paths.append(name)
-        first.update({identity: disk for identity in identities if identity not in first})
+    """Every disk; one with several paths is the device of its first path."""
+    disks = whole_disks(host)
 
     @cache
     def system() -> SystemDevices:
-        found = system_disks(host)
-        names = frozenset(name for name, disk in disks.items() if not found.names.isdisjoint(disk.paths))
-        in_doubt = next((disks[name].doubt for name in sorted(names) if disks[name].doubt), "")
-        return SystemDevices(names, found.incomplete_because or in_doubt)
+        """The disks that have a path on which the operating system depends."""
+        on_paths = system_disks(host)
+        ours = [disk for disk in disks if not on_paths.names.isdisjoint(disk.paths)]
+        doubt = next((disk.doubt for disk in sorted(ours, key=lambda disk: disk.name) if disk.doubt), "")
+        return SystemDevices(frozenset(disk.name for disk in ours), on_paths.incomplete_because or doubt)
 
-    for name, disk in disks.items():
-        cached_values: dict[str, Value] = {"paths": tuple(disk.paths), "doubt": doubt if disk.may_have_others else ""}
-        yield Device(f"{_DISKS}/{name}", name.replace("!", "/"), system, cached_values, disk.doubt)
-
-
-@dataclass(slots=True)
-class _Disk:
-    """A disk while the disks are enumerated."""
-
-    paths: list[str]
-    """The kernel's names of the paths to it."""
-    doubt: str
-    """Why it is unknown whether it is another path to a disk before it; "" if it is none."""
-    may_have_others: bool
-    """Whether disks that are in doubt may be other paths to it."""
-
-
-def _is_excluded(name: str) -> bool:
-    """Whether the name alone says that it is not a whole disk. mmcblk0boot0 is a part of the memory card mmcblk0."""
-    return name.startswith((*_SOFTWARE, *_NOT_DISKS)) or (name.startswith("mmcblk") and not name[6:].isdigit())
-
-
-def _is_hidden(host: Host, name: str) -> bool:
-    """Whether it is one of several paths to an NVMe namespace: nvme6c6n1 beside nvme6n1, which is the disk."""
-    return host.text(f"{_DISKS}/{name}/hidden") == "1"
-
-
-def _identities(host: Host, name: str, real: str) -> list[str]:
-    """What several paths to the same disk have in common: its world-wide name, and the multipath device above it.
-
-    Cheap disks and USB enclosures of one model may all have the same name, so names identify a disk only on buses that
-    can have several paths. For NVMe, the serial number must be equal, too. The kernel generates a name that begins with
-    "nvme." for a disk without one: it is not used, because clouds give all their controllers the same serial number.
-    """
-    wwid = None if "/usb" in real or "/ata" in real else _wwid(host, f"{_DISKS}/{name}")
-    if wwid and name.startswith("nvme"):
-        wwid = None if wwid.startswith("nvme.") else f"{wwid} {host.text(f'{_DISKS}/{name}/device/serial')}"
-    holders = [f"{_DISKS}/{name}/holders/{holder}" for holder in host.listdir(f"{_DISKS}/{name}/holders")]
-    above = [host.text(f"{holder}/dm/uuid") for holder in holders if resolve_link(host, holder)]
-    return [*filter(None, [wwid]), *(uuid for uuid in above if uuid and uuid.startswith("mpath-"))]
-
-
-def _wwid(host: Host, path: str) -> str | None:
-    """The world-wide id: of the namespace for NVMe, of the device for SCSI."""
-    return read_optional_attr(host, f"{path}/wwid") or read_optional_attr(host, f"{_parent(host, path)}/wwid") or None
-
-
-def _parent(host: Host, path: str) -> str:
-    """The path of the device that a disk belongs to. Raises HostError if its link leads nowhere."""
-    resolve_link(host, f"{path}/device")
-    return f"{path}/device"
+    for disk in disks:
+        cached_values: dict[str, Value] = {"paths": disk.paths, "incomplete_because": disk.incomplete_because}
+        yield Device(f"{BLOCK}/{disk.name}", disk.name.replace("!", "/"), system, cached_values, disk.doubt)
 
 
 def _wwn(host: Host, device: Device) -> Value:
-    """In the format of lsblk and udev."""
-    wwid = _wwid(host, device.path)
+    """The world-wide name, in the format of lsblk and udev."""
+    wwid = world_wide_id(host, device.path)
     if wwid is None:
         return host.property(device.path, "ID_WWN")
     return f"0x{wwid[4:]}" if wwid.startswith("naa.") else wwid
 
 
 def _serial(host: Host, device: Device) -> Value:
-    """Virtio has it at the disk, NVMe and memory cards at the device; for SCSI and USB, only udev reads it.
+    """The serial number: virtio has it at the disk, NVMe and memory cards at the device; of SCSI and USB, udev has it.
 
-    As lsblk does: for a SCSI disk with a world-wide name, ID_SERIAL_SHORT is that name.
+    Udev's properties are in lsblk's order: for a SCSI disk with a world-wide name, ID_SERIAL_SHORT is that name.
     """
-    for place in (device.path, _parent(host, device.path)):
-        if (serial := host.text(f"{place}/serial")) is not None:
+    for folder in (device.path, device_of(host, device.path)):
+        if (serial := host.text(f"{folder}/serial")) is not None:
             return serial
     return host.property(device.path, "SCSI_IDENT_SERIAL", "ID_SCSI_SERIAL", "ID_SERIAL_SHORT")
 
 
 def _model(host: Host, device: Device) -> Value:
-    """Memory cards have a name instead."""
-    parent = _parent(host, device.path)
-    return host.text(f"{parent}/model") or host.text(f"{parent}/name") or None
+    """The model; memory cards have a name instead."""
+    folder = device_of(host, device.path)
+    return host.text(f"{folder}/model") or host.text(f"{folder}/name") or None
 
 
 def _vendor(host: Host, device: Device) -> Value:
-    vendor = host.text(f"{_parent(host, device.path)}/vendor")
+    vendor = host.text(f"{device_of(host, device.path)}/vendor")
     return None if vendor and vendor.startswith("0x") else vendor  # virtio has a PCI id there
 
 
@@ -176,13 +91,13 @@ def _type(host: Host, device: Device) -> Value:
 def _transport(host: Host, device: Device) -> Value:
     """How the disk is attached, by its path in /sys; else the name of its bus."""
     real = host.resolve(device.path) or ""
-    found = next((transport for part, transport in _TRANSPORTS if part in real), None)
-    if found == "nvme":
+    transport = next((transport for part, transport in _TRANSPORTS if part in real), None)
+    if transport == "nvme":
         fabric = _fabric(host, real)
         return "nvme" if fabric in _LOCAL_NVME else f"nvme-{fabric}"
-    if found == "sata":
+    if transport == "sata":
         return _ata(host, real)
-    return found or link_name(host, f"{_parent(host, device.path)}/subsystem")
+    return transport or link_name(host, f"{device_of(host, device.path)}/subsystem")
 
 
 def _ata(host: Host, real: str) -> str:
@@ -193,12 +108,14 @@ def _ata(host: Host, real: str) -> str:
 
 
 def _fabric(host: Host, real: str) -> str | None:
-    """The NVMe transport: pcie, apple-nvme, tcp, rdma or fc. With multipath, it is an attribute of the subsystem's
-    controllers."""
+    """The NVMe transport: pcie, apple-nvme, tcp, rdma or fc.
+
+    With multipath, it is an attribute of the subsystem's controllers.
+    """
     parent = real.rpartition("/")[0]
     for controller in [parent, *(f"{parent}/{name}" for name in host.listdir(parent) if name.startswith("nvme"))]:
-        if found := resolve_link(host, controller) and host.text(f"{controller}/transport"):
-            return found
+        if transport := resolve_link(host, controller) and host.text(f"{controller}/transport"):
+            return transport
     return None
 
 
@@ -212,14 +129,16 @@ def _is_system(_: Host, device: Device) -> Value:
 
 
 def _size(host: Host, device: Device) -> Value:
-    """None for 0 sectors, as an empty card reader has: it matches no comparison. A path that the storage keeps on
-    standby (ALUA) has 0 sectors, too, so the size is that of the first path that has one."""
+    """The size in bytes of the first path that has one, as a path that the storage keeps on standby (ALUA) has none.
+
+    None for 0 sectors, as an empty card reader has: it matches no comparison.
+    """
     paths = device.cached_values["paths"]
     for path in paths if isinstance(paths, tuple) else ():
-        if sectors := read_int(host, f"{_DISKS}/{path}/size"):
+        if sectors := read_int(host, f"{BLOCK}/{path}/size"):
             return sectors * _SECTOR
-    if device.cached_values["doubt"]:
-        raise HostError(str(device.cached_values["doubt"]))
+    if device.cached_values["incomplete_because"]:
+        raise HostError(str(device.cached_values["incomplete_because"]))
     return None
 
 

@@ -40,9 +40,9 @@ def _read(host: Host, settings: Mapping[str, object]) -> Contribution:
     output = host.run(command, cast(float, settings["timeout"]))
     name, stderr = command[0], output.err[:_MAX_NOTE]
     if output.status:
-        how = f"exited with status {output.status}" if output.status > 0 else f"was killed by signal {-output.status}"
-        how += " (out of memory?)" if output.status == -9 else ""
-        raise ProgramFailed(f"{name} {how}; " + (f'standard error: "{stderr}"' if stderr else "no standard error"))
+        end = f"exited with status {output.status}" if output.status > 0 else f"was killed by signal {-output.status}"
+        end += " (out of memory?)" if output.status == -9 else ""
+        raise ProgramFailed(f"{name} {end}; " + (f'standard error: "{stderr}"' if stderr else "no standard error"))
     try:
         return Contribution(printable(" ".join(command)), whole_number(output.out), stderr)
     except ValueError as e:

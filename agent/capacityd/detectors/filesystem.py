@@ -1,6 +1,6 @@
 """filesystem: mounted file systems and their size, each once however often it is mounted; local ones by default.
 
-statvfs hangs on a network file system whose server is gone. So the kind is determined from the mount table alone.
+statvfs(2) hangs on a network file system whose server is gone, so the kind is determined from the mount table alone.
 """
 
 from __future__ import annotations
@@ -32,33 +32,33 @@ _BY_BACKING = {
 
 def find(host: Host) -> Iterator[Device]:
     """Every mounted file system, but not those of pods: their volumes do not belong to the machine."""
-    for found in filesystems(host):
-        points = tuple(point for point in found.points if not is_of_pods(point, found.type))
+    for filesystem in filesystems(host):
+        points = tuple(point for point in filesystem.points if not is_of_pods(point, filesystem.type))
         if points:
-            partition = host.resolve(f"/sys/dev/block/{found.number}")
+            partition = host.resolve(f"/sys/dev/block/{filesystem.number}")
             cached_values: dict[str, Value] = {
                 "mount": points[0] if len(points) == 1 else points,
-                "type": found.type,
-                "kind": _kind(found),
-                "source": found.source,
-                "read_only": found.read_only,
+                "type": filesystem.type,
+                "kind": _kind(filesystem),
+                "source": filesystem.source,
+                "read_only": filesystem.read_only,
                 "system": any(point in OS_MOUNT_POINTS for point in points),
-                "ids": tuple(sorted(found.ids)),
+                "ids": tuple(sorted(filesystem.ids)),
             }
             yield Device(partition or TABLE, printable(points[0]), cached_values=cached_values)
 
 
-def _kind(found: Filesystem) -> str:
-    on = backing(found.type)
-    if on in _BY_BACKING:
-        return _BY_BACKING[on]
-    if has_device(found.number):
+def _kind(filesystem: Filesystem) -> str:
+    backed_by = backing(filesystem.type)
+    if backed_by in _BY_BACKING:
+        return _BY_BACKING[backed_by]
+    if has_device(filesystem.number):
         return "local"  # also FUSE on a disk, such as NTFS: its type is fuseblk
-    return "network" if on is Backing.PROGRAM else "pseudo"
+    return "network" if backed_by is Backing.PROGRAM else "pseudo"
 
 
 def _size(host: Host, device: Device) -> Value:
-    """By statvfs(2): used space and root's reserve count, the file system's own tables do not."""
+    """The size in bytes by statvfs(2): with used space and root's reserve, without the file system's own tables."""
     ids, points = device.cached_values["ids"], device.cached_values["mount"]
     error: HostError | None = None
     for point in points if isinstance(points, tuple) else (str(points),):

@@ -13,8 +13,8 @@ _PATH = "/"  # the whole machine, which is not a device of udev's
 
 def find(host: Host) -> Iterator[Device]:
     """The one device, with all its measures."""
-    found = host.memory()
-    yield Device(_PATH, "memory", cached_values={"size": found.size, "swap": found.swap})
+    memory = host.memory()
+    yield Device(_PATH, "memory", cached_values={"size": memory.size, "swap": memory.swap})
 
 
 DETECTOR = DeviceDetector(

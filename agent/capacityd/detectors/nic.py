@@ -72,8 +72,8 @@ def _hardware_kind(host: Host, device: Device, hardware: str) -> str:
         return "wireless"
     if resolve_link(host, f"{path}/device/physfn") or ".sf." in (basename(hardware) or ""):
         return "vf"
-    # On Azure, and with a failover interface of virtio, a virtual function is the member of an interface that has
-    # hardware too, as no bond or bridge has. That interface counts for both.
+    # On Azure, and with a failover interface of virtio, a virtual function is the member of an interface that also
+    # has hardware, as no bond or bridge has. That interface counts for both.
     if resolve_link(host, f"{path}/master") and resolve_link(host, f"{path}/master/device"):
         return "vf"
     if _is_representor(host, path):
@@ -135,7 +135,7 @@ def _id(host: Host, device: Device, names: Mapping[str, str]) -> tuple[str, str 
 
 
 def _modalias(host: Host, device: Device) -> str | None:
-    """That of its PCI or USB device, with vendor and product only."""
+    """The modalias of its PCI or USB device, with vendor and product only."""
     bus, vendor = _id(host, device, {"usb": "idVendor", "pci": "vendor"})
     _, product = _id(host, device, {"usb": "idProduct", "pci": "device"})
     if not vendor or not product:
@@ -146,16 +146,17 @@ def _modalias(host: Host, device: Device) -> str | None:
 
 def _link(host: Host, device: Device) -> Value:
     """Whether it can carry packets now. Some drivers do not set operstate; carrier is EINVAL while it is down."""
-    state = host.text(f"{device.path}/operstate")
-    if state != "unknown":
-        return None if state is None else "up" if state == "up" else "down"
-    try:
-        carrier = host.text(f"{device.path}/carrier")
-        return None if carrier is None else "up" if carrier == "1" else "down"
-    except HostError as e:
-        if e.errno != errno.EINVAL:
-            raise
-        return "down"
+    state, up = host.text(f"{device.path}/operstate"), "up"
+    if state == "unknown":
+        try:
+            state, up = host.text(f"{device.path}/carrier"), "1"
+        except HostError as e:
+            if e.errno != errno.EINVAL:
+                raise
+            return "down"
+    if state is None:
+        return None
+    return "up" if state == up else "down"
 
 
 def _is_system(_: Host, device: Device) -> Value:
@@ -163,7 +164,7 @@ def _is_system(_: Host, device: Device) -> Value:
 
 
 def _speed(host: Host, device: Device) -> Value:
-    """The negotiated speed. -1 (prometheus/node_exporter#1967), 0 and EINVAL all mean that it is unknown."""
+    """The negotiated speed in bit/s. -1 (prometheus/node_exporter#1967), 0 and EINVAL all mean that it is unknown."""
     if _link(host, device) == "down":
         raise HostError("its link is down, so it has no speed")
     path = f"{device.path}/speed"
@@ -175,14 +176,14 @@ def _speed(host: Host, device: Device) -> Value:
 
 
 def _max_speed(host: Host, device: Device) -> Value:
-    """The best link mode that it supports, whatever the optics or the link partner allow (netdata#14803)."""
+    """The speed of the best link mode that it supports, whatever its optics or link partner allow (netdata#14803)."""
     name = basename(device.path) or ""
     kind = _software_kind(host, device.path)
     if kind == "team":
         raise HostError("it is a team; only the program that manages it knows how its members share the load")
     if kind != "bond":
-        return _best(host, name)
-    members = [_best(host, member) for member in (host.text(f"{device.path}/bonding/slaves") or "").split()]
+        return _best_speed(host, name)
+    members = [_best_speed(host, member) for member in (host.text(f"{device.path}/bonding/slaves") or "").split()]
     if not members:
         raise HostError("it is a bond without members, so it has no speed")
     mode = (host.text(f"{device.path}/bonding/mode") or "").partition(" ")[0]
@@ -196,7 +197,7 @@ def _max_speed(host: Host, device: Device) -> Value:
     return min(members) if mode == "broadcast" else max(members)
 
 
-def _best(host: Host, name: str) -> int:
+def _best_speed(host: Host, name: str) -> int:
     speeds = host.link_speeds(name)
     if not speeds:
         raise HostError(f"the driver of {printable(name)} reports no link modes")

@@ -21,7 +21,7 @@ def find(host: Host) -> Iterator[Device]:
 
 
 def _id(name: str) -> Callable[[Host, Device], Value]:
-    """Reads an id; the kernel writes 0x10de."""
+    """Reads an id, which the kernel writes as 0x10de."""
 
     def read(host: Host, device: Device) -> Value:
         text = host.text(f"{device.path}/{name}")
@@ -54,7 +54,7 @@ def _virtual_functions(name: str) -> Callable[[Host, Device], Value]:
 
 
 def _modalias(host: Host, device: Device) -> str | None:
-    """As the kernel writes it; see file2alias.c."""
+    """The modalias, as the kernel's scripts/mod/file2alias.c has it."""
     read = {name: (host.text(f"{device.path}/{name}") or "0x")[2:].upper() for name in _IDS}
     if not all(read.values()):
         return None

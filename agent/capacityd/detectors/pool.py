@@ -16,9 +16,11 @@ def read(_: Host, settings: Mapping[str, object]) -> Contribution:
     """The number of addresses in all networks, each counted once, without the excepted ones."""
     networks, excepted = (cast("tuple[AddressRange, ...]", settings[key] or ()) for key in ("cidr", "except"))
     usable = [span.usable() for span in networks]
-    left = _size([*usable, *excepted]) - _size(excepted)
-    excluded = _size(usable) - left
-    return Contribution(", ".join(span.text for span in networks), left, f"{excluded} excepted" if excluded else "")
+    remaining = _size([*usable, *excepted]) - _size(excepted)
+    excluded = _size(usable) - remaining
+    return Contribution(
+        ", ".join(span.text for span in networks), remaining, f"{excluded} excepted" if excluded else ""
+    )
 
 
 def _size(spans: Iterable[AddressRange]) -> int:

@@ -1,4 +1,4 @@
-"""udev: devices of any subsystem, for those without a detector: serial ports, FPGAs, TPMs, sound cards, ….
+"""udev: devices of any subsystem that has no detector of its own: serial ports, FPGAs, TPMs, sound cards, ….
 
 Devices are enumerated in /sys; udev's database is read for tags, links and properties only.
 """
@@ -39,17 +39,19 @@ def find_in(host: Host, subsystems: Collection[str]) -> Iterator[Device]:
 
 
 def _may_be_of(host: Host, path: str, subsystem: str) -> bool:
-    """Whether this entry of a bus or class is a device of it, or what it is can't be read. A class may have attributes
-    beside its devices, and be another name for a bus (i2c-adapter)."""
+    """Whether an entry of a bus or class is a device of it, also if that can't be read.
+
+    A class may have attributes beside its devices, and may be another name for a bus (i2c-adapter).
+    """
     try:
-        found = link_name(host, f"{path}/subsystem")
-        return host.resolve(path) is None if found is None else found == subsystem
+        own_subsystem = link_name(host, f"{path}/subsystem")
+        return host.resolve(path) is None if own_subsystem is None else own_subsystem == subsystem
     except HostError:
         return True
 
 
 def _subsystem(host: Host, device: Device) -> Value:
-    """While it can't be read, it is only that of the folder that has the device."""
+    """The subsystem. If it can't be read, it can only be that of the folder that has the device."""
     try:
         name = link_name(host, f"{device.path}/subsystem")
         if name is None:
@@ -69,13 +71,13 @@ def _devtype(host: Host, device: Device) -> Value:
 
 
 def _node(host: Host, device: Device) -> Value:
-    """DEVNAME is relative to /dev."""
+    """The device node. DEVNAME is relative to /dev."""
     name = uevent_value(host, device.path, "DEVNAME")
     return f"/dev/{name}" if name else None
 
 
 def _tags(host: Host, device: Device) -> Value:
-    """Those of its last event. TAGS also keeps those of earlier events; before systemd 247 there is only TAGS."""
+    """The tags of its last event. TAGS also has those of earlier events; before systemd 247 there is only TAGS."""
     tags = host.property(device.path, "CURRENT_TAGS", "TAGS") or ""
     return tuple(sorted({tag for tag in tags.split(":") if tag}))
 

@@ -53,7 +53,7 @@ def _is_hub(host: Host, device: Device) -> Value:
 
 
 def _modalias(host: Host, device: Device) -> str | None:
-    """In the format of udev's rule (builtin hwdb --subsystem=usb); the kernel has a modalias for interfaces only."""
+    """The modalias as udev's rule has it (builtin hwdb --subsystem=usb); the kernel has one for interfaces only."""
     vendor, product = host.text(f"{device.path}/idVendor"), host.text(f"{device.path}/idProduct")
     return f"usb:v{vendor.upper()}p{product.upper()}" if vendor and product else None
 

@@ -1,0 +1,110 @@
+"""The whole disks in /sys, each once however many paths lead to it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from capacityd.model.errors import HostError
+from capacityd.model.host import Host, read_optional_attr, resolve_link
+
+BLOCK = "/sys/block"
+
+_VIRTUAL = "/sys/devices/virtual/block/"  # where the kernel puts block devices without hardware
+_SOFTWARE = ("dm-", "loop", "md", "ram", "zram")
+"""Beginnings of names of block devices without hardware, never of disks. The name is reliable in any /sys."""
+_NOT_DISKS = ("fd", "mtdblock", "rbd", "sr", "ubiblock")
+"""Beginnings of names of drives and network disks that have a path like that of a disk."""
+
+
+@dataclass(frozen=True, slots=True)
+class Disk:
+    """A whole disk."""
+
+    paths: tuple[str, ...]
+    """The kernel's names of the paths to it, at least one."""
+    doubt: str
+    """Why it is unknown whether it is another path to a disk before it; "" if it is a disk of its own."""
+    incomplete_because: str
+    """Why it may have further paths; "" if it has none."""
+
+    @property
+    def name(self) -> str:
+        """The name of its first path."""
+        return self.paths[0]
+
+
+@dataclass(slots=True)
+class _Paths:
+    """The paths to a disk, while the disks are enumerated."""
+
+    names: list[str]
+    doubt: str
+    may_have_others: bool
+    """Whether disks that are in doubt may be other paths to it."""
+
+
+def whole_disks(host: Host) -> list[Disk]:
+    """All disks, in the order of their names. Raises HostError if they can't be enumerated.
+
+    If it can't be read whether a disk is another path to one before it, it is in doubt, and so are later disks that may
+    be other paths to it: they might be counted twice.
+    """
+    disks: list[_Paths] = []
+    by_identity: dict[str, _Paths] = {}
+    doubt = ""
+    for name in host.listdir(BLOCK):
+        if _is_excluded(name):
+            continue
+        try:
+            real = host.resolve(f"{BLOCK}/{name}")  # None: it disappeared, and so have its values
+            if real is not None and (real.startswith(_VIRTUAL) or _is_hidden(host, name)):
+                continue
+            identities = _identities(host, name, real) if real else []
+        except HostError as e:
+            reason = f"it is unknown whether it is another path to a disk: {e}"
+            disks.append(_Paths([name], reason, may_have_others=True))
+            doubt = doubt or reason
+            continue
+        disk = next((by_identity[i] for i in identities if i in by_identity), None)
+        if disk is None:
+            disk = _Paths([], doubt if identities else "", may_have_others=bool(identities))
+            disks.append(disk)
+        disk.names.append(name)
+        by_identity.update({identity: disk for identity in identities if identity not in by_identity})
+    return [Disk(tuple(disk.names), disk.doubt, doubt if disk.may_have_others else "") for disk in disks]
+
+
+def world_wide_id(host: Host, path: str) -> str | None:
+    """The world-wide id of a disk: of the namespace for NVMe, of the device for SCSI. Raises HostError."""
+    return read_optional_attr(host, f"{path}/wwid") or read_optional_attr(host, f"{device_of(host, path)}/wwid") or None
+
+
+def device_of(host: Host, path: str) -> str:
+    """The path of the device that a disk belongs to. Raises HostError if its link leads nowhere."""
+    resolve_link(host, f"{path}/device")
+    return f"{path}/device"
+
+
+def _is_excluded(name: str) -> bool:
+    """Whether the name alone says that it is not a whole disk. mmcblk0boot0 is a part of the memory card mmcblk0."""
+    return name.startswith((*_SOFTWARE, *_NOT_DISKS)) or (name.startswith("mmcblk") and not name[6:].isdigit())
+
+
+def _is_hidden(host: Host, name: str) -> bool:
+    """Whether it is one of several paths to an NVMe namespace: nvme6c6n1 beside nvme6n1, which is the disk."""
+    return host.text(f"{BLOCK}/{name}/hidden") == "1"
+
+
+def _identities(host: Host, name: str, real: str) -> list[str]:
+    """What several paths to the same disk have in common: its world-wide id, and the multipath device above it.
+
+    Cheap disks and USB enclosures of one model may all have the same id, so ids identify a disk only on buses that can
+    have several paths. For NVMe, the serial number must also be equal. The kernel generates an id that begins with
+    "nvme." for a disk without one: it is not used, because clouds give all their controllers the same serial number.
+    """
+    wwid = None if "/usb" in real or "/ata" in real else world_wide_id(host, f"{BLOCK}/{name}")
+    if wwid and name.startswith("nvme"):
+        wwid = None if wwid.startswith("nvme.") else f"{wwid} {host.text(f'{BLOCK}/{name}/device/serial')}"
+    holders = [f"{BLOCK}/{name}/holders/{holder}" for holder in host.listdir(f"{BLOCK}/{name}/holders")]
+    uuids = [host.text(f"{holder}/dm/uuid") for holder in holders if resolve_link(host, holder)]
+    return [*filter(None, [wwid]), *(uuid for uuid in uuids if uuid and uuid.startswith("mpath-"))]

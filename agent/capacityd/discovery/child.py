@@ -9,9 +9,10 @@ import select
 import signal
 import time
 from binascii import crc32
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 
 from capacityd.discovery.reader import read_resource
 from capacityd.linux.clock import running_time
@@ -52,12 +53,12 @@ class Child:
     allowed: float
     """Seconds that it may be blocked."""
     deadline: float
-    """When it is killed, as far as is known. It moves with the time that it runs, but not beyond latest."""
+    """When it is killed, as far as is known now: later by the time that it runs, but not later than latest."""
     latest: float
     output: bytearray = field(default_factory=bytearray)
 
     def is_late(self) -> bool:
-        """Whether it is to be killed now."""
+        """Whether it has to be killed now."""
         now = time.monotonic()
         if self.deadline <= now:
             self.deadline = min(self.started + self.allowed + running_time(self.pid), self.latest)
@@ -104,7 +105,7 @@ class Child:
 
 
 def allowed_seconds(resource: Resource) -> float:
-    """How long the reading of a resource may be blocked or, if its detector has a timeout setting, take."""
+    """Seconds that the reading of a resource may be blocked or, if its detector has a timeout setting, may take."""
     timeouts = _timeouts(resource)
     # Programs run one after another; killing each and its children may take another second.
     return sum(t + 1 for t in timeouts) + _TIMEOUT_MARGIN if timeouts else DEADLINE
@@ -119,10 +120,12 @@ def label(resource: Resource) -> str:
     return f"capacityd{crc32(resource.name.encode()):08x}"[:15]
 
 
-def start_child(resource: Resource, host: Host, node_name: str, explain: bool, running_until: float) -> Child | Unknown:
+def start_child(
+    resource: Resource, host: Host, node_name: str, *, explain: bool, running_until: float
+) -> Child | Unknown:
     """Forks. Returns Unknown if the system has no process, memory or file descriptor left for it.
 
-    running_until: until when the time that it runs does not count.
+    running_until: the time, by time.monotonic(), until which the time that it runs does not count.
     """
     pipe: tuple[int, ...] = ()
     try:
@@ -135,7 +138,7 @@ def start_child(resource: Resource, host: Host, node_name: str, explain: bool, r
         return Unknown(why, Cause.DETECTOR_FAILED)
     if pid == 0:
         os.close(ours)
-        _be_child(resource, host, node_name, explain, theirs)
+        _be_child(partial(read_resource, resource, host, node_name, explain=explain), resource, theirs)
     os.close(theirs)
     os.set_blocking(ours, False)
     started, allowed = time.monotonic(), allowed_seconds(resource)
@@ -144,8 +147,8 @@ def start_child(resource: Resource, host: Host, node_name: str, explain: bool, r
     return Child(resource, pid, ours, started, allowed, deadline, latest)
 
 
-def _be_child(resource: Resource, host: Host, node_name: str, explain: bool, pipe: int) -> None:
-    """Never returns."""
+def _be_child(read: Callable[[], Reading], resource: Resource, pipe: int) -> None:
+    """Reads the resource and writes the reading to the pipe. Never returns."""
     try:
         os.setpgid(0, 0)
         # A child that can't be killed must not hold the output that the service waits for.
@@ -155,12 +158,12 @@ def _be_child(resource: Resource, host: Host, node_name: str, explain: bool, pip
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.SIG_DFL)
         _, hard = limits.getrlimit(limits.RLIMIT_DATA)
-        most = MAX_MEMORY if hard == limits.RLIM_INFINITY else min(MAX_MEMORY, hard)
-        limits.setrlimit(limits.RLIMIT_DATA, (most, most))
+        limit = MAX_MEMORY if hard == limits.RLIM_INFINITY else min(MAX_MEMORY, hard)
+        limits.setrlimit(limits.RLIMIT_DATA, (limit, limit))
         if not _timeouts(resource):
             limits.setrlimit(limits.RLIMIT_CPU, (MAX_CPU, limits.getrlimit(limits.RLIMIT_CPU)[1]))
         try:
-            reading = read_resource(resource, host, node_name, explain)
+            reading = read()
         except MemoryError:
             why = f"the detector {resource.detector} needed more than {MAX_MEMORY >> 20} MiB of memory"
             reading = Unknown(why, Cause.KILLED)
@@ -181,9 +184,9 @@ def wait_for_any(running: Mapping[int, Child]) -> list[Child]:
     poll = select.poll()
     for pipe in running:
         poll.register(pipe, select.POLLIN)
-    left = min(child.deadline for child in running.values()) - time.monotonic()
+    timeout = min(child.deadline for child in running.values()) - time.monotonic()
     ended = []
-    for pipe, _ in poll.poll(max(0.0, left) * 1000 + 1):
+    for pipe, _ in poll.poll(max(0.0, timeout) * 1000 + 1):
         piece = os.read(pipe, 1 << 20)
         running[pipe].output += piece
         if not piece:

@@ -81,7 +81,7 @@ def explain_error(resource: Resource, error: HostError) -> Unknown:
 
 
 def _hints(resource: Resource, devices: Sequence[Matched], counted: Sequence[Contribution]) -> tuple[str, ...]:
-    """What may be a mistake: an "except" that excludes nothing, and text that nearly matches where no device does."""
+    """Possible mistakes: an "except" that excludes nothing, and text that nearly matches if no device matches."""
     if counted:
         idle = resource.excepts and all(result.excepted is None for _, result in devices)
         return ("except excludes none of the devices that match",) if idle else ()
@@ -90,8 +90,10 @@ def _hints(resource: Resource, devices: Sequence[Matched], counted: Sequence[Con
 
 
 def _near_miss(test: KeyMatcher, value: Value) -> str:
-    """For text that differs from the configured one in case only, or begins with it."""
-    texts = value if isinstance(value, tuple) else (value,) if isinstance(value, str) else ()
+    """A hint about text that differs from the configured one in case only, or begins with it; "" if it does neither."""
+    texts = (value,) if isinstance(value, str) else value
+    if not isinstance(texts, tuple):
+        return ""
     patterns = [m.pattern for m in test.matchers if isinstance(m, GlobMatcher) and m.pattern]
     for text, pattern in ((text, pattern) for text in texts for pattern in patterns):
         if text.lower() == pattern.lower():
@@ -102,7 +104,7 @@ def _near_miss(test: KeyMatcher, value: Value) -> str:
 
 
 def _reason(mismatches: Sequence[Compared]) -> str:
-    """Names each key once, although several tables may test it."""
+    """The reason for a rejection. It names each key once, although several tables may test it."""
     wanted: dict[tuple[str, str, bool], list[str]] = {}
     for c in mismatches:
         wanted.setdefault((c.key, c.value, c.default), []).append(c.wanted)
@@ -135,7 +137,7 @@ def _in_unit(test: KeyMatcher, value: Value, kind: Kind | None) -> str:
 
 
 def _advice(resource: Resource, key: str, error: HostError) -> str:
-    """How to fix an error. key: that of the device's that could not be read; "": the detector or the measure failed."""
+    """How to fix an error. key: the device's key that could not be read; "" if the detector or the measure failed."""
     if advice := _errno_advice(error):
         return advice
     if error.cause is Cause.NO_MEASURE:

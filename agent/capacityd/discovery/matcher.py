@@ -1,7 +1,7 @@
-"""Decides whether a device matches: yes, no, or unknown because something could not be read. Pure but for the reader.
+"""Decides whether a device matches: yes, no, or unknown because something could not be read. Only the reader reads.
 
 Three-valued logic, after Kleene: one false test decides a table whatever is unknown, and one matching table decides a
-list of tables. Texts are made only when they are needed: a machine may have thousands of devices.
+list of tables. Texts are formatted only when they are needed: a machine may have thousands of devices.
 """
 
 from __future__ import annotations
@@ -54,13 +54,13 @@ def match_device(tables: Sequence[Table], excepts: Sequence[Table], read: Callab
         return wanted
     excepted = _match_any(excepts, read)
     if excepted.matches:
-        return MatchResult(False, excepted=excepted.matched)
+        return MatchResult(matches=False, excepted=excepted.matched)
     return excepted if excepted.matches is None else wanted
 
 
 def with_doubt(result: MatchResult, doubt: str) -> MatchResult:
-    """The result for a device of which it is unknown whether it is one: doubt says why, "" if it is one."""
-    return MatchResult(None, error=HostError(doubt)) if result.matches and doubt else result
+    """The result for a device that may not be a device of its own. doubt: why; "" if it certainly is one."""
+    return MatchResult(matches=None, error=HostError(doubt)) if result.matches and doubt else result
 
 
 def match_all(tests: Sequence[KeyMatcher], read: Callable[[str], Value]) -> MatchResult:
@@ -72,11 +72,11 @@ def match_all(tests: Sequence[KeyMatcher], read: Callable[[str], Value]) -> Matc
         except HostError as e:
             value = e.possible if isinstance(e, AmbiguousValue) else ()
             if not value or test.matches(value):
-                unknown = unknown or MatchResult(None, unreadable_key=test.key, error=e)
+                unknown = unknown or MatchResult(matches=None, unreadable_key=test.key, error=e)
                 continue
         if not test.matches(value):
-            return MatchResult(False, ((test, value),))
-    return unknown or MatchResult(True)
+            return MatchResult(matches=False, mismatches=((test, value),))
+    return unknown or MatchResult(matches=True)
 
 
 def _match_any(tables: Sequence[Table], read: Callable[[str], Value]) -> MatchResult:
@@ -85,12 +85,12 @@ def _match_any(tables: Sequence[Table], read: Callable[[str], Value]) -> MatchRe
     for table in tables:
         result = match_all(table.tests, read)
         if result.matches:
-            return MatchResult(True, matched=table.tests)
+            return MatchResult(matches=True, matched=table.tests)
         if result.matches is None:
             unknown = unknown or result
         elif result.mismatches[0] not in mismatches:
             mismatches += result.mismatches
-    return unknown or MatchResult(False, mismatches)
+    return unknown or MatchResult(matches=False, mismatches=mismatches)
 
 
 def describe_except(tests: Sequence[KeyMatcher]) -> str:
@@ -99,9 +99,11 @@ def describe_except(tests: Sequence[KeyMatcher]) -> str:
 
 
 def describe_value(value: Value) -> str:
-    """A device's value as a reason names it."""
+    """A device's value as text, for a reason."""
     if value is None or value == "" or value == ():
         return "missing"
     if isinstance(value, bool):
         return "true" if value else "false"
-    return f'"{value}"' if isinstance(value, str) else ", ".join(value) if isinstance(value, tuple) else str(value)
+    if isinstance(value, str):
+        return f'"{value}"'
+    return ", ".join(value) if isinstance(value, tuple) else str(value)

@@ -5,7 +5,7 @@ Quantity = floor(reduce(measure x slots) - reserve), at least 0, in exact whole-
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from capacityd.detectors import load
 from capacityd.discovery.explain import explain_devices, explain_error, not_applicable
@@ -19,28 +19,31 @@ from capacityd.model.quantity import LARGEST, number_in, storable
 from capacityd.model.reading import Absent, Contribution, Quantity, Reading, Unknown
 from capacityd.model.text import has_escapes, strip_control
 
+_REDUCTIONS: Mapping[str, Callable[[Sequence[int]], int]] = {"sum": sum, "min": min, "max": max}
+"""The setting reduce -> how the devices' shares become one number."""
+
 _MAX_ATTEMPTS = 3
 """Attempts to read a resource while its devices disappear."""
 
 
-def read_resource(resource: Resource, host: Host, node_name: str, explain: bool = False) -> Reading:
-    """The reading of one resource. explain: add the devices that did not count, and the explanation.
+def read_resource(resource: Resource, host: Host, node_name: str, *, explain: bool = False) -> Reading:
+    """The reading of one resource. explain: whether to add the devices that did not count, and the explanation.
 
     Never raises HostError: what can't be read makes the resource unknown.
     """
     try:
-        if (reading := _applies_here(resource, host, node_name, explain)) is not None:
+        if (reading := _reading_of_when(resource, host, node_name, explain=explain)) is not None:
             return reading
         detector = load(resource.detector)
         if isinstance(detector, ValueDetector):
             return _read_values(resource, detector, host)
-        return _read_devices(resource, detector, host, explain)
+        return _read_devices(resource, detector, host, explain=explain)
     except HostError as e:
         return explain_error(resource, e) if explain else Unknown(str(e), e.cause)
 
 
-def _applies_here(resource: Resource, host: Host, node_name: str, explain: bool) -> Reading | None:
-    """None if the resource applies to this machine; otherwise its reading: absent, or unknown."""
+def _reading_of_when(resource: Resource, host: Host, node_name: str, *, explain: bool) -> Reading | None:
+    """The reading of a resource that does not or may not apply to this machine, by its `when`; None if it applies."""
 
     def read(key: str) -> Value:
         return _machine_value(host, node_name, resource.when, key)
@@ -63,7 +66,7 @@ def candidates(resource: Resource, detector: DeviceDetector, host: Host) -> Iter
 
 
 def value_of(host: Host, detector: DeviceDetector, device: Device, key: str) -> Value:
-    """A device's value of a key, also of attributes.NAME and properties.NAME. Raises HostError."""
+    """A device's value of a key, which may be attributes.NAME or properties.NAME. Raises HostError."""
     group, _, name = key.partition(".")
     if group in ("attributes", "properties"):
         if not device.path.startswith("/sys/"):
@@ -86,24 +89,24 @@ def _machine_value(host: Host, node_name: str, when: tuple[KeyMatcher, ...], key
 
 
 def _existing(host: Host, paths: Iterable[str]) -> tuple[str, ...]:
-    """Those of these paths that exist. Raises HostError if that is unknown of one, unless another one exists."""
-    found, error = [], None
+    """The paths that exist. Raises HostError if none is known to exist and one could not be checked."""
+    existing, error = [], None
     for path in paths:
         try:
             if host.exists(path):
-                found.append(path)
+                existing.append(path)
         except HostError as e:
             error = error or e
-    if error and not found:
+    if error and not existing:
         raise error
-    return tuple(found)
+    return tuple(existing)
 
 
 def _dmi_value(host: Host, path: str) -> str | None:
-    """A DMI text. Vendors leave fields unset in many ways, so control characters at the ends do not count.
+    """A DMI text. Vendors leave fields unset in many ways, so control characters at the ends are ignored.
 
-    Raises HostError if it is not printable: then it may be garbage, and must decide nothing. Also if the link to the
-    folder leads nowhere.
+    Raises HostError if it is not printable: it may be garbage, which must decide nothing. Also raises it if the link to
+    the folder leads nowhere.
     """
     text = host.text(path)
     if text is None:
@@ -122,15 +125,18 @@ def _read_values(resource: Resource, detector: ValueDetector, host: Host) -> Rea
     return _quantity(resource, [(c, int(c.amount)) for c in contributions])
 
 
-def _read_devices(resource: Resource, detector: DeviceDetector, host: Host, explain: bool) -> Reading:
-    """Retries if a device disappears while being read: partial data must not be used, and that device may have been
-    one of several paths to a disk. If one disappears each time, what is known of it decides, such as its name."""
+def _read_devices(resource: Resource, detector: DeviceDetector, host: Host, *, explain: bool) -> Reading:
+    """Reads the devices, again if one disappears meanwhile.
+
+    Partial data must not be used, and the device may have been one of several paths to a disk. If one disappears in
+    each attempt, what is known of it decides, such as its name.
+    """
     for _ in range(_MAX_ATTEMPTS - 1):
         try:
-            return _read_devices_once(resource, detector, host, explain, _DisappearedError)
+            return _read_devices_once(resource, detector, host, _DisappearedError, explain=explain)
         except _DisappearedError:
             continue
-    return _read_devices_once(resource, detector, host, explain, HostError)
+    return _read_devices_once(resource, detector, host, HostError, explain=explain)
 
 
 class _DisappearedError(Exception):
@@ -138,19 +144,25 @@ class _DisappearedError(Exception):
 
 
 def _read_devices_once(
-    resource: Resource, detector: DeviceDetector, host: Host, explain: bool, disappeared: type[Exception]
+    resource: Resource, detector: DeviceDetector, host: Host, disappeared: type[Exception], *, explain: bool
 ) -> Reading:
-    """disappeared: raised for a value of a device that does not exist any more. A HostError makes the value unknown."""
+    """Reads the devices in one attempt.
+
+    disappeared: the exception for a value of a device that does not exist any more; HostError makes it unknown.
+    """
     counted: list[tuple[Contribution, int]] = []
     devices: list[tuple[Device, MatchResult]] = []
     unknown: list[Unknown] = []
-    seen = 0
+    total = 0
     for device in candidates(resource, detector, host):
-        seen += 1
+        total += 1
         read = _cached_reader(host, detector, device, disappeared)
         result = with_doubt(match_device(resource.tables, resource.excepts, read), device.doubt)
         if result.matches:
-            result = _measure(host, resource, device, read, counted)
+            try:
+                counted.append(_measure(host, resource, device, read))
+            except _NoMeasureError as e:
+                result = MatchResult(matches=None, error=e)
         if result.matches is None:
             if disappeared is _DisappearedError and host.resolve(device.path) is None:
                 raise _DisappearedError
@@ -158,26 +170,26 @@ def _read_devices_once(
         if explain:
             devices.append((device, result))
     scope = resource.literals(detector.scope.key) if detector.scope else ()
-    reading = _devices_reading(resource, " ".join((detector.name, *scope)), seen, unknown, counted)
+    reading = _devices_reading(resource, " ".join((detector.name, *scope)), total, unknown, counted)
     return explain_devices(resource, detector, devices, [c for c, _ in counted], reading) if explain else reading
 
 
 def _devices_reading(
-    resource: Resource, kind: str, seen: int, unknown: Sequence[Unknown], counted: Sequence[tuple[Contribution, int]]
+    resource: Resource, kind: str, total: int, unknown: Sequence[Unknown], counted: Sequence[tuple[Contribution, int]]
 ) -> Reading:
-    """kind: of the devices that were enumerated. seen: how many. unknown: one for each undetermined device."""
+    """The reading of the devices. kind, total: of those enumerated. unknown: one for each undetermined device."""
     if unknown:
         more = f" (and {len(unknown) - 1} more)" if len(unknown) > 1 else ""
         return Unknown(unknown[0].reason + more, unknown[0].cause)
     if counted:
         return _quantity(resource, counted)
-    return Absent(f"none of {seen} {kind} devices matches" if seen else f"the machine has no {kind} device")
+    return Absent(f"none of {total} {kind} devices matches" if total else f"the machine has no {kind} device")
 
 
 def _cached_reader(
     host: Host, detector: DeviceDetector, device: Device, disappeared: type[Exception]
 ) -> Callable[[str], Value]:
-    """Reads each key at most once: several tables may test it, and its value may change in between."""
+    """A reader that reads each key at most once: several tables may test it, and its value may change in between."""
     cache: dict[str, Value] = {}
 
     def read(key: str) -> Value:
@@ -190,14 +202,12 @@ def _cached_reader(
     return read
 
 
-def _measure(
-    host: Host,
-    resource: Resource,
-    device: Device,
-    read: Callable[[str], Value],
-    counted: list[tuple[Contribution, int]],
-) -> MatchResult:
-    """Adds a device that matches to counted. The result is unknown if the device has no measure, nor a fallback."""
+class _NoMeasureError(HostError):
+    """A device has no measure, and there is no fallback."""
+
+
+def _measure(host: Host, resource: Resource, device: Device, read: Callable[[str], Value]) -> tuple[Contribution, int]:
+    """What a device that matches contributes, and its share in base units. Raises _NoMeasureError."""
     note, value = "", 1
     if resource.measure is not None:
         try:
@@ -211,19 +221,18 @@ def _measure(
         if not isinstance(measured, int):
             if resource.fallback is None or host.resolve(device.path) is None:
                 why = f"{reason}; fallback sets a value for such devices"
-                return MatchResult(None, error=HostError(why, cause=Cause.NO_MEASURE))
+                raise _NoMeasureError(why, cause=Cause.NO_MEASURE)
             measured, note = resource.fallback, f"fallback: {reason}"
         value = measured
     factor = resource.unit.factor if resource.unit else 1
     share = value * resource.slots
     amount = share // factor if share % factor == 0 else round(share / factor, 3)
-    counted.append((Contribution(device.name, amount, note), share))
-    return MatchResult(True)
+    return Contribution(device.name, amount, note), share
 
 
 def _quantity(resource: Resource, counted: Sequence[tuple[Contribution, int]]) -> Reading:
     shares = [share for _, share in counted]
-    total = sum(shares) if resource.reduce == "sum" else min(shares) if resource.reduce == "min" else max(shares)
+    total = _REDUCTIONS[resource.reduce](shares)
     factor = resource.unit.factor if resource.unit else 1
     part, whole = resource.reserve.share
     # total/factor - reserve, with the share of the total taken off first, rounded down once at the end

@@ -9,7 +9,8 @@ import os
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 
 from capacityd.detectors import load
 from capacityd.discovery.child import MAX_RUNNING, Child, label, start_child, wait_for_any
@@ -33,13 +34,49 @@ class Discovery:
     """Resource -> seconds from the start of its fork to its end. A resource that was not read has none."""
 
 
-def probe(config: Config, host: Host, node_name: str, explain: bool = False) -> dict[str, Reading]:
+@dataclass(slots=True)
+class _Pool:
+    """The children of a discovery."""
+
+    waiting: list[Resource]
+    """Those that have no child yet, the next one last."""
+    start: Callable[[Resource], Child | Unknown]
+    running: dict[int, Child] = field(default_factory=dict)
+    """By file descriptor of the pipe."""
+    readings: dict[str, Reading] = field(default_factory=dict)
+    durations: dict[str, float] = field(default_factory=dict)
+    """As in Discovery; so are readings."""
+
+    def start_waiting(self) -> None:
+        """Starts children up to _MAX_CHILDREN."""
+        while self.waiting and len(self.running) < _MAX_CHILDREN:
+            started = self.start(self.waiting[-1])
+            if isinstance(started, Child):
+                self.running[started.pipe] = started
+            elif self.running:
+                return  # retry when one of them has ended
+            else:
+                self.readings[self.waiting[-1].name] = started
+            self.waiting.pop()
+
+    def finish_ended(self) -> None:
+        """Waits until a child ends or is late, and takes the readings of all that have or are."""
+        for child in wait_for_any(self.running):
+            del self.running[child.pipe]
+            self.readings[child.resource.name] = child.finish()
+            self.durations[child.resource.name] = time.monotonic() - child.started
+
+
+def probe(config: Config, host: Host, node_name: str, *, explain: bool = False) -> dict[str, Reading]:
     """The readings that discover() returns."""
-    return discover(config, host, node_name, explain).readings
+    return discover(config, host, node_name, explain=explain).readings
 
 
-def discover(config: Config, host: Host, node_name: str, explain: bool = False) -> Discovery:
-    """Reads every configured resource; one that has an error in the configuration is unknown."""
+def discover(config: Config, host: Host, node_name: str, *, explain: bool = False) -> Discovery:
+    """Reads every configured resource; one that has an error in the configuration is unknown.
+
+    explain: whether to add the devices that did not count, and the explanation.
+    """
     readings: dict[str, Reading] = {
         name: Unknown(f"configuration: {why}", Cause.CONFIGURATION) for name, why in config.broken.items()
     }
@@ -51,26 +88,24 @@ def discover(config: Config, host: Host, node_name: str, explain: bool = False) 
         for r in config.resources
         if (process := hanging.get(label(r)))
     }
-    waiting = [r for r in reversed(config.resources) if r.name not in readings]
-    running: dict[int, Child] = {}
-    durations: dict[str, float] = {}
-    running_until = time.monotonic() + MAX_RUNNING
+    start = partial(
+        start_child, host=host, node_name=node_name, explain=explain, running_until=time.monotonic() + MAX_RUNNING
+    )
+    pool = _Pool([r for r in reversed(config.resources) if r.name not in readings], start)
     spawns = any(_spawns(r) for r in config.resources)
     if spawns:
         become_subreaper()
     try:
-        while waiting or running:
-            _fill(running, waiting, readings, lambda r: start_child(r, host, node_name, explain, running_until))
-            for child in wait_for_any(running):
-                del running[child.pipe]
-                readings[child.resource.name] = child.finish()
-                durations[child.resource.name] = time.monotonic() - child.started
+        while pool.waiting or pool.running:
+            pool.start_waiting()
+            pool.finish_ended()
     finally:
-        for child in running.values():
+        for child in pool.running.values():
             child.kill()
         if spawns:
             kill_children(time.monotonic() + 1)
-    return Discovery({name: readings[name] for name in sorted(readings)}, durations)
+    readings |= pool.readings
+    return Discovery({name: readings[name] for name in sorted(readings)}, pool.durations)
 
 
 def _spawns(resource: Resource) -> bool:
@@ -78,31 +113,13 @@ def _spawns(resource: Resource) -> bool:
     return isinstance(detector, ValueDetector) and detector.spawns
 
 
-def _fill(
-    running: dict[int, Child],
-    waiting: list[Resource],
-    readings: dict[str, Reading],
-    start: Callable[[Resource], Child | Unknown],
-) -> None:
-    """Starts children up to _MAX_CHILDREN."""
-    while waiting and len(running) < _MAX_CHILDREN:
-        started = start(waiting[-1])
-        if isinstance(started, Child):
-            running[started.pipe] = started
-        elif running:
-            return  # retry when one of them has ended
-        else:
-            readings[waiting[-1].name] = started
-        waiting.pop()
-
-
 def _hanging() -> dict[str, str]:
     """Label -> process id of children that earlier passes could not kill; the service is their parent now.
 
-    Starting another one would hang as well, and after many passes they would fill the memory.
+    Another child for the same resource would also hang, and after many passes they would fill the memory.
     """
-    found = {}
+    hanging = {}
     for process in children(os.getppid()):
         with suppress(OSError), open(f"/proc/{process}/comm", "rb") as name:
-            found[name.read().strip().decode(errors="replace")] = str(process)
-    return found
+            hanging[name.read().strip().decode(errors="replace")] = str(process)
+    return hanging

@@ -19,7 +19,7 @@ def probe(options: argparse.Namespace) -> int:
 
         return run_in_sandbox(options)
     host, config = host_of(options), config_of(options)
-    readings = probe_resources(config, host, node_name_of(options, config, host), options.explain)
+    readings = probe_resources(config, host, node_name_of(options, config, host), explain=options.explain)
     expect = config.expectations()
     below = {name for name, reading in readings.items() if is_below(reading, expect.get(name))}
     if options.json:

@@ -1,1 +1,1 @@
-"""The only interface to this machine. Errors are HostError; no library's type or exception comes through it."""
+"""The only interface to this machine. Errors are HostErrors; no library's type or exception passes it."""

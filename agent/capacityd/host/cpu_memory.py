@@ -1,9 +1,9 @@
-"""The machine's processors and memory, and what a process takes of them, as psutil reports them.
+"""The machine's processors and memory, and what a process uses of them, as psutil reports them.
 
-psutil has no number of sockets, and its number of cores counts those of which every processor is offline where the
-kernel keeps their topology. Its highest frequency is not the hardware's: it is the limit that power management
-has set (scaling_max_freq), averaged over all processors, and it comes with the present frequency, for which some
-drivers wake idle processors up. Both are read from the kernel here.
+psutil has no number of sockets, and where the kernel keeps the topology of offline processors, psutil also counts cores
+that are offline. Its highest frequency is not the hardware's: it is the limit that power management has set
+(scaling_max_freq), averaged over all processors, and it comes with the present frequency, for which some drivers wake
+up idle processors. So sockets, cores and the highest frequency are read from the kernel here.
 """
 
 from __future__ import annotations
@@ -44,16 +44,16 @@ def memory() -> Memory:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What a process takes of the machine."""
+    """What a process uses of the machine."""
 
     memory: int
     """Resident memory in bytes."""
     cpu: float
-    """Processor time in seconds, with that of its children that have ended."""
+    """Processor time in seconds, including that of its children that have ended."""
 
 
 def usage(pid: int) -> Usage:
-    """What a process takes. Raises HostError, including if there is no such process."""
+    """What a process uses. Raises HostError, also if there is no such process."""
     with _psutil_errors(f"the memory and processor time of process {pid}"):
         process = psutil.Process(pid)
         times = process.cpu_times()
@@ -62,18 +62,18 @@ def usage(pid: int) -> Usage:
 
 
 @contextmanager
-def _psutil_errors(what: str) -> Iterator[None]:
-    """Turns what psutil raises into HostError. what: what is read, as the message names it."""
+def _psutil_errors(subject: str) -> Iterator[None]:
+    """Turns psutil's exceptions into HostError. subject: what is read, for the message."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)  # of numbers that are not used here
             yield
     except _ERRORS as e:
-        raise HostError(f"{what} could not be read: {type(e).__name__}: {e}", getattr(e, "errno", None)) from e
+        raise HostError(f"{subject} could not be read: {type(e).__name__}: {e}", getattr(e, "errno", None)) from e
 
 
 def _online(host: Host) -> list[str]:
-    """The folders in /sys of the processors that are online; of all, where the kernel can't take any offline."""
+    """The folders in /sys of the processors that are online; of all if the kernel can't take any offline."""
     names = [name for name in host.listdir(_CPUS) if _CPU.fullmatch(name)]
     online = host.text(f"{_CPUS}/online")
     if online is not None:
@@ -92,9 +92,9 @@ def _numbers(text: str) -> set[int]:
 
 
 def _groups(host: Host, folders: Sequence[str], names: Sequence[str]) -> int | None:
-    """How many groups the processors form, each with one list of its members. None if the kernel has no such lists.
+    """The number of groups that the processors form, each with a list of its members; None if there are no such lists.
 
-    names: of the file with the list, and its older one (Documentation/admin-guide/cputopology.rst).
+    names: the names of the list's file, the present and the older one (Documentation/admin-guide/cputopology.rst).
     """
     lists = [next(filter(None, (host.text(f"{folder}/topology/{name}") for name in names)), None) for folder in folders]
     if not any(lists):
@@ -105,10 +105,10 @@ def _groups(host: Host, folders: Sequence[str], names: Sequence[str]) -> int | N
 
 
 def _sockets(host: Host, folders: Sequence[str]) -> int | None:
-    """How many packages the online processors are in; None where the kernel does not report it.
+    """The number of packages that the online processors are in; None if the kernel does not report it.
 
-    An id may be -1 (POWER, RISC-V, SPARC), or the same in each book (s390); the lists of a package's processors tell
-    them apart. Without ids, ARM's kernels list all processors as one package.
+    An id may be -1 (POWER, RISC-V, SPARC), or the same in each book (s390), but the lists of a package's processors
+    differ. Without ids, ARM's kernels list all processors as one package.
     """
     ids = {host.text(f"{folder}/topology/physical_package_id") for folder in folders} - {None}
     if not ids:
@@ -122,8 +122,10 @@ def _sockets(host: Host, folders: Sequence[str]) -> int | None:
 
 
 def _max_frequency(host: Host, folders: Sequence[str]) -> int | None:
-    """The highest frequency of the fastest processor in Hz; None where no driver controls it, as in most virtual
-    machines. Older kernels have cpuN/cpufreq instead of cpufreq/policyN."""
+    """The highest frequency of the fastest processor in Hz; None if no driver controls it (most virtual machines).
+
+    Older kernels have cpuN/cpufreq instead of cpufreq/policyN.
+    """
     policies = [f"{_FREQUENCIES}/{name}" for name in host.listdir(_FREQUENCIES) if name.startswith("policy")]
-    found = [read_int(host, f"{p}/cpuinfo_max_freq") for p in policies or [f"{f}/cpufreq" for f in folders]]
-    return max((kilohertz * 1000 for kilohertz in found if kilohertz), default=None)
+    frequencies = [read_int(host, f"{p}/cpuinfo_max_freq") for p in policies or [f"{f}/cpufreq" for f in folders]]
+    return max((kilohertz * 1000 for kilohertz in frequencies if kilohertz), default=None)

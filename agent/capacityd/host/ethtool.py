@@ -46,9 +46,9 @@ def _bits(ranges: str) -> list[int]:
 
 
 def speeds_of(mask: int) -> list[int]:
-    """The speeds, in bit/s and rising, of a mask of supported link modes.
+    """The speeds of a mask of supported link modes, in bit/s and in rising order.
 
-    Raises HostError for a bit that is unknown here: its speed may be the best, and a guess would be too low.
+    Raises HostError for an unknown bit: it may stand for the highest speed, so a guess could be too low.
     """
     by_bit = {bit: mbits * 10**6 for mbits, ranges in _MBITS.items() for bit in _bits(ranges)}
     known = sum(1 << bit for bit in [*by_bit, *_bits(_NO_SPEED)])
@@ -76,7 +76,7 @@ def _ask(s: socket.socket, interface: str, words: int) -> bytes:
     buffer = bytearray(_HEAD + 3 * 4 * 127)
     struct.pack_into("I", buffer, 0, _GLINKSETTINGS)
     struct.pack_into("b", buffer, _WORDS, words)
-    # The request has the address of a buffer, which array gives.
+    # The request contains the address of a buffer, which only an array has.
     data = array("B", buffer)
     address, _ = data.buffer_info()
     request = struct.pack("16sP16x", os.fsencode(interface)[:15], address)

@@ -1,7 +1,7 @@
-"""The file systems that are mounted, each once, and how large one is.
+"""The file systems that are mounted, each once, and their sizes.
 
-A file system shows up once for each place that it, or a folder of it, is mounted on: bind mounts, and those that a
-service's sandbox is made of. Only the places where the whole of it is mounted count.
+The mount table has a file system once for each place that it, or a folder of it, is mounted on: also for bind mounts,
+and for those of a service's sandbox. Only the places where the whole of it is mounted count.
 """
 
 from __future__ import annotations
@@ -28,51 +28,58 @@ class Filesystem:
     source: str
     """What was mounted, such as /dev/sda1."""
     points: tuple[str, ...]
-    """Where it is mounted, sorted."""
+    """Its mount points, sorted."""
     read_only: bool
-    """Whether the file system itself is, whatever its mounts are."""
+    """Whether the file system itself is read-only, whatever its mounts are."""
     ids: frozenset[str]
     """The ids of its mounts."""
 
 
 def filesystems(host: Host) -> list[Filesystem]:
-    """All of them, in the order in which they were mounted. Raises HostError."""
-    found: dict[str, list[Mount]] = {}
+    """All mounted file systems, in the order in which they were mounted. Raises HostError."""
+    mounts: dict[str, list[Mount]] = {}
     for line in host.lines(TABLE):
         mount = mount_of(line)
         if mount is None:
             raise HostError(f'{TABLE} has the line "{line[:60]}", which is malformed')
-        found.setdefault(mount.number, []).append(mount)
-    if not found:
+        mounts.setdefault(mount.number, []).append(mount)
+    if not mounts:
         raise HostError(f"{TABLE} is empty")
-    return [_filesystem(mounts) for mounts in found.values()]
+    return [_filesystem(mounts_of_one) for mounts_of_one in mounts.values()]
 
 
 def measure(point: str, ids: Collection[str]) -> int:
-    """The size in bytes of the file system below a mount point. ids: of its mounts (mountinfo's first field).
+    """The size in bytes of the file system on a mount point. ids: of its mounts (mountinfo's first field).
 
-    Raises HostError, including if something else is mounted over it or it does not answer.
+    Raises HostError, also if something else is mounted over it, or if it does not answer.
     """
-    answers: list[int | HostError] = []
-
-    def ask() -> None:
-        try:
-            answers.append(_measure(point, ids))
-        except HostError as e:
-            answers.append(e)
-
-    thread = threading.Thread(target=ask, daemon=True)
+    thread = _Measurement(point, ids)
     try:
         thread.start()
     except RuntimeError as e:
         raise HostError(f"the size of {point} could not be read: {e}") from e
     thread.join(_STATVFS_TIMEOUT)
-    if not answers:
+    if thread.result is None:
         raise HostError(f"the file system on {point} did not answer within {_STATVFS_TIMEOUT:g} s")
-    (found,) = answers
-    if isinstance(found, HostError):
-        raise found
-    return found
+    if isinstance(thread.result, HostError):
+        raise thread.result
+    return thread.result
+
+
+class _Measurement(threading.Thread):
+    """Measures a file system in a thread, because nothing interrupts a call that hangs in the kernel."""
+
+    def __init__(self, point: str, ids: Collection[str]) -> None:
+        super().__init__(daemon=True)
+        self.result: int | HostError | None = None  # None: it has not answered yet
+        self._point, self._ids = point, ids
+
+    def run(self) -> None:
+        """Sets the result."""
+        try:
+            self.result = _measure(self._point, self._ids)
+        except HostError as e:
+            self.result = e
 
 
 def _measure(point: str, ids: Collection[str]) -> int:
@@ -83,8 +90,8 @@ def _measure(point: str, ids: Collection[str]) -> int:
                 mount = next((line.split()[1] for line in f if line.startswith("mnt_id:")), "")
             if mount not in ids:
                 raise HostError(f"{point} is hidden by another mount")
-            found = os.statvfs(fd)
-            return found.f_blocks * found.f_frsize
+            status = os.statvfs(fd)
+            return status.f_blocks * status.f_frsize
         finally:
             os.close(fd)
     except OSError as e:
@@ -99,7 +106,7 @@ def _filesystem(mounts: Sequence[Mount]) -> Filesystem:
 
 
 def _whole(mounts: Sequence[Mount]) -> Iterator[Mount]:
-    """Those that do not show a folder inside of what another one shows. Subvolumes of btrfs lie beside each other."""
+    """The mounts whose root is not inside the root of another one. Subvolumes of btrfs lie beside each other."""
     roots = {mount.root for mount in mounts}
     for mount in mounts:
         root = mount.root

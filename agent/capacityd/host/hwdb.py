@@ -1,4 +1,4 @@
-"""udev's hardware database (hwdb(7)): the names behind ids, for devices whose properties lack them."""
+"""udev's hardware database (hwdb(7)): the names that belong to ids, for devices whose properties lack them."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from capacityd.model.errors import HostError
 from capacityd.model.host import Host
 
 CHECKPOINT = "/var/lib/kubelet/device-plugins/kubelet_internal_checkpoint"
-"""It is there whatever the kubelet's root folder is. Mode 0600, in a folder that only root may enter."""
+"""The path does not depend on the kubelet's root folder. Mode 0600, in a folder that only root may enter."""
 
 SOCKET = "/var/lib/kubelet/device-plugins/kubelet.sock"
 """The kubelet creates it again each time it starts."""
@@ -23,9 +23,9 @@ def kubelet_started_at(host: Host) -> float | None:
 
 
 def device_plugin_names(host: Host) -> frozenset[str] | None:
-    """The resource names that device plugins have registered or pods still hold devices of; None if unknown.
+    """The names of resources that device plugins have registered, or of which pods still hold devices; None if unknown.
 
-    A kubelet that never saw a device plugin has no such file: then there are no names.
+    A kubelet that has never had a device plugin has no such file: then there are no names.
     """
     try:
         text = "".join(host.lines(CHECKPOINT))

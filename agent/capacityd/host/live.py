@@ -24,7 +24,7 @@ from capacityd.model.text import printable
 Answer = TypeVar("Answer")
 
 _MAX_ATTRIBUTE_BYTES = 65536
-_DELETED = " (deleted)"  # what the kernel adds to the path of what was removed meanwhile
+_DELETED = " (deleted)"  # the kernel adds this to the path of a file that was removed meanwhile
 _MAX_TABLE_BYTES = 16 * 1024 * 1024  # the mount table of a node with many pods
 _UDEV_DATABASE = "/run/udev/data"
 _NOT_THERE = (errno.ENOENT, errno.ENOTDIR, errno.ENODEV, errno.ENXIO)
@@ -54,10 +54,10 @@ class LiveHost:
             # The kernel's own walk: realpath(3) in Python takes ten times as long. O_PATH opens no device.
             fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
             try:
-                found = os.readlink(f"/proc/self/fd/{fd}")
+                real = os.readlink(f"/proc/self/fd/{fd}")
             finally:
                 os.close(fd)
-            return None if found.endswith(_DELETED) and not os.path.lexists(found) else found
+            return None if real.endswith(_DELETED) and not os.path.lexists(real) else real
         except OSError as e:
             if e.errno in _NOT_THERE:
                 return None
@@ -67,37 +67,37 @@ class LiveHost:
         return self.resolve(path) is not None
 
     def properties(self, device: str) -> Mapping[str, str]:
-        return self._ask_udev(device, lambda found: {printable(name): _property(found, name) for name in found})
+        return self._ask_udev(device, lambda known: {printable(name): _property(known, name) for name in known})
 
     def property(self, device: str, *names: str) -> str | None:
-        return self._ask_udev(device, lambda found: next(filter(None, (_property(found, n) for n in names)), None))
+        return self._ask_udev(device, lambda known: next(filter(None, (_property(known, n) for n in names)), None))
 
     def _ask_udev(self, device: str, ask: Callable[[Mapping[str, str]], Answer]) -> Answer:
         try:
-            self.text(f"{device}/uevent")  # libudev takes one that can't be read for an empty one
-            # As bytes: pyudev can't encode a path that is no UTF-8, and an interface may be named so.
+            self.text(f"{device}/uevent")  # raises HostError; libudev takes an unreadable file for an empty one
+            # As bytes: pyudev can't encode a path that is not UTF-8, and the name of an interface may not be.
             self._udev = self._udev or pyudev.Context()
-            known = pyudev.Devices.from_sys_path(self._udev, os.fsencode(device))
-            if not known.is_initialized:
-                self._require_no_entry(device, known)
-            return ask(known.properties)
+            udev_device = pyudev.Devices.from_sys_path(self._udev, os.fsencode(device))
+            if not udev_device.is_initialized:
+                self._require_no_entry(device, udev_device)
+            return ask(udev_device.properties)
         except pyudev.DeviceNotFoundError as e:
             raise HostError(f"udev does not know {device}", errno.ENOENT) from e
         except (OSError, LookupError, ValueError, AttributeError, TypeError) as e:  # all that pyudev lets through
             raise HostError(f"udev's properties of {device} could not be read: {printable(str(e))}") from e
 
-    def _require_no_entry(self, device: str, known: Any) -> None:
+    def _require_no_entry(self, device: str, udev_device: Any) -> None:
         """Raises HostError unless udev's database has no entry of this device because no rule set anything.
 
-        Before its rules ran, and where no udevd runs, a property is not missing but unknown. Without a rule, udevd
-        keeps         no entry of a device that has neither a node nor an interface number, such as a PCI function.
+        Before its rules have run, and where no udevd runs, a property is not missing but unknown. Udevd keeps no entry
+        of a device that no rule is for and that has neither a node nor an interface number, such as a PCI function.
         """
-        has_number = any(name in known.properties for name in ("MAJOR", "IFINDEX"))
+        has_number = any(name in udev_device.properties for name in ("MAJOR", "IFINDEX"))
         if has_number or any(self.text(f"{device}/{name}") is not None for name in ("dev", "ifindex")):
             raise HostError(f"udev has not processed {device} yet")
         if self.resolve(_UDEV_DATABASE) is None:
             raise HostError(f"udev has not processed {device} yet: {_UDEV_DATABASE} does not exist")
-        if self.resolve(f"{_UDEV_DATABASE}/+{known.subsystem}:{known.sys_name}") is not None:
+        if self.resolve(f"{_UDEV_DATABASE}/+{udev_device.subsystem}:{udev_device.sys_name}") is not None:
             raise HostError(f"udev's entry of {device} could not be read")
 
     def hardware_names(self, modalias: str) -> Mapping[str, str]:
@@ -151,7 +151,10 @@ class LiveHost:
 
 
 def read_regular(path: str, limit: int) -> tuple[bytes, float]:
-    """The content of a regular file, and when it was changed. HostError has EFBIG if it is longer than limit bytes."""
+    """The content of a regular file, and when it was changed, in seconds since the epoch.
+
+    Raises HostError, with EFBIG if the file is longer than limit bytes.
+    """
     try:
         # O_NONBLOCK, because opening a FIFO waits for a writer.
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
@@ -167,8 +170,7 @@ def read_regular(path: str, limit: int) -> tuple[bytes, float]:
 
 
 def _read(path: str, limit: int) -> bytes | None:
-    """The content of a file, None if there is no such file. Raises HostError if it can't be read, or is longer than
-    limit bytes."""
+    """The content of a file; None if there is none. Raises HostError, also if it is longer than limit bytes."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         try:
@@ -182,12 +184,12 @@ def _read(path: str, limit: int) -> bytes | None:
 
 
 def _read_fd(fd: int, path: str, limit: int) -> bytes:
-    found = os.read(fd, limit + 1)
-    while found and len(found) <= limit and (more := os.read(fd, limit + 1 - len(found))):
-        found += more
-    if len(found) > limit:
+    content = os.read(fd, limit + 1)
+    while content and len(content) <= limit and (piece := os.read(fd, limit + 1 - len(content))):
+        content += piece
+    if len(content) > limit:
         raise HostError(f"{path} is longer than {limit} bytes", errno.EFBIG)
-    return found
+    return content
 
 
 def unreadable(path: str, e: OSError) -> HostError:
@@ -198,10 +200,10 @@ def unreadable(path: str, e: OSError) -> HostError:
     return HostError(f"{path} could not be read: {os.strerror(e.errno or 0)}{hint}", e.errno)
 
 
-def _property(found: Mapping[str, str], name: str) -> str:
+def _property(properties: Mapping[str, str], name: str) -> str:
     """The value of a property; "" if the device has none of this name."""
     try:
-        return printable(found.get(name, ""))
+        return printable(properties.get(name, ""))
     except UnicodeDecodeError as e:
-        # pyudev decodes strictly, and a device's own strings need not be UTF-8; the error has the bytes.
+        # pyudev decodes strictly, and a device's own strings may not be UTF-8; the error has the bytes.
         return printable(bytes(e.object))

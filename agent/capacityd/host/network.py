@@ -1,7 +1,7 @@
 """The interfaces of default routes, the kinds of interfaces and their addresses, read by rtnetlink(7).
 
-/proc/net/route would be simpler, but of a route over several interfaces (ECMP: two uplinks with BGP) it shows only the
-first, and nothing would seem to depend on the second.
+/proc/net/route would be simpler, but it shows only the first interface of a route over several (ECMP: two uplinks with
+BGP), so nothing would seem to depend on the second.
 """
 
 from __future__ import annotations
@@ -21,33 +21,33 @@ _NEWLINK, _GETLINK, _NEWROUTE, _GETROUTE = 16, 18, 24, 26
 _IFNAME, _LINKINFO, _INFO_KIND = 3, 18, 1
 _OIF, _MULTIPATH, _TABLE = 4, 9, 15
 _UNICAST = 1
-_TABLES = (253, 254)  # default and main; others are for those that policy rules send there
+_TABLES = (253, 254)  # default and main; others are for packets that policy rules select
 _LINK, _ROUTE, _HOP = struct.Struct("BxHiII"), struct.Struct("8BI"), struct.Struct("HBBi")
 _NEWADDR, _GETADDR = 20, 22
 _ADDRESS, _LOCAL, _FLAGS = 1, 2, 8
-_TEMPORARY, _DUPLICATE = 0x01, 0x08  # of IPv6; of IPv4 the first means something else
+_TEMPORARY, _DUPLICATE = 0x01, 0x08  # for IPv6; for IPv4 the first has another meaning
 _SCOPES = {0: "global", 200: "site", 253: "link", 254: "host"}
 _FAMILIES: dict[int, str] = {socket.AF_INET: "ipv4", socket.AF_INET6: "ipv6"}
 _ADDRESS_MESSAGE = struct.Struct("BBBBi")
 
 
 @contextmanager
-def answers(what: str) -> Iterator[None]:
-    """Turns errors into HostError with the kernel's errno. what: what is read, as the message names it."""
+def kernel_errors(subject: str) -> Iterator[None]:
+    """Turns errors into HostError with the kernel's errno. subject: what is read, for the message."""
     try:
         yield
     except DumpInterruptedError as e:
-        raise HostError(f"{what} changed while they were read", e.errno) from e
+        raise HostError(f"{subject} changed while they were read", e.errno) from e
     except OSError as e:
-        raise HostError(f"{what} could not be read: {os.strerror(e.errno or 0)}", e.errno) from e
+        raise HostError(f"{subject} could not be read: {os.strerror(e.errno or 0)}", e.errno) from e
     except (struct.error, ValueError) as e:
-        raise HostError(f"{what} could not be read: the kernel gave another answer") from e
+        raise HostError(f"{subject} could not be read: the kernel gave another answer") from e
 
 
 def default_interfaces() -> list[str]:
-    """The names of the interfaces that default routes of IPv4 and IPv6 leave by, sorted. Raises HostError."""
-    with answers("the routes"):
-        numbers = {n for family in (socket.AF_INET, socket.AF_INET6) for n in _family(family)}
+    """The names of the interfaces of default routes, IPv4 and IPv6, sorted. Raises HostError."""
+    with kernel_errors("the routes"):
+        numbers = {n for family in (socket.AF_INET, socket.AF_INET6) for n in _default_routes(family)}
         return sorted(socket.if_indextoname(n) for n in numbers)
 
 
@@ -57,67 +57,68 @@ def link_kind(interface: str) -> str:
     Raises HostError, including if there is no such interface.
     """
     body = _LINK.pack(0, 0, 0, 0, 0) + attribute(_IFNAME, os.fsencode(interface) + b"\0")
-    what = f"the kind of {printable(interface)}"
-    with answers(what):
+    subject = f"the kind of {printable(interface)}"
+    with kernel_errors(subject):
         for kind, message in ask(_GETLINK, body, dump=False):
             if kind == _NEWLINK:
                 info = attributes(attributes(message[_LINK.size :]).get(_LINKINFO, b""))
                 return printable(info.get(_INFO_KIND, b"").rstrip(b"\0"))
-    raise HostError(f"{what} could not be read: the kernel gave another answer")
+    raise HostError(f"{subject} could not be read: the kernel gave another answer")
 
 
-def _family(family: int) -> Iterator[int]:
+def _default_routes(family: int) -> Iterator[int]:
+    """The numbers of the interfaces of a family's default routes."""
     for kind, message in ask(_GETROUTE, _ROUTE.pack(family, 0, 0, 0, 0, 0, 0, 0, 0)):
         if kind == _NEWROUTE:
-            yield from _default(message)
+            yield from _interfaces_of_default(message)
 
 
-def _default(message: bytes) -> Iterator[int]:
-    """The numbers of the interfaces that a route leaves by, if it is a default route. Dead next hops also count."""
+def _interfaces_of_default(message: bytes) -> Iterator[int]:
+    """The numbers of a route's interfaces, if it is a default route. Dead next hops also count."""
     _, bits, _, _, table, _, _, kind, _ = _ROUTE.unpack_from(message)
     if bits or kind != _UNICAST:
         return
-    found = attributes(message[_ROUTE.size :])
-    if _TABLE in found:
-        table = struct.unpack("I", found[_TABLE])[0]
+    values = attributes(message[_ROUTE.size :])
+    if _TABLE in values:
+        table = struct.unpack("I", values[_TABLE])[0]
     if table not in _TABLES:
         return
-    if _OIF in found:
-        yield struct.unpack("i", found[_OIF])[0]
-    hops = found.get(_MULTIPATH, b"")
+    if _OIF in values:
+        yield struct.unpack("i", values[_OIF])[0]
+    hops = values.get(_MULTIPATH, b"")
     while hops:
         length, _, _, number = _HOP.unpack_from(hops)
         yield number
         hops = hops[(length + 3) & ~3 :]
-    if not (_OIF in found or _MULTIPATH in found):
+    if not (_OIF in values or _MULTIPATH in values):
         raise HostError("there is a default route without an interface")
 
 
 def addresses() -> list[Address]:
-    """All of them, sorted; without those that another machine on the link already has. Raises HostError."""
-    with answers("the addresses of interfaces"):
+    """All addresses, sorted, without those that another machine on the link already has. Raises HostError."""
+    with kernel_errors("the addresses of interfaces"):
         return sorted(_addresses(), key=lambda a: (a.interface, a.family, a.address))
 
 
 def _addresses() -> Iterator[Address]:
     for kind, message in ask(_GETADDR, _ADDRESS_MESSAGE.pack(socket.AF_UNSPEC, 0, 0, 0, 0)):
         family, prefix, flags, scope, index = _ADDRESS_MESSAGE.unpack_from(message)
-        found = attributes(message[_ADDRESS_MESSAGE.size :])
-        # Of a point-to-point link, "address" is the other end's.
-        raw = found.get(_LOCAL) or found.get(_ADDRESS)
+        values = attributes(message[_ADDRESS_MESSAGE.size :])
+        # On a point-to-point link, "address" is the other end's.
+        raw = values.get(_LOCAL) or values.get(_ADDRESS)
         if kind != _NEWADDR or family not in _FAMILIES or raw is None:
             continue
-        if _FLAGS in found:
-            flags = struct.unpack("I", found[_FLAGS])[0]
+        if _FLAGS in values:
+            flags = struct.unpack("I", values[_FLAGS])[0]
         v6 = family == socket.AF_INET6
         if not (v6 and flags & _DUPLICATE):
             text = socket.inet_ntop(family, raw)
             temporary = bool(v6 and flags & _TEMPORARY)
             scoped = _SCOPES.get(scope, str(scope))
-            yield Address(_name(index), _FAMILIES[family], text, prefix, scoped, temporary)
+            yield Address(_interface_name(index), _FAMILIES[family], text, prefix, scoped, temporary)
 
 
-def _name(index: int) -> str:
+def _interface_name(index: int) -> str:
     try:
         return printable(socket.if_indextoname(index))
     except OSError as e:

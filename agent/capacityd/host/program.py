@@ -28,7 +28,7 @@ def run(command: Sequence[str], timeout: float) -> Output:
 
 
 def run_raw(command: Sequence[str], timeout: float) -> tuple[int, bytes, bytes]:
-    """The same, for the exit status, and standard output and error as they are."""
+    """As run(); returns the exit status, standard output and standard error as bytes."""
     program = command[0]
     _check(program)
     become_subreaper()
@@ -49,7 +49,7 @@ def run_raw(command: Sequence[str], timeout: float) -> tuple[int, bytes, bytes]:
 
 
 def _interpreter_problem(program: str) -> str:
-    """Why a script that exists is not found; "" if the reason is another one."""
+    """Why a script that exists can't be started: its interpreter; "" if that is not the reason."""
     try:
         with open(program, "rb") as file:
             first = file.readline(256)
@@ -63,6 +63,7 @@ def _interpreter_problem(program: str) -> str:
 
 
 def _check(program: str) -> None:
+    """Raises ProgramFailed if the program must not or can't be run."""
     try:
         mode = os.stat(program).st_mode
         executable = os.access(program, os.X_OK)

@@ -1,12 +1,12 @@
 """The disks and interfaces that the operating system depends on: those below its file systems, swap and default route.
 
-Nothing is guessed. Where the way down to the hardware can't be followed, the result says that it may be incomplete
+Nothing is guessed: if the hardware below can't be determined, the result says that it may be incomplete
 (SystemDevices.incomplete_because), because a disk that is wrongly taken for free would be given to pods.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from capacityd.linux.filesystems import Backing, backing, has_device
 from capacityd.linux.mountinfo import TABLE, Mount, mount_of, unescaped
@@ -34,17 +34,18 @@ def system_disks(host: Host) -> SystemDevices:
         mounts = [m for m in map(mount_of, host.lines(TABLE)) if m]
         if not any(m.point == "/" for m in mounts):
             reasons.append(f"cannot determine the system's disks: {TABLE} has no /")
-        wanted = [m for m in mounts if m.point in OS_MOUNT_POINTS]
-        wanted += _swaps(host, mounts)
-        mounted = {m.point for m in wanted if m.type != "autofs"}
-        for mount in wanted:
+        used = [m for m in mounts if m.point in OS_MOUNT_POINTS]
+        used += _swaps(host, mounts)
+        mounted = {m.point for m in used if m.type != "autofs"}
+        for mount in used:
             if backing(mount.type) in _NO_DISK or (mount.type == "overlay" and mount.source in _EXTENSIONS):
                 continue
             if mount.type == "autofs" and (mount.point in mounted or host.resolve(automount_unit(mount.point))):
                 continue  # mounted by another line, or on the root's disk; an automount of fstab may be on any disk
             try:
                 for block in _blocks(host, mount.number, mount.source):
-                    _go_down(host, block, names, set())
+                    for disk in _disks_below(host, block):
+                        names.add(disk)  # those before an error also count
             except HostError as e:
                 reasons.append(f"cannot determine the disk of {mount.point} ({mount.type} from {mount.source}): {e}")
     except HostError as e:
@@ -70,11 +71,11 @@ def _swaps(host: Host, mounts: Sequence[Mount]) -> Iterator[Mount]:
 def _blocks(host: Host, number: str, source: str) -> list[str]:
     """The block devices that a mount is on, as paths in /sys. Raises HostError if they are unknown."""
     if has_device(number):
-        found = host.resolve(f"/sys/dev/block/{number}")
-        if found is None:
+        block = host.resolve(f"/sys/dev/block/{number}")
+        if block is None:
             raise HostError(f"/sys/dev/block/{number} does not exist")
-        return [found]
-    # Major 0 is a number that btrfs, ZFS, overlay and others make up: only the source names the devices.
+        return [block]
+    # Btrfs, ZFS, overlay and others have numbers with major 0: only the source names the devices.
     if not source.startswith("/dev/"):
         raise HostError("its source is no block device")
     named = [_block(host, part) for part in source.split(":")]  # bcachefs names all its devices, btrfs only the first
@@ -89,66 +90,73 @@ def _blocks(host: Host, number: str, source: str) -> list[str]:
 def _block(host: Host, source: str) -> str:
     """The path in /sys of a block device named as /dev/sda2 or /dev/mapper/root."""
     kernel = source.removeprefix("/dev/").replace("/", "!")
-    found = host.resolve(f"/sys/class/block/{kernel}")
+    block = host.resolve(f"/sys/class/block/{kernel}")
     if source.startswith("/dev/mapper/"):
         wanted = source.removeprefix("/dev/mapper/")
         for name in host.listdir("/sys/class/block"):
             if name.startswith("dm-") and host.text(f"/sys/class/block/{name}/dm/name") == wanted:
-                found = host.resolve(f"/sys/class/block/{name}")
-    if found is None and (node := basename(host.resolve(source))):  # /dev/disk/by-uuid/…
-        found = host.resolve(f"/sys/class/block/{node}")
-    if found is None:
+                block = host.resolve(f"/sys/class/block/{name}")
+    if block is None and (node := basename(host.resolve(source))):  # /dev/disk/by-uuid/…
+        block = host.resolve(f"/sys/class/block/{node}")
+    if block is None:
         raise HostError(f"/sys knows no block device {source}")
-    return found
+    return block
 
 
-def _go_down(host: Host, block: str, names: set[str], seen: set[str]) -> None:
-    """Adds the disks below a block device. Raises HostError where the way down ends in something that is no disk."""
-    if block in seen:
+def _disks_below(host: Host, block: str, above: Collection[str] = ()) -> Iterator[str]:
+    """Yields the names of the disks below a block device. above: the block devices that it is below of.
+
+    Raises HostError, after the disks that come before, if there is something below that is no disk.
+    """
+    if block in above:
         return
-    seen.add(block)
+    path = block
     if host.text(f"{block}/partition") is not None:
-        block = block.rpartition("/")[0]
-    below = host.listdir(f"{block}/slaves")
-    for name in below:
-        lower = host.resolve(f"{block}/slaves/{name}")
+        path = block.rpartition("/")[0]
+    lower_names = host.listdir(f"{path}/slaves")
+    for name in lower_names:
+        lower = host.resolve(f"{path}/slaves/{name}")
         if lower is None:
-            raise HostError(f"{block}/slaves/{name} leads nowhere")
-        _go_down(host, lower, names, seen)
-    name = block.rpartition("/")[2]
-    if below or name.partition("!")[0].rstrip("0123456789") in _ELSEWHERE:
+            raise HostError(f"{path}/slaves/{name} leads nowhere")
+        yield from _disks_below(host, lower, (*above, block))
+    name = path.rpartition("/")[2]
+    if lower_names or name.partition("!")[0].rstrip("0123456789") in _ELSEWHERE:
         return
-    if block.startswith(_VIRTUAL):
+    if path.startswith(_VIRTUAL):
         raise HostError(f"the devices below {name} are unknown")  # loop, drbd, zd: it may be a file on any disk
-    names.add(name)
+    yield name
 
 
 def system_interfaces(host: Host) -> SystemDevices:
     """The interfaces that carry a default route, and those below: members of bonds and bridges, parents of VLANs."""
     names: set[str] = set()
+    tunnels: list[str] = []
     try:
         routes = host.default_interfaces()
         if not routes:
             # At boot the route may come later; a "no" would count the system's own link for a moment.
             return SystemDevices(frozenset(), "cannot determine the system's interface: no default route")
-        tunnels = sorted(name for name in routes if not _reaches_hardware(host, name, names))
+        for route in routes:
+            interfaces = _interfaces_below(host, route)
+            if not any(resolve_link(host, f"{_NETS}/{name}/device") for name in interfaces):
+                tunnels.append(route)
+            names.update(interfaces)
     except HostError as e:
         return SystemDevices(frozenset(names), f"cannot determine the system's interfaces: {e}")
-    if tunnels:  # its packets leave through another interface
+    if tunnels:  # the packets of a tunnel leave through another interface
         return SystemDevices(
-            frozenset(names), f"cannot determine the system's interface: default route through {tunnels[0]}"
+            frozenset(names), f"cannot determine the system's interface: default route through {min(tunnels)}"
         )
     return SystemDevices(frozenset(names))
 
 
-def _reaches_hardware(host: Host, name: str, names: set[str]) -> bool:
-    """Adds an interface and all below it. Whether any of them is hardware."""
-    found, seen, waiting = False, set(), [name]
+def _interfaces_below(host: Host, name: str) -> list[str]:
+    """An interface and all below it. Raises HostError."""
+    names: dict[str, None] = {}
+    waiting = [name]
     while waiting:
         name = waiting.pop()
-        if name not in seen:
-            seen.add(name)
-            found = found or resolve_link(host, f"{_NETS}/{name}/device") is not None
+        if name not in names:
+            names[name] = None
             waiting += [n.removeprefix("lower_") for n in host.listdir(f"{_NETS}/{name}") if n.startswith("lower_")]
-    names |= seen
-    return found
+    return [*names]

@@ -1,1 +1,1 @@
-"""Interfaces of the operating system, without anything of capacityd. Errors are those of Python."""
+"""Interfaces to the operating system, which know nothing of capacityd. They raise Python's own exceptions."""

@@ -1,6 +1,6 @@
-"""Replaces files atomically, so that a reader finds the old content or the new one, never a part; and reads them.
+"""Reads files, and replaces them atomically, so that a reader gets the old content or the new one, never a part.
 
-Whatever is in their place instead (a folder, a pipe, a device) is an error, and blocks nobody.
+If there is something else in the place of a file (a folder, a pipe, a device), that is an error, and blocks nobody.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ _FLAGS = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_NONBLOCK |
 
 
 def replace_file(path: str, content: bytes, mode: int, *, durable: bool = False) -> None:
-    """Replaces a file. Raises OSError; then the old file stays, and no unfinished one.
+    """Replaces a file. Raises OSError; then the old file is unchanged, and no unfinished one remains.
 
-    mode: permissions. durable: the content is on the disk before it replaces the old one, so that it survives a power
-    failure. It is written to the path with ".new" at its end first, also over what a killed process left there.
+    mode: permissions. durable: whether the content is on the disk before it replaces the old one, so that it survives a
+    power failure. It is first written to the path with ".new" at its end, also over what a killed process left there.
     """
-    unfinished = _write_unfinished(path, content, mode, durable)
+    unfinished = _write_unfinished(path, content, mode, durable=durable)
     try:
         os.replace(unfinished, path)
     except OSError:
@@ -33,15 +33,15 @@ def replace_file(path: str, content: bytes, mode: int, *, durable: bool = False)
 
 
 def reserve_room(path: str, size: int) -> None:
-    """Makes sure that replace_file() can write so many bytes there later. Raises OSError if it could not.
+    """Makes sure that replace_file() can later write so many bytes to this path. Raises OSError if it can't.
 
-    They take their room in the unfinished file until then.
+    Until then, the unfinished file takes up this room.
     """
     _write_unfinished(path, bytes(size), 0o600, durable=False)
 
 
-def _write_unfinished(path: str, content: bytes, mode: int, durable: bool) -> str:
-    """Writes the file that is to replace another. Returns its path; leaves none if it raises OSError."""
+def _write_unfinished(path: str, content: bytes, mode: int, *, durable: bool) -> str:
+    """Writes the file that is to replace another, and returns its path. If it raises OSError, no such file remains."""
     unfinished = f"{path}.new"
     fd = os.open(unfinished, _FLAGS, mode)
     try:
@@ -61,8 +61,8 @@ def _write_unfinished(path: str, content: bytes, mode: int, durable: bool) -> st
 def read_regular_file(path: str) -> bytes:
     """The content of a file. Raises FileNotFoundError if there is none, another OSError if it can't be read.
 
-    What is no regular file is not opened (a device may do something when it is), and is an error, as is what has more
-    than MAX_BYTES.
+    A path that is not a regular file is an error, and is not opened, because that can have an effect on a device. A
+    file of more than MAX_BYTES is also an error.
     """
     _require_regular(os.stat(path), path)
     with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as f:
@@ -81,13 +81,13 @@ def _require_regular(status: os.stat_result, path: str) -> None:
 
 
 def write_error(folder: str) -> int:
-    """The errno with which files in a folder can't be written, as far as that shows without trying; 0: none."""
+    """The errno with which files in a folder can't be written, as far as that can be told without writing; 0: none."""
     try:
-        found = os.statvfs(folder)
+        status = os.statvfs(folder)
     except OSError as e:
         return e.errno or errno.EIO
-    if found.f_flag & os.ST_RDONLY:
+    if status.f_flag & os.ST_RDONLY:
         return errno.EROFS
-    # With what is reserved for root, who writes. Some file systems count no files.
-    full = not found.f_bfree or (found.f_files and not found.f_ffree)
+    # f_bfree includes what is reserved for root, which is who writes. Some file systems do not count files.
+    full = not status.f_bfree or (status.f_files and not status.f_ffree)
     return errno.ENOSPC if full else 0

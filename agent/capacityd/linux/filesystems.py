@@ -1,4 +1,4 @@
-"""What stores the content of a file system, by its type as mountinfo names it, and which mounts are of pods.
+"""What stores the content of a file system, by its type in mountinfo, and which mounts belong to pods.
 
 FUSE adds the name of the program to the type: fuse.sshfs.
 """
@@ -11,15 +11,15 @@ from enum import Enum, auto
 class Backing(Enum):
     """What stores a file system's content."""
 
-    LOCAL = auto()  # disks of this machine, although its number is of no device
-    IMAGE = auto()  # a file or a medium that is read-only
+    LOCAL = auto()  # disks of this machine, although its number is not that of a device
+    IMAGE = auto()  # a read-only file or medium
     MEMORY = auto()
     SERVER = auto()  # another machine, or the host of this virtual machine
-    CLUSTER = auto()  # a disk that other machines write to, too
+    CLUSTER = auto()  # a disk that other machines also write to
     PROGRAM = auto()  # FUSE: a program
     LAYERS = auto()  # other file systems
     TRIGGER = auto()  # nothing yet: automount
-    NAMESPACE = auto()  # no file system at all
+    NAMESPACE = auto()  # not a file system
 
 
 _TYPES: dict[str, Backing] = {
@@ -39,18 +39,20 @@ _TYPES: dict[str, Backing] = {
 
 
 def backing(type_: str) -> Backing | None:
-    """What stores the content of a file system of this type. None for a type that is not in the table: a disk if its
-    number is of one (ext4, xfs), else an interface of the kernel (proc, sysfs)."""
+    """What stores the content of a file system of this type; None for a type that is not in the table.
+
+    Such a type is on a disk if its number is that of one (ext4, xfs); else it is an interface of the kernel (proc).
+    """
     return _TYPES.get(type_) or _TYPES.get(type_.partition(".")[0])
 
 
 def may_hang(type_: str) -> bool:
-    """Whether access to a file of it may hang because another machine, a network or a program is gone."""
+    """Whether access to a file may hang because another machine, a network or a program is gone. type_: as mounted."""
     return backing(type_) in (Backing.SERVER, Backing.CLUSTER, Backing.PROGRAM, Backing.TRIGGER)
 
 
 def has_device(number: str) -> bool:
-    """Whether a file system's number, major:minor, is of a block device."""
+    """Whether a file system's number, major:minor, is that of a block device."""
     return not number.startswith("0:")
 
 

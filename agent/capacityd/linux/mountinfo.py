@@ -29,13 +29,14 @@ class Mount:
 
 
 def mount_of(line: str) -> Mount | None:
-    """Parses a line; None if it is malformed. The optional fields in its middle end with a single hyphen."""
-    before, _, after = line.partition(" - ")
-    fields, rest = before.split(" "), after.split(" ")
-    if len(fields) < 6 or len(rest) < 2:
+    """The mount of a line; None if it is malformed. The optional fields in its middle end with a single hyphen."""
+    mount, _, filesystem = line.partition(" - ")
+    mount_fields, fields = mount.split(" "), filesystem.split(" ")
+    if len(mount_fields) < 6 or len(fields) < 2:
         return None
-    root, point, source = (unescaped(text) for text in (fields[3], fields[4], rest[1]))
-    return Mount(fields[0], fields[2], root, point, rest[0], source, rest[2] if len(rest) > 2 else "")
+    root, point, source = (unescaped(text) for text in (mount_fields[3], mount_fields[4], fields[1]))
+    options = fields[2] if len(fields) > 2 else ""
+    return Mount(mount_fields[0], mount_fields[2], root, point, fields[0], source, options)
 
 
 def unescaped(text: str) -> str:

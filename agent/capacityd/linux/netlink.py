@@ -1,4 +1,4 @@
-"""rtnetlink(7): requests to the kernel, events from it, and the messages and attributes of both."""
+"""rtnetlink(7): requests to the kernel and events from it, with their messages and attributes."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class DumpInterruptedError(OSError):
     """The table changed while it was read, so the list may be incomplete (NLM_F_DUMP_INTR)."""
 
 
-def ask(kind: int, body: bytes, dump: bool = True) -> Iterator[tuple[int, bytes]]:
-    """Sends a request and yields type and body of each message of the response. dump: whether it requests a list.
+def ask(kind: int, body: bytes, *, dump: bool = True) -> Iterator[tuple[int, bytes]]:
+    """Sends a request and yields type and body of each message of the response. dump: whether it asks for a list.
 
     Raises OSError with the kernel's errno, DumpInterruptedError if the table changed while it was read.
     """
@@ -33,15 +33,15 @@ def ask(kind: int, body: bytes, dump: bool = True) -> Iterator[tuple[int, bytes]
         s.send(_HEADER.pack(_HEADER.size + len(body), kind, flags, 1, 0) + body)
         while True:
             data = s.recv(_BUFFER)
-            for answer, flags, found in _messages(data):
-                if answer == _DONE:
+            for answer_kind, flags, answer in _messages(data):
+                if answer_kind == _DONE:
                     return
-                if answer == _ERROR:
-                    number = -int.from_bytes(found[:4], "little", signed=True)
+                if answer_kind == _ERROR:
+                    number = -int.from_bytes(answer[:4], "little", signed=True)
                     raise OSError(number, os.strerror(number))
                 if flags & _INTERRUPTED:
                     raise DumpInterruptedError(errno.EINTR, os.strerror(errno.EINTR))
-                yield answer, found
+                yield answer_kind, answer
             if not dump:
                 return
             if not data:
@@ -61,7 +61,7 @@ def listen(groups: int) -> socket.socket:
 
 
 def received(source: socket.socket) -> Iterator[tuple[int, bytes] | None]:
-    """Reads all queued messages: type and body of each; None where some were lost to an overflow.
+    """Reads all queued messages: yields type and body of each, None where some were lost to an overflow.
 
     Raises OSError.
     """
@@ -73,14 +73,14 @@ def received(source: socket.socket) -> Iterator[tuple[int, bytes] | None]:
         except OSError as e:
             if e.errno != errno.ENOBUFS:
                 raise
-            yield None  # reading has cleared the error; the next recv goes on
+            yield None  # recv has cleared the error, so the next one continues
             continue
         for kind, _, body in _messages(data):
             yield kind, body
 
 
 def _messages(data: bytes) -> Iterator[tuple[int, int, bytes]]:
-    """Type, flags and body of each whole message (NLMSG_OK)."""
+    """Yields type, flags and body of each complete message (NLMSG_OK)."""
     while len(data) >= _HEADER.size:
         length, kind, flags, _, _ = _HEADER.unpack_from(data)
         if not _HEADER.size <= length <= len(data):
@@ -90,15 +90,15 @@ def _messages(data: bytes) -> Iterator[tuple[int, int, bytes]]:
 
 
 def attributes(data: bytes) -> dict[int, bytes]:
-    """The whole attributes of a message, by type (RTA_OK)."""
-    found = {}
+    """The complete attributes of a message, by type (RTA_OK)."""
+    values = {}
     while len(data) >= _ATTRIBUTE.size:
         length, kind = _ATTRIBUTE.unpack_from(data)
         if not _ATTRIBUTE.size <= length <= len(data):
             break
-        found[kind & _TYPE] = data[_ATTRIBUTE.size : length]
+        values[kind & _TYPE] = data[_ATTRIBUTE.size : length]
         data = data[(length + 3) & ~3 :]
-    return found
+    return values
 
 
 def attribute(kind: int, value: bytes) -> bytes:

@@ -11,37 +11,42 @@ _OVERFLOW_UID = "/proc/sys/kernel/overflowuid"
 
 
 def why_unreadable_to_root(path: str) -> str:
-    """Names the file, or a folder above it, that denies root without capabilities, and the command that mends it.
+    """Names the file, or a folder above it, that denies access to root without capabilities, and the remedy.
 
-    Returns "" if none does by its owner and mode, or if one has an ACL.
+    Returns "" if owners and modes deny nothing, or if one of these files has an ACL.
     """
     part = "/"
     for part in _parts(os.path.realpath(path)):
         try:
-            found = os.stat(part)
+            status = os.stat(part)
             if _ACL in os.listxattr(part):
                 return ""
-        except OSError:  # it does not exist; what denies access stands above it
+        except OSError:  # it does not exist, and a folder that denies access would have come before
             return ""
-        folder = stat.S_ISDIR(found.st_mode)
+        folder = stat.S_ISDIR(status.st_mode)
         needed = stat.S_IXOTH if folder else stat.S_IROTH
-        # The group of the mode that counts for user 0 and group 0.
-        shift = 6 if found.st_uid == 0 else 3 if found.st_gid == 0 else 0
-        if not found.st_mode & needed << shift:
+        if not status.st_mode & needed << _shift(status):
             letter = "x" if folder else "r"
-            mend = f"chmod u+{letter} {part}" if found.st_uid == 0 else f"chown root {part}"
-            state = owner_and_mode(found)
-            return f"{part} ({state}) is not readable by the service, which is root without capabilities: {mend}"
+            remedy = f"chmod u+{letter} {part}" if status.st_uid == 0 else f"chown root {part}"
+            state = owner_and_mode(status)
+            return f"{part} ({state}) is not readable by the service, which is root without capabilities: {remedy}"
     return ""
 
 
+def _shift(status: os.stat_result) -> int:
+    """Where the bits of the mode are that apply to user 0 of group 0."""
+    if status.st_uid == 0:
+        return 6
+    return 3 if status.st_gid == 0 else 0
+
+
 def owner_and_mode(status: os.stat_result) -> str:
-    """Names both, for a message."""
+    """The owner and the mode, for a message."""
     return f"owner {_owner(status.st_uid)}, mode {stat.S_IMODE(status.st_mode):04o}"
 
 
 def _parts(path: str) -> Iterator[str]:
-    """Yields all folders above an absolute path, from / on, and the path."""
+    """Yields all folders above an absolute path, beginning with /, and then the path."""
     end = 0
     while (end := path.find("/", end + 1)) != -1:
         yield path[:end]
@@ -49,7 +54,7 @@ def _parts(path: str) -> Iterator[str]:
 
 
 def _owner(uid: int) -> str:
-    """The user. All but root look alike in the service's user namespace (PrivateUsers=, systemd.exec(5))."""
+    """The user. In the service's user namespace, all but root look alike (PrivateUsers=, systemd.exec(5))."""
     if uid == 0:
         return "root"
     with open(_OVERFLOW_UID, encoding="ascii") as f:

@@ -30,9 +30,10 @@ def run_program(
     """Runs a program without a shell, in a session of its own, and kills its process group afterwards.
 
     timeout: seconds. max_output: bytes of each of the two outputs. directory: None for the current one.
-    Returns the exit status (negative: the signal that killed it), standard output and standard error. Processes that
-    the program leaves behind are not waited for. Raises OSError, ValueError or subprocess.SubprocessError if it can't
-    be started, ProgramTimeoutError, OutputTooLargeError.
+
+    Returns the exit status (negative: the signal that killed it), standard output and standard error. Does not wait for
+    processes that the program leaves behind. Raises OSError, ValueError or subprocess.SubprocessError if it can't be
+    started, ProgramTimeoutError, OutputTooLargeError.
     """
     process = subprocess.Popen(
         command,
@@ -57,7 +58,7 @@ def run_program(
 
 
 def _collect(pid: int, pipes: tuple[int, int], deadline: float, max_output: int) -> tuple[bytes, bytes]:
-    """Returns both outputs once the program has ended: a process that it left behind may keep the pipes open."""
+    """Returns both outputs when the program has ended: processes that it left behind may keep the pipes open."""
     output = {pipe: bytearray() for pipe in pipes}
     exited = os.pidfd_open(pid)
     poll = select.poll()
@@ -65,9 +66,9 @@ def _collect(pid: int, pipes: tuple[int, int], deadline: float, max_output: int)
         poll.register(fd, select.POLLIN)
     try:
         while True:
-            left = deadline - time.monotonic()
-            ready = {fd for fd, _ in poll.poll(max(0.0, left) * 1000)}
-            if left < 0 or not ready:
+            timeout = deadline - time.monotonic()
+            ready = {fd for fd, _ in poll.poll(max(0.0, timeout) * 1000)}
+            if timeout < 0 or not ready:
                 raise ProgramTimeoutError
             for fd in output.keys() & ready:
                 chunk = os.read(fd, _CHUNK_BYTES)

@@ -19,14 +19,14 @@ def become_subreaper() -> None:
 
 def children(process: int) -> list[int]:
     """PIDs of the children of a process, running or not yet reaped. The kernel lists them by thread."""
-    found = []
+    pids = []
     try:
         for thread in os.listdir(f"/proc/{process}/task"):
             with open(f"/proc/{process}/task/{thread}/children") as f:
-                found += [int(child) for child in f.read().split()]
+                pids += [int(child) for child in f.read().split()]
     except OSError:
         pass
-    return found
+    return pids
 
 
 def kill_children(deadline: float) -> dict[int, int]:
@@ -41,8 +41,9 @@ def kill_children(deadline: float) -> dict[int, int]:
             with suppress(OSError):  # it has exited
                 os.kill(child, signal.SIGKILL)
         try:
-            while (found := os.waitpid(-1, os.WNOHANG))[0]:
-                statuses[found[0]] = found[1]
+            while (ended := os.waitpid(-1, os.WNOHANG))[0]:
+                pid, status = ended
+                statuses[pid] = status
         except OSError:  # no child is left
             return statuses
         if (now := time.monotonic()) >= deadline:

@@ -42,9 +42,8 @@ def log_entry(level: int, message: str, message_id: str, fields: Mapping[str, st
         sent = {name: _encodable(value) for name, value in fields.items()}
         sent |= {"MESSAGE_ID": message_id, "PRIORITY": str(level), "SYSLOG_IDENTIFIER": "capacityd"}
         try:
-            journal.send(
-                _encodable(message), CODE_FILE=__file__, **sent
-            )  # without CODE_FILE it reads the source to find the line
+            # Without CODE_FILE, it would read the source to find the line.
+            journal.send(_encodable(message), CODE_FILE=__file__, **sent)
             return
         except OSError:
             pass  # journald has stopped since

@@ -1,4 +1,4 @@
-"""What systemd says about a unit."""
+"""The state of a unit of systemd."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ class UnitState:
     """Properties of a unit, systemctl(1)."""
 
     enabled: bool
-    """It is started at boot."""
+    """Whether it is started at boot."""
     failing: bool
-    """It has failed, or is about to be started again after a failure."""
+    """Whether it has failed, or is about to be started again after a failure."""
     exit_status: int
     """Of its last main process; 0 if there was none."""
 
 
 def unit_state(unit: str) -> UnitState | None:
-    """Asks systemd for the state of a unit. Returns None if there is no systemd, or no such unit."""
+    """Returns the state of a unit; None if there is no systemd, or no such unit."""
     names = ("LoadState", "UnitFileState", "ActiveState", "SubState", "ExecMainStatus")
     command = ["systemctl", "show", f"--property={','.join(names)}", unit]
     try:

@@ -8,7 +8,7 @@ from unittest.mock import MagicMock
 
 import pytest
 
-from capacityd.host.network import _default, answers
+from capacityd.host.network import _interfaces_of_default, kernel_errors
 from capacityd.linux.netlink import ask, attribute, attributes
 from capacityd.model.errors import HostError
 from tests.support.forked import can_be_alone, can_make_taps, run_alone
@@ -100,13 +100,13 @@ def test_kinds_of_interfaces_of_a_real_kernel() -> None:
 @pytest.mark.parametrize(("table", "found"), [(254, [7]), (253, [7]), (255, []), (77, [])])
 def test_only_the_main_and_default_tables_count(table: int, found: list[int]) -> None:
     known = bytes([2, 0, 0, 0, table, 3, 0, 1, 0, 0, 0, 0]) + attribute(4, struct.pack("i", 7))
-    assert list(_default(known)) == found
-    assert list(_default(known + attribute(15, struct.pack("I", 1000)))) == []
+    assert list(_interfaces_of_default(known)) == found
+    assert list(_interfaces_of_default(known + attribute(15, struct.pack("I", 1000)))) == []
 
 
 def test_a_default_route_without_an_interface_is_an_error() -> None:
     with pytest.raises(HostError, match="without an interface"):
-        list(_default(bytes([2, 0, 0, 0, 254, 3, 0, 1, 0, 0, 0, 0])))
+        list(_interfaces_of_default(bytes([2, 0, 0, 0, 254, 3, 0, 1, 0, 0, 0, 0])))
 
 
 def kernel(*answers: bytes) -> MagicMock:
@@ -139,7 +139,7 @@ def test_a_response_has_several_messages_in_several_pieces(monkeypatch: pytest.M
 )
 def test_an_incomplete_response_is_an_error(answer: bytes, error: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("capacityd.linux.netlink.socket", kernel(message(24, b"half"), answer, message(3)))
-    with pytest.raises(HostError, match=f"^{error}$"), answers("the routes"):
+    with pytest.raises(HostError, match=f"^{error}$"), kernel_errors("the routes"):
         list(ask(26, b""))
 
 

@@ -1,4 +1,4 @@
-"""What a recording contains of /sys and of udev's database, by name. tests/corpus/recorded.md has these lists."""
+"""The names of what a recording contains of /sys and of udev's database. tests/corpus/recorded.md has these lists."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TREES = _names(
     /sys/block /sys/bus /sys/class /sys/dev/block /sys/devices /sys/firmware/devicetree/base /sys/fs/btrfs
     """
 )
-"""Folders of which a recording has, or names, all that is in them. Elsewhere it has single files."""
+"""Folders whose content a recording has or names completely. Elsewhere, it has single files."""
 
 ATTRIBUTES = _names(
     """
@@ -46,10 +46,10 @@ ATTRIBUTES = _names(
     vendor vendor_id vendor_name version write_cache xmit_hash_policy zoned
     """
 )
-"""Files that are recorded. Reading one of these neither blocks, talks to hardware nor changes anything."""
+"""Files that are recorded. Reading one of them does not block, talk to hardware or change anything."""
 
 FOLDERS = _names("bonding capabilities dm dsa holders id loop md queue slaves")
-"""Folders of a device that are recorded, besides those that lead to other devices."""
+"""Folders of a device that are recorded, in addition to those that lead to other devices."""
 
 ATTRIBUTE_IDENTIFIERS = _names(
     """
@@ -87,11 +87,13 @@ PROPERTY_IDENTIFIERS = _names(
     *WWID *WWN *WWN_* DM_SERIAL ID_SCSI_SERIAL MAC SCSI_IDENT_*
     """
 )
-"""Properties that are recorded as a hash, and whose values are replaced in the other properties of their device. A
-property on no list is also recorded as a hash."""
+"""Properties that are recorded as a hash, and whose values are replaced in the other properties of their device.
+
+A property on no list is also recorded as a hash.
+"""
 
 COMPOSED = ("ID_SERIAL", "ID_USB_SERIAL")
-"""Properties that udev composes of vendor, model and serial number, or of those of them that there are."""
+"""Properties that udev composes of vendor, model and serial number, as far as the device has them."""
 
 VERBATIM = frozenset(_names("ABS EV ID_PART_ENTRY_TYPE KEY LED MODALIAS MSC PROP REL SND SW"))
 """Properties in which bit masks and kinds of partitions look like identifiers."""
@@ -107,13 +109,13 @@ _PROPERTIES, _PROPERTY_IDENTIFIERS = _any_of(PROPERTIES), _any_of(PROPERTY_IDENT
 
 
 def keeps_file(path: str) -> bool:
-    """Whether an attribute is recorded. All capabilities of an input device are; elsewhere "key" is a secret."""
+    """Whether an attribute is recorded. Of an input device, all capabilities are; elsewhere, "key" is a secret."""
     folder, _, name = path.rpartition("/")
     return name in _ATTRIBUTES or folder.endswith("/capabilities") or is_identifier(path)
 
 
 def keeps_folder(path: str) -> bool:
-    """Whether a folder of a device is recorded that leads to no other device."""
+    """Whether a folder of a device that leads to no other device is recorded."""
     return path.rpartition("/")[2] in _FOLDERS
 
 

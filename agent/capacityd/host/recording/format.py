@@ -1,6 +1,6 @@
-"""The file of a recording: JSON, which gzip may have compressed; reads and checks it.
+"""The file of a recording: JSON, which may be compressed by gzip. Reads and checks it.
 
-Bytes that are no UTF-8 stand as lone surrogates. Every part may be missing. RECORDING_PARTS has the parts.
+Bytes that are not UTF-8 are lone surrogates. Every part may be missing. RECORDING_PARTS has the parts.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ def read_recording(path: str) -> Recording:
     try:
         with open(path, "rb") as f:
             raw = f.read(_MAX_FILE_BYTES)
-        found = json.loads(_unpacked(raw) if raw.startswith(_GZIP_MAGIC) else raw)
+        recording = json.loads(_unpacked(raw) if raw.startswith(_GZIP_MAGIC) else raw)
     except OSError as e:
         raise UsageError(f"{path}: could not be read: {e.strerror or e}") from e
     except EOFError as e:
         raise UsageError(f"{path}: is cut off") from e
     except (ValueError, RecursionError) as e:
         raise UsageError(f"{path}: is not JSON: {e}") from e
-    if found == {}:
+    if recording == {}:
         raise UsageError(f"{path}: no machine is recorded in it; write one with `capacityd record FILE`")
-    if not isinstance(found, dict) or not set(found) <= set(RECORDING_PARTS):
+    if not isinstance(recording, dict) or not set(recording) <= set(RECORDING_PARTS):
         raise UsageError(f"{path}: is not a recorded machine; one has the parts {', '.join(RECORDING_PARTS)}")
-    for part, value in found.items():
+    for part, value in recording.items():
         if not RECORDING_PARTS[part](value):
             raise UsageError(f'{path}: its part "{part}" is not what a recorded machine has there')
-    return found
+    return recording
 
 
 def _unpacked(raw: bytes) -> bytes:
@@ -74,13 +74,14 @@ def _is_address(value: object) -> bool:
 
 
 def _has(names: Collection[str], *kinds: type) -> Callable[[Any], bool]:
-    """Whether a value is an object with exactly these fields, each of one of these kinds."""
+    """A check whether a value is an object with exactly these fields, each of one of these kinds."""
     return lambda value: (
         isinstance(value, dict) and value.keys() == set(names) and all(type(v) in kinds for v in value.values())
     )
 
 
 def _table(inner: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    """A check whether a value is an object whose values all pass the inner check."""
     return lambda value: isinstance(value, dict) and all(map(inner, value.values()))
 
 

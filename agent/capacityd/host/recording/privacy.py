@@ -1,7 +1,7 @@
 """Replaces the identifiers in a recording by hashes, keyed with a salt that nobody keeps.
 
-Equal identifiers get equal hashes, however they are written. Without the salt, nobody can find out what a hash stands
-for by trying all MAC addresses. contents.py, this module and tests/corpus/recorded.md list what is an identifier.
+Equal identifiers get equal hashes, however they are written. Without the salt, nobody can find the identifier of a hash
+by trying all MAC addresses. contents.py, this module and tests/corpus/recorded.md list what is an identifier.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ SHAPES = {
     "WWNs and other numbers of at least 16 hexadecimal digits": r"(?:(?<=0x)|(?<![0-9a-z]))[0-9a-f]{16,}(?![0-9a-z])",
     "addresses of iSCSI targets": r"(?<=\bip-)[0-9a-f\[][^\s]+?(?=-lun)",
 }
-"""Identifiers that are recognised by their form wherever they are: what they are, and a regular expression."""
+"""Identifiers that are recognized by their form, wherever they are -> a regular expression."""
 
 _SHAPES = re.compile("|".join(SHAPES.values()), re.IGNORECASE)
-_PUBLIC = re.compile("/(?:wmi|mei|tee)/")  # there, a UUID is that of a kind of device
+_PUBLIC = re.compile("/(?:wmi|mei|tee)/")  # below these, a UUID identifies a kind of device
 _BY_UUID = ("by-uuid", "by-partuuid")
 _SEPARATOR = re.compile(r"(\\x[0-9a-f]{2}|[\W_]+)")  # udev writes \x20 for a space
 _PREFIX = re.compile(r"(?:0x|naa\.|eui\.|uuid\.|nvme\.|t10\.|(?:part\d+-)?(?:mpath|LVM|CRYPT)-)?")
@@ -48,7 +48,7 @@ _MIN_SUBSTRING = 6  # a shorter identifier is replaced only where it is a word o
 def without_identifiers(recording: Recording, more: Iterable[str] = (), salt: bytes = b"") -> Recording:
     """A copy of a recording with hashes in place of identifiers.
 
-    more: identifiers that no listed place holds, such as the machine's id. salt: a random one unless given.
+    more: identifiers that no listed file or property holds, such as the machine's id. salt: if empty, a random one.
     """
     privacy = Privacy(salt or os.urandom(32), recording)
     for identifier in more:
@@ -73,7 +73,7 @@ class Privacy:
         self._hidden_host = f"host-{self._digits(host)[:10]}"
 
     def learn(self, identifier: str) -> None:
-        """Has an identifier replaced wherever it is a word, if no other word is likely to be equal to it."""
+        """Remembers an identifier, to replace it wherever it is a word, unless another word is likely to equal it."""
         word = _plain(_PREFIX.sub("", identifier.strip(), count=1))
         digits = sum(char.isdigit() for char in word)
         if _WORD.fullmatch(word) and word not in self._names and digits > 0 and (digits < len(word) or digits >= 8):
@@ -85,11 +85,15 @@ class Privacy:
         for path, text in files.items():
             if is_identifier(path):
                 self.learn(text)
-        for known in (*self._recording["properties"].values(), *(_pairs(t) for p, t in files.items() if _is_uevent(p))):
-            for name, value in known.items():
+        uevents = (_pairs(text) for path, text in files.items() if _is_uevent(path))
+        for properties in (*self._recording["properties"].values(), *uevents):
+            for name, value in properties.items():
                 if is_identifying_property(name):
                     self.learn(value)
-        addresses = [[*one[:2], self._address(one[2]), *one[3:]] for one in self._recording.get("addresses", ())]
+        addresses = [
+            [interface, family, self._address(address), *details]
+            for interface, family, address, *details in self._recording.get("addresses", ())
+        ]
         return {
             **{part: self._all(value) for part, value in self._recording.items()},
             **({"addresses": addresses} if "addresses" in self._recording else {}),
@@ -102,16 +106,16 @@ class Privacy:
         }
 
     def identifier(self, text: str) -> str:
-        """The hash for an identifier, with the white space around it and a prefix such as naa. or mpath-."""
+        """The hash of an identifier, with the white space around it and its prefix, such as naa. or mpath-."""
         body = text.strip(" \t\n\0")
         if len(set(_plain(body))) < 2:
             return text
-        before, _, after = text.partition(body)
-        rest = _PREFIX.sub("", body, count=1)
-        return f"{before}{body.removesuffix(rest)}{self._hashed(rest)}{after}"
+        leading, _, trailing = text.partition(body)
+        bare = _PREFIX.sub("", body, count=1)
+        return f"{leading}{body.removesuffix(bare)}{self._hashed(bare)}{trailing}"
 
     def text(self, text: str) -> str:
-        """Text without identifiers that are known or have their form."""
+        """Text without identifiers that are known or have the form of one."""
         if _PUBLIC.search(text):
             return text
         parts = text.split("/")
@@ -122,14 +126,14 @@ class Privacy:
         )
 
     def _part(self, part: str) -> str:
-        found = self._parts.get(part)
-        if found is None:
-            found = _SHAPES.sub(lambda m: self._hashed(m[0]) if len(set(_plain(m[0]))) > 2 else m[0], part)
-            found = _WORD.sub(lambda m: self._words.get(m[0].lower(), m[0]), found)
+        hidden = self._parts.get(part)
+        if hidden is None:
+            hidden = _SHAPES.sub(lambda m: self._hashed(m[0]) if len(set(_plain(m[0]))) > 2 else m[0], part)
+            hidden = _WORD.sub(lambda m: self._words.get(m[0].lower(), m[0]), hidden)
             if self._host:
-                found = self._host.sub(self._hidden_host, found)
-            self._parts[part] = found
-        return found
+                hidden = self._host.sub(self._hidden_host, hidden)
+            self._parts[part] = hidden
+        return hidden
 
     def _all(self, value: object) -> object:
         if isinstance(value, str):
@@ -148,36 +152,37 @@ class Privacy:
             return "".join(map(self._mount, text.splitlines(keepends=True)))
         return text if "/capabilities/" in path or path.endswith("/modalias") else self.text(text)
 
-    def _properties(self, known: Mapping[str, str]) -> dict[str, str]:
-        own = {v: self.identifier(v) for name, v in known.items() if is_identifying_property(name) and v}
+    def _properties(self, properties: Mapping[str, str]) -> dict[str, str]:
+        """The properties of a device. Its own identifiers are replaced wherever they are in them."""
+        own = {v: self.identifier(v) for name, v in properties.items() if is_identifying_property(name) and v}
         own = {v: new for v, new in own.items() if v not in self._names and v != new}
-        found = {}
-        for name, value in known.items():
+        hidden = {}
+        for name, value in properties.items():
             if name in VERBATIM:
-                found[name] = value
+                hidden[name] = value
             elif not keeps_property(name):
-                found[name] = self.identifier(value)
+                hidden[name] = self.identifier(value)
             elif name in COMPOSED:
-                found[name] = self._composed(value, own, known, name)
-                own[value] = found[name]
+                hidden[name] = self._composed(value, own, properties, name)
+                own[value] = hidden[name]
             else:
-                found[name] = self.text(value)
-        if "DEVLINKS" in found:
-            found["DEVLINKS"] = _with(own, found["DEVLINKS"])
-        return found
+                hidden[name] = self.text(value)
+        if "DEVLINKS" in hidden:
+            hidden["DEVLINKS"] = _replaced(own, hidden["DEVLINKS"])
+        return hidden
 
-    def _composed(self, value: str, own: Mapping[str, str], known: Mapping[str, str], name: str) -> str:
-        """A value that udev composed of vendor, model and serial number; of a device without the latter, as it is."""
-        vendor, model = (_plain(known.get(name.replace("SERIAL", part), "")) for part in ("VENDOR", "MODEL"))
-        found = _with(own, value)
-        return self.identifier(value) if found == value and _plain(value) not in (model, vendor + model) else found
+    def _composed(self, value: str, own: Mapping[str, str], properties: Mapping[str, str], name: str) -> str:
+        """A value that udev composed of vendor, model and serial number; unchanged if there is no serial number."""
+        vendor, model = (_plain(properties.get(name.replace("SERIAL", part), "")) for part in ("VENDOR", "MODEL"))
+        hidden = _replaced(own, value)
+        return self.identifier(value) if hidden == value and _plain(value) not in (model, vendor + model) else hidden
 
     def _mount(self, line: str) -> str:
-        before, hyphen, after = line.partition(" - ")
-        kind, source, options = [*after.split(" "), "", "", ""][:3]
+        mount, hyphen, filesystem = line.partition(" - ")
+        kind, source, options = [*filesystem.split(" "), "", "", ""][:3]
         remote = may_hang(kind) and kind != "autofs" and not source.startswith("/dev/") and re.search("[:/@]", source)
         hidden = f"id-{self._digits(source)[:12]}" if remote else self._node(source)
-        return f"{self.text(before)}{hyphen}{kind} {hidden} {options}"
+        return f"{self.text(mount)}{hyphen}{kind} {hidden} {options}"
 
     def _node(self, path: str) -> str:
         """A path that may be a link in /dev, whose name may be composed of a serial number."""
@@ -195,15 +200,18 @@ class Privacy:
         return str(ipaddress.IPv6Address(int(ipaddress.IPv6Address(base)) + int(digits[:16], 16)))
 
     def _host_pattern(self, host: str) -> re.Pattern[str] | None:
-        """Finds the machine's name with and without its domain, unless the kernel uses the word, too."""
+        """Finds the machine's name with and without its domain; None if the kernel also uses the word."""
         short = host.partition(".")[0]
         if not short or short == "localhost" or short.isdigit() or short in self._names:
             return None
-        written = "|".join(map(re.escape, (host, short, short.replace("-", "--"))))  # LVM doubles hyphens
-        return re.compile(rf"(?<![0-9A-Za-z])(?:{written})(?![0-9A-Za-z])", re.IGNORECASE)
+        spellings = "|".join(map(re.escape, (host, short, short.replace("-", "--"))))  # LVM doubles hyphens
+        return re.compile(rf"(?<![0-9A-Za-z])(?:{spellings})(?![0-9A-Za-z])", re.IGNORECASE)
 
     def _hashed(self, identifier: str) -> str:
-        """As long and with the same separators if it is hexadecimal; a MAC address is a locally administered one."""
+        """The hash of an identifier. A hexadecimal one keeps its length and separators.
+
+        A MAC address becomes a locally administered one.
+        """
         plain = _plain(identifier)
         digits = self._digits(plain)
         if not _HEXADECIMAL.fullmatch(plain):
@@ -221,7 +229,7 @@ class Privacy:
 
 
 def _plain(text: str) -> str:
-    """Text without separators and letter case: what all ways to write an identifier have in common."""
+    """Text in lower case without separators, which is the same however an identifier is written."""
     return _SEPARATOR.sub("", text).lower()
 
 
@@ -233,8 +241,8 @@ def _is_uevent(path: str) -> bool:
     return path.endswith("/uevent")
 
 
-def _with(own: Mapping[str, str], text: str) -> str:
-    """Text with the identifiers of a device replaced, the longest first."""
+def _replaced(own: Mapping[str, str], text: str) -> str:
+    """Text with the identifiers of a device replaced, the longest first. own: identifier -> its hash."""
     for identifier in sorted(own, key=len, reverse=True):
         pattern = re.escape(identifier)
         if len(identifier) < _MIN_SUBSTRING:

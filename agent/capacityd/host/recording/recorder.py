@@ -1,5 +1,7 @@
-"""Makes a recording of a machine: its devices with the attributes on the lists of contents.py, its mounts, and the
-kernel's and udev's answers. What exists and is not recorded is named, so that on replay it is unknown, never absent."""
+"""Makes a recording of a machine: devices with the attributes that contents.py lists, mounts, and other answers.
+
+What exists and is not recorded is named, so that on replay it is unknown, never absent.
+"""
 
 from __future__ import annotations
 
@@ -38,13 +40,13 @@ class RecorderStoppedError(Exception):
 
 
 class Recorder:
-    """Makes one recording. skip: paths and questions that do not answer."""
+    """Makes one recording. skip: paths and questions that had no answer in time before."""
 
     def __init__(self, source: Source, skip: Collection[str] = ()) -> None:
         self.at = ""
-        """The path or question that is being read right now."""
+        """The path or question that is being read now."""
         self.stopped = False
-        """Set it from another thread, and run raises RecorderStoppedError."""
+        """If another thread sets it, run raises RecorderStoppedError."""
         self.unreadable: dict[str, list[str]] = {}
         """Paths that could not be read, by the name of the error."""
         self.files: dict[str, str] = {}
@@ -58,7 +60,7 @@ class Recorder:
         self._unknown: dict[str, list[str | None]] = {}
 
     def run(self) -> Recording:
-        """The whole recording, with all identifiers. Does not raise HostError: what can't be read is part of it."""
+        """The whole recording, with all identifiers. Errors are part of it, so it raises no HostError."""
         self._folder(_DEVICES)
         for bus, _ in self._folder("/sys/bus"):
             self._folder(f"/sys/bus/{bus}")
@@ -95,29 +97,35 @@ class Recorder:
         }
 
     def _answers(self) -> Recording:
+        """The parts that are answers of the kernel and of udev."""
         source = self._source
-        found: dict[str, dict[str, Any]] = {
-            part: {} for part in ("properties", "link_speeds", "link_kinds", "filesystem_sizes")
-        }
+        properties: dict[str, Any] = {}
         for path in sorted(self._walked):
             if f"{path}/subsystem" in self._links or not self._errors.keys().isdisjoint(
                 (f"{path}/subsystem", f"{path}/uevent")
             ):
-                self._ask(f"properties {path}", found["properties"], path, partial(self._properties, path))
+                properties |= self._answer(f"properties {path}", path, partial(self._properties, path))
+        speeds: dict[str, Any] = {}
+        kinds: dict[str, Any] = {}
         for path in sorted(path for path in self._links if path.startswith("/sys/class/net/")):
             name = path.rpartition("/")[2]
-            self._ask(f"link_speeds {name}", found["link_speeds"], name, partial(source.link_speeds, name))
-            self._ask(f"link_kinds {name}", found["link_kinds"], name, partial(source.link_kind, name))
+            speeds |= self._answer(f"link_speeds {name}", name, partial(source.link_speeds, name))
+            kinds |= self._answer(f"link_kinds {name}", name, partial(source.link_kind, name))
+        sizes: dict[str, Any] = {}
         for point, ids in self._local_filesystems():
-            # A file system that another one is mounted over has its mount point, too, and can't be measured.
+            # A file system that another one is mounted over has the same mount point, and can't be measured.
             question = f"filesystem_sizes {point} {min(ids)}"
-            self._ask(question, found["filesystem_sizes"], point, partial(source.filesystem_size, point, ids))
-        parts: Recording = dict(found)
-        self._ask("addresses", parts, "addresses", lambda: [list(astuple(a)) for a in source.addresses()])
-        self._ask("processors", parts, "processors", lambda: asdict(source.processors()))
-        self._ask("memory", parts, "memory", lambda: asdict(source.memory()))
-        self._ask("default_interfaces", parts, "default_interfaces", lambda: list(source.default_interfaces()))
-        return parts
+            sizes |= self._answer(question, point, partial(source.filesystem_size, point, ids))
+        return {
+            "properties": properties,
+            "link_speeds": speeds,
+            "link_kinds": kinds,
+            "filesystem_sizes": sizes,
+            **self._answer("addresses", "addresses", lambda: [list(astuple(a)) for a in source.addresses()]),
+            **self._answer("processors", "processors", lambda: asdict(source.processors())),
+            **self._answer("memory", "memory", lambda: asdict(source.memory())),
+            **self._answer("default_interfaces", "default_interfaces", lambda: list(source.default_interfaces())),
+        }
 
     def _properties(self, path: str) -> dict[str, str]:
         return {intern(name): intern(value) for name, value in self._source.properties(path).items()}
@@ -125,10 +133,10 @@ class Recorder:
     def _local_filesystems(self) -> Iterator[tuple[str, frozenset[str]]]:
         """Mount points and mount ids of file systems on a disk or in memory; a server may not answer."""
         with suppress(HostError):
-            for found in filesystems(self._source):
-                local = found.type == "devtmpfs" or backing(found.type) in _ON_THIS_MACHINE
-                if local or has_device(found.number):
-                    yield from ((point, found.ids) for point in found.points)
+            for filesystem in filesystems(self._source):
+                local = filesystem.type == "devtmpfs" or backing(filesystem.type) in _ON_THIS_MACHINE
+                if local or has_device(filesystem.number):
+                    yield from ((point, filesystem.ids) for point in filesystem.points)
 
     def _devices(self, folder: str) -> None:
         """Records the devices of a bus or class, and those above them."""
@@ -142,7 +150,7 @@ class Recorder:
                 path = path.rpartition("/")[0]
 
     def _folder(self, folder: str) -> Sequence[tuple[str, str]]:
-        """Records the entries of a folder, and of those folders in it that are on the list. Returns the entries."""
+        """Records the entries of a folder, and of the folders in it that are on the list. Returns the entries."""
         if folder in self._walked:
             return ()
         try:
@@ -200,7 +208,7 @@ class Recorder:
                 self._folders.add(real)
 
     def _link_targets(self) -> None:
-        """Records that targets of links exist that are not recorded otherwise, such as drivers."""
+        """Records the existence of targets of links that are not recorded otherwise, such as drivers."""
         recorded = self._walked | self._folders
         for path, target in sorted(self._links.items()):
             full = os.path.normpath(os.path.join(path.rpartition("/")[0], target))
@@ -217,19 +225,23 @@ class Recorder:
             return self._do(path, lambda: self._source.resolve(path))
         return None
 
-    def _ask(self, question: str, answers: dict[str, Any], key: str, ask: Callable[[], Any]) -> None:
-        """Records an answer, or why there is none. question: its name in the recording."""
+    def _answer(self, question: str, key: str, ask: Callable[[], Any]) -> dict[str, Any]:
+        """The answer by its key; if there is none, nothing, and the reason is recorded.
+
+        question: its name in the recording.
+        """
         try:
-            answers[key] = self._do(question, ask)
+            return {key: self._do(question, ask)}
         except HostError as e:
             self._unknown[question] = [_code(e), str(e)]
+            return {}
 
-    def _do(self, what: str, ask: Callable[[], Answer]) -> Answer:
+    def _do(self, question: str, ask: Callable[[], Answer]) -> Answer:
         if self.stopped:
             raise RecorderStoppedError
-        if what in self._skip:
-            raise HostError(f"{what} did not answer in time", errno.ETIMEDOUT)
-        self.at = what
+        if question in self._skip:
+            raise HostError(f"{question} did not answer in time", errno.ETIMEDOUT)
+        self.at = question
         return ask()
 
 
@@ -239,10 +251,10 @@ def _without_options(table: str) -> str:
 
 
 def _mount_without_options(line: str) -> str:
-    before, hyphen, after = line.partition(" - ")
-    kind, source, options = [*after.split(" "), "", "", ""][:3]
+    mount, hyphen, filesystem = line.partition(" - ")
+    kind, source, options = [*filesystem.split(" "), "", "", ""][:3]
     source = re.sub("//[^/@]*@", "//", source)
-    return f"{before}{hyphen}{kind} {source} {options.partition(',')[0]}" if hyphen else line
+    return f"{mount}{hyphen}{kind} {source} {options.partition(',')[0]}" if hyphen else line
 
 
 def _code(e: HostError) -> str | None:

@@ -26,7 +26,7 @@ def load(path: str) -> RecordedHost:
 
 
 class RecordedHost:
-    """Another machine, or one that never was."""
+    """Another machine, or one that never existed."""
 
     def __init__(self, recording: Mapping[str, Any]) -> None:
         self._files: Mapping[str, str] = recording.get("files", {})
@@ -51,14 +51,14 @@ class RecordedHost:
         if real not in self._folders and folder.startswith("/sys/") and "/sys/devices" not in self._folders:
             raise HostError(f"{folder} does not exist", errno.ENOENT)  # the machine was recorded without a sysfs
         if real in self._left_folders:
-            raise _left_out(folder)
+            raise _not_recorded(folder)
         return sorted(self._folders.get(real or "", ()))
 
     def text(self, path: str) -> str | None:
-        found = self._optional_content(path)
-        if found is not None and len(found.encode("utf-8", "surrogatepass")) > _MAX_ATTRIBUTE_BYTES:
+        content = self._optional_content(path)
+        if content is not None and len(content.encode("utf-8", "surrogatepass")) > _MAX_ATTRIBUTE_BYTES:
             raise HostError(f"{path} is longer than {_MAX_ATTRIBUTE_BYTES} bytes")
-        return None if found is None else printable(found.strip(" \t\n\0"))
+        return None if content is None else printable(content.strip(" \t\n\0"))
 
     def resolve(self, path: str) -> str | None:
         real = self._real(path, content=False) or ""
@@ -68,10 +68,10 @@ class RecordedHost:
         real = self._real(path, content=False)
         if real is None:
             return False
-        found = self._is_recorded(real) or self._is_left_out(real)
-        if not found and not f"{real}/".startswith(_IN_TREES):
-            raise _left_out(path)
-        return found
+        exists = self._is_recorded(real) or self._is_left_out(real)
+        if not exists and not f"{real}/".startswith(_IN_TREES):
+            raise _not_recorded(path)
+        return exists
 
     def properties(self, device: str) -> Mapping[str, str]:
         real = self._known(device)
@@ -83,22 +83,22 @@ class RecordedHost:
         return next((known[name] for name in names if known.get(name)), None)
 
     def hardware_names(self, modalias: str) -> Mapping[str, str]:
-        found = self._recording.get("hardware_names", {}).get(modalias, {})
-        return {printable(k): printable(v) for k, v in found.items()}
+        names = self._recording.get("hardware_names", {}).get(modalias, {})
+        return {printable(k): printable(v) for k, v in names.items()}
 
     def link_speeds(self, interface: str) -> Sequence[int]:
-        found: Sequence[int] = self._answer("link_speeds", interface, f"the link modes of {interface}")
-        return found
+        speeds: Sequence[int] = self._answer("link_speeds", interface, f"the link modes of {interface}")
+        return speeds
 
     def link_kind(self, interface: str) -> str:
         return str(self._answer("link_kinds", interface, f"the kind of {interface}"))
 
     def default_interfaces(self) -> Sequence[str]:
-        found: Sequence[str] = self._part("default_interfaces")
-        return found
+        interfaces: Sequence[str] = self._part("default_interfaces")
+        return interfaces
 
     def addresses(self) -> Sequence[Address]:
-        return [_address(one) for one in self._part("addresses")]
+        return [_address(fields) for fields in self._part("addresses")]
 
     def processors(self) -> Processors:
         return Processors(**self._part("processors"))
@@ -111,22 +111,23 @@ class RecordedHost:
         return int(self._answer("filesystem_sizes", point, f"the size of {point}"))
 
     def lines(self, path: str) -> Sequence[str]:
-        found = self._optional_content(path) or ""
-        return [printable(line) for line in found.replace("\0", "\n").replace("\t", " ").split("\n") if line]
+        content = self._optional_content(path) or ""
+        return [printable(line) for line in content.replace("\0", "\n").replace("\t", " ").split("\n") if line]
 
     def read_file(self, path: str, most: int) -> Content:
-        found = self._content(path)
-        if found is None:
+        content = self._content(path)
+        if content is None:
             raise HostError(f"the recording does not have the content of {path}", errno.ENOENT)
-        if len(found.encode("utf-8", "surrogatepass")) > most:
+        if len(content.encode("utf-8", "surrogatepass")) > most:
             raise HostError(f"{path} is longer than {most} bytes")
-        return Content(printable(found.strip()), float(self._recording.get("ages", {}).get(path, 0)))
+        return Content(printable(content.strip()), float(self._recording.get("ages", {}).get(path, 0)))
 
     def run(self, command: Sequence[str], timeout: float) -> Output:
-        found = self._recording.get("programs", {}).get(json.dumps(list(command)))
-        if found is None:
+        output = self._recording.get("programs", {}).get(json.dumps(list(command)))
+        if output is None:
             raise HostError(f"the recording does not have the output of {command[0]}")
-        return Output(int(found[0]), printable(found[1].strip()), printable(found[2].strip()))
+        status, out, err = output
+        return Output(int(status), printable(out.strip()), printable(err.strip()))
 
     def ctime(self, path: str) -> float | None:
         return None  # a recording is of hardware; no kubelet runs on it
@@ -143,25 +144,25 @@ class RecordedHost:
             raise HostError(f'the recording has no part "{part}": record the machine again')
         return self._recording[part]
 
-    def _answer(self, part: str, key: str, what: str) -> Any:
+    def _answer(self, part: str, key: str, subject: str) -> Any:
         self._require(f"{part} {key}")
-        found = self._recording.get(part, {}).get(key)
-        if found is None:
-            raise HostError(f"the recording does not have {what}", errno.ENODEV)
-        return found
+        answer = self._recording.get(part, {}).get(key)
+        if answer is None:
+            raise HostError(f"the recording does not have {subject}", errno.ENODEV)
+        return answer
 
-    def _require(self, question: str, real: str = "", asked: str = "") -> None:
-        """Raises HostError if the machine did not answer this when it was recorded. asked: another name of real."""
+    def _require(self, question: str, real: str = "", path: str = "") -> None:
+        """Raises HostError if the machine did not answer this when it was recorded. path: another name of real."""
         if question in self._unknown:
             code, message = self._unknown[question]
-            text = str(message).replace(real, asked) if real else str(message)
+            text = str(message).replace(real, path) if real else str(message)
             raise HostError(text, getattr(errno, code, None) if code else None)
 
     def _content(self, path: str) -> str | None:
         """A file's content, None if there is no such file. Raises HostError if it is not recorded."""
         real = self._known(path)
         if real in self._left_files:
-            raise _left_out(path)
+            raise _not_recorded(path)
         return self._files.get(real)
 
     def _optional_content(self, path: str) -> str | None:
@@ -179,7 +180,7 @@ class RecordedHost:
         return real in self._left_files or real in self._left_folders
 
     def _real(self, path: str, *, content: bool = True) -> str | None:
-        """As _known, but None where the kernel reports that the path does not exist."""
+        """As _known, but None if the kernel reported that the path does not exist."""
         try:
             return self._known(path, content=content)
         except HostError as e:
@@ -188,8 +189,10 @@ class RecordedHost:
             raise
 
     def _known(self, path: str, *, content: bool = True) -> str:
-        """The path with every link in it followed. Raises HostError where the recording has an error, and for what it
-        does not have below a folder that it leaves out. content: whether a folder there must be readable."""
+        """The path with every link in it followed. content: whether a folder there must be readable.
+
+        Raises HostError where the recording has an error, and for what it lacks below a folder that it leaves out.
+        """
         parts, real, links = path.split("/")[::-1], "", 0
         while parts:
             part = parts.pop()
@@ -207,7 +210,7 @@ class RecordedHost:
                 parts += target.split("/")[::-1]
                 real = "" if target.startswith("/") else real.rpartition("/")[0]
         if not self._is_recorded(real) and not self._is_left_out(real) and self._may_exist(real):
-            raise _left_out(path)
+            raise _not_recorded(path)
         return real
 
     def _may_exist(self, real: str) -> bool:
@@ -222,10 +225,10 @@ class RecordedHost:
         return False
 
 
-def _left_out(path: str) -> NotRecorded:
+def _not_recorded(path: str) -> NotRecorded:
     return NotRecorded(f"{path} is not part of the recording", errno.ENODATA)
 
 
-def _address(one: Sequence[Any]) -> Address:
-    interface, family, address, prefix, scope, temporary = one
+def _address(fields: Sequence[Any]) -> Address:
+    interface, family, address, prefix, scope, temporary = fields
     return Address(printable(interface), printable(family), printable(address), prefix, printable(scope), temporary)

@@ -1,4 +1,4 @@
-"""A machine as it can be recorded: beside what a Host reads, folders, links and bytes as they are."""
+"""A machine that can be recorded: in addition to a Host, it reads folders, links and unchanged bytes."""
 
 from __future__ import annotations
 
@@ -20,11 +20,13 @@ class Source(Host, Protocol):
         """The entries of a folder, sorted: name, and file, folder, link, or "" for what can't be recorded."""
 
     def raw(self, path: str, limit: int) -> str:
-        """A file's content, with bytes that are no UTF-8 as surrogates. HostError has EFBIG if it is longer than limit
-        bytes."""
+        """A file's content, with bytes that are not UTF-8 as surrogates.
+
+        HostError has EFBIG if the file is longer than limit bytes.
+        """
 
     def readlink(self, path: str) -> str:
-        """The target of a link, as the link has it."""
+        """The target of a link, unchanged."""
 
 
 class LiveSource(LiveHost):
@@ -32,8 +34,8 @@ class LiveSource(LiveHost):
 
     def scandir(self, folder: str) -> Sequence[tuple[str, str]]:
         try:
-            with os.scandir(folder) as found:
-                return sorted((e.name, "link" if e.is_symlink() else "folder" if e.is_dir() else "file") for e in found)
+            with os.scandir(folder) as entries:
+                return sorted((entry.name, _kind(entry)) for entry in entries)
         except OSError as e:
             raise unreadable(folder, e) from e
 
@@ -48,6 +50,12 @@ class LiveSource(LiveHost):
             raise unreadable(path, e) from e
 
 
+def _kind(entry: os.DirEntry[str]) -> str:
+    if entry.is_symlink():
+        return "link"
+    return "folder" if entry.is_dir() else "file"
+
+
 class RecordedSource(RecordedHost):
     """A recorded machine."""
 
@@ -58,12 +66,12 @@ class RecordedSource(RecordedHost):
         return [(name, self._kind(f"{real}/{name}")) for name in self.listdir(folder)]
 
     def raw(self, path: str, limit: int) -> str:
-        found = self._content(path)
-        if found is None:
+        content = self._content(path)
+        if content is None:
             raise HostError(f"{path} does not exist", errno.ENOENT)
-        if len(found.encode("utf-8", "surrogateescape")) > limit:
+        if len(content.encode("utf-8", "surrogateescape")) > limit:
             raise HostError(f"{path} is longer than {limit} bytes", errno.EFBIG)
-        return found
+        return content
 
     def readlink(self, path: str) -> str:
         return self._links[path]

@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     import pluggy
 
 _LONGEST = (
-    *("test_histories", "test_full_while_it_runs", "test_full_when_it_starts"),
-    *("test_no_room_for_the_record", "test_files_that_may_end_an_error_are_watched_while_it_lasts"),
+    "test_histories",
+    "test_unreadable_is_never_absent",
+    "test_files_that_may_end_an_error_are_watched_while_it_lasts",
 )
 
 settings.register_profile("quick", deadline=None, derandomize=True, max_examples=20)

@@ -15,6 +15,7 @@ import pytest
 from capacityd.cli.parser import command_parser
 from capacityd.config import load
 from capacityd.config.keys import RESOURCE, TABLES
+from capacityd.detectors import names
 from tests import ROOT
 from tests.support.configs import loaded
 from tests.support.pages import Block, blocks, commands, fences, manifests, pages, place, same
@@ -96,6 +97,13 @@ def test_the_commented_configuration_has_every_key_that_is_not_a_detectors() -> 
     assert "\nenabled = " in text
     for table, keys in TABLES.items():
         assert configured.values[table].keys() == keys.keys()
+
+
+@pytest.mark.parametrize("detector", names())
+def test_every_detector_has_its_tests_and_an_example(detector: str) -> None:
+    assert (ROOT / f"tests/unit/detectors/test_{detector}.py").exists()
+    examples = [*(ROOT / "conf/examples").iterdir(), *(ROOT / "docs").rglob("*.md")]
+    assert any(re.search(rf"^{detector} = ", page.read_text(), re.MULTILINE) for page in examples)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)

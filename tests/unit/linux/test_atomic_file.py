@@ -10,6 +10,7 @@ import pytest
 
 from capacityd.linux import atomic_file
 from capacityd.linux.atomic_file import read_regular_file, replace_file
+from tests.support.forked import can_be_alone, run_alone
 
 
 @pytest.mark.parametrize("durable", [False, True])
@@ -61,3 +62,26 @@ def test_what_is_missing_is_told_apart_from_what_cannot_be_read(
     monkeypatch.setattr(atomic_file, "MAX_BYTES", 9)
     with pytest.raises(OSError, match="File too large"):
         read_regular_file(str(file))
+
+
+_NO_INODE = "mount -t tmpfs -o nr_inodes=40 tmpfs {0}; touch $(seq -f {0}/%g 40) 2>/dev/null || :"
+_WRITE = """
+import sys
+from capacityd.linux.atomic_file import replace_file, write_error
+print(write_error(sys.argv[1]))
+try:
+    replace_file(f"{sys.argv[1]}/state.json", b"{}", 0o600)
+except OSError as e:
+    print(e.errno)
+"""
+
+
+@pytest.mark.skipif(not can_be_alone(), reason="needs namespaces")
+@pytest.mark.parametrize(
+    ("mount", "code"), [(_NO_INODE, errno.ENOSPC), ("mount -t tmpfs -o ro tmpfs {0}", errno.EROFS)]
+)
+def test_a_file_system_that_cannot_be_written_is_detected_without_a_write(
+    tmp_path: Path, mount: str, code: int
+) -> None:
+    """Space without an inode is as good as none."""
+    assert run_alone(mount.format(tmp_path), _WRITE, str(tmp_path)) == f"{code}\n{code}\n"

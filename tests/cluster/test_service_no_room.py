@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import subprocess
@@ -17,7 +16,7 @@ import pytest
 import capacityd
 from capacityd.model.node import CONDITION
 from tests.cluster.notifications import Notifications
-from tests.support.forked import ALONE, can_be_alone, run_alone
+from tests.support.forked import ALONE, can_be_alone
 from tests.support.nodes import node
 
 pytestmark = pytest.mark.skipif(not can_be_alone(), reason="needs namespaces")
@@ -48,16 +47,6 @@ sys.exit(main(sys.argv[2:]))
 """
 _MOUNTED = 'set -e; mount -t tmpfs -o "$0" tmpfs "$1"; eval "$2"; shift 2; exec "$@"'
 _FILL = "dd if=/dev/zero of={0}/fill bs=4k status=none || :"
-_NO_INODE = "mount -t tmpfs -o nr_inodes=40 tmpfs {0}; touch $(seq -f {0}/%g 40) 2>/dev/null || :"
-_WRITE = """
-import sys
-from capacityd.linux.atomic_file import replace_file, write_error
-print(write_error(sys.argv[1]))
-try:
-    replace_file(f"{sys.argv[1]}/state.json", b"{}", 0o600)
-except OSError as e:
-    print(e.errno)
-"""
 
 
 class Service:
@@ -188,16 +177,6 @@ def test_full_while_it_runs(service: Service) -> None:
     assert service.output().count(FULL) == 1
     assert "Traceback" not in service.output()
     assert "stale" not in service.command("status")
-
-
-@pytest.mark.parametrize(
-    ("mount", "code"), [(_NO_INODE, errno.ENOSPC), ("mount -t tmpfs -o ro tmpfs {0}", errno.EROFS)]
-)
-def test_a_file_system_that_cannot_be_written_is_detected_without_a_write(
-    tmp_path: Path, mount: str, code: int
-) -> None:
-    """Space without an inode is as good as none."""
-    assert run_alone(mount.format(tmp_path), _WRITE, str(tmp_path)) == f"{code}\n{code}\n"
 
 
 def test_no_room_for_the_record(service: Service) -> None:

@@ -18,7 +18,8 @@ from capacityd.model.reading import Quantity, Reading, Unknown
 from capacityd.node.file_node import patched
 from capacityd.node.parse import node_state
 from capacityd.reconcile.rate_limit import BURST, MIN_INTERVAL
-from capacityd.reconcile.reconcile import Access, ReconcileResult, reconcile
+from capacityd.reconcile.reconcile import Access, reconcile
+from capacityd.reconcile.result import ReconcileResult
 from capacityd.reconcile.state import PassContext, ReconcileState
 from capacityd.service.schedule import Schedule
 from tests.support.world import NAMES, World, record_of

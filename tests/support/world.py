@@ -162,14 +162,14 @@ class World:
     # The machine's own record, as machine_record.py keeps it
 
     def intend(self, record: MachineRecord | None, plan: Plan) -> MachineRecord | None:
-        if plan.own is not None:
+        if plan.recorded is not None:
             reported = record.reported if record else Reported()
-            self.published = record = MachineRecord(plan.own_before, plan.own, reported)
+            self.published = record = MachineRecord(plan.recorded_before, plan.recorded, reported)
         return record
 
     def settle(self, plan: Plan) -> None:
-        if plan.own is not None:
-            self.published = MachineRecord(plan.own, reported=plan.reported)
+        if plan.recorded is not None:
+            self.published = MachineRecord(plan.recorded, reported=plan.reported)
 
     # The kubelet and its device plugins
 

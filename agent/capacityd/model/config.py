@@ -115,3 +115,8 @@ class Config:
     def expectations(self) -> dict[str, int]:
         """Name -> expected quantity, of the resources that have one."""
         return {resource.name: resource.expect for resource in self.resources if resource.expect is not None}
+
+    def errors(self) -> tuple[str, ...]:
+        """The errors that it has although it is in effect."""
+        errors = tuple(f"{name}: {error}" for name, error in self.broken.items())
+        return errors or (() if self.complete else ("a file could not be parsed",))

@@ -82,7 +82,7 @@ class NodeState:
     condition: Condition | None
     """The first condition of our type."""
     machine_id: str = ""
-    surplus: tuple[Condition, ...] = ()
+    duplicate_conditions: tuple[Condition, ...] = ()
     """Further ones. Two writers at the same time can leave them, because an append can't be guarded."""
     heartbeat: float | None = None
     """lastHeartbeatTime of the condition Ready, in seconds since the epoch."""
@@ -171,8 +171,8 @@ class Plan:
     changes: tuple[Change, ...]
     patch: tuple[Mapping[str, object], ...]
     """Empty: nothing is written."""
-    published: Mapping[str, int]
-    """The annotation afterwards."""
+    annotated: Mapping[str, int]
+    """The quantities in the annotation afterwards."""
     refused: tuple[str, ...] = ()
     newly_refused: tuple[str, ...] = ()
     """Those that no Event has reported yet."""
@@ -180,13 +180,13 @@ class Plan:
     """Name that is held back because it is lower -> uptime since when it is."""
     held: Mapping[str, float] = field(default_factory=dict)
     """Name -> uptime until when its change is held back."""
-    behind: frozenset[str] = frozenset()
+    less_allocatable: frozenset[str] = frozenset()
     """Names whose allocatable was less than what was published when the Node was read."""
-    delayed: bool = False
-    """Whether an update of the condition or an annotation is rate limited."""
-    own_before: Mapping[str, int] = field(default_factory=dict)
-    """The part of the annotation that this machine has published."""
-    own: Mapping[str, int] | None = None
+    metadata_held_until: float | None = None
+    """Uptime until when an update of the condition or the annotations is rate limited; None: it is not."""
+    recorded_before: Mapping[str, int] = field(default_factory=dict)
+    """The quantities in the machine's record, of the names that the annotation has, too."""
+    recorded: Mapping[str, int] | None = None
     """The same afterwards. None: the machine's record stays as it is."""
     health: Health = Health()
     reported_before: Reported = Reported()
@@ -198,6 +198,11 @@ class Plan:
     """Whether a Node condition is kept."""
     device_plugins: tuple[str, ...] | None = ()
     """Their names when the plan was made, sorted; None: unknown."""
+
+    @property
+    def changed_names(self) -> tuple[str, ...]:
+        """Names whose quantity it changes."""
+        return tuple(change.name for change in self.changes if change.action.writes)
 
     @property
     def unknown(self) -> tuple[str, ...]:
@@ -244,19 +249,19 @@ class Node(Protocol):
         """Creates a Kubernetes Event about the Node. state: the Node as last read or written."""
 
 
-def stored_record(annotation: str | None) -> Mapping[str, object]:
+def annotation_content(annotation: str | None) -> Mapping[str, object]:
     """The annotation ANNOTATION as JSON, whatever a writer may have put there."""
     try:
-        found = json.loads(annotation or "{}")
+        content = json.loads(annotation or "{}")
     except (ValueError, RecursionError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return content if isinstance(content, dict) else {}
 
 
-def read_record(annotation: str | None) -> dict[str, int]:
-    """The last applied quantities by name. Entries that can't be ours are left out."""
+def annotated_quantities(annotation: str | None) -> dict[str, int]:
+    """The quantities in the annotation ANNOTATION by name. Entries that can't be ours are left out."""
     return {
         name: value
-        for name, value in sorted(stored_record(annotation).items())
+        for name, value in sorted(annotation_content(annotation).items())
         if type(value) is int and 0 <= value <= LARGEST and not name_problem(name)
     }

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from capacityd.model.fleet import NodeSummary
-from capacityd.model.node import read_record
+from capacityd.model.node import annotated_quantities
 from capacityd.model.quantity import LARGEST, whole_quantity
 from capacityd.node.parse import api_time, node_state
 
@@ -21,7 +21,7 @@ def summarize(node: Mapping[str, Any], label: str) -> NodeSummary:
         label=(node["metadata"].get("labels") or {}).get(label),
         capacity=_extended(state.capacity or {}),
         allocatable=_extended(state.allocatable or {}),
-        published=read_record(state.annotation),
+        published=annotated_quantities(state.annotation),
         configuration=state.configuration or "",
         condition=state.condition,
         condition_since=api_time(state.condition.stored.get("lastTransitionTime")) if state.condition else None,
@@ -74,5 +74,5 @@ def _annotation_error(annotation: str | None) -> str:
         return "it is not JSON"
     if not isinstance(entries, dict):
         return "it is not a JSON object"
-    unreadable = sorted(entries.keys() - read_record(annotation).keys())
+    unreadable = sorted(entries.keys() - annotated_quantities(annotation).keys())
     return f"not a quantity of an extended resource: {', '.join(unreadable)}" if unreadable else ""

@@ -46,7 +46,7 @@ def node_state(document: object) -> NodeState:
         machine_id=_text(
             _mapping(status, "nodeInfo", "status.nodeInfo") or {}, "machineID", "status.nodeInfo.machineID"
         ),
-        surplus=tuple(ours[1:]),
+        duplicate_conditions=tuple(ours[1:]),
         heartbeat=_ready_heartbeat(conditions or []),
         configuration=configuration,
         resource_version=_text(metadata, "resourceVersion", "metadata.resourceVersion"),

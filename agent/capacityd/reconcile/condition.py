@@ -16,7 +16,7 @@ _UNVERIFIED = "not published by this machine"
 
 
 def desired_condition(
-    state: NodeState, health: Health, now: float, heartbeat_after: float | None
+    node_state: NodeState, health: Health, now: float, heartbeat_after: float | None
 ) -> Mapping[str, object] | None:
     """The desired condition, now (seconds since the epoch); None if the Node has it already.
 
@@ -28,40 +28,36 @@ def desired_condition(
         if len(message) <= _MAX_MESSAGE:
             break
     reason = next(iter(messages), ConditionReason.PUBLISHED)
-    return _changed(state, reason, message, now, heartbeat_after)
+    return _unless_current(node_state, reason, message, now, heartbeat_after)
 
 
-def rejected_condition(state: NodeState, why: str, now: float) -> Mapping[str, object] | None:
+def rejected_condition(node_state: NodeState, message: str, now: float) -> Mapping[str, object] | None:
     """The condition while the API server rejects the whole patch; None if the Node has it already."""
-    return _changed(state, ConditionReason.REJECTED, why, now, None)
+    return _unless_current(node_state, ConditionReason.REJECTED, message, now, None)
 
 
 def _messages(health: Health, max_reason: int) -> dict[ConditionReason, str]:
     """The message of each reason that applies, the most urgent first. max_reason: characters of a resource's reason."""
-    found = {
+    refused = _with_reasons("refused", health.refused, max_reason), _list(_UNVERIFIED, health.unverified)
+    messages = {
         ConditionReason.CONFIGURATION_REJECTED: _configuration(health.configuration_errors),
         ConditionReason.STATE_NOT_WRITABLE: health.unwritable and f"nothing is lowered or removed: {health.unwritable}",
         ConditionReason.UNKNOWN: _with_reasons("unknown", health.unknown, max_reason),
-        ConditionReason.REFUSED: "; ".join(
-            filter(
-                None,
-                (_with_reasons("refused", health.refused, max_reason), _list(_UNVERIFIED, health.unverified)),
-            )
-        ),
+        ConditionReason.REFUSED: "; ".join(filter(None, refused)),
         ConditionReason.DENIED: _with_reasons("denied", health.denied, max_reason),
         ConditionReason.BELOW_EXPECTED: _list(
-            "below expected", [f"{name} is {now} of {wanted}" for name, (now, wanted) in health.below_expected.items()]
+            "below expected", [f"{name} is {n} of {expected}" for name, (n, expected) in health.below_expected.items()]
         ),
         ConditionReason.NOT_ALLOCATABLE: _list(
             "not allocatable",
             [f"{name} is {less} of {published}" for name, (published, less) in health.not_allocatable.items()],
         ),
     }
-    return {reason: found[reason] for reason in ConditionReason if found.get(reason)}
+    return {reason: messages[reason] for reason in ConditionReason if messages.get(reason)}
 
 
-def _list(what: str, items: Sequence[str]) -> str:
-    return f"{what}: {', '.join(items)}" if items else ""
+def _list(prefix: str, items: Sequence[str]) -> str:
+    return f"{prefix}: {', '.join(items)}" if items else ""
 
 
 def _configuration(errors: tuple[str, ...]) -> str:
@@ -71,36 +67,39 @@ def _configuration(errors: tuple[str, ...]) -> str:
     return f"the configuration has errors: {errors[0]}{more} (capacityd config check)"
 
 
-def _with_reasons(what: str, reasons: Mapping[str, str], max_reason: int) -> str:
+def _with_reasons(prefix: str, reasons: Mapping[str, str], max_reason: int) -> str:
     """Resources with the same reason share it."""
     names: dict[str, list[str]] = {}
     for name, reason in reasons.items():
         names.setdefault(_shortened(reason, max_reason), []).append(name)
-    return "; ".join(": ".join(filter(None, (what, ", ".join(group), reason))) for reason, group in names.items())
+    return "; ".join(": ".join(filter(None, (prefix, ", ".join(group), reason))) for reason, group in names.items())
 
 
 def _shortened(text: str, limit: int) -> str:
-    return text if len(text) <= limit else text[: limit - 1] + "…" if limit else ""
+    if len(text) <= limit:
+        return text
+    return text[: limit - 1] + "…" if limit else ""
 
 
-def _changed(
-    state: NodeState, reason: ConditionReason, message: str, now: float, heartbeat_after: float | None
+def _unless_current(
+    node_state: NodeState, reason: ConditionReason, message: str, now: float, heartbeat_after: float | None
 ) -> Mapping[str, object] | None:
+    """The condition; None if the Node has it already, with a heartbeat that is young enough."""
     status = "True" if reason is ConditionReason.PUBLISHED else "False"
-    message = message if len(message) <= _MAX_MESSAGE else message[: _MAX_MESSAGE - 1] + "…"
-    before = state.condition
-    same = before is not None and (before.status, before.reason, before.message) == (status, reason.value, message)
-    if same and not _is_old(before.heartbeat if before else None, now, heartbeat_after):
-        return None
+    message = _shortened(message, _MAX_MESSAGE)
     stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(now))
-    changed = stamp
-    if before and before.status == status:
-        changed = str(before.stored.get("lastTransitionTime") or stamp)
+    transition: object = stamp
+    if current := node_state.condition:
+        same = (current.status, current.reason, current.message) == (status, reason.value, message)
+        if same and not _is_old(current.heartbeat, now, heartbeat_after):
+            return None
+        if current.status == status:
+            transition = str(current.stored.get("lastTransitionTime") or stamp)
     return {
         "type": CONDITION,
         "status": status,
         "lastHeartbeatTime": stamp,
-        "lastTransitionTime": changed,
+        "lastTransitionTime": transition,
         "reason": reason.value,
         "message": message,
     }

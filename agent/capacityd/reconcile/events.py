@@ -5,7 +5,7 @@ Changes that do not fit are counted.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from capacityd.model.node import Action, Change, Event, Plan
 from capacityd.model.quantity import plain, whole_quantity
@@ -20,39 +20,43 @@ def events(plan: Plan) -> list[Event]:
 
     Without a patch, only that something has been unknown for long can be new.
     """
-    before = plan.reported_before
-    unknown = [
-        f"{n}: {reason}" for n, reason in plan.health.unknown.items() if n in plan.reported.unknown - before.unknown
-    ]
+    last, reported = plan.reported_before, plan.reported
+    unknown = [f"{name}: {why}" for name, why in plan.health.unknown.items() if name in reported.unknown - last.unknown]
     if not plan.patch:
         return [Event("Warning", "CapacityUnknown", _joined(unknown), "Read")] if unknown else []
-    known = [f"{c.name}: {plain(c.new)}" for c in plan.changes if c.name in before.unknown - plan.reported.unknown]
-    changed = [c for c in plan.changes if c.action.writes]
-    moves = [change.summary for change in changed]
-    refused = [f"{c.name}: {c.reason}" for c in plan.changes if c.name in plan.newly_refused]
-    denied = [f"{c.name}: {c.reason}" for c in plan.changes if c.action is Action.DENY and c.name not in before.denied]
+    changed = [change for change in plan.changes if change.action.writes]
     below = [
         f"{name}: {quantity}, expected {expected}"
         for name, (quantity, expected) in plan.health.below_expected.items()
-        if name not in before.below_expected
+        if name not in last.below_expected
     ]
-    as_expected = [f"{c.name}: {plain(c.new)}" for c in plan.changes if c.name in plan.recovered]
+    denied = {change.name for change in plan.changes if change.action is Action.DENY} - last.denied
     # Also errors that differ from those rejected before.
-    rejected = plan.health.configuration_errors if plan.reported.configuration != before.configuration else ()
-    found: tuple[tuple[str, str, Sequence[str], str], ...] = (
-        ("Normal", "CapacityChanged", moves, "Publish"),
-        ("Warning", "CapacityRefused", refused, "Refuse"),
-        ("Warning", "CapacityDenied", denied, "Publish"),
+    rejected = plan.health.configuration_errors if reported.configuration != last.configuration else ()
+    lowered = _LOWERED if any(map(_lowers, changed)) else ""
+    candidates: tuple[tuple[str, str, Sequence[str], str], ...] = (
+        ("Normal", "CapacityChanged", [change.summary for change in changed], "Publish"),
+        ("Warning", "CapacityRefused", _reasons(plan, plan.newly_refused), "Refuse"),
+        ("Warning", "CapacityDenied", _reasons(plan, denied), "Publish"),
         ("Warning", "CapacityBelowExpected", below, "Compare"),
-        ("Normal", "CapacityAsExpected", as_expected, "Compare"),
+        ("Normal", "CapacityAsExpected", _quantities(plan, plan.recovered), "Compare"),
         ("Warning", "ConfigurationRejected", rejected, "Configure"),
         ("Warning", "CapacityUnknown", unknown, "Read"),
-        ("Normal", "CapacityKnown", known, "Read"),
+        ("Normal", "CapacityKnown", _quantities(plan, last.unknown - reported.unknown), "Read"),
     )
-    after = {"CapacityChanged": _LOWERED} if any(map(_lowers, changed)) else {}
     return [
-        Event(kind, reason, _joined(texts, after.get(reason, "")), act) for kind, reason, texts, act in found if texts
+        Event(kind, reason, _joined(texts, lowered if reason == "CapacityChanged" else ""), act)
+        for kind, reason, texts, act in candidates
+        if texts
     ]
+
+
+def _reasons(plan: Plan, names: Collection[str]) -> list[str]:
+    return [f"{change.name}: {change.reason}" for change in plan.changes if change.name in names]
+
+
+def _quantities(plan: Plan, names: Collection[str]) -> list[str]:
+    return [f"{change.name}: {plain(change.new)}" for change in plan.changes if change.name in names]
 
 
 def _joined(texts: Sequence[str], after: str = "") -> str:

@@ -45,13 +45,13 @@ def read(directory: str) -> MachineRecord | None:
         raise StateError(f"{path} could not be read: {e.strerror} (run as root?)") from e
 
 
-def write(directory: str, record: MachineRecord) -> None:
+def write(directory: str, machine_record: MachineRecord) -> None:
     """Replaces the record, so that it is whole after a crash or a power failure. Raises StateError."""
     path = os.path.join(directory, _FILE)
     try:
         os.makedirs(directory, mode=0o755, exist_ok=True)
         # It holds no secret. Whoever writes it holds the lock for writing to the Node.
-        replace_file(path, to_file(record), 0o644, durable=True)
+        replace_file(path, to_file(machine_record), 0o644, durable=True)
     except OSError as e:
         raise StateError(f"{path} could not be written: {os.strerror(e.errno or 0)}") from e
 
@@ -62,23 +62,26 @@ def not_writable(directory: str) -> str:
     return f"{directory} can't be written: {os.strerror(code)}" if code not in (0, errno.ENOENT) else ""
 
 
-def intend(directory: str, record: MachineRecord | None, plan: Plan) -> MachineRecord | None:
+def intend(directory: str, machine_record: MachineRecord | None, plan: Plan) -> MachineRecord | None:
     """Before the plan is written to the Node: adds what it makes ours. Returns the record as it is then.
 
     Raises StateError.
     """
-    if plan.own is None or (record is not None and record.published == plan.own and not record.intended):
-        return record
-    intended = MachineRecord(plan.own_before, plan.own, record.reported if record else Reported())
-    if intended != record:
+    if plan.recorded is None:
+        return machine_record
+    if machine_record is not None and machine_record.published == plan.recorded and not machine_record.intended:
+        return machine_record
+    reported = machine_record.reported if machine_record else Reported()
+    intended = MachineRecord(plan.recorded_before, plan.recorded, reported)
+    if intended != machine_record:
         write(directory, intended)
     return intended
 
 
 def settle(directory: str, plan: Plan) -> None:
     """After the plan has been written to the Node, or there was nothing to write. Raises StateError."""
-    if plan.own is None:
+    if plan.recorded is None:
         return
-    settled = MachineRecord(plan.own, reported=plan.reported)
+    settled = MachineRecord(plan.recorded, reported=plan.reported)
     if read(directory) != settled:
         write(directory, settled)

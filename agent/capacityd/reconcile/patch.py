@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from enum import Enum, auto
+from typing import TypeAlias
 
 from capacityd.model.node import (
     ANNOTATION,
@@ -16,129 +18,137 @@ from capacityd.model.node import (
     Change,
     Condition,
     NodeState,
-    stored_record,
+    annotation_content,
 )
 from capacityd.model.quantity import plain
 
-
-def patch_for(
-    state: NodeState,
-    changes: Sequence[Change],
-    published: Mapping[str, int],
-    configuration: str | None,
-    condition: Mapping[str, object] | None,
-    drop: bool,
-) -> tuple[Mapping[str, object], ...]:
-    """The patch; empty if nothing differs.
-
-    published: the last applied quantities afterwards. configuration: the hash of the configuration; "" to remove it,
-    None to leave it. condition: the desired one; None to leave it. drop: remove the condition.
-    """
-    tests: _Operations = []
-    writes: _Operations = []
-    for part in (
-        _quantities(_CAPACITY, state.capacity, changes),
-        _quantities(_ALLOCATABLE, state.allocatable, changes),
-        _annotations(state, changes, published, configuration),
-        _condition(state, condition, drop),
-    ):
-        tests += part[0]
-        writes += part[1]
-    if not writes:
-        return ()
-    if condition and condition["status"] == "True":
-        tests += _allocatable_guards(state, changes, published)
-    uid = [_test("/metadata/uid", state.uid)] if state.uid else []
-    return (*uid, *tests, *writes)
+Patch: TypeAlias = tuple[Mapping[str, object], ...]
+_Operations: TypeAlias = list[Mapping[str, object]]
 
 
-def condition_patch(state: NodeState, condition: Mapping[str, object] | None) -> tuple[Mapping[str, object], ...]:
-    """The patch of the condition alone; empty if it is None."""
-    tests, writes = _condition(state, condition, drop=False) if condition else ([], [])
-    uid = [_test("/metadata/uid", state.uid)] if state.uid else []
-    return (*uid, *tests, *writes) if writes else ()
+class Removed(Enum):
+    """A condition that is to be removed."""
+
+    REMOVED = auto()
 
 
-_Operations = list[Mapping[str, object]]
-
+REMOVED = Removed.REMOVED
+DesiredCondition: TypeAlias = Mapping[str, object] | Removed | None
+"""None: it is left as it is."""
 
 _CAPACITY, _ALLOCATABLE = "/status/capacity", "/status/allocatable"
 
 
+def patch_for(
+    node_state: NodeState,
+    changes: Sequence[Change],
+    annotated: Mapping[str, int],
+    configuration: str | None,
+    condition: DesiredCondition,
+) -> Patch:
+    """The patch; empty if nothing differs.
+
+    annotated: the quantities in the annotation afterwards. configuration: the hash of the configuration; "" to remove
+    it, None to leave it.
+    """
+    tests: _Operations = []
+    writes: _Operations = []
+    for part_tests, part_writes in (
+        _quantities(_CAPACITY, node_state.capacity, changes),
+        _quantities(_ALLOCATABLE, node_state.allocatable, changes),
+        _annotations(node_state, changes, annotated, configuration),
+        _condition(node_state, condition),
+    ):
+        tests += part_tests
+        writes += part_writes
+    if isinstance(condition, Mapping) and condition["status"] == "True":
+        tests += _allocatable_guards(node_state, changes, annotated)
+    return _patch(node_state, tests, writes)
+
+
+def condition_patch(node_state: NodeState, condition: Mapping[str, object] | None) -> Patch:
+    """The patch of the condition alone; empty if it is None."""
+    return _patch(node_state, *_condition(node_state, condition)) if condition else ()
+
+
+def _patch(node_state: NodeState, tests: _Operations, writes: _Operations) -> Patch:
+    uid = [_test("/metadata/uid", node_state.uid)] if node_state.uid else []
+    return (*uid, *tests, *writes) if writes else ()
+
+
 def _quantities(
-    path: str, stored: Mapping[str, str] | None, changes: Sequence[Change]
+    path: str, current: Mapping[str, str] | None, changes: Sequence[Change]
 ) -> tuple[_Operations, _Operations]:
     """Of the map at this path. A value that is already as desired is guarded, but not written."""
     desired = {c.name: c.new if c.action is Action.SET else None for c in changes if c.action.writes}
-    if stored is None:
+    if current is None:
         added = {name: quantity for name, quantity in desired.items() if quantity is not None}
         return ([_test(path, None)], [_add(path, added)]) if added else ([], [])
-    tests = [_test(_key(path, name), stored.get(name)) for name in desired]
-    writing = {name: quantity for name, quantity in desired.items() if plain(quantity) != plain(stored.get(name))}
+    tests = [_test(_key(path, name), current.get(name)) for name in desired]
+    changed = {name: quantity for name, quantity in desired.items() if plain(quantity) != plain(current.get(name))}
     return tests, [
         _remove(_key(path, name)) if quantity is None else _add(_key(path, name), quantity)
-        for name, quantity in writing.items()
+        for name, quantity in changed.items()
     ]
 
 
-def _allocatable_guards(state: NodeState, changes: Sequence[Change], published: Mapping[str, int]) -> _Operations:
+def _allocatable_guards(node_state: NodeState, changes: Sequence[Change], annotated: Mapping[str, int]) -> _Operations:
     """Tests that what is published and not written is still allocatable, so that the condition may be True."""
     written = {c.name for c in changes if c.action.writes}
-    stored = state.allocatable or {}
-    return [_test(_key(_ALLOCATABLE, name), stored[name]) for name in published if name not in written]
+    allocatable = node_state.allocatable or {}
+    return [_test(_key(_ALLOCATABLE, name), allocatable[name]) for name in annotated if name not in written]
 
 
 def _annotations(
-    state: NodeState, changes: Sequence[Change], published: Mapping[str, int], configuration: str | None
+    node_state: NodeState, changes: Sequence[Change], annotated: Mapping[str, int], configuration: str | None
 ) -> tuple[_Operations, _Operations]:
-    tests, record = _record(state, changes, published)
-    desired = {ANNOTATION: record}
+    tests, quantities = _quantities_annotation(node_state, changes, annotated)
+    desired = {ANNOTATION: quantities}
     if configuration is not None:
         desired[CONFIGURATION_ANNOTATION] = configuration or None
-    stored = {ANNOTATION: state.annotation, CONFIGURATION_ANNOTATION: state.configuration}
-    writing = {key: text for key, text in desired.items() if text != stored[key]}
-    if not state.has_annotations:
-        added = {key: text for key, text in writing.items() if text is not None}
+    current = {ANNOTATION: node_state.annotation, CONFIGURATION_ANNOTATION: node_state.configuration}
+    changed = {key: text for key, text in desired.items() if text != current[key]}
+    if not node_state.has_annotations:
+        added = {key: text for key, text in changed.items() if text is not None}
         path = "/metadata/annotations"
         return ([*tests, _test(path, None)], [_add(path, added)]) if added else (tests, [])
     # The annotation determines whose the keys are, so it is guarded even if it does not change.
-    guarded = [key for key in desired if key in writing or key == ANNOTATION]
-    tests += [_test(_annotation(key), stored[key]) for key in guarded]
+    guarded = [key for key in desired if key in changed or key == ANNOTATION]
+    tests += [_test(_annotation(key), current[key]) for key in guarded]
     return tests, [
-        _remove(_annotation(key)) if text is None else _add(_annotation(key), text) for key, text in writing.items()
+        _remove(_annotation(key)) if text is None else _add(_annotation(key), text) for key, text in changed.items()
     ]
 
 
-def _record(
-    state: NodeState, changes: Sequence[Change], published: Mapping[str, int]
+def _quantities_annotation(
+    node_state: NodeState, changes: Sequence[Change], annotated: Mapping[str, int]
 ) -> tuple[_Operations, str | None]:
-    """The desired text of the annotation, None for no annotation, and guards of what it newly records."""
-    if not published:
+    """Guards of what the annotation newly names, and its desired text, None for no annotation."""
+    if not annotated:
         return [], None
-    before = stored_record(state.annotation)
-    if before == published and all(type(number) is int for number in before.values()):
-        return [], state.annotation
+    current = annotation_content(node_state.annotation)
+    if current == annotated and all(type(quantity) is int for quantity in current.values()):
+        return [], node_state.annotation
     # A key that has the desired value already is recorded without being written; it must still have it.
-    newly = {name for name, number in published.items() if before.get(name) != number}
+    newly = {name for name, quantity in annotated.items() if current.get(name) != quantity}
     tests = [_test(_key(_CAPACITY, c.name), c.old) for c in changes if c.action is Action.KEEP and c.name in newly]
-    return tests, json.dumps(dict(sorted(published.items())), separators=(",", ":"))
+    return tests, json.dumps(dict(sorted(annotated.items())), separators=(",", ":"))
 
 
-def _condition(state: NodeState, condition: Mapping[str, object] | None, drop: bool) -> tuple[_Operations, _Operations]:
-    tests: _Operations = []
-    writes: _Operations = []
-    for one in reversed(state.surplus):  # the last first, so that the others keep their places
-        tests.append(_test(_place(one), dict(one.stored)))
-        writes.append(_remove(_place(one)))
-    before = state.condition
-    if before and (drop or condition):
-        write = _remove(_place(before)) if drop else {"op": "replace", "path": _place(before), "value": condition}
-        return [*tests, _test(_place(before), dict(before.stored))], [*writes, write]
-    if drop or not condition:
+def _condition(node_state: NodeState, desired: DesiredCondition) -> tuple[_Operations, _Operations]:
+    duplicates = [*reversed(node_state.duplicate_conditions)]  # the last first, so that the others keep their places
+    tests = [_test(_place(duplicate), dict(duplicate.stored)) for duplicate in duplicates]
+    writes = [_remove(_place(duplicate)) for duplicate in duplicates]
+    current = node_state.condition
+    if desired is None or (desired is REMOVED and current is None):
         return tests, writes
-    if state.conditions is None:
-        return [_test("/status/conditions", None)], [_add("/status/conditions", [condition])]
-    return [], [_add("/status/conditions/-", condition)]
+    if current is not None:
+        path = _place(current)
+        write = _remove(path) if desired is REMOVED else {"op": "replace", "path": path, "value": desired}
+        return [*tests, _test(path, dict(current.stored))], [*writes, write]
+    if node_state.conditions is None:
+        return [_test("/status/conditions", None)], [_add("/status/conditions", [desired])]
+    return [], [_add("/status/conditions/-", desired)]
 
 
 def _place(condition: Condition) -> str:

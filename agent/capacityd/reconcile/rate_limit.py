@@ -28,29 +28,32 @@ class WriteTimes:
     """Writes of the condition or an annotation alone."""
 
 
-def not_before(written: WriteTimes) -> dict[str, float]:
-    """When each rate-limited name may be written again."""
-    return {name: times[-1] + MIN_INTERVAL for name, times in written.resources.items() if len(times) == BURST}
+def not_before(write_times: WriteTimes, name: str) -> float:
+    """When this name may be written again; 0 if it is not rate limited."""
+    return _next_write(write_times.resources.get(name, ()))
 
 
-def metadata_not_before(written: WriteTimes) -> float:
+def metadata_not_before(write_times: WriteTimes) -> float:
     """When the condition or an annotation may be written again without a resource; 0 if that is not rate limited."""
-    return written.metadata[-1] + MIN_INTERVAL if len(written.metadata) == BURST else 0.0
+    return _next_write(write_times.metadata)
 
 
-def recent_writes(written: WriteTimes, uptime: float) -> WriteTimes:
+def _next_write(times: tuple[float, ...]) -> float:
+    return times[-1] + MIN_INTERVAL if len(times) == BURST else 0.0
+
+
+def recent_writes(write_times: WriteTimes, uptime: float) -> WriteTimes:
     """The same without outdated times."""
-    resources = {name: recent for name, times in written.resources.items() if (recent := _recent(times, uptime))}
-    return WriteTimes(resources, _recent(written.metadata, uptime))
+    resources = {name: recent for name, times in write_times.resources.items() if (recent := _recent(times, uptime))}
+    return WriteTimes(resources, _recent(write_times.metadata, uptime))
 
 
-def record_write(plan: Plan, written: WriteTimes, uptime: float) -> WriteTimes:
+def record_write(plan: Plan, write_times: WriteTimes, uptime: float) -> WriteTimes:
     """The write times once the patch of this plan has been sent, without outdated ones."""
-    recent = recent_writes(written, uptime)
-    names = [change.name for change in plan.changes if change.action.writes]
-    if not names:
+    recent = recent_writes(write_times, uptime)
+    if not plan.changed_names:
         return replace(recent, metadata=(*recent.metadata, uptime)[-BURST:])
-    added = {name: (*recent.resources.get(name, ()), uptime)[-BURST:] for name in names}
+    added = {name: (*recent.resources.get(name, ()), uptime)[-BURST:] for name in plan.changed_names}
     return replace(recent, resources={**recent.resources, **added})
 
 

@@ -13,124 +13,111 @@ The rules, in order of precedence:
 
 from __future__ import annotations
 
-from capacityd.model.node import Action, MachineRecord, NodeState, read_record
-from capacityd.model.quantity import plain, whole_quantity
-from capacityd.model.reading import Absent, Quantity, Reading, Unknown
-from capacityd.reconcile.plan_input import CapacityEntry, Decision, PlanInput
+from dataclasses import dataclass
+
+from capacityd.model.node import Action
+from capacityd.model.quantity import plain
+from capacityd.model.reading import Absent, Quantity, Unknown
+from capacityd.reconcile.entry import CapacityEntry
+from capacityd.reconcile.plan_input import PlanInput
 
 
-def decide(entry: CapacityEntry, reading: Reading | None, inputs: PlanInput, configured: bool) -> Decision:
-    """Decides about one name. reading: None if it is not configured. configured: whether any resource is."""
-    return _restore_allocatable(entry, _decide(entry, reading, inputs, configured), inputs)
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What is done to a name: action and reason as in Change."""
+
+    action: Action
+    desired: int | None
+    """The quantity to publish; None: none."""
+    reason: str
+    annotated: int | None
+    """The quantity in the annotation afterwards; None if the annotation does not name it."""
 
 
-def _decide(entry: CapacityEntry, reading: Reading | None, inputs: PlanInput, configured: bool) -> Decision:
-    owned = of_plugin(entry, inputs) if isinstance(reading, Quantity) or entry.last_applied is not None else None
-    if owned := owned or _doubtful(entry, reading, inputs):
-        return owned
+def decide(entry: CapacityEntry, inputs: PlanInput) -> Decision:
+    """Decides about one name."""
+    return _restore_allocatable(entry, _decide_capacity(entry, inputs), inputs)
+
+
+def _decide_capacity(entry: CapacityEntry, inputs: PlanInput) -> Decision:
+    reading = inputs.readings.get(entry.name)
+    if refusal := refuse_device_plugin(entry, inputs) or _refuse_possible_device_plugin(entry, inputs):
+        return refusal
     if isinstance(reading, Quantity):
-        return _publish(entry, reading, inputs)
+        return _publish(entry, reading.value, inputs)
     if isinstance(reading, Unknown):
         return _keep_or_restore(entry, reading)
     if isinstance(reading, Absent):
         return unpublish(entry, reading.reason)
     # No longer configured. A damaged or empty configuration is more likely an accident than an intention.
-    if not inputs.complete:
-        return Decision(
-            Action.KEEP, None, "kept: a file of the configuration can't be read, and may name it", entry.last_applied
-        )
-    if not configured:
-        why = 'kept: no resource is configured at all; "capacityd withdraw" removes what was published'
-        return Decision(Action.KEEP, None, why, entry.last_applied)
+    if not inputs.policy.complete:
+        reason = "kept: a file of the configuration can't be read, and may name it"
+        return Decision(Action.KEEP, None, reason, entry.annotated)
+    if not inputs.readings:
+        reason = 'kept: no resource is configured at all; "capacityd withdraw" removes what was published'
+        return Decision(Action.KEEP, None, reason, entry.annotated)
     return unpublish(entry, "no longer configured")
 
 
-def capacity_entry(
-    name: str, state: NodeState, recorded: int | None, inputs: PlanInput, configured: bool
-) -> CapacityEntry:
-    """The entry of a name. recorded: last_applied. configured: whether the configuration names it."""
-    if recorded is None:
-        own = None
-    elif inputs.machine is None:
-        own = recorded if configured else None
-    elif inputs.machine.confirms(name, recorded):
-        own = recorded
-    else:
-        own = inputs.machine.published.get(name, inputs.machine.intended.get(name))
-    return CapacityEntry(name, (state.capacity or {}).get(name), (state.allocatable or {}).get(name), recorded, own)
-
-
-def last_applied(state: NodeState, record: MachineRecord | None) -> dict[str, int]:
-    """What has been published, by name: the annotation, and what the machine's record and the Node agree on.
-
-    So an annotation that somebody else has altered or removed gives up nothing that is still as it was published.
-    """
-    annotated = read_record(state.annotation)
-    for name in {*record.published, *record.intended} if record else ():
-        current = whole_quantity((state.capacity or {}).get(name, ""))
-        if current is not None and record is not None and record.confirms(name, current):
-            annotated[name] = current
-    return annotated
-
-
-def of_plugin(entry: CapacityEntry, inputs: PlanInput) -> Decision | None:
-    """Never touch a resource owned by a device plugin; the kubelet writes it."""
-    if inputs.plugins is None or entry.name not in inputs.plugins:
+def refuse_device_plugin(entry: CapacityEntry, inputs: PlanInput) -> Decision | None:
+    """Refuses a name that a device plugin owns: the kubelet writes its key. None if none owns it."""
+    if inputs.device_plugins is None or entry.name not in inputs.device_plugins:
+        return None
+    if entry.annotated is None and not isinstance(inputs.readings.get(entry.name), Quantity):
         return None
     return Decision(Action.REFUSE, None, "a device plugin has this name; the key is the kubelet's", None)
 
 
-def _doubtful(entry: CapacityEntry, reading: Reading | None, inputs: PlanInput) -> Decision | None:
+def _refuse_possible_device_plugin(entry: CapacityEntry, inputs: PlanInput) -> Decision | None:
     """Leaves a changed key of ours alone while device plugins are unknown: one may own it now."""
-    if inputs.plugins is not None or entry.last_applied is None or not entry.named:
+    if inputs.device_plugins is not None or entry.annotated is None or not entry.is_ours:
         return None
-    if entry.current is None or entry.equals(entry.last_applied):
+    if entry.current is None or entry.equals(entry.annotated):
         return None
+    reading = inputs.readings.get(entry.name)
     if isinstance(reading, Quantity) and entry.equals(reading.value):
         return None
     if entry.equals(0) and inputs.kubelet_may_zero:
         return None  # a kubelet that restarts zeroes what is no plugin's
-    theirs = plain(entry.current)
-    why = f"somebody else wrote {theirs}, and the kubelet's list of device plugins can't be read: it may be one's"
-    return Decision(Action.REFUSE, None, why, entry.last_applied)
+    current = plain(entry.current)
+    reason = f"somebody else wrote {current}, and the kubelet's list of device plugins can't be read: it may be one's"
+    return Decision(Action.REFUSE, None, reason, entry.annotated)
 
 
-def _publish(entry: CapacityEntry, reading: Quantity, inputs: PlanInput) -> Decision:
-    value = reading.value
+def _publish(entry: CapacityEntry, desired: int, inputs: PlanInput) -> Decision:
     if entry.current is None:
-        lost = f"lost from the Node, where {entry.last_applied} was published" if entry.named else "found"
-        return Decision(Action.SET, value, lost, value)
-    if entry.last_applied is None or not entry.named:
-        return _take_over(entry, value, inputs)
-    if entry.equals(value):
-        return Decision(Action.KEEP, value, "as published", value)
-    if entry.equals(entry.last_applied):
-        return Decision(Action.SET, value, "the reading changed", value)
+        reason = f"lost from the Node, where {entry.annotated} was published" if entry.is_ours else "found"
+        return Decision(Action.SET, desired, reason, desired)
+    if entry.annotated is None or not entry.is_ours:
+        return _take_over(entry, desired, inputs)
+    if entry.equals(desired):
+        return Decision(Action.KEEP, desired, "as published", desired)
+    if entry.equals(entry.annotated):
+        return Decision(Action.SET, desired, "the reading changed", desired)
     if entry.equals(0):
-        return Decision(Action.SET, value, "restored: something else set it to 0 (a kubelet restart?)", value)
-    return Decision(Action.SET, value, f"put back: somebody else wrote {plain(entry.current)}", value)
+        return Decision(Action.SET, desired, "restored: something else set it to 0 (a kubelet restart?)", desired)
+    return Decision(Action.SET, desired, f"put back: somebody else wrote {plain(entry.current)}", desired)
 
 
-def _take_over(entry: CapacityEntry, value: int, inputs: PlanInput) -> Decision:
+def _take_over(entry: CapacityEntry, desired: int, inputs: PlanInput) -> Decision:
     """Refuses a key that is not ours, whatever its value: a 0 may belong to a device plugin that comes back."""
-    if entry.name not in inputs.adopt:
-        same = "the same value, but " if entry.equals(value) else ""
-        why = f"{same}not published by capacityd; adopt = true takes it over"
-        return Decision(Action.REFUSE, None, why, entry.last_applied)
-    if inputs.plugins is None:
-        why = "not adopted: the kubelet's list of device plugins can't be read, and this may be one's"
-        return Decision(Action.REFUSE, None, why, entry.last_applied)
-    return Decision(Action.KEEP if entry.equals(value) else Action.SET, value, "adopted", value)
+    if entry.name not in inputs.policy.adopt:
+        same = "the same value, but " if entry.equals(desired) else ""
+        reason = f"{same}not published by capacityd; adopt = true takes it over"
+        return Decision(Action.REFUSE, None, reason, entry.annotated)
+    if inputs.device_plugins is None:
+        reason = "not adopted: the kubelet's list of device plugins can't be read, and this may be one's"
+        return Decision(Action.REFUSE, None, reason, entry.annotated)
+    return Decision(Action.KEEP if entry.equals(desired) else Action.SET, desired, "adopted", desired)
 
 
 def _keep_or_restore(entry: CapacityEntry, reading: Unknown) -> Decision:
-    if entry.last_applied is None:
+    if entry.annotated is None:
         return Decision(Action.KEEP, None, f"unknown: {reading.reason}", None)
-    if entry.confirmed and (entry.current is None or (entry.equals(0) and entry.last_applied != 0)):
-        return Decision(
-            Action.SET, entry.last_applied, f"restored as last published; unknown: {reading.reason}", entry.last_applied
-        )
-    return Decision(Action.KEEP, None, f"stays as it is; unknown: {reading.reason}", entry.last_applied)
+    if entry.confirmed and (entry.current is None or (entry.equals(0) and entry.annotated != 0)):
+        reason = f"restored as last published; unknown: {reading.reason}"
+        return Decision(Action.SET, entry.annotated, reason, entry.annotated)
+    return Decision(Action.KEEP, None, f"stays as it is; unknown: {reading.reason}", entry.annotated)
 
 
 def _restore_allocatable(entry: CapacityEntry, decision: Decision, inputs: PlanInput) -> Decision:
@@ -138,48 +125,27 @@ def _restore_allocatable(entry: CapacityEntry, decision: Decision, inputs: PlanI
 
     While device plugins are unknown, less of it may be one's devices that are not healthy.
     """
-    quantity = decision.record
-    if decision.action is not Action.KEEP or quantity is None or inputs.plugins is None:
+    quantity = decision.annotated
+    if decision.action is not Action.KEEP or quantity is None or inputs.device_plugins is None:
         return decision
-    ours = entry.confirmed or decision.value is not None
+    ours = entry.confirmed or decision.desired is not None
     if not ours or not entry.equals(quantity) or plain(entry.allocatable) == str(quantity):
         return decision
-    was = plain(entry.allocatable)
-    return Decision(Action.SET, quantity, f"allocatable put back to {quantity}: somebody else made it {was}", quantity)
+    reason = f"allocatable put back to {quantity}: somebody else made it {plain(entry.allocatable)}"
+    return Decision(Action.SET, quantity, reason, quantity)
 
 
 def unpublish(entry: CapacityEntry, reason: str) -> Decision:
     """Decides about a name that must go, for this reason."""
-    if entry.current is None and entry.confirmed and plain(entry.allocatable) in ("0", str(entry.last_applied)):
+    if entry.current is None and entry.confirmed and plain(entry.allocatable) in ("0", str(entry.annotated)):
         return Decision(Action.REMOVE, None, f"{reason}; allocatable still has it", None)
-    if entry.current is None or entry.last_applied is None:
+    if entry.current is None or entry.annotated is None:
         return Decision(Action.KEEP, None, reason, None)
     if not entry.confirmed:
-        why = f"{reason}, but this machine has no record of having published it, so it is left"
-        return Decision(Action.REFUSE, None, why, entry.last_applied)
-    if not (entry.equals(entry.last_applied) or entry.equals(0)):  # a zeroing kubelet's is as good as ours
-        published = entry.last_applied
-        why = f"{reason}, but its value is not the {published} that was published: somebody else's, so it is left"
-        return Decision(Action.REFUSE, None, why, None)
+        reason += ", but this machine has no record of having published it, so it is left"
+        return Decision(Action.REFUSE, None, reason, entry.annotated)
+    if not (entry.equals(entry.annotated) or entry.equals(0)):  # a zeroing kubelet's is as good as ours
+        published = entry.annotated
+        reason += f", but its value is not the {published} that was published: somebody else's, so it is left"
+        return Decision(Action.REFUSE, None, reason, None)
     return Decision(Action.REMOVE, None, reason, None)
-
-
-def lowers(entry: CapacityEntry, decision: Decision) -> bool:
-    """Whether this reduces capacity, below both the current and the last applied value. Removing a 0 does not."""
-    if decision.value is None:
-        return not entry.equals(0)
-    if entry.current is None:
-        return False
-    stored = whole_quantity(entry.current)
-    return (stored is None or decision.value < stored) and (
-        entry.last_applied is None or decision.value < entry.last_applied
-    )
-
-
-def hold_deadlines(entry: CapacityEntry, decision: Decision, inputs: PlanInput) -> list[tuple[float, str]]:
-    """(uptime, reason) of each limit that may hold this change back; at least one."""
-    waits = [(inputs.not_before.get(entry.name, 0.0), "because it keeps changing")]
-    if lowers(entry, decision):
-        since = inputs.lower_since.get(entry.name, inputs.uptime)
-        waits.append((since + inputs.lower_after, "in case it comes back"))
-    return waits

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from capacityd.model.messages import PassReason
 from capacityd.model.node import Action, MachineRecord, NodeState, Plan
 from capacityd.model.reading import Absent, Quantity, Reading, Unknown
-from capacityd.reconcile.apply import Outcome
+from capacityd.reconcile.attempt import Outcome
 from capacityd.reconcile.rate_limit import WriteTimes, recent_writes, record_write
 
 _DENIED_BACKOFF, _DENIED_BACKOFF_FACTOR, _DENIED_BACKOFF_MAX = 60.0, 4.0, 3600.0
@@ -39,11 +39,11 @@ class ReconcileState:
 
     applied_readings: Mapping[str, str] | None = None
     """Readings that the Node is known to match; None: none yet. A resource missing here still has to be reconciled."""
-    published: Mapping[str, int] = field(default_factory=dict)
+    annotated: Mapping[str, int] = field(default_factory=dict)
     """The annotation after the last pass that read the Node."""
     lower_since: Mapping[str, float] = field(default_factory=dict)
     """Name -> since when its reading has been lower."""
-    written: WriteTimes = field(default_factory=WriteTimes)
+    write_times: WriteTimes = field(default_factory=WriteTimes)
     """When the Node was written lately."""
     kubelet_started_at: float | None = None
     """When the kubelet started, as of the last pass that read the Node; seconds since the epoch."""
@@ -51,9 +51,9 @@ class ReconcileState:
     """Passes since a kubelet restart during which it may still reset capacity to zero; 0 once that window is over."""
     unknown_streak: int = 0
     """Passes in a row that left something unknown."""
-    delayed: bool = False
-    """Whether an update of the condition or the annotation waits for the rate limit."""
-    plugins: tuple[str, ...] | None = None
+    metadata_held_until: float | None = None
+    """When a rate-limited update of the condition or the annotations may be written; None: none waits."""
+    device_plugins: tuple[str, ...] | None = None
     """Names of device plugins at the last pass that read the Node; None: unknown."""
     conflict: str = ""
     """The message of conflicts that have not ended; empty for none."""
@@ -61,7 +61,7 @@ class ReconcileState:
     """When the last attempt ended in one."""
     denied: Mapping[str, Denial] = field(default_factory=dict)
     """Name -> why the API server denies its change."""
-    behind: tuple[str, ...] = ()
+    less_allocatable: tuple[str, ...] = ()
     """Names whose allocatable was less than what was published when the Node was last read."""
     node_uid: str = ""
     """The uid of the Node that was read last; "" if none was."""
@@ -79,27 +79,27 @@ class ReconcileState:
 class PassContext:
     """When, where and why a pass runs."""
 
-    now: float
+    now: float = 0.0
     """Seconds since the epoch."""
-    uptime: float
-    """Seconds since the machine booted."""
-    reasons: frozenset[PassReason]
-    """Why the pass is made."""
+    uptime: float = 0.0
+    """Seconds since the machine booted; no change of the clock moves them."""
+    reasons: frozenset[PassReason] = frozenset()
+    """Why the pass is made; none if it is a command by hand."""
     kubelet_started_at: float | None = None
     """When the kubelet made its socket, in seconds since the epoch; None: it has none."""
-    record: MachineRecord | None = None
+    machine_record: MachineRecord | None = None
     """What this machine has published; None: its record is missing."""
-    record_error: str = ""
-    """Why there is a record that can't be read; empty if it could be read, or is missing."""
+    machine_record_error: str = ""
+    """Why the record can't be read; empty if it could be read, or is missing."""
     configuration_errors: tuple[str, ...] = ()
     """The errors of the last check of the configuration, each with its file and line."""
     unwritable: str = ""
     """Why nothing can be saved here; empty if it can."""
 
     @property
-    def unsaved(self) -> str:
+    def unrecordable(self) -> str:
         """Why this pass can't keep a record of what it publishes; empty if it can."""
-        return "; ".join(filter(None, (self.record_error, self.unwritable)))
+        return "; ".join(filter(None, (self.machine_record_error, self.unwritable)))
 
 
 def outcome_text(reading: Reading) -> str:
@@ -109,11 +109,11 @@ def outcome_text(reading: Reading) -> str:
     return "absent" if isinstance(reading, Absent) else "unknown"
 
 
-def is_lower(reading: Reading | None, published: int | None) -> bool:
+def is_lower(reading: Reading | None, annotated: int | None) -> bool:
     """Whether the reading is less than what is published. Unknown or unpublished is not."""
-    if published is None or isinstance(reading, Unknown):
+    if annotated is None or isinstance(reading, Unknown):
         return False
-    return not isinstance(reading, Quantity) or reading.value < published
+    return not isinstance(reading, Quantity) or reading.value < annotated
 
 
 def with_readings(state: ReconcileState, readings: Mapping[str, Reading], uptime: float) -> ReconcileState:
@@ -137,7 +137,7 @@ def _still_lower(readings: Mapping[str, Reading], state: ReconcileState) -> dict
     return {
         name: since
         for name, since in state.lower_since.items()
-        if name not in state.published or is_lower(readings.get(name), state.published[name])
+        if name not in state.annotated or is_lower(readings.get(name), state.annotated[name])
     }
 
 
@@ -146,28 +146,28 @@ def remember(
 ) -> ReconcileState:
     """The state after a pass that has read the Node."""
     plan, uptime = outcome.plan, context.uptime
-    written = writes_of(outcome.state, state)
+    write_times = write_times_of(outcome.node_state, state)
     return ReconcileState(
-        applied_readings=_seen(readings, plan),
-        published=plan.published,
+        applied_readings=_applied_readings(readings, plan),
+        annotated=plan.annotated,
         lower_since=plan.lower_since,
-        written=record_write(plan, written, uptime) if outcome.applied else recent_writes(written, uptime),
-        node_uid=outcome.state.uid,
+        write_times=record_write(plan, write_times, uptime) if outcome.applied else recent_writes(write_times, uptime),
+        node_uid=outcome.node_state.uid,
         kubelet_started_at=context.kubelet_started_at,
-        settle_passes=_settle_passes(state, outcome.state, context),
+        settle_passes=_settle_passes(state, outcome.node_state, context),
         unknown_since=state.unknown_since,
         unknown_streak=state.unknown_streak,
-        delayed=plan.delayed,
-        plugins=plan.device_plugins,
+        metadata_held_until=plan.metadata_held_until,
+        device_plugins=plan.device_plugins,
         denied=_denials(state, outcome, uptime),
-        behind=tuple(sorted(plan.behind)),
+        less_allocatable=tuple(sorted(plan.less_allocatable)),
         verify_at=_verify_at(outcome, uptime),
     )
 
 
-def writes_of(node_state: NodeState, state: ReconcileState) -> WriteTimes:
+def write_times_of(node_state: NodeState, state: ReconcileState) -> WriteTimes:
     """When this Node was written lately. One that was created anew has not been written yet."""
-    return state.written if state.node_uid in ("", node_state.uid) else WriteTimes()
+    return state.write_times if state.node_uid in ("", node_state.uid) else WriteTimes()
 
 
 def _denials(state: ReconcileState, outcome: Outcome, uptime: float) -> dict[str, Denial]:
@@ -190,20 +190,24 @@ def _verify_at(outcome: Outcome, uptime: float) -> float | None:
     A Node without a heartbeat has no kubelet that could.
     """
     plan = outcome.plan
-    if outcome.applied and outcome.state.heartbeat is not None and any(c.action is Action.SET for c in plan.changes):
+    if (
+        outcome.applied
+        and outcome.node_state.heartbeat is not None
+        and any(c.action is Action.SET for c in plan.changes)
+    ):
         return uptime + _VERIFY_AFTER
-    return uptime + _VERIFY_PERIOD if plan.behind else None
+    return uptime + _VERIFY_PERIOD if plan.less_allocatable else None
 
 
-def _seen(readings: Mapping[str, Reading], plan: Plan) -> dict[str, str]:
+def _applied_readings(readings: Mapping[str, Reading], plan: Plan) -> dict[str, str]:
     """The readings that the Node matches by now."""
     applied_readings = {name: outcome_text(reading) for name, reading in readings.items()}
     for name in (*plan.held, *plan.health.denied):  # the Node does not match the reading yet
-        published = str(plan.published.get(name, "absent"))
-        if applied_readings.get(name) == published:
+        annotated = str(plan.annotated.get(name, "absent"))
+        if applied_readings.get(name) == annotated:
             del applied_readings[name]  # another writer's value is on the Node
         else:
-            applied_readings[name] = published
+            applied_readings[name] = annotated
     return applied_readings
 
 

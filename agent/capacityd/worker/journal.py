@@ -11,7 +11,7 @@ from capacityd.model.messages import PassReason
 from capacityd.model.node import Action, Change, Health
 from capacityd.model.quantity import plain
 from capacityd.model.reading import Reading, Unknown
-from capacityd.reconcile.reconcile import ReconcileResult
+from capacityd.reconcile.result import ReconcileResult
 from capacityd.reconcile.state import is_lower, outcome_text
 from capacityd.worker.pass_state import Logged, NodeStatus, Outcome, PassState, PassStatus
 
@@ -57,7 +57,7 @@ def outcome_entries(result: ReconcileResult, previous: PassStatus | None) -> Ite
     """
     if result.outcome is None:
         return
-    node, plan = result.outcome.state.name, result.outcome.plan
+    node, plan = result.outcome.node_state.name, result.outcome.plan
     last = previous.node if previous and previous.node else NodeStatus(node, 0.0)
     refused = {change.name for change in last.changes if change.action is Action.REFUSE}
     for change in plan.changes:
@@ -125,7 +125,7 @@ def reading_entries(
         elif name in last_readings and last_readings[name].outcome is Outcome.UNKNOWN:
             yield Entry("known", NOTICE, f"{name}: known again: {outcome_text(reading)}", {"RESOURCE": name})
     for name in sorted(result.held.keys() - last_held.keys()):
-        old, new = result.state.published.get(name), readings.get(name)
+        old, new = result.state.annotated.get(name), readings.get(name)
         fields = {
             "RESOURCE": name,
             "OLD": "none" if old is None else str(old),
@@ -140,7 +140,7 @@ def _limit(name: str, reading: Reading | None, result: ReconcileResult) -> str:
     """What holds a change back."""
     if name in result.state.denied:
         return "denied, retried later"
-    return "lower_after" if is_lower(reading, result.state.published.get(name)) else "rate limit"
+    return "lower_after" if is_lower(reading, result.state.annotated.get(name)) else "rate limit"
 
 
 def send(entries: Iterable[Entry]) -> None:

@@ -14,7 +14,7 @@ from capacityd.model.messages import PassReason
 from capacityd.model.node import Change
 from capacityd.model.reading import Quantity, Reading, Unknown
 from capacityd.node import Review
-from capacityd.reconcile.apply import Outcome as ReconcileOutcome
+from capacityd.reconcile.attempt import Outcome as ReconcileOutcome
 from capacityd.reconcile.state import ReconcileState
 
 
@@ -68,7 +68,7 @@ class NodeStatus:
     @classmethod
     def of(cls, outcome: ReconcileOutcome, read_at: float) -> NodeStatus:
         """The status after a pass with this outcome."""
-        state, plan = outcome.state, outcome.plan
+        state, plan = outcome.node_state, outcome.plan
         names = {change.name for change in plan.changes}
         return cls(
             name=state.name,

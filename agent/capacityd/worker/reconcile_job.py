@@ -22,7 +22,8 @@ from capacityd.model.node import MachineRecord
 from capacityd.model.reading import Reading, Unknown
 from capacityd.node import Review
 from capacityd.reconcile import machine_record
-from capacityd.reconcile.reconcile import Access, ReconcileResult, reconcile
+from capacityd.reconcile.reconcile import Access, reconcile
+from capacityd.reconcile.result import ReconcileResult
 from capacityd.reconcile.state import PassContext
 from capacityd.worker import journal, metrics, runtime_files, send_message
 from capacityd.worker.await_node import await_node, registration_expected
@@ -167,8 +168,8 @@ def _reconcile(inputs: _Inputs, readings: Mapping[str, Reading]) -> _Reconciled:
                 uptime=uptime(),
                 reasons=inputs.reasons,
                 kubelet_started_at=kubelet_started_at(host),
-                record=record,
-                record_error=record_error,
+                machine_record=record,
+                machine_record_error=record_error,
                 configuration_errors=inputs.configuration_errors,
                 unwritable="; ".join(filter(None, unwritable)),
             ),
@@ -217,7 +218,7 @@ def _status(inputs: _Inputs, readings: Mapping[str, Reading], result: ReconcileR
         readings={name: ReadingStatus.of(reading) for name, reading in readings.items()},
         observe=inputs.config.settings.observe,
         error=result.node_error,
-        published=dict(result.state.published),
+        published=dict(result.state.annotated),
         configuration=inputs.config.digest,
         expect=inputs.config.expectations(),
         requeue_after=result.requeue_after,
@@ -233,7 +234,7 @@ def _status_line(readings: Mapping[str, Reading], result: ReconcileResult, failu
         no_kubeconfig = failure.cause is RetryCause.CREDENTIALS
         return f"waiting for a kubeconfig: {failure.message}" if no_kubeconfig else failure.message
     unknown = sum(isinstance(r, Unknown) for r in readings.values())
-    parts = [f"{len(result.state.published)} of {len(readings)} resources published"]
+    parts = [f"{len(result.state.annotated)} of {len(readings)} resources published"]
     parts += [f"{unknown} unknown"] if unknown else []
     parts += [f"{len(result.state.denied)} denied"] if result.state.denied else []
     parts += [f"{len(result.held)} held back"] if result.held else []

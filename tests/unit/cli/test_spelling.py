@@ -14,7 +14,8 @@ from capacityd.model.reading import Absent, Quantity, Reading, Unknown
 from capacityd.node.parse import node_state
 from capacityd.reconcile.events import events
 from capacityd.reconcile.plan import make_plan
-from capacityd.reconcile.plan_input import PlanInput
+from capacityd.reconcile.plan_input import PlanInput, Policy
+from capacityd.reconcile.state import PassContext
 from capacityd.worker.pass_state import NodeStatus, PassStatus, ReadingStatus
 from tests.support.nodes import node
 
@@ -31,8 +32,8 @@ def planned(stored: str, case: tuple[Reading | None, int | None, bool, tuple[str
     document = node(capacity={NAME: stored}, record=record)
     document["status"]["allocatable"] = {NAME: stored}
     readings: dict[str, Reading] = {OTHER: Absent("")} | ({NAME: reading} if reading else {})
-    found = PlanInput(adopt={NAME} if adopt else (), plugins=plugins, machine=MachineRecord(record))
-    return make_plan(readings, node_state(document), found)
+    policy, context = Policy({NAME} if adopt else ()), PassContext(machine_record=MachineRecord(record))
+    return make_plan(node_state(document), PlanInput(readings, policy, context, device_plugins=plugins))
 
 
 def shown(plan: Plan, capsys: pytest.CaptureFixture[str]) -> list[str]:

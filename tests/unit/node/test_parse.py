@@ -128,7 +128,7 @@ def test_further_own_conditions_are_surplus() -> None:
     found = node_state(document(status={"conditions": [OURS, {"type": "Ready"}, OURS | {"message": "later"}]}))
     assert found.condition is not None
     assert (found.condition.index, found.condition.message) == (0, "unknown: x")
-    assert [(c.index, c.message) for c in found.surplus] == [(2, "later")]
+    assert [(c.index, c.message) for c in found.duplicate_conditions] == [(2, "later")]
 
 
 @given(JSON, JSON)

@@ -11,7 +11,8 @@ from capacityd.model.messages import PassReason
 from capacityd.model.node import Event, MachineRecord, Node, NodeState, Plan, Reported
 from capacityd.model.reading import Absent, Quantity, Reading, Unknown
 from capacityd.node.parse import node_state
-from capacityd.reconcile.reconcile import Access, ReconcileResult, reconcile
+from capacityd.reconcile.reconcile import Access, reconcile
+from capacityd.reconcile.result import ReconcileResult
 from capacityd.reconcile.state import PassContext, ReconcileState
 from tests.support.nodes import apply_patch, node
 
@@ -115,17 +116,17 @@ class Service:
             unwritable=self.unwritable,
         )
         result = reconcile(config, read, context, self.state, Access(self._open, self._plugins, self._intend))
-        if result.outcome is not None and result.outcome.plan.own is not None and not self.settings.observe:
-            self.record = MachineRecord(result.outcome.plan.own, reported=result.outcome.plan.reported)
+        if result.outcome is not None and result.outcome.plan.recorded is not None and not self.settings.observe:
+            self.record = MachineRecord(result.outcome.plan.recorded, reported=result.outcome.plan.reported)
         self.state = result.state
         return result
 
     def _intend(self, record: MachineRecord | None, plan: Plan) -> MachineRecord | None:
         if self.full:
             raise StateError(self.full)
-        if plan.own is not None:
+        if plan.recorded is not None:
             reported = record.reported if record else Reported()
-            self.record = record = MachineRecord(plan.own_before, plan.own, reported)
+            self.record = record = MachineRecord(plan.recorded_before, plan.recorded, reported)
         return record
 
     def _plugins(self) -> Collection[str] | None:

@@ -9,7 +9,8 @@ import pytest
 from capacityd.model.errors import NodeConflict, NodeDenied, NodeError, NodeRejected, NodeUnreachable
 from capacityd.model.node import MachineRecord, NodeState, Plan
 from capacityd.model.reading import Absent, Quantity, Reading
-from capacityd.reconcile.apply import TRIES, Denied, Retries, apply
+from capacityd.reconcile.apply import TRIES, Retries, apply
+from capacityd.reconcile.attempt import Denied
 from capacityd.reconcile.plan import make_plan
 from capacityd.reconcile.plan_input import PlanInput
 from tests.support.nodes import node
@@ -51,7 +52,7 @@ def _most(least: float, most: float) -> float:
 
 
 def publish(state: NodeState, record: MachineRecord | None, denied: Denied) -> Plan:
-    return make_plan({A: Quantity(4)}, state, PlanInput())
+    return make_plan(state, PlanInput({A: Quantity(4)}))
 
 
 def test_a_successful_write_is_not_repeated_and_an_empty_plan_is_not_written(clock: Clock) -> None:
@@ -134,7 +135,7 @@ def test_events_are_created_at_most_once(clock: Clock, reading: Reading, lose: i
     memory.lose, memory.drop = lose, drop
 
     def decide(state: NodeState, record: MachineRecord | None, denied: Denied) -> Plan:
-        return make_plan({A: reading, B: Quantity(1)}, state, PlanInput())
+        return make_plan(state, PlanInput({A: reading, B: Quantity(1)}))
 
     for _ in range(3):
         apply(memory, decide, None, retries=Retries(60.0))

@@ -15,9 +15,10 @@ from capacityd.model.errors import NodeConflict, NodeRejected, NodeUnreachable
 from capacityd.model.node import ANNOTATION, MachineRecord, NodeState, Plan
 from capacityd.model.reading import Quantity, Reading
 from capacityd.node.parse import node_state
-from capacityd.reconcile.apply import Denied, Outcome, apply
+from capacityd.reconcile.apply import apply
+from capacityd.reconcile.attempt import Denied, Outcome
 from capacityd.reconcile.plan import make_plan, make_withdrawal
-from capacityd.reconcile.plan_input import PlanInput
+from capacityd.reconcile.plan_input import PlanInput, Policy
 from tests.support.nodes import node
 from tests.unit.reconcile.doubles import MemoryNode, Service
 
@@ -53,7 +54,7 @@ class Admission(MemoryNode):
 
 def publish(node: MemoryNode, readings: Mapping[str, Reading], condition: bool = True) -> Outcome:
     def decide(state: NodeState, record: MachineRecord | None, denied: Denied) -> Plan:
-        return make_plan(readings, state, PlanInput(denied=denied, condition=condition, configuration="abc"))
+        return make_plan(state, PlanInput(readings, Policy(condition=condition, configuration="abc"), denied=denied))
 
     return apply(node, decide, None)
 
@@ -65,7 +66,7 @@ def test_each_denied_resource_is_isolated(names: list[str], denies: set[str]) ->
     outcome = publish(node, {name: Quantity(4) for name in names})
     assert node.published == {name: "4" for name in names if name not in denies}
     assert outcome.denied == dict.fromkeys(denied, "not on my Nodes")
-    assert outcome.plan.published == dict.fromkeys(sorted({*names} - denies), 4)
+    assert outcome.plan.annotated == dict.fromkeys(sorted({*names} - denies), 4)
     message = f"denied: {', '.join(denied)}: not on my Nodes"
     everything = ("True", "Published", "all configured resources are published")
     assert node.our_condition == (("False", "Denied", message) if denied else everything)
@@ -133,14 +134,14 @@ def test_a_denied_removal_and_a_denied_reduction_keep_what_was_published() -> No
     node.denied = {f"/status/capacity/{name.replace('/', '~1')}" for name in (A, B)}
     outcome = publish(node, {B: Quantity(3), C: Quantity(5)})
     assert node.published == {A: "4", B: "4", C: "5"}
-    assert outcome.plan.published == {A: 4, B: 4, C: 5}
+    assert outcome.plan.annotated == {A: 4, B: 4, C: 5}
 
 
 def test_a_denied_removal_blocks_no_other_when_all_is_withdrawn() -> None:
     state = node_state(node(capacity={A: "1", B: "2"}, record={A: 1, B: 2}))
-    plan = make_withdrawal(state, PlanInput(plugins=frozenset(), denied={A: "a policy"}))
+    plan = make_withdrawal(state, PlanInput(device_plugins=frozenset(), denied={A: "a policy"}))
     assert {change.name: change.action for change in plan.changes} == {A: "deny", B: "remove"}
-    assert (plan.published, plan.health.denied) == ({A: 1}, {A: "a policy"})
+    assert (plan.annotated, plan.health.denied) == ({A: 1}, {A: "a policy"})
 
 
 def test_an_altered_quantity_is_reported_as_denied() -> None:

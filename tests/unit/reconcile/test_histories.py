@@ -21,7 +21,8 @@ from capacityd.model.node import CONDITION
 from capacityd.model.quantity import whole_quantity
 from capacityd.model.reading import Absent, Quantity, Reading, Unknown
 from capacityd.reconcile.plan import make_plan, make_withdrawal
-from capacityd.reconcile.plan_input import PlanInput
+from capacityd.reconcile.plan_input import PlanInput, Policy
+from capacityd.reconcile.state import PassContext
 from capacityd.service.schedule import RESYNC_PERIOD
 from tests.support.loop import Loop
 from tests.support.world import NAMES, THEIRS, World, configuration
@@ -120,13 +121,15 @@ class Histories(RuleBasedStateMachine):
 
     @rule(read=st.dictionaries(names, readings), adopt=some_names, complete=st.booleans())
     def somebody_applies(self, read: Mapping[str, Reading], adopt: frozenset[str], complete: bool) -> None:
-        plugins, record = self.world.device_plugins(), self.world.published
-        inputs = PlanInput(adopt, plugins, complete=complete, now=self.world.now(), machine=record)
-        self.world.carry_out(lambda state: make_plan(read, state, inputs))
+        policy = Policy(adopt, complete=complete)
+        context = PassContext(self.world.now(), machine_record=self.world.published)
+        inputs = PlanInput(read, policy, context, device_plugins=self.world.device_plugins())
+        self.world.carry_out(lambda state: make_plan(state, inputs))
 
     @rule(pause=pauses)
     def all_is_withdrawn(self, pause: float) -> None:
-        inputs = PlanInput(plugins=self.world.device_plugins(), machine=self.world.published)
+        context = PassContext(machine_record=self.world.published)
+        inputs = PlanInput(context=context, device_plugins=self.world.device_plugins())
         self.world.carry_out(lambda state: make_withdrawal(state, inputs))
         self.loop.run(pause)
 
@@ -297,6 +300,7 @@ class Histories(RuleBasedStateMachine):
 def test_histories(monkeypatch: pytest.MonkeyPatch) -> None:
     still = SimpleNamespace(monotonic=lambda: 0.0, sleep=lambda seconds: None, time=lambda: 0.0)
     monkeypatch.setattr("capacityd.reconcile.apply.time", still)
+    monkeypatch.setattr("capacityd.reconcile.attempt.time", still)
     usual = how_hard().max_examples
     examples = min(20 * usual, 20_000) if usual > 20 else 10 * usual  # one takes 10 ms
     how = how_hard(

@@ -29,8 +29,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(tmp_path_factory.mktemp("state"))
 
 
-def plan(own: dict[str, int] | None, before: dict[str, int] | None = None) -> Plan:
-    return Plan("n1", (), (), {}, own=own, own_before=before or {})
+def plan(recorded: dict[str, int] | None, before: dict[str, int] | None = None) -> Plan:
+    return Plan("n1", (), (), {}, recorded=recorded, recorded_before=before or {})
 
 
 @given(records)
@@ -133,9 +133,9 @@ def test_an_unchanged_record_is_not_written(tmp_path: Path) -> None:
     record = MachineRecord({A: 4})
     machine_record.write(where, record)
     before = (tmp_path / "published.json").stat()
-    for own in ({A: 4}, None):
-        machine_record.intend(where, record, plan(own))
-        machine_record.settle(where, plan(own))
+    for recorded in ({A: 4}, None):
+        machine_record.intend(where, record, plan(recorded))
+        machine_record.settle(where, plan(recorded))
     assert (tmp_path / "published.json").stat() == before
 
 

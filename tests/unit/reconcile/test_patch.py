@@ -14,7 +14,7 @@ from capacityd.model.node import ANNOTATION, CONDITION
 from capacityd.model.reading import Absent, Quantity, Reading, Unknown
 from capacityd.node.parse import node_state
 from capacityd.reconcile.plan import make_plan
-from capacityd.reconcile.plan_input import PlanInput
+from capacityd.reconcile.plan_input import PlanInput, Policy
 from tests.support.nodes import apply_patch, node
 
 NAME = "example.com/a"
@@ -68,7 +68,7 @@ def test_a_plan_for_another_node_is_not_written(
     reading: Reading, stored: str | None, recorded: int | None, adopt: bool, between: Callable[[Document], None]
 ) -> None:
     document = node({NAME: stored} if stored else {}, {NAME: recorded} if recorded is not None else None)
-    plan = make_plan({NAME: reading}, node_state(document), PlanInput(adopt={NAME} if adopt else ()))
+    plan = make_plan(node_state(document), PlanInput({NAME: reading}, Policy(adopt={NAME} if adopt else ())))
     assert plan.patch
     apply_patch(document, plan.patch)
     before = json.dumps(document)
@@ -84,7 +84,7 @@ def test_of_several_own_conditions_one_or_none_remains(condition: bool) -> None:
     document = node(condition="True")
     ours, ready = document["status"]["conditions"]
     document["status"]["conditions"] = [ours, ready, ours | {"status": "False"}, ours]
-    plan = make_plan({NAME: Absent("none")}, node_state(document), PlanInput(condition=condition))
+    plan = make_plan(node_state(document), PlanInput({NAME: Absent("none")}, Policy(condition=condition)))
     written = apply_patch(document, plan.patch)
     assert [c["type"] for c in written["status"]["conditions"]] == ([CONDITION, "Ready"] if condition else ["Ready"])
     for index in (0, 2, 3):
@@ -95,33 +95,33 @@ def test_of_several_own_conditions_one_or_none_remains(condition: bool) -> None:
 
 
 def test_several_correct_conditions_become_one() -> None:
-    document = apply_patch(node(), make_plan({NAME: Quantity(1)}, node_state(node()), PlanInput()).patch)
+    document = apply_patch(node(), make_plan(node_state(node()), PlanInput({NAME: Quantity(1)})).patch)
     document["status"]["conditions"].append(document["status"]["conditions"][-1])
-    plan = make_plan({NAME: Quantity(1)}, node_state(document), PlanInput())
+    plan = make_plan(node_state(document), PlanInput({NAME: Quantity(1)}))
     written = apply_patch(document, plan.patch)
     assert [c["type"] for c in written["status"]["conditions"]] == ["Ready", CONDITION]
-    assert make_plan({NAME: Quantity(1)}, node_state(written), PlanInput()).patch == ()
+    assert make_plan(node_state(written), PlanInput({NAME: Quantity(1)})).patch == ()
 
 
 @pytest.mark.parametrize("stored", [f'{{"{NAME}": true, "example.com/b": 2}}', f'{{"{NAME}":1,"example.com/b":2.0}}'])
 def test_a_record_with_equal_values_of_other_types_is_rewritten(stored: str) -> None:
     document = node({NAME: "1", "example.com/b": "2"}, stored)
     readings = {NAME: Quantity(1), "example.com/b": Quantity(2)}
-    plan = make_plan(readings, node_state(document), PlanInput(adopt={NAME, "example.com/b"}))
+    plan = make_plan(node_state(document), PlanInput(readings, Policy(adopt={NAME, "example.com/b"})))
     written = apply_patch(document, plan.patch)
     assert written["metadata"]["annotations"][ANNOTATION] == f'{{"{NAME}":1,"example.com/b":2}}'
 
 
 def test_an_unchanged_recorded_key_is_not_guarded() -> None:
     document = node({NAME: "1", "example.com/b": "2"}, {NAME: 1, "example.com/b": 1})
-    plan = make_plan({NAME: Quantity(1), "example.com/b": Quantity(2)}, node_state(document), PlanInput())
+    plan = make_plan(node_state(document), PlanInput({NAME: Quantity(1), "example.com/b": Quantity(2)}))
     document["status"]["capacity"][NAME] = "7"
     assert apply_patch(document, plan.patch)["status"]["capacity"] == {NAME: "7", "example.com/b": "2"}
 
 
 def test_the_condition_becomes_true_only_if_all_that_is_published_is_still_allocatable() -> None:
     document = node({NAME: "1", "example.com/b": "2"}, {NAME: 1, "example.com/b": 1}, condition="False")
-    plan = make_plan({NAME: Quantity(1), "example.com/b": Quantity(2)}, node_state(document), PlanInput())
+    plan = make_plan(node_state(document), PlanInput({NAME: Quantity(1), "example.com/b": Quantity(2)}))
     apply_patch(document, plan.patch)
     del document["status"]["allocatable"][NAME]
     with pytest.raises(NodeConflict):
@@ -152,7 +152,7 @@ def test_allocatable_goes_with_capacity(
 ) -> None:
     document = node({NAME: stored} if stored else {}, {NAME: 3})
     document["status"]["allocatable"] = {"cpu": "8"} | ({NAME: allocatable} if allocatable else {})
-    patch = make_plan({NAME: reading}, node_state(document), PlanInput()).patch
+    patch = make_plan(node_state(document), PlanInput({NAME: reading})).patch
     written = apply_patch(document, patch)["status"]["allocatable"]
     assert written == {"cpu": "8"} | ({NAME: after} if after else {})
     if written != document["status"]["allocatable"]:
@@ -165,8 +165,8 @@ def test_a_bare_node_is_patched_only_for_a_change() -> None:
     document = node()
     for part, name in (("metadata", "uid"), *((part, name) for part, name, _ in PARENTS)):
         del document[part][name]
-    assert make_plan({}, node_state(document), PlanInput()).patch == ()
-    written = apply_patch(document, make_plan({NAME: Quantity(4)}, node_state(document), PlanInput()).patch)
+    assert make_plan(node_state(document), PlanInput({})).patch == ()
+    written = apply_patch(document, make_plan(node_state(document), PlanInput({NAME: Quantity(4)})).patch)
     assert written["status"]["capacity"] == written["status"]["allocatable"] == {NAME: "4"}
     assert written["metadata"]["annotations"] == {ANNOTATION: f'{{"{NAME}":4}}'}
     assert [(c["type"], c["status"]) for c in written["status"]["conditions"]] == [(CONDITION, "True")]
@@ -176,7 +176,7 @@ def test_a_bare_node_is_patched_only_for_a_change() -> None:
 def test_what_another_writer_added_meanwhile_is_not_overwritten(part: str, name: str, another: object) -> None:
     document = node()
     del document[part][name]
-    patch = make_plan({NAME: Quantity(4)}, node_state(document), PlanInput()).patch
+    patch = make_plan(node_state(document), PlanInput({NAME: Quantity(4)})).patch
     apply_patch(document, patch)
     document[part][name] = another
     with pytest.raises(NodeConflict):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
@@ -10,12 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from capacityd.model.node import ANNOTATION, CONDITION, Action, Change, MachineRecord, Plan, read_record
+from capacityd.model.node import ANNOTATION, CONDITION, Action, Change, MachineRecord, Plan, annotated_quantities
 from capacityd.model.quantity import name_problem
 from capacityd.model.reading import Absent, Quantity, Reading, Unknown
 from capacityd.node.parse import node_state
 from capacityd.reconcile.plan import make_plan, make_withdrawal
-from capacityd.reconcile.plan_input import PlanInput
+from capacityd.reconcile.plan_input import PlanInput, Policy
+from capacityd.reconcile.rate_limit import BURST, WriteTimes
+from capacityd.reconcile.state import PassContext, ReconcileState
 from tests.support.loop import check_change, check_guards
 from tests.support.nodes import apply_patch, node
 
@@ -91,7 +94,7 @@ CASES = [
         (UNKNOWN, "0", None, "keep", None),
     ),
     *under(
-        {"plugins": {NAME}},
+        {"device_plugins": {NAME}},
         (FOUR, None, None, "refuse", None),
         (FOUR, "5", 5, "refuse", None),
         (ABSENT, "4", None, "keep", None),
@@ -100,14 +103,14 @@ CASES = [
         (None, "4", 4, "refuse", None),
     ),
     *under(
-        {"plugins": {NAME}, "adopt": {NAME}},
+        {"device_plugins": {NAME}, "adopt": {NAME}},
         (FOUR, "0", 4, "refuse", None),
         (FOUR, "4", None, "refuse", None),
         (ZERO, "0", None, "refuse", None),
     ),
     # While device plugins are unknown, what another wrote is not put back: it stays ours until it is known whose it is.
     *under(
-        {"plugins": None, "kubelet_may_zero": False},
+        {"device_plugins": None, "kubelet_may_zero": False},
         (FOUR, "7", 3, "refuse", 3),
         (FOUR, "5", 3, "refuse", 3),
         (FOUR, "4", 3, "keep", 4),
@@ -122,12 +125,12 @@ CASES = [
         (None, "7", 3, "refuse", 3),
     ),
     *under(
-        {"plugins": None, "kubelet_may_zero": True},
+        {"device_plugins": None, "kubelet_may_zero": True},
         (FOUR, "7", 3, "refuse", 3),
         (FOUR, "0", 3, "set", 4),
         (UNKNOWN, "0", 3, "set", 3),
     ),
-    *under({"plugins": None, "adopt": {NAME}}, (FOUR, "4", None, "refuse", None), (FOUR, "3", 3, "set", 4)),
+    *under({"device_plugins": None, "adopt": {NAME}}, (FOUR, "4", None, "refuse", None), (FOUR, "3", 3, "set", 4)),
     # Only what lowers is held back.
     *under(
         {"uptime": 5, "lower_after": 10},
@@ -151,8 +154,10 @@ CASES = [
         (UNKNOWN, "0", 4, "set", 4),
         (FOUR, None, None, "hold", None),  # it would not be known as ours later
     ),
-    *under({"unwritable": FULL, "machine": MachineRecord({NAME: 4})}, (FOUR, None, None, "set", 4)),  # registered anew
-    *under({"unwritable": FULL, "machine": None}, (FOUR, None, None, "set", 4), (FOUR, "5", 5, "hold", 5)),
+    *under(
+        {"unwritable": FULL, "machine_record": MachineRecord({NAME: 4})}, (FOUR, None, None, "set", 4)
+    ),  # registered anew
+    *under({"unwritable": FULL, "machine_record": None}, (FOUR, None, None, "set", 4), (FOUR, "5", 5, "hold", 5)),
     *under({"complete": False}, (None, "4", 4, "keep", 4)),
 ]
 
@@ -160,6 +165,21 @@ CASES = [
 def node_with(stored: str | None, recorded: int | None) -> dict[str, Any]:
     """A Node with this value and record of the name."""
     return node({NAME: stored} if stored else {}, {NAME: recorded} if recorded is not None else None)
+
+
+def inputs_of(
+    reading: Reading | None,
+    machine_record: MachineRecord | None,
+    adopt: Collection[str] = (),
+    device_plugins: Collection[str] | None = (),
+    **more: Any,
+) -> PlanInput:
+    """The reading, and more fields of Policy, PassContext and PlanInput."""
+    kubelet_started_at = None if more.pop("kubelet_may_zero", True) else 0.0
+    policy = Policy(adopt, complete=more.pop("complete", True), lower_after=more.pop("lower_after", 0.0))
+    context = PassContext(kubelet_started_at=kubelet_started_at, machine_record=machine_record, **more)
+    state = ReconcileState(kubelet_started_at=kubelet_started_at)
+    return PlanInput(with_other(reading), policy, context, state, device_plugins)
 
 
 def with_other(reading: Reading | None) -> dict[str, Reading]:
@@ -182,15 +202,15 @@ def our_condition(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def carried_out(
-    inputs: PlanInput, reading: Reading | None, stored: str | None, recorded: int | None, action: str, after: int | None
+    inputs: PlanInput, stored: str | None, recorded: int | None, action: str, after: int | None
 ) -> tuple[Plan, dict[str, Any]]:
     """The plan, which does this to the name and its record, and the Node afterwards."""
     document = node_with(stored, recorded)
-    plan = make_plan(with_other(reading), node_state(document), inputs)
+    plan = make_plan(node_state(document), inputs)
     written = apply_patch(document, plan.patch)
     found = {"set": str(after), "remove": None}.get(action, stored)
     change = change_of(plan)
-    assert (change.action, change.old, plan.published.get(NAME)) == (action, stored, after)
+    assert (change.action, change.old, plan.annotated.get(NAME)) == (action, stored, after)
     assert change.new == found or action == "hold"
     assert written["status"]["capacity"].get(NAME) == found
     assert json.loads(written["metadata"]["annotations"].get(ANNOTATION, "{}")).get(NAME) == after
@@ -206,14 +226,14 @@ def test_every_case(
     action: str,
     after: int | None,
 ) -> None:
-    inputs = PlanInput(**{"machine": witness(recorded), **more})
-    plan, written = carried_out(inputs, reading, stored, recorded, action, after)
-    assert (plan.own or {}).get(NAME) == after
+    inputs = inputs_of(reading, **{"machine_record": witness(recorded), **more})
+    plan, written = carried_out(inputs, stored, recorded, action, after)
+    assert (plan.recorded or {}).get(NAME) == after
     assert (NAME in plan.refused) is (action == "refuse")
     condition = our_condition(written)
     lasts = action == "refuse" and (isinstance(reading, Quantity) or after is not None)
     assert (f"refused: {NAME}" in condition["message"]) is lasts
-    if inputs.unwritable:
+    if inputs.context.unwritable:
         assert (condition["status"], condition["reason"]) == ("False", "StateNotWritable")
         assert condition["message"].startswith(f"nothing is lowered or removed: {FULL}")
 
@@ -243,7 +263,7 @@ def test_every_case(
 )
 def test_why(reading: Reading | None, stored: str | None, recorded: int | None, reason: str) -> None:
     state = node_state(node_with(stored, recorded))
-    assert change_of(make_plan(with_other(reading), state, PlanInput(machine=witness(recorded)))).reason == reason
+    assert change_of(make_plan(state, inputs_of(reading, witness(recorded)))).reason == reason
 
 
 MISSING = None
@@ -299,11 +319,11 @@ def test_what_the_annotation_alone_can_do(
     after: int | None,
     ours: bool,
 ) -> None:
-    plan, written = carried_out(PlanInput(machine=machine), reading, stored, recorded, action, after)
-    assert plan.own is not None
-    assert (NAME in plan.own) is ours
+    plan, written = carried_out(inputs_of(reading, machine_record=machine), stored, recorded, action, after)
+    assert plan.recorded is not None
+    assert (NAME in plan.recorded) is ours
     known = {machine.published.get(NAME), machine.intended.get(NAME)} if machine else {recorded}
-    assert plan.own.get(NAME) in {None, 4, *known}, "nobody else's number gets into the machine's record"
+    assert plan.recorded.get(NAME) in {None, 4, *known}, "nobody else's number gets into the machine's record"
     if action == "refuse":
         condition = our_condition(written)
         assert (condition["status"], condition["reason"]) == ("False", "Refused")
@@ -312,23 +332,25 @@ def test_what_the_annotation_alone_can_do(
         assert NAME in condition["message"]
         reason = "adopt = true takes it over" if isinstance(reading, Quantity) else "no record of having published it"
         assert reason in change_of(plan).reason
-        record = MachineRecord(plan.own, reported=plan.reported)
-        again = make_plan(with_other(reading), node_state(written), PlanInput(machine=record))
+        record = MachineRecord(plan.recorded, reported=plan.reported)
+        again = make_plan(node_state(written), inputs_of(reading, record))
         assert (again.patch, again.newly_refused) == ((), ())
 
 
 def test_without_a_record_and_with_a_damaged_configuration_ownership_stays_unknown() -> None:
     state = node_state(node(capacity={NAME: "4"}, record={NAME: 4}))
-    assert make_plan({OTHER: Quantity(1)}, state, PlanInput(complete=False)).own is None
-    assert make_plan({OTHER: Quantity(1)}, state, PlanInput(complete=False, machine=MachineRecord())).own == {OTHER: 1}
+    inputs = PlanInput({OTHER: Quantity(1)}, Policy(complete=False))
+    assert make_plan(state, inputs).recorded is None
+    inputs = replace(inputs, context=PassContext(machine_record=MachineRecord()))
+    assert make_plan(state, inputs).recorded == {OTHER: 1}
 
 
 def test_an_empty_configuration_removes_nothing_and_names_withdraw() -> None:
-    plan = make_plan({}, node_state(node(capacity={NAME: "4"}, record={NAME: 4})), PlanInput())
+    plan = make_plan(node_state(node(capacity={NAME: "4"}, record={NAME: 4})), PlanInput({}))
     assert [c.action for c in plan.changes] == ["keep"]
     assert "capacityd withdraw" in plan.changes[0].reason
-    assert plan.published == {NAME: 4}
-    assert make_plan({}, node_state(node(capacity={NAME: "4"})), PlanInput()).patch == ()
+    assert plan.annotated == {NAME: 4}
+    assert make_plan(node_state(node(capacity={NAME: "4"})), PlanInput({})).patch == ()
 
 
 @pytest.mark.parametrize(
@@ -358,7 +380,7 @@ def test_a_forged_record_removes_nothing(record: str) -> None:
     document = node(capacity=foreign)
     document["metadata"]["annotations"] = {ANNOTATION: record, "theirs": "x"}
     for plan in (
-        make_plan({OTHER: Quantity(1)}, node_state(document), PlanInput()),
+        make_plan(node_state(document), PlanInput({OTHER: Quantity(1)})),
         make_withdrawal(node_state(document), PlanInput()),
     ):
         written = apply_patch(document, plan.patch)
@@ -370,7 +392,7 @@ def test_the_condition_names_unknown_and_refused_resources_and_recovers() -> Non
     document = node(capacity={NAME: "9", "example.com/card": "9"})
     readings: dict[str, Reading] = {OTHER: UNKNOWN, NAME: FOUR, "example.com/busy": UNKNOWN, "example.com/card": FOUR}
     refused, unknown = ("example.com/card", NAME), ("example.com/busy", OTHER)
-    plan = make_plan(readings, node_state(document), PlanInput(now=0))
+    plan = make_plan(node_state(document), PlanInput(readings, context=PassContext(now=0)))
     assert (plan.unknown, plan.refused, plan.newly_refused) == (unknown, refused, refused)
     written = apply_patch(document, plan.patch)
     condition = our_condition(written)
@@ -379,18 +401,18 @@ def test_the_condition_names_unknown_and_refused_resources_and_recovers() -> Non
     assert (condition["status"], condition["reason"]) == ("False", "Unknown")
     assert condition["lastTransitionTime"] == "1970-01-01T00:00:00Z"
 
-    assert plan.own is not None
-    after = PlanInput(now=60, machine=MachineRecord(plan.own, reported=plan.reported))
-    again = make_plan(readings, node_state(written), after)
+    assert plan.recorded is not None
+    context = PassContext(now=60, machine_record=MachineRecord(plan.recorded, reported=plan.reported))
+    again = make_plan(node_state(written), PlanInput(readings, context=context))
     assert again.patch == ()
     assert again.newly_refused == ()
 
     readings |= dict.fromkeys(unknown, Quantity(2))
-    less = make_plan(readings, node_state(written), PlanInput(now=60))
+    less = make_plan(node_state(written), PlanInput(readings, context=PassContext(now=60)))
     still = our_condition(apply_patch(written, less.patch))
     assert (still["reason"], still["lastTransitionTime"]) == ("Refused", "1970-01-01T00:00:00Z")
 
-    healed = make_plan(readings, node_state(written), PlanInput(now=60, adopt=refused))
+    healed = make_plan(node_state(written), PlanInput(readings, Policy(adopt=refused), PassContext(now=60)))
     condition = our_condition(apply_patch(written, healed.patch))
     assert (condition["status"], condition["reason"]) == ("True", "Published")
     assert condition["lastTransitionTime"] == "1970-01-01T00:01:00Z"
@@ -398,17 +420,17 @@ def test_the_condition_names_unknown_and_refused_resources_and_recovers() -> Non
 
 def test_a_refused_removal_is_reported_once_and_then_no_error() -> None:
     document = node(capacity={NAME: "7"}, record={NAME: 4})
-    plan = make_plan({NAME: ABSENT}, node_state(document), PlanInput())
+    plan = make_plan(node_state(document), PlanInput({NAME: ABSENT}))
     assert (plan.refused, plan.newly_refused) == ((NAME,), (NAME,))
     written = node_state(apply_patch(document, plan.patch))
     assert written.condition is not None
     assert (written.condition.status, written.condition.message) == ("True", "all configured resources are published")
-    assert make_plan({NAME: ABSENT}, written, PlanInput()).patch == ()
+    assert make_plan(written, PlanInput({NAME: ABSENT})).patch == ()
 
 
 def test_an_error_ends_once_nothing_is_configured() -> None:
     document = node(condition="False")
-    written = apply_patch(document, make_plan({}, node_state(document), PlanInput()).patch)
+    written = apply_patch(document, make_plan(node_state(document), PlanInput({})).patch)
     assert our_condition(written)["status"] == "True"
 
 
@@ -421,19 +443,22 @@ def test_an_error_ends_once_nothing_is_configured() -> None:
     ],
 )
 def test_lower_late(uptime: float, since: dict[str, float], action: Action, why: str) -> None:
-    inputs = PlanInput(uptime=uptime, lower_after=10, lower_since=since, machine=witness(4))
-    plan = make_plan({NAME: Quantity(3)}, node_state(node_with("4", 4)), inputs)
+    context = PassContext(uptime=uptime, machine_record=witness(4))
+    inputs = PlanInput({NAME: Quantity(3)}, Policy(lower_after=10), context, ReconcileState(lower_since=since))
+    plan = make_plan(node_state(node_with("4", 4)), inputs)
     assert plan.changes == (Change(NAME, action, "4", "3", why),)
     assert plan.lower_since == ({NAME: 100} if action == Action.HOLD else {})
-    back = make_plan({NAME: FOUR}, node_state(node_with("4", 4)), inputs)
+    back = make_plan(node_state(node_with("4", 4)), replace(inputs, readings={NAME: FOUR}))
     assert ([c.action for c in back.changes], back.lower_since) == (["keep"], {})
 
 
 def test_only_what_lowers_is_remembered_as_lower() -> None:
     """Else a raise that waits for its turn would let a later loss be written at once."""
     state = node_state(node(capacity={NAME: "4", OTHER: "4"}, record={NAME: 4, OTHER: 4}))
-    inputs = PlanInput(uptime=100, not_before={NAME: 130, OTHER: 130})
-    plan = make_plan({NAME: Quantity(5), OTHER: Quantity(3)}, state, inputs)
+    written = WriteTimes(dict.fromkeys([NAME, OTHER], (70.0,) * BURST))
+    readings = {NAME: Quantity(5), OTHER: Quantity(3)}
+    inputs = PlanInput(readings, context=PassContext(uptime=100), state=ReconcileState(write_times=written))
+    plan = make_plan(state, inputs)
     assert (plan.held, plan.lower_since) == ({NAME: 130, OTHER: 130}, {OTHER: 100})
 
 
@@ -444,7 +469,7 @@ def test_a_withdrawal_removes_all_own_keys_and_no_others() -> None:
         record={zeroed: 2, plugin: 2, OTHER: 1, NAME: 4},
         condition="True",
     )
-    plan = make_withdrawal(node_state(document), PlanInput(plugins={plugin}))
+    plan = make_withdrawal(node_state(document), PlanInput(device_plugins={plugin}))
     assert [c.name for c in plan.changes] == [NAME, OTHER, plugin, zeroed]
     assert plan.refused == (OTHER, plugin)
     written = apply_patch(document, plan.patch)
@@ -468,38 +493,45 @@ nodes = st.builds(
     record=st.none() | st.dictionaries(names, quantities) | st.text() | st.dictionaries(names, st.text() | st.none()),
     condition=st.sampled_from([None, "True", "False"]),
 )
+machine_records = st.builds(
+    MachineRecord, st.dictionaries(good_names, quantities), st.dictionaries(good_names, quantities)
+)
 inputs = st.builds(
     PlanInput,
-    adopt=st.frozensets(good_names),
-    plugins=st.none() | st.frozensets(names),
-    complete=st.booleans(),
-    now=st.integers(0, 100).map(float),
-    condition=st.booleans(),
-    machine=st.none()
-    | st.builds(MachineRecord, st.dictionaries(good_names, quantities), st.dictionaries(good_names, quantities)),
-    unwritable=st.sampled_from(["", "", "/var is full"]),
-    kubelet_may_zero=st.booleans(),
+    readings_of,
+    st.builds(Policy, st.frozensets(good_names), condition=st.booleans(), complete=st.booleans()),
+    st.builds(
+        PassContext,
+        now=st.integers(0, 100).map(float),
+        kubelet_started_at=st.sampled_from([None, 0.0]),
+        machine_record=st.none() | machine_records,
+        unwritable=st.sampled_from(["", "", "/var is full"]),
+    ),
+    st.just(ReconcileState(kubelet_started_at=0.0)),
+    device_plugins=st.none() | st.frozensets(names),
 )
 
 
-@given(readings_of, nodes, inputs)
-def test_any_node_and_any_readings_keep_the_promises(
-    readings: dict[str, Reading], document: dict[str, Any], given: PlanInput
-) -> None:
-    plan = make_plan(readings, node_state(document), given)
-    withdrawal = make_withdrawal(node_state(document), given)
+@given(nodes, inputs)
+def test_any_node_and_any_readings_keep_the_promises(document: dict[str, Any], inputs: PlanInput) -> None:
+    plan = make_plan(node_state(document), inputs)
+    withdrawal = make_withdrawal(node_state(document), inputs)
     written = apply_patch(document, plan.patch)
     apply_patch(document, withdrawal.patch)
     check_guards(plan.patch)
     check_guards(withdrawal.patch)
     before, after = _capacity(document), _capacity(written)
-    record = read_record(node_state(document).annotation)
+    annotated = annotated_quantities(node_state(document).annotation)
+    machine_record, plugins, adopt = inputs.context.machine_record, inputs.device_plugins, inputs.policy.adopt
     for name in before.keys() | after.keys():
-        old, new, reading = before.get(name), after.get(name), readings.get(name)
+        old, new, reading = before.get(name), after.get(name), inputs.readings.get(name)
         if old != new:
-            check_change(name, old, new, record.get(name), reading, given.machine, given.plugins, given.adopt)
-    machine = given.machine if plan.own is None else MachineRecord(plan.own)
-    again = make_plan(readings, node_state(written), replace(given, machine=machine))
+            check_change(name, old, new, annotated.get(name), reading, machine_record, plugins, adopt)
+    if plan.recorded is not None:
+        machine_record = MachineRecord(plan.recorded)
+    again = make_plan(
+        node_state(written), replace(inputs, context=replace(inputs.context, machine_record=machine_record))
+    )
     assert again.patch == (), "it has nothing more to do"
 
 

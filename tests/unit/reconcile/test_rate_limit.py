@@ -32,7 +32,7 @@ def test_only_the_last_writes_count() -> None:
     written = WriteTimes()
     for at in range(BURST + 3):
         limited = at >= BURST
-        assert not_before(written) == ({A: at - 1 + MIN_INTERVAL} if limited else {})
+        assert not_before(written, A) == (at - 1 + MIN_INTERVAL if limited else 0.0)
         assert metadata_not_before(written) == (at - 1 + MIN_INTERVAL if limited else 0.0)
         written = record_write(plan((A, Action.SET)), written, float(at))
         written = record_write(plan(), written, float(at))

@@ -26,7 +26,7 @@ from capacityd.model.node import Change, NodeState
 from capacityd.model.reading import Quantity, Reading
 from capacityd.reconcile.apply import TRIES
 from capacityd.reconcile.rate_limit import BURST, MIN_INTERVAL
-from capacityd.reconcile.reconcile import ReconcileResult
+from capacityd.reconcile.result import ReconcileResult
 from capacityd.reconcile.state import ReconcileState
 from capacityd.worker import journal
 from tests.support.nodes import node
@@ -328,7 +328,7 @@ def test_observe_mode_writes_nothing(service: Service) -> None:
     assert result.outcome is not None
     assert [(c.name, c.action) for c in result.outcome.plan.changes] == [(A, "set"), (B, "set")]
     assert not result.outcome.applied
-    assert dict(result.state.published) == {A: 4}, "what the Node's record has, not what it would have"
+    assert dict(result.state.annotated) == {A: 4}, "what the Node's record has, not what it would have"
     result = service.reconcile(1020.0, {"config"}, a=ABSENT)
     assert result.requeue_after == 10.0
     assert service.reconcile(1030.0, {"requeue"}, a=ABSENT).requeue_after is None

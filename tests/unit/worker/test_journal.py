@@ -13,8 +13,8 @@ from capacityd.model.messages import PassReason
 from capacityd.model.node import Action, Change, Health, Plan
 from capacityd.model.reading import Absent, Quantity, Reading, Unknown
 from capacityd.node.parse import node_state
-from capacityd.reconcile.apply import Outcome
-from capacityd.reconcile.reconcile import ReconcileResult
+from capacityd.reconcile.attempt import Outcome
+from capacityd.reconcile.result import ReconcileResult
 from capacityd.reconcile.state import Denial, ReconcileState
 from capacityd.worker import journal
 from capacityd.worker.pass_state import Logged, NodeStatus, PassState, PassStatus, ReadingStatus
@@ -174,7 +174,7 @@ def test_an_unknown_reading_at_boot_is_a_warning_only_if_it_lasts() -> None:
 
 
 def test_a_held_change_is_logged_once() -> None:
-    held = ReconcileResult(ReconcileState(published={A: 4}), held={A: 9.6})
+    held = ReconcileResult(ReconcileState(annotated={A: 4}), held={A: 9.6})
     (entry,) = logged(journal.reading_entries({A: Quantity(3)}, held, state(Quantity(4)), {}, at_boot=False))
     fields = {"RESOURCE": A, "OLD": "4", "NEW": "3", "REASON": "lower_after: 10 s left"}
     assert entry == ("held", 5, f"{A}: 4 → 3 is held back: lower_after: 10 s left", fields)
@@ -186,10 +186,10 @@ def test_a_held_change_is_logged_once() -> None:
 
 def test_what_holds_a_change_back() -> None:
     """The rate limit holds a raise back, and an earlier denial whatever is denied."""
-    held = ReconcileResult(ReconcileState(published={A: 4}), held={A: 56.0})
+    held = ReconcileResult(ReconcileState(annotated={A: 4}), held={A: 56.0})
     (entry,) = logged(journal.reading_entries({A: Quantity(5)}, held, PassState(), {}, at_boot=False))
     assert entry[2] == f"{A}: 4 → 5 is held back: rate limit: 56 s left"
-    held = ReconcileResult(ReconcileState(published={A: 4}, denied={A: Denial("a policy", 60.0)}), held={A: 56.0})
+    held = ReconcileResult(ReconcileState(annotated={A: 4}, denied={A: Denial("a policy", 60.0)}), held={A: 56.0})
     (entry,) = logged(journal.reading_entries({A: Quantity(5)}, held, PassState(), {}, at_boot=False))
     assert entry[2] == f"{A}: 4 → 5 is held back: denied, retried later: 56 s left"
 
@@ -208,7 +208,7 @@ def test_each_kind_has_an_id_of_its_own() -> None:
     assert len(set(journal.MESSAGE_IDS.values())) == len(journal.MESSAGE_IDS)
     changes = Change(A, Action.SET, "3", "4", "why"), Change(B, Action.REFUSE, "3", "3", "why"), DENIED
     change = outcome(*changes, newly=(B,), health=HEALTH, warnings=("x",))
-    pass_result = ReconcileResult(ReconcileState(published={A: 4}), held={A: 1.0})
+    pass_result = ReconcileResult(ReconcileState(annotated={A: 4}), held={A: 1.0})
     entries = [
         *journal.outcome_entries(change, None),
         *entries_of({A: UNKNOWN}, PassState()),

@@ -52,13 +52,13 @@ states = st.builds(
     st.builds(
         ReconcileState,
         applied_readings=st.none() | st.dictionaries(texts, texts),
-        published=st.dictionaries(texts, st.integers(0, 2**63 - 1)),
+        annotated=st.dictionaries(texts, st.integers(0, 2**63 - 1)),
         lower_since=st.dictionaries(texts, times),
-        written=st.builds(WriteTimes, st.dictionaries(texts, write_times), write_times),
+        write_times=st.builds(WriteTimes, st.dictionaries(texts, write_times), write_times),
         kubelet_started_at=st.none() | times,
         settle_passes=st.integers(0, 40),
-        delayed=st.booleans(),
-        plugins=st.none() | st.lists(texts).map(tuple),
+        metadata_held_until=st.none() | times,
+        device_plugins=st.none() | st.lists(texts).map(tuple),
         denied=st.dictionaries(texts, st.builds(Denial, texts, times)),
         verify_at=st.none() | times,
     ),
@@ -78,7 +78,7 @@ states = st.builds(
 )
 STATE = PassState(
     ReconcileState(
-        {A: "4"}, {A: 4}, {A: 5.0}, WriteTimes({A: (1.0, 2.0)}, (3.0,)), 7.0, 3, 1, True, ("a", "b"), "a conflict", 8.0
+        {A: "4"}, {A: 4}, {A: 5.0}, WriteTimes({A: (1.0, 2.0)}, (3.0,)), 7.0, 3, 1, 9.0, ("a", "b"), "a conflict", 8.0
     ),
     PassStatus(
         1.0,

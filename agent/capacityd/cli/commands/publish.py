@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import partial
 from typing import TypeAlias
 
@@ -16,15 +15,17 @@ from capacityd.discovery.runner import probe
 from capacityd.host.kubelet import device_plugin_names
 from capacityd.model.config import Config
 from capacityd.model.errors import CapacitydError, UsageError
-from capacityd.model.node import Action, MachineRecord, Node, NodeState, Plan, read_record
+from capacityd.model.node import Action, MachineRecord, Node, NodeState, Plan, annotated_quantities
 from capacityd.model.quantity import whole_quantity
 from capacityd.model.reading import Quantity, Reading
 from capacityd.model.setting_types import Duration
 from capacityd.reconcile import machine_record
-from capacityd.reconcile.apply import Decide, Denied, Outcome, Retries
+from capacityd.reconcile.apply import Retries
 from capacityd.reconcile.apply import apply as apply_plan
+from capacityd.reconcile.attempt import Decide, Denied, Outcome
 from capacityd.reconcile.plan import make_plan, make_withdrawal, only_annotated
-from capacityd.reconcile.plan_input import PlanInput
+from capacityd.reconcile.plan_input import PlanInput, Policy
+from capacityd.reconcile.state import PassContext
 from capacityd.worker import runtime_files
 from capacityd.worker.context import config_of, host_of, node_name_of, warn
 from capacityd.worker.selected_node import node_of
@@ -76,22 +77,23 @@ def withdraw(options: argparse.Namespace) -> int:
                 " (`systemctl stop capacityd`)"
             )
     node = node_of(options, config, host, reads_only=options.dry_run)
-    inputs = PlanInput(plugins=device_plugin_names(host), now=time.time())
+    device_plugins = device_plugin_names(host)
 
     if options.all_annotated and (names := only_annotated(node.read(), _machine_record(options))):
         removed = "but would be removed" if options.dry_run else "and removed nevertheless"
         warn(f"not in this machine's record, {removed}: {', '.join(names)}")
 
     def decide(state: NodeState, record: MachineRecord | None, denied: Denied) -> Plan:
-        machine = None if options.all_annotated else _trusted(options, state, record)
-        return make_withdrawal(state, replace(inputs, machine=machine, denied=denied))
+        trusted = None if options.all_annotated else _trusted(options, state, record)
+        context = PassContext(now=time.time(), machine_record=trusted)
+        return make_withdrawal(state, PlanInput(context=context, device_plugins=device_plugins, denied=denied))
 
     if options.dry_run:
         plan = decide(node.read(), _machine_record(options), {})
         _print(options, plan, False, _units(config))
     else:
         plan = _write(options, node, decide, _units(config)).plan
-    if left := [name for name in plan.published if name not in plan.health.denied]:
+    if left := [name for name in plan.annotated if name not in plan.health.denied]:
         warn(
             f"left, because it may be another program's: {', '.join(left)}. The Node's annotation lists it, and this "
             "machine's record does not; `capacityd withdraw --all-annotated` removes it"
@@ -108,18 +110,10 @@ def _prepare(options: argparse.Namespace, reads_only: bool) -> tuple[Node, Decid
     _print_warnings(readings)
 
     def decide(state: NodeState, record: MachineRecord | None, denied: Denied) -> Plan:
-        inputs = PlanInput(
-            adopt=frozenset(r.name for r in config.resources if r.adopt),
-            plugins=device_plugin_names(host),
-            complete=config.complete,
-            now=time.time(),
-            condition=config.settings.condition,
-            machine=_trusted(options, state, record),
-            configuration=config.digest,
-            expect=config.expectations(),
-            denied=denied,
-        )
-        return make_plan(readings, state, inputs)
+        context = PassContext(now=time.time(), machine_record=_trusted(options, state, record))
+        device_plugins = device_plugin_names(host)
+        inputs = PlanInput(readings, Policy.of(config), context, device_plugins=device_plugins, denied=denied)
+        return make_plan(state, inputs)
 
     return node, decide, _units(config)
 
@@ -135,7 +129,7 @@ def _machine_record(options: argparse.Namespace) -> MachineRecord | None:
 
 def _trusted(options: argparse.Namespace, state: NodeState, record: MachineRecord | None) -> MachineRecord | None:
     """The machine's record. A Node in a file has no other writers, so its annotation is trusted."""
-    return record if options.node_file is None else MachineRecord(read_record(state.annotation))
+    return record if options.node_file is None else MachineRecord(annotated_quantities(state.annotation))
 
 
 def _write(options: argparse.Namespace, node: Node, decide: Decide, units: Units) -> Outcome:
@@ -186,7 +180,7 @@ def _await_allocatable(node: Node, outcome: Outcome, wait: float) -> None:
     """Waits until allocatable is what was published: it was written, unless another writer changes it at once."""
     removed = [c.name for c in outcome.plan.changes if c.action is Action.REMOVE]
     start = time.monotonic()
-    state = outcome.state
+    state = outcome.node_state
     while late := _not_updated(state, outcome.plan, removed):
         if time.monotonic() - start > wait:
             raise CapacitydError(
@@ -199,5 +193,5 @@ def _await_allocatable(node: Node, outcome: Outcome, wait: float) -> None:
 
 def _not_updated(state: NodeState, plan: Plan, removed: list[str]) -> list[str]:
     allocatable = state.allocatable or {}
-    late = [name for name, value in plan.published.items() if whole_quantity(allocatable.get(name, "")) != value]
+    late = [name for name, value in plan.annotated.items() if whole_quantity(allocatable.get(name, "")) != value]
     return late + [name for name in removed if name in allocatable]

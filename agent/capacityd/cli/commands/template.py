@@ -14,10 +14,11 @@ from capacityd.host.kubelet import device_plugin_names
 from capacityd.model.config import Config
 from capacityd.model.errors import UsageError
 from capacityd.model.host import Host
-from capacityd.model.node import Action, MachineRecord, read_record
+from capacityd.model.node import Action, MachineRecord, annotated_quantities
 from capacityd.model.reading import Quantity, Reading, Unknown
 from capacityd.reconcile.plan import make_plan
-from capacityd.reconcile.plan_input import PlanInput
+from capacityd.reconcile.plan_input import PlanInput, Policy
+from capacityd.reconcile.state import PassContext
 from capacityd.worker.context import config_of, host_of, node_name_of, warn
 from capacityd.worker.selected_node import node_of
 
@@ -69,13 +70,10 @@ def _refusals(
     if options.node_file is None:
         return dict.fromkeys(plugins or (), "a device plugin has this name on this machine")
     state = node_of(options, config, host, reads_only=True).read()
-    inputs = PlanInput(
-        adopt=frozenset(r.name for r in config.resources if r.adopt),
-        plugins=plugins,
-        now=time.time(),
-        machine=MachineRecord(read_record(state.annotation)),  # it has no other writers, as in `plan`
-    )
-    changes = {change.name: change for change in make_plan(readings, state, inputs).changes}
+    record = MachineRecord(annotated_quantities(state.annotation))  # it has no other writers, as in `plan`
+    context = PassContext(now=time.time(), machine_record=record)
+    inputs = PlanInput(readings, Policy.of(config), context, device_plugins=plugins)
+    changes = {change.name: change for change in make_plan(state, inputs).changes}
     return {name: change.reason for name, change in changes.items() if change.action is Action.REFUSE}
 
 

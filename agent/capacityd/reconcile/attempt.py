@@ -1,0 +1,177 @@
+"""One attempt to write a plan: in one patch or, if the API server denies that, each change in a patch of its own.
+
+So one denied resource blocks no other. Each plan is made from the Node and the machine's record as they are after the
+write before it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
+
+from capacityd.model.errors import NodeConflict, NodeError, NodeGuardUnexplained, NodeRejected
+from capacityd.model.node import ANNOTATION, MachineRecord, Node, NodeState, Plan, annotated_quantities
+from capacityd.model.quantity import plain
+from capacityd.reconcile.condition import rejected_condition
+from capacityd.reconcile.events import events
+from capacityd.reconcile.patch import condition_patch
+
+_ALTERED = "the API server accepted {} but stored {}; does an admission webhook or policy change it?"
+_UNCHANGED = "the API server reports a conflict, but the Node has not changed: {}"
+
+Denied: TypeAlias = Mapping[str, str]
+"""Name -> why the API server denies its change."""
+
+Decide: TypeAlias = Callable[[NodeState, MachineRecord | None, Denied], Plan]
+"""From the Node's state and the machine's record to the plan. Names that are denied keep their value, in addition to
+those known before."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a plan."""
+
+    plan: Plan
+    applied: bool
+    """Whether something was written."""
+    node_state: NodeState
+    """The Node afterwards."""
+    warnings: tuple[str, ...] = ()
+    """Events that could not be created."""
+    denied: Denied = field(default_factory=dict)
+    """What the API server has denied just now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One attempt to write a plan. Every method that writes raises NodeError."""
+
+    node: Node
+    decide: Decide
+    node_state: NodeState
+    """The Node before it."""
+    machine_record: MachineRecord | None
+    """It has the plan's intention."""
+    plan: Plan
+
+    def write(self) -> Outcome:
+        """Writes the whole plan in one patch, or its changes one by one if that is denied."""
+        try:
+            node_state = self.node.write(self.plan.patch)
+        except NodeRejected as error:
+            return self.write_one_by_one(error)
+        if denied := self._altered(self.plan, node_state):
+            return self._write_condition_of_denials(node_state, denied)
+        return self.end(self.plan, node_state)
+
+    def write_one_by_one(self, error: NodeRejected) -> Outcome:
+        """Writes each change in a patch of its own. error: that of the patch with all of them.
+
+        Each patch has the condition that is right if everything not yet written is denied. So the last one that
+        succeeds leaves the right condition, and no further request is needed, unless all are denied.
+        """
+        names = sorted(self.plan.changed_names)
+        if not names:
+            self.write_rejection(self.plan, self.node_state, error)
+            raise error
+        denied = dict.fromkeys(names, error.reason)
+        node_state = self.node_state
+        for name in names:
+            if len(names) == 1 or (name == names[-1] and len(denied) == 1):
+                break  # it is the only one left, so the patch was denied because of it
+            plan = self._plan_after(node_state, {other: why for other, why in denied.items() if other != name})
+            try:
+                node_state = self.node.write(plan.patch)
+            except NodeRejected as e:
+                denied[name] = e.reason
+                continue
+            except NodeConflict as e:
+                denied[name] = self._reason_without_other_writer(node_state, e)
+                continue
+            del denied[name]
+            denied |= self._altered(plan, node_state)
+        return self._write_condition_of_denials(node_state, denied, error)
+
+    def _reason_without_other_writer(self, node_state: NodeState, conflict: NodeConflict) -> str:
+        """Why one change is denied with what looks like a conflict. Raises that if another writer explains it."""
+        try:
+            if not is_same_version(self.node.read(), node_state):
+                raise conflict
+        except NodeGuardUnexplained as e:
+            return e.reason
+        return unexplained(conflict).reason
+
+    def _write_condition_of_denials(
+        self, node_state: NodeState, denied: Denied, error: NodeRejected | None = None
+    ) -> Outcome:
+        """Reports what is denied in the condition, unless it is there. error: raised if that is also denied."""
+        rest = self._plan_after(node_state, denied)
+        if rest.patch:
+            try:
+                node_state = self.node.write(rest.patch)
+            except NodeRejected as e:
+                self.write_rejection(rest, node_state, error or e)
+                raise error or e from None
+        plan = replace(
+            self._plan_after(self.node_state, denied),
+            annotated=rest.annotated,
+            recorded=rest.recorded,
+            health=rest.health,
+            reported=rest.reported,
+        )
+        return self.end(plan, node_state, denied)
+
+    def end(self, plan: Plan, node_state: NodeState, denied: Denied | None = None) -> Outcome:
+        """Creates the plan's Events, and returns the outcome."""
+        warnings = []
+        for event in events(plan):
+            try:
+                self.node.report(event, node_state)
+            except NodeError as e:
+                warnings.append(f"the Event could not be written: {e}")
+        return Outcome(plan, bool(plan.patch), node_state, tuple(warnings), denied or {})
+
+    def write_rejection(self, plan: Plan, node_state: NodeState, error: NodeError) -> None:
+        """Writes the condition alone: it may pass where the rest is rejected, for example if annotations are too large.
+
+        Raises nothing.
+        """
+        condition = rejected_condition(node_state, str(error), time.time()) if plan.has_condition else None
+        if patch := condition_patch(node_state, condition):
+            with suppress(NodeError):
+                self.node.write(patch)
+
+    def _altered(self, plan: Plan, node_state: NodeState) -> dict[str, str]:
+        """Name -> how the stored quantity differs from the one that the API server accepted.
+
+        If the annotation differs, writes that into the condition and raises NodeRejected: nothing else is written until
+        the annotation lists what is ours.
+        """
+        if annotated_quantities(node_state.annotation) != plan.annotated:
+            error = NodeRejected(_ALTERED.format(f"the annotation {ANNOTATION}", "a different one"))
+            self.write_rejection(plan, node_state, error)
+            raise error
+        desired = {change.name: change.new for change in plan.changes if change.action.writes}
+        return {
+            name: _ALTERED.format(plain(quantity), f"{plain(stored.get(name))}{as_what}")
+            for as_what, stored in ((" as allocatable", node_state.allocatable or {}), ("", node_state.capacity or {}))
+            for name, quantity in desired.items()
+            if plain(stored.get(name)) != plain(quantity)
+        }
+
+    def _plan_after(self, node_state: NodeState, denied: Denied) -> Plan:
+        """The plan for what is left to write."""
+        return self.decide(node_state, self.machine_record, denied)
+
+
+def is_same_version(node_state: NodeState, other: NodeState) -> bool:
+    """Whether nobody has written the Node in between."""
+    return bool(node_state.resource_version) and node_state.resource_version == other.resource_version
+
+
+def unexplained(conflict: NodeConflict) -> NodeRejected:
+    """The error for a conflict that no other writer explains."""
+    return NodeRejected(_UNCHANGED.format(conflict.reason or conflict))

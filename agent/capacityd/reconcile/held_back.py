@@ -1,0 +1,61 @@
+"""Whether a pass may leave the Node unread, because everything that differs from it has to wait. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from capacityd.model.reading import Quantity, Reading, Unknown
+from capacityd.reconcile.health import long_unknown
+from capacityd.reconcile.plan_input import PlanInput
+from capacityd.reconcile.rate_limit import metadata_not_before, not_before
+from capacityd.reconcile.state import is_lower, outcome_text
+
+
+@dataclass(frozen=True, slots=True)
+class HeldBack:
+    """The Node need not be read now: everything that differs from it is held back."""
+
+    lower_since: Mapping[str, float]
+    """Name -> uptime since when its reading has been lower."""
+    changes: Mapping[str, float]
+    """Name -> seconds for which its change is held back."""
+    metadata_in: float | None
+    """Seconds until an update of the condition or an annotation may be written; None: there is none."""
+
+
+def changes_held_back(inputs: PlanInput) -> HeldBack | None:
+    """What is held back, and for how long. None: the Node must be read now, because it may have to be written."""
+    state, uptime, machine_record = inputs.state, inputs.context.uptime, inputs.context.machine_record
+    if state.applied_readings is None or state.settle_passes:
+        return None
+    if machine_record is not None and long_unknown(inputs) - machine_record.reported.unknown:
+        return None
+    delay = max(0.0, metadata_not_before(state.write_times) - uptime)
+    if state.metadata_held_until is not None and not delay:
+        return None
+    lower_since = dict(state.lower_since)  # in observe mode, too, where it stays lower
+    changes: dict[str, float] = {}
+    metadata_differs = state.metadata_held_until is not None
+    for name in state.applied_readings.keys() | inputs.readings.keys():
+        reading, annotated = inputs.readings.get(name), state.annotated.get(name)
+        if reading is not None and state.applied_readings.get(name) == outcome_text(reading):
+            continue
+        if delay and name in state.applied_readings and _needs_metadata_only(reading, annotated):
+            metadata_differs = True
+            continue
+        until = not_before(state.write_times, name)
+        if denial := state.denied.get(name):
+            until = max(until, denial.retry_at)
+        if is_lower(reading, annotated):
+            lower_since.setdefault(name, uptime)
+            until = max(until, lower_since[name] + inputs.policy.lower_after)
+        if until <= uptime:
+            return None
+        changes[name] = until - uptime
+    return HeldBack(lower_since, changes, delay if metadata_differs else None)
+
+
+def _needs_metadata_only(reading: Reading | None, annotated: int | None) -> bool:
+    """Whether the quantity stays, so that at most the condition changes."""
+    return isinstance(reading, Unknown) or (isinstance(reading, Quantity) and reading.value == annotated)

@@ -1,0 +1,104 @@
+"""How a reconcile pass ends: its result, and when the next pass is due. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from capacityd.model.errors import NodeConflict, NodeDenied, NodeError, NodeGuardUnexplained, NodeUnreachable
+from capacityd.model.messages import Failure, RetryCause
+from capacityd.reconcile.attempt import Outcome
+from capacityd.reconcile.held_back import HeldBack
+from capacityd.reconcile.rate_limit import MIN_INTERVAL
+from capacityd.reconcile.state import ReconcileState
+
+_SETTLE_PAUSES = (1.0, 2.0, 4.0, 8.0)  # seconds between passes while a restarted kubelet may still write
+# Seconds between passes while something is unknown: at first, and at most.
+_UNKNOWN_BACKOFF, _UNKNOWN_BACKOFF_MAX = 60.0, 3600.0
+_MIN_REQUEUE = 0.1  # seconds between two passes, at least
+
+
+@dataclass(frozen=True, slots=True)
+class ReconcileResult:
+    """The result of a pass."""
+
+    state: ReconcileState
+    """The state for the next pass."""
+    outcome: Outcome | None = None
+    """None if the Node was not read."""
+    requeue_after: float | None = None
+    """Seconds until the next pass; None: nothing is due."""
+    held: Mapping[str, float] = field(default_factory=dict)
+    """Name -> seconds for which its change is still held back."""
+    failure: Failure | None = None
+    """What has gone wrong. RetryCause.STATE: this machine could not save what must last, so nothing is lowered or
+    removed; any other cause: the Node is not as desired."""
+
+    @property
+    def unwritable(self) -> str:
+        """Why this machine could not save what must last; empty if it could."""
+        return self.failure.message if self.failure and self.failure.cause is RetryCause.STATE else ""
+
+    @property
+    def node_error(self) -> str:
+        """Why the Node could not be reconciled; empty if it could."""
+        return self.failure.message if self.failure and not self.unwritable else ""
+
+
+def held_back_result(held_back: HeldBack, state: ReconcileState, uptime: float) -> ReconcileResult:
+    """The result of a pass that need not read the Node. state: before it."""
+    state = replace(state, lower_since=held_back.lower_since)
+    requeue_after = _requeue_after(state, uptime, [*held_back.changes.values(), held_back.metadata_in])
+    return ReconcileResult(state, requeue_after=requeue_after, held=held_back.changes)
+
+
+def lasting_conflict(state: ReconcileState, uptime: float) -> Failure | None:
+    """Conflicts that go on, while another attempt is too early; None if it is not.
+
+    Whatever the reason for this pass: they cost the API server two requests a minute.
+    """
+    wait = state.conflict_at + MIN_INTERVAL - uptime
+    if not state.conflict or not 0 < wait <= MIN_INTERVAL:
+        return None
+    return Failure(state.conflict, NodeConflict.cause, wait)
+
+
+def failed_result(error: NodeError, state: ReconcileState, uptime: float) -> ReconcileResult:
+    """The result of a pass that has ended with this error. state: before it."""
+    if isinstance(error, NodeConflict | NodeGuardUnexplained):
+        # A single attempt can't determine the cause, so the message of the first ones is kept.
+        conflict = state.conflict or str(error)
+        state = replace(state, conflict=conflict, conflict_at=uptime)
+        return ReconcileResult(state, failure=Failure(conflict, error.cause))
+    files = error.files if isinstance(error, NodeDenied) else ()
+    retry_after = error.retry_after if isinstance(error, NodeUnreachable) else None
+    return ReconcileResult(state, failure=Failure(str(error), error.cause, retry_after, files))
+
+
+def reconciled_result(outcome: Outcome, state: ReconcileState, uptime: float) -> ReconcileResult:
+    """The result of a pass that has read the Node. state: for the next pass."""
+    unwritable = outcome.plan.health.unwritable
+    held = {name: max(_MIN_REQUEUE, until - uptime) for name, until in outcome.plan.held.items()}
+    denied = [denial.retry_at - uptime for denial in state.denied.values()]
+    metadata_in = None if state.metadata_held_until is None else state.metadata_held_until - uptime
+    settle_in = _SETTLE_PAUSES[min(state.settle_passes, len(_SETTLE_PAUSES)) - 1] if state.settle_passes else None
+    requeue_after = _requeue_after(state, uptime, [*held.values(), *denied, metadata_in, settle_in])
+    failure = Failure(unwritable, RetryCause.STATE) if unwritable else None
+    return ReconcileResult(state, outcome, requeue_after, held, failure)
+
+
+def _requeue_after(state: ReconcileState, uptime: float, delays: Iterable[float | None]) -> float | None:
+    """Seconds until the next pass: the least of these, of the next read of allocatable, and of the next retry."""
+    verify_in = None if state.verify_at is None else state.verify_at - uptime
+    due = [delay for delay in (*delays, verify_in, _unknown_retry(state)) if delay is not None]
+    return max(_MIN_REQUEUE, min(due)) if due else None
+
+
+def _unknown_retry(state: ReconcileState) -> float | None:
+    """Seconds until something unknown is read again: no event may say that it can be read by now.
+
+    At boot, for example, the system's interface is unknown before there is a default route.
+    """
+    if not state.unknown_streak:
+        return None
+    return min(_UNKNOWN_BACKOFF * 2.0 ** min(state.unknown_streak - 1, 10), _UNKNOWN_BACKOFF_MAX)

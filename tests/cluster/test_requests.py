@@ -12,6 +12,8 @@ from tests.cluster.audit import Requests
 from tests.cluster.controlplane import Cluster
 from tests.cluster.processes import PATIENCE, wait_until
 from tests.cluster.versions import MUTATING_POLICIES
+from tests.cluster.webhook import webhook
+from tests.support.recovery import Denies
 
 pytestmark = pytest.mark.protocol
 
@@ -53,6 +55,36 @@ def test_a_change_is_one_patch_of_what_changed(cluster: Cluster, agent: Agent) -
     written = [(o["op"], o["path"]) for o in patch if o["op"] != "test"]
     also = key.replace("capacity", "allocatable", 1)
     assert written == [("add", key), ("add", also), ("add", "/metadata/annotations/capacityd~1published")]
+
+
+@pytest.mark.parametrize(
+    ("changed", "denied", "patches"),
+    [
+        ("a", "a", 2),
+        ("ab", "a", 3),
+        ("ab", "b", 2),
+        ("ab", "ab", 4),
+        ("abcde", "a", 6),
+        ("abcde", "bd", 6),
+        ("abcde", "abcde", 7),
+    ],
+)
+def test_a_denial_costs_a_patch_for_each_change(
+    cluster: Cluster, agent: Agent, changed: str, denied: str, patches: int
+) -> None:
+    """And one for all of them at first, and one for the condition if several are changed and all of them are denied."""
+    agent.configure("".join(f'[resources."example.com/{name}"]\nstatic = {{ quantity = 4 }}\n' for name in changed))
+    with webhook(cluster, agent.node) as hook, cluster.audit.requests(agent.user) as requests:
+        hook.denies = tuple(Denies(f"example.com/{name}", 403) for name in denied)
+        agent.run("apply", status=4)
+        found = counted(requests)
+    assert (found[GET], found[PATCH]) == (1, patches)
+    assert found[GET] + found[PATCH] <= (3 if len(changed) > 1 and changed == denied else 2) + len(changed)
+    assert {*found} == {WHO, GET, PATCH, EVENT}
+    published = {name for name in cluster.capacity(agent.node) if name.startswith("example.com/")}
+    assert published == {f"example.com/{name}" for name in {*changed} - {*denied}}
+    condition = condition_of(cluster.node(agent.node)) or {}
+    assert (condition["status"], condition["reason"]) == ("False", "Denied")
 
 
 def test_reading_commands_write_nothing(cluster: Cluster, agent: Agent) -> None:

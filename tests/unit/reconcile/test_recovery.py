@@ -149,9 +149,10 @@ class History:
         for name, value in self._by_others.items():
             if server.capacity.get(name) == value:
                 server.write(name, None)
-        for name in NAMES:  # what is not known as ours any more, or not published, is left, and reported
-            published = isinstance(machine.readings.get(name), Quantity)
-            doubtful = name not in annotated or not published or name in self._forged
+        for name in NAMES:  # what is not known as ours any more, and is to change, is left, and reported
+            reading = machine.readings.get(name)
+            desired = reading.value if isinstance(reading, Quantity) else None
+            doubtful = name not in annotated or annotated[name] != desired or name in self._forged
             if self._record_lost and doubtful and (self._annotation_lost or not self._recorded(name)):
                 server.write(name, None)
         for _ in range(2):

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Mapping, Sequence
 
 _WIDTH = 80
 """Columns of a terminal that is no wider than usual."""
 
+PROGRAM_EXAMPLES = (
+    ("capacityd devices usb", "USB devices, each with its TOML"),
+    ("capacityd probe --explain", "each resource's quantity, and why"),
+    ("capacityd plan", "what apply would change"),
+    ("capacityd status", "is the service healthy?"),
+)
+"""Pairs of command line and purpose, for the help of the program itself."""
+
 EXAMPLES = {
-    "": (
-        ("capacityd devices usb", "USB devices, each with its TOML"),
-        ("capacityd probe --explain", "each resource's quantity, and why"),
-        ("capacityd plan", "what apply would change"),
-        ("capacityd status", "is the service healthy?"),
-    ),
     "devices": (
         ("capacityd devices", "the devices of all detectors"),
         ("capacityd devices usb", "all USB devices, even if many are alike"),
@@ -62,7 +65,7 @@ EXAMPLES = {
         ("capacityd config schema", "the JSON Schema, for editors"),
     ),
 }
-"""By command, pairs of command line and purpose; "": those of the program itself."""
+"""Command -> pairs of command line and purpose."""
 
 _SIGNS = "+ set, ~ changed, - removed, = unchanged, … held back, ! refused or denied, < less than expected"
 NOTES = {
@@ -99,16 +102,27 @@ COMMAND_STATUSES = {
 """Exit statuses whose meaning differs for one command."""
 
 
-def epilog(command: str) -> str:
-    """Returns examples, signs and exit statuses of a command ("": of the program itself, with its files)."""
-    width = max(len(line) for line, _ in EXAMPLES[command])
-    examples = [f"  {line:<{width}}  # {meaning}" for line, meaning in EXAMPLES[command]]
+def program_epilog() -> str:
+    """Returns examples, exit statuses and files of the program itself."""
+    width = max(len(path) for path, _ in FILES)
+    files = [f"  {path:<{width}}  {about}" for path, about in FILES]
+    return "\n".join([*_examples(PROGRAM_EXAMPLES), "", *_statuses(STATUSES), "", "files:", *files])
+
+
+def command_epilog(command: str) -> str:
+    """Returns examples, signs and exit statuses of a command."""
     signs = ["signs:", *_wrapped(f"  {NOTES[command]}", 2), ""] if command in NOTES else []
     statuses = STATUSES | COMMAND_STATUSES.get(command, {})
-    exits = [line for status, meaning in statuses.items() for line in _wrapped(f"  {status}  {meaning}", 5)]
-    width = max(len(path) for path, _ in FILES)
-    files = ["", "files:", *(f"  {path:<{width}}  {about}" for path, about in FILES)] if not command else []
-    return "\n".join(["examples:", *examples, "", *signs, "exit status:", *exits, *files])
+    return "\n".join([*_examples(EXAMPLES[command]), "", *signs, *_statuses(statuses)])
+
+
+def _examples(examples: Sequence[tuple[str, str]]) -> list[str]:
+    width = max(len(line) for line, _ in examples)
+    return ["examples:", *(f"  {line:<{width}}  # {meaning}" for line, meaning in examples)]
+
+
+def _statuses(statuses: Mapping[int, str]) -> list[str]:
+    return ["exit status:", *(line for code, text in statuses.items() for line in _wrapped(f"  {code}  {text}", 5))]
 
 
 def _wrapped(line: str, indent: int) -> list[str]:

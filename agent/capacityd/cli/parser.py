@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from difflib import get_close_matches
 
 from capacityd import __version__
-from capacityd.cli.help import epilog
+from capacityd.cli.help import command_epilog, program_epilog
 from capacityd.cli.template.notations import NOTATIONS
 from capacityd.model.errors import UsageError
 from capacityd.model.messages import Job
@@ -42,7 +42,7 @@ def command_parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="capacityd",
         description="Publishes this machine's static hardware as extended resources of its own\nKubernetes Node.",
-        epilog=f"{epilog('')}\n\nFor more: capacityd COMMAND --help, man capacityd, man capacityd.toml",
+        epilog=f"{program_epilog()}\n\nFor more: capacityd COMMAND --help, man capacityd, man capacityd.toml",
         allow_abbrev=False,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -57,7 +57,7 @@ def command_parser() -> argparse.ArgumentParser:
             name,
             help=about,
             description=about,
-            epilog=epilog(name),
+            epilog=command_epilog(name),
             parents=[common],
             allow_abbrev=False,
             formatter_class=argparse.RawDescriptionHelpFormatter,

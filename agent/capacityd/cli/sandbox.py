@@ -55,25 +55,26 @@ def unit_settings(text: str) -> Iterator[str]:
     for line in text.splitlines():
         if line.startswith(("#", ";")):
             continue
-        whole, continued = continued + line.strip(), ""
-        if whole.endswith("\\"):
-            continued = whole[:-1] + " "
-        elif whole.startswith("["):
-            in_service = whole == "[Service]"
-        elif in_service and "=" in whole and not whole.startswith(_LIFECYCLE_SETTINGS):
-            key, _, value = whole.partition("=")
+        joined, continued = continued + line.strip(), ""
+        if joined.endswith("\\"):
+            continued = joined[:-1] + " "
+        elif joined.startswith("["):
+            in_service = joined == "[Service]"
+        elif in_service and "=" in joined and not joined.startswith(_LIFECYCLE_SETTINGS):
+            key, _, value = joined.partition("=")
             yield f"{key.rstrip()}={value.lstrip()}"
 
 
 def _unit() -> str:
-    done = _run(["systemctl", "cat", "--no-pager", _UNIT], subprocess.PIPE)
-    if done.returncode:
-        raise CapacitydError(f"could not read the unit {_UNIT}: {done.stderr.strip()}")
-    return done.stdout
+    """The unit with its drop-ins. Raises CapacitydError."""
+    result = _run(["systemctl", "cat", "--no-pager", _UNIT], subprocess.PIPE)
+    if result.returncode:
+        raise CapacitydError(f"could not read the unit {_UNIT}: {result.stderr.strip()}")
+    return result.stdout
 
 
 def _run(command: list[str], output: int | None = None) -> subprocess.CompletedProcess[str]:
-    """output: for standard output and standard error; None: those of this process."""
+    """Runs a program. output: where standard output and standard error go; None: to those of this process."""
     try:
         return subprocess.run(command, check=False, stdout=output, stderr=output, text=True)
     except OSError as e:

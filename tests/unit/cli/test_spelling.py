@@ -38,7 +38,7 @@ def planned(stored: str, case: tuple[Reading | None, int | None, bool, tuple[str
 
 def shown(plan: Plan, capsys: pytest.CaptureFixture[str]) -> list[str]:
     """All output about a plan."""
-    print_plan(plan, False, {NAME: "Mbit/s"})
+    print_plan(plan, {NAME: "Mbit/s"})
     as_json = {key: value for key, value in plan.as_dict().items() if key != "patch"}  # which tests what is stored
     messages = [event.message for event in events(plan)]
     return [capsys.readouterr().out, json.dumps(as_json), str(plan.health), *messages]

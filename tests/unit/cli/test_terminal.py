@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from capacityd.cli.help import EXAMPLES
+from capacityd.cli.help import EXAMPLES, PROGRAM_EXAMPLES
 from capacityd.cli.output.plan import print_plan
 from capacityd.cli.output.terminal import clear_screen, print_json, print_line, print_table
 from capacityd.cli.parser import COMMANDS, command_parser
@@ -83,7 +83,7 @@ def test_columns_are_aligned_and_no_cell_is_empty(capsys: pytest.CaptureFixture[
 
 def test_a_plan_shows_what_is_below_expected(capsys: pytest.CaptureFixture[str]) -> None:
     change = Change("example.com/a", Action.KEEP, "3", "3", "as published")
-    print_plan(Plan("n1", (change,), (), {}, health=Health(below_expected={"example.com/a": (3, 4)})), False, {})
+    print_plan(Plan("n1", (change,), (), {}, health=Health(below_expected={"example.com/a": (3, 4)})), {})
     assert "< example.com/a: 3, expected 4" in capsys.readouterr().out.splitlines()
 
 
@@ -134,8 +134,9 @@ def test_help(command: str, capsys: pytest.CaptureFixture[str], monkeypatch: pyt
     output = capsys.readouterr().out
     assert "\nexit status:\n  0  done\n" in output
     assert max(map(len, output.splitlines())) <= 80
-    assert EXAMPLES[command]
-    for example, _ in EXAMPLES[command]:
+    examples = EXAMPLES[command] if command else PROGRAM_EXAMPLES
+    assert examples
+    for example, _ in examples:
         assert f"\n  {example} " in output
         program, *words = shlex.split(example)
         assert program == "capacityd"

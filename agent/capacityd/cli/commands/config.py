@@ -38,7 +38,10 @@ def _unreadable_kubeconfig(path: str | None) -> Iterator[Problem]:
 
 
 def config(options: argparse.Namespace) -> int:
-    """check prints all errors (exit status 2), show the merged result with the file that each value is from."""
+    """Checks the configuration, or prints it or its schema. Returns exit status 2 if it has errors.
+
+    check prints all errors, show the merged result with the file of each value.
+    """
     if options.what == "schema":
         print_json(schema())
         return 0

@@ -17,7 +17,7 @@ from capacityd.worker.context import host_of, warn
 def devices(options: argparse.Namespace) -> int:
     """Lists the devices of each detector, or of one. Raises UsageError for a detector without devices.
 
-    What could not be listed is named on standard error, and the exit status is that of something unknown.
+    What could not be listed is named on standard error; then the exit status is 4.
     """
     if options.toml and options.json:
         raise UsageError("--toml and --json cannot be combined")
@@ -45,15 +45,16 @@ def devices(options: argparse.Namespace) -> int:
 
 
 def _detectors(name: str | None) -> list[DeviceDetector]:
-    every = [detector for one in names() if isinstance(detector := load(one), DeviceDetector)]
+    """The detector of this name; None: all that are shown by default."""
+    detectors = [detector for detector in map(load, names()) if isinstance(detector, DeviceDetector)]
     if name is None:
-        return [detector for detector in every if detector.shown_by_default]
-    found = [detector for detector in every if detector.name == name]
-    if not found:
+        return [detector for detector in detectors if detector.shown_by_default]
+    named = [detector for detector in detectors if detector.name == name]
+    if not named:
         if name in names():
             raise UsageError(f'the detector "{name}" has no devices')
-        raise UsageError(f'unknown detector "{name}"; must be one of {", ".join(d.name for d in every)}')
-    return found
+        raise UsageError(f'unknown detector "{name}"; must be one of {", ".join(d.name for d in detectors)}')
+    return named
 
 
 def _print(listing: DeviceListing, limit: int | None) -> None:

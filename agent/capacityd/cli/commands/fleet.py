@@ -32,13 +32,13 @@ INSTANCE_TYPE = "node.kubernetes.io/instance-type"
 _MIN_POLL = 10.0
 """Seconds between two lists with --watch, at least."""
 _POLL_SHARE = 20
-"""A list that takes a second is repeated after this many seconds, so a large cluster is listed less often."""
+"""A list that takes one second is repeated after so many seconds, so a large cluster is listed less often."""
 _HINT_RIGHT = 'this needs the right to "list" "pods"'
 _HINT_FILE = 'the file has no pods ("kubectl get nodes,pods -A -o json" saves both)'
 
 
 def fleet(options: argparse.Namespace) -> int:
-    """Prints a summary of each resource, and the Nodes that need attention; exit status 4 if there are any.
+    """Prints a summary of each resource, and the Nodes that need attention. Returns exit status 4 if there are any.
 
     Raises UsageError for an option that selects one machine or Node, CapacitydError if no Node is selected, NodeError.
     """
@@ -77,8 +77,8 @@ def _report(options: argparse.Namespace, max_age: float) -> FleetReport:
     """Reads the Nodes and assesses them. Raises CapacitydError if none is selected."""
     fleet = _read(options)
     if not fleet.nodes:
-        which = f"no Node matches -l {options.selector}" if options.selector else "the cluster has no Nodes"
-        raise CapacitydError(which)
+        error = f"no Node matches -l {options.selector}" if options.selector else "the cluster has no Nodes"
+        raise CapacitydError(error)
     names = {node.name for node in fleet.nodes}
     if missing := [name for name in options.node if name not in names]:
         among = f" among those that match -l {options.selector}" if options.selector else ""

@@ -13,7 +13,7 @@ _HEADER = ("RESOURCE", "QUANTITY", "EXPECT", "REASON")
 
 
 def probe(options: argparse.Namespace) -> int:
-    """Prints the readings; exit status 4 if any is unknown or less than expected."""
+    """Prints the readings. Returns exit status 4 if any is unknown or less than expected."""
     if options.as_service:
         from capacityd.cli.sandbox import run_in_sandbox  # with all that reconciles 20 ms, for this option only
 
@@ -21,9 +21,9 @@ def probe(options: argparse.Namespace) -> int:
     host, config = host_of(options), config_of(options)
     readings = probe_resources(config, host, node_name_of(options, config, host), explain=options.explain)
     expect = config.expectations()
-    below = {name for name, reading in readings.items() if is_below(reading, expect.get(name))}
+    below_expect = {name for name, reading in readings.items() if is_below(reading, expect.get(name))}
     if options.json:
-        expected = {name: {"expect": expect.get(name), "below_expect": name in below} for name in readings}
+        expected = {name: {"expect": expect.get(name), "below_expect": name in below_expect} for name in readings}
         print_json(
             {"resources": [reading_as_dict(name, reading) | expected[name] for name, reading in readings.items()]}
         )
@@ -36,7 +36,7 @@ def probe(options: argparse.Namespace) -> int:
         columns = [0, 1, 2, 3] if expect else [0, 1, 3]
         table = [_row(name, reading, expect.get(name)) for name, reading in readings.items()]
         print_table([[row[n] for n in columns] for row in table], [_HEADER[n] for n in columns])
-    return 4 if below or any(isinstance(r, Unknown) for r in readings.values()) else 0
+    return 4 if below_expect or any(isinstance(r, Unknown) for r in readings.values()) else 0
 
 
 def _row(name: str, reading: Reading, expected: int | None) -> tuple[str, str, str, str]:

@@ -39,32 +39,34 @@ Units: TypeAlias = Mapping[str, str]  # resource name -> unit of its quantities
 def plan(options: argparse.Namespace) -> int:
     """Prints what apply would do. Returns exit status 4 if a resource is unknown, refused, denied or below `expect`."""
     node, decide, units = _prepare(options, reads_only=True)
-    found = decide(node.read(), _machine_record(options), {})
+    plan = decide(node.read(), _machine_record(options), {})
     if options.patch:
-        print_patch(found)
+        print_patch(plan)
+    elif options.json:
+        print_json(plan.as_dict())
     else:
-        _print(options, found, None, units)
-    return _status(found)
+        print_plan(plan, units)
+    return _exit_status(plan)
 
 
 def apply(options: argparse.Namespace) -> int:
-    """Writes the plan to the Node. Returns exit status 4 in the same cases."""
+    """Writes the plan to the Node. Returns exit status 4 in the same cases as plan."""
     wait = _wait_of(options)
     node, decide, units = _prepare(options, reads_only=options.dry_run)
     if options.dry_run:
-        found = decide(node.read(), _machine_record(options), {})
-        _print(options, found, False, units)
-        return _status(found)
+        plan = decide(node.read(), _machine_record(options), {})
+        _print(options, plan, units, applied=False)
+        return _exit_status(plan)
     outcome = _write(options, node, decide, units)
     if wait is not None:
         _await_allocatable(node, outcome, wait)
-    return _status(outcome.plan)
+    return _exit_status(outcome.plan)
 
 
 def withdraw(options: argparse.Namespace) -> int:
     """Removes what this machine has published. Returns exit status 4 if something that may be another's had to be kept.
 
-    With --all-annotated, also removes what only the annotation lists, after it has printed that.
+    With --all-annotated, also removes what only the annotation lists, and prints it first.
     """
     host, config = host_of(options), load(options.config).config  # withdraw works with errors in the configuration
     directory = runtime_files.runtime_directory()
@@ -90,18 +92,19 @@ def withdraw(options: argparse.Namespace) -> int:
 
     if options.dry_run:
         plan = decide(node.read(), _machine_record(options), {})
-        _print(options, plan, False, _units(config))
+        _print(options, plan, _units(config), applied=False)
     else:
         plan = _write(options, node, decide, _units(config)).plan
-    if left := [name for name in plan.annotated if name not in plan.health.denied]:
+    if kept := [name for name in plan.annotated if name not in plan.health.denied]:
         warn(
-            f"left, because it may be another program's: {', '.join(left)}. The Node's annotation lists it, and this "
+            f"left, because it may be another program's: {', '.join(kept)}. The Node's annotation lists it, and this "
             "machine's record does not; `capacityd withdraw --all-annotated` removes it"
         )
-    return _status(plan)
+    return _exit_status(plan)
 
 
-def _prepare(options: argparse.Namespace, reads_only: bool) -> tuple[Node, Decide, Units]:
+def _prepare(options: argparse.Namespace, *, reads_only: bool) -> tuple[Node, Decide, Units]:
+    """Reads the machine, and returns the Node, the function that plans for it, and the units."""
     host, config = host_of(options), config_of(options)
     if config.settings.observe and not reads_only:
         raise UsageError("[kubernetes] observe = true forbids writing; see `capacityd plan` for the changes")
@@ -123,7 +126,7 @@ def _units(config: Config) -> Units:
 
 
 def _machine_record(options: argparse.Namespace) -> MachineRecord | None:
-    """What this machine has published. A Node in a file needs no such record."""
+    """The record of what this machine has published. A Node in a file needs none."""
     return None if options.node_file is not None else machine_record.read(machine_record.state_directory())
 
 
@@ -141,7 +144,7 @@ def _write(options: argparse.Namespace, node: Node, decide: Decide, units: Units
             record, save_intention = machine_record.read(directory), partial(machine_record.intend, directory)
             outcome = apply_plan(node, decide, record, save_intention, Retries(_RETRY_TIMEOUT))
             machine_record.settle(directory, outcome.plan)
-    _print(options, outcome.plan, outcome.applied, units)
+    _print(options, outcome.plan, units, applied=outcome.applied)
     for warning in outcome.warnings:
         warn(warning)
     return outcome
@@ -153,16 +156,15 @@ def _print_warnings(readings: dict[str, Reading]) -> None:
             warn(f"{name}: {reading.warning}")
 
 
-def _status(plan: Plan) -> int:
+def _exit_status(plan: Plan) -> int:
     return 4 if plan.unknown or plan.refused or plan.health.denied or plan.health.below_expected else 0
 
 
-def _print(options: argparse.Namespace, plan: Plan, applied: bool | None, units: Units) -> None:
-    """applied: None for the command plan, whose JSON does not have it."""
+def _print(options: argparse.Namespace, plan: Plan, units: Units, *, applied: bool) -> None:
     if options.json:
-        print_json(plan.as_dict() | ({} if applied is None else {"applied": applied}))
+        print_json(plan.as_dict() | {"applied": applied})
     else:
-        print_plan(plan, bool(applied), units)
+        print_plan(plan, units, applied=applied)
 
 
 def _wait_of(options: argparse.Namespace) -> float | None:
@@ -177,7 +179,7 @@ def _wait_of(options: argparse.Namespace) -> float | None:
 
 
 def _await_allocatable(node: Node, outcome: Outcome, wait: float) -> None:
-    """Waits until allocatable is what was published: it was written, unless another writer changes it at once."""
+    """Waits until allocatable is what was published. It already is, unless another writer changes it at once."""
     removed = [c.name for c in outcome.plan.changes if c.action is Action.REMOVE]
     start = time.monotonic()
     state = outcome.node_state

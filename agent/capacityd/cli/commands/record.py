@@ -32,46 +32,48 @@ def record(options: argparse.Namespace) -> int:
     """Writes the recording. Raises UsageError if the file exists."""
     if not options.force and os.path.isfile(options.file):
         raise UsageError(f"{options.file} exists; give another name, or --force to replace it")
-    before = None if options.machine is None else read_recording(options.machine)
-    source: Source = LiveSource() if before is None else RecordedSource(before)
-    found, unreadable = _recorded(source)
-    found["hardware_names"] = _hardware_names(source, found)
-    if before is not None and before.get("redacted"):
-        found["redacted"] = True
+    original = None if options.machine is None else read_recording(options.machine)
+    source: Source = LiveSource() if original is None else RecordedSource(original)
+    recording, unreadable = _recorded(source)
+    recording["hardware_names"] = _hardware_names(source, recording)
+    if original is not None and original.get("redacted"):
+        recording["redacted"] = True
     elif not options.keep_serials:
-        found = without_identifiers(found, [machine_id(source)])
-    size = _write(options.file, found)
-    for error, paths in sorted(unreadable.items()) if before is None else ():
+        recording = without_identifiers(recording, [machine_id(source)])
+    size = _write(options.file, recording)
+    for error, paths in sorted(unreadable.items()) if original is None else ():
         hint = "; root may read them" if error == "EACCES" and os.geteuid() != 0 else ""
         more = f" and {len(paths) - _MAX_PATHS} more" if len(paths) > _MAX_PATHS else ""
         warn(f"could not be read ({error}{hint}): {', '.join(paths[:_MAX_PATHS])}{more}")
     if options.file != "-":
-        _report(options, found, size, unreadable)
+        _report(options, recording, size, unreadable)
     return 0
 
 
-def _report(options: argparse.Namespace, found: Recording, size: int, unreadable: dict[str, list[str]]) -> None:
-    redacted = "redacted" in found
-    devices = {folder: names for folder, names in found["left_out"].items() if folder.startswith("/sys/devices/")}
+def _report(options: argparse.Namespace, recording: Recording, size: int, unreadable: dict[str, list[str]]) -> None:
+    redacted = "redacted" in recording
+    devices = {folder: names for folder, names in recording["left_out"].items() if folder.startswith("/sys/devices/")}
     left_out = sum(not name.endswith("/") for names in devices.values() for name in names)
     if options.json:
         report = {"file": options.file, "bytes": size, "redacted": redacted, "left_out": left_out}
         print_json(report | {"unreadable": unreadable})
         return
-    kept = "" if redacted else "; serial numbers, addresses and names are in it as they are"
-    warn(f"{options.file}: {len(found['files'])} files of {len(found['properties'])} devices, {size} bytes{kept}")
+    private = "" if redacted else "; serial numbers, addresses and names are in it as they are"
+    counts = f"{len(recording['files'])} files of {len(recording['properties'])} devices"
+    warn(f"{options.file}: {counts}, {size} bytes{private}")
     if left_out:
         warn(f"{left_out} files are left out because they are not on the list of attributes to record")
 
 
-def _hardware_names(source: Source, found: Recording) -> dict[str, dict[str, str]]:
-    """What the hardware database says of the devices; the machine of the replay may have another, or none."""
-    machine, modaliases = RecordedHost(found), set[str | None]()
+def _hardware_names(source: Source, recording: Recording) -> dict[str, dict[str, str]]:
+    """The devices' names in the hardware database; the machine that replays may have another database, or none."""
+    machine, modaliases = RecordedHost(recording), set[str | None]()
     for detector in map(load, names()):
         if isinstance(detector, DeviceDetector) and detector.modalias is not None:
             with contextlib.suppress(HostError):  # a recording without a sysfs
                 modaliases |= {_modalias(machine, detector, device) for device in detector.find(machine)}
-    return {asked: dict(known) for asked in sorted(filter(None, modaliases)) if (known := source.hardware_names(asked))}
+    names_of = {modalias: dict(source.hardware_names(modalias)) for modalias in sorted(filter(None, modaliases))}
+    return {modalias: known for modalias, known in names_of.items() if known}
 
 
 def _modalias(machine: Host, detector: DeviceDetector, device: Device) -> str | None:
@@ -81,31 +83,39 @@ def _modalias(machine: Host, detector: DeviceDetector, device: Device) -> str | 
         return None
 
 
+class _Recording(threading.Thread):
+    """Makes a recording in a thread, because nothing interrupts a read that hangs in the kernel."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        super().__init__(daemon=True)
+        self.recorder = recorder
+        self.result: Recording | None = None
+
+    def run(self) -> None:
+        """Sets the result, unless the recorder is stopped."""
+        with contextlib.suppress(RecorderStoppedError):
+            self.result = self.recorder.run()
+
+
 def _recorded(source: Source) -> tuple[Recording, dict[str, list[str]]]:
     """The recording, and the paths that could not be read, by error. A path that does not answer is left out."""
     skip: set[str] = set()
     while True:
-        recorder, done = Recorder(source, skip), list[Recording]()
-
-        def run(recorder: Recorder = recorder, done: list[Recording] = done) -> None:
-            with contextlib.suppress(RecorderStoppedError):
-                done.append(recorder.run())
-
-        # A thread, because nothing interrupts a read that hangs in the kernel.
-        thread = threading.Thread(target=run, daemon=True)
+        thread = _Recording(Recorder(source, skip))
         thread.start()
-        hanging = _watch(thread, recorder)
+        hanging = _hanging_path(thread)
         if hanging is None:
-            if not done:
+            if thread.result is None:
                 raise CapacitydError("the recording failed")
-            return done[0], recorder.unreadable
+            return thread.result, thread.recorder.unreadable
         warn(f"{hanging} does not answer; it is left out")
-        recorder.stopped = True
+        thread.recorder.stopped = True
         skip.add(hanging)
 
 
-def _watch(thread: threading.Thread, recorder: Recorder) -> str | None:
+def _hanging_path(thread: _Recording) -> str | None:
     """Waits for the end. Returns the path at which it hangs, if it does."""
+    recorder = thread.recorder
     at, since = "", time.monotonic()
     while thread.is_alive():
         thread.join(0.1)
@@ -117,7 +127,7 @@ def _watch(thread: threading.Thread, recorder: Recorder) -> str | None:
 
 
 def _write(path: str, recording: Recording) -> int:
-    """Writes all of it or nothing, sorted, compressed if the name ends with .gz. Returns how many bytes."""
+    """Writes all of it or nothing, sorted, compressed if the name ends with .gz. Returns its size in bytes."""
     text = json.dumps(recording, indent=1, sort_keys=True) + "\n"
     content = gzip.compress(text.encode("ascii"), mtime=0) if path.endswith(".gz") else text.encode("ascii")
     if path == "-":

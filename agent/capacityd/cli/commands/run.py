@@ -27,8 +27,8 @@ def run(options: argparse.Namespace) -> int:
         raise CapacitydError(f"the service is already running (PID {service.pid})")
     if not os.access(directory, os.W_OK):
         raise CapacitydError(f"{directory} is not writable (run as root?)")
-    given = {name: value for name in _WORKER_OPTIONS if (value := getattr(options, name)) is not None}
-    passed = [f"--{name.replace('_', '-')}={value}" for name, value in given.items()]
+    values = {name: value for name in _WORKER_OPTIONS if (value := getattr(options, name)) is not None}
+    passed = [f"--{name.replace('_', '-')}={value}" for name, value in values.items()]
     command = command_for("service.main", directory, *command_for("__main__", *passed, "child", directory))
     os.execv(command[0], command)  # noqa: S606
 

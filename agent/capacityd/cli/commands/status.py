@@ -34,7 +34,7 @@ _NO_PASS = PassStatus(at=0.0, reasons=())
 _NO_SERVICE = ServiceStatus(pid=0, next_reconcile=0.0, overdue_at_uptime=0.0)
 _UNIT = "capacityd.service"
 _TOO_SLOW = 120.0
-"""Seconds after which what the service is doing is an error."""
+"""Seconds after which a slow activity of the service counts as an error."""
 
 
 def status(options: argparse.Namespace) -> int:
@@ -58,32 +58,32 @@ def status(options: argparse.Namespace) -> int:
 
 
 def _report(directory: str, now: float) -> StatusReport:
-    running, left = runtime_files.running(directory), runtime_files.read_service(directory) or _NO_SERVICE
+    running, last_service = runtime_files.running(directory), runtime_files.read_service(directory) or _NO_SERVICE
     last_pass, unreadable = None, ""
     try:
         last_pass = runtime_files.read_state(directory).status
     except CapacitydError as e:
         unreadable = f"{e}; what the last pass left is not shown"
-    done, resident = last_pass or _NO_PASS, (running and running.status) or _NO_SERVICE
+    last_pass, resident = last_pass or _NO_PASS, (running and running.status) or _NO_SERVICE
     return StatusReport(
-        node=done.node.name if done.node else None,
-        observe=done.observe,
-        reasons=done.reasons,
+        node=last_pass.node.name if last_pass.node else None,
+        observe=last_pass.observe,
+        reasons=last_pass.reasons,
         next_reconcile=resident.next_reconcile or None,
-        error=resident.error or done.error,
+        error=resident.error or last_pass.error,
         event_source_errors=resident.event_source_errors,
-        configuration_errors=left.configuration_errors,
-        configuration=done.configuration or None,
-        previous_configuration_active=bool(left.configuration_errors and left.previous_active),
-        resources=_resources(done, now),
-        last_reconcile=done.at or None,
-        last_read=done.node.read_at if done.node else None,
-        last_write=done.written_at,
+        configuration_errors=last_service.configuration_errors,
+        configuration=last_pass.configuration or None,
+        previous_configuration_active=bool(last_service.configuration_errors and last_service.previous_active),
+        resources=_resources(last_pass, now),
+        last_reconcile=last_pass.at or None,
+        last_read=last_pass.node.read_at if last_pass.node else None,
+        last_write=last_pass.written_at,
         stale_reason=unreadable or (_stale_reason(directory, resident) if running else ""),
         slow_activity=resident.slow_activity,
         slow_since=resident.slow_since or None,
-        metrics_error=left.metrics_error,
-        metrics_advice=left.metrics_advice,
+        metrics_error=last_service.metrics_error,
+        metrics_advice=last_service.metrics_advice,
         service=_service(running.status) if running else None,
     )
 
@@ -91,7 +91,7 @@ def _report(directory: str, now: float) -> StatusReport:
 def _device_classes(report: StatusReport, kubeconfig: str) -> Mapping[str, tuple[str, ...]]:
     """The DeviceClasses that serve a published resource, as far as the user of this kubeconfig may list them.
 
-    A kubelet's may not (NodeRules in k8s.io/kubernetes, plugin/pkg/auth/authorizer/rbac/bootstrappolicy/policy.go).
+    A kubelet may not (NodeRules in k8s.io/kubernetes, plugin/pkg/auth/authorizer/rbac/bootstrappolicy/policy.go).
     """
     from capacityd.node.node_list import read_device_classes  # with ssl 15 ms, for this option only
 
@@ -102,7 +102,7 @@ def _device_classes(report: StatusReport, kubeconfig: str) -> Mapping[str, tuple
 
 
 def _service(status: ServiceStatus | None) -> ServiceReport:
-    """The resident process, with the memory and CPU time of it and its ended workers as far as they can be read."""
+    """The resident process, with its memory and CPU time as far as they can be read."""
     if status is None:
         return ServiceReport()
     report = ServiceReport(
@@ -118,7 +118,7 @@ def _service(status: ServiceStatus | None) -> ServiceReport:
 
 
 def _stale_reason(directory: str, service: ServiceStatus) -> str:
-    """Why the files may be older than the service's state; "" if they are not."""
+    """Why the files may be older than the service's state; "" if they are up to date."""
     if error := runtime_files.unwritable(directory):
         return f"{directory} is not writable: {error}; the information below is stale"
     if service is not _NO_SERVICE and uptime() > service.overdue_at_uptime:
@@ -154,11 +154,11 @@ def _resource(name: str, last_pass: PassStatus, node: NodeStatus, change: Change
     )
     unknown = reading is not None and reading.outcome is Outcome.UNKNOWN
     degraded = unknown or row.refused or row.denied or row.below_expect or row.not_allocatable
-    return replace(row, degraded=degraded, note=_note(row, reading, change, last_pass.observe, now))
+    return replace(row, degraded=degraded, note=_note(row, reading, change, now, observe=last_pass.observe))
 
 
 def _is_below(name: str, last_pass: PassStatus, node: NodeStatus) -> bool:
-    """Whether a resource is less than expected. The configuration may expect something else since the Node was read."""
+    """Whether a resource is less than expected. After the Node was read, the expectation may have changed."""
     reading, expect = last_pass.readings.get(name), last_pass.expect.get(name)
     if expect is None or reading is None or reading.outcome is Outcome.UNKNOWN:
         return False
@@ -177,12 +177,13 @@ def _reading(reading: ReadingStatus | None, action: Action | None) -> int | str 
     return reading.quantity if reading.outcome is Outcome.QUANTITY else reading.outcome.value
 
 
-def _note(row: ResourceRow, reading: ReadingStatus | None, change: Change | None, observe: bool, now: float) -> str:
+def _note(row: ResourceRow, reading: ReadingStatus | None, change: Change | None, now: float, *, observe: bool) -> str:
+    """The pending change or the reason, for the last column."""
     if row.held_until is not None:
-        quantity, published, left = row.reading, row.published, duration_text(row.held_until - now)
+        quantity, published, wait = row.reading, row.published, duration_text(row.held_until - now)
         if isinstance(quantity, int) and (published is None or quantity > published):
-            return f"set to {quantity} in {left} (rate limit)"
-        return f"{f'lowered to {quantity}' if isinstance(quantity, int) else 'removed'} in {left} unless it recovers"
+            return f"set to {quantity} in {wait} (rate limit)"
+        return f"{f'lowered to {quantity}' if isinstance(quantity, int) else 'removed'} in {wait} unless it recovers"
     if change and (row.refused or row.denied):
         return f"{'refused' if row.refused else 'denied'}: {change.reason}"
     if change and observe and change.action.writes:
@@ -217,7 +218,7 @@ def _errors(report: StatusReport, now: float) -> list[Problem]:
     for row in report.resources:
         misconfigured = row.cause is Cause.CONFIGURATION
         if row.degraded and not (misconfigured and report.configuration_errors and not rejected):
-            errors.append(_resource_error(row, misconfigured))
+            errors.append(_resource_error(row, misconfigured=misconfigured))
     for name, classes in report.device_classes.items():
         error = f"{name}: the DeviceClass {', '.join(classes)} also serves it (extendedResourceName)"
         errors.append(
@@ -235,7 +236,7 @@ def _start_advice(unit: UnitState | None) -> str:
     return f"start it: `systemctl {start} capacityd`; see why it stopped: `journalctl -u capacityd`"
 
 
-def _resource_error(row: ResourceRow, misconfigured: bool) -> Problem:
+def _resource_error(row: ResourceRow, *, misconfigured: bool) -> Problem:
     explain = "see `capacityd probe --explain`"
     if row.refused or row.denied:
         return Problem(f"{row.name}: {row.note}")

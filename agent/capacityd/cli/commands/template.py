@@ -24,9 +24,9 @@ from capacityd.worker.selected_node import node_of
 
 
 def template(options: argparse.Namespace) -> int:
-    """Prints the resources that capacityd would publish; exit status 4 if one of them is not known, or refused.
+    """Prints the resources that capacityd would publish. Returns exit status 4 if one is unknown or refused.
 
-    Raises UsageError if the notation can't carry a name, or lacks what it is for; ConfigError.
+    Raises UsageError if the notation can't carry a name or needs another option; ConfigError.
     """
     notation = NOTATIONS[options.autoscaler]
     target = _target(options, notation)
@@ -55,7 +55,7 @@ def _target(options: argparse.Namespace, notation: Notation) -> Target:
 
 
 def _selected(config: Config, names: list[str]) -> Config:
-    """The configuration with these resources; none: all."""
+    """The configuration with these resources only; with all of them if there are no names."""
     configured = {resource.name for resource in config.resources}
     if missing := [name for name in names if name not in configured]:
         raise UsageError(f'no resource "{missing[0]}" is configured; must be one of {", ".join(sorted(configured))}')
@@ -65,7 +65,7 @@ def _selected(config: Config, names: list[str]) -> Config:
 def _refusals(
     options: argparse.Namespace, config: Config, host: Host, readings: Mapping[str, Reading]
 ) -> dict[str, str]:
-    """The resources that capacityd refuses to publish, with the reason: on the Node in --node-file, or on any Node."""
+    """The resources that capacityd refuses to publish on the Node in --node-file, else on any Node -> the reason."""
     plugins = device_plugin_names(host)
     if options.node_file is None:
         return dict.fromkeys(plugins or (), "a device plugin has this name on this machine")
@@ -78,7 +78,7 @@ def _refusals(
 
 
 def _published(readings: Mapping[str, Reading], refusals: Mapping[str, str]) -> tuple[dict[str, int], dict[str, str]]:
-    """What would be published, and what is left out, with the reason. What is absent is neither."""
+    """What would be published, and what is left out, with the reason. An absent resource is in neither of them."""
     quantities, omitted = {}, {}
     for name, reading in sorted(readings.items()):
         if isinstance(reading, Unknown):

@@ -1,4 +1,4 @@
-"""Makes the report about a fleet: the resources, the Nodes that need attention, and groups of alike findings. Pure."""
+"""The report about a fleet: its resources, the Nodes that need attention, and groups of equal findings. Pure."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from capacityd.model.fleet import Fleet, NodeSummary
 from capacityd.model.node import ConditionReason
 
 _OTHER_CONDITION = ""
-"""In the order of reasons: the reason of a condition that this version does not know."""
+"""Stands in the order of reasons for a condition's reason that this version does not know."""
 _ORDER = (
     *(Reason.DEVICE_CLASS, Reason.NOT_READY, Reason.HEARTBEAT_OVERDUE, Reason.CONDITION_MISSING),
     *(Reason.OVERCOMMITTED, Reason.CAPACITY_CHANGED, *ConditionReason),
 )
 _LAST = (Reason.ANNOTATION_UNREADABLE, *OUTLIERS)
 _REASONS = [*(r.value for r in _ORDER), _OTHER_CONDITION, *(r.value for r in _LAST)]
-_RANKS = {reason: place for place, reason in enumerate(_REASONS)}
+_RANKS = {reason: rank for rank, reason in enumerate(_REASONS)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class ResourceSummary:
     requested: int | None = None
     """By pods that are bound to these Nodes and have not finished. None: pods may not be listed."""
     free: int | None = None
-    """What is allocatable and not requested; a Node with more requests than that has none."""
+    """What is allocatable and not requested; 0 on a Node whose pods request more than is allocatable."""
     waiting: int | None = None
     """Pods that request it and are not bound to a Node."""
 
@@ -76,7 +76,7 @@ class Attention:
     node: str | None
     """None for the cluster as a whole."""
     reasons: tuple[str, ...]
-    """The worst first."""
+    """The most severe first."""
     message: str
     since: float | None = None
     """Since when, in seconds since the epoch; None if the Node does not say it."""
@@ -94,7 +94,7 @@ class Group:
     nodes: tuple[str, ...]
     """Empty for the cluster as a whole."""
     since: float | None
-    """Of the Node that has had it longest."""
+    """Of the Node that has had it for the longest time."""
     not_ready: int
     """How many of the Nodes are not ready."""
     cordoned: int
@@ -102,23 +102,24 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class FleetReport:
-    """The result."""
+    """What `fleet` shows."""
 
     nodes: int
     resources: tuple[ResourceSummary, ...]
     attention: tuple[Attention, ...]
     groups: tuple[Group, ...] = ()
-    """The worst first."""
+    """The most severe first."""
     by_node: tuple[NodeReport, ...] | None = None
     """None if it was not asked for."""
     as_of: float = 0.0
     """When the Nodes were read, in seconds since the epoch."""
 
 
-def assess(fleet: Fleet, limits: Limits, names: Sequence[str] = (), by_node: bool = False) -> FleetReport:
+def assess(fleet: Fleet, limits: Limits, names: Sequence[str] = (), *, by_node: bool = False) -> FleetReport:
     """Compares each Node with what was last applied to it and with the Nodes of its group.
 
-    names: the Nodes to report, each compared with its whole group; none: all. by_node: whether to list their resources.
+    names: the Nodes to report, each compared with its whole group; empty: all. by_node: whether to list each Node's
+    resources.
     """
     groups: dict[str | None, list[NodeSummary]] = {}
     for node in fleet.nodes:
@@ -127,7 +128,7 @@ def assess(fleet: Fleet, limits: Limits, names: Sequence[str] = (), by_node: boo
     reported = [node for node in fleet.nodes if not names or node.name in names]
     published = sorted({name for node in reported for name in node.published})
     findings_of_all: list[tuple[NodeSummary | None, list[Finding]]] = [(None, [*clashes(fleet, published)])]
-    # Pods that a DeviceClass serves request the resource, too, but do not take it from the Node's capacity.
+    # Pods that a DeviceClass serves also request the resource, but do not take it from the Node's capacity.
     counted = sorted({name for node in fleet.nodes for name in node.published} - fleet.device_classes.keys())
     for node in reported:
         findings = [*findings_of_node(node, norms[node.label], limits)]
@@ -145,7 +146,7 @@ def assess(fleet: Fleet, limits: Limits, names: Sequence[str] = (), by_node: boo
 
 
 def rank(reason: str) -> int:
-    """Returns the place of a reason among all; the worst has the lowest."""
+    """Returns the rank of a reason; the most severe one has the lowest."""
     return _RANKS.get(reason, _RANKS[_OTHER_CONDITION])
 
 
@@ -166,7 +167,7 @@ def _groups(findings_of_all: Iterable[tuple[NodeSummary | None, Sequence[Finding
     for node, findings in findings_of_all:
         for finding in findings:
             members.setdefault((finding.reason, finding.shared_message), []).append((node, finding))
-    groups = [_group(reason, message, alike) for (reason, message), alike in members.items()]
+    groups = [_group(reason, message, equal) for (reason, message), equal in members.items()]
     return sorted(groups, key=lambda group: (rank(group.reason), group.reason, -len(group.nodes), group.message))
 
 
@@ -193,13 +194,13 @@ def _summaries(fleet: Fleet, nodes: Sequence[NodeSummary]) -> Iterator[ResourceS
     for node in nodes:
         for name in node.published:
             publishers.setdefault(name, []).append(node)
-    for name, having in sorted(publishers.items()):
-        quantities = Counter(node.capacity.get(name, 0) for node in having)
+    for name, publishing in sorted(publishers.items()):
+        quantities = Counter(node.capacity.get(name, 0) for node in publishing)
         usual = max(quantities, key=lambda quantity: (quantities[quantity], quantity))
-        of_nodes = [_node_resource(fleet, node, name) for node in having]
+        of_nodes = [_node_resource(fleet, node, name) for node in publishing]
         yield ResourceSummary(
             name,
-            nodes=len(having),
+            nodes=len(publishing),
             capacity=sum(resource.capacity for resource in of_nodes),
             allocatable=sum(resource.allocatable for resource in of_nodes),
             usual=usual,

@@ -13,7 +13,7 @@ from capacityd.model.node import CONDITION, Condition, ConditionReason
 from capacityd.model.text import duration_text
 
 _MAJORITY = 4, 5
-"""Of the Nodes of a group, the share that must have the same for others to be outliers."""
+"""The share of a group's Nodes that must have the same value for the others to be outliers."""
 _MAX_CLOCK_SKEW = 300.0
 """Seconds that a heartbeat may be ahead of this machine's clock."""
 
@@ -21,7 +21,7 @@ _MAX_CLOCK_SKEW = 300.0
 class Reason(Enum):
     """Why a Node needs attention, besides the reasons of a condition that is not True."""
 
-    DEVICE_CLASS = "DeviceClass"  # of the cluster: dynamic resource allocation serves a resource of this name, too
+    DEVICE_CLASS = "DeviceClass"  # of the cluster: dynamic resource allocation also serves a resource of this name
     NOT_READY = "NotReady"  # and without a heartbeat of capacityd
     HEARTBEAT_OVERDUE = "HeartbeatOverdue"
     CONDITION_MISSING = "ConditionMissing"
@@ -34,7 +34,7 @@ class Reason(Enum):
 
 
 OUTLIERS = (Reason.HEARTBEAT_AHEAD, Reason.QUANTITY_DIFFERS, Reason.CONFIGURATION_DIFFERS)
-"""The reasons that are suspicions: nothing says that the Node is wrong, and not the others."""
+"""The reasons that are suspicions: the other Nodes of the group may be wrong instead of this one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Finding:
     """The value of a Reason, or the reason of a condition."""
     message: str
     shared_message: str
-    """The same without what no other Node has; Nodes with the same one are one group."""
+    """The message without what differs between Nodes. Nodes with the same one form a group."""
     since: float | None = None
     """Since when, in seconds since the epoch; None if the Node does not say it."""
 
@@ -54,8 +54,8 @@ class Usual(NamedTuple):
     """What enough Nodes of a group have in common."""
 
     value: object
-    having: int
-    of: int
+    having: int  # how many Nodes have it
+    of: int  # how many Nodes have any value
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class Norm:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What the ages of heartbeats are compared with."""
+    """The limits for the ages of heartbeats."""
 
     now: float
     """In seconds since the epoch."""
@@ -91,8 +91,8 @@ class Limits:
 def norm_of(label: str | None, members: Sequence[NodeSummary]) -> Norm:
     """Returns what is usual among the Nodes of a group."""
     has_condition = any(node.condition for node in members)
-    # A Node without our condition, where others have it, is reported for that; its quantities mean nothing.
-    compared = [node for node in members if not _lacks_capacityd(node, has_condition)]
+    # A Node that lacks the condition of the others is reported for that; its quantities mean nothing.
+    compared = [node for node in members if not _lacks_capacityd(node, group_has_condition=has_condition)]
     quantities = {}
     for name in sorted({name for node in compared for name in node.published}):
         if usual := _usual(node.capacity.get(name) for node in compared):
@@ -103,19 +103,20 @@ def norm_of(label: str | None, members: Sequence[NodeSummary]) -> Norm:
 
 def findings_of_node(node: NodeSummary, norm: Norm, limits: Limits) -> Iterator[Finding]:
     """Yields what is wrong with a Node, or unusual in its group."""
-    differing = [] if _lacks_capacityd(node, norm.has_condition) else [*_differing(node, norm)]
+    lacks_capacityd = _lacks_capacityd(node, group_has_condition=norm.has_condition)
+    differing = [] if lacks_capacityd else [*_differing(node, norm)]
     if node.condition:
-        below = _below_expected(node, norm, differing)
-        yield from _of_condition(node.condition, node, below)
+        expectation = _below_expected(node, norm, differing)
+        yield from _of_condition(node.condition, node, expectation)
         yield from _of_heartbeat(node.condition.heartbeat, node, limits)
-        if below:
+        if expectation:
             differing = [name for name in differing if not _is_lower(node, norm, name)]
     elif norm.has_condition:
         message = f"other Nodes{norm.group} have the condition {CONDITION}: does capacityd run on this one?"
         yield _same_for_all(Reason.CONDITION_MISSING, message)
     if node.annotation_error:
         yield _same_for_all(Reason.ANNOTATION_UNREADABLE, f"capacityd/published: {node.annotation_error}")
-    if _lacks_capacityd(node, norm.has_condition):
+    if lacks_capacityd:
         return
     for name in sorted(_changed(node)):
         message = f"{name} is {_shown(node.capacity.get(name))}, last applied {node.published[name]}"
@@ -127,9 +128,9 @@ def findings_of_node(node: NodeSummary, norm: Norm, limits: Limits) -> Iterator[
         usual = norm.quantities[name]
         message = f"{name} is {_shown(node.capacity.get(name))}, {norm.others(usual)} {_shown(usual.value)}"
         yield _same_for_all(Reason.QUANTITY_DIFFERS, message)
-    same = norm.configuration
-    if same and node.configuration and node.configuration != same.value:
-        message = f"configuration {node.configuration}, {norm.others(same)} {same.value}"
+    common = norm.configuration
+    if common and node.configuration and node.configuration != common.value:
+        message = f"configuration {node.configuration}, {norm.others(common)} {common.value}"
         yield _same_for_all(Reason.CONFIGURATION_DIFFERS, message)
 
 
@@ -155,24 +156,25 @@ def _same_for_all(reason: Reason, message: str) -> Finding:
 
 
 def _usual(values: Iterable[object]) -> Usual | None:
-    """What at least four fifths have; None if there is no such value."""
-    counted = Counter(values)
-    value, having = counted.most_common(1)[0] if counted else (None, 0)
+    """The value that at least four fifths have; None if there is none."""
+    counts = Counter(values)
+    value, having = counts.most_common(1)[0] if counts else (None, 0)
     share, whole = _MAJORITY
-    of = counted.total()
+    of = counts.total()
     return Usual(value, having, of) if of and having * whole >= of * share else None
 
 
-def _lacks_capacityd(node: NodeSummary, group_has_condition: bool) -> bool:
+def _lacks_capacityd(node: NodeSummary, *, group_has_condition: bool) -> bool:
+    """Whether nothing on the Node is from capacityd, which other Nodes of its group have."""
     return group_has_condition and node.condition is None and not node.published and not node.annotation_error
 
 
 def _less_allocatable(node: NodeSummary) -> set[str]:
-    """What has the capacity that was last applied, but is not allocatable in full, unless the condition says so."""
+    """The resources with the capacity last applied, of which less is allocatable, unless the condition says so."""
     if node.condition and node.condition.reason == ConditionReason.NOT_ALLOCATABLE.value:
         return set()
-    whole = node.published.keys() - _changed(node)
-    return {name for name in whole if node.allocatable.get(name, -1) < node.published[name]}
+    unchanged = node.published.keys() - _changed(node)
+    return {name for name in unchanged if node.allocatable.get(name, -1) < node.published[name]}
 
 
 def _changed(node: NodeSummary) -> set[str]:
@@ -193,9 +195,9 @@ def _is_lower(node: NodeSummary, norm: Norm, name: str) -> bool:
 
 
 def _below_expected(node: NodeSummary, norm: Norm, differing: Sequence[str]) -> str:
-    """What is usual of the resources that are lower than that, if the condition is BelowExpected; else "".
+    """The usual quantities of the resources that are lower, if the condition is BelowExpected; else "".
 
-    The Node does not say in a field which resource is below what is expected.
+    No field of the Node says which resource is less than expected.
     """
     condition = node.condition
     if condition is None or condition.status == "True" or condition.reason != ConditionReason.BELOW_EXPECTED.value:
@@ -204,11 +206,12 @@ def _below_expected(node: NodeSummary, norm: Norm, differing: Sequence[str]) -> 
     return "; ".join(f"{norm.others(value)} {value.value} {name}" for name, value in usual.items())
 
 
-def _of_condition(condition: Condition, node: NodeSummary, below: str) -> Iterator[Finding]:
+def _of_condition(condition: Condition, node: NodeSummary, expectation: str) -> Iterator[Finding]:
+    """The finding of a condition that is not True. expectation: what may be expected, "" if nothing is known."""
     if condition.status == "True":
         return
     message = condition.message or f"status {condition.status}"
-    message += f" ({below})" if below else ""
+    message += f" ({expectation})" if expectation else ""
     yield Finding(condition.reason or condition.status, message, message, node.condition_since)
 
 
@@ -218,12 +221,15 @@ def _of_heartbeat(heartbeat: float | None, node: NodeSummary, limits: Limits) ->
         return
     age = limits.now - heartbeat
     if age > limits.max_age:
-        late = f"no heartbeat for {duration_text(age)}", f"no heartbeat for more than {duration_text(limits.max_age)}"
+        own, shared = (
+            f"no heartbeat for {duration_text(age)}",
+            f"no heartbeat for more than {duration_text(limits.max_age)}",
+        )
         if node.ready is False:
-            own, shared = (f"the Node is not ready, and capacityd has {text}" for text in late)
+            own, shared = (f"the Node is not ready, and capacityd has {text}" for text in (own, shared))
             yield Finding(Reason.NOT_READY.value, own, shared, node.ready_since)
         else:
-            yield Finding(Reason.HEARTBEAT_OVERDUE.value, *late, heartbeat)
+            yield Finding(Reason.HEARTBEAT_OVERDUE.value, own, shared, heartbeat)
     elif -age > _MAX_CLOCK_SKEW:
         message = "the heartbeat is in the future: is the machine's clock right?"
         own = f"the heartbeat is {duration_text(-age)} in the future: is the machine's clock right?"

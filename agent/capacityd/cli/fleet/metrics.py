@@ -1,4 +1,4 @@
-"""The report about a fleet as metrics of Prometheus, for alerts about what only the whole fleet shows. Pure."""
+"""The report about a fleet as Prometheus metrics, for alerts that need the whole fleet. Pure."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def metrics_text(report: FleetReport) -> bytes:
 
 
 def _findings(report: FleetReport) -> dict[str, int]:
-    """The number of Nodes for each reason, 0 for a reason that no Node has; for the cluster as a whole 1."""
+    """The number of Nodes for each reason, 0 for a reason that no Node has. The cluster as a whole counts as 1."""
     known = [reason.value for reason in (*Reason, *ConditionReason) if reason is not ConditionReason.PUBLISHED]
     counts = dict.fromkeys(known, 0)
     for attention in report.attention:

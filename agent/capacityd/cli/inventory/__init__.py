@@ -1,1 +1,1 @@
-"""What the machine has, for the command devices."""
+"""The machine's devices and the TOML for them, for the command devices."""

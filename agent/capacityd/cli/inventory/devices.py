@@ -21,8 +21,9 @@ class DeviceEntry:
     name: str
     path: str
     vendor: str
-    """For people; "" if unknown, and so is the model."""
+    """Its name for people; "" if it is unknown."""
     model: str
+    """Likewise."""
     values: DeviceValues
     unique: TomlSelector
     """Matches this device only."""
@@ -43,28 +44,28 @@ class DeviceListing:
     entries: tuple[DeviceEntry, ...]
     """Grouped by kind."""
     error: str
-    """Why there may be devices that are not listed; "" if all are."""
+    """Why there may be devices that are not listed; "" if all are listed."""
 
     @property
     def unreadable(self) -> tuple[str, ...]:
-        """What could not be listed, or may not be a device, and why."""
+        """What could not be listed or may not be a device of its own, and why."""
         doubts = tuple(f"{entry.name}: {entry.values.doubt}" for entry in self.entries if entry.values.doubt)
         return (*([self.error] if self.error else []), *doubts)
 
 
 def list_devices(host: Host, detector: DeviceDetector) -> DeviceListing:
     """Returns all devices of a detector that can be enumerated."""
-    found, error = [], ""
+    devices, error = [], ""
     try:
         for device in detector.find(host):
-            found.append(device)  # noqa: PERF402  # what was found before an error is listed
+            devices.append(device)  # noqa: PERF402  # those before an error are listed
     except HostError as e:
         error = str(e)
-    found.sort(key=_natural_order)
-    values = [_values_of(host, detector, device) for device in found]
+    devices.sort(key=_natural_order)
+    values = [_values_of(host, detector, device) for device in devices]
     index = DeviceIndex(detector, values, error)
     kinds: dict[str, list[DeviceEntry]] = {}
-    for device, own in zip(found, values, strict=True):
+    for device, own in zip(devices, values, strict=True):
         unique, kind = unique_selector(index, own), kind_selector(index, own)
         vendor, model = names_of(host, detector, device, own)
         entry = DeviceEntry(device.name, device.path, vendor, model, own, unique, kind)
@@ -73,7 +74,7 @@ def list_devices(host: Host, detector: DeviceDetector) -> DeviceListing:
 
 
 def _natural_order(device: Device) -> list[tuple[str, int]]:
-    """Sorts 1-2 before 1-10."""
+    """A key that sorts 1-2 before 1-10."""
     parts = re.split("([0-9]+)", device.name)
     return [(text, int(number or 0)) for text, number in zip(parts[::2], [*parts[1::2], ""], strict=True)]
 

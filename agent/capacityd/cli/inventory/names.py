@@ -1,4 +1,4 @@
-"""Names and amounts for people: a device's vendor and model, a measure in a readable unit."""
+"""Names and amounts for people: a device's vendor and model, and a measure in a readable unit."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def names_of(host: Host, detector: DeviceDetector, device: Device, values: Devic
     if detector.modalias is not None:
         try:
             database = host.hardware_names(detector.modalias(host, device) or "")
-            if "ID_MODEL_FROM_DATABASE" not in database:  # udev has the same, and what the machine's own rules add
+            if "ID_MODEL_FROM_DATABASE" not in database:  # udev also has it, with what the machine's own rules add
                 database = {**database, **host.properties(device.path)}
         except HostError:
             pass  # udev does not have the device (yet)
@@ -53,7 +53,7 @@ def _without_suffixes(vendor: str) -> str:
 
 
 def readable(value: int, dimension: str) -> str:
-    """Returns a measure in the largest unit of which it has at least 1, with at most one decimal, such as 1.7TiB."""
+    """Returns a measure in the largest unit that makes it at least 1, with at most one decimal, such as 1.7TiB."""
     base, units = _SCALES.get(dimension, (1000, ("",)))
     power = 0
     while power < len(units) - 1 and round(Fraction(value, base**power), 1) >= base:

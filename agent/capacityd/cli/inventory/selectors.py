@@ -1,4 +1,4 @@
-"""TOML selectors: the line of a resource that matches one device, or all devices of one kind."""
+"""TOML selectors: the line of a resource that matches one device, or all devices of a kind."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class DeviceValues:
     by_key: Mapping[str, Value]
     """Without the keys that the device does not have."""
     unread: Mapping[str, HostError]
-    """Key to the error with which it could not be read."""
+    """Key -> why it could not be read."""
     doubt: str = ""
     """Why it is unknown whether it is a device of its own; "" if it is one."""
 
@@ -34,7 +34,7 @@ class DeviceValues:
         return self.by_key.get(key)
 
     def read(self, key: str) -> Value:
-        """The same, but raises HostError if it could not be read."""
+        """Returns the value, None if the device has none. Raises HostError if it could not be read."""
         if key in self.unread:
             raise self.unread[key].with_traceback(None)
         return self.by_key.get(key)
@@ -52,17 +52,17 @@ class TomlSelector:
     toml: str
     """The line of a resource, DETECTOR = { … }; "" if no table matches these devices for certain."""
     table: Mapping[str, object] = field(default_factory=dict)
-    """The same as TOML's parser returns it."""
+    """The same as the TOML parser returns it."""
     count: int | None = None
-    """How many devices it matches; None: unknown, because a value could not be read."""
+    """The number of devices that it matches; None: unknown, because a value could not be read."""
     reason: str = ""
-    """Why toml is empty."""
+    """Why there is no toml."""
 
 
 class DeviceIndex:
     """A machine's devices by their values, so that a selector for each of 10,000 devices is found in linear time.
 
-    error: why there may be others; "" if there are none.
+    error: why there may be further devices; "" if there are none.
     """
 
     def __init__(self, detector: DeviceDetector, devices: Sequence[DeviceValues], error: str = "") -> None:
@@ -87,26 +87,26 @@ class DeviceIndex:
             table = {key: "" if value == "" else exact_match(keys[key].kind, value) for key, value in items}
             tests = key_matchers(self.detector, table)
             results = [match_values(tests, device).matches for device in self._candidates(items)]
-            count = results.count(True) if self._complete and None not in results else None
+            count = sum(map(bool, results)) if self._complete and None not in results else None
             self._selectors[items] = TomlSelector(toml_line(self.detector.name, table), table, count)
         return self._selectors[items]
 
     def _candidates(self, wanted: Iterable[tuple[str, Value]]) -> Sequence[DeviceValues]:
-        """The devices that may match: those with one of the values, for the value that the fewest have."""
+        """The devices that may match: those that have, or may have, the value that the fewest have."""
         by_key = [(self._by_value.get((k, _folded(v)), ()), self._unread.get(k, ())) for k, v in wanted]
-        having, unread = min(by_key, key=lambda found: len(found[0]) + len(found[1]), default=(self._devices, ()))
+        having, unread = min(by_key, key=lambda devices: sum(map(len, devices)), default=(self._devices, ()))
         return [*having, *unread]
 
 
 def unique_selector(index: DeviceIndex, device: DeviceValues) -> TomlSelector:
-    """Matches this device only, by as few keys of the detector's identity as possible."""
+    """The selector for this device only, by as few keys of the detector's identity as possible."""
     detector = index.detector
     base, reason = _non_default_values(detector, device)
     if reason:
         return TomlSelector("", reason=reason)
     least = 1
     while detector.identity[:least] == detector.alike[:least] and least < len(detector.alike):
-        least += 1  # a vendor alone says too little, even if this is its only device today
+        least += 1  # a vendor alone says too little, even if this is its only device now
     wanted: dict[str, Value] = {}
     for key in detector.identity:
         if len(wanted) >= least and index.select(wanted | base).count == 1:
@@ -120,7 +120,7 @@ def unique_selector(index: DeviceIndex, device: DeviceValues) -> TomlSelector:
 
 
 def kind_selector(index: DeviceIndex, device: DeviceValues) -> TomlSelector:
-    """Matches all devices of the same kind. Names a missing key only if that excludes other devices."""
+    """The selector for all devices of the same kind. Names a missing key only if that excludes other devices."""
     detector = index.detector
     base, reason = _non_default_values(detector, device)
     unread = [f"{key}: {device.unread[key]}" for key in detector.alike if key in device.unread]
@@ -134,7 +134,7 @@ def kind_selector(index: DeviceIndex, device: DeviceValues) -> TomlSelector:
 
 
 def key_matchers(detector: DeviceDetector, table: Mapping[str, object]) -> tuple[KeyMatcher, ...]:
-    """Compiles a table, completed by the detector's defaults, as the configuration does."""
+    """The tests of a table, with the detector's defaults, as the configuration compiles them."""
     wanted = {**detector.defaults, **table}
     return tuple(KeyMatcher(key, detector.keys[key].kind.parse(raw), str(raw)) for key, raw in wanted.items())
 
@@ -163,7 +163,7 @@ def _non_default_values(detector: DeviceDetector, device: DeviceValues) -> tuple
     """Returns the device's values that a default would exclude, or why no table matches it for certain."""
     if device.doubt:
         return {}, device.doubt
-    found: dict[str, Value] = {}
+    values: dict[str, Value] = {}
     for default in key_matchers(detector, {}):
         key, value = default.key, device.get(default.key)
         if key in device.unread:
@@ -172,12 +172,12 @@ def _non_default_values(detector: DeviceDetector, device: DeviceValues) -> tuple
             continue
         kind = detector.keys[key].kind
         if value is None and isinstance(kind, Text | HexId):
-            found[key] = ""
+            values[key] = ""
         elif exact_match(kind, value) is not None:
-            found[key] = value
+            values[key] = value
         else:
             return {}, f"it has no {key}, and the default is {key} = {toml_value(detector.defaults[key])}"
-    return found, ""
+    return values, ""
 
 
 def _folded(value: Value) -> str:

@@ -1,13 +1,13 @@
-"""A commented starter configuration for a machine: a resource for each kind of device worth requesting.
+"""A commented starter configuration for a machine: a resource for each kind of device that is worth requesting.
 
-Devices that the detectors' defaults exclude (hubs, virtual functions) are left out, and so are those that the detectors
-do not suggest (the system's disk and interface, a mainboard's bridges).
+Devices that the detectors' defaults exclude (hubs, virtual functions) are left out. So are those that the detectors do
+not suggest (the system's disk and interface, a mainboard's bridges).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from capacityd.cli.inventory.devices import DeviceEntry, DeviceListing
@@ -36,22 +36,22 @@ class _Suggestion:
 
     toml: str
     devices: tuple[DeviceEntry, ...]
-    """Those that it counts."""
+    """The devices that it counts."""
     doubt: str
     """Why the quantity is unknown; "" if it is known."""
 
 
 def starter_configuration(hostname: str, listings: Iterable[DeviceListing]) -> str:
-    """Returns the TOML. hostname: of the machine that has the devices."""
+    """Returns the TOML. hostname: that of the machine with the devices."""
     parts = [_HEAD.format(host=hostname)]
-    taken: set[str] = set()
+    used_names: set[str] = set()
     for listing in listings:
         detector = listing.detector
         parts.append(f"\n# {detector.name}: {detector.about}\n")
         parts += _left_out(listing)
         for suggestion in _suggestions(listing):
-            name = _resource_name(detector, suggestion.devices[0], taken)
-            taken.add(name)
+            name = _resource_name(detector, suggestion.devices[0], used_names)
+            used_names.add(name)
             parts.append(f"\n{_resource(detector, suggestion, name)}")
     return "".join(parts)
 
@@ -64,15 +64,15 @@ def _suggestions(listing: DeviceListing) -> list[_Suggestion]:
     for device in devices:
         if device.kind.toml and match_values(suggested, device.values).matches is not False:
             kinds.setdefault(device.kind.toml, device)
-    found = []
+    suggestions = []
     for first in kinds.values():
         table = {**first.kind.table, **flags}
         tests = key_matchers(detector, table)
         results = [(device, match_values(tests, device.values)) for device in devices]
         counted = tuple(device for device, result in results if result.matches)
         doubt = next((f"{device.name}: {r.reason}" for device, r in results if r.matches is None), listing.error)
-        found.append(_Suggestion(toml_line(detector.name, table), counted or (first,), doubt))
-    return found
+        suggestions.append(_Suggestion(toml_line(detector.name, table), counted or (first,), doubt))
+    return suggestions
 
 
 def _left_out(listing: DeviceListing) -> Iterable[str]:
@@ -112,11 +112,11 @@ def _resource(detector: DeviceDetector, suggestion: _Suggestion, name: str) -> s
 def _totals(detector: DeviceDetector, devices: Sequence[DeviceEntry]) -> Iterable[tuple[str, str, int]]:
     """Yields key, unit and total of the first measure of each dimension that all these devices have."""
     for dimension, (unit, factor) in _UNITS.items():
-        for key, one in detector.keys.items():
-            values = [device.values.get(key) for device in devices]
-            if isinstance(one.kind, Amount) and one.kind.dimension == dimension and all(values):
+        for name, key in detector.keys.items():
+            values = [device.values.get(name) for device in devices]
+            if isinstance(key.kind, Amount) and key.kind.dimension == dimension and all(values):
                 if total := sum(v for v in values if isinstance(v, int)) // factor:
-                    yield key, unit, total
+                    yield name, unit, total
                 break
 
 
@@ -125,8 +125,8 @@ def _names(names: Sequence[str]) -> str:
     return ", ".join(names[:_MAX_NAMES]) + more
 
 
-def _resource_name(detector: DeviceDetector, device: DeviceEntry, taken: set[str]) -> str:
-    """Returns a name for devices of this kind that is not taken yet."""
+def _resource_name(detector: DeviceDetector, device: DeviceEntry, used: Collection[str]) -> str:
+    """Returns a name for devices of this kind that is not used yet."""
     model = re.sub(r"[([].*?[)\]]", " ", device.model)
     ids = "-".join(str(device.values.get(key)) for key in detector.alike if device.values.get(key))
     words = re.findall("[a-z0-9]+", f"{detector.name} {model if model.strip() else ids}".lower())
@@ -136,6 +136,6 @@ def _resource_name(detector: DeviceDetector, device: DeviceEntry, taken: set[str
             break
         name += f"-{word}"
     number = 1
-    while (unique := name if number == 1 else f"{name}-{number}") in taken:
+    while (unique := name if number == 1 else f"{name}-{number}") in used:
         number += 1
     return unique

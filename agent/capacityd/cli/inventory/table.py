@@ -1,8 +1,8 @@
 """The table of a detector's devices, built from the detector's declaration.
 
-It has a column for each measure and for each key that devices of one kind share (alike), and for other keys of text
-unless all devices have the same value. All flags share the column IS. The name is the last column, because only it
-contains spaces.
+It has a column for each measure and for each key that devices of one kind share (alike). Another key of text has a
+column unless all devices have the same value. All flags share the column IS. The name is the last column, because only
+it contains spaces.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from capacityd.model.matchers import Value
 from capacityd.model.value_types import Amount, Flag, HexId, Kind
 
 OVERVIEW_ROWS = 8
-"""How many devices of a kind an overview shows."""
+"""The most devices of a kind that an overview shows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,11 +28,11 @@ class DeviceTable:
     heading: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     selectors: tuple[tuple[str, str], ...]
-    """Pairs of TOML and the devices that it matches; without TOML the second says why."""
+    """Pairs of TOML and the devices that it matches; if there is no TOML, the second says why."""
     common: tuple[str, ...]
     """Keys and values that all devices share."""
     unread: tuple[str, ...] = ()
-    """What "?" in the table means: a key, and why it could not be read."""
+    """The meaning of each "?" in the table: a key, and why it could not be read."""
 
 
 def device_table(detector: DeviceDetector, devices: Sequence[DeviceEntry], limit: int | None = None) -> DeviceTable:
@@ -42,15 +42,15 @@ def device_table(detector: DeviceDetector, devices: Sequence[DeviceEntry], limit
     rows: list[tuple[str, ...]] = []
     selectors: list[tuple[str, str]] = []
     total = Counter(device.kind.toml for device in devices)
-    seen: Counter[str] = Counter()
+    shown: Counter[str] = Counter()  # of each kind, so far
     for device in devices:
         kind = device.kind
-        seen[kind.toml] += 1
+        shown[kind.toml] += 1
         several = kind.toml and kind.count is not None and kind.count > 1 and kind.toml != device.unique.toml
-        if several and seen[kind.toml] == 1:
+        if several and shown[kind.toml] == 1:
             selectors.append((kind.toml, f"all {kind.count}{f', {device.title}' if device.title else ''}"))
-        if limit is not None and seen[kind.toml] > limit:
-            if seen[kind.toml] == total[kind.toml]:
+        if limit is not None and shown[kind.toml] > limit:
+            if shown[kind.toml] == total[kind.toml]:
                 more = f"{total[kind.toml] - limit} more of these: capacityd devices {detector.name}"
                 rows.append(("…", *[""] * len(keys), *[""] * bool(flags), more))
             continue
@@ -75,20 +75,20 @@ def _unread(devices: Sequence[DeviceEntry]) -> tuple[str, ...]:
 
 def _flags(detector: DeviceDetector, devices: Sequence[DeviceEntry]) -> dict[str, str]:
     """Returns by path a device's flags as words, with "?" if unknown; an empty mapping if no device has any."""
-    keys = [key for key, one in detector.keys.items() if isinstance(one.kind, Flag)]
-    found = {}
+    keys = [name for name, key in detector.keys.items() if isinstance(key.kind, Flag)]
+    flags = {}
     for device in devices:
         unread = device.values.unread
         set_ = [f"{k}?" if k in unread else k for k in keys if k in unread or device.values.get(k) is True]
-        found[device.path] = ",".join(set_)
-    return found if any(found.values()) else {}
+        flags[device.path] = ",".join(set_)
+    return flags if any(flags.values()) else {}
 
 
 def _columns(detector: DeviceDetector, devices: Sequence[DeviceEntry]) -> tuple[list[str], tuple[str, ...]]:
     """Returns the keys that get a column, and those with one common value as "key value"."""
     keys, common = [], []
-    for key, one in detector.keys.items():
-        kind = one.kind
+    for key, declared in detector.keys.items():
+        kind = declared.kind
         values = {device.values.get(key) for device in devices}
         unread = any(key in device.values.unread for device in devices)
         if key in detector.words or isinstance(kind, Flag) or (values <= {None, 0} and not unread):

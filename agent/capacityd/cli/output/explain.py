@@ -10,8 +10,8 @@ from capacityd.model.config import Resource
 from capacityd.model.errors import Cause
 from capacityd.model.reading import Absent, Contribution, Quantity, Reading, Rejection, Unknown, is_below
 
-_MAX_ROWS = 10  # devices with the same sign; more of them are grouped by rule
-_MAX_NAMES = 3  # devices that a group names, and reasons that are listed for a rule
+_MAX_ROWS = 10  # devices with the same sign; if there are more, they are grouped by rule
+_MAX_NAMES = 3  # devices that are named in a group, and reasons that are listed for a rule
 _HANGING_ADVICE = "a device or its driver may hang: see dmesg; the service retries"
 _HANGING_CAUSES = (Cause.TIMEOUT, Cause.HANGING)
 
@@ -33,7 +33,9 @@ def print_explanation(resource: Resource, reading: Reading) -> None:
         value += f", expected {resource.expect}"
     print_line(f"{resource.name}: {value}" + (f" ({reason})" if reason else ""))
     print_table(_details(resource, reading), indent=2)
-    counted = reading.contributions if isinstance(reading, Quantity) else explanation.counted if explanation else ()
+    counted = explanation.counted if explanation else ()
+    if isinstance(reading, Quantity):
+        counted = reading.contributions
     undetermined = [(u.device, u.reason, u.reason) for u in explanation.undetermined] if explanation else []
     rows = [*_counted(counted, unit), *_grouped("?", undetermined), *_rejected(reading.rejections)]
     print_table(rows, indent=2, signs=True)
@@ -44,7 +46,7 @@ def _details(resource: Resource, reading: Reading) -> Iterator[tuple[str, str]]:
     yield from (("hint", f"{key}: {text}" if key else text) for key, text in hints(resource))
     explanation = reading.explanation
     if explanation is None:
-        # The reason is enough, except when a detector hangs.
+        # The reason says enough, unless a detector hangs.
         if isinstance(reading, Unknown) and reading.cause in _HANGING_CAUSES:
             program = resource.detector == "exec"
             yield "advice", "run the program by hand; raise timeout if it is slow" if program else _HANGING_ADVICE
@@ -57,18 +59,18 @@ def _details(resource: Resource, reading: Reading) -> Iterator[tuple[str, str]]:
 
 def _counted(contributions: Sequence[Contribution], unit: str) -> Iterator[_Row]:
     rows = [(e.device, f"{e.amount}{unit}" + (f"  {e.note}" if e.note else ""), "") for e in contributions]
-    each = len({text for _, text, _ in rows}) == 1 and len(rows) > _MAX_ROWS
-    yield from _grouped("+", [(d, f"{text} each" if each else text, text) for d, text, _ in rows])
+    equal = len({text for _, text, _ in rows}) == 1 and len(rows) > _MAX_ROWS
+    yield from _grouped("+", [(d, f"{text} each" if equal else text, text) for d, text, _ in rows])
 
 
 def _rejected(rejections: Sequence[Rejection]) -> Iterator[_Row]:
-    """Devices that fail the same tests form a group, whatever their values are."""
+    """The rows of rejected devices. Those that fail the same tests form a group, whatever their values are."""
     rule = {r.device: " ".join(f"{c.key}={c.wanted}" for c in r.mismatches) or r.reason for r in rejections}
     yield from _grouped("-", [(r.device, r.reason, rule[r.device]) for r in rejections])
 
 
 def _grouped(sign: str, rows: Sequence[tuple[str, str, str]]) -> Iterator[_Row]:
-    """rows: device, reason, and the rule to group by if there are many."""
+    """Groups rows if there are many. rows: device, reason, and the rule to group by."""
     if len(rows) <= _MAX_ROWS:
         yield from ((sign, device, reason) for device, reason, _ in rows)
         return
@@ -78,8 +80,8 @@ def _grouped(sign: str, rows: Sequence[tuple[str, str, str]]) -> Iterator[_Row]:
     for reasons in groups.values():
         most_common = sorted(reasons.items(), key=lambda item: -len(item[1]))
         yield from ((sign, _names(devices), reason) for reason, devices in most_common[:_MAX_NAMES])
-        if rest := [device for _, devices in most_common[_MAX_NAMES:] for device in devices]:
-            yield sign, _names(rest), f"same rule, for example: {most_common[_MAX_NAMES][0]}"
+        if others := [device for _, devices in most_common[_MAX_NAMES:] for device in devices]:
+            yield sign, _names(others), f"same rule, for example: {most_common[_MAX_NAMES][0]}"
 
 
 def _names(names: Sequence[str]) -> str:

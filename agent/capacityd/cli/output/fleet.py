@@ -20,7 +20,7 @@ _OUTLIERS = frozenset(reason.value for reason in OUTLIERS)
 def print_fleet(report: FleetReport, *, every_node: bool, requests_hint: str) -> None:
     """Prints the report. every_node: a row for each Node that needs attention, instead of one for each group.
 
-    requests_hint: what is missing to show requests.
+    requests_hint: what is needed to show requests.
     """
     print_line(_headline(report))
     if counts := _counts_by_reason(report.groups):
@@ -46,13 +46,13 @@ def _headline(report: FleetReport) -> str:
     as_of = f" (as of {time.strftime('%Y-%m-%d %H:%M:%S', time.gmtime(report.as_of))} UTC)"
     if not report.resources and not report.attention:
         return f"{nodes}; capacityd publishes nothing{as_of}"
-    number = sum(attention.node is not None for attention in report.attention)
-    needing = f"{number} need{'s'[: number == 1]} attention" if number else "none needs attention"
-    return f"{nodes}, {needing}{as_of}"
+    number = sum(subject.node is not None for subject in report.attention)
+    attention = f"{number} need{'s'[: number == 1]} attention" if number else "none needs attention"
+    return f"{nodes}, {attention}{as_of}"
 
 
 def _counts_by_reason(groups: Sequence[Group]) -> str:
-    """How many Nodes have each reason, the worst reason first."""
+    """How many Nodes have each reason, the most severe reason first."""
     nodes: dict[str, set[str]] = {}
     for group in groups:
         nodes.setdefault(group.reason, set()).update(group.nodes or [_CLUSTER])
@@ -80,7 +80,7 @@ def _print_nodes(nodes: Sequence[NodeReport]) -> None:
 
 
 def _node_rows(node: NodeReport) -> Iterator[tuple[str, ...]]:
-    status = _status(node.ready, node.cordoned)
+    status = _status(node)
     if not node.resources:
         yield node.node, status, "", "", "", "", ""
     for resource in node.resources:
@@ -114,7 +114,7 @@ def _print_attention(attention: Sequence[Attention], now: float) -> None:
             subject.node or _CLUSTER,
             ",".join(subject.reasons),
             _since(subject.since, now),
-            _status(subject.ready, subject.cordoned) if subject.node else "",
+            _status(subject) if subject.node else "",
             subject.message,
         )
         for subject in ordered
@@ -130,10 +130,10 @@ def _since(since: float | None, now: float) -> str:
     return "" if since is None else duration_text(now - since)
 
 
-def _status(ready: bool | None, cordoned: bool) -> str:
-    """As kubectl get nodes has it, in fewer letters."""
+def _status(node: NodeReport | Attention) -> str:
+    """The status as kubectl get nodes shows it, in fewer letters."""
     words = {True: "Ready", False: "NotReady", None: "Unknown"}
-    return words[ready] + (",cordoned" if cordoned else "")
+    return words[node.ready] + (",cordoned" if node.cordoned else "")
 
 
 def _names(nodes: Sequence[str]) -> str:

@@ -14,13 +14,13 @@ _HEADER = ("OP", "RESOURCE", "CURRENT", "DESIRED", "UNIT", "REASON")
 _SIGNS = {Action.REMOVE: "-", Action.KEEP: "=", Action.HOLD: "…", Action.REFUSE: "!", Action.DENY: "!"}
 
 
-def print_plan(plan: Plan, applied: bool, units: Mapping[str, str]) -> None:
-    """Prints the plan. applied: it has been written. units: resource name -> unit of its quantities."""
+def print_plan(plan: Plan, units: Mapping[str, str], *, applied: bool = False) -> None:
+    """Prints the plan. units: resource name -> unit of its quantities. applied: whether it has been written."""
     print_line(f"Node {plan.node}")
     print_table([_row(change, units.get(change.name, "")) for change in plan.changes], _HEADER, signs=True)
     for name, (quantity, expected) in plan.health.below_expected.items():
         print_line(f"{name}: {quantity}, expected {expected}", sign="<")
-    print_line(_summary(plan, applied))
+    print_line(_summary(plan, applied=applied))
 
 
 def print_patch(plan: Plan) -> None:
@@ -29,7 +29,7 @@ def print_patch(plan: Plan) -> None:
 
 
 def _row(change: Change, unit: str) -> tuple[str, ...]:
-    """The API server returns 1000 as "1k", so quantities are printed in plain digits."""
+    """The row of a change. Quantities are in plain digits, although the API server returns 1000 as "1k"."""
     sign = _SIGNS.get(change.action) or ("+" if change.old is None else "~")
     old, new = ("" if quantity is None else plain(quantity) for quantity in (change.old, change.new))
     if change.action is Action.REFUSE:
@@ -39,7 +39,7 @@ def _row(change: Change, unit: str) -> tuple[str, ...]:
     return sign, change.name, old, new, unit, change.reason
 
 
-def _summary(plan: Plan, applied: bool) -> str:
+def _summary(plan: Plan, *, applied: bool) -> str:
     unknown = {c.name for c in plan.changes if c.action is Action.KEEP}.intersection(plan.unknown)
     count = Counter(c.action for c in plan.changes if c.name not in unknown)
     set_, removed = ("set", "removed") if applied else ("to set", "to remove")
@@ -52,7 +52,7 @@ def _summary(plan: Plan, applied: bool) -> str:
         "unknown": len(unknown),
         "unchanged": count[Action.KEEP],
     }
-    summary = ", ".join(f"{number} {what}" for what, number in parts.items() if number) or "no resources"
+    summary = ", ".join(f"{number} {result}" for result, number in parts.items() if number) or "no resources"
     if not plan.patch:
         return f"{summary}; nothing to write"
     if count[Action.SET] + count[Action.REMOVE]:
@@ -62,7 +62,7 @@ def _summary(plan: Plan, applied: bool) -> str:
 
 
 def _metadata_written(plan: Plan) -> str:
-    """What a patch changes that sets and removes no resource."""
+    """What a patch changes, if it neither sets nor removes a resource."""
     paths = [str(operation["path"]) for operation in plan.patch if operation["op"] != "test"]
     parts = ["annotations"] if any(path.startswith("/metadata/") for path in paths) else []
     parts += ["Node condition"] if any(path.startswith("/status/conditions") for path in paths) else []

@@ -35,13 +35,13 @@ class ResourceRow:
     below_expect: bool
     not_allocatable: bool
     degraded: bool = False
-    """Whether it is one of these, or unknown."""
+    """Whether it is refused, denied, less than expected, not allocatable or unknown."""
     note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class ServiceReport:
-    """The resident process; None and empty what is not known of it."""
+    """The resident process. A field is None or empty if it is not known."""
 
     pid: int | None = None
     next_reconcile: float | None = None
@@ -49,7 +49,7 @@ class ServiceReport:
     event_source_errors: tuple[str, ...] = ()
     memory_bytes: int | None = None
     cpu_seconds: float | None = None
-    """Including that of its ended workers."""
+    """With that of its workers that have ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +73,9 @@ class StatusReport:
     last_read: float | None
     last_write: float | None
     stale_reason: str
-    """Why this may be older than the service's state."""
+    """Why this report may be older than the service's state; "" if it is up to date."""
     slow_activity: Activity | None
-    """What the service is doing that takes long."""
+    """What the service is doing, if it takes long."""
     slow_since: float | None
     metrics_error: str
     metrics_advice: str
@@ -90,7 +90,7 @@ _ACTIVITIES = {
     Activity.PROBE: ("the reconcile pass", "a detector; hardware or a program may not respond"),
     Activity.NODE: ("the reconcile pass", "the API server, the kubeconfig's exec plugin, or a command by hand"),
 }
-"""What takes long, and what it waits for."""
+"""Activity -> what takes long, and what it waits for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,14 +104,14 @@ class Problem:
 def print_status(report: StatusReport, errors: Sequence[Problem], now: float) -> None:
     """Prints the report and its errors."""
     service, passed = report.service, report.last_reconcile is not None
-    print_line(_summary(report, bool(errors)))
+    print_line(_summary(report, degraded=bool(errors)))
     if passed:
         print_line(_times(report, now))
     if activity := slow_activity(report, now):
         print_line(activity)
     if service and service.memory_bytes is not None:
-        memory = f"{service.memory_bytes / 2**20:.0f} MiB of memory"
-        print_line(f"uses {memory}, has used {service.cpu_seconds or 0.0:.1f} s of CPU time")
+        mebibytes = f"{service.memory_bytes / 2**20:.0f} MiB"
+        print_line(f"uses {mebibytes} of memory, has used {service.cpu_seconds or 0.0:.1f} s of CPU time")
     if passed:
         print_line()
         _print_resources(report, now)
@@ -124,7 +124,7 @@ def print_status(report: StatusReport, errors: Sequence[Problem], now: float) ->
 
 
 def slow_activity(report: StatusReport, now: float) -> str:
-    """What the service is doing that takes long, and for how long; "" for nothing."""
+    """What the service is doing, and for how long, if it takes long; else ""."""
     if report.slow_activity is None or report.slow_since is None:
         return ""
     task, waits_for = _ACTIVITIES[report.slow_activity]
@@ -143,7 +143,7 @@ def _print_resources(report: StatusReport, now: float) -> None:
         print_line(age)
 
 
-def _summary(report: StatusReport, degraded: bool) -> str:
+def _summary(report: StatusReport, *, degraded: bool) -> str:
     passed = report.last_reconcile is not None
     if report.service is None:
         return "capacityd is not running" + ("; this is its last known state" if passed else "")
@@ -173,7 +173,7 @@ def _row(row: ResourceRow) -> tuple[str, ...]:
     reading, capacity, allocatable = (
         "" if value is None else str(value) for value in (row.reading, row.capacity, row.allocatable)
     )
-    expect = "" if row.expect is None else f"{'!' if row.below_expect else ''}{row.expect}"
+    expect = f"{'!' * row.below_expect}{row.expect}" if row.expect is not None else ""
     note = row.note
     if row.refused or row.denied:  # the reason is among the errors below the table
         note = "refused" if row.refused else "denied"
@@ -185,7 +185,7 @@ def _row(row: ResourceRow) -> tuple[str, ...]:
 
 
 def _age_of_values(report: StatusReport, now: float) -> str:
-    """How old the Node's values are, which are not read while nothing changes; "" if that does not matter."""
+    """The age of the Node's values, which are not read while nothing changes; "" if it does not matter."""
     if not report.last_read:
         return ""
     if all(row.capacity == row.allocatable for row in report.resources):

@@ -18,7 +18,7 @@ from tabulate import tabulate
 from capacityd.model.text import printable
 
 _MIN_WRAPPED = 20
-"""Columns of the terminal that a wrapped cell has at least."""
+"""The least width of a wrapped cell, in columns of the terminal."""
 _GAP = 2
 """Spaces between two columns of a table."""
 _COLOURS = {"+": 32, "~": 33, "-": 31, "!": 31, "<": 31}  # of the 16 that a terminal's theme defines
@@ -30,11 +30,11 @@ def print_line(text: str = "", sign: str = "", indent: int = 0) -> None:
 
 
 def print_table(
-    rows: Iterable[Sequence[str]], header: Sequence[str] = (), indent: int = 0, signs: bool = False
+    rows: Iterable[Sequence[str]], header: Sequence[str] = (), indent: int = 0, *, signs: bool = False
 ) -> None:
-    """Prints rows of the same length as aligned columns, an empty cell as "-"; without rows prints nothing.
+    """Prints rows of the same length as aligned columns, an empty cell as "-". Without rows, it prints nothing.
 
-    signs: the first column holds signs. On a terminal the last column is wrapped to the terminal's width.
+    signs: whether the first column has signs. On a terminal, the last column is wrapped to the terminal's width.
     """
     cells = [[printable(cell).strip() or "-" for cell in row] for row in rows]
     if not cells:
@@ -42,7 +42,7 @@ def print_table(
     if is_terminal() and (width := shutil.get_terminal_size((0, 0)).columns):
         cells = _wrapped(cells, header, width - indent)
     if signs:
-        cells = [[_coloured(sign), *rest] for sign, *rest in cells]
+        cells = [[_coloured(sign), *others] for sign, *others in cells]
     if header:
         cells.insert(0, list(header))  # as a row: with headers= tabulate makes columns wider
     for row in tabulate(cells, tablefmt="plain", disable_numparse=True).split("\n"):
@@ -50,11 +50,11 @@ def print_table(
 
 
 def _wrapped(cells: Sequence[list[str]], header: Sequence[str], width: int) -> list[list[str]]:
-    """The cells with line breaks in the last column, so that the table has this width if that is possible."""
+    """The cells with line breaks in the last column, so that the table has this width if possible."""
     lines = [*cells, header] if header else cells
-    taken = sum(max(len(line[column]) for line in lines) + _GAP for column in range(len(cells[0]) - 1))
-    room = max(_MIN_WRAPPED, width - taken)
-    return [[*rest, textwrap.fill(last, room, break_long_words=False)] for *rest, last in cells]
+    used = sum(max(len(line[column]) for line in lines) + _GAP for column in range(len(cells[0]) - 1))
+    room = max(_MIN_WRAPPED, width - used)
+    return [[*others, textwrap.fill(last, room, break_long_words=False)] for *others, last in cells]
 
 
 def print_json(value: object) -> None:

@@ -1,1 +1,1 @@
-"""What an autoscaler needs to be told of the nodes of an empty group, for `template`."""
+"""What an autoscaler must be told about the nodes of an empty group, for `template`."""

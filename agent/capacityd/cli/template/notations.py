@@ -1,6 +1,6 @@
 """The notation of each autoscaler for the extended resources of a future node. Pure.
 
-Each has the source of its rules: the code that reads it, or the documentation of the cloud that stores it.
+Each names the source of its rules: the code that reads it, or the documentation of the cloud that stores it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _CLUSTER_API_PREFIX = "capacity.cluster-autoscaler.kubernetes.io/"
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What a NodeOverlay is for; no other notation needs it."""
+    """What a NodeOverlay applies to; no other notation needs it."""
 
     name: str
     instance_types: tuple[str, ...]
@@ -37,13 +37,13 @@ class Notation:
     """How an autoscaler is told of extended resources."""
 
     about: str
-    """What it is, and where to put it: the comment above the document."""
+    """What the document is, and where to put it: the comment above it."""
     problem: Callable[[str], str]
     """Returns why it can't carry a resource's name, as the end of a sentence; "" if it can."""
     document: Callable[[Mapping[str, int], Target], Document]
     """Returns the document for these quantities."""
     most: int | None = None
-    """How many resources it can carry; None: any number."""
+    """The number of resources that it can carry; None: any number."""
     has_target: bool = False
     """Whether it needs the instance types."""
 
@@ -67,9 +67,9 @@ def yaml_lines(document: Document, indent: int = 0) -> Iterator[str]:
         elif isinstance(value, list):
             yield start
             for item in value:
-                first, *rest = yaml_lines(item, indent + 4)
+                first, *others = yaml_lines(item, indent + 4)
                 yield f"{' ' * (indent + 2)}- {first.lstrip()}"
-                yield from rest
+                yield from others
         elif isinstance(value, tuple):
             yield f"{start} [{', '.join(map(json.dumps, value))}]"
         else:
@@ -113,7 +113,7 @@ def _gke(quantities: Mapping[str, int], _: Target) -> Document:
 def _cluster_api(quantities: Mapping[str, int], _: Target) -> Document:
     """InstanceCapacity in cluster-autoscaler/cloudprovider/clusterapi/clusterapi_unstructured.go.
 
-    Beside CPU, memory, disk and pods it knows one resource, whose name gpu-type is, whatever the resource may be.
+    Besides CPU, memory, disk and pods, it knows one resource, of any kind; gpu-type has its name.
     """
     annotations = {}
     for name, quantity in quantities.items():
@@ -122,7 +122,7 @@ def _cluster_api(quantities: Mapping[str, int], _: Target) -> Document:
 
 
 def _gardener(quantities: Mapping[str, int], _: Target) -> Document:
-    """WorkerConfig in docs/usage/usage.md of gardener-extension-provider-aws, and alike for other providers."""
+    """WorkerConfig in docs/usage/usage.md of gardener-extension-provider-aws; other providers have the same."""
     return {"nodeTemplate": {"virtualCapacity": {name: str(quantity) for name, quantity in quantities.items()}}}
 
 

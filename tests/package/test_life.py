@@ -63,6 +63,23 @@ def test_a_node_needs_no_more_than_it_depends_on(fresh: Machine, packages: Packa
     quiet(fresh)
 
 
+def test_a_service_without_a_module_is_not_started_again_and_again(fresh: Machine, packages: Packages) -> None:
+    """systemd gives up at once, the journal and the command say what to install, and then it starts."""
+    fresh.install(packages.current)
+    modules = "/usr/lib/python3/dist-packages"
+    fresh.run("sh", "-ec", f"mkdir /root/hidden; mv {modules}/tabulate* /root/hidden")
+    fresh.run("systemctl", "enable", UNIT)
+    fresh.run("systemctl", "start", UNIT, status=1)
+    # "activating" while it waits to be started again.
+    assert (fresh.active, fresh.shown("ExecMainStatus"), fresh.shown("NRestarts")) == ("failed", "5", "0")
+    remedy = "has no Python module tabulate: apt install python3-tabulate"
+    assert fresh.journal().count(remedy) == 1
+    assert "Traceback" not in fresh.journal()
+    assert remedy in fresh.run("capacityd", "status", status=1).stderr
+    fresh.run("sh", "-ec", f"mv /root/hidden/* {modules}")
+    enable(fresh)
+
+
 @pytest.mark.parametrize("commands", [["stop"], ["disable", "--now"]], ids=["enabled", "disabled"])
 def test_an_upgrade_leaves_a_stopped_service_stopped(fresh: Machine, packages: Packages, commands: list[str]) -> None:
     """Upgrade, downgrade, and installing it again: what was withdrawn after the stop is not published again."""

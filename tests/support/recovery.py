@@ -11,7 +11,7 @@ import copy
 import json
 import os
 import shutil
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,11 +21,11 @@ from typing import Any
 import pytest
 
 from capacityd.discovery.runner import Discovery
+from capacityd.linux.atomic_file import read_regular_file
 from capacityd.model.config import Config, Resource, Settings
 from capacityd.model.errors import NodeConflict, NodeUnreachable
 from capacityd.model.messages import Message, PassReason, PassResult
 from capacityd.model.node import ANNOTATION, CONDITION
-from capacityd.model.quantity import whole_quantity
 from capacityd.model.reading import Absent, Quantity, Reading
 from capacityd.node.client import Client
 from capacityd.node.cluster_access import ClusterAccess
@@ -245,6 +245,8 @@ class Machine:
     """The kill point at which the next pass is killed."""
     killed: str = ""
     """The point at which the last pass was killed."""
+    record_errno: int = 0
+    """The error with which the machine's record can't be read; 0: it can. A double of a failing disk."""
     messages: list[Message] = field(default_factory=list)
     _points: int = 0
 
@@ -285,19 +287,6 @@ class Machine:
         failures = [m.failure.message for m in self.messages if isinstance(m, PassResult) and m.failure]
         return "".join(failures)
 
-    def right(self, others: Collection[str] = (), annotation_altered: bool = False) -> bool:
-        """Whether the Node has what the machine has, and the annotation lists it. others: keys of other writers.
-
-        annotation_altered: another writer keeps the annotation as it is, which is harmless if nothing is published.
-        """
-        published = {n: r.value for n, r in self.readings.items() if isinstance(r, Quantity)}
-        try:
-            annotated = json.loads(self.server.annotation or "{}")
-        except ValueError:
-            annotated = None
-        capacity = {name: whole_quantity(q) for name, q in self.server.capacity.items() if name in {*NAMES} - {*others}}
-        return bool(capacity == published == annotated or (annotation_altered and capacity == published == {}))
-
     def _point(self, where: str) -> None:
         if self._points == self.kill_at:
             self.killed = where
@@ -313,7 +302,12 @@ class Machine:
         )
         clock = SimpleNamespace(time=lambda: _EPOCH + self.uptime, monotonic=lambda: self.uptime, sleep=lambda _: None)
         clock.strftime, clock.gmtime = __import__("time").strftime, __import__("time").gmtime
-        replace = os.replace
+        replace, read = os.replace, read_regular_file
+
+        def read_record(path: str) -> bytes:
+            if self.record_errno:
+                raise OSError(self.record_errno, os.strerror(self.record_errno), path)
+            return read(path)
 
         def replaced(*paths: Any) -> None:
             self._point(f"before {Path(paths[1]).name}")
@@ -323,6 +317,7 @@ class Machine:
         with pytest.MonkeyPatch.context() as patches:
             patches.setenv("STATE_DIRECTORY", str(self.folder / "state"))
             patches.setattr(os, "replace", replaced)
+            patches.setattr("capacityd.reconcile.machine_record.read_regular_file", read_record)
             patches.setattr(os, "fsync", lambda _: None)
             job = "capacityd.worker.reconcile_job."
             patches.setattr(job + "time", clock)

@@ -1,0 +1,228 @@
+"""Histories of a machine and its Node, and what must hold after each step: on a model and on a real API server."""
+
+from __future__ import annotations
+
+import errno
+import json
+from collections.abc import Callable, Collection, Sequence
+
+from capacityd.model.quantity import whole_quantity
+from capacityd.model.reading import Quantity
+from tests.support.recovery import NAMES, THEIRS, damage, readings, remove, remove_obstacle
+from tests.support.steps import AnyMachine, Step
+
+PAUSE = 70.0
+"""Seconds between two passes: the rate limit of one write a minute does not hold anything back."""
+LONGEST_BACKOFF = 3700.0
+
+
+class History:
+    """A machine, and what has happened to it."""
+
+    def __init__(self, machine: AnyMachine, log: Callable[[str], object]) -> None:
+        self._log = log
+        self.machine = machine
+        self.machine.readings = readings(a=None)
+        self.server = self.machine.server
+        self.kills: list[str] = []
+        """The points at which passes were killed."""
+        self.passes = 0
+        self._kept: bytes | None = None  # the content that a damaged record had
+        self._record_lost = False
+        self._annotation_lost = False
+        self._reasons: dict[str, set[str]] = {}  # capacity key -> why it was denied, at earlier attempts
+        self._forged: set[str] = set()  # what another writer has put into the annotation
+        self._by_others: dict[str, str | None] = {}  # capacity key -> what another writer made of it
+
+    def take(self, step: Step) -> None:
+        """The step, its pass, and the pass after it. Checks what must hold by then."""
+        machine, server = self.machine, self.server
+        if step.hardware is not None:
+            machine.readings = readings(**step.hardware)
+        if step.reason == "config" and step.kill_at is None:
+            self._reasons.clear()  # each denied change is tried again
+        else:
+            for denies in server.denies:
+                self._reasons.setdefault(denies.name, set()).add(denies.reason())
+        server.denies = server.denies if step.denies is None else step.denies
+        server.alters = server.alters if step.alters is None else step.alters
+        for alters in server.alters:
+            if alters.key == "annotation":
+                self._annotation_lost = True
+                self._forged |= _table(alters.value).keys()
+        if step.record:
+            self._change_record(step.record)
+        if step.between:
+            server.between = lambda: self._others_write(step)
+        else:
+            self._others_write(step)
+        machine.kill_at, server.lose = step.kill_at, step.lost_answer
+        self._make_pass(step.reason)
+        server.between, server.lose = None, False
+        self._make_pass("resync")
+        self.check_truth()
+
+    def end(self) -> None:
+        """All causes are gone: denials, faults, and what others have written."""
+        machine, server = self.machine, self.server
+        server.denies = server.alters = ()
+        self._change_record("restored")
+        if (annotated := self._annotated()).pop(THEIRS, None):
+            server.annotate(json.dumps(annotated))
+        for name, value in self._by_others.items():
+            if server.capacity.get(name) == value:
+                server.write(name, None)
+        for name in NAMES:  # what is not known as ours any more, and is to change, is left, and reported
+            reading = machine.readings.get(name)
+            desired = reading.value if isinstance(reading, Quantity) else None
+            doubtful = name not in annotated or annotated[name] != desired or name in self._forged
+            if self._record_lost and doubtful and (self._annotation_lost or not self._recorded(name)):
+                server.write(name, None)
+        for _ in range(2):
+            machine.uptime += LONGEST_BACKOFF - PAUSE
+            self._make_pass("resync")
+        condition = server.condition
+        assert is_right(machine), (server.capacity, server.annotation, condition)
+        assert condition.get("status") == "True" or (not condition and not machine.readings), condition
+
+    def check_truth(self) -> None:
+        """The condition is not True while something is wrong, unless nobody lets it be written."""
+        server = self.server
+        assert (server.capacity["cpu"], server.capacity[THEIRS]) == ("8", "8")
+        if any(alters.key == "condition" for alters in server.alters):
+            return
+        condition = server.condition
+        # Without anything to publish, the annotation names nothing whatever becomes of it.
+        annotation_altered = any(alters.key == "annotation" for alters in server.alters)
+        unpublished = {n for n in NAMES if not isinstance(self.machine.readings.get(n), Quantity)}
+        left = unpublished & (self._by_others.keys() | self._forgotten())
+        assert is_right(self.machine, left, annotation_altered) or condition.get("status") != "True", (
+            server.capacity,
+            server.annotation,
+            condition,
+        )
+        altered = {alters.key for alters in server.alters}  # undone by a mutating webhook, a change is never denied
+        answering = {denies.name: denies for denies in reversed(server.denies) if denies.name not in altered}
+        for name, denies in answering.items():
+            reasons = {denies.reason(), *self._reasons.get(name, ())}
+            denied = f"denied: {name}: " in condition.get("message", "")
+            assert not denied or any(reason in condition["message"] for reason in reasons), condition
+
+    def _forgotten(self) -> set[str]:
+        """The keys that nothing names after the record and the annotation were lost: nobody knows whose they are."""
+        if not (self._record_lost and self._annotation_lost):
+            return set()
+        return {name for name in NAMES if name not in self._annotated() and not self._recorded(name)}
+
+    def _make_pass(self, reason: str) -> None:
+        machine, before = self.machine, dict(self.server.capacity)
+        machine.uptime += PAUSE
+        ended = machine.make_pass(reason)
+        self.passes += 1
+        self.kills += [] if ended else [machine.killed]
+        after = self.server.capacity
+        for name in {*before, *after}:
+            if before.get(name) != after.get(name) != self._by_others.get(name, ...):
+                self._by_others.pop(name, None)
+        self._by_others |= {a.key: a.value for a in self.server.alters if a.key in after and after[a.key] == a.value}
+        self._log(f"pass ({reason}): {machine.error if ended else f'killed {machine.killed}'}")
+        self._log(f"  {self.server.annotation} {after} {self.server.condition.get('message')}")
+
+    def _others_write(self, step: Step) -> None:
+        server = self.server
+        if step.node_anew:
+            server.register_anew()
+        if step.annotates is not None:
+            server.annotate(step.annotates or None)
+            self._forged |= self._annotated().keys()
+            self._annotation_lost = True
+        for name, value in step.writes.items():
+            server.write(name, value)
+            self._by_others[name] = value
+
+    def _change_record(self, how: str) -> None:
+        record = self.machine.record
+        if record.is_file() and not record.is_symlink() and _is_json(content := record.read_bytes()):
+            self._kept = content
+        self._record_lost |= bool(how) and how != "restored"
+        self.machine.record_errno = getattr(errno, how, 0)
+        if how == "restored":
+            if self._kept is not None:
+                remove(record)
+                record.write_bytes(self._kept)
+            elif not record.is_file():
+                remove(record)
+            remove_obstacle(record)
+        elif how == "unwritable":
+            record.with_name("published.json.new").mkdir(exist_ok=True)
+        elif how in ("garbage", "name", "text", "float"):
+            remove(record)
+            record.write_text(self._corrupted(how))
+            self._kept = None
+        elif how and not self.machine.record_errno:
+            damage(record, how)
+            self._kept = None if how == "missing" else self._kept
+
+    def _corrupted(self, how: str) -> str:
+        text = (self._kept or b"{}").decode()
+        if how == "name":
+            return text.replace("example.com/a", "example.com/q")
+        if how in ("text", "float"):
+            document = json.loads(text)
+            for table in (document.get("published", {}), document.get("intended", {})):
+                table.update({n: str(q) if how == "text" else float(q) for n, q in table.items()})
+            return json.dumps(document)
+        return "garbage"
+
+    def _annotated(self) -> dict[str, int]:
+        return _table(self.server.annotation)
+
+    def _recorded(self, name: str) -> bool:
+        if not self.machine.record.is_file():
+            return False
+        try:
+            found = json.loads(self.machine.record.read_text())
+            return name in found["published"] or name in found["intended"]
+        except (OSError, ValueError, KeyError):
+            return False
+
+
+def run(machine: AnyMachine, steps: Sequence[Step], log: Callable[[str], object]) -> History:
+    """Makes the steps of a history, and ends it. Raises AssertionError where something does not hold."""
+    history = History(machine, log)
+    for step in steps:
+        log(repr(step))
+        history.take(step)
+    history.end()
+    return history
+
+
+def is_right(machine: AnyMachine, others: Collection[str] = (), annotation_altered: bool = False) -> bool:
+    """Whether the Node has what the machine has, and the annotation lists it. others: keys of other writers.
+
+    annotation_altered: another writer keeps the annotation as it is, which is harmless if nothing is published.
+    """
+    published = {n: r.value for n, r in machine.readings.items() if isinstance(r, Quantity)}
+    try:
+        annotated = json.loads(machine.server.annotation or "{}")
+    except ValueError:
+        annotated = None
+    capacity = {n: whole_quantity(q) for n, q in machine.server.capacity.items() if n in {*NAMES} - {*others}}
+    return bool(capacity == published == annotated or (annotation_altered and capacity == published == {}))
+
+
+def _table(annotation: str | None) -> dict[str, int]:
+    """What the annotation names; nothing if it cannot be read."""
+    try:
+        document = json.loads(annotation or "{}")
+    except ValueError:
+        return {}
+    return document if isinstance(document, dict) else {}
+
+
+def _is_json(content: bytes) -> bool:
+    try:
+        json.loads(content)
+    except ValueError:
+        return False
+    return True

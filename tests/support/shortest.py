@@ -1,0 +1,110 @@
+"""The shortest histories of each kind, in a fixed order: a machine publishes, and then a cause meets a change.
+
+The causes of a kind come in turn, each time with the next change. So every cause is among the first, and with enough
+histories every cause meets every change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tests.support.recovery import THEIRS, A, Alters, B, Denies
+from tests.support.steps import Step
+
+
+@dataclass(frozen=True)
+class _Change:
+    """What a machine publishes from one step to the next."""
+
+    before: Mapping[str, int | None] | None
+    """None: nothing yet, so that the machine has no record."""
+    after: Mapping[str, int | None]
+    name: str
+    """The capacity key that changes."""
+
+
+_CHANGES = (
+    _Change({"a": 4}, {"a": 4, "b": 2, "c": 1}, B),
+    _Change({"a": 4}, {"a": 5}, A),
+    _Change({"a": 4}, {"a": 1, "b": 2}, A),
+    _Change({"a": 4, "b": 2}, {"a": None, "b": 2}, A),
+    _Change(None, {"a": 4, "b": 2}, B),
+)
+
+_Fields = Mapping[str, Any]
+"""What a cause adds to the step in which something changes: fields of Step."""
+
+POINTS = 12
+"""The points at which a pass that writes can be killed: before and after each request and each file."""
+
+
+def _denials(name: str) -> Sequence[_Fields]:
+    """The ways that an API server can deny: a webhook with any code, a policy with its four, and without a reason."""
+    webhook = (400, 401, 403, 404, 409, 410, 413, 422, 429, 451, 500, 503, 504, 599)
+    ways = {"webhook": webhook, "policy": (401, 403, 413, 422), "opaque": (409, 422)}
+    return [{"denies": (Denies(name, code, kind),)} for kind, codes in ways.items() for code in codes]
+
+
+def _alterations(name: str) -> Sequence[_Fields]:
+    values: Mapping[str, Sequence[str | None]] = {
+        name: (None, "3", "1k"),
+        "annotation": (None, "", "{}", f'{{"{A}":1}}', "garbage"),
+        "condition": (None, "altered"),
+    }
+    return [{"alters": (Alters(key, value),)} for key in values for value in values[key]]
+
+
+def _record_faults(_: str) -> Sequence[_Fields]:
+    faults = ("EACCES", "EIO", "directory", "loop", "pipe", "unwritable", "missing", "garbage", "name", "text", "float")
+    return [{"record": fault} for fault in faults]
+
+
+def _other_writers(name: str) -> Sequence[_Fields]:
+    writes: list[_Fields] = [{"writes": {name: value}} for value in (None, "0", "7")]
+    annotations = ("", "garbage", f'{{"{THEIRS}":8,"{A}":4}}', f'{{"{B}":7}}')
+    writes += [{"annotates": text} for text in annotations]
+    return [{**fields, "between": between} for between in (False, True) for fields in writes]
+
+
+def _kills(_: str) -> Sequence[_Fields]:
+    return [*({"kill_at": point} for point in range(POINTS)), {"lost_answer": True}]
+
+
+def _nodes_created_anew(name: str) -> Sequence[_Fields]:
+    at_the_patch = POINTS // 3
+    besides: Sequence[_Fields] = (
+        {},
+        {"between": True},
+        *({"record": fault} for fault in ("missing", "directory", "unwritable", "EIO")),
+        {"denies": (Denies(name, 403),)},
+        {"annotates": f'{{"{THEIRS}":8,"{A}":4}}'},
+        {"lost_answer": True},
+        *({"kill_at": point} for point in (at_the_patch, at_the_patch + 1)),
+    )
+    return [{"node_anew": True, **fields} for fields in besides]
+
+
+_CAUSES: Mapping[str, Callable[[str], Sequence[_Fields]]] = {
+    "denials": _denials,
+    "alterations": _alterations,
+    "faults of the record": _record_faults,
+    "other writers": _other_writers,
+    "kills and lost answers": _kills,
+    "Nodes created anew": _nodes_created_anew,
+}
+
+KINDS = tuple(_CAUSES)
+
+
+def histories(kind: str) -> Sequence[Sequence[Step]]:
+    """All histories of a kind, the first of which are tried on a real API server."""
+    causes = _CAUSES[kind]
+    found = []
+    for turn in range(len(_CHANGES)):
+        for number in range(len(causes(A))):
+            change = _CHANGES[(turn + number) % len(_CHANGES)]
+            published = [] if change.before is None else [Step(change.before)]
+            found.append([*published, Step(change.after, **causes(change.name)[number])])
+    return found

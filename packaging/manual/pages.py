@@ -196,7 +196,7 @@ def _resources() -> Iterator[str]:
     yield from map(_text, words.RESOURCES)
     kinds = {key: _type(entry) if isinstance(entry, Setting) else _EITHER[key] for key, entry in RESOURCE.items()}
     yield _keys((key, kinds[key], _default(entry), entry.about) for key, entry in RESOURCE.items())
-    yield "The keys of `when`; several values mean any of, several keys all of:"
+    yield "The keys of `when`. All keys must match; a list matches if one of its values does:"
     yield _keys((key, _type(fact), "", fact.about) for key, fact in WHEN.items())
 
 

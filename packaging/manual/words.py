@@ -7,16 +7,16 @@ from capacityd.model.errors import Cause
 
 ABOUT = (
     "Counts and measures the machine's hardware as configured in TOML, and writes the result as extended resources "
-    "into the capacity of the machine's own Kubernetes Node: once, and again only when the hardware changes.",
+    "to the machine's own Kubernetes Node: once, and again only when the hardware changes.",
     "The service does that automatically. It is disabled until `systemctl enable --now capacityd`; `systemctl reload "
     "capacityd` makes it read its configuration again.",
 )
 
 FILES = (
     ("/usr/lib/capacityd/conf.d/*.toml", "configuration from an image; read first"),
-    ("/usr/local/lib/capacityd/conf.d/*.toml", "the same; masks files of the same name in /usr/lib"),
+    ("/usr/local/lib/capacityd/conf.d/*.toml", "the same; replaces files of the same name in /usr/lib"),
     ("/etc/capacityd/capacityd.toml", "the administrator's configuration; optional, read next"),
-    ("/etc/capacityd/conf.d/*.toml", "read last; masks files of the same name in /usr. cloud-init writes here"),
+    ("/etc/capacityd/conf.d/*.toml", "read last; replaces files of the same name in /usr. cloud-init writes here"),
     ("/usr/share/capacityd/schema.json", "the JSON Schema of these files, for editors"),
     ("/run/capacityd", "state of the running service; it can be recreated"),
     ("/usr/share/doc/capacityd/examples", "examples: configurations, cloud-init, alerts, a separate identity"),
@@ -37,7 +37,7 @@ ENVIRONMENT = (
 MERGING = (
     "Files are read in the order above, those in a folder sorted by name. A later file replaces a resource as a whole, "
     "and single settings of the other tables; `enabled = false` drops a resource. An empty file, or a link to "
-    "/dev/null, masks another of its name.",
+    "/dev/null, disables the file of the same name.",
     "An unknown key, a wrong type or a unit that does not fit is an error. `capacityd config check` lists all errors. "
     "Commands refuse a configuration with errors. The service publishes the resources without errors and leaves the "
     "others unchanged on the Node; if a reload finds errors, the previous configuration stays active. What is "
@@ -48,10 +48,10 @@ MERGING = (
 )
 
 RESOURCES = (
-    "The name of a resource is the one that pods request: a domain of yours, a slash, a name, in quotes: `[resources."
-    '"example.com/dongle"]`. It needs exactly one detector, whose value is a table or a list of tables; a device '
-    "matches if any table matches. All keys of a table must match; `{}` matches all devices that the defaults do not "
-    "exclude.",
+    "The name of a resource is what pods request: a domain of your own, a slash, and a name, in quotes: `[resources."
+    '"example.com/dongle"]`. A resource needs exactly one detector, whose value is a table or a list of tables. A '
+    "device matches if any table matches. All keys of a table must match; `{}` matches all devices that the defaults "
+    "do not exclude.",
     "The quantity is the sum (or `reduce`) over the devices, times `slots`, minus `reserve`, rounded down, at least 0. "
     "A device counts once, even if several tables match it.",
 )
@@ -59,12 +59,14 @@ RESOURCES = (
 VALUES = (
     (
         "text",
-        'matches exactly, or as a glob with `*`, `?` and `[…]`; `""` matches a missing value. A list means any of',
+        'matches exactly, or as a glob with `*`, `?` and `[…]`; `""` matches a missing value. A list matches if one '
+        "of its values does",
     ),
     ("id", 'hexadecimal digits in quotes, such as "0403", case-insensitive; otherwise like text'),
     (
         "size",
-        "a comparison with a unit: `>=500GB`, or several, joined by commas, that must all hold. A list means any of",
+        "a comparison with a unit: `>=500GB`, or several, joined by commas, that must all hold. A list matches if one "
+        "of its values does",
     ),
     ("speed", "the same, such as `>=10Gbit/s`"),
     ("frequency", "the same, such as `>=3GHz`"),

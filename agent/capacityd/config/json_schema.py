@@ -26,11 +26,11 @@ _UNSAFE = "|".join(pattern.replace("*", "[^/]*") for pattern, _ in UNSAFE_ATTRIB
 
 def schema() -> Schema:
     """The schema of one file."""
-    resources: Schema = {"description": "what pods can ask for", "type": "object", "propertyNames": NAME_SCHEMA}
+    resources: Schema = {"description": "what pods can request", "type": "object", "propertyNames": NAME_SCHEMA}
     return {
         "$schema": "http://json-schema.org/draft-07/schema#",
         "title": "capacityd",
-        "description": "What a machine has that pods can ask for; see capacityd.toml(5)",
+        "description": "The extended resources that a machine publishes; see capacityd.toml(5)",
         **_closed(
             {"resources": resources | {"additionalProperties": _resource()}}
             | {

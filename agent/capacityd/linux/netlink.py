@@ -50,9 +50,9 @@ def ask(kind: int, body: bytes, *, dump: bool = True) -> Iterator[tuple[int, byt
 
 def listen(groups: int) -> socket.socket:
     """A socket that receives the events of these groups (RTMGRP_*). Raises OSError."""
-    s = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, socket.NETLINK_ROUTE)
+    kind = socket.SOCK_RAW | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK
+    s = socket.socket(socket.AF_NETLINK, kind, socket.NETLINK_ROUTE)
     try:
-        s.setblocking(False)
         s.bind((0, groups))
     except OSError:
         s.close()

@@ -85,8 +85,7 @@ def _stderr_is_journal() -> bool:
 def _journal_is_writable() -> bool:
     """Whether journald runs and reads: libsystemd blocks if it hangs, and reports no error if it is gone."""
     try:
-        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as s:
-            s.setblocking(False)
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK) as s:
             s.connect(_JOURNAL)
             return bool(select.select([], [s], [], 0)[1])
     except OSError:

@@ -132,3 +132,15 @@ def keeps_property(name: str) -> bool:
 def is_identifying_property(name: str) -> bool:
     """Whether a property's value is an identifier."""
     return _PROPERTY_IDENTIFIERS.match(name) is not None
+
+
+def mounts_without_options(table: str) -> str:
+    """The mount table as it is recorded: without file systems' options, except ro and rw, users and passwords."""
+    return "".join(f"{_mount_without_options(line)}\n" for line in table.split("\n") if line)
+
+
+def _mount_without_options(line: str) -> str:
+    mount, hyphen, filesystem = line.partition(" - ")
+    kind, source, options = [*filesystem.split(" "), "", "", ""][:3]
+    source = re.sub("//[^/@]*@", "//", source)
+    return f"{mount}{hyphen}{kind} {source} {options.partition(',')[0]}" if hyphen else line

@@ -208,10 +208,7 @@ class Privacy:
         return re.compile(rf"(?<![0-9A-Za-z])(?:{spellings})(?![0-9A-Za-z])", re.IGNORECASE)
 
     def _hashed(self, identifier: str) -> str:
-        """The hash of an identifier. A hexadecimal one keeps its length and separators.
-
-        A MAC address becomes a locally administered one.
-        """
+        """The hash. A hexadecimal one has the same length and separators; a MAC address is locally administered."""
         plain = _plain(identifier)
         digits = self._digits(plain)
         if not _HEXADECIMAL.fullmatch(plain):

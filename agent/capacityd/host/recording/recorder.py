@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import errno
 import os
-import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, astuple
@@ -16,7 +15,7 @@ from sys import intern
 from typing import Any, TypeVar
 
 from capacityd.host.filesystems import filesystems
-from capacityd.host.recording.contents import keeps_file, keeps_folder
+from capacityd.host.recording.contents import keeps_file, keeps_folder, mounts_without_options
 from capacityd.host.recording.format import Recording
 from capacityd.host.recording.source import Source
 from capacityd.host.system_devices import OS_MOUNT_POINTS, automount_unit
@@ -74,7 +73,7 @@ class Recorder:
         if self._resolved("/proc/device-tree"):
             self._link("/proc/device-tree")
             self._folder("/sys/firmware/devicetree/base")
-        self._file(TABLE, _MAX_TABLE_BYTES, _without_options)
+        self._file(TABLE, _MAX_TABLE_BYTES, mounts_without_options)
         self._file(_SWAPS, _MAX_TABLE_BYTES)
         for point in OS_MOUNT_POINTS:
             self._file(automount_unit(point), _MAX_ATTRIBUTE_BYTES)
@@ -243,18 +242,6 @@ class Recorder:
             raise HostError(f"{question} did not answer in time", errno.ETIMEDOUT)
         self.at = question
         return ask()
-
-
-def _without_options(table: str) -> str:
-    """The mount table without file systems' own options, except ro and rw, and without users and passwords."""
-    return "".join(f"{_mount_without_options(line)}\n" for line in table.split("\n") if line)
-
-
-def _mount_without_options(line: str) -> str:
-    mount, hyphen, filesystem = line.partition(" - ")
-    kind, source, options = [*filesystem.split(" "), "", "", ""][:3]
-    source = re.sub("//[^/@]*@", "//", source)
-    return f"{mount}{hyphen}{kind} {source} {options.partition(',')[0]}" if hyphen else line
 
 
 def _code(e: HostError) -> str | None:

@@ -142,7 +142,7 @@ def _reconcile(member: _Member, reason: PassReason, quantity: int = 4) -> _Membe
         dict.fromkeys(_RESOURCES, Quantity(quantity)),
         PassContext(now=time.time(), uptime=_UPTIME, reasons=frozenset({reason})),
         member.state,
-        Access(partial(open_node, str(member.kubeconfig), None, None, member.name, None, reviews), tuple),
+        Access(partial(open_node, str(member.kubeconfig), None, member.name, None, reviews), tuple),
     )
     warnings = "; ".join(result.outcome.warnings) if result.outcome else ""
     return _Member(member.name, member.kubeconfig, result.state, reviews, result.node_error or warnings)

@@ -47,7 +47,7 @@ CLASSES = {
 def opened(cluster: Cluster, node: str, tmp_path: Path) -> Node:
     path = tmp_path / "kubeconfig"
     cluster.kubeconfig(node_user(node), path)
-    return open_node(str(path), None, None, "", None)
+    return open_node(str(path), None, "", None)
 
 
 def store(cluster: Cluster, node: str, text: str, quantity: str = "1500m") -> None:

@@ -54,7 +54,7 @@ def add(path: str, value: object) -> dict[str, object]:
 
 
 def opened(kubeconfig: Path, name: str | None = None, machine_id: str | None = None) -> Node:
-    return open_node(str(kubeconfig), name, None, "no-such-host", machine_id)
+    return open_node(str(kubeconfig), name, "no-such-host", machine_id)
 
 
 def node_info(machine_id: str) -> dict[str, Any]:

@@ -52,7 +52,7 @@ def decode(kind: type[_T], data: object, *, ignore_unknown: bool = False) -> _T:
 
     ignore_unknown: whether keys that no field has are left out: those that a later version adds to a file.
     """
-    decoded: _T = _decode(kind, data, ignore_unknown)
+    decoded: _T = _decode(kind, data, lenient=ignore_unknown)
     return decoded
 
 
@@ -66,7 +66,7 @@ def decode_variant(union: Any, data: object) -> Any:
     kinds = {kind.__name__: kind for kind in get_args(union) or (union,)}
     if not isinstance(data, list) or len(data) != 2 or not isinstance(data[0], str) or data[0] not in kinds:
         raise Malformed("not a variant")
-    return _decode(kinds[data[0]], data[1], False)
+    return _decode(kinds[data[0]], data[1], lenient=False)
 
 
 def parse(content: bytes | bytearray) -> Any:
@@ -108,54 +108,55 @@ def _refuse(constant: str) -> float:
     raise Malformed(f"{constant} is not JSON")
 
 
-def _decode(kind: Any, data: Any, lenient: bool) -> Any:
+def _decode(kind: Any, data: Any, *, lenient: bool) -> Any:
     if kind is Any:
         return data
     origin = get_origin(kind)
     if origin in (Union, UnionType):
-        return _decode_union(get_args(kind), data, lenient)
+        return _decode_union(get_args(kind), data, lenient=lenient)
     if origin is tuple:
-        return _decode_tuple(get_args(kind), data, lenient)
+        return _decode_tuple(get_args(kind), data, lenient=lenient)
     if origin is frozenset:
-        return frozenset(_decode(get_args(kind)[0], item, lenient) for item in _as(list, data))
+        return frozenset(_decode(get_args(kind)[0], item, lenient=lenient) for item in _as(list, data))
     if origin is not None and issubclass(origin, Mapping):
         _, value_kind = get_args(kind)
-        return {key: _decode(value_kind, item, lenient) for key, item in _as(dict, data).items()}
+        return {key: _decode(value_kind, item, lenient=lenient) for key, item in _as(dict, data).items()}
     if kind is NoneType:
         return _as(NoneType, data)
     if issubclass(kind, Enum):
         return _construct(kind, data)
     if is_dataclass(kind) or hasattr(kind, "_fields"):
-        return _decode_fields(kind, _as(dict, data), lenient)
+        return _decode_fields(kind, _as(dict, data), lenient=lenient)
     return _decode_number(data) if kind is float else _as(kind, data)
 
 
-def _decode_union(kinds: tuple[Any, ...], data: Any, lenient: bool) -> Any:
+def _decode_union(kinds: tuple[Any, ...], data: Any, *, lenient: bool) -> Any:
     for kind in kinds:
         try:
-            return _decode(kind, data, lenient)
+            return _decode(kind, data, lenient=lenient)
         except Malformed:
             continue
     raise Malformed("of no type that is allowed here")
 
 
-def _decode_tuple(kinds: tuple[Any, ...], data: Any, lenient: bool) -> tuple[Any, ...]:
+def _decode_tuple(kinds: tuple[Any, ...], data: Any, *, lenient: bool) -> tuple[Any, ...]:
     items = _as(list, data)
     if len(kinds) == 2 and kinds[1] is Ellipsis:
-        return tuple(_decode(kinds[0], item, lenient) for item in items)
+        return tuple(_decode(kinds[0], item, lenient=lenient) for item in items)
     if len(items) != len(kinds):
         raise Malformed("of another length")
-    return tuple(_decode(kind, item, lenient) for kind, item in zip(kinds, items, strict=True))
+    return tuple(_decode(kind, item, lenient=lenient) for kind, item in zip(kinds, items, strict=True))
 
 
-def _decode_fields(kind: Any, data: Mapping[str, Any], lenient: bool) -> Any:
+def _decode_fields(kind: Any, data: Mapping[str, Any], *, lenient: bool) -> Any:
     declared = _fields(kind)
     if not lenient and (unknown := data.keys() - declared.keys()):
         raise Malformed(f"unknown: {', '.join(sorted(unknown))}")
     if missing := [name for name, field in declared.items() if field.required and name not in data]:
         raise Malformed(f"missing: {', '.join(missing)}")
     return _construct(
-        kind, **{name: _decode(field.kind, data[name], lenient) for name, field in declared.items() if name in data}
+        kind,
+        **{name: _decode(field.kind, data[name], lenient=lenient) for name, field in declared.items() if name in data},
     )
 
 

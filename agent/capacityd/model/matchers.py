@@ -97,15 +97,15 @@ class KeyMatcher:
 def parse_network(text: str) -> tuple[int, int, int]:
     """Bits (32 or 128), first and last address of a network or a single address. Raises ValueError."""
     try:
-        found = ipaddress.ip_network(text, strict=False)
+        network = ipaddress.ip_network(text, strict=False)
     except ValueError:
         raise ValueError(
             f'"{text}" is not an IP address or network; write it like "192.0.2.7" or "192.0.2.0/24"'
         ) from None
-    first = int(found.network_address)
+    first = int(network.network_address)
     if "/" in text and int(ipaddress.ip_interface(text)) != first:
-        raise ValueError(f'"{text}" has bits set after the prefix; did you mean "{found}"?')
-    return found.max_prefixlen, first, int(found.broadcast_address)
+        raise ValueError(f'"{text}" has bits set after the prefix; did you mean "{network}"?')
+    return network.max_prefixlen, first, int(network.broadcast_address)
 
 
 def check_glob(text: str) -> None:

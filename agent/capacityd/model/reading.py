@@ -124,7 +124,7 @@ def is_below(reading: Reading, expected: int | None) -> bool:
 
 def reading_as_dict(name: str, reading: Reading) -> dict[str, object]:
     """name, outcome, quantity, cause, reason, contributions; with --explain also rejected and explanation."""
-    found: dict[str, object] = {
+    document: dict[str, object] = {
         "name": name,
         "outcome": "quantity",
         "quantity": None,
@@ -134,12 +134,12 @@ def reading_as_dict(name: str, reading: Reading) -> dict[str, object]:
     }
     if isinstance(reading, Quantity):
         contributions = [asdict(c) for c in reading.contributions]
-        found |= {"quantity": reading.value, "reason": reading.warning, "contributions": contributions}
+        document |= {"quantity": reading.value, "reason": reading.warning, "contributions": contributions}
     else:
-        found["outcome"] = "absent" if isinstance(reading, Absent) else "unknown"
-        found["reason"] = reading.reason
+        document["outcome"] = "absent" if isinstance(reading, Absent) else "unknown"
+        document["reason"] = reading.reason
     if reading.rejections:
-        found["rejected"] = [asdict(r) for r in reading.rejections]
+        document["rejected"] = [asdict(r) for r in reading.rejections]
     if reading.explanation is not None:
-        found["explanation"] = asdict(reading.explanation)
-    return found
+        document["explanation"] = asdict(reading.explanation)
+    return document

@@ -23,21 +23,24 @@ def describe_toml_value(raw: object) -> str:
         return "true" if raw else "false"
     if isinstance(raw, str):
         return f'"{raw}"'
-    return "a list" if isinstance(raw, list) else "a table" if isinstance(raw, dict) else str(raw)
+    if isinstance(raw, list):
+        return "a list"
+    return "a table" if isinstance(raw, dict) else str(raw)
 
 
-def strings(raw: object, what: str) -> list[str]:
-    found: list[str] = []
+def strings(raw: object, kind: str) -> list[str]:
+    """A TOML value that must be a text or a list of texts. kind: of text, for messages. Raises ValueError."""
+    texts: list[str] = []
     items = raw if isinstance(raw, list) else [raw]
     if not items:
         raise ValueError("must not be an empty list")
     for item in items:
         if type(item) is int:
-            raise ValueError(f'must be {what} in quotes: "{item}"')
+            raise ValueError(f'must be {kind} in quotes: "{item}"')
         if not isinstance(item, str):
-            raise ValueError(f"must be {what} in quotes, or a list of such; got {describe_toml_value(item)}")
-        found.append(item)
-    return found
+            raise ValueError(f"must be {kind} in quotes, or a list of such; got {describe_toml_value(item)}")
+        texts.append(item)
+    return texts
 
 
 def texts_schema(text: Schema) -> Schema:

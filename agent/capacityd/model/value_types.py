@@ -70,11 +70,11 @@ class Choice:
     words: tuple[str, ...]
 
     def parse(self, raw: object) -> tuple[Matcher, ...]:
-        found = strings(raw, "text")
-        for word in found:
+        words = strings(raw, "text")
+        for word in words:
             if word not in self.words:
                 raise ValueError(f'must be one of {", ".join(self.words)}; got "{word}"')
-        return tuple(GlobMatcher(word) for word in found)
+        return tuple(GlobMatcher(word) for word in words)
 
     def schema(self) -> Schema:
         word = {"enum": [*self.words]}

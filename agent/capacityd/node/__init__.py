@@ -24,25 +24,26 @@ class Review(NamedTuple):
 def open_node(
     kubeconfig: str | None,
     node_name: str | None,
-    node_file: str | None,
     hostname: str,
     machine_id: str | None,
     reviews: MutableMapping[str, Review] | None = None,
 ) -> Node:
-    """Returns the Node to work on, without sending a request.
+    """Returns this machine's Node on the API server, without sending a request.
 
     kubeconfig: None for the first of the kubelet's usual paths that exists.
     node_name: None to determine it from the credentials or the host name.
-    node_file: a Node as JSON instead of the API server, "-" for standard input.
     hostname: this machine's.
     machine_id: this machine's, which the Node's must equal unless the credentials are those of the Node's kubelet; None
     to accept any Node.
     reviews: a cache of our identity for each user of a kubeconfig, which is updated.
     """
-    if node_file is not None:
-        from capacityd.node.file_node import FileNode
-
-        return FileNode(node_file)
     from capacityd.node.api_node import ApiNode
 
     return ApiNode(kubeconfig, node_name, hostname, machine_id, {} if reviews is None else reviews)
+
+
+def open_node_file(path: str) -> Node:
+    """Returns the Node that is in this file as JSON; "-" is standard input."""
+    from capacityd.node.file_node import FileNode
+
+    return FileNode(path)

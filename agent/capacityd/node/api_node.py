@@ -144,13 +144,13 @@ class ApiNode:
 
     def _has_new_identity(self) -> bool:
         """Asks the API server, at most once in _REVIEW_INTERVAL, whether our identity differs from the cached one."""
-        before = self._identify()
-        if before.cached:
+        last = self._identify()
+        if last.cached:
             if any(0 <= time.monotonic() - r.refused < _REVIEW_INTERVAL for r in self._reviews.values() if r.refused):
                 return False
             self._forget()
-            now = self._identify()
-            if (now.user, now.node) != (before.user, before.node):
+            current = self._identify()
+            if (current.user, current.node) != (last.user, last.node):
                 return True
         for key, review in list(self._reviews.items()):
             self._reviews[key] = review._replace(refused=time.monotonic())
@@ -162,7 +162,8 @@ class ApiNode:
 
     def _identify(self) -> Identity:
         if self._identity is None:
-            self._identity = identify(*self._call(self._review), self._configured, self._hostname)
+            review, cached = self._call(self._review)
+            self._identity = identify(review, self._configured, self._hostname, cached=cached)
             if self._client is not None:
                 self._client.identity = self._identity.user
         return self._identity
@@ -185,7 +186,7 @@ class ApiNode:
 
     def _check(self, state: NodeState) -> None:
         """Any identity but the Node's own may have access to other Nodes: then the machine ID must match."""
-        if not self._identify().own and not self._is_this_machine(state):
+        if not self._identify().is_own_node and not self._is_this_machine(state):
             theirs = self._quote(state.machine_id)
             ours = printable(self._machine_id or "") or "none (/etc/machine-id is empty)"
             raise NodeDenied(

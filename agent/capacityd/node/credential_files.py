@@ -31,7 +31,7 @@ def permission_advice(path: str) -> str:
 class CredentialFiles:
     """A kubeconfig and the files that it names. Each is read once, so that a certificate and its key match."""
 
-    def __init__(self, kubeconfig: str, of_kubelet: bool = True) -> None:
+    def __init__(self, kubeconfig: str, *, of_kubelet: bool = True) -> None:
         """of_kubelet: whether it is the kubelet's kubeconfig, not a person's; messages depend on it."""
         self._kubeconfig = kubeconfig
         self._of_kubelet = of_kubelet
@@ -47,18 +47,19 @@ class CredentialFiles:
         """Returns a path that the kubeconfig names; it may be relative to the kubeconfig's folder."""
         return os.path.join(self._folder, path)
 
-    def read(self, path: str, what: str) -> str:
-        """Returns the content of a file. what: its purpose, for messages.
+    def read(self, path: str, purpose: str) -> str:
+        """Returns the content of a file. purpose: for messages.
 
         Raises CredentialsMissing if it does not exist, NodeDenied if it cannot be read.
         """
         if _is_content(path):
             raise NodeDenied(
-                f"{what} named in {printable(self._kubeconfig)} is not a path. Is it the content of the file instead?"
+                f"{purpose} named in {printable(self._kubeconfig)} is not a path. "
+                "Is it the content of the file instead?"
             )
         self._paths[path] = None
         if path not in self._contents:
-            named = what if path == self._kubeconfig else f"{what} named in {printable(self._kubeconfig)}"
+            named = purpose if path == self._kubeconfig else f"{purpose} named in {printable(self._kubeconfig)}"
             content = self._content(path, f"{named}, {printable(path)},")
             # Comments in PEM files may have any encoding; what we use of them is ASCII.
             self._contents[path] = content.decode("utf-8" if path == self._kubeconfig else "latin-1", "replace")

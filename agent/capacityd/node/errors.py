@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from capacityd.model.errors import (
     CapacitydError,
@@ -22,21 +21,15 @@ from capacityd.model.errors import (
 )
 from capacityd.model.modules import missing_module
 from capacityd.node.cluster_access import ClusterAccess
+from capacityd.node.http_error import HttpError, StatusDetails
 from capacityd.node.redaction import NO_SECRETS, Secrets
 
-_MAX_RETRY_AFTER = 3600.0
-"""Seconds; a server that asks for more is asked again after this time."""
 _ANONYMOUS = "system:anonymous"
 _OTHER_NODE = re.compile(r'node "[^"]*" is not allowed to modify node "')
 _NOT_READY = "is forbidden: not yet ready to handle request"
 """The end of an admission plugin's message while the API server starts, which has the status of a denial, HTTP 403.
 
 Source: Dispatch in k8s.io/apiserver, pkg/admission/plugin/policy/generic/plugin.go."""
-_DENIED = re.compile(r"""admission webhook ".*" denied the request|[Pp]olicy ['"].*['"] denied request""")
-"""In the message of a denial, whatever its HTTP status: a webhook chooses any from 400 on, a policy one of four.
-
-Source: ToStatusErr in k8s.io/apiserver, pkg/admission/plugin/webhook/errors/statuserror.go;
-pkg/admission/plugin/policy/validating/dispatcher.go and generic/policy_dispatcher.go."""
 _FORBIDDEN_USER = re.compile(r'User "([^"]+)" cannot ')
 """The user in an authorizer's message."""
 
@@ -53,28 +46,6 @@ class Call:
     node: str = ""
     identity: str = ""
     """The user name that the API server knows us by; "" if unknown."""
-
-
-class HttpError(Exception):
-    """A response with a status other than 2xx, before from_http_status() has explained it."""
-
-    def __init__(self, status: int, headers: Mapping[str, str], body: bytes) -> None:
-        super().__init__(status)
-        self.status = status
-        self.headers = headers
-        self.body = body
-
-
-@dataclass(frozen=True, slots=True)
-class StatusDetails:
-    """The content of a Kubernetes Status object; all empty if the response was none."""
-
-    message: str = ""
-    causes: tuple[str, ...] = ()
-    details: Mapping[str, object] = field(default_factory=dict)
-    is_status: bool = False
-    denied: bool = False
-    """Whether an admission webhook or policy has denied the request."""
 
 
 @contextmanager
@@ -104,8 +75,7 @@ def reason_of(error: BaseException, secrets: Secrets = NO_SECRETS) -> str:
 
 def from_http_status(error: HttpError, call: Call) -> NodeError:
     """Explains a response with a status other than 2xx."""
-    # The library's ApiException keeps the body as text; it does not interpret it.
-    details = _status_details(error.body, call.access.secrets())
+    details = error.details(call.access.secrets())
     status, server, kubeconfig = error.status, call.access.server, call.access.kubeconfig
     text = NO_SECRETS.quote("; ".join(details.causes) or details.message)
     reason = f": {text}" if text else ""
@@ -118,9 +88,7 @@ def from_http_status(error: HttpError, call: Call) -> NodeError:
         return kind(f'Node "{call.node}" has changed since it was read (HTTP {status})', f"HTTP {status}{reason}")
     starting = status == 403 and details.message.endswith(_NOT_READY)
     if status == 429 or status >= 500 or starting:
-        return NodeUnreachable(
-            f"API server {server} is unavailable (HTTP {status}){reason}", _retry_after(error.headers)
-        )
+        return NodeUnreachable(f"API server {server} is unavailable (HTTP {status}){reason}", error.retry_after)
     if status == 401:
         return NodeDenied(
             f"API server {server} rejected the credentials in {kubeconfig} (HTTP 401): {why_not_accepted(call.access)}"
@@ -214,7 +182,7 @@ def _forbidden(call: Call, details: StatusDetails) -> str:
     user = call.identity or _user_in(details.message)
     who = f'the identity "{call.access.quote(user)}"' if user else f"the identity in {call.access.kubeconfig}"
     node = f'Node "{call.node}"' if call.node else "nodes"
-    what = {"nodes": node, "nodes/status": f"nodes/status of {node}"}.get(call.resource, call.resource)
+    target = {"nodes": node, "nodes/status": f"nodes/status of {node}"}.get(call.resource, call.resource)
     if _is_of_other_node(user, call, details):
         advice = "a kubelet's identity has access to its own Node only."
     elif user.startswith("system:node:"):
@@ -222,35 +190,9 @@ def _forbidden(call: Call, details: StatusDetails) -> str:
     else:
         namespace = ' in the namespace "default"' if call.resource == "events" else ""
         advice = f'it needs a role with the verb "{call.verb}" on "{call.resource}"{namespace}.'
-    return f"{who} may not {call.verb} {what} (HTTP 403): {advice} The API server's message: {details.message}"
+    return f"{who} may not {call.verb} {target} (HTTP 403): {advice} The API server's message: {details.message}"
 
 
 def _user_in(message: str) -> str:
-    found = _FORBIDDEN_USER.search(message)
-    return found[1] if found else ""
-
-
-def _status_details(body: bytes, secrets: Secrets) -> StatusDetails:
-    try:
-        document = json.loads(body)
-    except (ValueError, RecursionError):
-        return StatusDetails()
-    if not isinstance(document, dict) or document.get("kind") != "Status":
-        return StatusDetails()
-    details = document.get("details")
-    details = details if isinstance(details, dict) else {}
-    causes = details.get("causes")
-    texts = [secrets.quote(_cause(c)) for c in causes if isinstance(c, dict)] if isinstance(causes, list) else []
-    message = str(document.get("message") or "")
-    denied = _DENIED.search(message) is not None
-    return StatusDetails(secrets.quote(message), tuple(texts), details, is_status=True, denied=denied)
-
-
-def _cause(cause: Mapping[str, object]) -> str:
-    return ": ".join(str(cause[key]) for key in ("field", "message") if cause.get(key))
-
-
-def _retry_after(headers: Mapping[str, str]) -> float | None:
-    text = next((value for name, value in headers.items() if name.lower() == "retry-after"), "")
-    # The API server always sends seconds, never a date.
-    return min(float(text), _MAX_RETRY_AFTER) if re.fullmatch(r"[0-9]{1,9}", text.strip(), re.ASCII) else None
+    match = _FORBIDDEN_USER.search(message)
+    return match[1] if match else ""

@@ -67,8 +67,8 @@ class ExecPlugin:
             raise NodeDenied(f"the exec plugin {self._name} is not installed or not executable{hint}")
         status, out = self._output([program, *self.arguments], environment, timeout)
         if status != 0:
-            how = f"was killed by signal {-status}" if status < 0 else f"failed (exit status {status})"
-            raise PluginFailed(f"the exec plugin {self._name} {how}. {_SEE_OUTPUT}")
+            end = f"was killed by signal {-status}" if status < 0 else f"failed (exit status {status})"
+            raise PluginFailed(f"the exec plugin {self._name} {end}. {_SEE_OUTPUT}")
         return self._parse(out)
 
     @property

@@ -46,10 +46,10 @@ class FileNode:
             raise UsageError("a Node on standard input cannot be written; use a file")
         document = self._load()
         self._state(document)
-        after = patched(document, patch)
-        state = self._state(after)
+        document = patched(document, patch)
+        state = self._state(document)
         with no_library_error(lambda e: NodeError(f"{self._name} cannot be written: {reason_of(e)}")):
-            self._replace(json.dumps(after, indent=4, ensure_ascii=False) + "\n")
+            self._replace(json.dumps(document, indent=4, ensure_ascii=False) + "\n")
         return state
 
     def report(self, event: Event, state: NodeState) -> None:
@@ -97,25 +97,24 @@ def patched(document: dict[str, Any], patch: Sequence[Mapping[str, object]]) -> 
 
     Raises NodeConflict if a guard fails or a path does not exist, NodeRejected if it is not a JSON Patch.
     """
-    after = copy.deepcopy(document)
+    document = copy.deepcopy(document)
     for operation in patch:
         with no_library_error(lambda e: NodeError(f"the patch cannot be applied: {reason_of(e)}")):
-            after = _patched(after, operation)
-    return after
+            document = _apply_in_place(document, operation)
+    return document
 
 
-def _patched(after: dict[str, Any], operation: Mapping[str, object]) -> Any:
+def _apply_in_place(document: dict[str, Any], operation: Mapping[str, object]) -> Any:
     try:
         if operation.get("op") == "test" and operation.get("value") is None:
-            _test_absent(jsonpointer.JsonPointer(str(operation["path"])), after)
-            return after
-        return jsonpatch.JsonPatch([dict(operation)]).apply(after, in_place=True)
+            _test_absent(jsonpointer.JsonPointer(str(operation["path"])), document)
+            return document
+        return jsonpatch.JsonPatch([dict(operation)]).apply(document, in_place=True)
     except jsonpatch.InvalidJsonPatch as e:
         raise NodeRejected(f"this is not a JSON Patch: {printable(str(e))}") from e
     except (jsonpatch.JsonPatchException, jsonpointer.JsonPointerException, TypeError, LookupError) as e:
-        where = printable(str(operation.get("path")))
-        what = printable(str(operation.get("op")))
-        raise NodeConflict(f"the Node has changed since it was read ({what} {where})") from e
+        operator, path = (printable(str(operation.get(key))) for key in ("op", "path"))
+        raise NodeConflict(f"the Node has changed since it was read ({operator} {path})") from e
 
 
 def _test_absent(pointer: Any, document: Any) -> None:

@@ -20,13 +20,13 @@ class Identity:
     user: str
     """"" if the API server does not say."""
     node: str
-    own: bool
+    is_own_node: bool
     """The user is this Node's kubelet, so the Node cannot be another machine's."""
     cached: bool
     """Known from an earlier SelfSubjectReview."""
 
 
-def identify(review: Review, cached: bool, configured: str | None, hostname: str) -> Identity:
+def identify(review: Review, configured: str | None, hostname: str, *, cached: bool) -> Identity:
     """Determines whose the credentials are and which Node to use. Raises NodeDenied if the configuration names another.
 
     cached: whether the review is of an earlier request. configured: node_name in the configuration.

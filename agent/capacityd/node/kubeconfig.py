@@ -46,7 +46,7 @@ def load(
     plugin does not end in time.
     """
     path = kubeconfig or first_path()
-    files = CredentialFiles(path, of_kubelet)
+    files = CredentialFiles(path, of_kubelet=of_kubelet)
     with _explaining(path):
         try:
             return replace(_Kubeconfig(path, files).access(plugin_timeout, context), of_kubelet=of_kubelet)
@@ -208,9 +208,9 @@ class _Kubeconfig:
                 info["config"] = extension.get("extension")
         return info
 
-    def _mapping(self, value: object, what: str) -> Mapping[str, object]:
+    def _mapping(self, value: object, name: str) -> Mapping[str, object]:
         if not isinstance(value, dict):
-            raise self._error(f"is invalid: {what} is not a mapping")
+            raise self._error(f"is invalid: {name} is not a mapping")
         return value
 
     def _text(self, entry: Mapping[str, object], key: str) -> str | None:
@@ -219,8 +219,8 @@ class _Kubeconfig:
             raise self._error(f"is invalid: {printable(key)} is not text")
         return value
 
-    def _error(self, what: str) -> NodeDenied:
-        return NodeDenied(f"the kubeconfig {printable(self._path)} {what}")
+    def _error(self, problem: str) -> NodeDenied:
+        return NodeDenied(f"the kubeconfig {printable(self._path)} {problem}")
 
 
 def _is_http_url(text: str) -> bool:

@@ -23,9 +23,9 @@ def load_operators(kubeconfig: str | None) -> ClusterAccess:
     paths = _paths()
     if len(paths) == 1:
         return load(paths[0], _PLUGIN_TIMEOUT, of_kubelet=False)
-    found = {path: contexts(path) for path in paths}
-    current = next((current for current, _ in found.values() if current), None)
-    path = next((path for path, (_, names) in found.items() if current in names), paths[0])
+    contexts_of = {path: contexts(path) for path in paths}
+    current = next((current for current, _ in contexts_of.values() if current), None)
+    path = next((path for path, (_, names) in contexts_of.items() if current in names), paths[0])
     return load(path, _PLUGIN_TIMEOUT, of_kubelet=False, context=current)
 
 
@@ -35,5 +35,5 @@ def _paths() -> list[str]:
     listed = [path for path in variable.split(os.pathsep) if path] or [os.path.expanduser("~/.kube/config")]
     if existing := [path for path in listed if os.path.exists(path)]:
         return existing
-    where = f"{' and '.join(listed)} (KUBECONFIG)" if variable else f"{listed[0]}, and KUBECONFIG is not set"
-    raise CredentialsMissing(f"no kubeconfig found in {where}. Give its path with --kubeconfig", listed)
+    places = f"{' and '.join(listed)} (KUBECONFIG)" if variable else f"{listed[0]}, and KUBECONFIG is not set"
+    raise CredentialsMissing(f"no kubeconfig found in {places}. Give its path with --kubeconfig", listed)

@@ -66,33 +66,33 @@ def reviewed_user(document: object) -> tuple[str, str]:
 
 
 def _annotation(annotations: Mapping[str, object], key: str) -> str | None:
-    found = annotations.get(key)
-    if found is not None and not isinstance(found, str):
+    text = annotations.get(key)
+    if text is not None and not isinstance(text, str):
         raise NodeError(f"the Node's annotation {key} is not text")
-    return found
+    return text
 
 
 def _mapping(parent: Mapping[str, object], key: str, path: str) -> dict[str, object] | None:
-    found = parent.get(key)
-    if found is not None and not isinstance(found, dict):
+    mapping = parent.get(key)
+    if mapping is not None and not isinstance(mapping, dict):
         raise NodeError(f"the Node's {path} is not a JSON object")
-    return found
+    return mapping
 
 
 def _text(parent: Mapping[str, object], key: str, path: str) -> str:
-    found = parent.get(key)
-    if found is not None and not isinstance(found, str):
+    text = parent.get(key)
+    if text is not None and not isinstance(text, str):
         raise NodeError(f"the Node's {path} is not text")
-    return printable(found or "")
+    return printable(text or "")
 
 
 def _quantities(status: Mapping[str, object], key: str) -> dict[str, str] | None:
     path = f"status.{key}"
-    found = _mapping(status, key, path)
-    if found is None:
+    stored = _mapping(status, key, path)
+    if stored is None:
         return None
     quantities = {}
-    for name, value in found.items():
+    for name, value in stored.items():
         # A file may have a quantity as a number; the API server always sends text.
         if isinstance(value, bool) or not isinstance(value, (str, int, float)):
             raise NodeError(f"the Node's {path} has an invalid quantity for {_shown(name)}")
@@ -101,12 +101,12 @@ def _quantities(status: Mapping[str, object], key: str) -> dict[str, str] | None
 
 
 def _conditions(status: Mapping[str, object]) -> list[dict[str, object]] | None:
-    found = status.get("conditions")
-    if found is None:
+    conditions = status.get("conditions")
+    if conditions is None:
         return None
-    if not isinstance(found, list) or not all(isinstance(condition, dict) for condition in found):
+    if not isinstance(conditions, list) or not all(isinstance(condition, dict) for condition in conditions):
         raise NodeError("the Node's status.conditions is not a list of JSON objects")
-    return cast("list[dict[str, object]]", found)
+    return cast("list[dict[str, object]]", conditions)
 
 
 def _ours(conditions: list[dict[str, object]]) -> Iterator[Condition]:
@@ -137,4 +137,6 @@ def api_time(text: object) -> float | None:
 
 
 def _shown(value: object) -> str:
-    return printable(f'"{value}"') if isinstance(value, str) else "missing" if value is None else "not text"
+    if isinstance(value, str):
+        return printable(f'"{value}"')
+    return "missing" if value is None else "not text"

@@ -9,7 +9,7 @@ from capacityd.model.config import Config
 from capacityd.model.errors import UsageError
 from capacityd.model.host import Host, machine_id
 from capacityd.model.node import Node
-from capacityd.node import Review, open_node
+from capacityd.node import Review, open_node, open_node_file
 
 
 def node_of(
@@ -25,10 +25,11 @@ def node_of(
     Raises UsageError for options that can't be combined, and NodeError.
     """
     refuse_combinations(options, reads_only=reads_only)
+    if options.node_file is not None:
+        return open_node_file(options.node_file)
     return open_node(
         kubeconfig=options.kubeconfig or config.settings.kubeconfig,
         node_name=options.node_name or config.settings.node_name,
-        node_file=options.node_file,
         hostname=host.hostname(),
         machine_id=None if options.machine is not None else machine_id(host),
         reviews=reviews,

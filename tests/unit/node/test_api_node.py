@@ -55,7 +55,7 @@ def opened(tmp_path: Path) -> Open:
         with serve(script) as server:
             path = tmp_path / "kubelet.conf"
             configure(path, server.url, "secret-token")
-            yield server, open_node(str(path), node_name, None, "Host-1 ", machine_id)
+            yield server, open_node(str(path), node_name, "Host-1 ", machine_id)
 
     return opened
 
@@ -349,7 +349,7 @@ def test_an_api_server_that_has_just_started(opened: Open, read: bytes) -> None:
         with pytest.raises(NodeUnreachable, match="as for a moment after its start") as raised:
             found.read()
         assert type(raised.value.__cause__) is (NodeMissing if read is MISSING else NodeForbidden)
-        again = open_node(str(found._kubeconfig), None, None, "Host-1", None)  # type: ignore[attr-defined]
+        again = open_node(str(found._kubeconfig), None, "Host-1", None)  # type: ignore[attr-defined]
         assert again.read().name == "n1"
     assert [r.path.rpartition("/")[2] for r in server.received] == [
         "selfsubjectreviews",
@@ -381,7 +381,7 @@ def test_a_review_without_a_user_is_repeated(opened: Open) -> None:
         reviews: dict[str, Review] = {}
         path = str(found._kubeconfig)  # type: ignore[attr-defined]
         for _ in range(2):
-            assert open_node(path, None, None, "host", None, reviews).name == "host"
+            assert open_node(path, None, "host", None, reviews).name == "host"
     assert (len(server.received), reviews) == (2, {})
 
 
@@ -413,7 +413,7 @@ def here(tmp_path: Path) -> Iterator[tuple[Cluster, Server, Callable[[], Node]]]
     cluster, reviews = Cluster(), dict[str, Review]()
     with serve(cluster) as server:
         configure(tmp_path / "kubelet.conf", server.url, "secret")
-        yield cluster, server, lambda: open_node(str(tmp_path / "kubelet.conf"), None, None, "n9", "ours", reviews)
+        yield cluster, server, lambda: open_node(str(tmp_path / "kubelet.conf"), None, "n9", "ours", reviews)
 
 
 Here = tuple[Cluster, Server, Callable[[], Node]]
@@ -519,7 +519,7 @@ def test_other_errors_cause_no_review(tmp_path: Path, raw: bytes | None) -> None
         configure(tmp_path / "kubelet.conf", server.url, "secret")
         for _ in range(3):
             with pytest.raises(NodeError):
-                open_node(str(tmp_path / "kubelet.conf"), None, None, "host", None, reviews).read()
+                open_node(str(tmp_path / "kubelet.conf"), None, "host", None, reviews).read()
     assert [r.method for r in server.received] == ["POST", "GET", "GET", "GET"]
     assert [*reviews.values()] == [Review("system:node:n1", "")], "only the last is remembered"
 
@@ -565,6 +565,6 @@ def test_a_proxy_of_the_kubeconfig(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         monkeypatch.setenv(name, "192.0.2.1")
     with serve(script()) as proxy:
         cluster = {"server": "http://192.0.2.1:6443", "proxy-url": proxy.url.replace("//", "//me%40x:p%2Fss@")}
-        assert open_node(written(tmp_path, config(cluster)), None, None, "h", None).read().name == "n1"
+        assert open_node(written(tmp_path, config(cluster)), None, "h", None).read().name == "n1"
     assert proxy.received[1].path == "http://192.0.2.1:6443/api/v1/nodes/n1"
     assert proxy.received[1].headers["proxy-authorization"] == f"Basic {base64.b64encode(b'me@x:p/ss').decode()}"

@@ -83,7 +83,7 @@ PROXY = {"tunnel": after_request(OK, b"a"), "silent tunnel": silent}
 def read_from(kubeconfig: str) -> str:
     """Returns the error of a read."""
     with pytest.raises(NodeUnreachable) as raised:
-        open_node(kubeconfig, None, None, "host", None).read()
+        open_node(kubeconfig, None, "host", None).read()
     return str(raised.value)
 
 

@@ -26,7 +26,8 @@ from capacityd.model.errors import (
     NodeUnreachable,
 )
 from capacityd.node.cluster_access import ClusterAccess
-from capacityd.node.errors import Call, HttpError, from_http_status, why_not_accepted
+from capacityd.node.errors import Call, from_http_status, why_not_accepted
+from capacityd.node.http_error import HttpError
 from capacityd.node.redaction import NO_SECRETS
 from capacityd.node.transport_errors import from_transport_error
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from capacityd.model.errors import NodeConflict, NodeError, NodeMissing, NodeRejected, UsageError
 from capacityd.model.node import ANNOTATION, Event, Node
-from capacityd.node import open_node
+from capacityd.node import open_node_file
 from capacityd.node.file_node import FileNode, patched
 from tests.support.nodes import node
 
@@ -43,7 +43,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def test_open_node_returns_it(file: Path) -> None:
-    opened: Node = open_node(None, None, str(file), "host", "id")
+    opened: Node = open_node_file(str(file))
     assert opened.name == "n1"
     opened.report(Event("Normal", "Reason", "message"), opened.read())
 

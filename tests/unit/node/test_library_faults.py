@@ -13,7 +13,7 @@ import pytest
 
 from capacityd.model.errors import NodeError, NodeGuardFailed
 from capacityd.model.node import Node
-from capacityd.node import open_node
+from capacityd.node import open_node, open_node_file
 from capacityd.node.parse import node_state
 from tests.cluster.credentials import Authority, exec_plugin, kubeconfig
 from tests.support.nodes import node
@@ -72,8 +72,8 @@ def opens(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Callable[[]
             (folder / f"{number}").write_text(text)
         *kubeconfigs, file = (str(folder / f"{number}") for number in range(len(texts)))
         yield [
-            *(lambda path=path: open_node(path, None, None, "host", None) for path in kubeconfigs),
-            lambda: open_node(None, None, file, "host", None),
+            *(lambda path=path: open_node(path, None, "host", None) for path in kubeconfigs),
+            lambda: open_node_file(file),
         ]
 
 
@@ -134,7 +134,7 @@ def test_a_conflict_that_can_not_be_explained_for_want_of_a_library_is_a_conflic
 
     with serve(script(patch=GUARD)) as server:
         configure(tmp_path / "kubelet.conf", server.url, "secret")
-        found = open_node(str(tmp_path / "kubelet.conf"), None, None, "host", None)
+        found = open_node(str(tmp_path / "kubelet.conf"), None, "host", None)
         with pytest.raises(NodeGuardFailed):
             found.write(SAME)
         monkeypatch.setattr(jsonpatch, "JsonPatch", fail)

@@ -138,7 +138,7 @@ def test_a_server_that_quotes_credentials(
         cluster = {"server": server.url}
         if user := kinds[kind].proxy_user:
             cluster = {"server": "http://192.0.2.1", "proxy-url": server.url.replace("//", f"//{user}")}
-        found = open_node(written(tmp_path, config(cluster, kinds[kind].user)), "n1", None, "host", "ours")
+        found = open_node(written(tmp_path, config(cluster, kinds[kind].user)), "n1", "host", "ours")
         for fault in ANSWERS:
             with pytest.raises(NodeError) as raised:
                 found.read()
@@ -173,7 +173,7 @@ def test_a_proxy_that_quotes_its_password(tmp_path: Path, kinds: dict[str, Kind]
         url = proxy.url.replace("https://", f"http://{kind.proxy_user}")
         path = written(tmp_path, config({"server": "https://192.0.2.1", "proxy-url": url}))
         with pytest.raises(NodeError, match="proxy") as raised:
-            open_node(path, None, None, "host", None).read()
+            open_node(path, None, "host", None).read()
     assert not leaked(kind.secrets, outputs(raised.value))
     del raised
     gc.collect()
@@ -188,7 +188,7 @@ def test_a_plugin_that_prints_secrets(tmp_path: Path, end: str, monkeypatch: pyt
     entry = {"apiVersion": V1, "command": program(tmp_path, script), "env": [{"name": "A", "value": TOKEN}]}
     path = written(tmp_path, config(user={"exec": entry | {"args": [TOKEN], "installHint": f"Bearer {TOKEN}"}}))
     with pytest.raises(NodeError, match="the exec plugin") as raised:
-        open_node(path, None, None, "host", None).read()
+        open_node(path, None, "host", None).read()
     assert not leaked((TOKEN,), outputs(raised.value))
 
 

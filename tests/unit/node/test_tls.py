@@ -83,7 +83,7 @@ def test_a_fault_of_tls(
     with tls.serve_tls(answers(script, authority.server())) as server:
         path = tmp_path / "kubelet.conf"
         path.write_text(kubeconfig(server.url, authority.ca_file, user))
-        found = open_node(str(path), None, None, "host", None)
+        found = open_node(str(path), None, "host", None)
         if known:
             found.read()
         server.behave = behave

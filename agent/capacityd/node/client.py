@@ -9,6 +9,7 @@ import json
 import warnings
 import weakref
 from collections.abc import Callable, Collection, Mapping, Sequence
+from http.client import IncompleteRead
 from typing import Any, NamedTuple
 
 from capacityd import __version__
@@ -215,6 +216,8 @@ class _Pool:
             data = response.read(self.max_response_bytes + 1, decode_content=False)
             if len(data) > self.max_response_bytes:
                 raise _ResponseTooLarge
+            if response.length_remaining:  # urllib3 does not notice it, and would use the dead connection again
+                raise IncompleteRead(data, response.length_remaining)
             # Reuse the connection: the next request follows within milliseconds, and a TLS handshake costs more than a
             # GET. One that broke is replaced.
             response.release_conn()

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import json
-import threading
 from pathlib import Path
 
 import pytest
 
-from tests.cluster import faults
 from tests.cluster.controlplane import Cluster
 from tests.cluster.kubelet import STATE, Kubelet
 from tests.cluster.kubelet import kubelet as kubelet_of
 from tests.cluster.pods import out_of, run_pod
 from tests.cluster.processes import PATIENCE, wait_until
-from tests.cluster.proxy import Proxy
 
 pytestmark = pytest.mark.protocol
 
@@ -61,26 +58,6 @@ def test_zeroing(cluster: Cluster, kubelet: Kubelet) -> None:
     wait_until(lambda: out_of(cluster, pod, DONGLE), PATIENCE, "an Event has the reason")
     publish(cluster, kubelet, "2")
     run_pod(cluster, kubelet.name, DONGLE)
-
-
-def test_zeroing_that_lands_after_the_socket(cluster: Cluster, proxy: Proxy) -> None:
-    """The kubelet makes its socket while its write of the zeros is still on its way."""
-    with kubelet_of(cluster, server=proxy.url) as kubelet:
-        kubelet.start()
-        publish(cluster, kubelet, "2")
-        kubelet.stop()
-        kubelet.clear_device_plugins()
-        kubelet.set_runtime_ready(False)
-        go = threading.Event()
-        held = proxy.fault(faults.hold(go), "PATCH", f"/api/v1/nodes/{kubelet.name}/status")
-        kubelet.start(wait=False)
-        wait_until(lambda: held.matched, PATIENCE, "the kubelet writes its Node")
-        assert json.loads(held.matched[0].body)["status"]["capacity"][DONGLE] == "0"
-        kubelet.set_runtime_ready(True)
-        wait_until(kubelet.socket.exists, PATIENCE, "the socket is there")
-        assert cluster.capacity(kubelet.name)[DONGLE] == "2"
-        go.set()
-        wait_until(lambda: cluster.capacity(kubelet.name)[DONGLE] == "0", PATIENCE, "the zero lands")
 
 
 def test_device_plugin(cluster: Cluster, kubelet: Kubelet) -> None:

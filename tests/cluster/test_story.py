@@ -77,17 +77,6 @@ def test_story(cluster: Cluster, kubelet: Kubelet, tmp_path: Path) -> None:
     assert cluster.capacity(kubelet.name)[DONGLE] == "3"
 
 
-def test_a_kubelet_that_zeroes_is_undone(cluster: Cluster, kubelet: Kubelet, tmp_path: Path) -> None:
-    kubelet.start()
-    agent = Agent(cluster, kubelet.name, tmp_path / "agent", kubelet=kubelet)
-    agent.run("apply", "--wait", "90s")
-    kubelet.restart(zeroing=True)
-    assert cluster.capacity(kubelet.name)[DONGLE] == "0"
-    agent.run("apply", "--wait", "90s")
-    assert cluster.capacity(kubelet.name)[DONGLE] == cluster.allocatable(kubelet.name)[DONGLE] == "4"
-    run_pod(cluster, kubelet.name, DONGLE, "4")
-
-
 def test_withdraw_removes_all_own_keys_and_no_others(cluster: Cluster, kubelet: Kubelet, tmp_path: Path) -> None:
     kubelet.start()
     cluster.set_capacity(kubelet.name, {"example.com/theirs": "7"})

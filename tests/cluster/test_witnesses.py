@@ -27,7 +27,8 @@ def test_a_forged_record_makes_nothing_ours(cluster: Cluster, s: Service) -> Non
     cluster.set_capacity(s.node, {"example.com/tools": "77"})
     s.start()
     assert s.last_applied() == {}
-    forged = {GPU: 8, "example.com/zero": 5, "example.com/tools": 77, SEATS: 123456}
+    forged = {GPU: 8, "example.com/zero": 5, "example.com/tools": 77, SEATS: 123456, "cpu": 4}
+    processors = cluster.capacity(s.node)["cpu"]
     forge(cluster, s.node, forged)
     for _ in range(3):
         s.reload()
@@ -37,6 +38,7 @@ def test_a_forged_record_makes_nothing_ours(cluster: Cluster, s: Service) -> Non
         "example.com/zero": "0",
         "example.com/tools": "77",
         SEATS: None,
+        "cpu": processors,
     }
     assert s.condition()["status"] == "False"
     assert GPU in s.condition()["message"]

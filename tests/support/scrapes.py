@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from prometheus_client.parser import text_string_to_metric_families
 
 from capacityd.model.config import Config, Resource, Settings
-from capacityd.model.node import CONDITION, Action, Change
+from capacityd.model.node import CONDITION
+from capacityd.model.plan import Action, Change
 from capacityd.model.reading import Absent, Quantity, Reading, Unknown
 from capacityd.worker import metrics
 from capacityd.worker.metrics import PassMetrics

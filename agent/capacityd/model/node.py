@@ -1,14 +1,14 @@
-"""The Node: its state, a plan to change it, and the interface to read and write it. Nothing here decides."""
+"""The Node: its state, and the interface to read and write it. Nothing here decides."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
 
-from capacityd.model.quantity import LARGEST, name_problem, plain
+from capacityd.model.quantity import LARGEST, name_problem
 
 ANNOTATION = "capacityd/published"
 """The annotation on the Node that records what we published: JSON, name -> quantity."""
@@ -32,22 +32,6 @@ class ConditionReason(Enum):
     BELOW_EXPECTED = "BelowExpected"  # a resource is less than `expect`
     NOT_ALLOCATABLE = "NotAllocatable"  # another writer keeps allocatable below what is published
     PUBLISHED = "Published"
-
-
-class Action(str, Enum):
-    """What a plan does to a name. The values are those in JSON."""
-
-    SET = "set"
-    REMOVE = "remove"
-    KEEP = "keep"
-    HOLD = "hold"  # it is changed later
-    REFUSE = "refuse"  # the key is not ours
-    DENY = "deny"  # the API server rejects the write
-
-    @property
-    def writes(self) -> bool:
-        """Whether it changes the Node."""
-        return self in (Action.SET, Action.REMOVE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,131 +74,6 @@ class NodeState:
     """The annotation CONFIGURATION_ANNOTATION as stored; None if absent."""
     resource_version: str = ""
     """It changes with each write to the Node, whoever's it is; "" if unknown."""
-
-
-@dataclass(frozen=True, slots=True)
-class Reported:
-    """What Events have reported and what still holds, so that no Event is repeated."""
-
-    refused: frozenset[str] = frozenset()
-    denied: frozenset[str] = frozenset()
-    below_expected: frozenset[str] = frozenset()
-    configuration: str = ""
-    """A hash of the errors of the configuration."""
-    unknown: frozenset[str] = frozenset()
-    """Only those that have been unknown for longer than a minute."""
-
-
-@dataclass(frozen=True, slots=True)
-class MachineRecord:
-    """What this machine has published, from its own file: the second witness beside the Node's annotation."""
-
-    published: Mapping[str, int] = field(default_factory=dict)
-    """Name -> quantity of the last write that was answered."""
-    intended: Mapping[str, int] = field(default_factory=dict)
-    """The same of a write that was about to be sent, whose response may be lost."""
-    reported: Reported = Reported()
-
-    def names(self, name: str) -> bool:
-        """Whether this machine has published it, whatever its quantity."""
-        return name in self.published or name in self.intended
-
-    def confirms(self, name: str, quantity: int) -> bool:
-        """Whether this machine may have published it with this quantity."""
-        return quantity in (self.published.get(name), self.intended.get(name))
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """What a plan does to a name."""
-
-    name: str
-    action: Action
-    old: str | None
-    """The quantity before; None: absent."""
-    new: str | None
-    reason: str
-
-    @property
-    def summary(self) -> str:
-        """What a change does, as Events and the journal have it. The same quantity: only allocatable changes."""
-        old, new = plain(self.old), plain(self.new)
-        return f"{self.name}: {self.reason}" if old == new else f"{self.name}: {old} → {new} ({self.reason})"
-
-
-@dataclass(frozen=True, slots=True)
-class Health:
-    """What keeps the Node condition from being True. All empty: it is True."""
-
-    configuration_errors: tuple[str, ...] = ()
-    unwritable: str = ""
-    """Why this machine can't save what must last."""
-    unknown: Mapping[str, str] = field(default_factory=dict)
-    """Name -> why it could not be read."""
-    refused: Mapping[str, str] = field(default_factory=dict)
-    """Name -> why the key is not ours."""
-    unverified: tuple[str, ...] = ()
-    """Names in the annotation that are not configured and that this machine's record lacks."""
-    denied: Mapping[str, str] = field(default_factory=dict)
-    """Name -> the reason of the API server."""
-    below_expected: Mapping[str, tuple[int, int]] = field(default_factory=dict)
-    """Name -> quantity, expected quantity."""
-    not_allocatable: Mapping[str, tuple[str, str]] = field(default_factory=dict)
-    """Name -> published quantity, allocatable. It is less and stays so, or a repair of it did not last."""
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """All that is to happen to a Node, and the one JSON Patch that does it."""
-
-    node: str
-    changes: tuple[Change, ...]
-    patch: tuple[Mapping[str, object], ...]
-    """Empty: nothing is written."""
-    annotated: Mapping[str, int]
-    """The quantities in the annotation afterwards."""
-    refused: tuple[str, ...] = ()
-    newly_refused: tuple[str, ...] = ()
-    """Those that no Event has reported yet."""
-    lower_since: Mapping[str, float] = field(default_factory=dict)
-    """Name that is held back because it is lower -> uptime since when it is."""
-    held: Mapping[str, float] = field(default_factory=dict)
-    """Name -> uptime until when its change is held back."""
-    less_allocatable: frozenset[str] = frozenset()
-    """Names whose allocatable was less than what was published when the Node was read."""
-    metadata_held_until: float | None = None
-    """Uptime until when an update of the condition or the annotations is rate limited; None: it is not."""
-    recorded_before: Mapping[str, int] = field(default_factory=dict)
-    """The quantities in the machine's record, of the names that the annotation has, too."""
-    recorded: Mapping[str, int] | None = None
-    """The same afterwards. None: the machine's record stays as it is."""
-    health: Health = Health()
-    reported_before: Reported = Reported()
-    reported: Reported = Reported()
-    """What Events have reported once those of this plan are created."""
-    recovered: tuple[str, ...] = ()
-    """Names that an Event has reported as below what is expected, and that no longer are."""
-    has_condition: bool = False
-    """Whether a Node condition is kept."""
-    device_plugins: tuple[str, ...] | None = ()
-    """Their names when the plan was made, sorted; None: unknown."""
-
-    @property
-    def changed_names(self) -> tuple[str, ...]:
-        """Names whose quantity it changes."""
-        return tuple(change.name for change in self.changes if change.action.writes)
-
-    @property
-    def unknown(self) -> tuple[str, ...]:
-        """Names of resources that could not be read."""
-        return tuple(self.health.unknown)
-
-    def as_dict(self) -> dict[str, object]:
-        """As JSON: node, changes, patch."""
-        changes = [asdict(c) for c in self.changes]
-        for change in changes:
-            change |= {key: plain(change[key]) for key in ("old", "new") if change[key] is not None}
-        return {"node": self.node, "changes": changes, "patch": list(self.patch)}
 
 
 @dataclass(frozen=True, slots=True)

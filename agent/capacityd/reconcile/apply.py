@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from capacityd.model.errors import NodeConflict, NodeGuardUnexplained, NodeRejected, NodeUnreachable
-from capacityd.model.node import MachineRecord, Node, NodeState, Plan
+from capacityd.model.node import Node, NodeState
+from capacityd.model.plan import MachineRecord, Plan
 from capacityd.reconcile.attempt import Attempt, Decide, Outcome, is_same_version, unexplained
 
 TRIES = 6

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from capacityd.model.errors import NodeConflict, NodeError, NodeGuardUnexplained, NodeRejected
-from capacityd.model.node import ANNOTATION, MachineRecord, Node, NodeState, Plan, annotated_quantities
+from capacityd.model.node import ANNOTATION, Node, NodeState, annotated_quantities
+from capacityd.model.plan import MachineRecord, Plan
 from capacityd.model.quantity import plain
 from capacityd.reconcile.condition import rejected_condition
 from capacityd.reconcile.events import events

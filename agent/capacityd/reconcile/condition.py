@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 
-from capacityd.model.node import CONDITION, ConditionReason, Health, NodeState
+from capacityd.model.node import CONDITION, ConditionReason, NodeState
+from capacityd.model.plan import Health
 
 _MAX_MESSAGE = 32_768
 """Characters of the message. metav1.Condition has this limit; the API server sets none for a Node's condition."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from capacityd.model.node import MachineRecord, NodeState, annotated_quantities
+from capacityd.model.node import NodeState, annotated_quantities
+from capacityd.model.plan import MachineRecord
 from capacityd.model.quantity import whole_quantity
 
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from capacityd.model.node import Action, Change, Event, Plan
+from capacityd.model.node import Event
+from capacityd.model.plan import Action, Change, Plan
 from capacityd.model.quantity import plain, whole_quantity
 
 _MAX_MESSAGE_BYTES = 1000  # the API server takes 1,024

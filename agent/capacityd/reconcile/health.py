@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 
-from capacityd.model.node import Action, Health, NodeState, Reported
+from capacityd.model.node import NodeState
+from capacityd.model.plan import Action, Health, Reported
 from capacityd.model.quantity import plain, whole_quantity
 from capacityd.model.reading import Absent, Quantity, Unknown
 from capacityd.reconcile.plan_input import PlanInput

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from capacityd.linux.atomic_file import read_regular_file, replace_file, write_error
 from capacityd.model.codec import Malformed, from_file, to_file
 from capacityd.model.errors import StateError
-from capacityd.model.node import MachineRecord, Plan, Reported
+from capacityd.model.plan import MachineRecord, Plan, Reported
 
 _FILE = "published.json"
 

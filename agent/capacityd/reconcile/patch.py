@@ -11,15 +11,8 @@ from collections.abc import Mapping, Sequence
 from enum import Enum, auto
 from typing import TypeAlias
 
-from capacityd.model.node import (
-    ANNOTATION,
-    CONFIGURATION_ANNOTATION,
-    Action,
-    Change,
-    Condition,
-    NodeState,
-    annotation_content,
-)
+from capacityd.model.node import ANNOTATION, CONFIGURATION_ANNOTATION, Condition, NodeState, annotation_content
+from capacityd.model.plan import Action, Change
 from capacityd.model.quantity import plain
 
 Patch: TypeAlias = tuple[Mapping[str, object], ...]

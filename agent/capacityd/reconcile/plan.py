@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from capacityd.model.node import Action, Health, MachineRecord, NodeState, Plan, annotated_quantities
+from capacityd.model.node import NodeState, annotated_quantities
+from capacityd.model.plan import Action, Health, MachineRecord, Plan
 from capacityd.reconcile.condition import desired_condition
 from capacityd.reconcile.entry import CapacityEntry, capacity_entries, published_quantities
 from capacityd.reconcile.health import health_after, reported_after, reported_before

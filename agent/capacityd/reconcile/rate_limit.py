@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from capacityd.model.node import Plan
+from capacityd.model.plan import Plan
 
 MIN_INTERVAL = 60.0
 """Seconds between two writes of a resource that is rate limited."""

@@ -13,7 +13,8 @@ from capacityd.linux.clock import BOOTING
 from capacityd.model.config import Config
 from capacityd.model.errors import NodeError, StateError
 from capacityd.model.messages import PassReason
-from capacityd.model.node import MachineRecord, Node, NodeState, Plan, annotated_quantities
+from capacityd.model.node import Node, NodeState, annotated_quantities
+from capacityd.model.plan import MachineRecord, Plan
 from capacityd.model.reading import Reading
 from capacityd.reconcile.apply import TRIES, Retries, SaveIntention, apply, save_nothing
 from capacityd.reconcile.attempt import Denied, Outcome

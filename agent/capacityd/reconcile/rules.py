@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from capacityd.model.node import Action
+from capacityd.model.plan import Action
 from capacityd.model.quantity import plain
 from capacityd.model.reading import Absent, Quantity, Unknown
 from capacityd.reconcile.entry import CapacityEntry

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from capacityd.model.node import Action, Change
+from capacityd.model.plan import Action, Change
 from capacityd.model.quantity import whole_quantity
 from capacityd.model.reading import Quantity, Reading
 from capacityd.reconcile.entry import CapacityEntry

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from capacityd.linux import systemd
 from capacityd.linux.systemd import MSGID_DEGRADED, MSGID_EVENT_SOURCE_LOST, MSGID_METRICS, MSGID_RECOVERED
 from capacityd.model.messages import PassReason
-from capacityd.model.node import Action, Change, Health
+from capacityd.model.plan import Action, Change, Health
 from capacityd.model.quantity import plain
 from capacityd.model.reading import Reading, Unknown
 from capacityd.reconcile.result import ReconcileResult

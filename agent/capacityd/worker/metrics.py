@@ -17,7 +17,7 @@ from capacityd import __version__
 from capacityd.linux.atomic_file import replace_file
 from capacityd.model.config import Config
 from capacityd.model.messages import MetricsResult
-from capacityd.model.node import Action
+from capacityd.model.plan import Action
 from capacityd.model.reading import Absent, Quantity, Reading, Unknown
 from capacityd.worker.pass_state import Counters, Outcome, PassStatus, ReadingStatus
 

@@ -11,7 +11,7 @@ from enum import Enum
 
 from capacityd.model.errors import Cause
 from capacityd.model.messages import PassReason
-from capacityd.model.node import Change
+from capacityd.model.plan import Change
 from capacityd.model.reading import Quantity, Reading, Unknown
 from capacityd.node import Review
 from capacityd.reconcile.attempt import Outcome as ReconcileOutcome

@@ -18,7 +18,7 @@ from capacityd.model.config import Config
 from capacityd.model.errors import CapacitydError, StateError
 from capacityd.model.host import Host
 from capacityd.model.messages import Failure, PassReason, PassResult, Probed, RetryCause
-from capacityd.model.node import MachineRecord
+from capacityd.model.plan import MachineRecord
 from capacityd.model.reading import Reading, Unknown
 from capacityd.node import Review
 from capacityd.reconcile import machine_record

@@ -9,7 +9,7 @@ import pytest
 
 from capacityd.cli.commands.status import _resources
 from capacityd.cli.output.plan import print_plan
-from capacityd.model.node import MachineRecord, Plan
+from capacityd.model.plan import MachineRecord, Plan
 from capacityd.model.reading import Absent, Quantity, Reading, Unknown
 from capacityd.node.parse import node_state
 from capacityd.reconcile.events import events

@@ -16,7 +16,7 @@ from capacityd.cli.help import EXAMPLES, PROGRAM_EXAMPLES
 from capacityd.cli.output.plan import print_plan
 from capacityd.cli.output.terminal import clear_screen, print_json, print_line, print_table
 from capacityd.cli.parser import COMMANDS, command_parser
-from capacityd.model.node import Action, Change, Health, Plan
+from capacityd.model.plan import Action, Change, Health, Plan
 from capacityd.model.text import printable
 from tests.support.terminals import CASES, GOLDEN, golden, in_files, on_terminal, without_colour
 

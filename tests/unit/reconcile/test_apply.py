@@ -7,7 +7,8 @@ from types import SimpleNamespace
 import pytest
 
 from capacityd.model.errors import NodeConflict, NodeDenied, NodeError, NodeRejected, NodeUnreachable
-from capacityd.model.node import MachineRecord, NodeState, Plan
+from capacityd.model.node import NodeState
+from capacityd.model.plan import MachineRecord, Plan
 from capacityd.model.reading import Absent, Quantity, Reading
 from capacityd.reconcile.apply import TRIES, Retries, apply
 from capacityd.reconcile.attempt import Denied

@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from capacityd.model.errors import NodeConflict, NodeRejected, NodeUnreachable
-from capacityd.model.node import ANNOTATION, MachineRecord, NodeState, Plan
+from capacityd.model.node import ANNOTATION, NodeState
+from capacityd.model.plan import MachineRecord, Plan
 from capacityd.model.reading import Quantity, Reading
 from capacityd.node.parse import node_state
 from capacityd.reconcile.apply import apply

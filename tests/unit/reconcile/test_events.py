@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from capacityd.model.node import Action, Change, Event, Plan
+from capacityd.model.node import Event
+from capacityd.model.plan import Action, Change, Plan
 from capacityd.reconcile.events import events
 
 A, B, C, D = (f"example.com/{letter}" for letter in "abcd")

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from capacityd.model.config import Settings
-from capacityd.model.node import CONFIGURATION_ANNOTATION, ConditionReason, Health
+from capacityd.model.node import CONFIGURATION_ANNOTATION, ConditionReason
+from capacityd.model.plan import Health
 from capacityd.model.reading import Absent, Quantity, Reading, Unknown
 from capacityd.node.parse import node_state
 from capacityd.reconcile.condition import desired_condition

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from capacityd.model.errors import StateError
-from capacityd.model.node import MachineRecord, Plan, Reported
+from capacityd.model.plan import MachineRecord, Plan, Reported
 from capacityd.reconcile import machine_record
 
 A, B = "example.com/a", "example.com/b"

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from capacityd.model.node import ANNOTATION, CONDITION, Action, Change, MachineRecord, Plan, annotated_quantities
+from capacityd.model.node import ANNOTATION, CONDITION, annotated_quantities
+from capacityd.model.plan import Action, Change, MachineRecord, Plan
 from capacityd.model.quantity import name_problem
 from capacityd.model.reading import Absent, Quantity, Reading, Unknown
 from capacityd.node.parse import node_state

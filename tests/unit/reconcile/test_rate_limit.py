@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from capacityd.model.node import Action, Change, Plan
+from capacityd.model.plan import Action, Change, Plan
 from capacityd.reconcile.rate_limit import (
     BURST,
     MIN_INTERVAL,

@@ -22,7 +22,8 @@ from capacityd.model.errors import (
     NodeUnreachable,
 )
 from capacityd.model.messages import Failure, RetryCause
-from capacityd.model.node import Change, NodeState
+from capacityd.model.node import NodeState
+from capacityd.model.plan import Change
 from capacityd.model.reading import Quantity, Reading
 from capacityd.reconcile.apply import TRIES
 from capacityd.reconcile.rate_limit import BURST, MIN_INTERVAL

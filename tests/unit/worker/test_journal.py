@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from capacityd.model.messages import PassReason
-from capacityd.model.node import Action, Change, Health, Plan
+from capacityd.model.plan import Action, Change, Health, Plan
 from capacityd.model.reading import Absent, Quantity, Reading, Unknown
 from capacityd.node.parse import node_state
 from capacityd.reconcile.attempt import Outcome

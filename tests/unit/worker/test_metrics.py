@@ -15,7 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from capacityd import __version__
 from capacityd.model.config import Config, Resource, Settings
 from capacityd.model.messages import MetricsResult
-from capacityd.model.node import Action, Change
+from capacityd.model.plan import Action, Change
 from capacityd.model.reading import Absent, Quantity, Reading, Unknown
 from capacityd.worker import metrics
 from capacityd.worker.metrics import PassMetrics

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from capacityd.model.node import Action, Change, Plan
+from capacityd.model.plan import Action, Change, Plan
 from capacityd.node.parse import node_state
 from capacityd.reconcile.attempt import Outcome
 from capacityd.worker.pass_state import NodeStatus

@@ -21,7 +21,7 @@ from capacityd.config import load
 from capacityd.model.codec import _checksum, to_file
 from capacityd.model.errors import CapacitydError, Cause
 from capacityd.model.messages import PassReason, ServiceStatus
-from capacityd.model.node import Action, Change
+from capacityd.model.plan import Action, Change
 from capacityd.node import Review
 from capacityd.reconcile.rate_limit import WriteTimes
 from capacityd.reconcile.state import Denial, ReconcileState

@@ -15,7 +15,8 @@ from capacityd.discovery.runner import probe
 from capacityd.host.kubelet import device_plugin_names
 from capacityd.model.config import Config
 from capacityd.model.errors import CapacitydError, UsageError
-from capacityd.model.node import Action, MachineRecord, Node, NodeState, Plan, annotated_quantities
+from capacityd.model.node import Node, NodeState, annotated_quantities
+from capacityd.model.plan import Action, MachineRecord, Plan
 from capacityd.model.quantity import whole_quantity
 from capacityd.model.reading import Quantity, Reading
 from capacityd.model.setting_types import Duration

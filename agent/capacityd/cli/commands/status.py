@@ -24,7 +24,7 @@ from capacityd.linux.unit import UnitState, unit_state
 from capacityd.model.codec import encode
 from capacityd.model.errors import CapacitydError, Cause, HostError
 from capacityd.model.messages import ServiceStatus
-from capacityd.model.node import Action, Change
+from capacityd.model.plan import Action, Change
 from capacityd.model.quantity import plain
 from capacityd.model.text import duration_text
 from capacityd.worker import runtime_files

@@ -14,7 +14,8 @@ from capacityd.host.kubelet import device_plugin_names
 from capacityd.model.config import Config
 from capacityd.model.errors import UsageError
 from capacityd.model.host import Host
-from capacityd.model.node import Action, MachineRecord, annotated_quantities
+from capacityd.model.node import annotated_quantities
+from capacityd.model.plan import Action, MachineRecord
 from capacityd.model.reading import Quantity, Reading, Unknown
 from capacityd.reconcile.plan import make_plan
 from capacityd.reconcile.plan_input import PlanInput, Policy

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping
 
 from capacityd.cli.output.terminal import print_line, print_table
-from capacityd.model.node import Action, Change, Plan
+from capacityd.model.plan import Action, Change, Plan
 from capacityd.model.quantity import plain
 
 _HEADER = ("OP", "RESOURCE", "CURRENT", "DESIRED", "UNIT", "REASON")

@@ -15,6 +15,8 @@ myst_heading_anchors = 4
 # Some examples are wrong on purpose, or of a language with placeholders.
 suppress_warnings = ["misc.highlighting_failure"]
 html_theme = "furo"
+html_static_path = ["static"]
+html_css_files = ["site.css"]
 html_copy_source = False
 html_show_sphinx = False
 html_show_copyright = False

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import statistics
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -18,9 +18,9 @@ from tests.cluster.joining import join
 DATA, PICTURE = (ROOT / "docs/how-to" / name for name in ("boot.json", "boot.svg"))
 JOINS = 5
 
-_LINES = {
-    "before": "Before: the kubelet copies capacity to allocatable (red: the condition is True, and no pod fits)",
-    "now": "Now: capacityd writes both (green: from allocatable to the first pod)",
+_COLUMNS = {
+    "before": ("Before", "the kubelet copies capacity", "to allocatable"),
+    "now": ("Now", "capacityd writes both", ""),
 }
 _MOMENTS = {
     "node": "Node created",
@@ -30,11 +30,32 @@ _MOMENTS = {
     "bound": "pod bound",
     "running": "pod runs",
 }
-_WIDTH, _HEIGHT, _LEFT, _RIGHT = 820, 330, 30, 30  # pixels
-_TOP, _LINE_HEIGHT = 70, 130  # of the first line, and from one to the next
-_FONT = 'font-family="sans-serif" font-size="12"'
+_LEGEND = (
+    ("early", "condition True, but no pod fits"),
+    ("ready", "from allocatable to the first pod"),
+)
+_WIDTH, _TOP, _SECOND = 400, 75, 30  # pixels: as wide as a phone's page; where the time begins; for each second
+_FIRST, _NEXT = 50, 185  # of the first column, and from one to the next
+_LINE = 15
 _SAME = 0.1
 """Moments within so many seconds share a label."""
+_STYLE = """\
+svg { font-family: system-ui, sans-serif; }
+text { fill: #1c2733; font-size: 13px; }
+.small { fill: #4a5866; font-size: 12px; }
+.head { font-weight: 600; }
+line { stroke: #9aa7b3; }
+circle { fill: #1c2733; }
+.early { fill: #d0342c; }
+.ready { fill: #2a8f3c; }
+@media (prefers-color-scheme: dark) {
+  text { fill: #e6edf3; }
+  .small { fill: #b4c0cc; }
+  circle { fill: #e6edf3; }
+  .early { fill: #ff6b60; }
+  .ready { fill: #4cc763; }
+}
+"""
 
 
 def measure(joins: int = JOINS) -> dict[str, float]:
@@ -45,56 +66,63 @@ def measure(joins: int = JOINS) -> dict[str, float]:
 
 
 def draw(data: Mapping[str, Any]) -> str:
-    """The picture of these data, as SVG."""
-    seconds = max(max(data[line].values()) for line in _LINES)
-    scale = (_WIDTH - _LEFT - _RIGHT) / (int(seconds) + 1)
-    parts = [part for number, line in enumerate(_LINES) for part in _line(line, data[line], number, scale)]
-    parts += _axis(int(seconds) + 1, scale)
-    head = f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH}" height="{_HEIGHT}" {_FONT}>'
-    return "\n".join([head, '<rect width="100%" height="100%" fill="white"/>', *parts, "</svg>", ""])
+    """The picture of these data, as SVG: time runs downwards, so that it is readable on a phone."""
+    seconds = int(max(max(data[column].values()) for column in _COLUMNS)) + 1
+    bottom = _TOP + seconds * _SECOND
+    height = bottom + 25 + _LINE * len(_LEGEND)
+    head = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" width="{_WIDTH}" height="{height}">'
+    )
+    parts = [f"<style>\n{_STYLE}</style>", *_axis(seconds)]
+    for number, (column, title) in enumerate(_COLUMNS.items()):
+        parts += _column(data[column], title, _FIRST + number * _NEXT, bottom)
+    for number, (kind, meaning) in enumerate(_LEGEND):
+        y = bottom + 25 + number * _LINE
+        parts += [f'<rect class="{kind}" x="{_FIRST - 5}" y="{y - 9}" width="10" height="10"/>']
+        parts += [f'<text class="small" x="{_FIRST + 12}" y="{y}">{meaning}</text>']
+    return "\n".join([head, *parts, "</svg>", ""])
 
 
-def _line(line: str, moments: Mapping[str, float], number: int, scale: float) -> Iterator[str]:
-    y = _TOP + number * _LINE_HEIGHT
-    yield f'<text x="{_LEFT}" y="{y - 45}" font-weight="bold">{_LINES[line]}</text>'
-    yield f'<line x1="{_LEFT}" y1="{y}" x2="{_WIDTH - _RIGHT}" y2="{y}" stroke="#999"/>'
-    yield _bar(moments["condition"], moments["allocatable"], y, scale, "#d62728")
-    yield _bar(moments["allocatable"], moments["running"], y, scale, "#2ca02c")
-    for row, (label, at) in enumerate(_labels(moments)):
-        x, text_y = _LEFT + at * scale, y - 28 if row % 2 else y + 28
-        anchor = "end" if x > _WIDTH * 0.75 else "start"
-        yield f'<circle cx="{x:.1f}" cy="{y}" r="4"/>'
-        yield f'<line x1="{x:.1f}" y1="{y}" x2="{x:.1f}" y2="{text_y}" stroke="#999"/>'
-        baseline = text_y + (12 if text_y > y else 0)
-        yield f'<text x="{x:.1f}" y="{baseline}" text-anchor="{anchor}">{label} {at:.1f} s</text>'
+def _column(moments: Mapping[str, float], title: Sequence[str], x: int, bottom: int) -> Iterator[str]:
+    for number, text in enumerate(title):
+        kind = "small" if number else "head"
+        yield f'<text class="{kind}" x="{x - 5}" y="{16 + number * _LINE}">{text}</text>'
+    yield f'<line x1="{x}" y1="{_TOP}" x2="{x}" y2="{bottom}"/>'
+    yield from _bar("early", moments["condition"], moments["allocatable"], x)
+    yield from _bar("ready", moments["allocatable"], moments["running"], x)
+    free = 0.0
+    for names, at in _labels(moments):
+        y = _TOP + at * _SECOND
+        baseline = max(y + 4, free)
+        yield f'<circle cx="{x}" cy="{y:.1f}" r="3"/>'
+        yield f'<line x1="{x}" y1="{y:.1f}" x2="{x + 14}" y2="{baseline - 4:.1f}"/>'
+        for number, text in enumerate([f"{at:.1f} s {names[0]}", *names[1:]]):
+            yield f'<text x="{x + 17}" y="{baseline + number * _LINE:.1f}">{text}</text>'
+        free = baseline + len(names) * _LINE + 2
 
 
-def _bar(begin: float, end: float, y: int, scale: float, color: str) -> str:
-    width = max(0.0, (end - begin) * scale)
-    return f'<rect x="{_LEFT + begin * scale:.1f}" y="{y - 5}" width="{width:.1f}" height="10" fill="{color}"/>'
+def _bar(kind: str, begin: float, end: float, x: int) -> Iterator[str]:
+    if end > begin:
+        y, length = _TOP + begin * _SECOND, (end - begin) * _SECOND
+        yield f'<rect class="{kind}" x="{x - 8}" y="{y:.1f}" width="16" height="{length:.1f}"/>'
 
 
-def _labels(moments: Mapping[str, float]) -> Iterator[tuple[str, float]]:
-    """Each label with its time: those of about the same time are one."""
-    yield "kubeconfig", 0.0
-    names: list[str] = []
-    at = 0.0
+def _labels(moments: Mapping[str, float]) -> Iterator[tuple[list[str], float]]:
+    """The names of each label with its time: moments of about the same time have one label."""
+    names, at = ["kubeconfig"], 0.0
     for moment, name in sorted(_MOMENTS.items(), key=lambda item: moments[item[0]]):
-        if names and moments[moment] - at > _SAME:
-            yield ", ".join(names), at
-            names = []
-        at = at if names else moments[moment]
+        if moments[moment] - at > _SAME:
+            yield names, at
+            names, at = [], moments[moment]
         names.append(name)
-    yield ", ".join(names), at
+    yield names, at
 
 
-def _axis(seconds: int, scale: float) -> Iterator[str]:
-    y = _HEIGHT - 25
-    for second in range(0, seconds + 1, 1 if seconds <= 20 else 5):
-        x = _LEFT + second * scale
-        yield f'<line x1="{x:.1f}" y1="{y - 5}" x2="{x:.1f}" y2="{y}" stroke="#999"/>'
-        yield f'<text x="{x:.1f}" y="{y + 14}" text-anchor="middle">{second} s</text>'
-    yield f'<line x1="{_LEFT}" y1="{y}" x2="{_WIDTH - _RIGHT}" y2="{y}" stroke="#999"/>'
+def _axis(seconds: int) -> Iterator[str]:
+    for second in range(0, seconds + 1, 2 if seconds <= 20 else 5):
+        y = _TOP + second * _SECOND
+        yield f'<line x1="{_FIRST - 14}" y1="{y}" x2="{_FIRST - 8}" y2="{y}"/>'
+        yield f'<text class="small" x="{_FIRST - 18}" y="{y + 4}" text-anchor="end">{second} s</text>'
 
 
 def main() -> None:

@@ -34,9 +34,9 @@ PROJECT = "--editable=.[service,metrics]"
 
 def usable(version: str) -> str | None:
     """The interpreter of this version. What is on the PATH may be a shim that knows no such version."""
-    found = shutil.which(f"python{version}")
-    works = found and subprocess.run([found, "-c", ""], capture_output=True).returncode == 0
-    return found if works else None
+    path = shutil.which(f"python{version}")
+    works = path and subprocess.run([path, "-c", ""], capture_output=True).returncode == 0
+    return path if works else None
 
 
 def install(folder: Path, python: str, requirements: Sequence[str], *options: str) -> None:

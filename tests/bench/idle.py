@@ -119,11 +119,11 @@ class Resident:
 @contextmanager
 def resident() -> Iterator[Resident]:
     with tempfile.TemporaryDirectory(prefix="capacityd-idle-", dir="/dev/shm") as folder:
-        found = Resident(Path(folder))
+        resident = Resident(Path(folder))
         try:
-            yield found
+            yield resident
         finally:
-            found.end()
+            resident.end()
 
 
 def figures() -> list[Figure]:

@@ -31,8 +31,8 @@ class Version:
     @property
     def published(self) -> dict[str, int]:
         """What the annotation names."""
-        found: dict[str, int] = json.loads(self.node["metadata"].get("annotations", {}).get(ANNOTATION, "{}"))
-        return found
+        document: dict[str, int] = json.loads(self.node["metadata"].get("annotations", {}).get(ANNOTATION, "{}"))
+        return document
 
     @property
     def condition(self) -> dict[str, Any]:

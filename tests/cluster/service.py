@@ -177,10 +177,10 @@ class Service:
 
     def last_applied(self) -> dict[str, int]:
         """The quantities in the annotation on the Node."""
-        found: dict[str, int] = json.loads(
+        document: dict[str, int] = json.loads(
             self.cluster.node(self.node)["metadata"].get("annotations", {}).get("capacityd/published", "{}")
         )
-        return found
+        return document
 
     def condition(self) -> dict[str, str]:
         """That of its Node; empty if it has none."""

@@ -59,10 +59,10 @@ def test_apply_plan_and_withdraw(cluster: Cluster, node: str, tmp_path: Path, py
         agent.run("apply")
     assert counted(requests) == {WHO: 1, GET: 1, PATCH: 1, EVENT: 1}
     assert {request.user_agent.partition("/")[0] for request in requests.all()} == {"capacityd"}
-    found = cluster.node(node)
-    assert found["status"]["capacity"] == {**BASE_CAPACITY, DONGLE: "4"}
-    assert json.loads(found["metadata"]["annotations"][ANNOTATION]) == {DONGLE: 4}
-    assert [entry["manager"] for entry in found["metadata"]["managedFields"]].count("capacityd") == 1
+    document = cluster.node(node)
+    assert document["status"]["capacity"] == {**BASE_CAPACITY, DONGLE: "4"}
+    assert json.loads(document["metadata"]["annotations"][ANNOTATION]) == {DONGLE: 4}
+    assert [entry["manager"] for entry in document["metadata"]["managedFields"]].count("capacityd") == 1
     cluster.kubeconfig(agent.user, agent.kubeconfig, credentials="certificate")
     with cluster.audit.requests(agent.user) as requests:
         agent.run("apply")
@@ -133,10 +133,10 @@ def test_every_version_explains_tls_errors(tmp_path: Path, python: Path) -> None
             command.append(tmp_path / f"{number}.conf")
             text = kubeconfig(server.url, authority.ca_file, {"token": "secret"})
             (tmp_path / f"{number}.conf").write_text(text)
-        found = subprocess.run(command, capture_output=True, text=True)
-    assert found.returncode == 0, found.stderr
-    lines = found.stdout.splitlines()
-    assert len(lines) == 3 * len(faults), found.stdout
+        process = subprocess.run(command, capture_output=True, text=True)
+    assert process.returncode == 0, process.stderr
+    lines = process.stdout.splitlines()
+    assert len(lines) == 3 * len(faults), process.stdout
     assert [cause in lines[3 * n + ask] for n, cause in enumerate(faults) for ask in range(3)] == [True] * len(lines), (
         lines
     )
@@ -154,6 +154,6 @@ def test_every_version_uses_the_proxy_of_the_kubeconfig_only(tmp_path: Path, pyt
             document["clusters"][0]["cluster"]["proxy-url"] = proxy
             path.write_text(json.dumps(document))
             environment = {"NO_PROXY": "192.0.2.1"} if proxy else {"HTTP_PROXY": "http://127.0.0.1:1"}
-            found = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **environment})
-            assert (found.stdout, found.stderr) == ("", "")
+            process = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **environment})
+            assert (process.stdout, process.stderr) == ("", "")
     assert len(server.received) == 6

@@ -157,11 +157,11 @@ class Nodes:
 
 @pytest.fixture
 def nodes(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[Nodes]:
-    found = Nodes(cluster, request.node.name.partition("[")[0][:60])
-    yield found
-    for name in found.pods:
+    nodes = Nodes(cluster, request.node.name.partition("[")[0][:60])
+    yield nodes
+    for name in nodes.pods:
         cluster.admin.delete(f"{PODS}/{name}")
-    items = cluster.admin.get("/api/v1/nodes", labelSelector=found.selector)["items"]
+    items = cluster.admin.get("/api/v1/nodes", labelSelector=nodes.selector)["items"]
     for item in items:
         cluster.admin.delete(f"/api/v1/nodes/{item['metadata']['name']}")
 
@@ -368,11 +368,11 @@ def test_a_device_class_of_the_same_name(cluster: Cluster, nodes: Nodes) -> None
     made = cluster.admin.create(path, {"metadata": {"name": name}, "spec": spec})
     try:
         assert made["spec"].get("extendedResourceName") == DONGLE
-        found = attention(fleet(cluster.kubeconfig("admin"), "-l", nodes.selector, "--json", status=4))
+        attention_rows = attention(fleet(cluster.kubeconfig("admin"), "-l", nodes.selector, "--json", status=4))
     finally:
         cluster.admin.delete(f"{path}/{name}")
-    assert list(found) == [None]
-    reasons, message = found[None]
+    assert list(attention_rows) == [None]
+    reasons, message = attention_rows[None]
     assert reasons == ["DeviceClass"]
     assert name in message
 

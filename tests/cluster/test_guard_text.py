@@ -134,8 +134,11 @@ def test_one_character_stops_nothing(cluster: Cluster, node: str, agent: Agent) 
     with cluster.audit.requests(agent.user) as requests:
         agent.run("apply")
     assert [r.code for r in requests.all() if r.verb == "patch" and r.resource == "nodes"] == [200]
-    found = cluster.node(node)
-    assert (found["status"]["capacity"][DONGLE], json.loads(found["metadata"]["annotations"][ANNOTATION])[DONGLE]) == (
+    document = cluster.node(node)
+    assert (
+        document["status"]["capacity"][DONGLE],
+        json.loads(document["metadata"]["annotations"][ANNOTATION])[DONGLE],
+    ) == (
         "4",
         4,
     )

@@ -56,10 +56,10 @@ def test_the_same_key_when_it_is_not_ours_yet(cluster: Cluster, proxy: Proxy, ag
     agent.configure(DONGLES + SEATS)
     with another_writes(cluster, proxy, agent, lambda: cluster.set_capacity(agent.node, {DONGLE: "9"})):
         agent.run("apply", status=4)
-    found = cluster.node(agent.node)
-    assert found["status"]["capacity"][DONGLE] == "9", "theirs stays"
-    assert found["status"]["capacity"]["example.com/seats"] == "2", "ours arrives"
-    assert json.loads(found["metadata"]["annotations"][ANNOTATION]) == {"example.com/seats": 2}
+    document = cluster.node(agent.node)
+    assert document["status"]["capacity"][DONGLE] == "9", "theirs stays"
+    assert document["status"]["capacity"]["example.com/seats"] == "2", "ours arrives"
+    assert json.loads(document["metadata"]["annotations"][ANNOTATION]) == {"example.com/seats": 2}
 
 
 @pytest.mark.protocol
@@ -91,10 +91,10 @@ def test_another_key_and_another_annotation(cluster: Cluster, proxy: Proxy, publ
 
     with another_writes(cluster, proxy, published, change, tries=1):
         published.run("apply")
-    found = cluster.node(published.node)
-    capacity = found["status"]["capacity"]
+    document = cluster.node(published.node)
+    capacity = document["status"]["capacity"]
     assert (capacity[DONGLE], capacity[OTHER], capacity["cpu"]) == ("3", "5", "8")
-    assert found["metadata"]["annotations"]["example.com/note"] == "theirs"
+    assert document["metadata"]["annotations"]["example.com/note"] == "theirs"
 
 
 @pytest.mark.protocol
@@ -104,9 +104,9 @@ def test_our_annotation(cluster: Cluster, proxy: Proxy, published: Agent) -> Non
     record = json.dumps({DONGLE: 4, OTHER: 6})
     with another_writes(cluster, proxy, published, lambda: annotate(cluster, published.node, ANNOTATION, record)):
         published.run("apply", status=4)
-    found = cluster.node(published.node)
-    assert (found["status"]["capacity"][DONGLE], found["status"]["capacity"][OTHER]) == ("3", "5")
-    kept = json.loads(found["metadata"]["annotations"][ANNOTATION])
+    document = cluster.node(published.node)
+    assert (document["status"]["capacity"][DONGLE], document["status"]["capacity"][OTHER]) == ("3", "5")
+    kept = json.loads(document["metadata"]["annotations"][ANNOTATION])
     assert kept == {DONGLE: 3, OTHER: 6}, "it stays until it is withdrawn"
 
 
@@ -116,9 +116,9 @@ def test_a_key_that_is_adopted_without_being_changed(cluster: Cluster, proxy: Pr
     agent.configure(DONGLES + "adopt = true\n")
     with another_writes(cluster, proxy, agent, lambda: cluster.set_capacity(agent.node, {DONGLE: "9"})):
         agent.run("apply")
-    found = cluster.node(agent.node)
-    assert found["status"]["capacity"][DONGLE] == "4"
-    assert json.loads(found["metadata"]["annotations"][ANNOTATION]) == {DONGLE: 4}
+    document = cluster.node(agent.node)
+    assert document["status"]["capacity"][DONGLE] == "4"
+    assert json.loads(document["metadata"]["annotations"][ANNOTATION]) == {DONGLE: 4}
 
 
 @pytest.mark.protocol
@@ -134,10 +134,10 @@ def test_a_condition_before_ours(cluster: Cluster, proxy: Proxy, published: Agen
 
     with another_writes(cluster, proxy, published, change):
         published.run("apply", status=4)
-    found = cluster.node(published.node)
-    assert [c["type"] for c in found["status"]["conditions"]] == ["Theirs", CONDITION]
-    assert found["status"]["conditions"][0]["message"] == "first"
-    ours = condition_of(found)
+    document = cluster.node(published.node)
+    assert [c["type"] for c in document["status"]["conditions"]] == ["Theirs", CONDITION]
+    assert document["status"]["conditions"][0]["message"] == "first"
+    ours = condition_of(document)
     assert ours is not None
     assert (ours["status"], ours["reason"]) == ("False", "Refused")
     assert ours["message"].startswith("refused: example.com/seats: ")
@@ -188,9 +188,9 @@ def test_beside_fifty_foreign_writes_a_second_every_apply_succeeds(cluster: Clus
             assert capacity[DONGLE] == str(quantity)
             assert number_of(capacity[BUSY]) >= before, "an earlier value of theirs has not come back"
             wait_until(lambda last=count: len(written) > last + 5, PATIENCE, "the other goes on")  # type: ignore[misc]
-    found = cluster.node(node)
-    assert number_of(found["status"]["capacity"][BUSY]) == written[-1], "nothing of theirs is lost"
-    theirs = next(c for c in found["status"]["conditions"] if c["type"] == "Busy")
+    document = cluster.node(node)
+    assert number_of(document["status"]["capacity"][BUSY]) == written[-1], "nothing of theirs is lost"
+    theirs = next(c for c in document["status"]["conditions"] if c["type"] == "Busy")
     assert theirs["message"] == str(written[-1])
     assert len(our_events(cluster, node)) == APPLIES
 

@@ -119,16 +119,16 @@ def test_a_node_that_lacks_what_we_write_below(cluster: Cluster, tmp_path: Path,
     assert ("conditions" in before["status"]) == ("status" in missing)
     agent = Agent(cluster, node, tmp_path / "agent")
     agent.run("apply")
-    found = cluster.node(node)
-    assert found["status"]["capacity"] == {**before["status"].get("capacity", {}), DONGLE: "4"}
+    document = cluster.node(node)
+    assert document["status"]["capacity"] == {**before["status"].get("capacity", {}), DONGLE: "4"}
     annotations = before["metadata"].get("annotations", {})
-    assert found["metadata"]["annotations"].pop(CONFIGURATION_ANNOTATION)
-    assert found["metadata"]["annotations"] == {
+    assert document["metadata"]["annotations"].pop(CONFIGURATION_ANNOTATION)
+    assert document["metadata"]["annotations"] == {
         **annotations,
         ANNOTATION: json.dumps({DONGLE: 4}, separators=(",", ":")),
     }
     theirs = [c["type"] for c in before["status"].get("conditions", [])]
-    assert [c["type"] for c in found["status"]["conditions"]] == [*theirs, "CapacityPublished"]
+    assert [c["type"] for c in document["status"]["conditions"]] == [*theirs, "CapacityPublished"]
     assert settled(cluster, agent)
     agent.run("withdraw")
     after = cluster.node(node)

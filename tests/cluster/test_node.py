@@ -70,28 +70,28 @@ def changed(kubeconfig: Path, change: Callable[[dict[str, Any]], object]) -> Pat
 
 @pytest.mark.parametrize("credentials", ["token", "certificate", "exec"])
 def test_read_and_write_as_the_node(cluster: Cluster, node: str, credentials: Credentials) -> None:
-    found = opened(cluster.kubeconfig(node_user(node), credentials=credentials))
-    assert found.name == node
-    state = found.read()
+    api_node = opened(cluster.kubeconfig(node_user(node), credentials=credentials))
+    assert api_node.name == node
+    state = api_node.read()
     assert (state.name, state.has_annotations, state.conditions) == (node, False, None)
     assert state.uid == cluster.node(node)["metadata"]["uid"]
     patch = [check("/metadata/uid", state.uid), check(KEY, None), add(KEY, "1000")]
     patch += [check("/metadata/annotations", None), add("/metadata/annotations", {ANNOTATION: "{}"})]
     patch += [check("/status/conditions", None), add("/status/conditions", [CONDITION_VALUE])]
-    state = found.write(patch)
+    state = api_node.write(patch)
     assert state.capacity is not None
     assert state.capacity["example.com/x"] == "1k", "as stored"
     assert (state.annotation, state.conditions) == ("{}", 1)
     assert state.condition is not None
     assert state.condition.stored == CONDITION_VALUE
-    assert found.read() == state
-    found.write([check("/status/conditions/0", dict(state.condition.stored)), check(KEY, "1k")])
+    assert api_node.read() == state
+    api_node.write([check("/status/conditions/0", dict(state.condition.stored)), check(KEY, "1k")])
 
 
 def test_one_call_is_one_request(cluster: Cluster, node: str) -> None:
-    found = opened(cluster.kubeconfig(node_user(node)))
+    api_node = opened(cluster.kubeconfig(node_user(node)))
     with cluster.audit.requests(user=node_user(node)) as requests:
-        found.report(Event("Normal", "Reason", "x"), found.write([add(KEY, "1")]))
+        api_node.report(Event("Normal", "Reason", "x"), api_node.write([add(KEY, "1")]))
         assert [(r.verb, r.resource, r.subresource, r.code) for r in requests.all()] == [
             ("create", "selfsubjectreviews", "", 201),
             ("get", "nodes", "", 200),
@@ -104,50 +104,50 @@ def test_one_call_is_one_request(cluster: Cluster, node: str) -> None:
 
 
 def test_a_failed_guard_and_an_invalid_value_are_distinguished(cluster: Cluster, node: str) -> None:
-    found = opened(cluster.kubeconfig(node_user(node)))
+    api_node = opened(cluster.kubeconfig(node_user(node)))
     for guard in (check(KEY, "1"), check("/metadata/uid", "other"), check("/status/capacity/cpu", None)):
         with pytest.raises(NodeConflict):
-            found.write([guard, add(KEY, "1")])
+            api_node.write([guard, add(KEY, "1")])
     with pytest.raises(NodeConflict):
-        found.write([{"op": "replace", "path": "/metadata/resourceVersion", "value": "1"}, add(KEY, "1")])
+        api_node.write([{"op": "replace", "path": "/metadata/resourceVersion", "value": "1"}, add(KEY, "1")])
     for value in ("-1", "1.5", "abc", {"a": "b"}):
         with pytest.raises(NodeRejected):
-            found.write([add(KEY, value)])
+            api_node.write([add(KEY, value)])
     with pytest.raises(NodeRejected, match=r"\(HTTP 422\)"):
-        found.write([add("/metadata/annotations", {ANNOTATION: "x" * 300_000})])
+        api_node.write([add("/metadata/annotations", {ANNOTATION: "x" * 300_000})])
     with pytest.raises(NodeRejected, match=r"\(HTTP 413\)"):
-        found.write([check("/metadata/name", node)] * 10_001)
+        api_node.write([check("/metadata/name", node)] * 10_001)
     assert "example.com/x" not in cluster.capacity(node)
 
 
 def test_guards_for_what_is_absent(cluster: Cluster) -> None:
     bare = cluster.create_node(capacity=None)
-    found = opened(cluster.kubeconfig(node_user(bare)))
-    state = found.read()
+    api_node = opened(cluster.kubeconfig(node_user(bare)))
+    state = api_node.read()
     assert (state.capacity, state.allocatable, state.has_annotations, state.conditions) == (None, None, False, None)
     for path in (KEY, RECORD, "/status/conditions/0"):
         with pytest.raises(NodeConflict):
-            found.write([check(path, None)])
+            api_node.write([check(path, None)])
     patch = [check("/status/capacity", None), add("/status/capacity", {"example.com/x": "1"})]
     patch += [check("/metadata/annotations", None), add("/metadata/annotations", {"other": "y"})]
     patch += [check("/status/conditions", None), add("/status/conditions", [{"type": "Ready", "status": "True"}])]
-    assert found.write(patch).capacity == {"example.com/x": "1"}
-    found.write([check(RECORD, None), check("/status/capacity/other", None)])
+    assert api_node.write(patch).capacity == {"example.com/x": "1"}
+    api_node.write([check(RECORD, None), check("/status/capacity/other", None)])
 
 
 def test_a_list_has_nothing_beyond_its_end_that_could_be_tested(cluster: Cluster) -> None:
     """So an append is guarded by a test on the whole list: a type can stand in it twice."""
     name = cluster.create_node(status={"conditions": [{"type": "Ready", "status": "True"}]})
-    found = opened(cluster.kubeconfig(node_user(name)))
+    api_node = opened(cluster.kubeconfig(node_user(name)))
     for place in ("1", "-"):
         with pytest.raises(NodeConflict):
-            found.write([check(f"/status/conditions/{place}", None)])
+            api_node.write([check(f"/status/conditions/{place}", None)])
     whole = cluster.node(name)["status"]["conditions"]
     append = [check("/status/conditions", whole), add("/status/conditions/-", CONDITION_VALUE)]
-    assert found.write(append).conditions == 2
+    assert api_node.write(append).conditions == 2
     with pytest.raises(NodeConflict):
-        found.write(append)
-    assert found.write(append[1:]).conditions == 3
+        api_node.write(append)
+    assert api_node.write(append[1:]).conditions == 3
 
 
 @pytest.mark.since(OWN_NODE_ONLY)
@@ -181,30 +181,30 @@ def test_another_nodes_node(cluster: Cluster, node: str) -> None:
 
 def test_no_such_node(cluster: Cluster) -> None:
     name = cluster.node_name()
-    found = opened(cluster.kubeconfig(node_user(name)))
-    for use in (found.read, lambda: found.write([add(KEY, "1")])):
+    api_node = opened(cluster.kubeconfig(node_user(name)))
+    for use in (api_node.read, lambda: api_node.write([add(KEY, "1")])):
         with pytest.raises(
             NodeMissing, match=f'API server {cluster.url} has no Node "{name}" .HTTP 404.. Has the kubelet'
         ):
             use()
-    assert isinstance(found, ApiNode)
+    assert isinstance(api_node, ApiNode)
     cluster.create_node(name)
-    assert found.read().name == name
+    assert api_node.read().name == name
 
 
 def test_a_recreated_node_is_not_the_one_that_was_read(cluster: Cluster, node: str) -> None:
-    found = opened(cluster.kubeconfig(node_user(node)))
-    state = found.read()
+    api_node = opened(cluster.kubeconfig(node_user(node)))
+    state = api_node.read()
     cluster.admin.delete(f"/api/v1/nodes/{node}")
     cluster.create_node(node)
     with pytest.raises(NodeConflict):
-        found.write([check("/metadata/uid", state.uid), add(KEY, "1")])
+        api_node.write([check("/metadata/uid", state.uid), add(KEY, "1")])
 
 
 def test_the_event_is_among_those_of_the_node(cluster: Cluster, node: str) -> None:
     config = cluster.kubeconfig(node_user(node))
-    found = opened(config)
-    found.report(Event("Warning", "CapacityRefused", "example.com/x: a → b " + "x" * 2000), found.read())
+    api_node = opened(config)
+    api_node.report(Event("Warning", "CapacityRefused", "example.com/x: a → b " + "x" * 2000), api_node.read())
     (event,) = cluster.events_of(node)
     assert (event["type"], event["reason"], event["reportingComponent"]) == ("Warning", "CapacityRefused", "capacityd")
     assert event["source"] == {"component": "capacityd", "host": node}
@@ -250,19 +250,19 @@ def test_exactly_the_right_that_is_missing_is_named(cluster: Cluster, node: str)
         }
         cluster.admin.create(f"{RBAC}/clusterrolebindings", binding)
 
-    found = opened(config, node)
+    api_node = opened(config, node)
     with pytest.raises(NodeDenied, match=f'"{user}" may not get Node .* needs a role with the verb "get" on "nodes"'):
-        found.read()
+        api_node.read()
     grant("get", "nodes")
-    state = _soon(found.read)
+    state = _soon(api_node.read)
     with pytest.raises(NodeDenied, match=r'needs a role with the verb "patch" on "nodes/status"\.'):
-        found.write([add(KEY, "1")])
+        api_node.write([add(KEY, "1")])
     grant("patch", "nodes/status")
-    _soon(lambda: found.write([add(KEY, "1")]))
+    _soon(lambda: api_node.write([add(KEY, "1")]))
     with pytest.raises(NodeDenied, match='verb "create" on "events" in the namespace "default"'):
-        found.report(Event("Normal", "Reason", "x"), state)
+        api_node.report(Event("Normal", "Reason", "x"), state)
     grant("create", "events")
-    _soon(lambda: found.report(Event("Normal", "Reason", "x"), state))
+    _soon(lambda: api_node.report(Event("Normal", "Reason", "x"), state))
 
 
 @pytest.mark.since(BOUND_TOKENS)
@@ -281,9 +281,9 @@ def test_a_token_that_is_bound_to_a_node_has_its_name(cluster: Cluster) -> None:
     }
     cluster.admin.create(f"{RBAC}/clusterrolebindings", binding)
     config = cluster.kubeconfig(ADMIN, token=token)
-    found = opened(config, None, "abc")
-    assert found.name == name
-    assert _soon(found.read).name == name
+    api_node = opened(config, None, "abc")
+    assert api_node.name == name
+    assert _soon(api_node.read).name == name
     with pytest.raises(NodeDenied, match="belongs to another machine"):
         opened(config, None, "x").read()
     with pytest.raises(NodeDenied, match=f'but the credentials belong to Node "{name}"'):
@@ -325,9 +325,9 @@ def _soon(use: Callable[[], Any]) -> Any:
         except NodeDenied:
             return None
 
-    found = wait_until(granted, PATIENCE, "the right is granted")
-    assert found is not None
-    return found[0]
+    seen = wait_until(granted, PATIENCE, "the right is granted")
+    assert seen is not None
+    return seen[0]
 
 
 # Access denied.
@@ -370,11 +370,11 @@ def test_a_certificate_that_was_renewed_meanwhile(cluster: Cluster, node: str, t
     pem = tmp_path / "kubeconfig.pem"
     good = pem.read_text()
     _make_expired(cluster.authority, pem, node)
-    found = opened(config)
+    api_node = opened(config)
     with pytest.raises(NodeDenied):
-        found.read()
+        api_node.read()
     pem.write_text(good)
-    assert found.read().name == node
+    assert api_node.read().name == node
 
 
 def test_a_server_of_another_authority(cluster: Cluster, tmp_path: Path) -> None:
@@ -406,8 +406,8 @@ def test_only_the_authority_of_the_kubeconfig_is_trusted(cluster: Cluster, node:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ssl, "create_default_context", remember)
-        found = opened(cluster.kubeconfig(node_user(node)))
-        assert found.read().name == node
+        api_node = opened(cluster.kubeconfig(node_user(node)))
+        assert api_node.read().name == node
     assert [context.cert_store_stats()["x509"] for context in made] == [1]
 
 
@@ -433,11 +433,11 @@ def test_an_admission_policy_that_denies_is_no_conflict(cluster: Cluster, node: 
     cluster.admin.create(f"{POLICIES}/validatingadmissionpolicies", {"metadata": {"name": name}, "spec": policy})
     binding = {"policyName": name, "validationActions": ["Deny"]}
     cluster.admin.create(f"{POLICIES}/validatingadmissionpolicybindings", {"metadata": {"name": name}, "spec": binding})
-    found = opened(cluster.kubeconfig(node_user(node)))
+    api_node = opened(cluster.kubeconfig(node_user(node)))
 
     def refusal() -> NodeError | None:
         try:
-            found.write([add(KEY, "1"), {"op": "remove", "path": KEY}])
+            api_node.write([add(KEY, "1"), {"op": "remove", "path": KEY}])
         except NodeError as e:
             return e
         return None
@@ -463,30 +463,30 @@ def test_a_write_whose_response_is_lost(
     cluster: Cluster, proxy: Proxy, node: str, action: Action, carried_out: bool, message: str
 ) -> None:
     """Each other response that is unusable: tests/unit/node/test_api_node.py."""
-    found = opened(cluster.kubeconfig(node_user(node), server=proxy.url, ca_file=proxy.ca_file))
-    found.read()
+    api_node = opened(cluster.kubeconfig(node_user(node), server=proxy.url, ca_file=proxy.ca_file))
+    api_node.read()
     fault = proxy.fault(action, method="PATCH", times=None)
     with pytest.raises(NodeUnreachable) as raised:
-        found.write([add(KEY, "1")])
+        api_node.write([add(KEY, "1")])
     assert message in str(raised.value)
     assert raised.value.retry_after == (7.0 if "429" in message else None)
     assert len(fault.matched) == 1, "one call is one request"
     assert ("example.com/x" in cluster.capacity(node)) is carried_out
     proxy.faults.clear()
-    assert found.read().name == node
+    assert api_node.read().name == node
 
 
 def test_an_answer_that_never_ends(cluster: Cluster, proxy: Proxy, node: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The deadline is that of the whole request, and the next request is not affected."""
-    found = opened(cluster.kubeconfig(node_user(node), server=proxy.url, ca_file=proxy.ca_file))
-    found.read()
-    for method, act in (("GET", found.read), ("PATCH", lambda: found.write([add(KEY, "1")]))):
+    api_node = opened(cluster.kubeconfig(node_user(node), server=proxy.url, ca_file=proxy.ca_file))
+    api_node.read()
+    for method, act in (("GET", api_node.read), ("PATCH", lambda: api_node.write([add(KEY, "1")]))):
         proxy.fault(faults.drip(0.1), method)
         with monkeypatch.context() as patch:
-            patch.setattr(found._client, "_timeout", 1.0)  # type: ignore[attr-defined]
+            patch.setattr(api_node._client, "_timeout", 1.0)  # type: ignore[attr-defined]
             with pytest.raises(NodeUnreachable, match="did not complete its response within 1 s"):
                 act()
-    assert (found.read().capacity or {})["example.com/x"] == "1"
+    assert (api_node.read().capacity or {})["example.com/x"] == "1"
 
 
 def test_no_tls_where_it_is_expected_and_the_other_way_round(cluster: Cluster, tmp_path: Path) -> None:

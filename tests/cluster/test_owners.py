@@ -34,10 +34,10 @@ def test_a_key_that_is_not_ours_is_refused(cluster: Cluster, agent: Agent) -> No
     for attempt in ("first", "second"):
         done = agent.run("apply", status=4)
         assert done.stdout.count("not published by capacityd; adopt = true takes it over") == len(THEIRS), attempt
-        found = cluster.node(agent.node)
-        assert found["status"]["capacity"] == {**BASE_CAPACITY, **THEIRS}, attempt
-        assert ANNOTATION not in found["metadata"].get("annotations", {}), attempt
-        ours = condition_of(found)
+        document = cluster.node(agent.node)
+        assert document["status"]["capacity"] == {**BASE_CAPACITY, **THEIRS}, attempt
+        assert ANNOTATION not in document["metadata"].get("annotations", {}), attempt
+        ours = condition_of(document)
         assert ours is not None
         why = "not published by capacityd; adopt = true takes it over"
         others = ", ".join(name for name, value in THEIRS.items() if value != "4")
@@ -58,10 +58,10 @@ def test_adopt_takes_it(cluster: Cluster, agent: Agent) -> None:
     agent.run("apply", status=4)
     agent.configure(configured(ADOPT))
     agent.run("apply")
-    found = cluster.node(agent.node)
-    assert found["status"]["capacity"] == {**BASE_CAPACITY, **dict.fromkeys(THEIRS, "4")}
-    assert json.loads(found["metadata"]["annotations"][ANNOTATION]) == dict.fromkeys(THEIRS, 4)
-    ours = condition_of(found)
+    document = cluster.node(agent.node)
+    assert document["status"]["capacity"] == {**BASE_CAPACITY, **dict.fromkeys(THEIRS, "4")}
+    assert json.loads(document["metadata"]["annotations"][ANNOTATION]) == dict.fromkeys(THEIRS, 4)
+    ours = condition_of(document)
     assert ours is not None
     assert ours["status"] == "True"
     agent.configure(configured())
@@ -132,15 +132,15 @@ def test_a_device_plugin_that_takes_a_name_of_ours(cluster: Cluster, kubelet: Ku
     with kubelet.device_plugin(CARD, 3):
         wait_until(lambda: cluster.allocatable(kubelet.name).get(CARD) == "3", PATIENCE, "the kubelet overwrites it")
         agent.run("apply", status=4)
-        found = cluster.node(kubelet.name)
-        assert json.loads(found["metadata"]["annotations"][ANNOTATION]) == {DONGLE: 4}
+        document = cluster.node(kubelet.name)
+        assert json.loads(document["metadata"]["annotations"][ANNOTATION]) == {DONGLE: 4}
         forged = {"metadata": {"annotations": {ANNOTATION: json.dumps({CARD: 3, DONGLE: 4})}}}
         cluster.admin.patch(f"/api/v1/nodes/{agent.node}", forged)
         agent.run("withdraw", status=4)
-        found = cluster.node(kubelet.name)
-        assert found["status"]["capacity"][CARD] == "3"
-        assert DONGLE not in found["status"]["capacity"]
-        assert ANNOTATION not in found["metadata"]["annotations"]
+        document = cluster.node(kubelet.name)
+        assert document["status"]["capacity"][CARD] == "3"
+        assert DONGLE not in document["status"]["capacity"]
+        assert ANNOTATION not in document["metadata"]["annotations"]
 
 
 def test_without_a_readable_checkpoint_nothing_is_adopted(cluster: Cluster, kubelet: Kubelet, tmp_path: Path) -> None:

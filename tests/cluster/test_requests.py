@@ -77,10 +77,10 @@ def test_a_denial_costs_a_patch_for_each_change(
     with webhook(cluster, agent.node) as hook, cluster.audit.requests(agent.user) as requests:
         hook.denies = tuple(Denies(f"example.com/{name}", 403) for name in denied)
         agent.run("apply", status=4)
-        found = counted(requests)
-    assert (found[GET], found[PATCH]) == (1, patches)
-    assert found[GET] + found[PATCH] <= (3 if len(changed) > 1 and changed == denied else 2) + len(changed)
-    assert {*found} == {WHO, GET, PATCH, EVENT}
+        counts = counted(requests)
+    assert (counts[GET], counts[PATCH]) == (1, patches)
+    assert counts[GET] + counts[PATCH] <= (3 if len(changed) > 1 and changed == denied else 2) + len(changed)
+    assert {*counts} == {WHO, GET, PATCH, EVENT}
     published = {name for name in cluster.capacity(agent.node) if name.startswith("example.com/")}
     assert published == {f"example.com/{name}" for name in {*changed} - {*denied}}
     condition = condition_of(cluster.node(agent.node)) or {}

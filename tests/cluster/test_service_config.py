@@ -60,9 +60,9 @@ def test_a_reload_with_errors(s: Service) -> None:
         s.reload()
         assert (configuration(s), s.last_applied()) == (before, {DONGLE: 1, SEATS: 7})
         assert (s.condition()["status"], s.condition()["reason"]) == ("False", "ConfigurationRejected")
-        found = s.status()
-        assert found["previous_configuration_active"]
-        assert found["configuration_errors"]
+        status = s.status()
+        assert status["previous_configuration_active"]
+        assert status["configuration_errors"]
     message = s.condition()["message"]
     assert f"the configuration has errors: {s.config}:" in message
     assert "; and 2 more (capacityd config check)" in message

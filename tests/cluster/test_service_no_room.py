@@ -138,9 +138,9 @@ def until(condition: Callable[[], bool], what: str) -> None:
 
 @pytest.fixture
 def service(tmp_path: Path) -> Iterator[Service]:
-    found = Service(tmp_path)
-    yield found
-    found.end()
+    service = Service(tmp_path)
+    yield service
+    service.end()
 
 
 def test_full_while_it_runs(service: Service) -> None:

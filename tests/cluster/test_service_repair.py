@@ -104,16 +104,16 @@ def test_the_kubelet_rewrites_its_checkpoint(cluster: Cluster, kubelet: Kubelet)
     with on_node(cluster, kubelet) as s, kubelet.device_plugin("vendor.example/card", 2):
         settle(s)
         s.requests()
-        found = json.loads(kubelet.checkpoint.read_text())
+        document = json.loads(kubelet.checkpoint.read_text())
         for checksum in range(5):
             passes = s.passes()
-            replace(kubelet.checkpoint, json.dumps(found | {"Checksum": checksum}))
+            replace(kubelet.checkpoint, json.dumps(document | {"Checksum": checksum}))
             s.wait_passes(1, passes)
             assert s.last_pass().reasons == (PassReason.PLUGINS,)
         assert s.requested() == []
-        found["Data"]["RegisteredDevices"]["vendor.example/other"] = ["1"]
+        document["Data"]["RegisteredDevices"]["vendor.example/other"] = ["1"]
         passes = s.passes()
-        replace(kubelet.checkpoint, json.dumps(found))
+        replace(kubelet.checkpoint, json.dumps(document))
         s.wait_passes(1, passes)
         assert s.requested() == ["get nodes"]
 

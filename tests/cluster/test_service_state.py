@@ -46,11 +46,11 @@ def test_status(cluster: Cluster) -> None:
         assert rows[GPU] == ["2", "9", "-", "refused"]
         assert f"! {GPU}: refused: not published by capacityd; adopt = true takes it over" in lines
         assert any(line.startswith(f"! {SEATS}: unknown: ") and "/no/such/file" in line for line in lines)
-        found = s.status()
-        assert found["service"]["pid"] == s.process.pid
-        assert 5 << 20 < found["service"]["memory_bytes"] < 40 << 20
-        assert found["service"]["cpu_seconds"] > 0.1, "its workers' time is in it"
-        assert {r["name"]: r["degraded"] for r in found["resources"]} == {DONGLE: False, SEATS: True, GPU: True}
+        status = s.status()
+        assert status["service"]["pid"] == s.process.pid
+        assert 5 << 20 < status["service"]["memory_bytes"] < 40 << 20
+        assert status["service"]["cpu_seconds"] > 0.1, "its workers' time is in it"
+        assert {r["name"]: r["degraded"] for r in status["resources"]} == {DONGLE: False, SEATS: True, GPU: True}
         assert s.notifications.times("STATUS=")
         assert "API server" not in s.cli("status").stdout
         s.disconnect()

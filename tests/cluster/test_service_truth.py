@@ -29,8 +29,8 @@ def static(name: str, quantity: int, more: str = "") -> str:
 
 
 def condition(s: Service) -> tuple[str | None, ...]:
-    found = s.condition()
-    return tuple(found.get(key) for key in ("status", "reason", "message"))
+    condition = s.condition()
+    return tuple(condition.get(key) for key in ("status", "reason", "message"))
 
 
 @pytest.fixture

@@ -79,8 +79,8 @@ def parsed(path: Path) -> dict[str, Any]:
 @cache
 def needs() -> tuple[Need, ...]:
     """In the order of the file."""
-    found = parsed(HERE / "needs.toml")
-    return tuple(Need(name, need["about"], need["toml"]) for name, need in found.items())
+    parsed_text = parsed(HERE / "needs.toml")
+    return tuple(Need(name, need["about"], need["toml"]) for name, need in parsed_text.items())
 
 
 @cache

@@ -104,16 +104,16 @@ def tree(release: str, architecture: str) -> Path:
 
 def emulator(architecture: str) -> list[str]:
     """The command that begins QEMU out of its tree, in a network of its own: nobody else's are its TAPs and sockets."""
-    found = _emulators()
-    firmware = ("-L", f"{found}/usr/share/qemu", "-L", f"{found}/usr/share/seabios")
+    emulators = _emulators()
+    firmware = ("-L", f"{emulators}/usr/share/qemu", "-L", f"{emulators}/usr/share/seabios")
     return ["unshare", "--net", "--map-root-user", *_of_tree(f"bin/qemu-system-{architecture}"), *firmware]
 
 
 def _of_tree(program: str) -> list[str]:
     """The command that begins a program of the emulator's tree, with the libraries of that."""
-    found = _emulators()
-    libraries = ("--library-path", f"{found}/usr/lib/x86_64-linux-gnu")
-    return [f"{found}/usr/lib64/ld-linux-x86-64.so.2", *libraries, f"{found}/usr/{program}"]
+    emulators = _emulators()
+    libraries = ("--library-path", f"{emulators}/usr/lib/x86_64-linux-gnu")
+    return [f"{emulators}/usr/lib64/ld-linux-x86-64.so.2", *libraries, f"{emulators}/usr/{program}"]
 
 
 def _emulators() -> Path:

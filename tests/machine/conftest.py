@@ -66,10 +66,10 @@ def node(request: pytest.FixtureRequest) -> Iterator[Node]:
         disk = image(folder / "system", tree.result(), [packages.older], node_files(cluster, name, HARDWARE))
         begun = time.monotonic()
         with virtual_machine(disk, tree.result(), hardware(folder), memory=1536, commandline=CLOUD_INIT) as vm:
-            found = Node(name, vm, cluster, NodeWatch(cluster, name), packages, begun)
-            request.config.stash[_TOOK] = found.took
-            yield found
-            found.took["all of it, from switching it on"] = time.monotonic() - begun
+            node = Node(name, vm, cluster, NodeWatch(cluster, name), packages, begun)
+            request.config.stash[_TOOK] = node.took
+            yield node
+            node.took["all of it, from switching it on"] = time.monotonic() - begun
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -268,11 +268,11 @@ def test_withdraw_and_purge(node: Node) -> None:
     node.vm.run("capacityd", "withdraw")
     node.published(dict.fromkeys(NAMES), began, "capacityd withdraw")
     wait_for(lambda: not set(NAMES) & set(node.cluster.allocatable(node.name)), "allocatable follows")
-    found = node.cluster.node(node.name)
-    assert ANNOTATION not in found["metadata"].get("annotations", {})
-    assert condition_of(found) is None
-    assert [entry for entry in found["metadata"]["managedFields"] if entry["manager"] == "capacityd"] == []
-    assert "capacityd" not in str(without_images(found))
+    document = node.cluster.node(node.name)
+    assert ANNOTATION not in document["metadata"].get("annotations", {})
+    assert condition_of(document) is None
+    assert [entry for entry in document["metadata"]["managedFields"] if entry["manager"] == "capacityd"] == []
+    assert "capacityd" not in str(without_images(document))
     node.vm.dpkg("--purge", "capacityd")
     node.vm.run("rm", "-f", f"/root/{node.packages.current.name}", "/usr/local/bin/hungry")
     assert node.vm.out("find", "/", "/run", "-xdev", "-name", "*capacityd*", "-not", "-path", "/var/log/*") == ""

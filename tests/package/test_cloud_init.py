@@ -30,11 +30,11 @@ def test_schema(debian: Machine, path: Path) -> None:
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
 def test_what_is_written(path: Path, tmp_path: Path) -> None:
-    found = yaml.safe_load(path.read_text())
-    drop_ins = [f for f in found["write_files"] if f["path"].startswith("/etc/capacityd/conf.d/60-")]
+    document = yaml.safe_load(path.read_text())
+    drop_ins = [f for f in document["write_files"] if f["path"].startswith("/etc/capacityd/conf.d/60-")]
     assert drop_ins
     for number, file in enumerate(drop_ins):
         written = tmp_path / f"{number}.toml"
         written.write_text(file["content"])
         assert load(str(written)).problems == ()
-    assert ["systemctl", "enable", "--now", "--no-block", "capacityd.service"] in found["runcmd"]
+    assert ["systemctl", "enable", "--now", "--no-block", "capacityd.service"] in document["runcmd"]

@@ -25,9 +25,9 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]
     "query", [pytest.param(q, id=f"{p.number}-{p.title}-{n}") for p in PANELS for n, q in enumerate(p.queries)]
 )
 def test_each_query_has_series_with_distinct_names(prometheus: Prometheus, query: Query) -> None:
-    found = prometheus.query(query.expr, START, START + MINUTES * STEP, STEP)
-    assert found
-    names = [query.name(series.labels) for series in found]
+    samples = prometheus.query(query.expr, START, START + MINUTES * STEP, STEP)
+    assert samples
+    names = [query.name(series.labels) for series in samples]
     assert len(set(names)) == len(names)
 
 
@@ -120,7 +120,7 @@ def test_the_lines_are_right(prometheus: Prometheus, title: str, minute: int, ex
 def test_each_variable_offers_what_there_is(prometheus: Prometheus) -> None:
     for variable in document()["templating"]["list"]:
         if variable["type"] == "query":
-            found = re.fullmatch(r"label_values\((\w+(?:{.*})?), (\w+)\)", variable["query"]["query"])
-            assert found, variable["name"]
-            values = {s.labels[found[2]] for s in prometheus.query(found[1], START, START, STEP)}
+            match = re.fullmatch(r"label_values\((\w+(?:{.*})?), (\w+)\)", variable["query"]["query"])
+            assert match, variable["name"]
+            values = {s.labels[match[2]] for s in prometheus.query(match[1], START, START, STEP)}
             assert len(values) > 1

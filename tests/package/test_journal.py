@@ -37,12 +37,12 @@ def wait_for(machine: Machine, kind: str, resource: str, count: int) -> list[dic
     """Until there are so many of a resource."""
 
     def there() -> list[dict[str, Any]]:
-        found = [e for e in entries(machine, kind) if e["RESOURCE"] == resource]
-        return found if len(found) >= count else []
+        matching = [e for e in entries(machine, kind) if e["RESOURCE"] == resource]
+        return matching if len(matching) >= count else []
 
-    found: list[dict[str, Any]] = wait_until(there, PATIENCE, f"{count} entries of {kind} for {resource}")
-    assert len(found) == count
-    return found
+    matching: list[dict[str, Any]] = wait_until(there, PATIENCE, f"{count} entries of {kind} for {resource}")
+    assert len(matching) == count
+    return matching
 
 
 def test_entries(fresh: Machine, packages: Packages) -> None:

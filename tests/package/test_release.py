@@ -67,24 +67,24 @@ class Project:
 def project(sources: Path) -> Iterator[Project]:
     # gpg-agent's socket needs a short path, which pytest's own are not.
     with tempfile.TemporaryDirectory(prefix="capacityd-") as top:
-        found = Project(Path(top, "project"), Path(top, "keys"))
-        found.folder.mkdir()
-        found.keys.mkdir(mode=0o700)
-        subprocess.run(["sh", "-c", _COPY, found.folder], cwd=sources, check=True)
-        (found.folder / ".venv-packaging").symlink_to(ROOT / ".venv-packaging")
-        found.run("git", "init", "--quiet")
-        found.run(
+        project = Project(Path(top, "project"), Path(top, "keys"))
+        project.folder.mkdir()
+        project.keys.mkdir(mode=0o700)
+        subprocess.run(["sh", "-c", _COPY, project.folder], cwd=sources, check=True)
+        (project.folder / ".venv-packaging").symlink_to(ROOT / ".venv-packaging")
+        project.run("git", "init", "--quiet")
+        project.run(
             "git",
             "add",
-            *(path.name for path in found.folder.iterdir() if path.name not in (".git", ".venv-packaging")),
+            *(path.name for path in project.folder.iterdir() if path.name not in (".git", ".venv-packaging")),
         )
-        found.run(
+        project.run(
             "gpg", "--batch", "--passphrase", "", "--quick-generate-key", "A test <test@example.com>", "rsa3072", "sign"
         )
         try:
-            yield found
+            yield project
         finally:
-            found.run("gpgconf", "--kill", "gpg-agent")
+            project.run("gpgconf", "--kill", "gpg-agent")
 
 
 @pytest.mark.timeout(1200)

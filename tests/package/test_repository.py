@@ -56,15 +56,15 @@ class Repository:
 def new_repository() -> Iterator[Repository]:
     # gpg-agent's socket needs a short path, which pytest's own are not.
     with tempfile.TemporaryDirectory(prefix="capacityd-") as top:
-        found = Repository(Path(top, "repository"), Path(top, "keys"))
-        found.keys.mkdir(mode=0o700)
-        (found.folder / "conf").mkdir(parents=True)
-        (found.folder / "conf/distributions").write_text(FILES["conf/distributions"])
+        repository = Repository(Path(top, "repository"), Path(top, "keys"))
+        repository.keys.mkdir(mode=0o700)
+        (repository.folder / "conf").mkdir(parents=True)
+        (repository.folder / "conf/distributions").write_text(FILES["conf/distributions"])
         try:
-            found.run(MAKE_KEY)
-            yield found
+            repository.run(MAKE_KEY)
+            yield repository
         finally:
-            found.run("gpgconf --kill gpg-agent")
+            repository.run("gpgconf --kill gpg-agent")
 
 
 def serve(machine: Machine, repository: Repository) -> None:

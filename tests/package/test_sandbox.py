@@ -173,9 +173,9 @@ def test_score(served: Machine) -> None:
 
 def score(machine: Machine) -> float:
     output = machine.run("systemd-analyze", "security", "--no-pager", UNIT, status=None).stdout
-    found = re.search(r"Overall exposure level for \S+: ([\d.]+)", output)
-    assert found, output
-    return float(found[1])
+    match = re.search(r"Overall exposure level for \S+: ([\d.]+)", output)
+    assert match, output
+    return float(match[1])
 
 
 @contextmanager

@@ -45,8 +45,8 @@ def test_a_scrape(exporter: str, tmp_path: Path) -> None:
 
         def stored() -> dict[str, float]:
             now = time.time()
-            found = prometheus.query('{__name__=~"up|capacityd_.+"}', now, now, 1.0)
-            return {_series(s.labels): s.values[-1][1] for s in found}
+            samples = prometheus.query('{__name__=~"up|capacityd_.+"}', now, now, 1.0)
+            return {_series(s.labels): s.values[-1][1] for s in samples}
 
         assert wait_until(stored, PATIENCE, "it has scraped") == scrape("n1", NODE)
 

@@ -181,8 +181,8 @@ class History:
         if not self.machine.record.is_file():
             return False
         try:
-            found = json.loads(self.machine.record.read_text())
-            return name in found["published"] or name in found["intended"]
+            document = json.loads(self.machine.record.read_text())
+            return name in document["published"] or name in document["intended"]
         except (OSError, ValueError, KeyError):
             return False
 

@@ -30,8 +30,8 @@ print(json.dumps(received))
 
 def check_events(source: str, setup: str, steps: Mapping[str, bool]) -> None:
     """Fails unless those commands that are marked, and no others, start a pass."""
-    found: list[Any] = json.loads(run_alone(setup, PROGRAM, source, *_marked(steps)))
-    assert dict(zip(steps, found, strict=True)) == {step: ["hardware"] * wakes for step, wakes in steps.items()}
+    document: list[Any] = json.loads(run_alone(setup, PROGRAM, source, *_marked(steps)))
+    assert dict(zip(steps, document, strict=True)) == {step: ["hardware"] * wakes for step, wakes in steps.items()}
 
 
 def _marked(steps: Mapping[str, bool]) -> list[str]:

@@ -129,7 +129,7 @@ def fences(text: str) -> int:
 def commands(block: Block) -> list[list[str]]:
     """The words of each command of a sh block; comments are left out."""
     joined = block.text.replace("\\\n", " ")
-    return [found for line in joined.splitlines() if (found := shlex.split(line, comments=True))]
+    return [words for line in joined.splitlines() if (words := shlex.split(line, comments=True))]
 
 
 def _block(match: re.Match[str]) -> Block:

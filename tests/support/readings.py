@@ -20,9 +20,9 @@ TomlTable = Mapping[str, Any]
 
 
 def device_detector(name: str) -> DeviceDetector:
-    found = load(name)
-    assert isinstance(found, DeviceDetector)
-    return found
+    detector = load(name)
+    assert isinstance(detector, DeviceDetector)
+    return detector
 
 
 def device_detectors() -> list[DeviceDetector]:
@@ -31,13 +31,13 @@ def device_detectors() -> list[DeviceDetector]:
 
 
 def value_detector(name: str) -> ValueDetector:
-    found = load(name)
-    assert isinstance(found, ValueDetector)
-    return found
+    detector = load(name)
+    assert isinstance(detector, ValueDetector)
+    return detector
 
 
 def table(detector: str, written: TomlTable, defaults: bool = True) -> Table:
-    """A table as the configuration makes it; attributes and properties are written {"attributes.size": "…"}."""
+    """A table as the detector makes it; attributes and properties are written {"attributes.size": "…"}."""
     known = device_detector(detector)
     wanted = {**(known.defaults if defaults else {}), **written}
     return Table(tuple(_test(known, key, raw) for key, raw in wanted.items()))

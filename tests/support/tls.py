@@ -52,8 +52,8 @@ def certificate(
         ["ca", "-batch", "-notext", "-create_serial", *ca, *when, "-in", request, "-out", signed],
     ]
     for command in commands:
-        found = subprocess.run(["openssl", *command], capture_output=True, text=True)
-        assert found.returncode == 0, found.stderr
+        process = subprocess.run(["openssl", *command], capture_output=True, text=True)
+        assert process.returncode == 0, process.stderr
     return signed, key
 
 

@@ -246,12 +246,12 @@ def test_a_new_detector_needs_no_code_for_its_table() -> None:
 
 def test_an_overview_shows_some_devices_of_a_large_kind() -> None:
     many = merge(*(usb_device(f"1-{n}", serial=f"S{n}", number=n + 1) for n in range(1, 1001)))
-    found = entries("usb", RecordedHost(merge(bare(), many)))
-    overview = device_table(device_detector("usb"), found, limit=8)
+    device_entries = entries("usb", RecordedHost(merge(bare(), many)))
+    overview = device_table(device_detector("usb"), device_entries, limit=8)
     assert (len(overview.rows), len(overview.selectors)) == (9, 9)
     assert [row[0] for row in overview.rows[:3]] == ["1-1", "1-2", "1-3"]
     assert overview.rows[-1][-1] == "992 more of these: capacityd devices usb"
-    assert len(device_table(device_detector("usb"), found).rows) == 1000
+    assert len(device_table(device_detector("usb"), device_entries).rows) == 1000
 
 
 def test_a_machine_without_devices(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -329,18 +329,18 @@ def test_no_line_claims_one_of_two_file_systems_that_are_mounted_over_each_other
     """/dev/shm is mounted over itself, as some container runtimes do: both have the same mount point and source."""
     shm = ("/dev/shm", "tmpfs", "tmpfs")
     mounted = mounts(("/", "8:1", "ext4", "/dev/sda1"), *((shm[0], f"0:{n}", *shm[1:]) for n in (25, 26)))
-    found = entries("filesystem", machine(mounted))
-    hidden = [entry.unique for entry in found if entry.name == "/dev/shm"]
+    device_entries = entries("filesystem", machine(mounted))
+    hidden = [entry.unique for entry in device_entries if entry.name == "/dev/shm"]
     assert [(unique.toml, unique.reason) for unique in hidden] == [("", "2 devices have the same mount and source")] * 2
-    (root,) = (entry.unique for entry in found if entry.name == "/")
+    (root,) = (entry.unique for entry in device_entries if entry.name == "/")
     assert root.count == 1
-    lines = device_table(device_detector("filesystem"), found).selectors
+    lines = device_table(device_detector("filesystem"), device_entries).selectors
     assert ("", "/dev/shm cannot be matched: 2 devices have the same mount and source") in lines
 
 
 def test_a_line_says_if_it_may_match_other_devices() -> None:
-    found = entries("udev", machine(usb_device("1-1"), errors({"/sys/class": "EACCES"})))
-    assert found == []
-    found = entries("udev", machine(usb_device("1-1"), nic("lo"), errors({"/sys/class/net": "EACCES"})))
-    lines = dict(device_table(device_detector("udev"), found).selectors)
+    device_entries = entries("udev", machine(usb_device("1-1"), errors({"/sys/class": "EACCES"})))
+    assert device_entries == []
+    device_entries = entries("udev", machine(usb_device("1-1"), nic("lo"), errors({"/sys/class/net": "EACCES"})))
+    lines = dict(device_table(device_detector("udev"), device_entries).selectors)
     assert lines['udev = { subsystem = "usb", name = "1-1" }'] == "1-1; it is unknown whether it also matches others"

@@ -48,8 +48,8 @@ def test_apply_json_and_exit_statuses(node_file: str, capsys: pytest.CaptureFixt
     assert json.loads(capsys.readouterr().out)["applied"] is False
     assert Path(node_file).read_text() == before
     assert run(["apply", *options]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert (found["node"], found["applied"], {c["action"] for c in found["changes"]}) == ("n1", True, {"set"})
+    report = json.loads(capsys.readouterr().out)
+    assert (report["node"], report["applied"], {c["action"] for c in report["changes"]}) == ("n1", True, {"set"})
     assert run(["apply", *options]) == 0
     assert json.loads(capsys.readouterr().out)["applied"] is False
 

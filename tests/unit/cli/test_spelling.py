@@ -47,9 +47,9 @@ def shown(plan: Plan, capsys: pytest.CaptureFixture[str]) -> list[str]:
 @pytest.mark.parametrize("spelling", SPELLINGS)
 def test_a_plan_is_the_same_for_any_notation_of_quantities(spelling: str, capsys: pytest.CaptureFixture[str]) -> None:
     for case in CASES:
-        found = shown(planned(spelling, case), capsys)
-        assert found == shown(planned(PLAIN, case), capsys), case
-        assert not any(spelling in text for text in found), case
+        output = shown(planned(spelling, case), capsys)
+        assert output == shown(planned(PLAIN, case), capsys), case
+        assert not any(spelling in text for text in output), case
 
 
 def test_a_plan_names_the_unit(capsys: pytest.CaptureFixture[str]) -> None:

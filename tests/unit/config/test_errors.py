@@ -24,17 +24,17 @@ def lines(found: Loaded) -> list[str]:
 
 @pytest.mark.parametrize("case", cases(), ids=lambda case: case.name)
 def test_error(case: Case) -> None:
-    found = loaded(case.text)
-    assert lines(found) == case.errors
-    assert found.config.complete is case.complete
+    configuration = loaded(case.text)
+    assert lines(configuration) == case.errors
+    assert configuration.config.complete is case.complete
     with pytest.raises(ConfigError) as e:
-        found.require()
-    assert str(e.value) == "\n".join(p.located() for p in found.problems)
+        configuration.require()
+    assert str(e.value) == "\n".join(p.located() for p in configuration.problems)
     if case.in_resource:
         more = f" (and {len(case.errors) - 1} more)" if len(case.errors) > 1 else ""
-        assert found.config.broken == {NAME: f"{found.problems[0]}{more}"}
-        assert found.config.resources == ()
-        assert show(found).startswith(f"# {found.problems[0]}\n")
+        assert configuration.config.broken == {NAME: f"{configuration.problems[0]}{more}"}
+        assert configuration.config.resources == ()
+        assert show(configuration).startswith(f"# {configuration.problems[0]}\n")
 
 
 def test_an_empty_resource() -> None:
@@ -112,10 +112,10 @@ def test_a_size_of_thousands_of_digits(amount: str) -> None:
     ids=lambda text: text[:20],
 )
 def test_a_file_that_is_not_read(text: str, reported: str) -> None:
-    found = loaded(text)
-    assert lines(found) == [reported.replace("<parser>", parser_error(text) if "<parser>" in reported else "")]
-    assert not found.config.complete
-    assert found.files == ()
+    configuration = loaded(text)
+    assert lines(configuration) == [reported.replace("<parser>", parser_error(text) if "<parser>" in reported else "")]
+    assert not configuration.config.complete
+    assert configuration.files == ()
 
 
 @pytest.mark.parametrize(
@@ -138,26 +138,29 @@ def test_letters_that_are_no_look_alikes_are_not_named() -> None:
 
 
 def test_an_integer_of_65_bits_hides_no_other_error() -> None:
-    found = loaded(f"{X}\nslots = 0x{'f' * 9000}\nusb = {{ vendr = '0529' }}\n[kubernetes]\nobsrve = false")
-    assert lines(found) == [
+    configuration = loaded(f"{X}\nslots = 0x{'f' * 9000}\nusb = {{ vendr = '0529' }}\n[kubernetes]\nobsrve = false")
+    assert lines(configuration) == [
         '5: [kubernetes] obsrve: unknown key; did you mean "observe"?',
         f"2: {X} slots: must be a whole number; got an integer of more than 64 bits",
         f'3: {X[:-1]}.usb] vendr: unknown key; did you mean "vendor"?',
     ]
-    assert found.config.complete
+    assert configuration.config.complete
     assert lines(loaded("x = 9223372036854775808"))[0].startswith("1: x: unknown table")
 
 
 def test_good_resources_are_kept_beside_bad_ones() -> None:
-    found = loaded(f'{X}\nusb = 1\n[resources."example.com/good"]\nusb = {{}}\n[kubernetes]\nnode_name = "n"')
-    assert [r.name for r in found.config.resources] == ["example.com/good"]
-    assert [*found.config.broken] == [NAME]
-    assert found.config.settings.node_name == "n"
+    configuration = loaded(f'{X}\nusb = 1\n[resources."example.com/good"]\nusb = {{}}\n[kubernetes]\nnode_name = "n"')
+    assert [r.name for r in configuration.config.resources] == ["example.com/good"]
+    assert [*configuration.config.broken] == [NAME]
+    assert configuration.config.settings.node_name == "n"
 
 
 def test_a_resource_with_an_invalid_name_is_broken_too() -> None:
-    found = loaded('[resources.y]\n[resources."a\\u001bb"]\nusb = {}')
-    assert found.config.broken == {"y": str(found.problems[0]), "a\\x1bb": str(found.problems[1])}
+    configuration = loaded('[resources.y]\n[resources."a\\u001bb"]\nusb = {}')
+    assert configuration.config.broken == {
+        "y": str(configuration.problems[0]),
+        "a\\x1bb": str(configuration.problems[1]),
+    }
 
 
 @pytest.mark.parametrize(
@@ -175,10 +178,10 @@ def test_a_resource_with_an_invalid_name_is_broken_too() -> None:
     ],
 )
 def test_an_invalid_observe_counts_as_true(text: str) -> None:
-    found = loaded(text)
-    assert len(found.problems) == 1
-    assert found.config.settings.observe
-    assert show(found).endswith(f"[kubernetes]\nobserve = true  # {found.problems[0].file}\n")
+    configuration = loaded(text)
+    assert len(configuration.problems) == 1
+    assert configuration.config.settings.observe
+    assert show(configuration).endswith(f"[kubernetes]\nobserve = true  # {configuration.problems[0].file}\n")
 
 
 @pytest.mark.parametrize(
@@ -193,14 +196,14 @@ def test_an_invalid_observe_counts_as_true(text: str) -> None:
     ],
 )
 def test_other_errors_do_not_make_it_observe(text: str) -> None:
-    found = loaded(text)
-    assert len(found.problems) == 1
-    assert not found.config.settings.observe
+    configuration = loaded(text)
+    assert len(configuration.problems) == 1
+    assert not configuration.config.settings.observe
 
 
 def test_messages_are_short() -> None:
     text = f"{X}\nusb = {{ vendor = '{'z' * 100000}' }}\n'{'k' * 100000}' = 1\n[resources.{'n' * 9999}]"
-    found = loaded(text)
-    assert len(found.problems) == 3
-    assert all(len(str(p)) < 2500 for p in found.problems)
-    assert all(len(name) < 1000 for name in found.config.broken)
+    configuration = loaded(text)
+    assert len(configuration.problems) == 3
+    assert all(len(str(p)) < 2500 for p in configuration.problems)
+    assert all(len(name) < 1000 for name in configuration.config.broken)

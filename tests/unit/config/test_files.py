@@ -48,10 +48,10 @@ def problems(found: Loaded, root: Path) -> list[str]:
 
 
 def test_nothing_at_all(tmp_path: Path) -> None:
-    found = load(root=str(tmp_path))
-    assert found.require().resources == ()
-    assert found.config.complete
-    assert (found.files, found.problems) == ((), ())
+    configuration = load(root=str(tmp_path))
+    assert configuration.require().resources == ()
+    assert configuration.config.complete
+    assert (configuration.files, configuration.problems) == ((), ())
 
 
 # files, those of them that are read, and the quantities that they give
@@ -101,38 +101,38 @@ def test_files_count_in_their_order(tmp_path: Path) -> None:
         f"{ETC}/05-a.toml",
         f"{ETC}/40-b.toml",
     ]
-    found = made(tmp_path, {path: resource("all", n) for n, path in enumerate(order)})
-    assert read_files(found, tmp_path) == order
-    assert quantities(found) == {"all": 6}
-    assert found.origins == {'resources."example.com/all"': str(tmp_path / ETC / "40-b.toml")}
-    assert found.config.resources[0].source == str(tmp_path / ETC / "40-b.toml")
+    configuration = made(tmp_path, {path: resource("all", n) for n, path in enumerate(order)})
+    assert read_files(configuration, tmp_path) == order
+    assert quantities(configuration) == {"all": 6}
+    assert configuration.origins == {'resources."example.com/all"': str(tmp_path / ETC / "40-b.toml")}
+    assert configuration.config.resources[0].source == str(tmp_path / ETC / "40-b.toml")
 
 
 def test_an_unreadable_file_still_masks(tmp_path: Path) -> None:
-    found = made(tmp_path, {f"{LIB}/50-x.toml": resource("x"), f"{ETC}/50-x.toml": "="})
-    assert quantities(found) == {}
-    assert not found.config.complete
+    configuration = made(tmp_path, {f"{LIB}/50-x.toml": resource("x"), f"{ETC}/50-x.toml": "="})
+    assert quantities(configuration) == {}
+    assert not configuration.config.complete
 
 
 def test_a_later_file_replaces_a_resource_whole(tmp_path: Path) -> None:
-    found = made(
+    configuration = made(
         tmp_path,
         {
             MAIN: '[resources."example.com/x"]\nusb = {}\nslots = 4\nadopt = true\n',
             f"{ETC}/a.toml": '[resources."example.com/x"]\nusb = { hub = true }\n',
         },
     )
-    (x,) = found.require().resources
+    (x,) = configuration.require().resources
     assert (x.slots, x.adopt) == (1, False)
     assert [t.text for t in x.tables[0].tests] == ["true"]
 
 
 def test_a_later_file_drops_a_resource(tmp_path: Path) -> None:
     drop = '[resources."example.com/a"]\nenabled = false\n'
-    found = made(tmp_path, {MAIN: A + B, f"{ETC}/1.toml": drop})
-    assert found.require()
-    assert quantities(found) == {"b": 1}
-    assert not found.config.broken
+    configuration = made(tmp_path, {MAIN: A + B, f"{ETC}/1.toml": drop})
+    assert configuration.require()
+    assert quantities(configuration) == {"b": 1}
+    assert not configuration.config.broken
     again = made(tmp_path, {f"{ETC}/2.toml": resource("a", 5)})
     assert quantities(again) == {"a": 5, "b": 1}
 
@@ -144,30 +144,30 @@ def test_a_disabled_resource_is_not_checked(tmp_path: Path) -> None:
 
 def test_an_error_in_a_later_file_breaks_the_resource(tmp_path: Path) -> None:
     """The earlier one is not what anybody wants any more."""
-    found = made(tmp_path, {MAIN: A + B, f"{ETC}/1.toml": '[resources."example.com/a"]\nstatic = {}\n'})
-    assert quantities(found) == {"b": 1}
+    configuration = made(tmp_path, {MAIN: A + B, f"{ETC}/1.toml": '[resources."example.com/a"]\nstatic = {}\n'})
+    assert quantities(configuration) == {"b": 1}
     line = f'{ETC}/1.toml: [resources."example.com/a".static] quantity: is required (the number)'
-    assert problems(found, tmp_path) == [line]
-    assert {name: why.replace(f"{tmp_path}/", "") for name, why in found.config.broken.items()} == {
+    assert problems(configuration, tmp_path) == [line]
+    assert {name: why.replace(f"{tmp_path}/", "") for name, why in configuration.config.broken.items()} == {
         "example.com/a": line
     }
-    assert found.config.complete
+    assert configuration.config.complete
 
 
 def test_an_error_in_what_is_replaced_does_not_count(tmp_path: Path) -> None:
-    found = made(
+    configuration = made(
         tmp_path,
         {
             f"{LIB}/1.toml": '[kubernetes]\nnode_name = 5\n[resources."example.com/a"]\nstatic = {}\n',
             MAIN: f'[kubernetes]\nnode_name = "n"\n{A}',
         },
     )
-    assert found.require().settings.node_name == "n"
-    assert quantities(found) == {"a": 1}
+    assert configuration.require().settings.node_name == "n"
+    assert quantities(configuration) == {"a": 1}
 
 
 def test_settings_merge_key_by_key(tmp_path: Path) -> None:
-    found = made(
+    configuration = made(
         tmp_path,
         {
             f"{LIB}/1.toml": '[kubernetes]\nkubeconfig = "/a"\nobserve = true\n',
@@ -175,9 +175,9 @@ def test_settings_merge_key_by_key(tmp_path: Path) -> None:
             f"{ETC}/1x.toml": "[kubernetes]\ncondition = false\nobserve = false\n",
         },
     )
-    settings = found.require().settings
+    settings = configuration.require().settings
     assert (settings.kubeconfig, settings.node_name, settings.observe, settings.condition) == ("/b", "n", False, False)
-    assert {key: os.path.relpath(file, tmp_path) for key, file in found.origins.items()} == {
+    assert {key: os.path.relpath(file, tmp_path) for key, file in configuration.origins.items()} == {
         "kubernetes.kubeconfig": MAIN,
         "kubernetes.observe": f"{ETC}/1x.toml",
         "kubernetes.node_name": MAIN,
@@ -186,10 +186,10 @@ def test_settings_merge_key_by_key(tmp_path: Path) -> None:
 
 
 def test_the_errors_of_all_files_are_reported(tmp_path: Path) -> None:
-    found = made(
+    configuration = made(
         tmp_path, {f"{LIB}/1.toml": "=", MAIN: "x = 1\n[kubernetes]\nobserve = 1", f"{ETC}/2.toml": "[resources.y]"}
     )
-    assert [p.file for p in found.problems] == [
+    assert [p.file for p in configuration.problems] == [
         str(tmp_path / f) for f in (f"{LIB}/1.toml", MAIN, f"{ETC}/2.toml", MAIN)
     ]
 
@@ -235,11 +235,11 @@ def test_unusable(tmp_path: Path, place: str, make: Callable[[Path], object], wh
     made(tmp_path, {f"{ETC}/2-good.toml": A})
     (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
     make(tmp_path / place)
-    found = load(root=str(tmp_path))
+    configuration = load(root=str(tmp_path))
     expected = f"{why}{tmp_path / place}".replace("owner ME", f"owner {ME}") if why.endswith(" ") else why
-    assert [str(p) for p in found.problems] == [f"{tmp_path / place}: {expected}"]
-    assert quantities(found) == {"a": 1}
-    assert not found.config.complete
+    assert [str(p) for p in configuration.problems] == [f"{tmp_path / place}: {expected}"]
+    assert quantities(configuration) == {"a": 1}
+    assert not configuration.config.complete
 
 
 def test_the_largest_file(tmp_path: Path) -> None:
@@ -302,16 +302,16 @@ def test_a_file_that_is_not_read_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize("path", [ETC, LIB, "etc/capacityd"])
 def test_a_dangling_folder_is_not_an_empty_one(tmp_path: Path, path: str) -> None:
     """Otherwise everything that it configures would be removed from the Node."""
-    found = made(tmp_path, {f"{LOCAL_LIB}/a.toml": A, path: "-> nowhere"})
+    configuration = made(tmp_path, {f"{LOCAL_LIB}/a.toml": A, path: "-> nowhere"})
     listed = ETC if path == "etc/capacityd" else path
-    assert problems(found, tmp_path) == [f"{listed}: is a dangling symbolic link; fix or remove it"]
-    assert quantities(found) == {"a": 1}
-    assert not found.config.complete
+    assert problems(configuration, tmp_path) == [f"{listed}: is a dangling symbolic link; fix or remove it"]
+    assert quantities(configuration) == {"a": 1}
+    assert not configuration.config.complete
 
 
 def test_a_file_in_place_of_a_folder(tmp_path: Path) -> None:
-    found = made(tmp_path, {"etc/capacityd": ""})
-    assert problems(found, tmp_path) == [f"{ETC}: cannot be read: Not a directory"]
+    configuration = made(tmp_path, {"etc/capacityd": ""})
+    assert problems(configuration, tmp_path) == [f"{ETC}: cannot be read: Not a directory"]
 
 
 def test_a_file_that_this_user_may_not_read() -> None:
@@ -354,10 +354,10 @@ def test_a_file_of_any_name(tmp_path: Path) -> None:
 
 def test_a_folder(tmp_path: Path) -> None:
     made(tmp_path, {"d/2.toml": resource("a", 2), "d/1.toml": A, "d/x.conf": "=", "d/sub/3.toml": "="})
-    found = load(str(tmp_path / "d"))
-    assert found.require()
-    assert quantities(found) == {"a": 2}
-    assert read_files(found, tmp_path) == ["d/1.toml", "d/2.toml"]
+    configuration = load(str(tmp_path / "d"))
+    assert configuration.require()
+    assert quantities(configuration) == {"a": 2}
+    assert read_files(configuration, tmp_path) == ["d/1.toml", "d/2.toml"]
 
 
 @pytest.mark.parametrize(
@@ -373,9 +373,9 @@ def test_a_folder(tmp_path: Path) -> None:
 def test_a_path_that_is_not_there(tmp_path: Path, path: str, why: str) -> None:
     (tmp_path / "file").write_text(A)
     (tmp_path / "link").symlink_to("nowhere")
-    found = load(f"{tmp_path}/{path}")
-    assert [str(p) for p in found.problems] == [f"{tmp_path}/{path}: {why}"]
-    assert not found.config.complete
+    configuration = load(f"{tmp_path}/{path}")
+    assert [str(p) for p in configuration.problems] == [f"{tmp_path}/{path}: {why}"]
+    assert not configuration.config.complete
 
 
 def test_no_path(tmp_path: Path) -> None:
@@ -383,7 +383,7 @@ def test_no_path(tmp_path: Path) -> None:
 
 
 def test_a_name_that_could_harm_a_terminal(tmp_path: Path) -> None:
-    found = made(tmp_path, {f"{ETC}/\x1b[2J\n.toml": "x = 1"})
-    assert problems(found, tmp_path) == [
+    configuration = made(tmp_path, {f"{ETC}/\x1b[2J\n.toml": "x = 1"})
+    assert problems(configuration, tmp_path) == [
         f"{ETC}/\\x1b[2J\\n.toml: x: unknown table; must be one of resources, kubernetes, service"
     ]

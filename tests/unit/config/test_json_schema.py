@@ -97,8 +97,8 @@ def is_off(document: dict[str, Any], error: str) -> bool:
 
 def read(text: str) -> dict[str, Any]:
     """A file as an editor sees it: JSON has no dates, so they are text."""
-    found: dict[str, Any] = json.loads(json.dumps(parse_toml(text), default=str))
-    return found
+    document: dict[str, Any] = json.loads(json.dumps(parse_toml(text), default=str))
+    return document
 
 
 def examples() -> Iterator[Any]:

@@ -71,8 +71,8 @@ def test_tables(lines: str, tests: list[str]) -> None:
 
 
 def test_exceptions_have_no_defaults() -> None:
-    found = resource('usb = {}\nexcept = [{ serial = ["", "A"] }, { attributes = { a = "1" } }]')
-    assert [shown(table.tests) for table in found.excepts] == ['serial is "" or "A"', 'attributes.a is "1"']
+    configured = resource('usb = {}\nexcept = [{ serial = ["", "A"] }, { attributes = { a = "1" } }]')
+    assert [shown(table.tests) for table in configured.excepts] == ['serial is "" or "A"', 'attributes.a is "1"']
 
 
 @pytest.mark.parametrize(
@@ -93,8 +93,10 @@ def test_when(written: str, tests: str) -> None:
 
 def test_the_type_of_a_key_determines_its_matcher() -> None:
     """Those of a table, of its defaults, of attributes and of "when"."""
-    found = resource('usb = { vendor = "040A", attributes = { a = "0xA" } }\nwhen = { arch = "x86*", path = "/dev/x" }')
-    assert {test.key: test.matchers for test in (*found.tables[0].tests, *found.when)} == {
+    configured = resource(
+        'usb = { vendor = "040A", attributes = { a = "0xA" } }\nwhen = { arch = "x86*", path = "/dev/x" }'
+    )
+    assert {test.key: test.matchers for test in (*configured.tables[0].tests, *configured.when)} == {
         "vendor": (GlobMatcher("040a", fold=True),),
         "hub": (BoolMatcher(False),),
         "attributes.a": (GlobMatcher("0xA"),),
@@ -146,8 +148,8 @@ FIELDS: list[tuple[str, Mapping[str, Any]]] = [
 
 @pytest.mark.parametrize(("lines", "expected"), FIELDS, ids=[lines for lines, _ in FIELDS])
 def test_fields(lines: str, expected: Mapping[str, Any]) -> None:
-    found = resource(lines)
-    assert {name: getattr(found, name) for name in expected} == expected
+    configured = resource(lines)
+    assert {name: getattr(configured, name) for name in expected} == expected
 
 
 SETTINGS: dict[str, Any] = {  # a key of a table -> the field's value
@@ -239,11 +241,11 @@ print(*(set(sys.modules) - before))
 
 
 def test_json() -> None:
-    found = loaded(HEADER + '\nusb = { vendor = "0403" }\n[kubernetes]\nobserve = true')
-    (file,) = found.files
-    assert show_json(found) == {
+    configuration = loaded(HEADER + '\nusb = { vendor = "0403" }\n[kubernetes]\nobserve = true')
+    (file,) = configuration.files
+    assert show_json(configuration) == {
         "files": [file],
-        "hash": found.config.digest,
+        "hash": configuration.config.digest,
         "resources": {NAME: {"usb": {"vendor": "0403"}}},
         "kubernetes": {"observe": True},
         "origins": {f'resources."{NAME}"': file, "kubernetes.observe": file},
@@ -284,10 +286,10 @@ def test_show() -> None:
         [resources."example.com/y"]
         usb = { attributes."a/b" = 'c"d' }
     """
-    found = loaded(text)
-    (file,) = found.files
+    configuration = loaded(text)
+    (file,) = configuration.files
     expected = f"""\
-# hash {found.config.digest} (the annotation capacityd/configuration on the Node)
+# hash {configuration.config.digest} (the annotation capacityd/configuration on the Node)
 
 [kubernetes]
 observe = false  # {file}
@@ -303,7 +305,7 @@ slots = 2
 [resources."example.com/y"]  # {file}
 usb = {{ attributes = {{ "a/b" = "c\\"d" }} }}
 """
-    assert show(found) == expected
+    assert show(configuration) == expected
     assert show(loaded("")) == "# nothing is configured\n"
 
 
@@ -340,8 +342,8 @@ def test_the_annotated_example_configures_nothing() -> None:
     ],
 )
 def test_what_is_probably_a_mistake(written: str, warning: str) -> None:
-    found = loaded(f"{HEADER}\n{written}\n")
-    assert found.require()
-    reported = [p.located("warning: ").partition(".toml")[2] for p in found.warnings]
+    configuration = loaded(f"{HEADER}\n{written}\n")
+    assert configuration.require()
+    reported = [p.located("warning: ").partition(".toml")[2] for p in configuration.warnings]
     detector = written.partition(" ")[0]
     assert reported == ([f":2: warning: {HEADER[:-1]}.{detector}] {warning}"] if warning else [])

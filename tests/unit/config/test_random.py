@@ -185,17 +185,17 @@ ANYTHING = st.recursive(
 
 def check(text: str) -> Loaded:
     """What holds for every file."""
-    found = loaded(text)
-    messages = [str(p) for p in found.problems]
+    configuration = loaded(text)
+    messages = [str(p) for p in configuration.problems]
     assert all(line.isprintable() for line in messages)
-    assert not messages or show(found).startswith(f"# {messages[0]}\n")
-    assert all(why.isprintable() and name.isprintable() for name, why in found.config.broken.items())
-    assert not {r.name for r in found.config.resources} & {*found.config.broken}
-    shown = loaded(show(found))
+    assert not messages or show(configuration).startswith(f"# {messages[0]}\n")
+    assert all(why.isprintable() and name.isprintable() for name, why in configuration.config.broken.items())
+    assert not {r.name for r in configuration.config.resources} & {*configuration.config.broken}
+    shown = loaded(show(configuration))
     assert not shown.problems
-    assert shown.config.settings == found.config.settings
-    assert shown.config.resources == tuple(replace(r, source=shown.files[0]) for r in found.config.resources)
-    return found
+    assert shown.config.settings == configuration.config.settings
+    assert shown.config.resources == tuple(replace(r, source=shown.files[0]) for r in configuration.config.resources)
+    return configuration
 
 
 SNIPPETS = ['[resources."example.com/x"]', "[resources.example.com]", "[kubernetes]", "\nusb = {}", "a.b", "true"]
@@ -220,10 +220,10 @@ def test_any_text_gives_problems_with_their_lines_and_no_exception(text: str) ->
 @given(st.binary(max_size=60))
 @example(b"# a\n# \xe9\n")
 def test_any_bytes_give_problems_and_no_exception(raw: bytes) -> None:
-    found = loaded(raw)
-    assert all(str(p).isprintable() for p in found.problems)
+    configuration = loaded(raw)
+    assert all(str(p).isprintable() for p in configuration.problems)
     try:
         raw.decode()
     except UnicodeDecodeError as e:
         line = raw.count(b"\n", 0, e.start) + 1
-        assert [(p.message.partition(":")[0], p.line) for p in found.problems] == [("is not UTF-8", line)]
+        assert [(p.message.partition(":")[0], p.line) for p in configuration.problems] == [("is not UTF-8", line)]

@@ -268,10 +268,10 @@ def test_whether_the_system_is_on_a_disk_is_unknown_if_it_is_on_one_in_doubt() -
         disk(f"sd{x}", SAS.format(n), number=f"8:{16 * n}", of_device={"wwid": f"naa.{x}"}) for n, x in enumerate("abc")
     ]
     host = machine(*disks, mounts(("/", "8:16", "ext4", "/dev/sdb")), errors({f"{SAS.format(1)}/wwid": "EIO"}))
-    found = values(host, "disk", "system")
-    assert found["sdb"] is True
-    assert str(found["sda"]).startswith(f"unknown: {IN_DOUBT}")
-    assert str(found["sdc"]).startswith(f"unknown: {IN_DOUBT}")
+    by_device = values(host, "disk", "system")
+    assert by_device["sdb"] is True
+    assert str(by_device["sda"]).startswith(f"unknown: {IN_DOUBT}")
+    assert str(by_device["sdc"]).startswith(f"unknown: {IN_DOUBT}")
 
 
 def test_a_disk_without_a_size_may_have_one_by_a_path_in_doubt() -> None:

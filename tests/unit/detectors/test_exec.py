@@ -30,17 +30,17 @@ def read(*command: str, timeout: float = 20.0) -> Contribution:
     def reading() -> Contribution | HostError:
         before = open_files()
         try:
-            found: Contribution | HostError = DETECTOR.read(LiveHost(), {"command": command, "timeout": timeout})
+            children: Contribution | HostError = DETECTOR.read(LiveHost(), {"command": command, "timeout": timeout})
         except HostError as e:
-            found = HostError(str(e), e.errno, e.cause)
+            children = HostError(str(e), e.errno, e.cause)
         assert not has_children()
         assert open_files() == before
-        return found
+        return children
 
-    found = forked(reading)
-    if isinstance(found, HostError):
-        raise found
-    return found
+    children = forked(reading)
+    if isinstance(children, HostError):
+        raise children
+    return children
 
 
 def error(*command: str, timeout: float = 20.0, cause: Cause = Cause.PROGRAM_FAILED) -> str:

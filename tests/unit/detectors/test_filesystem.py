@@ -161,8 +161,8 @@ def test_the_service_reads_the_same_in_its_sandbox() -> None:
     ]
     outside, inside = machine(table(ROOT, DATA, **sizes)), machine(table(ROOT, DATA, *bind_mounts, **sizes))
     for key in ("mount", "size", "system", "type"):
-        found = values(inside, "filesystem", key)
-        assert {point: found[point] for point in ("/", "/srv/data")} == values(outside, "filesystem", key)
+        by_device = values(inside, "filesystem", key)
+        assert {point: by_device[point] for point in ("/", "/srv/data")} == values(outside, "filesystem", key)
     assert counted(inside, "filesystem", {"mount": "/home"}) == []
 
 
@@ -215,16 +215,16 @@ echo $top >&2"""
 @pytest.mark.skipif(not can_be_alone(), reason="needs namespaces")
 def test_real_mounts() -> None:
     """Each once, at all places where it is as a whole; one below another mount is unknown, not the other's size."""
-    found: dict[str, Any] = json.loads(run_alone(SETUP, LIVE))
+    document: dict[str, Any] = json.loads(run_alone(SETUP, LIVE))
     points = {
-        name: [p.rpartition("/")[2] for p in ([m] if isinstance(m, str) else m)] for name, (m, _, _) in found.items()
+        name: [p.rpartition("/")[2] for p in ([m] if isinstance(m, str) else m)] for name, (m, _, _) in document.items()
     }
     assert points == {"real": ["bind", "real"], "hidden": ["hidden"], "real2": ["hidden"]}
-    assert {name: size for name, (_, _, size) in found.items() if name != "hidden"} == {
+    assert {name: size for name, (_, _, size) in document.items() if name != "hidden"} == {
         "real": 1 << 20,
         "real2": 512 << 10,
     }
-    assert found["hidden"][2].endswith("/hidden is hidden by another mount")
+    assert document["hidden"][2].endswith("/hidden is hidden by another mount")
 
 
 HANGING = """

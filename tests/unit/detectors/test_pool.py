@@ -58,10 +58,10 @@ small = st.integers(0, 40).map(lambda n: AddressRange("", 32, n, n)) | st.tuples
 
 @given(st.lists(small, min_size=1, max_size=5), st.lists(small, max_size=5))
 def test_size_is_that_of_the_set_of_addresses(networks: list[AddressRange], excepted: list[AddressRange]) -> None:
-    found = DETECTOR.read(machine(), {"cidr": tuple(networks), "except": tuple(excepted)})
+    contribution = DETECTOR.read(machine(), {"cidr": tuple(networks), "except": tuple(excepted)})
     included = {n for span in map(AddressRange.usable, networks) for n in range(span.first, span.last + 1)}
     excluded = {n for span in excepted for n in range(span.first, span.last + 1)}
-    assert found.amount == len(included - excluded)
+    assert contribution.amount == len(included - excluded)
 
 
 @pytest.mark.parametrize(

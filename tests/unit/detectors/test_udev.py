@@ -78,9 +78,9 @@ def test_matches(keys: dict[str, object], devices: list[str]) -> None:
 
 
 def test_all_subsystems_are_enumerated_for_the_command_devices() -> None:
-    found = values(HOST, "udev", "subsystem")
-    assert (found["ttyS0"], found["dfl_dev.0"]) == ("tty", "dfl")
-    assert "version" not in found
+    by_device = values(HOST, "udev", "subsystem")
+    assert (by_device["ttyS0"], by_device["dfl_dev.0"]) == ("tty", "dfl")
+    assert "version" not in by_device
 
 
 def test_missing_values_are_empty_and_several_values_sorted() -> None:

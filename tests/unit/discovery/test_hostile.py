@@ -136,8 +136,8 @@ class _Disappearing:
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         self.left -= 1
-        found: Callable[..., Any] = getattr(self._before if self.left >= 0 else self._later, name)
-        return found
+        answer: Callable[..., Any] = getattr(self._before if self.left >= 0 else self._later, name)
+        return answer
 
 
 def _world(contents: Mapping[str, str], missing: Sequence[str]) -> dict[str, Any]:

@@ -68,10 +68,10 @@ def readings(*resources: Resource, host: Host = HOST, **more: Any) -> dict[str, 
 
     def run_pass() -> dict[str, Reading]:
         before = open_files()
-        found = probe(Config(resources), host, "node", **more)
+        readings = probe(Config(resources), host, "node", **more)
         assert not has_children()
         assert open_files() == before
-        return found
+        return readings
 
     return forked(run_pass)
 
@@ -116,12 +116,12 @@ def fill_memory() -> int:
 def test_a_detector_that_fails_makes_only_its_resource_unknown(
     double: Double, action: Callable[[], Any], reason: str, cause: Cause
 ) -> None:
-    found = readings(GOOD[0], double(action), GOOD[1])
-    bad = found.pop("example.com/double")
+    by_resource = readings(GOOD[0], double(action), GOOD[1])
+    bad = by_resource.pop("example.com/double")
     assert isinstance(bad, Unknown)
     assert reason in bad.reason
     assert bad.cause is cause
-    assert found == READ
+    assert by_resource == READ
 
 
 def test_a_detector_that_runs_for_ever_is_killed(double: Double, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -131,10 +131,10 @@ def test_a_detector_that_runs_for_ever_is_killed(double: Double, monkeypatch: py
             pass
 
     monkeypatch.setattr(child, "MAX_CPU", 1)
-    found = readings(double(run_for_ever), *GOOD)
+    by_resource = readings(double(run_for_ever), *GOOD)
     why = "the detector double was killed by signal 24 (SIGXCPU, too much processor time)"
-    assert found.pop("example.com/double") == Unknown(why, Cause.KILLED)
-    assert found == READ
+    assert by_resource.pop("example.com/double") == Unknown(why, Cause.KILLED)
+    assert by_resource == READ
 
 
 def ignore_signals() -> None:
@@ -147,9 +147,9 @@ def test_a_detector_that_hangs_is_killed_and_makes_only_its_resource_unknown(
     double: Double, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     limit_the_double(monkeypatch, 1.0)
-    found = readings(GOOD[0], double(ignore_signals), GOOD[1])
-    assert found.pop("example.com/double") == Unknown("the detector double did not end within 1 s", Cause.TIMEOUT)
-    assert found == READ
+    by_resource = readings(GOOD[0], double(ignore_signals), GOOD[1])
+    assert by_resource.pop("example.com/double") == Unknown("the detector double did not end within 1 s", Cause.TIMEOUT)
+    assert by_resource == READ
 
 
 def test_a_detector_that_cannot_be_killed_delays_no_pass_and_is_not_started_again(
@@ -165,8 +165,8 @@ def test_a_detector_that_cannot_be_killed_delays_no_pass_and_is_not_started_agai
             (tmp_path / "found").write_bytes(pickle.dumps(probe(config, HOST, "node")))
             os._exit(0)
         os.waitpid(pid, 0)
-        found: dict[str, Reading] = pickle.loads((tmp_path / "found").read_bytes())
-        return found
+        restored: dict[str, Reading] = pickle.loads((tmp_path / "found").read_bytes())
+        return restored
 
     def serve() -> tuple[list[dict[str, Reading]], str, bool]:
         become_subreaper()
@@ -215,9 +215,9 @@ def test_more_detectors_hang_than_run_at_once(double: Double, monkeypatch: pytes
     limit_the_double(monkeypatch, 0.2)
     stuck = double(wait_for_ever)
     many = [Resource(f"example.com/{n}", "double", stuck.tables) for n in range(20)]
-    found = readings(*many, *GOOD)
-    assert sum(isinstance(r, Unknown) for r in found.values()) == 20
-    assert {name: found[name] for name in READ} == READ
+    by_resource = readings(*many, *GOOD)
+    assert sum(isinstance(r, Unknown) for r in by_resource.values()) == 20
+    assert {name: by_resource[name] for name in READ} == READ
 
 
 def test_readings_are_sorted_and_each_that_was_read_has_its_duration(
@@ -226,19 +226,24 @@ def test_readings_are_sorted_and_each_that_was_read_has_its_duration(
     """One that is killed at its deadline took that long; one that is not read has none."""
     limit_the_double(monkeypatch, seconds=0.3)
     config = Config((double(wait_for_ever), *reversed(GOOD)), broken={"example.com/broken": 'unknown key "vendro"'})
-    found = forked(lambda: discover(config, HOST, "node"))
-    assert list(found.readings) == ["example.com/broken", "example.com/double", "example.com/first", "example.com/last"]
+    children = forked(lambda: discover(config, HOST, "node"))
+    assert list(children.readings) == [
+        "example.com/broken",
+        "example.com/double",
+        "example.com/first",
+        "example.com/last",
+    ]
     wrong = Unknown('configuration: unknown key "vendro"', Cause.CONFIGURATION)
-    assert found.readings["example.com/broken"] == wrong
-    assert set(found.durations) == set(found.readings) - {"example.com/broken"}
-    assert found.durations["example.com/double"] >= 0.3
-    assert all(seconds > 0 for seconds in found.durations.values())
+    assert children.readings["example.com/broken"] == wrong
+    assert set(children.durations) == set(children.readings) - {"example.com/broken"}
+    assert children.durations["example.com/double"] >= 0.3
+    assert all(seconds > 0 for seconds in children.durations.values())
 
 
 def test_a_reading_larger_than_the_pipe() -> None:
     host = machine(*(usb_device(f"{bus}-{port}") for bus in range(1, 31) for port in range(1, 61)))
-    found = readings(GOOD[1], resource("usb", {"serial": "none"}), host=host, explain=True)
-    assert isinstance(reading := found["example.com/thing"], Absent)
+    by_resource = readings(GOOD[1], resource("usb", {"serial": "none"}), host=host, explain=True)
+    assert isinstance(reading := by_resource["example.com/thing"], Absent)
     assert len(reading.rejections) == 30 * 60
 
 
@@ -271,9 +276,9 @@ def test_a_program_that_hangs_stops_the_programs_after_it(tmp_path: Path) -> Non
     """The programs of several tables run one after another in one child."""
     hangs = runs(program(tmp_path, "exec sleep 3600"), program(tmp_path, f"touch {tmp_path}/ran"), timeout=0.2)
     assert allowed_seconds(hangs) > 2 * 0.2
-    found = readings(hangs, GOOD[0], host=LiveHost())
-    assert isinstance(reading := found["example.com/program"], Unknown)
-    assert found["example.com/first"] == READ["example.com/first"]
+    by_resource = readings(hangs, GOOD[0], host=LiveHost())
+    assert isinstance(reading := by_resource["example.com/program"], Unknown)
+    assert by_resource["example.com/first"] == READ["example.com/first"]
     assert "did not end within 0.2 s" in reading.reason
     assert reading.cause is Cause.TIMEOUT
     assert not (tmp_path / "ran").exists()
@@ -283,9 +288,9 @@ def test_programs_of_a_killed_detector_are_killed(tmp_path: Path) -> None:
     marker = tmp_path / f"left-{os.getpid()}"
     marker.symlink_to("/bin/sleep")
     kills = runs(program(tmp_path, f"setsid -f {marker} 3600; kill -KILL $PPID; exec {marker} 3600"))
-    found = readings(kills, GOOD[0], host=LiveHost())
-    assert isinstance(reading := found["example.com/program"], Unknown)
-    assert found["example.com/first"] == READ["example.com/first"]
+    by_resource = readings(kills, GOOD[0], host=LiveHost())
+    assert isinstance(reading := by_resource["example.com/program"], Unknown)
+    assert by_resource["example.com/first"] == READ["example.com/first"]
     assert "was killed by signal 9" in reading.reason
     assert reading.cause is Cause.KILLED
     assert still_alive(marker.name) == []
@@ -293,8 +298,8 @@ def test_programs_of_a_killed_detector_are_killed(tmp_path: Path) -> None:
 
 def test_the_memory_of_a_program_is_limited(tmp_path: Path) -> None:
     python = program(tmp_path, f"exec {sys.executable} -c 'print(len(bytearray(1 << 30)))'")
-    found = readings(runs(python), host=LiveHost())
-    assert isinstance(reading := found["example.com/program"], Unknown)
+    by_resource = readings(runs(python), host=LiveHost())
+    assert isinstance(reading := by_resource["example.com/program"], Unknown)
     assert "MemoryError" in reading.reason
     assert reading.cause is Cause.PROGRAM_FAILED
 
@@ -302,8 +307,8 @@ def test_the_memory_of_a_program_is_limited(tmp_path: Path) -> None:
 def test_a_program_may_reserve_much_address_space(tmp_path: Path) -> None:
     """As Go and Java do; only private, writable memory is limited."""
     reserves = "import mmap; mmap.mmap(-1, 1 << 33, prot=mmap.PROT_READ); print(5)"
-    found = readings(runs(program(tmp_path, f"exec {sys.executable} -c '{reserves}'")), host=LiveHost())
-    assert isinstance(found["example.com/program"], Quantity)
+    by_resource = readings(runs(program(tmp_path, f"exec {sys.executable} -c '{reserves}'")), host=LiveHost())
+    assert isinstance(by_resource["example.com/program"], Quantity)
 
 
 @pytest.mark.parametrize("limit", [os.EX_OK, 1, 2])
@@ -326,9 +331,9 @@ def test_without_a_free_process_a_detector_waits_or_is_unknown(monkeypatch: pyte
     def run_pass() -> dict[str, Reading]:
         before = open_files()
         monkeypatch.setattr("os.fork", limited)
-        found = probe(Config(tuple(GOOD)), HOST, "node")
+        readings = probe(Config(tuple(GOOD)), HOST, "node")
         assert open_files() == before
-        return found
+        return readings
 
     why = "could not be started: Resource temporarily unavailable"
     if limit:
@@ -366,9 +371,9 @@ def test_the_time_that_a_detector_runs_does_not_count(double: Double, monkeypatc
 
     limit_the_double(monkeypatch, 0.05)
     monkeypatch.setattr(child, "running_time", always)
-    found = readings(GOOD[0], double(lambda: len(os.read(reader, 1))), GOOD[1])
-    assert found.pop("example.com/double") == Quantity(1, (Contribution("double", 1),))
-    assert found == READ
+    by_resource = readings(GOOD[0], double(lambda: len(os.read(reader, 1))), GOOD[1])
+    assert by_resource.pop("example.com/double") == Quantity(1, (Contribution("double", 1),))
+    assert by_resource == READ
 
 
 @pytest.mark.parametrize("settings", [{}, {"timeout": 0.1}])
@@ -382,8 +387,8 @@ def test_a_detector_that_never_ends_is_killed_although_it_runs(
         limit_the_double(monkeypatch, 0.08)
         monkeypatch.setattr(runner, "MAX_RUNNING", 0.1)
     monkeypatch.setattr(child, "running_time", lambda _: 1e9)
-    found = readings(replace(double(wait_for_ever), tables=(Table(settings=settings),)), GOOD[0])
-    assert found["example.com/double"] == Unknown("the detector double did not end within 0.1 s", Cause.TIMEOUT)
+    by_resource = readings(replace(double(wait_for_ever), tables=(Table(settings=settings),)), GOOD[0])
+    assert by_resource["example.com/double"] == Unknown("the detector double did not end within 0.1 s", Cause.TIMEOUT)
 
 
 def test_allowed_seconds() -> None:

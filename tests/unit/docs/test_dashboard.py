@@ -27,12 +27,12 @@ def test_the_picture_is_small() -> None:
 
 
 def test_panels_have_places_and_texts_of_their_own() -> None:
-    found = panels()
-    assert len({panel.number for panel in found}) == len(found)
-    assert all(panel.title and panel.description and panel.queries for panel in found)
+    drawn = panels()
+    assert len({panel.number for panel in drawn}) == len(drawn)
+    assert all(panel.title and panel.description and panel.queries for panel in drawn)
     cells = [
         (x, y)
-        for panel in found
+        for panel in drawn
         for x in range(panel.x, panel.x + panel.width)
         for y in range(panel.y, panel.y + panel.height)
     ]

@@ -78,10 +78,10 @@ def test_the_reference_knows_every_key_of_the_json(
 ) -> None:
     monkeypatch.chdir(ROOT)
     assert run([*name.split(), "--json", *WITH_JSON[name].split()]) == 0
-    found = json.loads(capsys.readouterr().out)
+    report = json.loads(capsys.readouterr().out)
     (documented,) = re.findall(rf"^- `{name} --json`: (.*)$", made("reference.md"), re.MULTILINE)
-    keys = {*found} - {"resources"} if name == "config show" else {*found}
-    for value in found.values():
+    keys = {*report} - {"resources"} if name == "config show" else {*report}
+    for value in report.values():
         if isinstance(value, list) and value and isinstance(value[0], dict) and "op" not in value[0]:
             keys |= {*value[0]}
     assert {key for key in keys if f"`{key}`" not in documented} == set()

@@ -135,8 +135,8 @@ def test_the_page_on_the_code_has_every_module_and_every_kind_of_test() -> None:
 def links(page: Path) -> list[tuple[Path, str]]:
     """(file, heading or "") of each link within the project."""
     prose = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
-    found = re.findall(r"\]\((?!https?:|mailto:)([^)#\s]*)(?:#([^)\s]*))?\)", prose)
-    return [((page.parent / target).resolve() if target else page, anchor) for target, anchor in found]
+    matches = re.findall(r"\]\((?!https?:|mailto:)([^)#\s]*)(?:#([^)\s]*))?\)", prose)
+    return [((page.parent / target).resolve() if target else page, anchor) for target, anchor in matches]
 
 
 def anchors(page: Path) -> set[str]:

@@ -25,9 +25,9 @@ def rows(page: str, pattern: str) -> list[tuple[str, ...]]:
 
 
 def test_the_page_on_the_condition_has_every_reason() -> None:
-    found = rows("how-to/conditions.md", r"`(\w+)` \| (.*) \| (.*)")
-    assert [reason for reason, _, _ in found] == [reason.value for reason in ConditionReason]
-    for reason, meaning, action in found:
+    table_rows = rows("how-to/conditions.md", r"`(\w+)` \| (.*) \| (.*)")
+    assert [reason for reason, _, _ in table_rows] == [reason.value for reason in ConditionReason]
+    for reason, meaning, action in table_rows:
         assert meaning, reason
         assert action or reason == ConditionReason.PUBLISHED.value, f"{reason} does not say what to do"
 
@@ -56,8 +56,8 @@ def test_the_page_on_monitoring_has_every_metric_with_its_labels() -> None:
         f"{f.name}_total" if f.type == "counter" else f.name: {label for s in f.samples for label in s.labels}
         for f in families
     }
-    found = rows("how-to/monitoring.md", r"`(capacityd_\w+)` \| (.*?) ?\| (?:.+)")
-    assert {name: set(re.findall(r"`(\w+)`", labels)) for name, labels in found} == exported
+    table_rows = rows("how-to/monitoring.md", r"`(capacityd_\w+)` \| (.*?) ?\| (?:.+)")
+    assert {name: set(re.findall(r"`(\w+)`", labels)) for name, labels in table_rows} == exported
     assert set(re.findall(r"\b(capacityd_\w+)", MONITORING)) == set(exported)
 
 

@@ -33,8 +33,8 @@ ip address add fec0::1/64 dev vb nodad"""
 @pytest.mark.skipif(not can_be_alone(), reason="needs namespaces")
 def test_addresses_of_a_kernel() -> None:
     """A second address of a network counts; for a point-to-point link, the local end counts."""
-    found: list[Any] = json.loads(run_alone(SETUP, LIVE))
-    assert [one for one in found if one[4] != "link"] == [
+    document: list[Any] = json.loads(run_alone(SETUP, LIVE))
+    assert [one for one in document if one[4] != "link"] == [
         ["lo", "ipv4", "127.0.0.1", 8, "host", False],
         ["lo", "ipv6", "::1", 128, "host", False],
         ["va", "ipv4", "192.0.2.7", 24, "global", False],
@@ -43,7 +43,7 @@ def test_addresses_of_a_kernel() -> None:
         ["va", "ipv6", "2001:db8::7", 64, "global", False],
         ["vb", "ipv6", "fec0::1", 64, "site", False],
     ]
-    assert {one[2][:5] for one in found if one[4] == "link"} == {"fe80:"}
+    assert {one[2][:5] for one in document if one[4] == "link"} == {"fe80:"}
 
 
 @pytest.mark.parametrize(

@@ -116,17 +116,17 @@ def test_what_could_not_be_read_raises_host_error(broken: Recording, reason: str
 
 def test_what_psutil_does_not_know_is_not_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(psutil, "cpu_count", lambda logical: 8 if logical else None)
-    found = live_processors(machine())
-    assert (found.cores, found.threads) == (None, 8)
+    processors = live_processors(machine())
+    assert (processors.cores, processors.threads) == (None, 8)
 
 
 def test_this_machines_processors_are_those_of_lscpu() -> None:
     done = subprocess.run(["lscpu", "-p=CPU,CORE,SOCKET"], capture_output=True, text=True, check=True)
     rows = [line.split(",") for line in done.stdout.splitlines() if not line.startswith("#")]
-    found = LiveHost().processors()
-    assert found.threads == len(rows)
-    assert found.cores == len({(core, socket) for _, core, socket in rows})
-    assert found.sockets in (len({socket for _, _, socket in rows}), None)
+    processors = LiveHost().processors()
+    assert processors.threads == len(rows)
+    assert processors.cores == len({(core, socket) for _, core, socket in rows})
+    assert processors.sockets in (len({socket for _, _, socket in rows}), None)
 
 
 MOUNT_SYS = 'mount --rbind "$1/sys" /sys; shift'
@@ -143,8 +143,8 @@ def test_a_sys_of_two_sockets_and_an_offline_processor(tmp_path: Path) -> None:
     cpus = [package(n, str(n // 4), f"{n // 2 * 2}-{n // 2 * 2 + 1}") for n in range(7)] + [package(7, None)]
     policies = {f"{CPUS}/cpufreq/policy{n}/cpuinfo_max_freq": f"{3_000_000 + n}\n" for n in range(4)}
     write_tree(merge(bare(), *map(files, cpus), files({**policies, f"{CPUS}/online": "0-6\n"})), str(tmp_path))
-    found = json.loads(run_alone(MOUNT_SYS, LIVE_PROCESSORS, str(tmp_path)))
-    assert found == {"cores": 4, "threads": 7, "sockets": 2, "max_frequency": 3_000_003_000}
+    document = json.loads(run_alone(MOUNT_SYS, LIVE_PROCESSORS, str(tmp_path)))
+    assert document == {"cores": 4, "threads": 7, "sockets": 2, "max_frequency": 3_000_003_000}
 
 
 LIVE_MEMORY = """

@@ -20,8 +20,8 @@ DEVICE = "/sys/bus/usb/devices/1-1"
 @pytest.mark.skipif(not can_be_alone(), reason="needs namespaces")
 def test_every_fault_of_a_library_is_an_unknown(tmp_path: Path) -> None:
     write_tree(merge(bare(), usb_device("1-1", properties={"ID_TEST": "x"})), str(tmp_path))
-    found = json.loads(run_alone(MOUNTING, PROGRAM, str(tmp_path), DEVICE))
-    assert {name: wrong for name, (_, _, wrong) in found.items() if wrong} == {}
-    assert {name for name, (outcome, _, _) in found.items() if outcome != "answer"} <= {"link_speeds"}
-    assert {name for name, (_, faults, _) in found.items() if not faults} == {"hostname", "arch"}
-    assert found["properties"][1] > 100
+    document = json.loads(run_alone(MOUNTING, PROGRAM, str(tmp_path), DEVICE))
+    assert {name: wrong for name, (_, _, wrong) in document.items() if wrong} == {}
+    assert {name for name, (outcome, _, _) in document.items() if outcome != "answer"} <= {"link_speeds"}
+    assert {name for name, (_, faults, _) in document.items() if not faults} == {"hostname", "arch"}
+    assert document["properties"][1] > 100

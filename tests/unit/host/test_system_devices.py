@@ -18,9 +18,9 @@ UNPRIVILEGED = ("/proc", "0:21", "proc", "proc")
 
 
 def names(*parts: Recording) -> set[str]:
-    found = system_disks(machine(A, B, C, nvme(), *parts))
-    assert found.incomplete_because == ""
-    return set(found.names)
+    disks = system_disks(machine(A, B, C, nvme(), *parts))
+    assert disks.incomplete_because == ""
+    return set(disks.names)
 
 
 def doubt(*parts: Recording) -> str:
@@ -169,9 +169,9 @@ def test_without_mounts_the_list_is_incomplete() -> None:
 
 def test_an_incomplete_list_never_makes_a_disk_free() -> None:
     host = machine(A, B, mounts(("/", "0:25", "zfs", "rpool"), ("/boot", "8:17", "ext4", "/dev/sdb1")))
-    found = values(host, "disk", "system")
-    assert found["sdb"] is True
-    assert str(found["sda"]).startswith("unknown: cannot determine the disk of / (zfs from rpool)")
+    by_device = values(host, "disk", "system")
+    assert by_device["sdb"] is True
+    assert str(by_device["sda"]).startswith("unknown: cannot determine the disk of / (zfs from rpool)")
     assert isinstance(read(host, "disk", {"system": False}), Unknown)
     assert counted(host, "disk") == ["sda", "sdb"]
 

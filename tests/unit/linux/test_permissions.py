@@ -48,9 +48,9 @@ def test_why_root_without_capabilities_may_not_read(
     for path, (uid, gid), bits in ((file, owner, mode), (file.parent, folder_owner, folder_mode)):
         os.chown(path, uid, gid)
         path.chmod(bits)
-    found = why_unreadable_to_root(str(file))
+    reason = why_unreadable_to_root(str(file))
     state, _, mend = expected.replace("FILE", str(file)).replace("FOLDER", str(file.parent)).partition("|")
-    assert found == (
+    assert reason == (
         f"{state} is not readable by the service, which is root without capabilities: {mend}" if mend else ""
     )
     read = subprocess.run([*AS_SERVICE, "cat", file], capture_output=True)
@@ -58,7 +58,7 @@ def test_why_root_without_capabilities_may_not_read(
     if mend:
         program, *arguments = mend.split()
         subprocess.run([program, *arguments], check=True)
-        assert why_unreadable_to_root(str(file)) != found, "the advice helps"
+        assert why_unreadable_to_root(str(file)) != reason, "the advice helps"
 
 
 def test_a_link_and_what_does_not_exist(file: Path, tmp_path: Path) -> None:

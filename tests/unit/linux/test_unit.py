@@ -33,9 +33,9 @@ def test_the_state_of_a_unit(
     program.write_text(f"#!/bin/sh\ncat <<'END'\n{PRINTED.format(*values)}END\n")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    found = unit_state("capacityd.service")
-    assert found == expected
-    assert advice in _start_advice(found)
+    state = unit_state("capacityd.service")
+    assert state == expected
+    assert advice in _start_advice(state)
 
 
 @pytest.mark.parametrize("script", ["exit 1", "", "echo LoadState", None], ids=["fails", "silent", "odd", "none"])

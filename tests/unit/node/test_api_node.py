@@ -79,26 +79,26 @@ def script(
     return follow
 
 
-def everything(found: Node) -> None:
-    state = found.read()
-    found.write(PATCH)
-    found.report(EVENT, state)
+def everything(api_node: Node) -> None:
+    state = api_node.read()
+    api_node.write(PATCH)
+    api_node.report(EVENT, state)
 
 
 def test_importing_it_loads_no_library() -> None:
     libraries = {"kubernetes", "urllib3", "yaml", "jsonpatch", "ssl"}
     code = f"import sys, capacityd.node; print(sorted({libraries} & set(sys.modules)))"
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert found.stdout == "[]\n"
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert process.stdout == "[]\n"
 
 
 def test_the_requests(opened: Open) -> None:
-    with opened(script(event=answer(201, {"kind": "Event"}))) as (server, found):
-        assert found.name == "n1"
-        state = found.read()
+    with opened(script(event=answer(201, {"kind": "Event"}))) as (server, api_node):
+        assert api_node.name == "n1"
+        state = api_node.read()
         assert state.capacity == {"cpu": "4"}
-        assert found.write(PATCH) == state
-        found.report(EVENT, state)
+        assert api_node.write(PATCH) == state
+        api_node.report(EVENT, state)
     assert [(r.method, r.path) for r in server.received] == [
         ("POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews"),
         ("GET", "/api/v1/nodes/n1"),
@@ -163,8 +163,8 @@ def no_collection() -> Iterator[None]:
 def test_a_broken_response_is_unreachable_and_requested_once(
     opened: Open, request_: str, raw: bytes | None, message: str
 ) -> None:
-    with opened(script(**{request_: raw})) as (server, found), pytest.raises(NodeUnreachable) as raised:
-        everything(found)
+    with opened(script(**{request_: raw})) as (server, api_node), pytest.raises(NodeUnreachable) as raised:
+        everything(api_node)
     assert message in str(raised.value)
     assert str(raised.value).isprintable()
     assert raised.value.retry_after == (1.0 if raw == LATER else None)
@@ -174,16 +174,19 @@ def test_a_broken_response_is_unreachable_and_requested_once(
 def test_no_response_in_time(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     assert client._IDLE_TIMEOUT[1] > 10, "that is an admission webhook's, and the API server names one that hangs"
     monkeypatch.setattr(client, "_IDLE_TIMEOUT", (1.0, 0.1))
-    with opened(script(read=SILENCE)) as (server, found), pytest.raises(NodeUnreachable, match="not respond in time"):
-        found.read()
+    with (
+        opened(script(read=SILENCE)) as (server, api_node),
+        pytest.raises(NodeUnreachable, match="not respond in time"),
+    ):
+        api_node.read()
     assert [r.method for r in server.received] == ["POST", "GET"]
 
 
 def test_no_server_listens(opened: Open) -> None:
-    with opened(script()) as (_, found):
+    with opened(script()) as (_, api_node):
         pass
     with pytest.raises(NodeUnreachable, match=r"refused the connection.*Is the address in .*kubelet.conf"):
-        found.read()
+        api_node.read()
 
 
 GUARD = failure(422, "the server rejected our request due to an error in our request")
@@ -213,24 +216,24 @@ def test_a_guard_that_fails_and_then_holds(
     def follow(request: Request) -> bytes | None:
         return next(reads) if request.method == "GET" else script(patch=GUARD)(request)
 
-    with opened(follow) as (server, found):
+    with opened(follow) as (server, api_node):
         with pytest.raises(NodeGuardFailed):
-            found.write(patch)
+            api_node.write(patch)
         if explained:
-            assert found.read().capacity == after
+            assert api_node.read().capacity == after
         else:
             with pytest.raises(NodeGuardUnexplained, match=r"\(HTTP 422\), but it has not: a bug"):
-                found.read()
-        assert found.read().capacity == {"cpu": "4"}
+                api_node.read()
+        assert api_node.read().capacity == {"cpu": "4"}
     assert [r.method for r in server.received] == ["POST", "GET", "PATCH", "GET", "GET"]
 
 
 def test_a_conflict_without_a_guard_needs_no_explanation(opened: Open) -> None:
     """The API server gives up after five conflicts of its own, whoever wrote whatever."""
-    with opened(script(patch=failure(409))) as (_, found):
+    with opened(script(patch=failure(409))) as (_, api_node):
         with pytest.raises(NodeConflict):
-            found.write(SAME)
-        assert found.read().capacity == {"cpu": "4"}
+            api_node.write(SAME)
+        assert api_node.read().capacity == {"cpu": "4"}
 
 
 def test_renewed_credentials_are_tried_once_and_a_second_denial_names_them(opened: Open, tmp_path: Path) -> None:
@@ -242,12 +245,12 @@ def test_renewed_credentials_are_tried_once_and_a_second_denial_names_them(opene
         configure(tmp_path / "kubelet.conf", server.url, token)
         return failure(401, "Unauthorized")
 
-    with opened(follow) as (server, found):
-        assert found.read().name == "n1"
+    with opened(follow) as (server, api_node):
+        assert api_node.read().name == "n1"
         assert [r.method for r in server.received] == ["POST", "POST", "GET"]
         token, denied = "newer", True
         with pytest.raises(NodeForbidden, match='the identity "system:node:n1" may not') as raised:
-            found.read()
+            api_node.read()
     assert raised.value.files == (str(tmp_path / "kubelet.conf"),)
 
 
@@ -278,14 +281,14 @@ def test_which_node_it_is(opened: Open, who: bytes, configured: str | None, name
     document: dict[str, Any] = node()
     document["status"]["nodeInfo"] = {"machineID": "theirs"}
     follow = script(who=who, read=answer(200, document), patch=answer(200, document))
-    with opened(follow, configured, "ours") as (server, found):
-        assert found.name == name
+    with opened(follow, configured, "ours") as (server, api_node):
+        assert api_node.name == name
         if checked:
-            for use in (found.read, lambda: found.write(PATCH)):
+            for use in (api_node.read, lambda: api_node.write(PATCH)):
                 with pytest.raises(NodeDenied, match=r"is theirs, this machine's is ours\. Set node_name"):
                     use()
         else:
-            found.write(PATCH)
+            api_node.write(PATCH)
     assert [r.method for r in server.received].count("POST") == 1, "one review is enough"
     assert any(r.method == "PATCH" for r in server.received) is not checked
 
@@ -323,12 +326,12 @@ def test_renewed_credentials_are_of_the_same_user(tmp_path: Path) -> None:
         {"client-certificate": "new", "client-key": "new"},
     ]
     for user in users:
-        path, found = written(tmp_path, config(user=user)), []
+        path, api_node = written(tmp_path, config(user=user)), []
         for number in range(2):
             written(tmp_path, f"secret-{number}", "new")
-            found.append(load(path))
-        assert found[0] != found[1]
-        assert cache_key(found[0]) == cache_key(found[1])
+            api_node.append(load(path))
+        assert api_node[0] != api_node[1]
+        assert cache_key(api_node[0]) == cache_key(api_node[1])
 
 
 MISSING = failure(404, "none", {"kind": "nodes"})
@@ -345,11 +348,11 @@ def test_an_api_server_that_has_just_started(opened: Open, read: bytes) -> None:
             return next(reviews)
         return NODE if request.path.endswith("/n1") else read
 
-    with opened(follow) as (server, found):
+    with opened(follow) as (server, api_node):
         with pytest.raises(NodeUnreachable, match="as for a moment after its start") as raised:
-            found.read()
+            api_node.read()
         assert type(raised.value.__cause__) is (NodeMissing if read is MISSING else NodeForbidden)
-        again = open_node(str(found._kubeconfig), None, "Host-1", None)  # type: ignore[attr-defined]
+        again = open_node(str(api_node._kubeconfig), None, "Host-1", None)  # type: ignore[attr-defined]
         assert again.read().name == "n1"
     assert [r.path.rpartition("/")[2] for r in server.received] == [
         "selfsubjectreviews",
@@ -364,22 +367,22 @@ ANONYMOUS = 'forbidden: User "system:anonymous" cannot create resource "selfsubj
 
 def test_a_request_that_arrives_without_credentials(opened: Open) -> None:
     """The name of the Node has nothing to do with it."""
-    with opened(script(who=failure(403, ANONYMOUS), read=failure(403, ANONYMOUS))) as (server, found):
+    with opened(script(who=failure(403, ANONYMOUS), read=failure(403, ANONYMOUS))) as (server, api_node):
         with pytest.raises(NodeDenied, match="remove the client certificate") as raised:
-            found.read()
+            api_node.read()
         assert "node_name" not in str(raised.value)
     assert [r.method for r in server.received] == ["POST"]
 
 
 def test_a_configured_name_is_no_guess(opened: Open) -> None:
-    with opened(script(who=failure(403), read=MISSING), "n3") as (_, found), pytest.raises(NodeMissing):
-        found.read()
+    with opened(script(who=failure(403), read=MISSING), "n3") as (_, api_node), pytest.raises(NodeMissing):
+        api_node.read()
 
 
 def test_a_review_without_a_user_is_repeated(opened: Open) -> None:
-    with opened(script(who=failure(404))) as (server, found):
+    with opened(script(who=failure(404))) as (server, api_node):
         reviews: dict[str, Review] = {}
-        path = str(found._kubeconfig)  # type: ignore[attr-defined]
+        path = str(api_node._kubeconfig)  # type: ignore[attr-defined]
         for _ in range(2):
             assert open_node(path, None, "host", None, reviews).name == "host"
     assert (len(server.received), reviews) == (2, {})
@@ -408,7 +411,7 @@ class Cluster:
 
 
 @pytest.fixture
-def here(tmp_path: Path) -> Iterator[tuple[Cluster, Server, Callable[[], Node]]]:
+def setup(tmp_path: Path) -> Iterator[tuple[Cluster, Server, Callable[[], Node]]]:
     """A cluster, its server, and the Node as each next process opens it."""
     cluster, reviews = Cluster(), dict[str, Review]()
     with serve(cluster) as server:
@@ -416,14 +419,14 @@ def here(tmp_path: Path) -> Iterator[tuple[Cluster, Server, Callable[[], Node]]]
         yield cluster, server, lambda: open_node(str(tmp_path / "kubelet.conf"), None, "n9", "ours", reviews)
 
 
-Here = tuple[Cluster, Server, Callable[[], Node]]
+Setup = tuple[Cluster, Server, Callable[[], Node]]
 
 
 def asked(server: Server) -> list[str]:
     """Since the last call."""
-    found = ["review" if r.method == "POST" else f"{r.method} {r.path.split('/')[4]}" for r in server.received]
+    requests = ["review" if r.method == "POST" else f"{r.method} {r.path.split('/')[4]}" for r in server.received]
     server.received.clear()
-    return found
+    return requests
 
 
 @pytest.mark.parametrize(
@@ -434,10 +437,10 @@ def asked(server: Server) -> list[str]:
     ],
 )
 def test_credentials_of_another_node_never_reach_the_previous_one(
-    here: Here, user: str, machines: dict[str, str], name: str
+    setup: Setup, user: str, machines: dict[str, str], name: str
 ) -> None:
     """They come under the same name, as k3s's do. Nothing is written before."""
-    cluster, server, process = here
+    cluster, server, process = setup
     assert process().read().name == "n1"
     assert asked(server) == ["review", "GET n1"]
     cluster.user, cluster.machines = user, machines
@@ -447,18 +450,18 @@ def test_credentials_of_another_node_never_reach_the_previous_one(
     assert asked(server) == [f"GET {name}"]
 
 
-def test_a_node_of_another_machine_id_is_ours_if_the_review_names_it(here: Here) -> None:
+def test_a_node_of_another_machine_id_is_ours_if_the_review_names_it(setup: Setup) -> None:
     """It is reviewed each time then, once an hour: the machine's id was changed after the kubelet had started."""
-    cluster, server, process = here
+    cluster, server, process = setup
     cluster.machines["n1"] = "changed"
     for expected in (["review", "GET n1"], ["GET n1", "review", "GET n1"]):
         assert process().read().name == "n1"
         assert asked(server) == expected
 
 
-def test_a_node_without_a_machine_id_is_not_reviewed_again(here: Here) -> None:
+def test_a_node_without_a_machine_id_is_not_reviewed_again(setup: Setup) -> None:
     """The kubelet has not reported it yet; that says nothing about whose Node it is."""
-    cluster, server, process = here
+    cluster, server, process = setup
     cluster.machines["n1"] = ""
     for expected in (["review", "GET n1"], ["GET n1"]):
         assert process().read().name == "n1"
@@ -468,13 +471,13 @@ def test_a_node_without_a_machine_id_is_not_reviewed_again(here: Here) -> None:
 def test_a_denial_names_the_reviewed_user(opened: Open) -> None:
     """Not only one that a message of the API server names."""
     denies = script(who=review("bob"), read=failure(403, "no"))
-    with opened(denies) as (_, found), pytest.raises(NodeForbidden, match='the identity "bob" may not get'):
-        found.read()
+    with opened(denies) as (_, api_node), pytest.raises(NodeForbidden, match='the identity "bob" may not get'):
+        api_node.read()
 
 
-def test_after_a_denied_write_the_next_attempt_has_the_right_identity(here: Here) -> None:
+def test_after_a_denied_write_the_next_attempt_has_the_right_identity(setup: Setup) -> None:
     """An identity of its own may read every Node. What it may write is for a policy, which refuses the other's."""
-    cluster, server, process = here
+    cluster, server, process = setup
     process().read()
     cluster.user, cluster.machines, cluster.writable = "admin", {"n1": "ours", "n9": "ours"}, {"n9"}
     asked(server)
@@ -485,8 +488,8 @@ def test_after_a_denied_write_the_next_attempt_has_the_right_identity(here: Here
     assert asked(server) == ["GET n9", "PATCH n9"]
 
 
-def test_a_denied_user_is_reviewed_now_and_then(here: Here, monkeypatch: pytest.MonkeyPatch) -> None:
-    cluster, server, process = here
+def test_a_denied_user_is_reviewed_now_and_then(setup: Setup, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster, server, process = setup
     now = 10.0
     monkeypatch.setattr("capacityd.node.api_node.time.monotonic", lambda: now)
 
@@ -538,26 +541,26 @@ def test_other_errors_cause_no_review(tmp_path: Path, raw: bytes | None) -> None
 def test_another_identity_needs_this_machines_id(opened: Open, theirs: str, ours: str | None, allowed: bool) -> None:
     document: dict[str, Any] = node()
     document["status"]["nodeInfo"] = {"machineID": theirs}
-    with opened(script(who=review("bob"), read=answer(200, document)), None, ours) as (_, found):
+    with opened(script(who=review("bob"), read=answer(200, document)), None, ours) as (_, api_node):
         if allowed:
-            assert found.write(PATCH).name == "n1"
+            assert api_node.write(PATCH).name == "n1"
         else:
             with pytest.raises(NodeDenied, match="belongs to another machine"):
-                found.write(PATCH)
+                api_node.write(PATCH)
 
 
 @pytest.mark.parametrize("who", [ME, review("system:serviceaccount:x:y", **{k: ["n1"] for k in TOKEN_OF})])
 def test_a_configured_name_of_another_node(opened: Open, who: bytes) -> None:
-    with opened(script(who=who), "n2") as (_, found), pytest.raises(NodeDenied) as raised:
-        _ = found.name
+    with opened(script(who=who), "n2") as (_, api_node), pytest.raises(NodeDenied) as raised:
+        _ = api_node.name
     assert 'node_name is "n2", but the credentials belong to Node "n1"' in str(raised.value)
 
 
 def test_proxies_of_the_environment_are_ignored(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"):
         monkeypatch.setenv(name, "http://127.0.0.1:1")
-    with opened(script()) as (_, found):
-        assert found.read().name == "n1"
+    with opened(script()) as (_, api_node):
+        assert api_node.read().name == "n1"
 
 
 def test_a_proxy_of_the_kubeconfig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -107,18 +107,22 @@ def test_files_are_relative_to_the_kubeconfig_and_read_each_time(tmp_path: Path)
     both = tmp_path / "pki" / "both.pem"
     both.write_bytes(b"# caf\xe9\npair")
     written(tmp_path, " a-token\n", "token")
-    found = load(path)
-    assert (found.server, found.authority, found.token) == (SERVER, "authority", "a-token")
-    assert found.certificate == found.key == "# café\npair"
-    assert (found.server_name, found.proxy, found.verify) == ("kubernetes", "http://p:3128", True)
+    configuration = load(path)
+    assert (configuration.server, configuration.authority, configuration.token) == (SERVER, "authority", "a-token")
+    assert configuration.certificate == configuration.key == "# café\npair"
+    assert (configuration.server_name, configuration.proxy, configuration.verify) == (
+        "kubernetes",
+        "http://p:3128",
+        True,
+    )
     both.write_text("renewed")
     assert load(path).certificate == "renewed"
 
 
 def test_data_wins_over_files(tmp_path: Path) -> None:
     data = {f"{key}-data": base64.b64encode(key.encode()).decode() for key in ("client-certificate", "client-key")}
-    found = load(written(tmp_path, config(user={**data, "client-certificate": "none", "client-key": "none"})))
-    assert (found.certificate, found.key) == ("client-certificate", "client-key")
+    configuration = load(written(tmp_path, config(user={**data, "client-certificate": "none", "client-key": "none"})))
+    assert (configuration.certificate, configuration.key) == ("client-certificate", "client-key")
 
 
 @pytest.mark.parametrize(("mark", "newline"), [("", "\n"), ("\ufeff", "\r\n")], ids=["Unix", "Windows"])
@@ -130,8 +134,13 @@ def test_yaml_and_no_user_at_all(tmp_path: Path, mark: str, newline: str) -> Non
         - name: k
           cluster: {{server: "{SERVER}/", insecure-skip-tls-verify: true}}
     """
-    found = load(written(tmp_path, mark + text.replace("\n", newline)))
-    assert (found.server, found.verify, found.token, found.certificate) == (SERVER, False, None, None)
+    configuration = load(written(tmp_path, mark + text.replace("\n", newline)))
+    assert (configuration.server, configuration.verify, configuration.token, configuration.certificate) == (
+        SERVER,
+        False,
+        None,
+        None,
+    )
 
 
 TOKEN = {"token": SECRET}
@@ -271,11 +280,11 @@ def test_the_files_that_credentials_are_in(tmp_path: Path) -> None:
 def test_the_output_of_a_plugin(tmp_path: Path) -> None:
     """A token that is longer than what a pipe holds, or a certificate."""
     token = SECRET * 50_000
-    found = load(plugin(tmp_path, f"cat <<'END'\n{credential(token=token)}\nEND"))
-    assert (found.token, found.certificate) == (token, None)
-    assert SECRET not in repr(found)
-    found = load(plugin(tmp_path, f"echo '{credential(clientCertificateData='cert', clientKeyData='key')}'"))
-    assert (found.certificate, found.key) == ("cert", "key")
+    configuration = load(plugin(tmp_path, f"cat <<'END'\n{credential(token=token)}\nEND"))
+    assert (configuration.token, configuration.certificate) == (token, None)
+    assert SECRET not in repr(configuration)
+    configuration = load(plugin(tmp_path, f"echo '{credential(clientCertificateData='cert', clientKeyData='key')}'"))
+    assert (configuration.certificate, configuration.key) == ("cert", "key")
 
 
 def test_the_input_of_a_plugin(tmp_path: Path) -> None:
@@ -318,8 +327,8 @@ def test_a_token_or_certificate_that_is_there_needs_no_plugin(tmp_path: Path) ->
     entry = {"apiVersion": V1, "command": program(tmp_path, "exit 1")}
     assert load(written(tmp_path, config(user={"exec": entry, "token": "t"}))).token == "t"
     data = {f"client-{kind}-data": base64.b64encode(kind.encode()).decode() for kind in ("certificate", "key")}
-    found = load(written(tmp_path, config(user={"exec": entry, **data})))
-    assert (found.certificate, found.key) == ("certificate", "key")
+    configuration = load(written(tmp_path, config(user={"exec": entry, **data})))
+    assert (configuration.certificate, configuration.key) == ("certificate", "key")
 
 
 @pytest.mark.parametrize(

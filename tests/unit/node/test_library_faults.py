@@ -134,8 +134,8 @@ def test_a_conflict_that_can_not_be_explained_for_want_of_a_library_is_a_conflic
 
     with serve(script(patch=GUARD)) as server:
         configure(tmp_path / "kubelet.conf", server.url, "secret")
-        found = open_node(str(tmp_path / "kubelet.conf"), None, "host", None)
+        api_node = open_node(str(tmp_path / "kubelet.conf"), None, "host", None)
         with pytest.raises(NodeGuardFailed):
-            found.write(SAME)
+            api_node.write(SAME)
         monkeypatch.setattr(jsonpatch, "JsonPatch", fail)
-        assert found.read().capacity == {"cpu": "4"}
+        assert api_node.read().capacity == {"cpu": "4"}

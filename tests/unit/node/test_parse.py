@@ -21,7 +21,7 @@ def document(metadata: Any = None, status: Any = None) -> dict[str, Any]:
 
 
 def test_a_whole_node() -> None:
-    found = node_state(
+    state = node_state(
         document(
             {"uid": "u-1", "annotations": {ANNOTATION: '{"example.com/x":\n1}'}},
             {
@@ -32,40 +32,40 @@ def test_a_whole_node() -> None:
             },
         )
     )
-    assert (found.name, found.uid, found.machine_id) == ("n1", "u-1", "abc")
-    assert found.capacity == {"cpu": "4", "example.com/x": "1"}
-    assert found.allocatable == {"cpu": "3800m"}
-    assert found.has_annotations
-    assert found.annotation == '{"example.com/x":\n1}', "a guard needs it to the letter"
-    assert found.conditions == 2
-    assert found.condition is not None
-    assert (found.condition.index, found.condition.status, found.condition.reason) == (1, "False", "Unknown")
-    assert found.condition.stored == OURS
-    assert found.heartbeat == datetime(2026, 1, 2, 3, 4, 5, tzinfo=timezone.utc).timestamp()
+    assert (state.name, state.uid, state.machine_id) == ("n1", "u-1", "abc")
+    assert state.capacity == {"cpu": "4", "example.com/x": "1"}
+    assert state.allocatable == {"cpu": "3800m"}
+    assert state.has_annotations
+    assert state.annotation == '{"example.com/x":\n1}', "a guard needs it to the letter"
+    assert state.conditions == 2
+    assert state.condition is not None
+    assert (state.condition.index, state.condition.status, state.condition.reason) == (1, "False", "Unknown")
+    assert state.condition.stored == OURS
+    assert state.heartbeat == datetime(2026, 1, 2, 3, 4, 5, tzinfo=timezone.utc).timestamp()
 
 
 @pytest.mark.parametrize("status", [None, {}, {"capacity": None, "conditions": None, "nodeInfo": None}])
 def test_what_is_missing_is_not_made_up(status: Any) -> None:
-    found = node_state(document({"annotations": None}, status))
-    assert found.capacity is None
-    assert found.allocatable is None
-    assert not found.has_annotations
-    assert found.annotation is None
-    assert found.conditions is None
-    assert found.condition is None
-    assert (found.uid, found.machine_id, found.heartbeat) == ("", "", None)
+    state = node_state(document({"annotations": None}, status))
+    assert state.capacity is None
+    assert state.allocatable is None
+    assert not state.has_annotations
+    assert state.annotation is None
+    assert state.conditions is None
+    assert state.condition is None
+    assert (state.uid, state.machine_id, state.heartbeat) == ("", "", None)
 
 
 def test_an_empty_map_is_there() -> None:
-    found = node_state(document({"annotations": {}}, {"capacity": {}, "allocatable": {}, "conditions": []}))
-    assert (found.capacity, found.allocatable, found.has_annotations, found.conditions) == ({}, {}, True, 0)
+    state = node_state(document({"annotations": {}}, {"capacity": {}, "allocatable": {}, "conditions": []}))
+    assert (state.capacity, state.allocatable, state.has_annotations, state.conditions) == ({}, {}, True, 0)
 
 
 def test_text_is_safe_to_print() -> None:
-    found = node_state(
+    state = node_state(
         document({"name": "n\x1b[31m"}, {"capacity": {"a\nb": "1\x07"}, "nodeInfo": {"machineID": "\0"}})
     )
-    assert (found.name, found.capacity, found.machine_id) == ("n\\x1b[31m", {"a\\nb": "1\\x07"}, "\\x00")
+    assert (state.name, state.capacity, state.machine_id) == ("n\\x1b[31m", {"a\\nb": "1\\x07"}, "\\x00")
 
 
 @pytest.mark.parametrize(
@@ -119,16 +119,16 @@ def test_an_invalid_heartbeat_counts_as_none(stamp: str | None) -> None:
         {"type": "Ready", "lastHeartbeatTime": stamp},
         OURS | {"lastHeartbeatTime": stamp or 7},
     ]
-    found = node_state(document(status={"conditions": conditions}))
-    assert found.condition is not None
-    assert (found.heartbeat, found.condition.heartbeat) == (None, None)
+    state = node_state(document(status={"conditions": conditions}))
+    assert state.condition is not None
+    assert (state.heartbeat, state.condition.heartbeat) == (None, None)
 
 
 def test_further_own_conditions_are_surplus() -> None:
-    found = node_state(document(status={"conditions": [OURS, {"type": "Ready"}, OURS | {"message": "later"}]}))
-    assert found.condition is not None
-    assert (found.condition.index, found.condition.message) == (0, "unknown: x")
-    assert [(c.index, c.message) for c in found.duplicate_conditions] == [(2, "later")]
+    state = node_state(document(status={"conditions": [OURS, {"type": "Ready"}, OURS | {"message": "later"}]}))
+    assert state.condition is not None
+    assert (state.condition.index, state.condition.message) == (0, "unknown: x")
+    assert [(c.index, c.message) for c in state.duplicate_conditions] == [(2, "later")]
 
 
 @given(JSON, JSON)

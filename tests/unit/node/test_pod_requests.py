@@ -68,5 +68,5 @@ def test_no_moment_of_a_pod_needs_more_and_one_needs_all(running: list[int], ini
 
 
 def test_damaged_pods_count_nothing() -> None:
-    found = requests_of_pods([{}, {"spec": None}, {"spec": {"containers": [{"resources": None}]}}])
-    assert (found.by_node, found.waiting) == ({}, {})
+    requests = requests_of_pods([{}, {"spec": None}, {"spec": {"containers": [{"resources": None}]}}])
+    assert (requests.by_node, requests.waiting) == ({}, {})

@@ -138,10 +138,10 @@ def test_a_server_that_quotes_credentials(
         cluster = {"server": server.url}
         if user := kinds[kind].proxy_user:
             cluster = {"server": "http://192.0.2.1", "proxy-url": server.url.replace("//", f"//{user}")}
-        found = open_node(written(tmp_path, config(cluster, kinds[kind].user)), "n1", "host", "ours")
+        api_node = open_node(written(tmp_path, config(cluster, kinds[kind].user)), "n1", "host", "ours")
         for fault in ANSWERS:
             with pytest.raises(NodeError) as raised:
-                found.read()
+                api_node.read()
             assert not leaked(secrets, outputs(raised.value)), fault
     assert not leaked(secrets, "".join(capfd.readouterr()))
 

@@ -83,14 +83,14 @@ def test_a_fault_of_tls(
     with tls.serve_tls(answers(script, authority.server())) as server:
         path = tmp_path / "kubelet.conf"
         path.write_text(kubeconfig(server.url, authority.ca_file, user))
-        found = open_node(str(path), None, "host", None)
+        api_node = open_node(str(path), None, "host", None)
         if known:
-            found.read()
+            api_node.read()
         server.behave = behave
         for use in USES if known else USES[:1]:
             before = server.connections
             with pytest.raises(NodeError) as raised:
-                use(found)
+                use(api_node)
             assert server.connections == before + 1, "one attempt"
             assert type(raised.value) is kind
             assert message in str(raised.value)

@@ -41,10 +41,10 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     """The longest pauses that could be drawn."""
-    found = Clock()
-    monkeypatch.setattr("capacityd.reconcile.apply.time", found)
+    clock = Clock()
+    monkeypatch.setattr("capacityd.reconcile.apply.time", clock)
     monkeypatch.setattr("capacityd.reconcile.apply.random", SimpleNamespace(uniform=_most))
-    return found
+    return clock
 
 
 def _most(least: float, most: float) -> float:

@@ -203,8 +203,8 @@ def test_the_service_retries_with_backoff_and_not_in_every_pass(denied: tuple[Se
     service, node = denied
     before = len(node.requests)
     for second in range(1010, 1060, 10):
-        found = service.reconcile(float(second), {"hardware"}, a=Quantity(4), b=Quantity(1))
-        assert (found.outcome, found.requeue_after) == (None, 1060.0 - second)
+        result = service.reconcile(float(second), {"hardware"}, a=Quantity(4), b=Quantity(1))
+        assert (result.outcome, result.requeue_after) == (None, 1060.0 - second)
     assert service.reconcile(1059.0, {"resync"}, a=Quantity(4), b=Quantity(1)).outcome is not None
     assert len(node.requests) == before, "a resync sends nothing that is denied"
     pauses = []

@@ -22,11 +22,11 @@ ELSEWHERE = Absent("when: arch is x86_64", applies=False)
 @pytest.fixture
 def service() -> Service:
     """One that expects four of a, and has just published them at uptime 1000."""
-    found = Service()
-    found.expect = {A: 4}
-    found.reconcile(1000.0, a=FOUR)
-    assert found.node.our_condition == PUBLISHED
-    return found
+    service = Service()
+    service.expect = {A: 4}
+    service.reconcile(1000.0, a=FOUR)
+    assert service.node.our_condition == PUBLISHED
+    return service
 
 
 @pytest.mark.parametrize(
@@ -112,8 +112,8 @@ def test_a_kubelet_that_overwrites_allocatable(service: Service) -> None:
     service.node.lags = {}
     service.reconcile(at + 15.0, {"requeue"}, a=FOUR)
     service.reconcile(at + 75.0, {"requeue"}, a=FOUR)
-    found = service.reconcile(at + 90.0, {"requeue"}, a=FOUR)
-    assert (service.node.our_condition, found.requeue_after) == (PUBLISHED, None)
+    result = service.reconcile(at + 90.0, {"requeue"}, a=FOUR)
+    assert (service.node.our_condition, result.requeue_after) == (PUBLISHED, None)
 
 
 @pytest.mark.parametrize(

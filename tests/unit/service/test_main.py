@@ -129,9 +129,9 @@ class Running:
 
 @pytest.fixture
 def running(tmp_path: Path) -> Iterator[Running]:
-    found = Running(tmp_path)
-    yield found
-    found.close()
+    service = Running(tmp_path)
+    yield service
+    service.close()
 
 
 def test_from_its_start_to_its_end(running: Running) -> None:

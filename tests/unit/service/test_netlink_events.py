@@ -65,8 +65,8 @@ def test_an_address_whose_removal_was_lost_is_new_again() -> None:
 def test_an_overflow_starts_a_pass(source: str, lines: str) -> None:
     program = PROGRAM.replace("poll = select", "source._socket.setsockopt(1, 8, 1)\npoll = select")  # SO_RCVBUF
     steps = (f"+{lines} | ip -batch -", "-:", "+ip address add 192.0.2.7/32 dev lo; ip link set lo up")
-    found = json.loads(run_alone("ip link add name va type veth peer name vb", program, source, *steps))
-    assert found == [["hardware"], [], ["hardware"]]
+    document = json.loads(run_alone("ip link add name va type veth peer name vb", program, source, *steps))
+    assert document == [["hardware"], [], ["hardware"]]
 
 
 def test_links() -> None:

@@ -20,8 +20,8 @@ def test_every_device_detector_has_event_sources(detector: str) -> None:
 
 
 def test_the_timeout_of_a_worker_includes_those_of_its_detectors() -> None:
-    found = watch_of(Config((resource("usb"), resource("pci"))), None)
-    assert found.allowed == MAX_RUNNING + 2 * DEADLINE
+    watch = watch_of(Config((resource("usb"), resource("pci"))), None)
+    assert watch.allowed == MAX_RUNNING + 2 * DEADLINE
 
 
 def test_a_file_that_is_not_read_is_logged(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

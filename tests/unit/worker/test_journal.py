@@ -140,11 +140,11 @@ def entries_of(readings: Mapping[str, Reading], previous: PassState, first: bool
 def test_an_unknown_reading_is_logged_once_for_each_reason_and_when_it_ends(
     previous: PassState, reading: Reading, expected: str
 ) -> None:
-    found = logged(entries_of({A: reading}, previous))
-    assert [kind for kind, *_ in found] == ([expected] if expected else [])
-    assert all(fields["RESOURCE"] == A for *_, fields in found)
+    entries = logged(entries_of({A: reading}, previous))
+    assert [kind for kind, *_ in entries] == ([expected] if expected else [])
+    assert all(fields["RESOURCE"] == A for *_, fields in entries)
     cause = "unreadable" if expected == "unknown" else None
-    assert all(fields.get("CAUSE") == cause for *_, fields in found)
+    assert all(fields.get("CAUSE") == cause for *_, fields in entries)
 
 
 def test_a_reason_that_keeps_changing_does_not_flood_the_journal() -> None:

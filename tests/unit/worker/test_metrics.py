@@ -81,14 +81,14 @@ def test_every_series() -> None:
     """A metric without a value here would be one that no test sees."""
     text = metrics.text(FIGURES, 0.25)
     assert [family.name for family in text_string_to_metric_families(text.decode()) if not family.samples] == []
-    found = series(text)
-    outcomes = {key for key, value in found.items() if key.startswith("resource_outcome") and value}
+    samples = series(text)
+    outcomes = {key for key, value in samples.items() if key.startswith("resource_outcome") and value}
     assert outcomes == {
         f"resource_outcome{{outcome={outcome},resource={name}}}"
         for name, outcome in {A: "quantity", B: "absent", C: "unknown", D: "quantity", E: "absent"}.items()
     }
     gone = "example.com/gone"
-    assert {key: value for key, value in found.items() if not key.startswith("resource_outcome")} == {
+    assert {key: value for key, value in samples.items() if not key.startswith("resource_outcome")} == {
         f"resource_quantity{{resource={A}}}": 4.0,
         f"resource_quantity{{resource={D}}}": 0.0,
         f"resource_published{{resource={A}}}": 4.0,
@@ -123,12 +123,12 @@ def test_every_series() -> None:
 
 def test_before_the_node_was_reached_there_is_no_success() -> None:
     first_pass = PassMetrics(Config(), READINGS, PassStatus(1.0, ()), Counters(reconciles=1))
-    found = series(metrics.text(first_pass, 0.1))
-    assert "last_reconcile_timestamp_seconds{}" in found
-    assert "last_write_timestamp_seconds{}" not in found
-    assert found["last_success_timestamp_seconds{}"] == 0, "before any pass"
-    assert not any(key.startswith(("configuration_info", "condition", "detector")) for key in found)
-    assert found["reconcile_errors_total{}"] == 1
+    samples = series(metrics.text(first_pass, 0.1))
+    assert "last_reconcile_timestamp_seconds{}" in samples
+    assert "last_write_timestamp_seconds{}" not in samples
+    assert samples["last_success_timestamp_seconds{}"] == 0, "before any pass"
+    assert not any(key.startswith(("configuration_info", "condition", "detector")) for key in samples)
+    assert samples["reconcile_errors_total{}"] == 1
 
 
 @pytest.mark.parametrize("order", [1, -1])
@@ -136,9 +136,9 @@ def test_one_unknown_resource_is_enough_for_a_detector_to_fail(order: int) -> No
     resources = (Resource(A, "usb", ()), Resource(C, "usb", ()))
     config = Config(resources[::order])
     figures = PassMetrics(config, READINGS, STATUS, Counters(), durations={A: 3.0, C: 2.0})
-    found = series(metrics.text(figures, 0.1))
-    assert found["detector_success{detector=usb}"] == 0
-    assert found["detector_duration_seconds{detector=usb}"] == 3
+    samples = series(metrics.text(figures, 0.1))
+    assert samples["detector_success{detector=usb}"] == 0
+    assert samples["detector_duration_seconds{detector=usb}"] == 3
 
 
 def config(textfile: Path | None, observe: bool = False) -> Config:
@@ -181,10 +181,10 @@ def test_the_last_success_stays_while_observe_mode_withholds_a_change(
     path = tmp_path / "x.prom"
     node = NodeStatus("n1", 1.0, (Change(A, Action.KEEP, "1", "1", "why"), Change(B, action, "1", "2", "why")))
     passes.end(path, PassStatus(1000.0, (), observe=observe, node=node))
-    found = series(path.read_bytes())
-    assert (found["last_success_timestamp_seconds{}"] > 0) == advances
-    assert found["observe{}"] == observe
-    assert found["reconcile_errors_total{}"] == 0
+    samples = series(path.read_bytes())
+    assert (samples["last_success_timestamp_seconds{}"] > 0) == advances
+    assert samples["observe{}"] == observe
+    assert samples["reconcile_errors_total{}"] == 0
 
 
 def test_the_file_is_complete_and_readable_and_its_counters_continue(passes: Passes, tmp_path: Path) -> None:
@@ -196,8 +196,8 @@ def test_the_file_is_complete_and_readable_and_its_counters_continue(passes: Pas
         assert passes.end(path, lost=1) == MetricsResult(str(path))
     finally:
         os.umask(before)
-    found = series(path.read_bytes())
-    counted = {name: found[f"{name}_total{{}}"] for name in ("reconciles", "reconcile_errors", "writes")}
+    samples = series(path.read_bytes())
+    counted = {name: samples[f"{name}_total{{}}"] for name in ("reconciles", "reconcile_errors", "writes")}
     assert counted == {"reconciles": 4, "reconcile_errors": 2, "writes": 1}
     assert stat.S_IMODE(path.stat().st_mode) == 0o644
     assert os.listdir(tmp_path) == ["x.prom"]

@@ -120,8 +120,8 @@ SALT = b"of a test"
 
 
 def recorded(world: dict[str, Any], *more: str) -> dict[str, Any]:
-    found = without_identifiers(Recorder(RecordedSource(world)).run(), more, SALT)
-    return dict(json.loads(json.dumps(found)))
+    recording = without_identifiers(Recorder(RecordedSource(world)).run(), more, SALT)
+    return dict(json.loads(json.dumps(recording)))
 
 
 def test_planted_identifiers_do_not_appear() -> None:
@@ -212,10 +212,10 @@ def test_a_host_named_as_the_kernel_names_things_keeps_its_machine_whole(host: s
 def test_a_property_on_no_list_is_a_hash_and_a_file_on_none_is_unknown() -> None:
     added = files({f"{usb_path('1-1')}/secret": "x", f"{usb_path('1-1')}/power/control": "auto"})
     world = merge(bare(), usb_device("1-1", properties={"OWNER": "Joe Doe", "FLAG": "1", "ID_BUS": "usb"}), added)
-    found = recorded(world)
-    assert found["properties"][usb_path("1-1")].items() >= {"FLAG": "1", "ID_BUS": "usb"}.items()
-    assert re.fullmatch("id-[0-9a-f]{12}", found["properties"][usb_path("1-1")]["OWNER"])
-    assert found["left_out"][usb_path("1-1")] == ["power/", "secret"]
+    recording = recorded(world)
+    assert recording["properties"][usb_path("1-1")].items() >= {"FLAG": "1", "ID_BUS": "usb"}.items()
+    assert re.fullmatch("id-[0-9a-f]{12}", recording["properties"][usb_path("1-1")]["OWNER"])
+    assert recording["left_out"][usb_path("1-1")] == ["power/", "secret"]
 
 
 def test_kinds_of_partitions_and_of_devices_and_bit_masks_are_no_identifiers() -> None:
@@ -228,13 +228,13 @@ def test_kinds_of_partitions_and_of_devices_and_bit_masks_are_no_identifiers() -
         files({f"{wmi_path}/uevent": "", f"{board}/capabilities/key": keys, f"{board}/uevent": f"KEY={keys}\n"}),
         {"links": {f"/sys/bus/wmi/devices/{wmi}": wmi_path, "/sys/class/input/input3": board}},
     )
-    found = recorded(world)
-    text = json.dumps(found)
+    recording = recorded(world)
+    text = json.dumps(recording)
     assert esp in text
-    assert f"{wmi_path}/uevent" in found["files"]
+    assert f"{wmi_path}/uevent" in recording["files"]
     assert UUID not in text
-    assert found["files"][f"{board}/capabilities/key"] == keys
-    assert found["files"][f"{board}/uevent"] == f"KEY={keys}\n"
+    assert recording["files"][f"{board}/capabilities/key"] == keys
+    assert recording["files"][f"{board}/uevent"] == f"KEY={keys}\n"
 
 
 NET, HOST0 = "/sys/devices/virtual/net/tunl0", "/sys/devices/pci0000:00/0000:00:1f.0/host0/scsi_host/host0"
@@ -290,9 +290,9 @@ def test_addresses_of_interfaces_stay_addresses() -> None:
 
 def test_addresses_that_are_the_same_everywhere_stay() -> None:
     loop = nic("lo", attributes={"address": "00:00:00:00:00:00", "broadcast": "ff:ff:ff:ff:ff:ff"})
-    found = json.dumps(recorded(merge(bare(), loop)))
-    assert "00:00:00:00:00:00" in found
-    assert "ff:ff:ff:ff:ff:ff" in found
+    text = json.dumps(recorded(merge(bare(), loop)))
+    assert "00:00:00:00:00:00" in text
+    assert "ff:ff:ff:ff:ff:ff" in text
 
 
 WORDS = st.text(string.ascii_letters + string.digits, min_size=8, max_size=24).filter(

@@ -314,9 +314,9 @@ def test_standard_output_and_pipes(tmp_path: Path, capsys: pytest.CaptureFixture
 
 def test_the_report_of_a_recording(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = str(tmp_path / "m.json.gz")
-    found = json.loads(output_of(capsys, "record", path, "--machine", str(MACHINE), "--json"))
+    report = json.loads(output_of(capsys, "record", path, "--machine", str(MACHINE), "--json"))
     sizes = {"bytes": os.path.getsize(path), "left_out": 0}
-    assert found == {"file": path, "redacted": True, "unreadable": {}} | sizes
+    assert report == {"file": path, "redacted": True, "unreadable": {}} | sizes
     assert run(["record", path, "--machine", str(MACHINE), "--force", "--keep-serials"]) == 0
     assert "serial numbers, addresses and names are in it as they are" in capsys.readouterr().err
 

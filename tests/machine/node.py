@@ -102,13 +102,15 @@ def node_files(cluster: Cluster, name: str, hardware: str) -> dict[str, str | Pa
     }
 
 
+HARDWARE_FILE = "/etc/capacityd/conf.d/60-hardware.toml"
+"""The configuration that the shipped example makes cloud-init write."""
 CLOUD_INIT = "cloud-init=enabled ds=nocloud"
 
 
 def user_data(cluster: Cluster, hardware: str) -> str:
     """The shipped example, with these resources and with what kubeadm joins."""
     example: dict[str, Any] = yaml.safe_load(EXAMPLE.read_text())
-    (drop_in,) = (file for file in example["write_files"] if file["path"].startswith("/etc/capacityd/"))
+    (drop_in,) = (file for file in example["write_files"] if file["path"] == HARDWARE_FILE)
     drop_in["content"] = hardware
     join = {"path": "/etc/kubernetes/join.yaml", "permissions": "0600", "content": json.dumps(_kubeconfig(cluster))}
     example["write_files"].append(join)

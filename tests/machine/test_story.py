@@ -17,6 +17,7 @@ from capacityd.worker.pass_state import PassState, PassStatus
 from tests.cluster.agent import ANNOTATION, condition_of
 from tests.cluster.processes import wait_until
 from tests.machine.conftest import Node
+from tests.machine.node import HARDWARE_FILE
 from tests.machine.qemu import BOOT
 from tests.machine.story import AT_FIRST, DONGLE, GIB, NAMES, NIC, NVME, PORT, SCRATCH
 from tests.package.console import UNIT
@@ -262,7 +263,7 @@ def test_the_journal(node: Node) -> None:
 
 
 def test_withdraw_and_purge(node: Node) -> None:
-    """Neither the Node nor the machine has anything of ours."""
+    """Neither the Node nor the machine has anything of ours; the administrator's configuration stays."""
     node.vm.run("systemctl", "disable", "--now", UNIT)
     began = time.monotonic()
     node.vm.run("capacityd", "withdraw")
@@ -275,7 +276,10 @@ def test_withdraw_and_purge(node: Node) -> None:
     assert "capacityd" not in str(without_images(document))
     node.vm.dpkg("--purge", "capacityd")
     node.vm.run("rm", "-f", f"/root/{node.packages.current.name}", "/usr/local/bin/hungry")
-    assert node.vm.out("find", "/", "/run", "-xdev", "-name", "*capacityd*", "-not", "-path", "/var/log/*") == ""
+    remaining = node.vm.out("find", "/", "/run", "-xdev", "-name", "*capacityd*", "-not", "-path", "/var/log/*")
+    assert remaining == "/etc/capacityd"
+    # What cloud-init wrote belongs to the administrator.
+    assert node.vm.out("find", "/etc/capacityd", "-type", "f") == HARDWARE_FILE
     assert "capacityd" not in node.vm.out(
         "env", "SYSTEMD_BUS_TIMEOUT=5min", "systemctl", "list-unit-files", "--all", "--no-legend"
     )

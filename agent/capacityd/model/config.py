@@ -75,9 +75,9 @@ class Settings:
     node_name: str | None = _setting(
         "kubernetes", NodeName(), "the Node's name, if the credentials and the host name do not give it"
     )
-    observe: bool = _setting("kubernetes", Boolean(), "true: read and report, never write to the Node", False)
+    observe: bool = _setting("kubernetes", Boolean(), "true: read and report, never write to the Node", default=False)
     condition: bool = _setting(
-        "kubernetes", Boolean(), "whether to keep the condition CapacityPublished on the Node", True
+        "kubernetes", Boolean(), "whether to keep the condition CapacityPublished on the Node", default=True
     )
     lower_after: float = _setting(
         "service", Duration(0, _DAY), "how long a lower quantity must hold before it is written", 10.0

@@ -113,7 +113,7 @@ class Pass:
             lower_since=since | dict(plan.lower_since),
             less_allocatable=frozenset(),
         )
-        return Outcome(plan, False, node_state)
+        return Outcome(plan, applied=False, node_state=node_state)
 
     def write(self, node: Node) -> Outcome:
         """Reads the Node, plans and writes. What can't be recorded is neither lowered nor removed."""

@@ -5,17 +5,24 @@ The annotation is input like any other: only valid extended resource names in it
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from capacityd.model.node import NodeState, annotated_quantities
 from capacityd.model.plan import Action, Health, MachineRecord, Plan
 from capacityd.reconcile.condition import desired_condition
-from capacityd.reconcile.entry import CapacityEntry, capacity_entries, published_quantities
 from capacityd.reconcile.health import health_after, reported_after, reported_before
 from capacityd.reconcile.patch import REMOVED, patch_for
 from capacityd.reconcile.plan_input import PlanInput
 from capacityd.reconcile.rate_limit import metadata_not_before
-from capacityd.reconcile.rules import Decision, refuse_device_plugin, unpublish
+from capacityd.reconcile.rules import (
+    CapacityEntry,
+    Decision,
+    capacity_entries,
+    published_quantities,
+    refuse_device_plugin,
+    unpublish,
+)
 from capacityd.reconcile.step import change_of, make_step
 
 
@@ -69,6 +76,17 @@ def _without_metadata(plan: Plan, node_state: NodeState, held_until: float) -> P
         recorded=plan.recorded_before,
         reported=plan.reported_before,
         recovered=(),
+    )
+
+
+def unwritten(plan: Plan, node_state: NodeState, lower_since: Mapping[str, float]) -> Plan:
+    """The plan in observe mode: the annotation stays, and what is lower stays lower since the same moment."""
+    since = {name: at for name, at in lower_since.items() if name in plan.changed_names}
+    return replace(
+        plan,
+        annotated=annotated_quantities(node_state.annotation),
+        lower_since={**since, **plan.lower_since},
+        less_allocatable=frozenset(),
     )
 
 

@@ -7,19 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 
 from capacityd.linux.clock import BOOTING
 from capacityd.model.config import Config
 from capacityd.model.errors import NodeError, StateError
 from capacityd.model.messages import PassReason
-from capacityd.model.node import Node, NodeState, annotated_quantities
+from capacityd.model.node import Node, NodeState
 from capacityd.model.plan import MachineRecord, Plan
 from capacityd.model.reading import Reading
 from capacityd.reconcile.apply import TRIES, Retries, SaveIntention, apply, save_nothing
 from capacityd.reconcile.attempt import Denied, Outcome
 from capacityd.reconcile.held_back import changes_held_back
-from capacityd.reconcile.plan import make_plan
+from capacityd.reconcile.plan import make_plan, unwritten
 from capacityd.reconcile.plan_input import PlanInput, Policy
 from capacityd.reconcile.rate_limit import MIN_INTERVAL
 from capacityd.reconcile.result import (
@@ -104,35 +103,24 @@ class Pass:
     def observe(self, node: Node) -> Outcome:
         """Reads the Node, and plans without writing."""
         node_state = node.read()
-        plan = self.plan(node_state, self.context.machine_record, {})
-        # Nothing is written, so the annotation stays, and what is lower stays lower since the same moment.
-        since = {name: at for name, at in self.state.lower_since.items() if name in plan.changed_names}
-        plan = replace(
-            plan,
-            annotated=annotated_quantities(node_state.annotation),
-            lower_since=since | dict(plan.lower_since),
-            less_allocatable=frozenset(),
-        )
+        plan = unwritten(self.plan(node_state, self.context.machine_record, {}), node_state, self.state.lower_since)
         return Outcome(plan, applied=False, node_state=node_state)
 
     def write(self, node: Node) -> Outcome:
         """Reads the Node, plans and writes. What can't be recorded is neither lowered nor removed."""
-        record, retries = self.context.machine_record, Retries(conflicts=1 if self.state.conflict else TRIES)
-        if self.context.unrecordable:
-            return apply(node, self.plan, record, retries=retries)
+        save_intention = save_nothing if self.context.unrecordable else self.access.save_intention
+        retries = Retries(conflicts=1 if self.state.conflict else TRIES)
         try:
-            return apply(node, self.plan, record, self.access.save_intention, retries)
+            return apply(node, self.plan, self.context.machine_record, save_intention, retries)
         except StateError as error:
-            return apply(node, partial(self.plan, unwritable=str(error)), record, retries=retries)
+            return replace(self, context=replace(self.context, unwritable=str(error))).write(node)
 
-    def plan(
-        self, node_state: NodeState, machine_record: MachineRecord | None, denied: Denied, unwritable: str = ""
-    ) -> Plan:
-        """The plan for this Node. unwritable: why the record could not be saved in this pass."""
-        inputs, unwritable = self.plan_input(), unwritable or self.context.unwritable
+    def plan(self, node_state: NodeState, machine_record: MachineRecord | None, denied: Denied) -> Plan:
+        """The plan for this Node, and for what is denied just now."""
+        inputs = self.plan_input()
         inputs = replace(
             inputs,
-            context=replace(self.context, machine_record=machine_record, unwritable=unwritable),
+            context=replace(self.context, machine_record=machine_record),
             state=replace(inputs.state, write_times=write_times_of(node_state, self.state)),
             device_plugins=self.access.device_plugins(),
             denied={**inputs.denied, **denied},

@@ -8,10 +8,9 @@ from typing import NamedTuple
 from capacityd.model.plan import Action, Change
 from capacityd.model.quantity import whole_quantity
 from capacityd.model.reading import Quantity, Reading
-from capacityd.reconcile.entry import CapacityEntry
 from capacityd.reconcile.plan_input import PlanInput
 from capacityd.reconcile.rate_limit import not_before
-from capacityd.reconcile.rules import Decision, decide
+from capacityd.reconcile.rules import CapacityEntry, Decision, decide
 
 
 class Wait(NamedTuple):

@@ -55,11 +55,11 @@ class Loop:
         self._seen: Mapping[str, Reading] = {}
         self._known_plugins: frozenset[str] | None = None
         self._published: MachineRecord | None = None  # the machine's record when this pass began
-        self.start(memory_lost=True)
+        self.start(state_lost=True)
 
-    def start(self, memory_lost: bool) -> None:
+    def start(self, state_lost: bool) -> None:
         """The service starts, or starts again."""
-        if memory_lost:
+        if state_lost:
             self._state = ReconcileState()
             self._remembered, self._undone, self._lower = {}, {}, {}
         self._schedule = Schedule(self.world.monotonic(), self._uniform)

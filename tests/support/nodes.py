@@ -20,7 +20,7 @@ def node(
 
     record: the content of our annotation, as JSON unless it is text.
     """
-    found: dict[str, Any] = {
+    document: dict[str, Any] = {
         "apiVersion": "v1",
         "kind": "Node",
         "metadata": {"name": "n1", "uid": "11111111-2222-3333-4444-555555555555", "annotations": {"theirs": "x"}},
@@ -31,11 +31,11 @@ def node(
         },
     }
     if record is not None:
-        found["metadata"]["annotations"][ANNOTATION] = record if isinstance(record, str) else json.dumps(record)
+        document["metadata"]["annotations"][ANNOTATION] = record if isinstance(record, str) else json.dumps(record)
     if condition is not None:
         ours = {"type": CONDITION, "status": condition, "reason": "Published", "message": "old"}
-        found["status"]["conditions"].insert(0, ours)
-    return found
+        document["status"]["conditions"].insert(0, ours)
+    return document
 
 
 def apply_patch(document: dict[str, Any], patch: Sequence[Mapping[str, object]]) -> dict[str, Any]:

@@ -103,13 +103,13 @@ class ModelServer:
 
     @property
     def capacity(self) -> dict[str, str]:
-        found: dict[str, str] = self.document["status"].setdefault("capacity", {}) if self.document else {}
-        return found
+        quantities: dict[str, str] = self.document["status"].setdefault("capacity", {}) if self.document else {}
+        return quantities
 
     @property
     def annotation(self) -> str | None:
-        found: str | None = (self.document or {"metadata": {}})["metadata"].get("annotations", {}).get(ANNOTATION)
-        return found
+        text: str | None = (self.document or {"metadata": {}})["metadata"].get("annotations", {}).get(ANNOTATION)
+        return text
 
     @property
     def condition(self) -> dict[str, str]:
@@ -176,8 +176,8 @@ class ModelServer:
 
 
 def _capacity(document: Mapping[str, Any]) -> dict[str, str]:
-    found: dict[str, str] = document["status"].setdefault("capacity", {})
-    return found
+    quantities: dict[str, str] = document["status"].setdefault("capacity", {})
+    return quantities
 
 
 def _alter(after: dict[str, Any], before: Mapping[str, Any], alters: Alters) -> None:
@@ -188,9 +188,9 @@ def _alter(after: dict[str, Any], before: Mapping[str, Any], alters: Alters) -> 
         if alters.value is not None:
             annotations[ANNOTATION] = alters.value
     elif alters.key == "condition":
-        kept = [c for c in after["status"]["conditions"] if c["type"] != CONDITION]
+        conditions = [c for c in after["status"]["conditions"] if c["type"] != CONDITION]
         ours = {"type": CONDITION, "status": "Unknown", "reason": "Altered", "message": alters.value}
-        after["status"]["conditions"] = kept if alters.value is None else [*kept, ours]
+        after["status"]["conditions"] = conditions if alters.value is None else [*conditions, ours]
     elif _capacity(after).get(alters.key) != before["status"].get("capacity", {}).get(alters.key):
         _capacity(after).pop(alters.key, None)
         if alters.value is not None:
@@ -288,9 +288,9 @@ class Machine:
         failures = [m.failure.message for m in self.messages if isinstance(m, PassResult) and m.failure]
         return "".join(failures)
 
-    def _point(self, where: str) -> None:
+    def _point(self, point: str) -> None:
         if self._points == self.kill_at:
-            self.killed = where
+            self.killed = point
             raise Killed
         self._points += 1
 
@@ -342,16 +342,16 @@ class Machine:
 assert all(hasattr(Client, name) for name in ("review_self", "read_node", "patch_node_status", "create_event"))
 
 
-def damage(record: Path, how: str) -> None:
+def damage(record: Path, fault: str) -> None:
     """A fault of the machine's record. Its content is lost."""
     remove(record)
-    if how == "directory":
+    if fault == "directory":
         record.mkdir()
-    elif how == "loop":
+    elif fault == "loop":
         record.symlink_to(record)
-    elif how == "pipe":
+    elif fault == "pipe":
         os.mkfifo(record)
-    elif how == "unwritable":
+    elif fault == "unwritable":
         record.with_name("published.json.new").mkdir()
 
 

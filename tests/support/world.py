@@ -89,13 +89,13 @@ class World:
 
     @property
     def capacity(self) -> dict[str, str]:
-        found: dict[str, str] = self.node["status"]["capacity"] if self.node else {}
-        return found
+        capacity: dict[str, str] = self.node["status"]["capacity"] if self.node else {}
+        return capacity
 
     @property
     def allocatable(self) -> dict[str, str]:
-        found: dict[str, str] = self.node["status"]["allocatable"] if self.node else {}
-        return found
+        allocatable: dict[str, str] = self.node["status"]["allocatable"] if self.node else {}
+        return allocatable
 
     def record(self) -> dict[str, int]:
         """What our annotation has of names that may be extended resources."""
@@ -268,12 +268,12 @@ def configuration(
 def record_of(node: dict[str, Any] | None) -> dict[str, int]:
     """The part of a Node's record that is about the names of this world; anything else in it is ignored."""
     try:
-        found = json.loads(node["metadata"]["annotations"][ANNOTATION]) if node else {}
+        content = json.loads(node["metadata"]["annotations"][ANNOTATION]) if node else {}
     except (ValueError, KeyError):
         return {}
-    if not isinstance(found, dict):
+    if not isinstance(content, dict):
         return {}
-    return {name: n for name, n in found.items() if name in NAMES and type(n) is int and 0 <= n < 2**63}
+    return {name: n for name, n in content.items() if name in NAMES and type(n) is int and 0 <= n < 2**63}
 
 
 def _registered(number: int) -> dict[str, Any]:

@@ -226,11 +226,11 @@ PROXY = urllib3.exceptions.ProxyError("no\x1bproxy", OSError())
     ],
 )
 def test_no_response(error: Exception, expected: str) -> None:
-    found = from_transport_error(error, ACCESS)
-    assert type(found) is NodeUnreachable
-    assert expected in str(found)
-    assert ACCESS.server in str(found) or f"the proxy in {ACCESS.kubeconfig}" in str(found)
-    assert str(found).isprintable()
+    explained = from_transport_error(error, ACCESS)
+    assert type(explained) is NodeUnreachable
+    assert expected in str(explained)
+    assert ACCESS.server in str(explained) or f"the proxy in {ACCESS.kubeconfig}" in str(explained)
+    assert str(explained).isprintable()
 
 
 @pytest.mark.parametrize("kind", [kind for kind in vars(urllib3.exceptions).values() if isinstance(kind, type)])

@@ -41,7 +41,7 @@ def test_a_single_node(tmp_path: Path) -> None:
 
 
 def test_pods_and_device_classes(tmp_path: Path) -> None:
-    pods = [{**one, "kind": "Pod"} for one in (pod("n1"), pod(), pod("n1", phase="Failed"))]
+    pods = [{**entry, "kind": "Pod"} for entry in (pod("n1"), pod(), pod("n1", phase="Failed"))]
     fleet = read_fleet_file(saved(tmp_path, {"kind": "List", "items": [node("n1"), CLASS, *pods]}), LABEL)
     assert fleet.requests == Requests({"n1": {DONGLE: 2}}, {DONGLE: 1})
     assert fleet.device_classes == {DONGLE: ("usb",)}

@@ -82,9 +82,9 @@ def uses(opens: list[Callable[[], Node]]) -> Iterator[Callable[[], object]]:
     for new in opens:
         yield new().read
         for use in (
-            lambda found: found.read(),
-            lambda found: found.write(PATCH),
-            lambda found: found.report(EVENT, node_state(node())),
+            lambda opened: opened.read(),
+            lambda opened: opened.write(PATCH),
+            lambda opened: opened.report(EVENT, node_state(node())),
         ):
             known = new()
             known.read()

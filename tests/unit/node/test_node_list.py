@@ -45,8 +45,8 @@ NODE: dict[str, Any] = {
 
 
 def page(*items: object, token: str = "", **metadata: object) -> bytes:
-    found = {"resourceVersion": "1", **({"continue": token} if token else {}), **metadata}
-    return answer(200, {"kind": "NodeList", "apiVersion": "v1", "metadata": found, "items": list(items)})
+    list_metadata = {"resourceVersion": "1", **({"continue": token} if token else {}), **metadata}
+    return answer(200, {"kind": "NodeList", "apiVersion": "v1", "metadata": list_metadata, "items": list(items)})
 
 
 def named(name: str) -> dict[str, Any]:
@@ -122,8 +122,8 @@ def test_pages_follow_each_other(tmp_path: Path) -> None:
     fleet, received = read(tmp_path, only_nodes(script), "pool in (a,b)")
     assert names(fleet) == ["a", "b", "c", "d"]
     asked = [query(request) for request in received if request.path.startswith("/api/v1/nodes")]
-    assert {one["labelSelector"] for one in asked} == {"pool in (a,b)"}
-    assert {one["limit"] for one in asked} == {"250"}
+    assert {query["labelSelector"] for query in asked} == {"pool in (a,b)"}
+    assert {query["limit"] for query in asked} == {"250"}
     assert {request.method for request in received} == {"GET"}
     assert {request.headers["authorization"] for request in received} == {"Bearer secret-token"}
 
@@ -246,8 +246,8 @@ def test_requests_of_pods_in_pages(tmp_path: Path) -> None:
     fleet, received = read(tmp_path, listed(lambda request: pages[query(request).get("continue", "")]))
     assert fleet.requests == Requests({"n1": {DONGLE: 4}, "n2": {DONGLE: 2}}, {DONGLE: 1})
     asked = [query(request) for request in received if request.path.startswith("/api/v1/pods")]
-    assert {one["limit"] for one in asked} == {"500"}
-    assert {one["fieldSelector"] for one in asked} == {"status.phase!=Succeeded,status.phase!=Failed"}
+    assert {query["limit"] for query in asked} == {"500"}
+    assert {query["fieldSelector"] for query in asked} == {"status.phase!=Succeeded,status.phase!=Failed"}
 
 
 def test_named_nodes_need_only_their_pods_and_those_that_wait(tmp_path: Path) -> None:

@@ -133,12 +133,12 @@ def test_further_own_conditions_are_surplus() -> None:
 
 @given(JSON, JSON)
 def test_any_json_is_a_node_or_an_error(metadata: Any, status: Any) -> None:
-    error, found = "", None
+    error, state = "", None
     try:
-        found = node_state({"kind": "Node", "metadata": metadata, "status": status})
+        state = node_state({"kind": "Node", "metadata": metadata, "status": status})
     except NodeError as e:
         error = str(e)
     assert error.isprintable()
-    if found is not None:
-        assert found.name.isprintable()
-        assert all(isinstance(quantity, str) for quantity in (found.capacity or {}).values())
+    if state is not None:
+        assert state.name.isprintable()
+        assert all(isinstance(quantity, str) for quantity in (state.capacity or {}).values())

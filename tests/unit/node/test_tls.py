@@ -22,9 +22,9 @@ from tests.support.tls import Behaviour, answers, certificate
 from tests.unit.node.test_api_node import EVENT, PATCH
 
 USES: list[Callable[[Node], object]] = [
-    lambda found: found.read(),
-    lambda found: found.write(PATCH),
-    lambda found: found.report(EVENT, node_state(node())),
+    lambda opened: opened.read(),
+    lambda opened: opened.write(PATCH),
+    lambda opened: opened.report(EVENT, node_state(node())),
 ]
 
 

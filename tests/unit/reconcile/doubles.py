@@ -69,9 +69,9 @@ class MemoryNode:
     @property
     def our_condition(self) -> tuple[str, str, str]:
         """Its status, reason and message."""
-        found = self._state().condition
-        assert found is not None
-        return found.status, found.reason, found.message
+        condition = self._state().condition
+        assert condition is not None
+        return condition.status, condition.reason, condition.message
 
     def _fail(self) -> None:
         if self.errors and (error := self.errors.pop(0)):
@@ -151,10 +151,10 @@ class Service:
 
     @property
     def capacity(self) -> dict[str, str]:
-        found: dict[str, str] = self.node.document["status"]["capacity"]
-        return found
+        capacity: dict[str, str] = self.node.document["status"]["capacity"]
+        return capacity
 
     @property
     def allocatable(self) -> dict[str, str]:
-        found: dict[str, str] = self.node.document["status"]["allocatable"]
-        return found
+        allocatable: dict[str, str] = self.node.document["status"]["allocatable"]
+        return allocatable

@@ -131,14 +131,14 @@ def test_an_event_that_fails_is_a_warning(clock: Clock) -> None:
 @pytest.mark.parametrize("reading", [Quantity(3), Absent("none")])
 def test_events_are_created_at_most_once(clock: Clock, reading: Reading, lose: int, drop: int, reported: int) -> None:
     """If the answer to the write is lost they are not; if the write itself is, its repetition reports it."""
-    memory = MemoryNode()
-    memory.document = node({A: "4", B: "9"}, {A: 4})
-    memory.lose, memory.drop = lose, drop
+    unreliable = MemoryNode()
+    unreliable.document = node({A: "4", B: "9"}, {A: 4})
+    unreliable.lose, unreliable.drop = lose, drop
 
     def decide(state: NodeState, record: MachineRecord | None, denied: Denied) -> Plan:
         return make_plan(state, PlanInput({A: reading, B: Quantity(1)}))
 
     for _ in range(3):
-        apply(memory, decide, None, retries=Retries(60.0))
-    assert memory.writes == 1
-    assert len(memory.events) == reported
+        apply(unreliable, decide, None, retries=Retries(60.0))
+    assert unreliable.writes == 1
+    assert len(unreliable.events) == reported

@@ -42,8 +42,8 @@ class Admission(MemoryNode):
     def write(self, patch: Sequence[Mapping[str, object]]) -> NodeState:
         paths = [str(operation["path"]) for operation in patch if operation["op"] != "test"]
         self.requests.append(paths)
-        if found := sorted({path for path in paths for denied in self.denied if path.startswith(denied)}):
-            raise NodeRejected("HTTP 422: " + self.reason.format(found[0]), self.reason.format(found[0]))
+        if denied_paths := sorted({path for path in paths for denied in self.denied if path.startswith(denied)}):
+            raise NodeRejected("HTTP 422: " + self.reason.format(denied_paths[0]), self.reason.format(denied_paths[0]))
         super().write(patch)
         self.alter(self.document)
         return self._state()

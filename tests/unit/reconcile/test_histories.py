@@ -137,7 +137,7 @@ class Histories(RuleBasedStateMachine):
     def the_machine_is_imaged_anew(self, pause: float) -> None:
         self.world.published = None
         self.world.reboot()
-        self.loop.start(memory_lost=True)
+        self.loop.start(state_lost=True)
         self.loop.run(pause)
 
     @rule(zeroes=st.booleans(), delay=st.sampled_from([0.0, 0.4, 20.0]), between=st.booleans(), pause=pauses)
@@ -205,15 +205,15 @@ class Histories(RuleBasedStateMachine):
         self.world.clock += seconds
         self.loop.run(pause)
 
-    @rule(memory_lost=st.booleans(), pause=pauses)
-    def the_service_restarts(self, memory_lost: bool, pause: float) -> None:
-        self.loop.start(memory_lost)
+    @rule(state_lost=st.booleans(), pause=pauses)
+    def the_service_restarts(self, state_lost: bool, pause: float) -> None:
+        self.loop.start(state_lost)
         self.loop.run(pause)
 
     @rule(zeroes=st.booleans(), delay=st.sampled_from([0.4, 20.0]), pause=pauses)
     def the_machine_reboots(self, zeroes: bool, delay: float, pause: float) -> None:
         self.world.reboot()
-        self.loop.start(memory_lost=True)
+        self.loop.start(state_lost=True)
         self.the_kubelet_restarts(zeroes, delay, False, pause)
 
     @rule(seconds=st.sampled_from([30.0, 10_000.0]), pause=pauses)
@@ -267,8 +267,8 @@ class Histories(RuleBasedStateMachine):
                 refused = not ours and stored is not None and (left or recorded is not None) and not adopted
                 assert refused or (number, recorded) == (reading.value, reading.value), f"{name} is not published"
             elif isinstance(reading, Unknown):
-                kept = stored is not None and (number != 0 or recorded == 0)
-                assert not confirmed or kept, f"{name} was lost"
+                restored = stored is not None and (number != 0 or recorded == 0)
+                assert not confirmed or restored, f"{name} was lost"
             elif (isinstance(reading, Absent) or (config.complete and wanted)) and (confirmed or recorded is None):
                 assert recorded is None, f"{name} is still recorded"
                 assert left, f"{name} is still there"
@@ -290,9 +290,9 @@ class Histories(RuleBasedStateMachine):
         loop.run(2.4 * self.world.config.settings.resync)
         self.world.hear({PassReason.HARDWARE, PassReason.FILE})
         loop.run(30.0)
-        kept = any(c["type"] == CONDITION for c in (self.world.node or {})["status"]["conditions"])
+        has_condition = any(c["type"] == CONDITION for c in (self.world.node or {})["status"]["conditions"])
         observed = self.world.config.settings.observe
-        assert loop.writes == (len(loop.asked) if kept and not observed else 0)
+        assert loop.writes == (len(loop.asked) if has_condition and not observed else 0)
         assert 2 <= len(loop.asked) <= 4
         assert all("resync" in reasons for reasons in loop.asked)
 
@@ -303,7 +303,7 @@ def test_histories(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("capacityd.reconcile.attempt.time", still)
     usual = how_hard().max_examples
     examples = min(20 * usual, 20_000) if usual > 20 else 10 * usual  # one takes 10 ms
-    how = how_hard(
+    effort = how_hard(
         max_examples=examples, stateful_step_count=16, deadline=None, suppress_health_check=list(HealthCheck)
     )
-    run_state_machine_as_test(Histories, settings=how)
+    run_state_machine_as_test(Histories, settings=effort)

@@ -102,10 +102,10 @@ def test_a_record_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
 
 
 def test_the_unfinished_file_of_a_killed_writer_is_replaced(tmp_path: Path) -> None:
-    where = str(tmp_path)
+    directory = str(tmp_path)
     (tmp_path / "published.json.new").write_text('{"publ')
-    machine_record.write(where, MachineRecord({A: 4}))
-    assert os.listdir(where) == ["published.json"]
+    machine_record.write(directory, MachineRecord({A: 4}))
+    assert os.listdir(directory) == ["published.json"]
 
 
 def test_the_directory_is_the_first_that_systemd_names(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,26 +116,26 @@ def test_the_directory_is_the_first_that_systemd_names(monkeypatch: pytest.Monke
 
 
 def test_the_record_has_both_quantities_before_a_write_and_one_after(tmp_path: Path) -> None:
-    where = str(tmp_path / "made")
-    between = machine_record.intend(where, None, plan({A: 5, B: 1}, {A: 4}))
-    assert between == machine_record.read(where) == MachineRecord({A: 4}, {A: 5, B: 1})
+    directory = str(tmp_path / "made")
+    between = machine_record.intend(directory, None, plan({A: 5, B: 1}, {A: 4}))
+    assert between == machine_record.read(directory) == MachineRecord({A: 4}, {A: 5, B: 1})
     assert between.confirms(A, 4)
     assert between.confirms(A, 5)
     assert between.confirms(B, 1)
     assert not between.confirms(B, 4)
     assert not between.names("c")
-    machine_record.settle(where, plan({A: 5, B: 1}))
-    assert machine_record.read(where) == MachineRecord({A: 5, B: 1})
+    machine_record.settle(directory, plan({A: 5, B: 1}))
+    assert machine_record.read(directory) == MachineRecord({A: 5, B: 1})
 
 
 def test_an_unchanged_record_is_not_written(tmp_path: Path) -> None:
-    where = str(tmp_path)
+    directory = str(tmp_path)
     record = MachineRecord({A: 4})
-    machine_record.write(where, record)
+    machine_record.write(directory, record)
     before = (tmp_path / "published.json").stat()
     for recorded in ({A: 4}, None):
-        machine_record.intend(where, record, plan(recorded))
-        machine_record.settle(where, plan(recorded))
+        machine_record.intend(directory, record, plan(recorded))
+        machine_record.settle(directory, plan(recorded))
     assert (tmp_path / "published.json").stat() == before
 
 

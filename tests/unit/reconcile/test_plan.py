@@ -198,8 +198,8 @@ def change_of(plan: Plan) -> Change:
 
 
 def our_condition(document: dict[str, Any]) -> dict[str, Any]:
-    (found,) = (c for c in document["status"]["conditions"] if c["type"] == CONDITION)
-    return dict(found)
+    (condition,) = (c for c in document["status"]["conditions"] if c["type"] == CONDITION)
+    return dict(condition)
 
 
 def carried_out(
@@ -209,11 +209,11 @@ def carried_out(
     document = node_with(stored, recorded)
     plan = make_plan(node_state(document), inputs)
     written = apply_patch(document, plan.patch)
-    found = {"set": str(after), "remove": None}.get(action, stored)
+    quantity = {"set": str(after), "remove": None}.get(action, stored)
     change = change_of(plan)
     assert (change.action, change.old, plan.annotated.get(NAME)) == (action, stored, after)
-    assert change.new == found or action == "hold"
-    assert written["status"]["capacity"].get(NAME) == found
+    assert change.new == quantity or action == "hold"
+    assert written["status"]["capacity"].get(NAME) == quantity
     assert json.loads(written["metadata"]["annotations"].get(ANNOTATION, "{}")).get(NAME) == after
     return plan, written
 
@@ -381,9 +381,9 @@ def test_a_forged_record_removes_nothing(record: str) -> None:
     document = node(capacity=foreign)
     document["metadata"]["annotations"] = {ANNOTATION: record, "theirs": "x"}
     # What may have been published from here by an older image stays on the record until somebody withdraws it.
-    kept = {"example.com/foreign": 4} if record == '{"example.com/foreign": 4}' else {}
+    published = {"example.com/foreign": 4} if record == '{"example.com/foreign": 4}' else {}
     for plan, left in (
-        (make_plan(node_state(document), PlanInput({OTHER: Quantity(1)})), {OTHER: 1, **kept}),
+        (make_plan(node_state(document), PlanInput({OTHER: Quantity(1)})), {OTHER: 1, **published}),
         (make_withdrawal(node_state(document), PlanInput()), {}),
     ):
         written = apply_patch(document, plan.patch)
@@ -540,5 +540,5 @@ def test_any_node_and_any_readings_keep_the_promises(document: dict[str, Any], i
 
 
 def _capacity(document: dict[str, Any]) -> dict[str, str]:
-    found: dict[str, str] = document["status"].get("capacity", {})
-    return found
+    capacity: dict[str, str] = document["status"].get("capacity", {})
+    return capacity

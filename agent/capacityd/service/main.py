@@ -6,7 +6,6 @@ here, and a worker that crashes loses nothing. Workers keep their state in files
 
 from __future__ import annotations
 
-import fcntl
 import math
 import os
 import select
@@ -21,12 +20,12 @@ from capacityd.model.messages import CheckResult, Job, MetricsResult, PassReason
 from capacityd.service.event_sources import UDEV, EventSources, Signals, Suspends
 from capacityd.service.reports import Reports
 from capacityd.service.schedule import Schedule
+from capacityd.service.service_lock import ServiceLock
 from capacityd.service.worker_process import WorkerProcess
 
 WORKER_TIMEOUT_BASE = 180.0  # seconds that a worker may run, in addition to what the configuration allows its programs
 WATCHDOG_INTERVAL = 60.0  # seconds: the longest wait, so that systemd's watchdog is fed and a resume is noticed
 CHECK_RETRY_PERIOD = 20.0  # seconds until a failed check is retried
-_LOCK = "service.lock"
 _STOP = {signal.SIGTERM, signal.SIGINT}
 
 
@@ -36,9 +35,9 @@ class Service:
     command: starts a worker; its job and the job's arguments are appended. folder: the runtime directory.
     """
 
-    def __init__(self, command: list[str], folder: str) -> None:
+    def __init__(self, command: list[str], folder: str, lock: ServiceLock) -> None:
         self._command = command
-        self._folder = folder
+        self._lock = lock
         self._signals = Signals()
         self._suspends = Suspends()
         self._watch: Watch | None = None  # of the last check; None: there was none yet
@@ -60,8 +59,8 @@ class Service:
                 self._worker.kill()  # if there still is no Node, the next worker waits for it
                 self._worker = None
             if self._worker is None:
-                if not os.path.exists(os.path.join(self._folder, _LOCK)):  # only systemd can create the folder again
-                    log(3, f"{self._folder} is gone; the service exits so that it is created again", MSGID_DEGRADED)
+                if not self._lock.is_held():  # only systemd can create the folder again
+                    log(3, f"{self._lock.path} is gone; the service exits so that it is created again", MSGID_DEGRADED)
                     return 1
                 self._start_worker(time.monotonic())
             signals, reasons = self._wait()
@@ -235,16 +234,13 @@ def main(arguments: list[str]) -> int:
     """FOLDER COMMAND...: runs the service; COMMAND starts its workers. Returns the exit status."""
     use_nonblocking_stderr()
     folder, *command = arguments
-    path = os.path.join(folder, _LOCK)
     try:
-        # Held for the life of the process. A PID file could name a recycled PID.
-        lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        lock = ServiceLock(folder)
     except BlockingIOError:
         log(3, f"the service is already running; see {folder}/service.json", MSGID_DEGRADED)
         return 1
     except OSError as e:
-        log(3, f"{path} could not be opened: {e.strerror}", MSGID_DEGRADED)
+        log(3, f"{e.filename} could not be opened: {e.strerror}; remove it", MSGID_DEGRADED)
         return 1
     become_subreaper()
-    return Service(command, folder).run()
+    return Service(command, folder, lock).run()

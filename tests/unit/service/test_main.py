@@ -24,6 +24,7 @@ from capacityd import __version__
 from capacityd.model.codec import from_file
 from capacityd.model.messages import Activity, ServiceStatus
 from capacityd.service.main import WATCHDOG_INTERVAL
+from capacityd.worker import runtime_files
 from tests import ROOT
 from tests.cluster.notifications import Notifications
 
@@ -163,6 +164,47 @@ def test_from_its_start_to_its_end(running: Running) -> None:
     assert running.end() == (0, "")
     running.await_line("STOPPING=1")
     assert len([job for job in running.ran(7) if job == "check reload"]) <= 30
+
+
+@pytest.mark.parametrize("obstacle", ["folder", "pipe", "loop", "device", "unreadable"])
+def test_something_else_is_in_the_place_of_the_lock(running: Running, obstacle: str) -> None:
+    """When it starts; and while it runs: then it exits, and systemd starts it again, so that its lock can be found."""
+    lock = running.folder / "service.lock"
+    for exits in (False, True):
+        _put(lock, obstacle)
+        if exits:
+            running.signal(signal.SIGHUP)
+            assert running.process
+            _, errors = running.process.communicate(timeout=DEADLINE)
+            assert (running.process.returncode, f"{lock} is gone" in errors) == (1, True)
+        running.start()
+        running.await_line("READY=1")
+        running.await_line("STATUS=1 of 1")
+        assert not lock.is_symlink()
+        assert runtime_files.running(str(running.folder)) is not None
+
+
+def test_a_lock_that_cannot_be_opened(running: Running) -> None:
+    (lock := running.folder / "service.lock").mkdir()
+    (lock / "file").touch()
+    running.start()
+    assert running.process
+    _, errors = running.process.communicate(timeout=DEADLINE)
+    assert running.process.returncode == 1
+    assert f"{lock} could not be opened: Is a directory; remove it" in errors
+
+
+def _put(lock: Path, obstacle: str) -> None:
+    """Replaces the lock by something else."""
+    lock.unlink(missing_ok=True)
+    if obstacle == "folder":
+        lock.mkdir()
+    elif obstacle == "pipe":
+        os.mkfifo(lock)
+    elif obstacle == "unreadable":
+        lock.touch(0)
+    else:
+        lock.symlink_to(lock if obstacle == "loop" else "/dev/zero")
 
 
 def test_at_boot_the_first_pass_is_debounced_since_the_sources_are_open(running: Running) -> None:

@@ -5,16 +5,18 @@ from __future__ import annotations
 import errno
 import json
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
 
-from tests.cluster.agent import DONGLE, PYTHON
-from tests.cluster.processes import PATIENCE, Daemon
-from tests.cluster.service import DONGLES, PROMPT, Service
-from tests.support import fuse
+from tests.cluster.agent import DONGLE
+from tests.cluster.controlplane import Cluster
+from tests.cluster.file_faults import unreadable
+from tests.cluster.processes import PATIENCE
+from tests.cluster.service import DONGLES, PROMPT, Service, service
+from tests.support.machines import usb_device
 
 OTHER = "example.com/other"
 TWO = f'{DONGLES}[resources."{OTHER}"]\nstatic = {{ quantity = 3 }}\n'
@@ -53,18 +55,15 @@ FAULTS: dict[str, Callable[[Path], object]] = {
     "device": replaced(lambda path: path.symlink_to("/dev/zero")),
     "loop": replaced(lambda path: path.symlink_to(path)),
 }
-
-
-@contextmanager
-def unreadable(s: Service, path: Path, code: int) -> Iterator[None]:
-    """A file that answers with this error, by FUSE."""
-    server = Daemon(s.machine.inside([PYTHON, "-I", fuse.__file__, path, str(code)]), s.folder / "fuse.log")
-    server.wait_for_line("mounted", PATIENCE)
-    try:
-        yield
-    finally:
-        s.machine.run("umount", "--lazy", path)
-        server.stop()
+KINDS = [*FAULTS, "EACCES", "EIO"]
+FILES = ("run/state.json", "run/config.json", "run/service.json", "state/published.json")
+LOCK = "run/lock"
+ROUNDS = [
+    {name: KINDS[(number + turn) % len(KINDS)] for number, name in enumerate(FILES)}
+    | {LOCK: ("folder", "pipe", "device", "loop", "EACCES", "EIO")[turn % 6]}
+    for turn in range(len(KINDS))
+]
+"""In these rounds each file has each fault once, and each time the others have others."""
 
 
 @contextmanager
@@ -82,37 +81,73 @@ def faulty(s: Service, path: Path, fault: str) -> Iterator[None]:
             yield
 
 
-@pytest.mark.parametrize(
-    "faults",
-    [
-        [("run/state.json", "changed byte"), ("state/published.json", "changed byte"), ("run/config.json", "deep")],
-        [("run/state.json", "renamed key"), ("state/published.json", "pipe"), ("run/service.json", "list")],
-        [("run/state.json", "pipe"), ("state/published.json", "loop"), ("run/config.json", "nothing")],
-        [("run/state.json", "EIO"), ("state/published.json", "folder"), ("run/service.json", "pipe")],
-        [("run/state.json", "folder"), ("state/published.json", "EACCES"), ("run/config.json", "device")],
-    ],
-    ids=lambda faults: ", ".join(f"{Path(name).stem} {fault}" for name, fault in faults),
-)
-def test_whatever_is_there_a_raise_is_published(s: Service, faults: list[tuple[str, str]]) -> None:
+@contextmanager
+def all_faulty(s: Service, faults: Mapping[str, str]) -> Iterator[None]:
+    """Each of these files has its fault; then, at a reload, all is right again."""
+    with ExitStack() as stack:
+        for name, fault in faults.items():
+            stack.enter_context(faulty(s, s.folder / name, fault))
+        yield
+    s.reload()  # else it takes up to a minute and a half
+    s.wait(lambda: s.condition()["status"] == "True", PROMPT, f"it is right again after {faults}")
+
+
+@pytest.fixture(scope="module")
+def running(cluster: Cluster) -> Iterator[Service]:
+    """A service that publishes a device and another resource."""
+    with service(cluster, usb_device("1-1")) as s:
+        s.configure(TWO)
+        s.start()
+        yield s
+        assert "Traceback" not in s.log()
+
+
+def plug_another(s: Service) -> None:
+    """A further device is published."""
+    number = int(s.capacity() or 0)
+    s.machine.plug(f"{1 + number // 9}-{1 + number % 9}")
+    s.wait_capacity(str(number + 1))
+
+
+@pytest.mark.parametrize("faults", ROUNDS, ids=lambda faults: ", ".join(faults.values()))
+def test_whatever_is_there_a_raise_is_published(running: Service, faults: Mapping[str, str]) -> None:
     """Nothing stops, blocks or is lost; the commands go on, too. Afterwards all is right again."""
-    s.configure(TWO)
-    s.start()
-    for number, (name, fault) in enumerate(faults, 2):
-        with faulty(s, s.folder / name, fault):
-            s.machine.plug(f"1-{number}")
-            s.wait_capacity(str(number))
-            for command in ("status", "plan"):
-                done = s.cli(command)
-                assert "Traceback" not in done.stderr, (name, fault)
-                assert done.returncode in (0, 1, 4), (name, fault, done.stderr)
-            assert s.capacity(OTHER) == "3"
-        s.reload()  # else it takes up to a minute and a half
-        s.wait(lambda: s.condition()["status"] == "True", PROMPT, f"it is right again after {name}: {fault}")
-    assert s.last_applied() == {DONGLE: len(faults) + 1, OTHER: 3}
-    assert "Traceback" not in s.log()
-    s.configure(DONGLES)
-    s.reload()
-    s.wait_capacity(None, OTHER)
+    s = running
+    with all_faulty(s, faults):
+        plug_another(s)
+        for command in ("status", "plan"):
+            done = s.cli(command)
+            assert "Traceback" not in done.stderr, command
+            assert done.returncode in (0, 1, 4), (command, done.stderr)
+        assert s.capacity(OTHER) == "3"
+    assert s.last_applied() == {DONGLE: int(s.capacity() or 0), OTHER: 3}
+
+
+@pytest.mark.parametrize("fault", ["folder", "pipe", "device", "loop", "EACCES"])
+def test_whatever_is_there_the_service_starts(running: Service, fault: str) -> None:
+    """Its own lock, too, unless nobody could open it: then it says so, and systemd starts it again and again."""
+    s = running
+    s.stop()
+    lock = s.runtime_directory / "service.lock"
+    with all_faulty(s, dict.fromkeys((*FILES, LOCK), fault)):
+        if fault == "EACCES":
+            with unreadable(s, lock, errno.EACCES):
+                s.start(ready=False, settled=False)
+                assert s.process is not None
+                assert s.process.process.wait(PATIENCE) == 1
+                assert s.log().endswith(f"{lock} could not be opened: Permission denied; remove it\n")
+        else:
+            FAULTS[fault](lock)
+        s.start()
+        plug_another(s)
+        assert s.capacity(OTHER) == "3"
+    assert s.last_applied() == {DONGLE: int(s.capacity() or 0), OTHER: 3}
+
+
+def test_what_is_not_configured_any_more_is_removed_after_all_that(running: Service) -> None:
+    running.configure(DONGLES)
+    running.reload()
+    running.wait_capacity(None, OTHER)
 
 
 def test_nothing_is_removed_while_the_record_cannot_be_read(s: Service) -> None:

@@ -18,8 +18,8 @@ class NodeSummary:
     capacity: Mapping[str, int] = field(default_factory=dict)
     """Extended resources only, including those of other writers."""
     allocatable: Mapping[str, int] = field(default_factory=dict)
-    published: Mapping[str, int] = field(default_factory=dict)
-    """Last applied, according to the annotation."""
+    annotated: Mapping[str, int] = field(default_factory=dict)
+    """What is published, according to the annotation."""
     configuration: str = ""
     """The hash of the configuration, "" if the Node has none."""
     condition: Condition | None = None

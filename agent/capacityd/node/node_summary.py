@@ -21,7 +21,7 @@ def summarize(node: Mapping[str, Any], label: str) -> NodeSummary:
         label=(node["metadata"].get("labels") or {}).get(label),
         capacity=_extended(state.capacity or {}),
         allocatable=_extended(state.allocatable or {}),
-        published=annotated_quantities(state.annotation),
+        annotated=annotated_quantities(state.annotation),
         configuration=state.configuration or "",
         condition=state.condition,
         condition_since=api_time(state.condition.stored.get("lastTransitionTime")) if state.condition else None,

@@ -43,8 +43,8 @@ TWO = {DONGLE: 4, SEATS: 2}
 def node(name: str = "odd", quantity: int | None = 4, **changes: object) -> NodeSummary:
     """A healthy Node that publishes this many dongles; None: it publishes nothing."""
     published = {} if quantity is None else {DONGLE: quantity}
-    made = NodeSummary(name, "m5", published, published, published, "4f1c", WELL)
-    return replace(made, **changes)  # type: ignore[arg-type]
+    healthy = NodeSummary(name, "m5", published, published, published, "4f1c", WELL)
+    return replace(healthy, **changes)  # type: ignore[arg-type]
 
 
 def bare(name: str = "odd", label: str | None = "m5") -> NodeSummary:
@@ -102,9 +102,9 @@ OLD = replace(WELL, heartbeat=NOW - 3 * 3600)
         (node(capacity={}), ["CapacityChanged"], f"{DONGLE} is none, last applied 4"),
         (node(quantity=3), ["QuantityDiffers"], f"{DONGLE} is 3, 5 of 6 Nodes of m5 have 4"),
         (node(quantity=None), ["QuantityDiffers"], f"{DONGLE} is none, 5 of 6 Nodes of m5 have 4"),
-        (node(published={DONGLE: 4, SEATS: 2}), ["CapacityChanged"], f"{SEATS} is none, last applied 2"),
+        (node(annotated={DONGLE: 4, SEATS: 2}), ["CapacityChanged"], f"{SEATS} is none, last applied 2"),
         (
-            node(published=TWO, capacity=TWO, allocatable=TWO),
+            node(annotated=TWO, capacity=TWO, allocatable=TWO),
             ["QuantityDiffers"],
             f"{SEATS} is 2, 5 of 6 Nodes of m5 have none",
         ),
@@ -220,7 +220,7 @@ def test_requested_and_free() -> None:
 
 
 def test_requests_that_exceed_capacity() -> None:
-    fleet = with_requests(*group(5), node("odd", 4), node("gone", None, published={}), odd=5, gone=1, n0=4)
+    fleet = with_requests(*group(5), node("odd", 4), node("gone", None, annotated={}), odd=5, gone=1, n0=4)
     report = assess(fleet, LIMITS)
     found = {name: message for name, (reasons, message) in reported(report).items() if "Overcommitted" in reasons}
     assert found["odd"] == f"pods request 5 {DONGLE}, capacity is 4"

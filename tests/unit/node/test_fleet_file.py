@@ -32,7 +32,7 @@ def saved(folder: Path, document: object) -> str:
 def test_a_list_of_nodes(tmp_path: Path, kind: str) -> None:
     item = {key: value for key, value in node("n1").items() if kind == "List" or key != "kind"}
     fleet = read_fleet_file(saved(tmp_path, {"kind": kind, "items": [item]}), LABEL)
-    assert [(n.name, n.label, n.published) for n in fleet.nodes] == [("n1", "a", {DONGLE: 2000})]
+    assert [(n.name, n.label, n.annotated) for n in fleet.nodes] == [("n1", "a", {DONGLE: 2000})]
     assert fleet.requests is None
 
 

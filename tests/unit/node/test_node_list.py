@@ -105,7 +105,7 @@ def test_an_unusual_node_does_not_hide_the_others(tmp_path: Path) -> None:
     strange = {"metadata": {"name": "odd", "annotations": {ANNOTATION: '["x"]'}}, "status": status}
     fleet, _ = read(tmp_path, only_nodes(lambda _: page(strange, NODE)))
     odd, usual = fleet.nodes
-    assert (odd.capacity, odd.allocatable, odd.published, odd.condition) == ({}, {}, {}, None)
+    assert (odd.capacity, odd.allocatable, odd.annotated, odd.condition) == ({}, {}, {}, None)
     assert (odd.annotation_error, odd.ready) == ("it is not a JSON object", None)
     assert usual.name == "n1"
 

@@ -126,10 +126,10 @@ def assess(fleet: Fleet, limits: Limits, names: Sequence[str] = (), *, by_node: 
         groups.setdefault(node.label, []).append(node)
     norms = {label: norm_of(label, members) for label, members in groups.items()}
     reported = [node for node in fleet.nodes if not names or node.name in names]
-    published = sorted({name for node in reported for name in node.published})
+    published = sorted({name for node in reported for name in node.annotated})
     findings_of_all: list[tuple[NodeSummary | None, list[Finding]]] = [(None, [*clashes(fleet, published)])]
     # Pods that a DeviceClass serves also request the resource, but do not take it from the Node's capacity.
-    counted = sorted({name for node in fleet.nodes for name in node.published} - fleet.device_classes.keys())
+    counted = sorted({name for node in fleet.nodes for name in node.annotated} - fleet.device_classes.keys())
     for node in reported:
         findings = [*findings_of_node(node, norms[node.label], limits)]
         if fleet.requests is not None:
@@ -192,7 +192,7 @@ def _earliest(times: Iterable[float | None]) -> float | None:
 def _summaries(fleet: Fleet, nodes: Sequence[NodeSummary]) -> Iterator[ResourceSummary]:
     publishers: dict[str, list[NodeSummary]] = {}
     for node in nodes:
-        for name in node.published:
+        for name in node.annotated:
             publishers.setdefault(name, []).append(node)
     for name, publishing in sorted(publishers.items()):
         quantities = Counter(node.capacity.get(name, 0) for node in publishing)
@@ -211,7 +211,7 @@ def _summaries(fleet: Fleet, nodes: Sequence[NodeSummary]) -> Iterator[ResourceS
 
 
 def _node_report(fleet: Fleet, node: NodeSummary) -> NodeReport:
-    resources = (_node_resource(fleet, node, name) for name in sorted(node.published))
+    resources = (_node_resource(fleet, node, name) for name in sorted(node.annotated))
     return NodeReport(node.name, node.ready, node.cordoned, tuple(resources))
 
 

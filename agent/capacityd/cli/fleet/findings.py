@@ -94,7 +94,7 @@ def norm_of(label: str | None, members: Sequence[NodeSummary]) -> Norm:
     # A Node that lacks the condition of the others is reported for that; its quantities mean nothing.
     compared = [node for node in members if not _lacks_capacityd(node, group_has_condition=has_condition)]
     quantities = {}
-    for name in sorted({name for node in compared for name in node.published}):
+    for name in sorted({name for node in compared for name in node.annotated}):
         if usual := _usual(node.capacity.get(name) for node in compared):
             quantities[name] = usual
     configuration = _usual(node.configuration for node in compared if node.configuration)
@@ -119,10 +119,10 @@ def findings_of_node(node: NodeSummary, norm: Norm, limits: Limits) -> Iterator[
     if lacks_capacityd:
         return
     for name in sorted(_changed(node)):
-        message = f"{name} is {_shown(node.capacity.get(name))}, last applied {node.published[name]}"
+        message = f"{name} is {_shown(node.capacity.get(name))}, last applied {node.annotated[name]}"
         yield _same_for_all(Reason.CAPACITY_CHANGED, message)
     for name in sorted(_less_allocatable(node)):
-        message = f"allocatable {name} is {_shown(node.allocatable.get(name))}, last applied {node.published[name]}"
+        message = f"allocatable {name} is {_shown(node.allocatable.get(name))}, last applied {node.annotated[name]}"
         yield _same_for_all(Reason.CAPACITY_CHANGED, message)
     for name in differing:
         usual = norm.quantities[name]
@@ -166,19 +166,19 @@ def _usual(values: Iterable[object]) -> Usual | None:
 
 def _lacks_capacityd(node: NodeSummary, *, group_has_condition: bool) -> bool:
     """Whether nothing on the Node is from capacityd, which other Nodes of its group have."""
-    return group_has_condition and node.condition is None and not node.published and not node.annotation_error
+    return group_has_condition and node.condition is None and not node.annotated and not node.annotation_error
 
 
 def _less_allocatable(node: NodeSummary) -> set[str]:
     """The resources with the capacity last applied, of which less is allocatable, unless the condition says so."""
     if node.condition and node.condition.reason == ConditionReason.NOT_ALLOCATABLE.value:
         return set()
-    unchanged = node.published.keys() - _changed(node)
-    return {name for name in unchanged if node.allocatable.get(name, -1) < node.published[name]}
+    unchanged = node.annotated.keys() - _changed(node)
+    return {name for name in unchanged if node.allocatable.get(name, -1) < node.annotated[name]}
 
 
 def _changed(node: NodeSummary) -> set[str]:
-    return {name for name, number in node.published.items() if node.capacity.get(name) != number}
+    return {name for name, number in node.annotated.items() if node.capacity.get(name) != number}
 
 
 def _differing(node: NodeSummary, norm: Norm) -> Iterator[str]:

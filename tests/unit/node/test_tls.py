@@ -5,8 +5,11 @@ After, it is the client library that meets the fault, which makes exceptions of 
 
 from __future__ import annotations
 
+import json
+import ssl
 from collections.abc import Callable
 from pathlib import Path
+from socket import socket
 
 import pytest
 
@@ -17,7 +20,7 @@ from capacityd.node.parse import node_state
 from tests.cluster.credentials import Authority, kubeconfig
 from tests.support import tls
 from tests.support.nodes import node
-from tests.support.server import Request, answer, review
+from tests.support.server import Request, answer, read_request, review
 from tests.support.tls import Behaviour, answers, certificate
 from tests.unit.node.test_api_node import EVENT, PATCH
 
@@ -96,3 +99,31 @@ def test_a_fault_of_tls(
             assert message in str(raised.value)
             assert server.url in str(raised.value)
             assert str(raised.value).isprintable()
+
+
+def test_a_connection_whose_response_ended_early_is_not_used_again(authority: Authority, tmp_path: Path) -> None:
+    """The server has ended it within TLS only: until the socket is closed, too, it looks alive."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(*authority.server())
+    body = json.dumps(node(capacity={"cpu": "4"})).encode()
+    whole = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
+    half = whole[: len(whole) // 2]
+    responses = iter([half, whole])
+
+    def behave(connection: socket) -> None:
+        with context.wrap_socket(connection, server_side=True) as tls_connection:
+            request = read_request(tls_connection.makefile("rb"))
+            assert request
+            response = script(request) if request.method == "POST" else next(responses)
+            tls_connection.sendall(response)
+            if response == half:
+                tls_connection.unwrap()  # waits for the client to do the same
+
+    with tls.serve_tls(behave) as server:
+        path = tmp_path / "kubelet.conf"
+        path.write_text(kubeconfig(server.url, authority.ca_file, {"token": "t"}))
+        found = open_node(str(path), None, "host", None)
+        assert found.name == "n1"
+        with pytest.raises(NodeUnreachable, match="incomplete"):
+            found.read()
+        assert found.read().capacity == {"cpu": "4"}

@@ -92,5 +92,5 @@ def reported_after(health: Health, last: Reported, inputs: PlanInput) -> Reporte
 
 def long_unknown(inputs: PlanInput) -> frozenset[str]:
     """The names that have been unknown for so long that an Event reports it."""
-    uptime, unknown_since = inputs.context.uptime, inputs.state.unknown_since
-    return frozenset(name for name, since in unknown_since.items() if uptime - since >= _REPORT_UNKNOWN_AFTER)
+    unknown_since = inputs.state.unknown_since if inputs.policy.reports_unknown else {}
+    return frozenset(n for n, since in unknown_since.items() if inputs.context.uptime - since >= _REPORT_UNKNOWN_AFTER)

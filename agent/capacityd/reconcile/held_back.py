@@ -2,30 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 
 from capacityd.model.reading import Quantity, Reading, Unknown
 from capacityd.reconcile.health import long_unknown
 from capacityd.reconcile.plan_input import PlanInput
 from capacityd.reconcile.rate_limit import metadata_not_before, not_before
+from capacityd.reconcile.result import ReconcileResult, requeue_after
 from capacityd.reconcile.state import is_lower, outcome_text
 
 
-@dataclass(frozen=True, slots=True)
-class HeldBack:
-    """The Node need not be read now: everything that differs from it is held back."""
-
-    lower_since: Mapping[str, float]
-    """Name -> uptime since when its reading has been lower."""
-    changes: Mapping[str, float]
-    """Name -> seconds for which its change is held back."""
-    metadata_in: float | None
-    """Seconds until an update of the condition or an annotation may be written; None: there is none."""
-
-
-def changes_held_back(inputs: PlanInput) -> HeldBack | None:
-    """What is held back, and for how long. None: the Node must be read now, because it may have to be written."""
+def changes_held_back(inputs: PlanInput) -> ReconcileResult | None:
+    """The result of a pass that need not read the Node; None if it must, because it may have to write it."""
     state, uptime, machine_record = inputs.state, inputs.context.uptime, inputs.context.machine_record
     if state.applied_readings is None or state.settle_passes:
         return None
@@ -53,7 +41,9 @@ def changes_held_back(inputs: PlanInput) -> HeldBack | None:
         if until <= uptime:
             return None
         changes[name] = until - uptime
-    return HeldBack(lower_since, changes, delay if metadata_differs else None)
+    state = replace(state, lower_since=lower_since)
+    metadata_in = delay if metadata_differs else None
+    return ReconcileResult(state, None, requeue_after(state, uptime, [*changes.values(), metadata_in]), changes)
 
 
 def _needs_metadata_only(reading: Reading | None, annotated: int | None) -> bool:

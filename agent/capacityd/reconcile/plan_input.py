@@ -28,6 +28,8 @@ class Policy:
     """Each with its file and line. The effective configuration may be an older one without them."""
     lower_after: float = 0.0
     """Seconds for which a lower quantity must hold."""
+    reports_unknown: bool = True
+    """Whether an Event reports what has been unknown for long. If that can't be recorded, it would be repeated."""
     heartbeat_after: float | None = None
     """Seconds after which the condition's heartbeat is refreshed. None: it is written only with a change."""
 

@@ -24,7 +24,6 @@ from capacityd.reconcile.rate_limit import MIN_INTERVAL
 from capacityd.reconcile.result import (
     ReconcileResult,
     failed_result,
-    held_back_result,
     lasting_conflict,
     reconciled_result,
 )
@@ -81,10 +80,10 @@ class Pass:
 
     def run(self) -> ReconcileResult:
         """Makes the pass. Raises no NodeError; the result has it."""
-        if not self.must_read_node() and (held_back := changes_held_back(self.plan_input())):
-            return held_back_result(held_back, self.state, self.context.uptime)
-        if failure := lasting_conflict(self.state, self.context.uptime):
-            return ReconcileResult(self.state, failure=failure)
+        if not self.must_read_node() and (result := changes_held_back(self.plan_input())):
+            return result
+        if result := lasting_conflict(self.state, self.context.uptime):
+            return result
         try:
             node = self.access.open_node()
             outcome = self.observe(node) if self.config.settings.observe else self.write(node)
@@ -121,7 +120,7 @@ class Pass:
         inputs = replace(
             inputs,
             context=replace(self.context, machine_record=machine_record),
-            state=replace(inputs.state, write_times=write_times_of(node_state, self.state)),
+            state=replace(self.state, write_times=write_times_of(node_state, self.state)),
             device_plugins=self.access.device_plugins(),
             denied={**inputs.denied, **denied},
         )
@@ -134,11 +133,9 @@ class Pass:
             Policy.of(self.config),
             configuration_errors=self.context.configuration_errors or self.config.errors(),
             lower_after=max(settings.lower_after, settings.lower_after_boot if uptime < BOOTING else 0.0),
+            reports_unknown=not settings.observe and not self.context.unwritable,
             heartbeat_after=max(MIN_INTERVAL, settings.resync * _HEARTBEAT_SHARE),
         )
-        if settings.observe or self.context.unwritable:
-            # Without a record of what has been reported, it would be reported again and again.
-            state = replace(state, unknown_since={})
         denied = {name: denial.reason for name, denial in state.denied.items() if denial.retry_at > uptime}
         return PlanInput(self.readings, policy, self.context, state, denied=denied)
 

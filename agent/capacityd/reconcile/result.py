@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from capacityd.model.errors import NodeConflict, NodeDenied, NodeError, NodeGuardUnexplained, NodeUnreachable
 from capacityd.model.messages import Failure, RetryCause
 from capacityd.reconcile.attempt import Outcome
-from capacityd.reconcile.held_back import HeldBack
 from capacityd.reconcile.rate_limit import MIN_INTERVAL
 from capacityd.reconcile.state import ReconcileState
 
@@ -45,22 +44,15 @@ class ReconcileResult:
         return self.failure.message if self.failure and not self.unwritable else ""
 
 
-def held_back_result(held_back: HeldBack, state: ReconcileState, uptime: float) -> ReconcileResult:
-    """The result of a pass that need not read the Node. state: before it."""
-    state = replace(state, lower_since=held_back.lower_since)
-    requeue_after = _requeue_after(state, uptime, [*held_back.changes.values(), held_back.metadata_in])
-    return ReconcileResult(state, requeue_after=requeue_after, held=held_back.changes)
-
-
-def lasting_conflict(state: ReconcileState, uptime: float) -> Failure | None:
-    """Conflicts that go on, while another attempt is too early; None if it is not.
+def lasting_conflict(state: ReconcileState, uptime: float) -> ReconcileResult | None:
+    """The result while conflicts go on, and another attempt is too early; None if it is not.
 
     Whatever the reason for this pass: they cost the API server two requests a minute.
     """
     wait = state.conflict_at + MIN_INTERVAL - uptime
     if not state.conflict or not 0 < wait <= MIN_INTERVAL:
         return None
-    return Failure(state.conflict, NodeConflict.cause, wait)
+    return ReconcileResult(state, failure=Failure(state.conflict, NodeConflict.cause, wait))
 
 
 def failed_result(error: NodeError, state: ReconcileState, uptime: float) -> ReconcileResult:
@@ -82,12 +74,12 @@ def reconciled_result(outcome: Outcome, state: ReconcileState, uptime: float) ->
     denied = [denial.retry_at - uptime for denial in state.denied.values()]
     metadata_in = None if state.metadata_held_until is None else state.metadata_held_until - uptime
     settle_in = _SETTLE_PAUSES[min(state.settle_passes, len(_SETTLE_PAUSES)) - 1] if state.settle_passes else None
-    requeue_after = _requeue_after(state, uptime, [*held.values(), *denied, metadata_in, settle_in])
+    delay = requeue_after(state, uptime, [*held.values(), *denied, metadata_in, settle_in])
     failure = Failure(unwritable, RetryCause.STATE) if unwritable else None
-    return ReconcileResult(state, outcome, requeue_after, held, failure)
+    return ReconcileResult(state, outcome, delay, held, failure)
 
 
-def _requeue_after(state: ReconcileState, uptime: float, delays: Iterable[float | None]) -> float | None:
+def requeue_after(state: ReconcileState, uptime: float, delays: Iterable[float | None]) -> float | None:
     """Seconds until the next pass: the least of these, of the next read of allocatable, and of the next retry."""
     verify_in = None if state.verify_at is None else state.verify_at - uptime
     due = [delay for delay in (*delays, verify_in, _unknown_retry(state)) if delay is not None]

@@ -63,7 +63,7 @@ def apply(
                 machine_record = save_intention(machine_record, plan)
             attempt = Attempt(node, decide, node_state, machine_record, plan)
             if not plan.patch:
-                return attempt.end(plan, node_state)
+                return attempt.report_events(plan, node_state)
             return attempt.write_one_by_one(rejection) if rejection else attempt.write()
         except NodeConflict as e:
             if rejection:

@@ -64,9 +64,9 @@ class Attempt:
             node_state = self.node.write(self.plan.patch)
         except NodeRejected as error:
             return self.write_one_by_one(error)
-        if denied := self._altered(self.plan, node_state):
+        if denied := self._altered_quantities(self.plan, node_state):
             return self._write_condition_of_denials(node_state, denied)
-        return self.end(self.plan, node_state)
+        return self.report_events(self.plan, node_state)
 
     def write_one_by_one(self, error: NodeRejected) -> Outcome:
         """Writes each change in a patch of its own. error: that of the patch with all of them.
@@ -93,7 +93,7 @@ class Attempt:
                 denied[name] = self._reason_without_other_writer(node_state, e)
                 continue
             del denied[name]
-            denied |= self._altered(plan, node_state)
+            denied |= self._altered_quantities(plan, node_state)
         return self._write_condition_of_denials(node_state, denied, error)
 
     def _reason_without_other_writer(self, node_state: NodeState, conflict: NodeConflict) -> str:
@@ -109,23 +109,23 @@ class Attempt:
         self, node_state: NodeState, denied: Denied, error: NodeRejected | None = None
     ) -> Outcome:
         """Reports what is denied in the condition, unless it is there. error: raised if that is also denied."""
-        rest = self._plan_after(node_state, denied)
-        if rest.patch:
+        remaining = self._plan_after(node_state, denied)
+        if remaining.patch:
             try:
-                node_state = self.node.write(rest.patch)
+                node_state = self.node.write(remaining.patch)
             except NodeRejected as e:
-                self.write_rejection(rest, node_state, error or e)
+                self.write_rejection(remaining, node_state, error or e)
                 raise error or e from None
         plan = replace(
             self._plan_after(self.node_state, denied),
-            annotated=rest.annotated,
-            recorded=rest.recorded,
-            health=rest.health,
-            reported=rest.reported,
+            annotated=remaining.annotated,
+            recorded=remaining.recorded,
+            health=remaining.health,
+            reported=remaining.reported,
         )
-        return self.end(plan, node_state, denied)
+        return self.report_events(plan, node_state, denied)
 
-    def end(self, plan: Plan, node_state: NodeState, denied: Denied | None = None) -> Outcome:
+    def report_events(self, plan: Plan, node_state: NodeState, denied: Denied | None = None) -> Outcome:
         """Creates the plan's Events, and returns the outcome."""
         warnings = []
         for event in events(plan):
@@ -145,7 +145,7 @@ class Attempt:
             with suppress(NodeError):
                 self.node.write(patch)
 
-    def _altered(self, plan: Plan, node_state: NodeState) -> dict[str, str]:
+    def _altered_quantities(self, plan: Plan, node_state: NodeState) -> dict[str, str]:
         """Name -> how the stored quantity differs from the one that the API server accepted.
 
         If the annotation differs, writes that into the condition and raises NodeRejected: nothing else is written until
@@ -157,8 +157,8 @@ class Attempt:
             raise error
         desired = {change.name: change.new for change in plan.changes if change.action.writes}
         return {
-            name: _ALTERED.format(plain(quantity), f"{plain(stored.get(name))}{as_what}")
-            for as_what, stored in ((" as allocatable", node_state.allocatable or {}), ("", node_state.capacity or {}))
+            name: _ALTERED.format(plain(quantity), f"{plain(stored.get(name))}{suffix}")
+            for suffix, stored in ((" as allocatable", node_state.allocatable or {}), ("", node_state.capacity or {}))
             for name, quantity in desired.items()
             if plain(stored.get(name)) != plain(quantity)
         }

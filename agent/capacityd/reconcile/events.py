@@ -23,10 +23,11 @@ def events(plan: Plan) -> list[Event]:
     """
     last, reported = plan.reported_before, plan.reported
     unknown = [f"{name}: {why}" for name, why in plan.health.unknown.items() if name in reported.unknown - last.unknown]
+    long_unknown = Event("Warning", "CapacityUnknown", _joined(unknown), "Read")
     if not plan.patch:
-        return [Event("Warning", "CapacityUnknown", _joined(unknown), "Read")] if unknown else []
+        return [long_unknown] if unknown else []
     changed = [change for change in plan.changes if change.action.writes]
-    below = [
+    less = [
         f"{name}: {quantity}, expected {expected}"
         for name, (quantity, expected) in plan.health.below_expected.items()
         if name not in last.below_expected
@@ -35,21 +36,17 @@ def events(plan: Plan) -> list[Event]:
     # Also errors that differ from those rejected before.
     rejected = plan.health.configuration_errors if reported.configuration != last.configuration else ()
     lowered = _LOWERED if any(map(_lowers, changed)) else ""
-    candidates: tuple[tuple[str, str, Sequence[str], str], ...] = (
-        ("Normal", "CapacityChanged", [change.summary for change in changed], "Publish"),
-        ("Warning", "CapacityRefused", _reasons(plan, plan.newly_refused), "Refuse"),
-        ("Warning", "CapacityDenied", _reasons(plan, denied), "Publish"),
-        ("Warning", "CapacityBelowExpected", below, "Compare"),
-        ("Normal", "CapacityAsExpected", _quantities(plan, plan.recovered), "Compare"),
-        ("Warning", "ConfigurationRejected", rejected, "Configure"),
-        ("Warning", "CapacityUnknown", unknown, "Read"),
-        ("Normal", "CapacityKnown", _quantities(plan, last.unknown - reported.unknown), "Read"),
+    candidates = (
+        Event("Normal", "CapacityChanged", _joined([change.summary for change in changed], lowered), "Publish"),
+        Event("Warning", "CapacityRefused", _joined(_reasons(plan, plan.newly_refused)), "Refuse"),
+        Event("Warning", "CapacityDenied", _joined(_reasons(plan, denied)), "Publish"),
+        Event("Warning", "CapacityBelowExpected", _joined(less), "Compare"),
+        Event("Normal", "CapacityAsExpected", _joined(_quantities(plan, plan.recovered)), "Compare"),
+        Event("Warning", "ConfigurationRejected", _joined(rejected), "Configure"),
+        long_unknown,
+        Event("Normal", "CapacityKnown", _joined(_quantities(plan, last.unknown - reported.unknown)), "Read"),
     )
-    return [
-        Event(kind, reason, _joined(texts, lowered if reason == "CapacityChanged" else ""), act)
-        for kind, reason, texts, act in candidates
-        if texts
-    ]
+    return [event for event in candidates if event.message]
 
 
 def _reasons(plan: Plan, names: Collection[str]) -> list[str]:
@@ -61,7 +58,9 @@ def _quantities(plan: Plan, names: Collection[str]) -> list[str]:
 
 
 def _joined(texts: Sequence[str], after: str = "") -> str:
-    """As many of the texts as fit, how many there are beside them, and what follows them."""
+    """As many of the texts as fit, how many there are beside them, and what follows them. Nothing for no texts."""
+    if not texts:
+        return ""
     for count in range(min(len(texts), _MAX_TEXTS), 0, -1):
         rest = (f"; and {len(texts) - count} more, see capacityd status" if count < len(texts) else "") + after
         message = "; ".join(texts[:count]) + rest

@@ -33,7 +33,7 @@ def health_after(steps: Sequence[Step], inputs: PlanInput) -> Health:
         refused=lasting,
         unverified=tuple(step.name for step in steps if step.unverified),
         denied={step.name: step.decision.reason for step in steps if step.decision.action is Action.DENY},
-        below_expected={step.name: below for step in steps if (below := _below_expected(step, inputs))},
+        below_expected={step.name: shortage for step in steps if (shortage := _below_expected(step, inputs))},
         not_allocatable={step.name: less for step in steps if (less := _not_allocatable(step, inputs))},
     )
 

@@ -16,8 +16,8 @@ TEST_PACKAGES += $(if $(shell command -v go),,golang-go)
 PYTHONS_PACKAGES := gcc libsystemd-dev pkg-config
 
 # What makes the .deb, and what tests it.
-DEB_PACKAGES := $(RUN_PACKAGES) debhelper dh-python dpkg-dev go-md2man python3-hypothesis python3-prometheus-client \
-	python3-pytest python3-shtab
+DEB_PACKAGES := $(RUN_PACKAGES) build-essential debhelper dh-python dpkg-dev go-md2man python3-hypothesis \
+	python3-prometheus-client python3-pytest python3-shtab
 RELEASE_PACKAGES := $(DEB_PACKAGES) git gnupg gpgv python3-venv reprepro
 PACKAGE_PACKAGES := $(RELEASE_PACKAGES) debian-archive-keyring e2fsprogs mmdebstrap
 
@@ -167,8 +167,8 @@ workflows: build/bin/actionlint
 build/bin/actionlint: | packages-test
 	@GOBIN=$(CURDIR)/build/bin go install github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
 
-# lintian and piuparts, which a Debian sponsor runs, on Debian 12 and 13; or one of them: make sponsor SPONSOR=piuparts.
-# It needs a network.
+# lintian, autopkgtest and piuparts, as a Debian sponsor runs them, on Debian 12 and 13; or one of
+# them: make sponsor SPONSOR=piuparts. It needs a network.
 sponsor: .venv/ready packages-sponsor
 	@$(BIN)/python -m tests.package.sponsor $(SPONSOR)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import email
 import re
 import subprocess
 
@@ -36,6 +37,16 @@ def listed() -> list[str]:
     """The project's files."""
     output = subprocess.run(["sh", ROOT / "packaging/sources"], capture_output=True, text=True, check=True).stdout
     return output.rstrip("\0").split("\0")
+
+
+def test_make_deb_installs_what_the_build_needs() -> None:
+    """On a bare machine, too, dpkg-buildpackage must find what debian/control declares, and build-essential."""
+    control = email.message_from_string((ROOT / "debian/control").read_text())
+    needed = {re.split(r"[ :|]", entry.strip())[0] for entry in control["Build-Depends"].split(",")}
+    provided = {"debhelper-compat": "debhelper", "dh-sequence-python3": "dh-python"}
+    command = ("make", "--dry-run", "--no-print-directory", "packages-deb")
+    output = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert {provided.get(name, name) for name in needed} | {"build-essential"} <= {*output.split()}
 
 
 def test_pre_commit_runs_what_make_check_runs() -> None:

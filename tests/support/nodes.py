@@ -13,12 +13,12 @@ from capacityd.node.file_node import patched
 
 def node(
     capacity: Mapping[str, str] | None = None,
-    record: object = None,
+    annotated: object = None,
     condition: str | None = None,
 ) -> dict[str, Any]:
     """A Node as the API server gives it, all of whose capacity is allocatable.
 
-    record: the content of our annotation, as JSON unless it is text.
+    annotated: the content of our annotation, as JSON unless it is text.
     """
     document: dict[str, Any] = {
         "apiVersion": "v1",
@@ -30,8 +30,10 @@ def node(
             "conditions": [{"type": "Ready", "status": "True"}],
         },
     }
-    if record is not None:
-        document["metadata"]["annotations"][ANNOTATION] = record if isinstance(record, str) else json.dumps(record)
+    if annotated is not None:
+        document["metadata"]["annotations"][ANNOTATION] = (
+            annotated if isinstance(annotated, str) else json.dumps(annotated)
+        )
     if condition is not None:
         ours = {"type": CONDITION, "status": condition, "reason": "Published", "message": "old"}
         document["status"]["conditions"].insert(0, ours)

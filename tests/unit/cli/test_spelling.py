@@ -29,7 +29,7 @@ CASES = [*itertools.product(READINGS, (None, 1000, 5), (False, True), ((), (NAME
 def planned(stored: str, case: tuple[Reading | None, int | None, bool, tuple[str, ...] | None]) -> Plan:
     reading, recorded, adopt, plugins = case
     record = {} if recorded is None else {NAME: recorded}
-    document = node(capacity={NAME: stored}, record=record)
+    document = node(capacity={NAME: stored}, annotated=record)
     document["status"]["allocatable"] = {NAME: stored}
     readings: dict[str, Reading] = {OTHER: Absent("")} | ({NAME: reading} if reading else {})
     policy, context = Policy({NAME} if adopt else ()), PassContext(machine_record=MachineRecord(record))

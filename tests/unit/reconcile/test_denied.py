@@ -139,7 +139,7 @@ def test_a_denied_removal_and_a_denied_reduction_keep_what_was_published() -> No
 
 
 def test_a_denied_removal_blocks_no_other_when_all_is_withdrawn() -> None:
-    state = node_state(node(capacity={A: "1", B: "2"}, record={A: 1, B: 2}))
+    state = node_state(node(capacity={A: "1", B: "2"}, annotated={A: 1, B: 2}))
     plan = make_withdrawal(state, PlanInput(device_plugins=frozenset(), denied={A: "a policy"}))
     assert {change.name: change.action for change in plan.changes} == {A: "deny", B: "remove"}
     assert (plan.annotated, plan.health.denied) == ({A: 1}, {A: "a policy"})

@@ -63,11 +63,11 @@ BETWEEN = [record(None), record('{"example.com/b":1}'), key(None), key("7"), uid
 
 
 @pytest.mark.parametrize("between", BETWEEN)
-@pytest.mark.parametrize(("reading", "stored", "recorded", "adopt"), PLANS)
+@pytest.mark.parametrize(("reading", "current", "annotated", "adopt"), PLANS)
 def test_a_plan_for_another_node_is_not_written(
-    reading: Reading, stored: str | None, recorded: int | None, adopt: bool, between: Callable[[Document], None]
+    reading: Reading, current: str | None, annotated: int | None, adopt: bool, between: Callable[[Document], None]
 ) -> None:
-    document = node({NAME: stored} if stored else {}, {NAME: recorded} if recorded is not None else None)
+    document = node({NAME: current} if current else {}, {NAME: annotated} if annotated is not None else None)
     plan = make_plan(node_state(document), PlanInput({NAME: reading}, Policy(adopt={NAME} if adopt else ())))
     assert plan.patch
     apply_patch(document, plan.patch)
@@ -103,9 +103,9 @@ def test_several_correct_conditions_become_one() -> None:
     assert make_plan(node_state(written), PlanInput({NAME: Quantity(1)})).patch == ()
 
 
-@pytest.mark.parametrize("stored", [f'{{"{NAME}": true, "example.com/b": 2}}', f'{{"{NAME}":1,"example.com/b":2.0}}'])
-def test_a_record_with_equal_values_of_other_types_is_rewritten(stored: str) -> None:
-    document = node({NAME: "1", "example.com/b": "2"}, stored)
+@pytest.mark.parametrize("current", [f'{{"{NAME}": true, "example.com/b": 2}}', f'{{"{NAME}":1,"example.com/b":2.0}}'])
+def test_an_annotation_with_equal_values_of_other_types_is_rewritten(current: str) -> None:
+    document = node({NAME: "1", "example.com/b": "2"}, current)
     readings = {NAME: Quantity(1), "example.com/b": Quantity(2)}
     plan = make_plan(node_state(document), PlanInput(readings, Policy(adopt={NAME, "example.com/b"})))
     written = apply_patch(document, plan.patch)
@@ -129,7 +129,7 @@ def test_the_condition_becomes_true_only_if_all_that_is_published_is_still_alloc
 
 
 @pytest.mark.parametrize(
-    ("reading", "stored", "allocatable", "after"),
+    ("reading", "current", "allocatable", "after"),
     [
         (Quantity(4), "3", "3", "4"),
         (Quantity(4), "3", None, "4"),
@@ -148,9 +148,9 @@ def test_the_condition_becomes_true_only_if_all_that_is_published_is_still_alloc
     ],
 )
 def test_allocatable_goes_with_capacity(
-    reading: Reading, stored: str | None, allocatable: str | None, after: str | None
+    reading: Reading, current: str | None, allocatable: str | None, after: str | None
 ) -> None:
-    document = node({NAME: stored} if stored else {}, {NAME: 3})
+    document = node({NAME: current} if current else {}, {NAME: 3})
     document["status"]["allocatable"] = {"cpu": "8"} | ({NAME: allocatable} if allocatable else {})
     patch = make_plan(node_state(document), PlanInput({NAME: reading})).patch
     written = apply_patch(document, patch)["status"]["allocatable"]

@@ -163,9 +163,9 @@ CASES = [
 ]
 
 
-def node_with(stored: str | None, recorded: int | None) -> dict[str, Any]:
+def node_with(current: str | None, annotated: int | None) -> dict[str, Any]:
     """A Node with this value and record of the name."""
-    return node({NAME: stored} if stored else {}, {NAME: recorded} if recorded is not None else None)
+    return node({NAME: current} if current else {}, {NAME: annotated} if annotated is not None else None)
 
 
 def inputs_of(
@@ -188,8 +188,8 @@ def with_other(reading: Reading | None) -> dict[str, Reading]:
     return {OTHER: Absent("")} | ({NAME: reading} if reading else {})
 
 
-def witness(recorded: int | None) -> MachineRecord:
-    return MachineRecord({NAME: recorded} if recorded is not None else {})
+def witness(annotated: int | None) -> MachineRecord:
+    return MachineRecord({NAME: annotated} if annotated is not None else {})
 
 
 def change_of(plan: Plan) -> Change:
@@ -203,32 +203,32 @@ def our_condition(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def carried_out(
-    inputs: PlanInput, stored: str | None, recorded: int | None, action: str, after: int | None
+    inputs: PlanInput, current: str | None, annotated: int | None, action: str, after: int | None
 ) -> tuple[Plan, dict[str, Any]]:
     """The plan, which does this to the name and its record, and the Node afterwards."""
-    document = node_with(stored, recorded)
+    document = node_with(current, annotated)
     plan = make_plan(node_state(document), inputs)
     written = apply_patch(document, plan.patch)
-    quantity = {"set": str(after), "remove": None}.get(action, stored)
+    quantity = {"set": str(after), "remove": None}.get(action, current)
     change = change_of(plan)
-    assert (change.action, change.old, plan.annotated.get(NAME)) == (action, stored, after)
+    assert (change.action, change.old, plan.annotated.get(NAME)) == (action, current, after)
     assert change.new == quantity or action == "hold"
     assert written["status"]["capacity"].get(NAME) == quantity
     assert json.loads(written["metadata"]["annotations"].get(ANNOTATION, "{}")).get(NAME) == after
     return plan, written
 
 
-@pytest.mark.parametrize(("more", "reading", "stored", "recorded", "action", "after"), CASES)
+@pytest.mark.parametrize(("more", "reading", "current", "annotated", "action", "after"), CASES)
 def test_every_case(
     more: dict[str, Any],
     reading: Reading | None,
-    stored: str | None,
-    recorded: int | None,
+    current: str | None,
+    annotated: int | None,
     action: str,
     after: int | None,
 ) -> None:
-    inputs = inputs_of(reading, **{"machine_record": witness(recorded), **more})
-    plan, written = carried_out(inputs, stored, recorded, action, after)
+    inputs = inputs_of(reading, **{"machine_record": witness(annotated), **more})
+    plan, written = carried_out(inputs, current, annotated, action, after)
     assert (plan.recorded or {}).get(NAME) == after
     assert (NAME in plan.refused) is (action == "refuse")
     condition = our_condition(written)
@@ -240,7 +240,7 @@ def test_every_case(
 
 
 @pytest.mark.parametrize(
-    ("reading", "stored", "recorded", "reason"),
+    ("reading", "current", "annotated", "reason"),
     [
         (FOUR, None, None, "found"),
         (FOUR, None, 3, "lost from the Node, where 3 was published"),
@@ -262,9 +262,9 @@ def test_every_case(
         ),
     ],
 )
-def test_why(reading: Reading | None, stored: str | None, recorded: int | None, reason: str) -> None:
-    state = node_state(node_with(stored, recorded))
-    assert change_of(make_plan(state, inputs_of(reading, witness(recorded)))).reason == reason
+def test_why(reading: Reading | None, current: str | None, annotated: int | None, reason: str) -> None:
+    state = node_state(node_with(current, annotated))
+    assert change_of(make_plan(state, inputs_of(reading, witness(annotated)))).reason == reason
 
 
 MISSING = None
@@ -310,20 +310,20 @@ WITNESSES: list[tuple[Reading | None, str | None, int | None, MachineRecord | No
 ]
 
 
-@pytest.mark.parametrize(("reading", "stored", "recorded", "machine", "action", "after", "ours"), WITNESSES)
+@pytest.mark.parametrize(("reading", "current", "annotated", "machine_record", "action", "after", "ours"), WITNESSES)
 def test_what_the_annotation_alone_can_do(
     reading: Reading | None,
-    stored: str | None,
-    recorded: int | None,
-    machine: MachineRecord | None,
+    current: str | None,
+    annotated: int | None,
+    machine_record: MachineRecord | None,
     action: str,
     after: int | None,
     ours: bool,
 ) -> None:
-    plan, written = carried_out(inputs_of(reading, machine_record=machine), stored, recorded, action, after)
+    plan, written = carried_out(inputs_of(reading, machine_record), current, annotated, action, after)
     assert plan.recorded is not None
     assert (NAME in plan.recorded) is ours
-    known = {machine.published.get(NAME), machine.intended.get(NAME)} if machine else {recorded}
+    known = {machine_record.published.get(NAME), machine_record.intended.get(NAME)} if machine_record else {annotated}
     assert plan.recorded.get(NAME) in {None, 4, *known}, "nobody else's number gets into the machine's record"
     if action == "refuse":
         condition = our_condition(written)
@@ -339,7 +339,7 @@ def test_what_the_annotation_alone_can_do(
 
 
 def test_without_a_record_and_with_a_damaged_configuration_ownership_stays_unknown() -> None:
-    state = node_state(node(capacity={NAME: "4"}, record={NAME: 4}))
+    state = node_state(node(capacity={NAME: "4"}, annotated={NAME: 4}))
     inputs = PlanInput({OTHER: Quantity(1)}, Policy(complete=False))
     assert make_plan(state, inputs).recorded is None
     inputs = replace(inputs, context=PassContext(machine_record=MachineRecord()))
@@ -347,7 +347,7 @@ def test_without_a_record_and_with_a_damaged_configuration_ownership_stays_unkno
 
 
 def test_an_empty_configuration_removes_nothing_and_names_withdraw() -> None:
-    plan = make_plan(node_state(node(capacity={NAME: "4"}, record={NAME: 4})), PlanInput({}))
+    plan = make_plan(node_state(node(capacity={NAME: "4"}, annotated={NAME: 4})), PlanInput({}))
     assert [c.action for c in plan.changes] == ["keep"]
     assert "capacityd withdraw" in plan.changes[0].reason
     assert plan.annotated == {NAME: 4}
@@ -423,7 +423,7 @@ def test_the_condition_names_unknown_and_refused_resources_and_recovers() -> Non
 
 
 def test_a_refused_removal_is_reported_once_and_then_no_error() -> None:
-    document = node(capacity={NAME: "7"}, record={NAME: 4})
+    document = node(capacity={NAME: "7"}, annotated={NAME: 4})
     plan = make_plan(node_state(document), PlanInput({NAME: ABSENT}))
     assert (plan.refused, plan.newly_refused) == ((NAME,), (NAME,))
     written = node_state(apply_patch(document, plan.patch))
@@ -458,7 +458,7 @@ def test_lower_late(uptime: float, since: dict[str, float], action: Action, why:
 
 def test_only_what_lowers_is_remembered_as_lower() -> None:
     """Else a raise that waits for its turn would let a later loss be written at once."""
-    state = node_state(node(capacity={NAME: "4", OTHER: "4"}, record={NAME: 4, OTHER: 4}))
+    state = node_state(node(capacity={NAME: "4", OTHER: "4"}, annotated={NAME: 4, OTHER: 4}))
     written = WriteTimes(dict.fromkeys([NAME, OTHER], (70.0,) * BURST))
     readings = {NAME: Quantity(5), OTHER: Quantity(3)}
     inputs = PlanInput(readings, context=PassContext(uptime=100), state=ReconcileState(write_times=written))
@@ -470,7 +470,7 @@ def test_a_withdrawal_removes_all_own_keys_and_no_others() -> None:
     zeroed, plugin = "example.com/zeroed", "example.com/plugin"
     document = node(
         capacity={"cpu": "8", NAME: "4", OTHER: "7", zeroed: "0", plugin: "2"},
-        record={zeroed: 2, plugin: 2, OTHER: 1, NAME: 4},
+        annotated={zeroed: 2, plugin: 2, OTHER: 1, NAME: 4},
         condition="True",
     )
     plan = make_withdrawal(node_state(document), PlanInput(device_plugins={plugin}))
@@ -486,15 +486,18 @@ def test_a_withdrawal_removes_all_own_keys_and_no_others() -> None:
 names = st.sampled_from([NAME, OTHER, "example.com/a.b_c~d", "cpu", "kubernetes.io/x", "a.example/x-1"])
 good_names = names.filter(lambda n: not name_problem(n))
 quantities = st.one_of(st.integers(0, 5), st.integers(0, 2**63 - 1))
-stored = st.one_of(quantities.map(str), st.sampled_from(["1k", "2Ki", "3000m", "1500m", "0", "1e3", "junk"]))
+current = st.one_of(quantities.map(str), st.sampled_from(["1k", "2Ki", "3000m", "1500m", "0", "1e3", "junk"]))
 readings_of = st.dictionaries(
     good_names,
     st.one_of(quantities.map(Quantity), st.just(Absent("none")), st.just(Unknown("why"))),
 )
 nodes = st.builds(
     node,
-    capacity=st.none() | st.dictionaries(names, stored),
-    record=st.none() | st.dictionaries(names, quantities) | st.text() | st.dictionaries(names, st.text() | st.none()),
+    capacity=st.none() | st.dictionaries(names, current),
+    annotated=st.none()
+    | st.dictionaries(names, quantities)
+    | st.text()
+    | st.dictionaries(names, st.text() | st.none()),
     condition=st.sampled_from([None, "True", "False"]),
 )
 machine_records = st.builds(

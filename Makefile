@@ -40,13 +40,16 @@ PYTHONS := 3.10 3.11 3.12 3.13 3.14
 # make kills KILLS="--kills 2000 --seed 7"
 KILLS :=
 
+# make histories HISTORIES="--each 100 --kind alterations"
+HISTORIES :=
+
 # make scale SCALE="--kubernetes 1.30 --nodes 50 --minutes 5 --seed 1"
 SCALE :=
 SPONSOR :=
 
 UNREADABLE :=
 
-.PHONY: help run demo test check adding matrix scale kills autoscaling unreadable pythons newest unit cluster deb package unit-cluster-and-package machine docs golden lint types imports spelling \
+.PHONY: help run demo test check adding matrix scale kills histories autoscaling unreadable pythons newest unit cluster deb package unit-cluster-and-package machine docs golden lint types imports spelling \
 	diagrams site sponsor release workflows packages-diagrams packages-sponsor packages-release \
 	format bench clean docs-cluster docs-autoscaling docs-dashboard docs-boot corpus packages-run packages-test packages-pythons packages-deb packages-package packages-machine packages-corpus
 
@@ -60,6 +63,7 @@ help:
 	@echo "make unreadable  can an unreadable file make a number smaller? 20 minutes"
 	@echo "make autoscaling  Karpenter on a real control plane, from a pending pod to a bound one"
 	@echo "make kills  SIGKILL of a pass at its PATCH, 500 times: is the Node right after the next pass?"
+	@echo "make histories  the shortest histories of each kind of fault on the real API server: does every Node end right?"
 	@echo "make adding  are the pages on adding things complete? a part of make test"
 	@echo "make bench  figures          make format  lay the code out"
 	@echo "make deb    the package, in dist/; make release VERSION=1.2.3 KEY=FINGERPRINT  all that is published"
@@ -102,6 +106,10 @@ unreadable: .venv/ready
 # 500 kills of a pass around its PATCH: about a second each.
 kills: .venv/ready
 	@$(BIN)/python -m tests.cluster.kills $(KILLS)
+
+# About 10 minutes on 2 cores. All that there are: make histories HISTORIES="--each 100", half an hour.
+histories: .venv/ready
+	@$(BIN)/python -m tests.cluster.histories $(HISTORIES)
 
 # Some minutes, and once about 4 more on 2 cores to build Karpenter.
 autoscaling: .venv/ready

@@ -1,8 +1,9 @@
-"""The API server changes what is written to the status of Nodes: mutating admission policies."""
+"""The API server changes or denies what is written to the status of Nodes: admission policies."""
 
 from __future__ import annotations
 
 from tests.cluster.controlplane import Cluster
+from tests.cluster.credentials import node_user
 
 _API = "/apis/admissionregistration.k8s.io/v1"
 _RULE = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["UPDATE"], "resources": ["nodes/status"]}
@@ -36,3 +37,30 @@ def try_to_write(cluster: Cluster, node: str, status: dict[str, object]) -> dict
     path = f"/api/v1/nodes/{node}/status?dryRun=All"
     found: dict[str, dict[str, str]] = cluster.admin.patch(path, {"status": status})["status"]
     return found
+
+
+REASONS = {403: "Forbidden", 413: "RequestEntityTooLarge", 422: "Invalid"}
+"""The HTTP status codes with which a policy can deny, and what each is called there."""
+
+
+def create_denial(cluster: Cluster, name: str, node: str, key: str, code: int, message: str) -> None:
+    """Denies whatever the Node's own user writes to it that changes a capacity key. code: one of REASONS."""
+    quantity = "has({0}.status.capacity) && '{1}' in {0}.status.capacity ? string({0}.status.capacity['{1}']) : ''"
+    before, after = (quantity.format(version, key) for version in ("oldObject", "object"))
+    spec = {
+        "failurePolicy": "Fail",
+        "matchConstraints": {"resourceRules": [_RULE]},
+        "matchConditions": [
+            {"name": "node", "expression": f"object.metadata.name == '{node}'"},
+            {"name": "user", "expression": f"request.userInfo.username == '{node_user(node)}'"},
+        ],
+        "validations": [{"expression": f"({before}) == ({after})", "message": message, "reason": REASONS[code]}],
+    }
+    cluster.admin.create(f"{_API}/validatingadmissionpolicies", {"metadata": {"name": name}, "spec": spec})
+    binding = {"policyName": name, "validationActions": ["Deny"]}
+    cluster.admin.create(f"{_API}/validatingadmissionpolicybindings", {"metadata": {"name": name}, "spec": binding})
+
+
+def delete_denial(cluster: Cluster, name: str) -> None:
+    cluster.admin.delete(f"{_API}/validatingadmissionpolicybindings/{name}")
+    cluster.admin.delete(f"{_API}/validatingadmissionpolicies/{name}")

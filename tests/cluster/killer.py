@@ -4,6 +4,9 @@
 
 start: start it. kill: kill it. wait: wait until it ends. A number: all of this, and kill it after so many seconds.
 Each is answered by a line: started, killed or ended.
+
+start REASON SECONDS POINT: for this reason, with clocks that are so many seconds ahead. It kills itself at this kill
+point, before or after one of its requests or files, and the answer to wait is "killed" and the point; -1: at none.
 """
 
 from __future__ import annotations
@@ -12,6 +15,8 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Callable
+from typing import Any
 
 
 def main(agent: str, arguments: list[str]) -> None:
@@ -21,22 +26,69 @@ def main(agent: str, arguments: list[str]) -> None:
     from capacityd.cli import run
 
     pid = 0
-    for line in map(str.strip, sys.stdin):
-        if line not in ("kill", "wait"):
+    reader, writer = os.pipe()
+    os.set_blocking(reader, False)
+    for order, *options in map(str.split, sys.stdin):
+        if order not in ("kill", "wait"):
             pid = os.fork()
             if pid == 0:
                 nowhere = os.open(os.devnull, os.O_WRONLY)
                 os.dup2(nowhere, 1)
                 os.dup2(nowhere, 2)
+                if options:
+                    arguments[-1] = options[0]
+                    _set_clocks(float(options[1]))
+                    _set_kill_point(int(options[2]), writer)
                 os._exit(run(arguments))
-        if line == "start":
+        if order == "start":
             print("started", flush=True)
             continue
-        if line not in ("kill", "wait"):
-            time.sleep(float(line))
-        if line != "wait":
+        if order not in ("kill", "wait"):
+            time.sleep(float(order))
+        if order != "wait":
             os.kill(pid, signal.SIGKILL)  # not reaped yet, so it is still its number
-        print("killed" if os.WIFSIGNALED(os.waitpid(pid, 0)[1]) else "ended", flush=True)
+        killed = os.WIFSIGNALED(os.waitpid(pid, 0)[1])
+        print(f"killed {_point(reader)}" if killed else "ended", flush=True)
+
+
+def _set_clocks(seconds: float) -> None:
+    """As if so many seconds had passed, of the wall clock and since the boot."""
+    wall, clock = time.time, time.clock_gettime
+    time.time = lambda: wall() + seconds
+    time.clock_gettime = lambda which: clock(which) + (seconds if which == time.CLOCK_BOOTTIME else 0.0)
+
+
+def _set_kill_point(number: int, writer: int) -> None:
+    """Kills this process when it is there, and writes to the pipe where it was."""
+    from capacityd.node.client import Client
+
+    points = iter(range(number, -1, -1))
+
+    def reach(point: str) -> None:
+        if next(points, None) == 0:
+            os.write(writer, point.encode())
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def with_points(action: Callable[..., Any], name: Callable[..., str]) -> Callable[..., Any]:
+        def act(*arguments: Any) -> Any:
+            reach(f"before {name(*arguments)}")
+            result = action(*arguments)
+            reach(f"after {name(*arguments)}")
+            return result
+
+        return act
+
+    os.replace = with_points(os.replace, lambda _, target: os.path.basename(target))
+    requests = {"read_node": "get nodes", "patch_node_status": "patch nodes/status", "create_event": "create events"}
+    for method, request in requests.items():
+        setattr(Client, method, with_points(getattr(Client, method), lambda *_, request=request: request))
+
+
+def _point(reader: int) -> str:
+    try:
+        return os.read(reader, 1000).decode()
+    except BlockingIOError:
+        return ""
 
 
 if __name__ == "__main__":

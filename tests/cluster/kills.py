@@ -67,13 +67,17 @@ class Killer:
     def start(self) -> None:
         self._ask("start")
 
+    def start_at(self, reason: str, seconds: float, kill_at: int | None = None) -> None:
+        """With clocks so many seconds ahead. kill_at: the kill point, counted from 0, at which it kills itself."""
+        self._ask(f"start {reason} {seconds} {-1 if kill_at is None else kill_at}")
+
     def kill(self) -> bool:
         """Whether it still ran."""
         return self._ask("kill") == "killed"
 
-    def finish(self) -> None:
-        """Waits until it ends by itself."""
-        self._ask("wait")
+    def finish(self) -> str:
+        """Waits until it ends by itself. Returns the kill point at which it has killed itself; "" if at none."""
+        return self._ask("wait").partition(" ")[2]
 
     def _ask(self, line: str) -> str:
         assert self._process.stdin is not None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 
 from capacityd.model.quantity import whole_quantity
 from capacityd.model.reading import Quantity
@@ -20,13 +21,14 @@ class History:
     """A machine, and what has happened to it."""
 
     def __init__(self, machine: AnyMachine, log: Callable[[str], object]) -> None:
-        self._log = log
+        self.log = log
         self.machine = machine
         self.machine.readings = readings(a=None)
         self.server = self.machine.server
         self.kills: list[str] = []
         """The points at which passes were killed."""
         self.passes = 0
+        self._only_denials = True  # nothing else has happened
         self._kept: bytes | None = None  # the content that a damaged record had
         self._record_lost = False
         self._annotation_lost = False
@@ -37,6 +39,7 @@ class History:
     def take(self, step: Step) -> None:
         """The step, its pass, and the pass after it. Checks what must hold by then."""
         machine, server = self.machine, self.server
+        self._only_denials &= replace(step, hardware=None, denies=None, reason="") == Step(reason="")
         if step.hardware is not None:
             machine.readings = readings(**step.hardware)
         if step.reason == "config" and step.kill_at is None:
@@ -61,6 +64,8 @@ class History:
         server.between, server.lose = None, False
         self._make_pass("resync")
         self.check_truth()
+        if self._only_denials:
+            self.check_isolation()
 
     def end(self) -> None:
         """All causes are gone: denials, faults, and what others have written."""
@@ -108,6 +113,16 @@ class History:
             denied = f"denied: {name}: " in condition.get("message", "")
             assert not denied or any(reason in condition["message"] for reason in reasons), condition
 
+    def check_isolation(self) -> None:
+        """A denial keeps no other resource from being published, and the condition reports it."""
+        capacity, condition = self.server.capacity, self.server.condition
+        denied = {denies.name for denies in self.server.denies}
+        for name in {*NAMES} - self._reasons.keys():  # what was denied before may still wait for its retry
+            reading = self.machine.readings.get(name)
+            desired = str(reading.value) if isinstance(reading, Quantity) else None
+            assert capacity.get(name) == desired or name in denied, (name, capacity, condition)
+            assert capacity.get(name) == desired or condition["reason"] == "Denied", condition
+
     def _forgotten(self) -> set[str]:
         """The keys that nothing names after the record and the annotation were lost: nobody knows whose they are."""
         if not (self._record_lost and self._annotation_lost):
@@ -125,8 +140,8 @@ class History:
             if before.get(name) != after.get(name) != self._by_others.get(name, ...):
                 self._by_others.pop(name, None)
         self._by_others |= {a.key: a.value for a in self.server.alters if a.key in after and after[a.key] == a.value}
-        self._log(f"pass ({reason}): {machine.error if ended else f'killed {machine.killed}'}")
-        self._log(f"  {self.server.annotation} {after} {self.server.condition.get('message')}")
+        self.log(f"pass ({reason}): {machine.error if ended else f'killed {machine.killed}'}")
+        self.log(f"  {self.server.annotation} {after} {self.server.condition.get('message')}")
 
     def _others_write(self, step: Step) -> None:
         server = self.server
@@ -187,14 +202,12 @@ class History:
             return False
 
 
-def run(machine: AnyMachine, steps: Sequence[Step], log: Callable[[str], object]) -> History:
-    """Makes the steps of a history, and ends it. Raises AssertionError where something does not hold."""
-    history = History(machine, log)
+def take_all(history: History, steps: Sequence[Step]) -> None:
+    """Takes the steps, and ends the history. Raises AssertionError where something does not hold."""
     for step in steps:
-        log(repr(step))
+        history.log(repr(step))
         history.take(step)
     history.end()
-    return history
 
 
 def is_right(machine: AnyMachine, others: Collection[str] = (), annotation_altered: bool = False) -> bool:

@@ -41,9 +41,9 @@ POINTS = 12
 
 
 def _denials(name: str) -> Sequence[_Fields]:
-    """The ways that an API server can deny: a webhook with any code, a policy with its four, and without a reason."""
+    """The ways that an API server can deny: a webhook with any code, a policy with its three, and without a reason."""
     webhook = (400, 401, 403, 404, 409, 410, 413, 422, 429, 451, 500, 503, 504, 599)
-    ways = {"webhook": webhook, "policy": (401, 403, 413, 422), "opaque": (409, 422)}
+    ways = {"webhook": webhook, "policy": (403, 413, 422), "opaque": (409, 422)}
     return [{"denies": (Denies(name, code, kind),)} for kind, codes in ways.items() for code in codes]
 
 

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, example, given, note
 from hypothesis import settings as how_hard
 from hypothesis import strategies as st
 
-from tests.support.histories import is_right, run
+from tests.support.histories import History, is_right, take_all
 from tests.support.recovery import NAMES, THEIRS, A, Alters, B, Denies, Machine, readings
 from tests.support.shortest import KINDS, histories
 from tests.support.steps import Step
@@ -68,7 +68,7 @@ DENIED = Denies(A, 403)
 @given(st.lists(steps, min_size=1, max_size=6))
 def test_any_history_ends_right(history: list[Step]) -> None:
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
-        run(Machine(Path(folder)), history, note)
+        take_all(History(Machine(Path(folder)), note), history)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -76,7 +76,8 @@ def test_the_shortest_histories_end_right(kind: str, tmp_path: Path) -> None:
     """Those of which `make histories` runs the first on a real API server."""
     for number, steps in enumerate(histories(kind)[:20]):
         (folder := tmp_path / str(number)).mkdir()
-        history = run(Machine(folder), steps, print)
+        history = History(Machine(folder), print)
+        take_all(history, steps)
         assert len(history.kills) == sum(step.kill_at is not None for step in steps)
 
 

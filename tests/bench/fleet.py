@@ -19,8 +19,8 @@ from functools import partial
 from pathlib import Path
 
 from capacityd.model.config import Config, Resource
-from capacityd.model.messages import PassReason
 from capacityd.model.reading import Quantity
+from capacityd.model.reasons import PassReason
 from capacityd.node import Review, open_node
 from capacityd.reconcile.reconcile import Access, reconcile
 from capacityd.reconcile.state import PassContext, ReconcileState

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 
-from capacityd.model.messages import PassReason
+from capacityd.model.reasons import PassReason
 from tests.cluster.agent import DONGLE
 from tests.cluster.controlplane import Cluster
 from tests.cluster.service import DONGLES, PROMPT, Service, service

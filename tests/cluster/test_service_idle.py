@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from capacityd.model.messages import PassReason
+from capacityd.model.reasons import PassReason
 from tests.cluster.processes import PATIENCE
 from tests.cluster.service import DONGLES, PUBLISHED, Service
 from tests.support.machines import usb_path

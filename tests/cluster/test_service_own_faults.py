@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from capacityd.model.messages import RetryCause
+from capacityd.model.reasons import RetryCause
 from capacityd.service.schedule import BACKOFFS, DEBOUNCE
 from tests.cluster import faults
 from tests.cluster.agent import AGENT, DONGLE, PYTHON

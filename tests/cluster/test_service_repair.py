@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from capacityd.model.messages import PassReason
+from capacityd.model.reasons import PassReason
 from capacityd.reconcile.rate_limit import BURST, MIN_INTERVAL
 from tests.cluster import faults
 from tests.cluster.agent import DONGLE

@@ -11,11 +11,11 @@ from functools import partial
 from typing import Any
 
 from capacityd.model.errors import NodeDenied, NodeMissing, NodeRejected, NodeUnreachable
-from capacityd.model.messages import PassReason
 from capacityd.model.node import ANNOTATION, CONDITION, Event, NodeState
 from capacityd.model.plan import MachineRecord
 from capacityd.model.quantity import name_problem, whole_quantity
 from capacityd.model.reading import Quantity, Reading, Unknown
+from capacityd.model.reasons import PassReason
 from capacityd.node.file_node import patched
 from capacityd.node.parse import node_state
 from capacityd.reconcile.rate_limit import BURST, MIN_INTERVAL

@@ -24,9 +24,10 @@ from capacityd.discovery.runner import Discovery
 from capacityd.linux.atomic_file import read_regular_file
 from capacityd.model.config import Config, Resource, Settings
 from capacityd.model.errors import NodeConflict, NodeUnreachable
-from capacityd.model.messages import Message, PassReason, PassResult
+from capacityd.model.messages import Message, PassResult
 from capacityd.model.node import ANNOTATION, CONDITION
 from capacityd.model.reading import Absent, Quantity, Reading
+from capacityd.model.reasons import PassReason
 from capacityd.node.client import Client
 from capacityd.node.cluster_access import ClusterAccess
 from capacityd.node.errors import Call, from_http_status

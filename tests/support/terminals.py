@@ -22,8 +22,9 @@ from typing import Any
 from capacityd import __version__
 from capacityd.model.codec import to_file
 from capacityd.model.errors import Cause
-from capacityd.model.messages import PassReason, ServiceStatus
+from capacityd.model.messages import ServiceStatus
 from capacityd.model.plan import Action, Change
+from capacityd.model.reasons import PassReason
 from capacityd.worker import runtime_files
 from capacityd.worker.pass_state import NodeStatus, Outcome, PassState, PassStatus, ReadingStatus
 from tests import ROOT

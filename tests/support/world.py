@@ -12,10 +12,10 @@ from collections.abc import Callable
 from typing import Any
 
 from capacityd.model.config import Config, Resource, Settings
-from capacityd.model.messages import PassReason
 from capacityd.model.node import ANNOTATION, CONDITION, NodeState
 from capacityd.model.plan import MachineRecord, Plan, Reported
 from capacityd.model.reading import Absent, Reading, Unknown
+from capacityd.model.reasons import PassReason
 from capacityd.node.file_node import patched
 from capacityd.node.parse import node_state
 

@@ -9,9 +9,9 @@ from difflib import get_close_matches
 
 from capacityd import __version__
 from capacityd.cli.help import command_epilog, program_epilog
-from capacityd.cli.template.notations import NOTATIONS
+from capacityd.cli.template import Autoscaler
 from capacityd.model.errors import UsageError
-from capacityd.model.messages import Job
+from capacityd.model.reasons import Job
 
 COMMANDS = {
     "devices": ("cli.commands.devices", "list this machine's devices, each with the TOML that matches it"),
@@ -115,10 +115,11 @@ def command_parser() -> argparse.ArgumentParser:
     subparsers["fleet"].add_argument(
         "--textfile", metavar="FILE", help="also write metrics for node_exporter's textfile collector"
     )
+    autoscalers = [autoscaler.value for autoscaler in Autoscaler]
     subparsers["template"].add_argument(
         "autoscaler",
-        metavar="|".join(NOTATIONS),
-        choices=[*NOTATIONS],
+        metavar="|".join(autoscalers),
+        choices=autoscalers,
         help="the autoscaler's notation: tags, labels, annotations or an object",
     )
     subparsers["template"].add_argument(

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import Enum
 
-from capacityd.model.messages import RetryCause
+from capacityd.model.reasons import RetryCause
 
 
 class Cause(Enum):

@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 from capacityd.linux.clock import BOOTING
 from capacityd.model.config import Config
 from capacityd.model.errors import NodeError, StateError
-from capacityd.model.messages import PassReason
 from capacityd.model.node import Node, NodeState
 from capacityd.model.plan import MachineRecord, Plan
 from capacityd.model.reading import Reading
+from capacityd.model.reasons import PassReason
 from capacityd.reconcile.apply import TRIES, Retries, SaveIntention, apply, save_nothing
 from capacityd.reconcile.attempt import Denied, Outcome
 from capacityd.reconcile.held_back import changes_held_back

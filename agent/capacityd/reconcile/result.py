@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from capacityd.model.errors import NodeConflict, NodeDenied, NodeError, NodeGuardUnexplained, NodeUnreachable
-from capacityd.model.messages import Failure, RetryCause
+from capacityd.model.messages import Failure
+from capacityd.model.reasons import RetryCause
 from capacityd.reconcile.attempt import Outcome
 from capacityd.reconcile.rate_limit import MIN_INTERVAL
 from capacityd.reconcile.state import ReconcileState

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from capacityd.model.messages import PassReason
 from capacityd.model.node import NodeState
 from capacityd.model.plan import Action, MachineRecord, Plan
 from capacityd.model.reading import Absent, Quantity, Reading, Unknown
+from capacityd.model.reasons import PassReason
 from capacityd.reconcile.attempt import Outcome
 from capacityd.reconcile.rate_limit import WriteTimes, recent_writes, record_write
 

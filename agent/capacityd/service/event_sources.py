@@ -13,7 +13,8 @@ from collections.abc import Callable, Collection
 from typing import TypeAlias
 
 from capacityd.linux.clock import suspended
-from capacityd.model.messages import KernelEvents, PassReason, Watch
+from capacityd.model.messages import Watch
+from capacityd.model.reasons import KernelEvents, PassReason
 from capacityd.service.file_events import FileEvents
 from capacityd.service.netlink_events import AddressEvents, LinkEvents
 from capacityd.service.table_events import SWAPS, TableEvents, mount_events, swap_events

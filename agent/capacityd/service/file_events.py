@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterable
 
 from capacityd.linux.filesystems import may_hang
 from capacityd.linux.mountinfo import TABLE, mount_of
-from capacityd.model.messages import PassReason
+from capacityd.model.reasons import PassReason
 
 _BUFFER = 65536
 _IN_CREATE, _IN_MOVED, _IN_DELETE, _IN_CLOSE_WRITE, _IN_ATTRIB = 0x100, 0x80 | 0x40, 0x200, 0x8, 0x4

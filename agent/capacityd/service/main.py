@@ -16,7 +16,8 @@ from dataclasses import replace
 from capacityd.linux.clock import BOOTING, uptime
 from capacityd.linux.subreaper import become_subreaper
 from capacityd.linux.systemd import MSGID_DEGRADED, MSGID_EVENT_SOURCE_LOST, log, sd_notify, use_nonblocking_stderr
-from capacityd.model.messages import CheckResult, Job, MetricsResult, PassReason, PassResult, Watch
+from capacityd.model.messages import CheckResult, MetricsResult, PassResult, Watch
+from capacityd.model.reasons import Job, PassReason
 from capacityd.service.event_sources import UDEV, EventSources, Signals, Suspends
 from capacityd.service.reports import Reports
 from capacityd.service.schedule import Schedule

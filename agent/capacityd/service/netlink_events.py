@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from capacityd.linux.netlink import attributes, listen, received
-from capacityd.model.messages import PassReason
+from capacityd.model.reasons import PassReason
 
 _LINK, _IPV4, _IPV6 = 0x1, 0x10, 0x100  # RTMGRP_LINK, RTMGRP_IPV4_IFADDR, RTMGRP_IPV6_IFADDR
 _POD = b"veth\0"

@@ -20,7 +20,8 @@ from capacityd.linux.systemd import (
     sd_notify,
 )
 from capacityd.model.codec import to_file
-from capacityd.model.messages import Activity, CheckResult, Job, MetricsResult, ServiceStatus
+from capacityd.model.messages import CheckResult, MetricsResult, ServiceStatus
+from capacityd.model.reasons import Activity, Job
 
 
 class SlowWorker(NamedTuple):

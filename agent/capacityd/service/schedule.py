@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from capacityd.model.messages import PassReason, RetryCause
+from capacityd.model.reasons import PassReason, RetryCause
 
 DEBOUNCE, DEBOUNCE_MAX = 0.9, 10.0
 """How long there must be no event, and the longest that a pass waits for that. A worker needs another tenth of a second

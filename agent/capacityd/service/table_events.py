@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from capacityd.linux.filesystems import is_of_pods
 from capacityd.linux.mountinfo import TABLE, mount_of
-from capacityd.model.messages import PassReason
+from capacityd.model.reasons import PassReason
 
 _BUFFER = 65536
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pyudev
 
-from capacityd.model.messages import PassReason
+from capacityd.model.reasons import PassReason
 
 
 class UdevEvents:

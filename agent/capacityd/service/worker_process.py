@@ -13,7 +13,8 @@ from contextlib import suppress
 
 from capacityd.linux.subreaper import kill_children
 from capacityd.model.codec import Malformed, decode_variant, parse
-from capacityd.model.messages import Activity, CheckResult, Job, Message, MetricsResult, PassResult, Probed
+from capacityd.model.messages import CheckResult, Message, MetricsResult, PassResult, Probed
+from capacityd.model.reasons import Activity, Job
 from capacityd.service.reports import SlowWorker
 
 SLOW = 30.0  # seconds after which `status` says what a worker is doing

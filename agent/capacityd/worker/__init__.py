@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+from typing import TYPE_CHECKING
 
 from capacityd.model.codec import encode_variant
-from capacityd.model.messages import Message
+
+if TYPE_CHECKING:
+    from capacityd.model.messages import Message
 
 
 def send_message(message: Message) -> None:

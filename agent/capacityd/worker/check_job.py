@@ -12,7 +12,8 @@ from capacityd.host.kubelet import CHECKPOINT, SOCKET
 from capacityd.model.config import Config
 from capacityd.model.device import DeviceDetector
 from capacityd.model.errors import CapacitydError
-from capacityd.model.messages import CheckResult, KernelEvents, PassReason, Watch
+from capacityd.model.messages import CheckResult, Watch
+from capacityd.model.reasons import KernelEvents, PassReason
 from capacityd.node.kubelet_kubeconfig import KUBECONFIG_PATHS
 from capacityd.worker import journal, runtime_files, send_message
 from capacityd.worker.runtime_files import SavedConfig

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 
 from capacityd.linux import systemd
 from capacityd.linux.systemd import MSGID_DEGRADED, MSGID_EVENT_SOURCE_LOST, MSGID_METRICS, MSGID_RECOVERED
-from capacityd.model.messages import PassReason
 from capacityd.model.plan import Action, Change, Health
 from capacityd.model.quantity import plain
 from capacityd.model.reading import Reading, Unknown
+from capacityd.model.reasons import PassReason
 from capacityd.reconcile.result import ReconcileResult
 from capacityd.reconcile.state import is_lower, outcome_text
 from capacityd.worker.pass_state import Logged, NodeStatus, Outcome, PassState, PassStatus

@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 
 from capacityd.model.errors import CapacitydError
-from capacityd.model.messages import CheckResult, Failure, Job, PassReason, PassResult
+from capacityd.model.messages import CheckResult, Failure, PassResult
 from capacityd.model.modules import missing_module
+from capacityd.model.reasons import Job, PassReason
 from capacityd.worker import send_message
 
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from capacityd.model.errors import Cause
-from capacityd.model.messages import PassReason
 from capacityd.model.plan import Change
 from capacityd.model.reading import Quantity, Reading, Unknown
+from capacityd.model.reasons import PassReason
 from capacityd.node import Review
 from capacityd.reconcile.attempt import Outcome as ReconcileOutcome
 from capacityd.reconcile.state import ReconcileState

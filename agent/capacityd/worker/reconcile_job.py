@@ -17,9 +17,10 @@ from capacityd.linux.clock import uptime
 from capacityd.model.config import Config
 from capacityd.model.errors import CapacitydError, StateError
 from capacityd.model.host import Host
-from capacityd.model.messages import Failure, PassReason, PassResult, Probed, RetryCause
+from capacityd.model.messages import Failure, PassResult, Probed
 from capacityd.model.plan import MachineRecord
 from capacityd.model.reading import Reading, Unknown
+from capacityd.model.reasons import PassReason, RetryCause
 from capacityd.node import Review
 from capacityd.reconcile import machine_record
 from capacityd.reconcile.reconcile import Access, reconcile

@@ -13,8 +13,9 @@ from capacityd import __version__
 from capacityd.cli import run
 from capacityd.cli.commands.status import _resources
 from capacityd.model.codec import from_file, to_file
-from capacityd.model.messages import Activity, ServiceStatus
+from capacityd.model.messages import ServiceStatus
 from capacityd.model.plan import Action, Change
+from capacityd.model.reasons import Activity
 from capacityd.worker.pass_state import NodeStatus, Outcome, PassStatus, ReadingStatus
 from tests.support.server import answer, failure, serve
 from tests.support.terminals import CASES, world

@@ -7,10 +7,10 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 from capacityd.model.config import Config, Resource, Settings
 from capacityd.model.errors import NodeError, NodeUnreachable, StateError
-from capacityd.model.messages import PassReason
 from capacityd.model.node import Event, Node, NodeState
 from capacityd.model.plan import MachineRecord, Plan, Reported
 from capacityd.model.reading import Absent, Quantity, Reading, Unknown
+from capacityd.model.reasons import PassReason
 from capacityd.node.parse import node_state
 from capacityd.reconcile.reconcile import Access, reconcile
 from capacityd.reconcile.result import ReconcileResult

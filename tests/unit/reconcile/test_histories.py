@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
 from capacityd.model.config import Settings
-from capacityd.model.messages import PassReason
 from capacityd.model.node import CONDITION
 from capacityd.model.quantity import whole_quantity
 from capacityd.model.reading import Absent, Quantity, Reading, Unknown
+from capacityd.model.reasons import PassReason
 from capacityd.reconcile.plan import make_plan, make_withdrawal
 from capacityd.reconcile.plan_input import PlanInput, Policy
 from capacityd.reconcile.state import PassContext

@@ -21,10 +21,11 @@ from capacityd.model.errors import (
     NodeRejected,
     NodeUnreachable,
 )
-from capacityd.model.messages import Failure, RetryCause
+from capacityd.model.messages import Failure
 from capacityd.model.node import NodeState
 from capacityd.model.plan import Change
 from capacityd.model.reading import Quantity, Reading
+from capacityd.model.reasons import RetryCause
 from capacityd.reconcile.apply import TRIES
 from capacityd.reconcile.rate_limit import BURST, MIN_INTERVAL
 from capacityd.reconcile.result import ReconcileResult

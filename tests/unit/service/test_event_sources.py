@@ -22,7 +22,8 @@ from typing import TypeAlias
 
 import pytest
 
-from capacityd.model.messages import KernelEvents, PassReason, Watch
+from capacityd.model.messages import Watch
+from capacityd.model.reasons import KernelEvents, PassReason
 from capacityd.service import event_sources
 from capacityd.service.event_sources import EventSources, Signals
 from capacityd.service.file_events import FileEvents

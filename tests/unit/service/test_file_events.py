@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from capacityd.model.messages import PassReason
+from capacityd.model.reasons import PassReason
 from capacityd.service.file_events import FileEvents
 from tests.support.forked import forked
 

@@ -22,7 +22,8 @@ import pytest
 import capacityd
 from capacityd import __version__
 from capacityd.model.codec import from_file
-from capacityd.model.messages import Activity, ServiceStatus
+from capacityd.model.messages import ServiceStatus
+from capacityd.model.reasons import Activity
 from capacityd.service.main import WATCHDOG_INTERVAL
 from capacityd.worker import runtime_files
 from tests import ROOT

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from capacityd.model import errors
-from capacityd.model.messages import PassReason, RetryCause
+from capacityd.model.reasons import PassReason, RetryCause
 from capacityd.service.schedule import (
     BACKOFF_MAX,
     BACKOFFS,

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import capacityd
 from capacityd.model.codec import decode_variant, parse
-from capacityd.model.messages import CheckResult, Message, PassResult, RetryCause
+from capacityd.model.messages import CheckResult, Message, PassResult
+from capacityd.model.reasons import RetryCause
 from capacityd.node.kubelet_kubeconfig import KUBECONFIG_PATHS
 from tests.unit.node.test_credentials import config, written
 

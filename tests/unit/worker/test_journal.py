@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from capacityd.model.messages import PassReason
 from capacityd.model.plan import Action, Change, Health, Plan
 from capacityd.model.reading import Absent, Quantity, Reading, Unknown
+from capacityd.model.reasons import PassReason
 from capacityd.node.parse import node_state
 from capacityd.reconcile.attempt import Outcome
 from capacityd.reconcile.result import ReconcileResult

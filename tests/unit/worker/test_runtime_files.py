@@ -20,8 +20,9 @@ from capacityd import __version__
 from capacityd.config import load
 from capacityd.model.codec import _checksum, to_file
 from capacityd.model.errors import CapacitydError, Cause
-from capacityd.model.messages import PassReason, ServiceStatus
+from capacityd.model.messages import ServiceStatus
 from capacityd.model.plan import Action, Change
+from capacityd.model.reasons import PassReason
 from capacityd.node import Review
 from capacityd.reconcile.rate_limit import WriteTimes
 from capacityd.reconcile.state import Denial, ReconcileState

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from capacityd.cli.output.terminal import print_json, print_line
+from capacityd.cli.template import Autoscaler
 from capacityd.cli.template.notations import NOTATIONS, Notation, Target, problems, yaml_lines
 from capacityd.discovery.runner import probe
 from capacityd.host.kubelet import device_plugin_names
@@ -29,7 +30,7 @@ def template(options: argparse.Namespace) -> int:
 
     Raises UsageError if the notation can't carry a name or needs another option; ConfigError.
     """
-    notation = NOTATIONS[options.autoscaler]
+    notation = NOTATIONS[Autoscaler(options.autoscaler)]
     target = _target(options, notation)
     host, config = host_of(options), config_of(options)
     config = _selected(config, options.resource)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from capacityd.cli.output.terminal import print_line, print_table
 from capacityd.model.errors import Cause
-from capacityd.model.messages import Activity, PassReason
+from capacityd.model.reasons import Activity, PassReason
 from capacityd.model.text import duration_text
 
 _OLD_VALUES = 100.0  # seconds after which the age of the Node's values is printed

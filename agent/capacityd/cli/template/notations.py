@@ -9,6 +9,8 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from capacityd.cli.template import Autoscaler
+
 _IDENTIFIERS = ("apiVersion", "kind", "key", "operator")
 """The keys whose values are fixed words, which need no quotes in YAML."""
 _AWS_PREFIX = "k8s.io/cluster-autoscaler/node-template/resources/"
@@ -144,20 +146,20 @@ def _any_name(_: str) -> str:
     return ""
 
 
-NOTATIONS: Mapping[str, Notation] = {
-    "aws": Notation("tags of the Auto Scaling group or EKS node group", _aws_problem, _aws),
-    "azure": Notation("tags of the virtual machine scale set", _azure_problem, _azure),
-    "gke": Notation("node labels of the GKE node pool", _gke_problem, _gke),
-    "cluster-api": Notation(
+NOTATIONS: Mapping[Autoscaler, Notation] = {
+    Autoscaler.AWS: Notation("tags of the Auto Scaling group or EKS node group", _aws_problem, _aws),
+    Autoscaler.AZURE: Notation("tags of the virtual machine scale set", _azure_problem, _azure),
+    Autoscaler.GKE: Notation("node labels of the GKE node pool", _gke_problem, _gke),
+    Autoscaler.CLUSTER_API: Notation(
         "annotations of the MachineDeployment or MachineSet, beside those for cpu and memory",
         _any_name,
         _cluster_api,
         most=1,
     ),
-    "gardener": Notation(
+    Autoscaler.GARDENER: Notation(
         "providerConfig of the Shoot's worker; machine-controller-manager also writes these to the Nodes",
         _any_name,
         _gardener,
     ),
-    "karpenter": Notation("needs the feature gate NodeOverlay", _any_name, _karpenter, has_target=True),
+    Autoscaler.KARPENTER: Notation("needs the feature gate NodeOverlay", _any_name, _karpenter, has_target=True),
 }

@@ -48,7 +48,7 @@ def main(agent: str, arguments: list[str]) -> None:
         if order != "wait":
             os.kill(pid, signal.SIGKILL)  # not reaped yet, so it is still its number
         killed = os.WIFSIGNALED(os.waitpid(pid, 0)[1])
-        print(f"killed {_point(reader)}" if killed else "ended", flush=True)
+        print(f"killed {_point(reader)}".strip() if killed else "ended", flush=True)
 
 
 def _set_clocks(seconds: float) -> None:

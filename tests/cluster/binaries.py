@@ -143,14 +143,14 @@ def pinned() -> str:
 def find_go() -> Path:
     """A go that is new enough, fetched through the module proxy by an older one if that is all there is."""
     paths = [shutil.which("go"), *(path for place in OTHER_PLACES for path in glob.glob(place))]
-    found = {Path(path): version(path) for path in paths if path}
-    if not found:
+    versions = {Path(path): version(path) for path in paths if path}
+    if not versions:
         raise BuildError(
             "the control plane for the tests is built with go, which is not installed: install any version of it "
             "(`apt-get install golang-go`), a newer one that is needed is fetched as a Go module"
         )
-    fitting = [go for go in found if found[go] >= numbers(directive("go"))]
-    return fitting[0] if fitting else fetch_go(max(found, key=lambda go: found[go]))
+    fitting = [go for go in versions if versions[go] >= numbers(directive("go"))]
+    return fitting[0] if fitting else fetch_go(max(versions, key=lambda go: versions[go]))
 
 
 def fetch_go(old: Path) -> Path:

@@ -111,8 +111,10 @@ class Demo:
         command = ("get", "events", "--sort-by=.lastTimestamp", f"--field-selector={selector}", "-o", _EVENTS)
         reasons = [line.split()[1] for line in self._kubectl(*command).splitlines()[1:]]
         # The last two are created in the same second, and Events have no finer time.
-        found = [*reasons[:1], *sorted(reasons[1:])]
-        self._expect(found == ["CapacityChanged", "CapacityBelowExpected", "CapacityChanged"], "three Events in order")
+        in_order = [*reasons[:1], *sorted(reasons[1:])]
+        self._expect(
+            in_order == ["CapacityChanged", "CapacityBelowExpected", "CapacityChanged"], "three Events in order"
+        )
 
     def _fleet(self) -> None:
         self._step(

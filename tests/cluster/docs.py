@@ -85,16 +85,18 @@ class ClusterWorld:
             node = self.kubelet()
             recording = json.loads(self._machine.read_text())
             made = service(self._cluster, recording, node=node.name, around=node.inside([]))
-            self._service = found = self._stack.enter_context(made)
+            self._service = running = self._stack.enter_context(made)
             options: list[str | Path] = [
                 "--config",
                 self._folder / "etc/capacityd/conf.d",
                 "--kubeconfig",
-                found.kubeconfig,
+                running.kubeconfig,
             ]
-            found.command = [*capacityd(), *options, "run"]
+            running.command = [*capacityd(), *options, "run"]
             script = self._folder / "bin/capacityd"
-            script.write_text(f'#!/bin/sh\nexec {shlex.join(map(str, found.inside([*capacityd(), *options])))} "$@"\n')
+            script.write_text(
+                f'#!/bin/sh\nexec {shlex.join(map(str, running.inside([*capacityd(), *options])))} "$@"\n'
+            )
             script.chmod(0o755)
         return self._service
 
@@ -107,7 +109,7 @@ class ClusterWorld:
         return self._kubelet
 
     def _output(self, command: str) -> str:
-        found = self.service
+        running = self.service
         done = subprocess.run(
             [*TIED_TO_US, "sh", "-c", re.sub(r"\bsudo ", "", command)],
             stdout=subprocess.PIPE,
@@ -124,7 +126,7 @@ class ClusterWorld:
             },
         )
         self._status = done.returncode
-        output = done.stdout.replace(str(found.kubeconfig), "/etc/kubernetes/kubelet.conf")
+        output = done.stdout.replace(str(running.kubeconfig), "/etc/kubernetes/kubelet.conf")
         return output.replace(str(self._folder), "").replace(self._cluster.url, "https://10.0.0.1:6443")
 
     def _do_machine(self, file: str) -> None:
@@ -142,8 +144,8 @@ class ClusterWorld:
         self.service.machine.unplug(port)
 
     def _do_service(self, what: str) -> None:
-        found = self.service
-        act: dict[str, Callable[[], object]] = {"start": found.start, "reload": found.reload, "stop": found.stop}
+        running = self.service
+        act: dict[str, Callable[[], object]] = {"start": running.start, "reload": running.reload, "stop": running.stop}
         act[what]()
 
     def _do_kubelet(self, what: str) -> None:

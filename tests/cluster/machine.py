@@ -107,15 +107,15 @@ class Machine:
 
     def processes(self) -> list[int]:
         """All that run in it, whoever their parent is now: what a namespace's process starts stays in it."""
-        found = []
+        pids = []
         ours = os.stat(self.network).st_ino
         for entry in os.listdir("/proc"):
             try:
                 if entry.isdigit() and int(entry) != self._pid and os.stat(f"/proc/{entry}/ns/net").st_ino == ours:
-                    found.append(int(entry))
+                    pids.append(int(entry))
             except OSError:
                 continue  # it has ended
-        return [pid for pid in found if pid != self._daemon.pid]
+        return [pid for pid in pids if pid != self._daemon.pid]
 
     def end(self) -> None:
         self.relay.end()

@@ -37,9 +37,9 @@ def runs() -> list[Run]:
     versions = releases()
     skewed = sorted({SKEW, versions.index(pinned()), len(versions) - 1})
     pairs = [(versions[server], versions[server - SKEW]) for server in skewed]
-    found = [on(version, version) for version in versions]
-    found += [on(server, kubelet) for server, kubelet in pairs]
-    return found + [with_client(*pair) for pair in ALL]
+    planned = [on(version, version) for version in versions]
+    planned += [on(server, kubelet) for server, kubelet in pairs]
+    return planned + [with_client(*pair) for pair in ALL]
 
 
 def on(server: str, kubelet: str) -> Run:

@@ -113,11 +113,11 @@ def untrue_after_others(versions: Sequence[Version]) -> list[Version]:
     A write of capacityd that changes quantities, changes the annotation or allocatable; one that sets the condition
     changes that.
     """
-    found = []
+    untrue = []
     for before, after in zip([None, *versions], versions, strict=False):
         if not after.untrue:
             continue
         ours = before is None or (before.condition, before.published) != (after.condition, after.published)
         assert not ours, f"capacityd wrote True: {after.lacking} of {after.published} in {after.allocatable}"
-        found.append(after)
-    return found
+        untrue.append(after)
+    return untrue

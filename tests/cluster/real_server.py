@@ -69,8 +69,8 @@ class RealServer:
 
     @property
     def annotation(self) -> str | None:
-        found: str | None = self._cluster.node(self._node)["metadata"].get("annotations", {}).get(ANNOTATION)
-        return found
+        text: str | None = self._cluster.node(self._node)["metadata"].get("annotations", {}).get(ANNOTATION)
+        return text
 
     @property
     def condition(self) -> dict[str, str]:

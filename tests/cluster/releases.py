@@ -50,10 +50,10 @@ def release(name: str) -> str:
     """The tested version that 1.30 names; a whole one, such as 1.30.4, is any. Raises BuildError."""
     if len(numbers(name)) == 3:
         return name
-    found = [version for version in releases() if minor(version) == name]
-    if not found:
+    fitting = [version for version in releases() if minor(version) == name]
+    if not fitting:
         raise BuildError(f"Kubernetes {name} is none of {', '.join(releases())}")
-    return found[0]
+    return fitting[0]
 
 
 def minor(version: str) -> str:
@@ -63,12 +63,12 @@ def minor(version: str) -> str:
 
 def programs(version: str, kubelet: str | None = None) -> dict[str, Path]:
     """Every program of this version, built now if need be. kubelet: its version, if that is another one."""
-    found = binaries.programs()
+    paths = binaries.programs()
     if version != binaries.pinned():
-        found |= _built(version)
+        paths |= _built(version)
     if kubelet is not None and kubelet != version:
-        found["kubelet"] = programs(kubelet)["kubelet"]
-    return found
+        paths["kubelet"] = programs(kubelet)["kubelet"]
+    return paths
 
 
 def _built(version: str) -> dict[str, Path]:

@@ -196,8 +196,8 @@ class Service:
         self._wait_no_worker()
         begin, self._position = self._position, self.cluster.audit.mark()
         between = self.cluster.audit.between(begin, self._position)
-        found = [r for r in between if r.user_agent.startswith("capacityd/")]
-        return [r for r in found if self.node in (r.name, r.user.removeprefix("system:node:"))]
+        ours = [r for r in between if r.user_agent.startswith("capacityd/")]
+        return [r for r in ours if self.node in (r.name, r.user.removeprefix("system:node:"))]
 
     def requested(self) -> list[str]:
         """The same, such as "get nodes"."""

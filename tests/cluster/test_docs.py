@@ -37,19 +37,19 @@ def name_of(page: object) -> str:
 
 def tried() -> list[Any]:
     """Every Kubernetes object of the documentation and of packaging, and whether the API server is to take it."""
-    found = []
+    cases = []
     for page in pages():
         for number, block in enumerate(blocks(page.read_text()), 1):
             if block.kind == "yaml":
                 for document in manifests(block):
                     if "kind" in document and document["kind"] not in FOREIGN:
                         since = [pytest.mark.since(DEVICE_CLASSES)] if document["kind"] == "DeviceClass" else []
-                        found.append(pytest.param(document, block.invalid, id=f"{name_of(page)}-{number}", marks=since))
+                        cases.append(pytest.param(document, block.invalid, id=f"{name_of(page)}-{number}", marks=since))
                     elif "resources" in document:
-                        found.append(
+                        cases.append(
                             pytest.param(_pod_with(document["resources"]), False, id=f"{name_of(page)}-{number}")
                         )
-    return found
+    return cases
 
 
 def _pod_with(resources: object) -> dict[str, object]:
@@ -67,9 +67,9 @@ def shown(page: Path, kubernetes: str) -> str:
 
 def played() -> list[Any]:
     """The pages that run on a control plane; the tutorial does on each version."""
-    found = [page for page in pages() if place(page.read_text()) == "cluster"]
+    on_cluster = [page for page in pages() if place(page.read_text()) == "cluster"]
     marks = {"tutorial": pytest.mark.protocol}
-    return [pytest.param(page, id=name_of(page), marks=marks.get(page.stem, ())) for page in found]
+    return [pytest.param(page, id=name_of(page), marks=marks.get(page.stem, ())) for page in on_cluster]
 
 
 @pytest.mark.parametrize("page", played())

@@ -42,8 +42,8 @@ def admin(cluster: Cluster) -> Path:
 
 @pytest.fixture(params=["certificate", pytest.param("account", marks=pytest.mark.since(BOUND_TOKENS))])
 def kind(request: pytest.FixtureRequest) -> Kind:
-    found: Kind = request.param
-    return found
+    param: Kind = request.param
+    return param
 
 
 @pytest.fixture
@@ -84,9 +84,9 @@ def test_the_services_own_traffic_passes(cluster: Cluster, own: str, agent: Agen
 
 
 def codes(requests: Requests) -> list[int]:
-    found = [r.code for r in requests.all()]
-    assert found
-    return found
+    statuses = [r.code for r in requests.all()]
+    assert statuses
+    return statuses
 
 
 def set_(path: str, value: object) -> dict[str, Any]:

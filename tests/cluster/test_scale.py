@@ -44,12 +44,12 @@ def test_four_nodes_agree_after_random_changes(restarted: Cluster) -> None:
     assert len({(s.kill, s.reboot) for s in made if isinstance(s, RestartService)}) == 4
     assert {step.name for step in made if isinstance(step, WriteOther)} == {*OURS, FOREIGN}
     lines: list[str] = []
-    found = run(restarted, Scenario(nodes=4, steps=STEPS, seed=SEED), lines.append)
+    figures = run(restarted, Scenario(nodes=4, steps=STEPS, seed=SEED), lines.append)
     assert lines[-1] == "after the services have ended: every Node agrees"
-    assert found.requests["patch nodes/status", 200] >= 4
-    assert found.seconds > 1
-    assert found.peak > 10_000
-    assert len(found.converged) == 4
+    assert figures.requests["patch nodes/status", 200] >= 4
+    assert figures.seconds > 1
+    assert figures.peak > 10_000
+    assert len(figures.converged) == 4
 
 
 def test_a_seed_has_its_steps() -> None:

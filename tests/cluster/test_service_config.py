@@ -92,8 +92,8 @@ def test_a_reload_may_end_an_error(s: Service) -> None:
 
 def configuration(s: Service) -> str | None:
     """The hash of the one in force, as the Node has it."""
-    found: str | None = s.cluster.node(s.node)["metadata"].get("annotations", {}).get(CONFIGURATION_ANNOTATION)
-    return found
+    digest: str | None = s.cluster.node(s.node)["metadata"].get("annotations", {}).get(CONFIGURATION_ANNOTATION)
+    return digest
 
 
 def rename(s: Service, config: Path) -> None:

@@ -108,14 +108,14 @@ class Service:
     @property
     def condition(self) -> tuple[str, str]:
         """Its reason and message."""
-        (found,) = (c for c in self.node["status"]["conditions"] if c["type"] == CONDITION)
-        return found["reason"], found["message"]
+        (ours,) = (c for c in self.node["status"]["conditions"] if c["type"] == CONDITION)
+        return ours["reason"], ours["message"]
 
     def zero(self) -> None:
         """As a kubelet that restarts does."""
-        found = self.node
-        found["status"]["capacity"][A] = "0"
-        (self.folder / "node.new").write_text(json.dumps(found))
+        document = self.node
+        document["status"]["capacity"][A] = "0"
+        (self.folder / "node.new").write_text(json.dumps(document))
         (self.folder / "node.new").rename(self.folder / "node.json")
 
     def capacity(self, a: str, b: str = "7") -> None:

@@ -42,8 +42,8 @@ def test_story(cluster: Cluster, kubelet: Kubelet, tmp_path: Path) -> None:
         done = agent.run("apply", "--wait", "90s")
     assert "capacityd: allocatable after" in done.stderr
     published = {DONGLE: "4", NIC: "10k", SCRATCH: "1609"}
-    for found in (cluster.capacity(kubelet.name), cluster.allocatable(kubelet.name)):
-        assert {name: found.get(name) for name in published} == published
+    for quantities in (cluster.capacity(kubelet.name), cluster.allocatable(kubelet.name)):
+        assert {name: quantities.get(name) for name in published} == published
     patches = [request for request in requests.all() if request.verb == "patch"]
     assert [(p.resource, p.subresource, p.code) for p in patches] == [("nodes", "status", 200)]
     written = {o["path"].rpartition("/")[2].replace("~1", "/"): o["value"] for o in patches[0].body if o["op"] == "add"}

@@ -94,17 +94,17 @@ def draw(seed: int, nodes: int, number: int) -> list[Step]:
     """So many steps for so many Nodes; the same ones for the same seed."""
     source = random.Random(seed)
     lately: list[int] = []
-    found: list[Step] = []
-    while len(found) < number:
+    steps: list[Step] = []
+    while len(steps) < number:
         if source.random() < _API_SERVER:
-            found.append(RestartApiServer(kill=source.random() < 0.5))
+            steps.append(RestartApiServer(kill=source.random() < 0.5))
             continue
         again = lately and source.random() < _AGAIN
         node = source.choice(lately) if again else source.randrange(nodes)
         lately = [*lately, node][-_LAST:]
         (kind,) = source.choices(list(_KINDS), weights=list(_KINDS.values()))
-        found.append(kind(source, node))
-    return found
+        steps.append(kind(source, node))
+    return steps
 
 
 def _dongles(source: random.Random, node: int) -> OfNode:

@@ -39,12 +39,12 @@ class Truth:
 
     def outcomes(self) -> dict[str, Outcome]:
         """Those of the resources that are configured."""
-        found: dict[str, Outcome] = {
+        by_name: dict[str, Outcome] = {
             DONGLE: self.dongles or "absent",
             SEATS: "unknown" if self.seats is None else self.seats,
             SLOTS: self.slots,
         }
-        return {name: found[name] for name in self.resources}
+        return {name: by_name[name] for name in self.resources}
 
     def remember(self) -> None:
         """To be called after each change: these quantities may have been published."""
@@ -59,25 +59,25 @@ def disagreements(truth: Truth, node: Mapping[str, Any]) -> list[str]:
     annotation = node["metadata"].get("annotations", {}).get(ANNOTATION, "{}")
     recorded: dict[str, int] = json.loads(annotation)
     outcomes = truth.outcomes()
-    found = []
+    differences = []
     refused = []
     for name in OURS:
         outcome, stored, record = outcomes.get(name), capacity.get(name), recorded.get(name)
         if not _agrees(truth, name, stored, record):
             wanted = "not configured" if outcome is None else outcome
-            found.append(f"{name}: {stored} with {record} in the annotation, on the machine it is {wanted}")
+            differences.append(f"{name}: {stored} with {record} in the annotation, on the machine it is {wanted}")
         if isinstance(outcome, int) and record is None:
             refused.append(name)
     if unexpected := recorded.keys() - set(OURS):
-        found.append(f"the annotation has {unexpected}")
+        differences.append(f"the annotation has {unexpected}")
     if capacity.get(FOREIGN) != truth.others.get(FOREIGN):
-        found.append(f"{FOREIGN}: {capacity.get(FOREIGN)}, its writer left {truth.others.get(FOREIGN)}")
+        differences.append(f"{FOREIGN}: {capacity.get(FOREIGN)}, its writer left {truth.others.get(FOREIGN)}")
     expected = _condition([name for name, outcome in sorted(outcomes.items()) if outcome == "unknown"], sorted(refused))
     conditions = [c for c in node["status"].get("conditions", []) if c["type"] == CONDITION]
     stored_condition = [(c["status"], c["reason"], _without_reasons(c["message"])) for c in conditions]
     if stored_condition != [expected]:
-        found.append(f"condition: {stored_condition}, not {expected}")
-    return found
+        differences.append(f"condition: {stored_condition}, not {expected}")
+    return differences
 
 
 def _agrees(truth: Truth, name: str, stored: str | None, record: int | None) -> bool:

@@ -11,14 +11,14 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 def cpu_time(pids: Iterable[int]) -> float:
     """Seconds that these have used, with those of their children that they have waited for (proc_pid_stat(5))."""
-    found = 0.0
+    seconds = 0.0
     for pid in pids:
         try:
             _, _, fields = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")
         except OSError:
             continue  # it has ended; its parent has its time
-        found += sum(map(int, fields.split()[11:15])) / _TICKS
-    return found
+        seconds += sum(map(int, fields.split()[11:15])) / _TICKS
+    return seconds
 
 
 def peak_memory(pid: int) -> int:

@@ -63,7 +63,7 @@ def group(number: int, quantity: int | None = 4, **changes: object) -> list[Node
 
 
 def reported(report: FleetReport) -> dict[str | None, tuple[tuple[str, ...], str]]:
-    return {found.node: (found.reasons, found.message) for found in report.attention}
+    return {attention.node: (attention.reasons, attention.message) for attention in report.attention}
 
 
 def test_a_healthy_fleet() -> None:
@@ -222,10 +222,10 @@ def test_requested_and_free() -> None:
 def test_requests_that_exceed_capacity() -> None:
     fleet = with_requests(*group(5), node("odd", 4), node("gone", None, annotated={}), odd=5, gone=1, n0=4)
     report = assess(fleet, LIMITS)
-    found = {name: message for name, (reasons, message) in reported(report).items() if "Overcommitted" in reasons}
-    assert found["odd"] == f"pods request 5 {DONGLE}, capacity is 4"
-    assert found["gone"].startswith(f"pods request 1 {DONGLE}, capacity is 0")
-    assert len(found) == 2
+    messages = {name: message for name, (reasons, message) in reported(report).items() if "Overcommitted" in reasons}
+    assert messages["odd"] == f"pods request 5 {DONGLE}, capacity is 4"
+    assert messages["gone"].startswith(f"pods request 1 {DONGLE}, capacity is 0")
+    assert len(messages) == 2
     (dongles,) = report.resources
     assert dongles.free == 4 * 4, "a Node with too many requests has none, and takes none from others"
 
@@ -255,14 +255,14 @@ def test_four_fifths_of_a_group_make_the_others_outliers(others: int, flagged: b
 
 
 def test_a_node_without_capacityd_does_not_count_among_those_that_are_compared() -> None:
-    found = reported(assessed(*group(5), node(quantity=3), *(bare(f"bare{n}") for n in range(20))))
-    assert found.pop("odd") == (("QuantityDiffers",), f"{DONGLE} is 3, 5 of 6 Nodes of m5 have 4")
-    assert {reasons for reasons, _ in found.values()} == {("ConditionMissing",)}
+    by_node = reported(assessed(*group(5), node(quantity=3), *(bare(f"bare{n}") for n in range(20))))
+    assert by_node.pop("odd") == (("QuantityDiffers",), f"{DONGLE} is 3, 5 of 6 Nodes of m5 have 4")
+    assert {reasons for reasons, _ in by_node.values()} == {("ConditionMissing",)}
 
 
 def test_where_no_node_has_the_condition_quantities_still_count() -> None:
-    found = reported(assessed(*group(5, condition=None), bare()))
-    assert found == {"odd": (("QuantityDiffers",), f"{DONGLE} is none, 5 of 6 Nodes of m5 have 4")}
+    by_node = reported(assessed(*group(5, condition=None), bare()))
+    assert by_node == {"odd": (("QuantityDiffers",), f"{DONGLE} is none, 5 of 6 Nodes of m5 have 4")}
 
 
 def test_nodes_without_a_configuration_make_no_outlier_of_one_with_it() -> None:
@@ -271,10 +271,10 @@ def test_nodes_without_a_configuration_make_no_outlier_of_one_with_it() -> None:
 
 def test_a_device_class_of_the_same_name_concerns_the_cluster() -> None:
     report = assessed(*group(2), classes=("dongles", "more"))
-    (found,) = report.attention
-    assert (found.node, found.reasons) == (None, ("DeviceClass",))
-    assert "the DeviceClass dongles" in found.message
-    assert "the DeviceClass more" in found.message
+    (attention,) = report.attention
+    assert (attention.node, attention.reasons) == (None, ("DeviceClass",))
+    assert "the DeviceClass dongles" in attention.message
+    assert "the DeviceClass more" in attention.message
     assert assessed(*group(2, quantity=None), classes=("dongles",)).attention == ()
 
 
@@ -320,4 +320,4 @@ def test_the_order_of_nodes_does_not_matter(nodes: list[NodeSummary], random: Ra
 def test_a_copy_of_any_node_is_no_outlier(one: NodeSummary, number: int) -> None:
     report = assessed(*(replace(one, name=f"n{n}") for n in range(number)))
     of_groups = {Reason.QUANTITY_DIFFERS.value, Reason.CONFIGURATION_DIFFERS.value, Reason.CONDITION_MISSING.value}
-    assert not any(of_groups.intersection(found.reasons) for found in report.attention)
+    assert not any(of_groups.intersection(attention.reasons) for attention in report.attention)

@@ -45,17 +45,17 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> Reads:
 @pytest.fixture(autouse=True)
 def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """Time stands still; a pause after three is Ctrl-C. How long the pauses are."""
-    found: list[float] = []
+    slept: list[float] = []
     took: Iterator[float] = iter([0.0, 0.1, 0.1, 2.1, 2.1, 2.1, 2.1, 2.1])
 
     def sleep(seconds: float) -> None:
-        found.append(seconds)
-        if len(found) == 4:
+        slept.append(seconds)
+        if len(slept) == 4:
             raise KeyboardInterrupt
 
     still = SimpleNamespace(time=lambda: NOW, monotonic=lambda: next(took), sleep=sleep)
     monkeypatch.setattr(command, "time", still)
-    return found
+    return slept
 
 
 def fleet(*nodes: NodeSummary, requests: Requests | None = None) -> Fleet:

@@ -37,13 +37,13 @@ def starter(host: Host) -> str:
 
 def quantities(text: str, host: Host) -> dict[str, int]:
     """What the configuration's resources amount to; each must be what it expects."""
-    found = {}
+    by_name = {}
     for resource in loaded(text).require().resources:
         reading = read_resource(resource, host, "n1")
         assert isinstance(reading, Quantity), (resource.name, reading, text)
         assert reading.value == resource.expect
-        found[resource.name] = reading.value
-    return found
+        by_name[resource.name] = reading.value
+    return by_name
 
 
 @given(machines())

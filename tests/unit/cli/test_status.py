@@ -110,6 +110,6 @@ def test_a_device_class_of_the_same_name(
         text = capsys.readouterr().out
         assert (f"! {NAME}: the DeviceClass usb.example.com also serves it" in text) is (status == 4)
         assert run(["status", "--kubeconfig", str(tmp_path / "config"), "--json"]) == status
-        found = json.loads(capsys.readouterr().out)["device_classes"]
-        assert found == ({NAME: ["usb.example.com"]} if status else {})
+        classes = json.loads(capsys.readouterr().out)["device_classes"]
+        assert classes == ({NAME: ["usb.example.com"]} if status else {})
         assert {request.path for request in server.received} == {"/apis/resource.k8s.io/v1/deviceclasses"}

@@ -14,10 +14,10 @@ from tests.support.configs import HEADER as X
 from tests.support.configs import NAME, loaded
 
 
-def lines(found: Loaded) -> list[str]:
+def lines(configuration: Loaded) -> list[str]:
     """The problems as LINE: ERROR."""
-    start = f"{found.problems[0].file}:"
-    reported = [p.located() for p in found.problems]
+    start = f"{configuration.problems[0].file}:"
+    reported = [p.located() for p in configuration.problems]
     assert all(line.startswith(start) and line.isprintable() for line in reported)
     return [line[len(start) :] for line in reported]
 

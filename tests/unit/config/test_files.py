@@ -24,7 +24,7 @@ def resource(name: str, quantity: int = 1) -> str:
 A, B = resource("a"), resource("b")
 
 
-def made(root: Path, files: Mapping[str, str]) -> Loaded:
+def load_files(root: Path, files: Mapping[str, str]) -> Loaded:
     """files: path below the root -> text; "-> PATH": a link."""
     for path, text in files.items():
         (root / path).parent.mkdir(parents=True, exist_ok=True)
@@ -35,16 +35,16 @@ def made(root: Path, files: Mapping[str, str]) -> Loaded:
     return load(root=str(root))
 
 
-def quantities(found: Loaded) -> dict[str, object]:
-    return {r.name.partition("/")[2]: r.tables[0].settings["quantity"] for r in found.config.resources}
+def quantities(configuration: Loaded) -> dict[str, object]:
+    return {r.name.partition("/")[2]: r.tables[0].settings["quantity"] for r in configuration.config.resources}
 
 
-def read_files(found: Loaded, root: Path) -> list[str]:
-    return [os.path.relpath(file, root) for file in found.files]
+def read_files(configuration: Loaded, root: Path) -> list[str]:
+    return [os.path.relpath(file, root) for file in configuration.files]
 
 
-def problems(found: Loaded, root: Path) -> list[str]:
-    return [str(p).replace(f"{root}/", "") for p in found.problems]
+def problems(configuration: Loaded, root: Path) -> list[str]:
+    return [str(p).replace(f"{root}/", "") for p in configuration.problems]
 
 
 def test_nothing_at_all(tmp_path: Path) -> None:
@@ -84,7 +84,7 @@ READ: dict[str, tuple[dict[str, str], list[str], dict[str, int]]] = {
 
 @pytest.mark.parametrize(("files", "read", "found"), READ.values(), ids=READ)
 def test_which_files_are_read(tmp_path: Path, files: dict[str, str], read: list[str], found: dict[str, int]) -> None:
-    whole = made(tmp_path, files)
+    whole = load_files(tmp_path, files)
     assert whole.problems == ()
     assert read_files(whole, tmp_path) == read
     assert quantities(whole) == found
@@ -101,7 +101,7 @@ def test_files_count_in_their_order(tmp_path: Path) -> None:
         f"{ETC}/05-a.toml",
         f"{ETC}/40-b.toml",
     ]
-    configuration = made(tmp_path, {path: resource("all", n) for n, path in enumerate(order)})
+    configuration = load_files(tmp_path, {path: resource("all", n) for n, path in enumerate(order)})
     assert read_files(configuration, tmp_path) == order
     assert quantities(configuration) == {"all": 6}
     assert configuration.origins == {'resources."example.com/all"': str(tmp_path / ETC / "40-b.toml")}
@@ -109,13 +109,13 @@ def test_files_count_in_their_order(tmp_path: Path) -> None:
 
 
 def test_an_unreadable_file_still_masks(tmp_path: Path) -> None:
-    configuration = made(tmp_path, {f"{LIB}/50-x.toml": resource("x"), f"{ETC}/50-x.toml": "="})
+    configuration = load_files(tmp_path, {f"{LIB}/50-x.toml": resource("x"), f"{ETC}/50-x.toml": "="})
     assert quantities(configuration) == {}
     assert not configuration.config.complete
 
 
 def test_a_later_file_replaces_a_resource_whole(tmp_path: Path) -> None:
-    configuration = made(
+    configuration = load_files(
         tmp_path,
         {
             MAIN: '[resources."example.com/x"]\nusb = {}\nslots = 4\nadopt = true\n',
@@ -129,22 +129,22 @@ def test_a_later_file_replaces_a_resource_whole(tmp_path: Path) -> None:
 
 def test_a_later_file_drops_a_resource(tmp_path: Path) -> None:
     drop = '[resources."example.com/a"]\nenabled = false\n'
-    configuration = made(tmp_path, {MAIN: A + B, f"{ETC}/1.toml": drop})
+    configuration = load_files(tmp_path, {MAIN: A + B, f"{ETC}/1.toml": drop})
     assert configuration.require()
     assert quantities(configuration) == {"b": 1}
     assert not configuration.config.broken
-    again = made(tmp_path, {f"{ETC}/2.toml": resource("a", 5)})
+    again = load_files(tmp_path, {f"{ETC}/2.toml": resource("a", 5)})
     assert quantities(again) == {"a": 5, "b": 1}
 
 
 def test_a_disabled_resource_is_not_checked(tmp_path: Path) -> None:
     text = '[resources."example.com/a"]\nenabled = false\nzzz = 1\nusb = 5\n[resources."a.b/none"]\nenabled = false'
-    assert made(tmp_path, {MAIN: text}).require().resources == ()
+    assert load_files(tmp_path, {MAIN: text}).require().resources == ()
 
 
 def test_an_error_in_a_later_file_breaks_the_resource(tmp_path: Path) -> None:
     """The earlier one is not what anybody wants any more."""
-    configuration = made(tmp_path, {MAIN: A + B, f"{ETC}/1.toml": '[resources."example.com/a"]\nstatic = {}\n'})
+    configuration = load_files(tmp_path, {MAIN: A + B, f"{ETC}/1.toml": '[resources."example.com/a"]\nstatic = {}\n'})
     assert quantities(configuration) == {"b": 1}
     line = f'{ETC}/1.toml: [resources."example.com/a".static] quantity: is required (the number)'
     assert problems(configuration, tmp_path) == [line]
@@ -155,7 +155,7 @@ def test_an_error_in_a_later_file_breaks_the_resource(tmp_path: Path) -> None:
 
 
 def test_an_error_in_what_is_replaced_does_not_count(tmp_path: Path) -> None:
-    configuration = made(
+    configuration = load_files(
         tmp_path,
         {
             f"{LIB}/1.toml": '[kubernetes]\nnode_name = 5\n[resources."example.com/a"]\nstatic = {}\n',
@@ -167,7 +167,7 @@ def test_an_error_in_what_is_replaced_does_not_count(tmp_path: Path) -> None:
 
 
 def test_settings_merge_key_by_key(tmp_path: Path) -> None:
-    configuration = made(
+    configuration = load_files(
         tmp_path,
         {
             f"{LIB}/1.toml": '[kubernetes]\nkubeconfig = "/a"\nobserve = true\n',
@@ -186,7 +186,7 @@ def test_settings_merge_key_by_key(tmp_path: Path) -> None:
 
 
 def test_the_errors_of_all_files_are_reported(tmp_path: Path) -> None:
-    configuration = made(
+    configuration = load_files(
         tmp_path, {f"{LIB}/1.toml": "=", MAIN: "x = 1\n[kubernetes]\nobserve = 1", f"{ETC}/2.toml": "[resources.y]"}
     )
     assert [p.file for p in configuration.problems] == [
@@ -232,7 +232,7 @@ UNUSABLE: dict[str, tuple[Callable[[Path], object], str]] = {
 @pytest.mark.parametrize(("make", "why"), UNUSABLE.values(), ids=UNUSABLE)
 @pytest.mark.parametrize("place", [MAIN, f"{LIB}/3.toml", f"{ETC}/1.toml"])
 def test_unusable(tmp_path: Path, place: str, make: Callable[[Path], object], why: str) -> None:
-    made(tmp_path, {f"{ETC}/2-good.toml": A})
+    load_files(tmp_path, {f"{ETC}/2-good.toml": A})
     (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
     make(tmp_path / place)
     configuration = load(root=str(tmp_path))
@@ -243,7 +243,7 @@ def test_unusable(tmp_path: Path, place: str, make: Callable[[Path], object], wh
 
 
 def test_the_largest_file(tmp_path: Path) -> None:
-    assert quantities(made(tmp_path, {MAIN: A + "#" * (2**20 - len(A))})) == {"a": 1}
+    assert quantities(load_files(tmp_path, {MAIN: A + "#" * (2**20 - len(A))})) == {"a": 1}
 
 
 @pytest.mark.parametrize(
@@ -258,7 +258,7 @@ def test_the_largest_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize("folder", [ETC, "etc/capacityd"])
 def test_a_folder_that_others_can_change(tmp_path: Path, folder: str, mode: int, why: str) -> None:
     """Root lists a folder whatever its mode, the service does not."""
-    made(tmp_path, {f"{ETC}/a.toml": A, f"{LIB}/b.toml": B})
+    load_files(tmp_path, {f"{ETC}/a.toml": A, f"{LIB}/b.toml": B})
     (tmp_path / folder).chmod(mode)
     loaded = load(root=str(tmp_path))
     (tmp_path / folder).chmod(0o755)
@@ -291,7 +291,9 @@ def test_a_named_file_may_be_its_groups(tmp_path: Path) -> None:
 def test_a_file_that_is_not_read_is_named(tmp_path: Path) -> None:
     """Those that editors and package managers leave behind are not."""
     names = ("60.conf", "60.yaml", "60.TOML", "a.toml~", ".#b.toml", "d.toml.dpkg-new", "README", "e.toml.bak")
-    loaded = made(tmp_path, {f"{ETC}/{name}": "=" for name in names} | {f"{ETC}/sub/1.toml": A, f"{ETC}/a.toml": A})
+    loaded = load_files(
+        tmp_path, {f"{ETC}/{name}": "=" for name in names} | {f"{ETC}/sub/1.toml": A, f"{ETC}/a.toml": A}
+    )
     assert loaded.require()
     assert [(p.file, p.message) for p in loaded.warnings] == [
         (str(tmp_path / ETC / name), 'is not read, because its name does not end with ".toml"')
@@ -302,7 +304,7 @@ def test_a_file_that_is_not_read_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize("path", [ETC, LIB, "etc/capacityd"])
 def test_a_dangling_folder_is_not_an_empty_one(tmp_path: Path, path: str) -> None:
     """Otherwise everything that it configures would be removed from the Node."""
-    configuration = made(tmp_path, {f"{LOCAL_LIB}/a.toml": A, path: "-> nowhere"})
+    configuration = load_files(tmp_path, {f"{LOCAL_LIB}/a.toml": A, path: "-> nowhere"})
     listed = ETC if path == "etc/capacityd" else path
     assert problems(configuration, tmp_path) == [f"{listed}: is a dangling symbolic link; fix or remove it"]
     assert quantities(configuration) == {"a": 1}
@@ -310,7 +312,7 @@ def test_a_dangling_folder_is_not_an_empty_one(tmp_path: Path, path: str) -> Non
 
 
 def test_a_file_in_place_of_a_folder(tmp_path: Path) -> None:
-    configuration = made(tmp_path, {"etc/capacityd": ""})
+    configuration = load_files(tmp_path, {"etc/capacityd": ""})
     assert problems(configuration, tmp_path) == [f"{ETC}: cannot be read: Not a directory"]
 
 
@@ -318,7 +320,7 @@ def test_a_file_that_this_user_may_not_read() -> None:
     with tempfile.TemporaryDirectory() as folder:  # not tmp_path, into which nobody else may look
         root = Path(folder)
         root.chmod(0o755)
-        made(root, {MAIN: A, f"{ETC}/b.toml": B, f"{LOCAL_LIB}/c.toml": resource("c")})
+        load_files(root, {MAIN: A, f"{ETC}/b.toml": B, f"{LOCAL_LIB}/c.toml": resource("c")})
         (root / MAIN).chmod(0o000)
         (root / LOCAL_LIB).chmod(0o000)
 
@@ -329,13 +331,13 @@ def test_a_file_that_this_user_may_not_read() -> None:
                 os.setuid(65534)
             return load(root=folder), load(str(root / LOCAL_LIB))
 
-        found, of_folder = forked(as_nobody)
+        configuration, of_folder = forked(as_nobody)
         (root / LOCAL_LIB).chmod(0o700)
         why = f"is not readable by this user (owner {ME}, mode 0000); run as root, or grant read permission"
         not_by_owner = f"is not readable by its owner (owner {ME}, mode 0000), so not by the service: chmod u+r {MAIN}"
-        assert problems(found, root) == [f"{LOCAL_LIB}: {why}", f"{MAIN}: {not_by_owner}"]
-        assert quantities(found) == {"b": 1}
-        assert not found.config.complete
+        assert problems(configuration, root) == [f"{LOCAL_LIB}: {why}", f"{MAIN}: {not_by_owner}"]
+        assert quantities(configuration) == {"b": 1}
+        assert not configuration.config.complete
         assert problems(of_folder, root) == [f"{LOCAL_LIB}: {why}"]
 
 
@@ -343,7 +345,7 @@ def test_a_file_that_this_user_may_not_read() -> None:
 
 
 def test_a_path_takes_the_place_of_all_others(tmp_path: Path) -> None:
-    made(tmp_path, {MAIN: A, "x.toml": resource("x")})
+    load_files(tmp_path, {MAIN: A, "x.toml": resource("x")})
     assert quantities(load(str(tmp_path / "x.toml"), root=str(tmp_path))) == {"x": 1}
 
 
@@ -353,7 +355,7 @@ def test_a_file_of_any_name(tmp_path: Path) -> None:
 
 
 def test_a_folder(tmp_path: Path) -> None:
-    made(tmp_path, {"d/2.toml": resource("a", 2), "d/1.toml": A, "d/x.conf": "=", "d/sub/3.toml": "="})
+    load_files(tmp_path, {"d/2.toml": resource("a", 2), "d/1.toml": A, "d/x.conf": "=", "d/sub/3.toml": "="})
     configuration = load(str(tmp_path / "d"))
     assert configuration.require()
     assert quantities(configuration) == {"a": 2}
@@ -383,7 +385,7 @@ def test_no_path(tmp_path: Path) -> None:
 
 
 def test_a_name_that_could_harm_a_terminal(tmp_path: Path) -> None:
-    configuration = made(tmp_path, {f"{ETC}/\x1b[2J\n.toml": "x = 1"})
+    configuration = load_files(tmp_path, {f"{ETC}/\x1b[2J\n.toml": "x = 1"})
     assert problems(configuration, tmp_path) == [
         f"{ETC}/\\x1b[2J\\n.toml: x: unknown table; must be one of resources, kubernetes, service"
     ]

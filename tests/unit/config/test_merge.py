@@ -30,9 +30,9 @@ from tests.support.configs import HEADER, NAME, loaded
 
 def resource(lines: str) -> Resource:
     whole = loaded(f"{HEADER}\n{lines}")
-    (found,) = whole.require().resources
-    assert (found.name, (found.source,)) == (NAME, whole.files)
-    return found
+    (configured,) = whole.require().resources
+    assert (configured.name, (configured.source,)) == (NAME, whole.files)
+    return configured
 
 
 def shown(tests: Iterable[KeyMatcher]) -> str:

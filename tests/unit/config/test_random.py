@@ -40,8 +40,8 @@ ANY_TEXT = st.text(st.characters(exclude_categories=["Cs"]))
 
 
 def some_of(keys: Mapping[str, st.SearchStrategy[Any]], least: int = 0) -> st.SearchStrategy[dict[str, Any]]:
-    found = st.fixed_dictionaries({}, optional=dict(keys))
-    return found.filter(lambda made: len(made) >= least) if least else found
+    tables = st.fixed_dictionaries({}, optional=dict(keys))
+    return tables.filter(lambda made: len(made) >= least) if least else tables
 
 
 def one_or_more(values: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:

@@ -10,8 +10,8 @@ from tests.support.machines import Recording, machine, merge, nic, pci_nic, rout
 from tests.support.readings import counted, event_sources, read, values
 
 
-def addresses(*found: tuple[str, str, str, int, str, bool]) -> Recording:
-    return {"addresses": [list(one) for one in found]}
+def addresses(*fields: tuple[str, str, str, int, str, bool]) -> Recording:
+    return {"addresses": [list(one) for one in fields]}
 
 
 PARTS = (

@@ -52,9 +52,9 @@ def explained(folder: Path, written: str, host: Host) -> Reading:
 
 
 def explanation(folder: Path, written: str, host: Host) -> Explanation:
-    found = explained(folder, written, host).explanation
-    assert found is not None
-    return found
+    explained_by = explained(folder, written, host).explanation
+    assert explained_by is not None
+    return explained_by
 
 
 def output(folder: Path, written: str, recorded: dict[str, Any], capsys: pytest.CaptureFixture[str], *more: str) -> str:
@@ -176,9 +176,9 @@ def test_many_devices_are_grouped(tmp_path: Path, capsys: pytest.CaptureFixture[
 
 def test_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = output(tmp_path, 'usb = { vendor = "0529", product = "6001" }', recording(), capsys, "--json")
-    (found,) = json.loads(out)["resources"]
-    assert len(found["rejected"]) == 6
-    assert found["rejected"][0]["mismatches"] == [
+    (resource,) = json.loads(out)["resources"]
+    assert len(resource["rejected"]) == 6
+    assert resource["rejected"][0]["mismatches"] == [
         {"key": "vendor", "value": '"05e3"', "wanted": '"0529"', "matches": False, "default": False}
     ]
 

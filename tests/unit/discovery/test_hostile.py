@@ -161,13 +161,13 @@ def _without(device: str) -> dict[str, Any]:
         **WORLD,
         "files": {path: text for path, text in WORLD["files"].items() if stays(path)},
         "links": links,
-        "properties": {path: found for path, found in WORLD.get("properties", {}).items() if stays(path)},
+        "properties": {path: properties for path, properties in WORLD.get("properties", {}).items() if stays(path)},
     }
 
 
 def _texts(reading: Reading) -> list[str]:
-    found = [f"{r.device} {r.reason}" for r in reading.rejections]
+    texts = [f"{r.device} {r.reason}" for r in reading.rejections]
     if isinstance(reading, Quantity):
-        return [*found, reading.warning, *(f"{e.device} {e.note}" for e in reading.contributions)]
+        return [*texts, reading.warning, *(f"{e.device} {e.note}" for e in reading.contributions)]
     assert isinstance(reading, Absent | Unknown)
-    return [*found, reading.reason]
+    return [*texts, reading.reason]

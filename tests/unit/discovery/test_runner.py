@@ -187,11 +187,11 @@ def test_a_detector_that_cannot_be_killed_delays_no_pass_and_is_not_started_agai
         return [first, second, run_pass()], left, silent
 
     limit_the_double(monkeypatch, 1.0)
-    found, left, silent = forked(serve)
+    passes, left, silent = forked(serve)
     late = Unknown("the detector double did not end within 1 s", Cause.TIMEOUT)
     hangs = Unknown(f"the detector double of an earlier pass hangs in the kernel (process {left})", Cause.HANGING)
-    assert [f.pop("example.com/double") for f in found] == [late, hangs, late]
-    assert found == [READ] * 3
+    assert [f.pop("example.com/double") for f in passes] == [late, hangs, late]
+    assert passes == [READ] * 3
     assert silent, "the child must not hold the output of a pass"
 
 

@@ -141,9 +141,9 @@ GPU, ETH0 = "/sys/devices/pci0000:3b/0000:3b:00.0", "/sys/devices/pci0000:01/000
 )
 def test_a_link_to_nowhere_is_unknown_and_not_missing(detector: str, key: str, link: str) -> None:
     host = RecordedHost(merge(WORLD, disk("xvda", "/sys/devices/vbd-768", bus="xen"), {"links": {link: "../gone"}}))
-    found = [text for text in values(host, detector, key).values() if str(text).startswith("unknown: ")]
-    assert len(found) == 1
-    assert str(found[0]).endswith(f"/{link.rpartition('/')[2]} leads nowhere")
+    unknown = [text for text in values(host, detector, key).values() if str(text).startswith("unknown: ")]
+    assert len(unknown) == 1
+    assert str(unknown[0]).endswith(f"/{link.rpartition('/')[2]} leads nowhere")
 
 
 def test_a_machine_whose_dmi_folder_is_a_link_to_nowhere_may_be_any() -> None:

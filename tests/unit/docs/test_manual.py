@@ -175,8 +175,8 @@ def test_completion_in_fish(tmp_path: Path) -> None:
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=PATIENCE)
     answers = done.stdout.split("---\n")[:-1]
     assert done.stderr == ""
-    found = {
+    completed = {
         line: [word.partition("\t")[0] for word in answer.splitlines()]
         for line, answer in zip(offered, answers, strict=True)
     }
-    assert found == {line: [word] if word else [] for line, word in offered.items()}
+    assert completed == {line: [word] if word else [] for line, word in offered.items()}

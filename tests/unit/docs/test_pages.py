@@ -114,13 +114,13 @@ def test_links_within_the_project_lead_somewhere(page: Path) -> None:
 
 
 def test_every_page_can_be_found_from_the_readme() -> None:
-    found, waiting = set[Path](), [ROOT / "README.md"]
+    reached, waiting = set[Path](), [ROOT / "README.md"]
     while waiting:
         page = waiting.pop()
-        if page not in found:
-            found.add(page)
+        if page not in reached:
+            reached.add(page)
             waiting += [target for target, _ in links(page) if target.suffix == ".md"]
-    assert set(PAGES) - found == set()
+    assert set(PAGES) - reached == set()
 
 
 def test_the_page_on_the_code_has_every_module_and_every_kind_of_test() -> None:

@@ -20,8 +20,8 @@ def test_the_projects_address_is_the_same_everywhere() -> None:
     for name in listed():
         if name.endswith((".md", ".toml", ".yml")) or name.startswith(("debian/", "packaging/")):
             written[name] = set(_ADDRESS.findall((ROOT / name).read_text()))
-    assert {name: found for name, found in written.items() if found - {address}} == {}
-    where = {name for name, found in written.items() if found}
+    assert {name: addresses for name, addresses in written.items() if addresses - {address}} == {}
+    where = {name for name, addresses in written.items() if addresses}
     assert {"debian/control", "debian/watch", "debian/upstream/metadata", "SECURITY.md"} <= where
 
 

@@ -48,10 +48,10 @@ def test_sockets_are_those_of_the_online_processors(of_cpus: tuple[str | None, .
 
 def in_packages(lists: str, package_id: str = "-1", name: str = "package_cpus_list") -> Recording:
     """Processors of which each has this list of the processors in its package: "0-1 0-1 2-3 2-3"."""
-    found: dict[str, str] = {}
+    contents: dict[str, str] = {}
     for number, members in enumerate(lists.split()):
-        found |= package(number, package_id) | {f"{CPUS}/cpu{number}/topology/{name}": f"{members}\n"}
-    return files(found)
+        contents |= package(number, package_id) | {f"{CPUS}/cpu{number}/topology/{name}": f"{members}\n"}
+    return files(contents)
 
 
 @pytest.mark.parametrize(
@@ -87,8 +87,10 @@ def test_a_processor_without_topology_among_others_is_unknown() -> None:
 
 
 def test_the_highest_frequency_before_there_were_policies() -> None:
-    found = {f"{CPUS}/cpu{n}/cpufreq/cpuinfo_max_freq": f"{3_000_000 + n}\n" for n in range(2)}
-    host = machine(files(package(0, "0")), files(package(1, "0")), files(found), files({f"{CPUS}/online": "0-1\n"}))
+    frequencies = {f"{CPUS}/cpu{n}/cpufreq/cpuinfo_max_freq": f"{3_000_000 + n}\n" for n in range(2)}
+    host = machine(
+        files(package(0, "0")), files(package(1, "0")), files(frequencies), files({f"{CPUS}/online": "0-1\n"})
+    )
     assert live_processors(host).max_frequency == 3_000_001_000
 
 

@@ -59,10 +59,10 @@ def test_the_table_matches_the_kernels_header() -> None:
     ("name", "shown"), [("none-such", "none-such"), ("x" * 40, "x" * 40), ("", ""), ("caf\udce9", "caf\\xe9")]
 )
 def test_no_such_interface(name: str, shown: str) -> None:
-    with pytest.raises(HostError) as found:
+    with pytest.raises(HostError) as raised:
         supported_modes(name)
-    assert str(found.value) == f"the link modes of {shown} could not be read: No such device"
-    assert found.value.errno == errno.ENODEV
+    assert str(raised.value) == f"the link modes of {shown} could not be read: No such device"
+    assert raised.value.errno == errno.ENODEV
 
 
 def settings_of(header: str) -> type[ctypes.Structure]:

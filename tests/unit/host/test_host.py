@@ -52,10 +52,10 @@ def test_escapes(raw: bytes | str, text: str) -> None:
     assert printable(raw) == text
 
 
-def both(tmp_path: Path, found: Mapping[str, str]) -> list[tuple[LiveHost | RecordedHost, str]]:
+def both(tmp_path: Path, contents: Mapping[str, str]) -> list[tuple[LiveHost | RecordedHost, str]]:
     """The same files on this machine and on a recorded one: a host and what its paths begin with."""
-    write_tree({"files": found}, str(tmp_path))
-    return [(LIVE, str(tmp_path)), (RecordedHost({"files": found}), "")]
+    write_tree({"files": contents}, str(tmp_path))
+    return [(LIVE, str(tmp_path)), (RecordedHost({"files": contents}), "")]
 
 
 def test_text(tmp_path: Path) -> None:

@@ -122,8 +122,8 @@ def test_a_connection_whose_response_ended_early_is_not_used_again(authority: Au
     with tls.serve_tls(behave) as server:
         path = tmp_path / "kubelet.conf"
         path.write_text(kubeconfig(server.url, authority.ca_file, {"token": "t"}))
-        found = open_node(str(path), None, "host", None)
-        assert found.name == "n1"
+        api_node = open_node(str(path), None, "host", None)
+        assert api_node.name == "n1"
         with pytest.raises(NodeUnreachable, match="incomplete"):
-            found.read()
-        assert found.read().capacity == {"cpu": "4"}
+            api_node.read()
+        assert api_node.read().capacity == {"cpu": "4"}

@@ -147,13 +147,13 @@ def test_the_backoff_grows_and_is_reset_by_a_success(cause: RetryCause, eager: i
 
 def pauses(schedule: Schedule, cause: RetryCause, number: int, now: float = 0.0) -> list[float]:
     """Those after so many failures in a row."""
-    found = []
+    waits = []
     for _ in range(number):
         schedule.failed(now, None, cause)
-        found.append(schedule.wakes_at() - now)
+        waits.append(schedule.wakes_at() - now)
         now = schedule.wakes_at()
         assert PassReason.RETRY in schedule.pop_due(now)
-    return found
+    return waits
 
 
 @pytest.mark.parametrize(
@@ -190,7 +190,7 @@ def test_after_the_first_minutes_there_are_at_most_two_requests_a_minute(cause: 
 
 
 def every_error(above: type[errors.NodeError]) -> list[type[errors.NodeError]]:
-    return [above, *(found for one in above.__subclasses__() for found in every_error(one))]
+    return [above, *(error for one in above.__subclasses__() for error in every_error(one))]
 
 
 @pytest.mark.parametrize("error", every_error(errors.NodeError))

@@ -18,11 +18,11 @@ from tests.unit.reconcile.doubles import MemoryNode
 @pytest.fixture
 def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The clock moves only with the pauses, which are the longest that the jitter allows."""
-    found: list[float] = []
-    clock = SimpleNamespace(sleep=found.append, monotonic=lambda: sum(found))
+    slept: list[float] = []
+    clock = SimpleNamespace(sleep=slept.append, monotonic=lambda: sum(slept))
     monkeypatch.setattr("capacityd.worker.await_node.time", clock)
     monkeypatch.setattr("capacityd.worker.await_node.random", SimpleNamespace(uniform=lambda low, high: high))
-    return found
+    return slept
 
 
 @pytest.mark.parametrize("error", [None, NodeUnreachable("no answer")])

@@ -65,16 +65,16 @@ FIGURES = PassMetrics(
 
 def series(text: bytes) -> dict[str, float]:
     """Each series as Prometheus writes it, with its value; the parser refuses what is none."""
-    found: dict[str, float] = {}
+    values: dict[str, float] = {}
     for family in text_string_to_metric_families(text.decode()):
         assert family.documentation
         assert family.type in ("gauge", "counter")
         for sample in family.samples:
             labels = ",".join(f"{name}={value}" for name, value in sorted(sample.labels.items()))
             key = f"{sample.name.removeprefix('capacityd_')}{{{labels}}}"
-            assert key not in found
-            found[key] = sample.value
-    return found
+            assert key not in values
+            values[key] = sample.value
+    return values
 
 
 def test_every_series() -> None:

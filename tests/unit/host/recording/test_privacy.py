@@ -172,7 +172,7 @@ def test_equal_identifiers_stay_equal_throughout_the_machine() -> None:
 def test_another_recording_has_other_hashes() -> None:
     world = merge(bare(), usb_device("1-1", serial=SERIAL))
     made = [without_identifiers(Recorder(RecordedSource(world)).run()) for _ in range(2)]
-    serials = {found["files"][f"{usb_path('1-1')}/serial"] for found in made}
+    serials = {recording["files"][f"{usb_path('1-1')}/serial"] for recording in made}
     assert len(serials) == 2
 
 
@@ -272,8 +272,8 @@ def test_identifiers_are_found_by_the_name_of_their_file_or_their_form(path: str
     ],
 )
 def test_file_servers_and_their_users(kind: str, source: str) -> None:
-    found = recorded(merge(bare(), mounts(("/mnt", "0:44", kind, source))))["files"]["/proc/self/mountinfo"]
-    assert re.search(rf" - {kind} id-[0-9a-f]{{12}} ", found)
+    table = recorded(merge(bare(), mounts(("/mnt", "0:44", kind, source))))["files"]["/proc/self/mountinfo"]
+    assert re.search(rf" - {kind} id-[0-9a-f]{{12}} ", table)
     kept = Recorder(RecordedSource(merge(bare(), mounts(("/mnt", "0:44", kind, source))))).run()
     assert "sesame" not in json.dumps(kept), "a password is left out in any case"
 

@@ -70,10 +70,10 @@ def test_every_subsystem_of_this_machine_replays_alike(
     assert subsystems == {*replay.listdir("/sys/bus"), *replay.listdir("/sys/class")}
     keys = ("subsystem", "driver", "devtype") if not options else tuple(DETECTOR.keys)
     for subsystem in sorted(subsystems):
-        found, replayed = ([*find_in(host, [subsystem])] for host in (live, replay))
-        assert len(found) == len(replayed), subsystem
+        devices, replayed = ([*find_in(host, [subsystem])] for host in (live, replay))
+        assert len(devices) == len(replayed), subsystem
         for key in keys:
-            values = [_value(live, device, key) for device in found]
+            values = [_value(live, device, key) for device in devices]
             assert values == [_value(replay, device, key) for device in replayed], (subsystem, key)
 
 
@@ -88,9 +88,9 @@ def test_no_path_that_exists_is_missing_on_the_recording(tmp_path: Path, capsys:
     before = paths()
     output_of(capsys, "record", str(tmp_path / "m.json"), "--keep-serials")
     replay = load(str(tmp_path / "m.json"))
-    found = {path: _exists(replay, path) for path in sorted(before & paths()) if os.path.exists(path)}
-    assert [path for path, exists in found.items() if exists is False] == []
-    assert sum(map(bool, found.values())) > 100
+    existence = {path: _exists(replay, path) for path in sorted(before & paths()) if os.path.exists(path)}
+    assert [path for path, exists in existence.items() if exists is False] == []
+    assert sum(map(bool, existence.values())) > 100
     assert {_exists(replay, path) for path in ("/etc/passwd", "/run/none", "/sys/module/none", "/none")} == {None}
     assert {_exists(replay, path) for path in ("/sys/class/none", "/sys/bus/pci/none", "/sys/class/net/lo/none")} == {
         False
@@ -158,10 +158,10 @@ def test_the_bytes_of_a_file_are_recorded_as_they_are(content: bytes) -> None:
 AT = "/sys/devices/pci0000:00/0000:00:1f.0"
 
 
-def pci(found: dict[str, str], **parts: dict[str, str]) -> dict[str, object]:
+def pci(attributes: dict[str, str], **parts: dict[str, str]) -> dict[str, object]:
     """A machine with one PCI function that has these files."""
     links = {"/sys/bus/pci/devices/0000:00:1f.0": AT, f"{AT}/subsystem": "/sys/bus/pci"}
-    return merge(parts, {"files": {f"{AT}/{name}": text for name, text in found.items()}, "links": links})
+    return merge(parts, {"files": {f"{AT}/{name}": text for name, text in attributes.items()}, "links": links})
 
 
 def test_what_is_left_out_is_unknown_not_absent() -> None:

@@ -11,7 +11,9 @@ from capacityd.model.node import CONFIGURATION_ANNOTATION, ConditionReason
 from capacityd.model.plan import Health
 from capacityd.model.reading import Absent, Quantity, Reading, Unknown
 from capacityd.node.parse import node_state
-from capacityd.reconcile.condition import desired_condition
+from capacityd.reconcile.condition import desired_condition, rejected_condition
+from capacityd.reconcile.plan import make_plan
+from capacityd.reconcile.plan_input import PlanInput, Policy
 from tests.support.nodes import node
 from tests.unit.reconcile.doubles import ABSENT, EPOCH, FOUR, UNKNOWN, A, B, Service
 
@@ -45,6 +47,25 @@ def test_less_than_expected(service: Service, reading: Reading, expected: tuple[
     service.reconcile(1020.0, {"requeue"}, a=reading)
     assert service.node.our_condition == expected
     assert service.capacity == {A: "4"} if reading is UNKNOWN else service.capacity != {A: "4"}, "it publishes the same"
+
+
+@pytest.mark.parametrize(
+    ("capacity", "denied", "message"),
+    [
+        ({}, {A: "a policy"}, f"denied: {A}: a policy"),
+        ({A: "3"}, {}, f"refused: {A}: the same value, but not published by capacityd; adopt = true takes it over"),
+    ],
+)
+def test_what_is_not_written_is_not_less_than_expected(
+    capacity: dict[str, str], denied: dict[str, str], message: str
+) -> None:
+    """It has a reason of its own, and more hardware would not help."""
+    policy = Policy(expect={A: 4})
+    plan = make_plan(node_state(node(capacity)), PlanInput({A: Quantity(3)}, policy, denied=denied))
+    assert plan.health.below_expected == {}
+    (condition,) = (o["value"] for o in plan.patch if str(o["path"]).startswith("/status/conditions/"))
+    assert isinstance(condition, dict)
+    assert condition["message"] == message
 
 
 def test_while_a_reduction_is_held_back_the_node_has_what_is_expected(service: Service) -> None:
@@ -187,6 +208,15 @@ def test_a_hundred_reasons_fit(service: Service, length: int, shown: int) -> Non
     parts = [f"unknown: example.com/{name}: {reading.reason[:shown]}" for name, reading in unknown.items()]
     assert message == "; ".join(part if shown == length else part[:-1] + "…" for part in parts)
     assert len(message) < 32_768
+
+
+def test_the_message_of_a_rejection_is_as_long_as_fits() -> None:
+    """Kubernetes' API conventions give a condition's message 32,768 characters."""
+    fitting, longer = (rejected_condition(node_state(node()), "x" * length, EPOCH) for length in (32_768, 32_769))
+    assert fitting
+    assert fitting["message"] == "x" * 32_768
+    assert longer
+    assert longer["message"] == "x" * 32_767 + "…"
 
 
 def test_an_event_when_it_has_been_unknown_for_a_minute_and_one_when_it_can_be_read_again(service: Service) -> None:

@@ -261,14 +261,15 @@ def test_no_free_inotify_instance_is_an_error(tmp_path: Path) -> None:
     assert forked(code) == "EMFILE"
 
 
-def test_no_free_inotify_watch_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("error", [errno.ENOSPC, errno.ENOMEM])
+def test_no_free_inotify_watch_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: int) -> None:
     before = len(os.listdir("/proc/self/fd"))
 
     class Exhausted:
         inotify_init1 = ctypes.CDLL(None).inotify_init1
 
         def inotify_add_watch(self, *_: object) -> int:
-            ctypes.set_errno(errno.ENOSPC)
+            ctypes.set_errno(error)
             return -1
 
     monkeypatch.setattr("ctypes.CDLL", lambda *_, **__: Exhausted())

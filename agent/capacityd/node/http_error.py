@@ -12,7 +12,7 @@ from capacityd.node.redaction import Secrets
 _MAX_RETRY_AFTER = 3600.0
 """Seconds; a server that asks for more is asked again after this time."""
 _DENIED = re.compile(r"""admission webhook ".*" denied the request|[Pp]olicy ['"].*['"] denied request""")
-"""In the message of a denial, whatever its HTTP status: a webhook chooses any from 400 on, a policy one of four.
+"""In the message of a denial, whatever its HTTP status: a webhook chooses any from 400 on, a policy one of three.
 
 Source: ToStatusErr in k8s.io/apiserver, pkg/admission/plugin/webhook/errors/statuserror.go;
 pkg/admission/plugin/policy/validating/dispatcher.go and generic/policy_dispatcher.go."""

@@ -52,18 +52,18 @@ def moved(before: dict[str, str], after: dict[str, str]) -> list[str]:
 
 def steps() -> dict[str, Callable[[], bool]]:
     """Everything that is tried, by name, and whether it passes. The environments are there."""
-    found: dict[str, Callable[[], bool]] = {
+    checks: dict[str, Callable[[], bool]] = {
         name: lambda command=command: _passes(command)  # type: ignore[misc]
         for name, command in CHECKS.items()
     }
-    found["unit tests"] = lambda: unit(FOLDER / "tools")
+    checks["unit tests"] = lambda: unit(FOLDER / "tools")
     client = Run("client-newest", lambda: {"CAPACITYD_PYTHON": str(FOLDER / "client/bin/python")})
-    found["the newest client for Kubernetes"] = lambda: suite(client) != "FAILED"
+    checks["the newest client for Kubernetes"] = lambda: suite(client) != "FAILED"
     for version in releases.newest():
         if version not in releases.releases():
             run = Run(version, dict, ("--kubernetes", version))
-            found[f"Kubernetes {version}"] = lambda run=run: suite(run) != "FAILED"  # type: ignore[misc]
-    return found
+            checks[f"Kubernetes {version}"] = lambda run=run: suite(run) != "FAILED"  # type: ignore[misc]
+    return checks
 
 
 def _passes(command: list[str]) -> bool:

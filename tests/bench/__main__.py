@@ -67,11 +67,13 @@ def starting(folder: Path) -> list[Figure]:
         *runs, nothings = in_turn(
             [*commands, *commands, [PYTHON, "-I", "-c", "pass"]], ROUNDS, environment, terminals=range(3, 6)
         )
-    found = []
+    figures = []
     for n, (name, (_, most)) in enumerate(typed.items()):
-        found.append(Figure(f"{name}, time over that of python3 -I -c pass", _ratio(runs[n], nothings), "{:.2f}", most))
-        found.append(Figure("  on a terminal", _ratio(runs[n + 3], nothings), "{:.2f}", most))
-    return found
+        figures.append(
+            Figure(f"{name}, time over that of python3 -I -c pass", _ratio(runs[n], nothings), "{:.2f}", most)
+        )
+        figures.append(Figure("  on a terminal", _ratio(runs[n + 3], nothings), "{:.2f}", most))
+    return figures
 
 
 def enumerating(folder: Path) -> list[Figure]:
@@ -79,7 +81,7 @@ def enumerating(folder: Path) -> list[Figure]:
     config = folder / "usb.toml"
     config.write_text(machines.USB)
     probe = capacityd("probe", "--config", config)
-    found: list[Figure] = []
+    figures: list[Figure] = []
     times: list[float] = []
     for number, seconds, peak in ((10, None, None), (1_000, None, None), (10_000, 0.5, 40.0)):
         with machines.bound(machines.many(folder / str(number), number)):
@@ -87,10 +89,10 @@ def enumerating(folder: Path) -> list[Figure]:
             output = subprocess.run(probe, cwd=ROOT, capture_output=True, text=True, check=True).stdout
         assert output.split()[3:] == ["example.com/dongle", str(number // 2), "-"], output
         times.append(statistics.median(run.seconds for run in runs))
-        found.append(Figure(f"probe of {number} USB devices, time", times[-1], "{:.2f} s", seconds))
-        found.append(Figure("  peak memory", max(run.peak for run in runs) / _MIB, "{:.1f} MiB", peak))
-    found.append(Figure("  10000 devices over 1000, time", times[2] / times[1], "{:.1f}", 10))
-    return found
+        figures.append(Figure(f"probe of {number} USB devices, time", times[-1], "{:.2f} s", seconds))
+        figures.append(Figure("  peak memory", max(run.peak for run in runs) / _MIB, "{:.1f} MiB", peak))
+    figures.append(Figure("  10000 devices over 1000, time", times[2] / times[1], "{:.1f}", 10))
+    return figures
 
 
 def properties(folder: Path) -> list[Figure]:
@@ -105,17 +107,17 @@ def properties(folder: Path) -> list[Figure]:
         ("record of 10000 devices", capacityd("record", "/dev/null"), 5_000, None, 150),
         ("probe of 50000 devices by properties", probe, 50_000, None, None),
     ]
-    found = []
+    figures = []
     times = []
     for what, command, number, seconds, peak in asked:
         there = folder / f"by-property-{number}"
         with machines.bound(there / "sys" if there.exists() else machines.many(there, number)):
             [runs] = in_turn([command], 3, environment, warm=False)
         times.append(statistics.median(run.cpu for run in runs))
-        found.append(Figure(f"{what}, processor time", times[-1], "{:.2f} s", seconds))
-        found.append(Figure("  peak memory", max(run.peak for run in runs) / _MIB, "{:.1f} MiB", peak))
-    found.append(Figure("  50000 devices over 10000, processor time", times[3] / times[0], "{:.1f}", 6))
-    return found
+        figures.append(Figure(f"{what}, processor time", times[-1], "{:.2f} s", seconds))
+        figures.append(Figure("  peak memory", max(run.peak for run in runs) / _MIB, "{:.1f} MiB", peak))
+    figures.append(Figure("  50000 devices over 10000, processor time", times[3] / times[0], "{:.1f}", 6))
+    return figures
 
 
 def writing(_: Path) -> list[Figure]:

@@ -69,12 +69,12 @@ def in_turn(
     output = subprocess.run(
         [PYTHON, "-I", "-S", _SPAWN], input=json.dumps(asked), stdout=subprocess.PIPE, text=True, check=True, cwd=ROOT
     )
-    found = [[Run(*run) for run in each] for each in json.loads(output.stdout)]
-    for each in found:
+    rounds_of_runs = [[Run(*run) for run in each] for each in json.loads(output.stdout)]
+    for each in rounds_of_runs:
         for command, run in zip(commands, each, strict=True):
             if run.status != 0:
                 raise RuntimeError(f"{' '.join(map(str, command))} ended with {run.status}")
-    return [list(runs) for runs in zip(*found[warm:], strict=True)]
+    return [list(runs) for runs in zip(*rounds_of_runs[warm:], strict=True)]
 
 
 def ratio(these: Sequence[float], those: Sequence[float]) -> float:

@@ -20,7 +20,7 @@ MEDIAN, MOST = 1.5, 2.5
 def figures() -> list[Figure]:
     """What both take; each pod must have been admitted by its kubelet."""
     with control_plane() as cluster:
-        joined = [(found := join(cluster)).allocatable - found.node for _ in range(JOINS)]
+        joined = [(joining := join(cluster)).allocatable - joining.node for _ in range(JOINS)]
         plugged = _plugged(cluster)
     return [
         *_of("Node created to allocatable", joined),

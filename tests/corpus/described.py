@@ -136,14 +136,14 @@ def unlike(machine: str, detector: str, expected: Sequence[Values]) -> list[str]
     known = device_detector(detector)
     keys = {key for values in expected for key in values}
     try:
-        found = [*known.find(host(machine))]
+        devices = [*known.find(host(machine))]
     except HostError as e:
         return [f"{detector} can't be listed: {e}"]
-    left = [(device.name, {key: _value(machine, known, device, key) for key in keys}) for device in found]
+    left = [(device.name, {key: _value(machine, known, device, key) for key in keys}) for device in devices]
     missing = []
     for values in expected:
         fitting = next(
-            (found for found in left if all(_fits(known, k, v, found[1][k]) for k, v in values.items())), None
+            (devices for devices in left if all(_fits(known, k, v, devices[1][k]) for k, v in values.items())), None
         )
         if fitting is None:
             missing.append(f"there is no {dict(values)}")
@@ -167,11 +167,11 @@ def _fits(detector: DeviceDetector, key: str, wanted: object, value: Any) -> boo
 
 
 def _machine(path: Path) -> Machine:
-    found = parsed(path)
-    if "like" in found:
-        like = parsed(path.with_name(f"{found.pop('like')}.toml"))
-        tables = {name: {**like.get(name, {}), **found.get(name, {})} for name in ("truth", "page", "devices")}
-        found = {**like, **found, **tables}
-    qemu = {key: value for key, value in found.items() if key not in ("about", "truth", "page", "devices")}
-    stated = (found.get(name, {}) for name in ("truth", "page", "devices"))
-    return Machine(path.stem, found["about"], qemu, *stated)
+    tables_in_file = parsed(path)
+    if "like" in tables_in_file:
+        like = parsed(path.with_name(f"{tables_in_file.pop('like')}.toml"))
+        tables = {name: {**like.get(name, {}), **tables_in_file.get(name, {})} for name in ("truth", "page", "devices")}
+        tables_in_file = {**like, **tables_in_file, **tables}
+    qemu = {key: value for key, value in tables_in_file.items() if key not in ("about", "truth", "page", "devices")}
+    stated = (tables_in_file.get(name, {}) for name in ("truth", "page", "devices"))
+    return Machine(path.stem, tables_in_file["about"], qemu, *stated)

@@ -185,7 +185,7 @@ def _read_otherwise(live: Mapping[str, Any], recording: Path, needs: Path) -> li
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "agent")}
     replayed = json.loads(subprocess.run(command, capture_output=True, env=environment, check=False).stdout)
     pairs = zip(live["resources"], replayed["resources"], strict=True)
-    return [f"{was}\n{found}" for was, found in pairs if was != found]
+    return [f"{was}\n{now}" for was, now in pairs if was != now]
 
 
 @contextmanager
@@ -212,7 +212,7 @@ def _sharing(sockets: Sequence[str]) -> Iterator[None]:
 
 def _words(hardware: str, disks: Path) -> list[str]:
     """QEMU's arguments, one device a line, without comments; the files that they name are made."""
-    found = []
+    words = []
     for word in shlex.split(hardware.replace("\\x", "\\\\x"), comments=True):
         parts = []
         for part in unescaped(word).split(","):
@@ -225,10 +225,10 @@ def _words(hardware: str, disks: Path) -> list[str]:
                     os.truncate(f.fileno(), int(size[:-1]) << {"K": 10, "M": 20, "G": 30, "T": 40}[size[-1]])
                 part = f"file={path}"
             parts.append(part)
-        found.append(",".join(parts))
-    return found
+        words.append(",".join(parts))
+    return words
 
 
 def unescaped(text: str) -> str:
     """With the bytes that stand in it as \\xff; those that are no UTF-8 as Python has them in arguments."""
-    return re.sub(r"\\x(..)", lambda found: os.fsdecode(bytes.fromhex(found[1])), text)
+    return re.sub(r"\\x(..)", lambda match: os.fsdecode(bytes.fromhex(match[1])), text)

@@ -58,8 +58,8 @@ class Fact:
 
     def problems(self) -> list[str]:
         """What of it is not there."""
-        found = [] if self.shown or self.instead else ["it is neither shown nor explained"]
-        return found + [f"there is no {place}" for place in self.shown if not _is_there(place)]
+        errors = [] if self.shown or self.instead else ["it is neither shown nor explained"]
+        return errors + [f"there is no {place}" for place in self.shown if not _is_there(place)]
 
 
 @cache
@@ -68,8 +68,8 @@ def facts() -> tuple[Fact, ...]:
     groups = parsed(HERE / "facts.toml")
     return tuple(
         Fact(group, fact["fact"], tuple(fact.get("shown", ())), fact.get("instead", ""))
-        for group, found in groups.items()
-        for fact in found
+        for group, facts_of_group in groups.items()
+        for fact in facts_of_group
     )
 
 
@@ -112,8 +112,8 @@ def _rows() -> list[list[str]]:
     """A header, and a row for each need."""
     with tempfile.TemporaryDirectory() as folder:
         known = resources(Path(folder))
-    found = [[need.name, *(_cell(name, known[need.name]) for name in machines())] for need in needs()]
-    return [["need", *machines()], *found, ["devices", *map(_devices, machines().values())]]
+    rows = [[need.name, *(_cell(name, known[need.name]) for name in machines())] for need in needs()]
+    return [["need", *machines()], *rows, ["devices", *map(_devices, machines().values())]]
 
 
 def _truth(machine: Machine) -> list[list[str]]:
@@ -121,7 +121,7 @@ def _truth(machine: Machine) -> list[list[str]]:
     with tempfile.TemporaryDirectory() as folder:
         known, everyday = resources(Path(folder)), resources_of_page(Path(folder))
     right = {**dict.fromkeys(everyday, "absent"), **NOT_RECORDED, **machine.page}
-    found: list[tuple[str, object, object]] = [
+    outcomes: list[tuple[str, object, object]] = [
         *((name, truth, outcome(read(machine.name, known[name]))) for name, truth in machine.truth.items()),
         *((f"everyday: {name}", right[name], outcome(read(machine.name, of))) for name, of in everyday.items()),
         *(
@@ -129,7 +129,7 @@ def _truth(machine: Machine) -> list[list[str]]:
             for detector, devices in machine.devices.items()
         ),
     ]
-    return [[what, str(truth), str(actual)] for what, truth, actual in found if {truth, actual} - {"absent", 0}]
+    return [[what, str(truth), str(actual)] for what, truth, actual in outcomes if {truth, actual} - {"absent", 0}]
 
 
 def _listed(machine: Machine, detector: str) -> int:

@@ -141,11 +141,11 @@ def test_without_identifiers_it_reads_alike(machine: str) -> None:
     for name in DETECTORS:
         detector = device_detector(name)
         kept = [key for key in detector.keys if key not in ("serial", "wwn", "name") and key != name]
-        was, found = (
+        was, now = (
             [_values(entry.values.by_key, kept) for entry in list_devices(h, detector).entries]
             for h in (host(machine), after)
         )
-        assert sorted(map(repr, was)) == sorted(map(repr, found))
+        assert sorted(map(repr, was)) == sorted(map(repr, now))
 
 
 def _values(values: Mapping[str, object], kept: list[str]) -> dict[str, object]:
@@ -155,8 +155,8 @@ def _values(values: Mapping[str, object], kept: list[str]) -> dict[str, object]:
 def _given(hardware: str) -> list[str]:
     """The serial numbers (long enough to be told from other text), WWNs and MAC addresses of QEMU's arguments."""
     parts = [unescaped(part) for line in hardware.split() for part in line.split(",")]
-    found = [part.split("=", 1) for part in parts if "=" in part]
-    return [value for name, value in found if name in ("mac", "wwn") or (name == "serial" and len(value) > 5)]
+    pairs = [part.split("=", 1) for part in parts if "=" in part]
+    return [value for name, value in pairs if name in ("mac", "wwn") or (name == "serial" and len(value) > 5)]
 
 
 def test_the_page_shows_what_is_tested() -> None:

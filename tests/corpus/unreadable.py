@@ -117,19 +117,19 @@ class Place:
 
 def places(asked: set[str]) -> set[Place]:
     """The links on the way to each path, and what is at its end."""
-    found = set()
+    points = set()
     for path in asked:
         real = ""
         for part in path.strip("/").split("/"):
             real += f"/{part}"
             if os.path.islink(real):
-                found.add(Place("link", real))
+                points.add(Place("link", real))
                 real = os.path.realpath(real)
         if os.path.isdir(real):
-            found.add(Place("folder", real))
+            points.add(Place("folder", real))
         elif os.path.exists(real):
-            found.add(Place("file", real))
-    return found
+            points.add(Place("file", real))
+    return points
 
 
 def by_path(listing: DeviceListing) -> Mapping[str, DeviceEntry]:
@@ -206,9 +206,9 @@ class Machine:
                 name = "udev" if detectors == {"udev"} else parent
             sorts.setdefault((place.kind, name, detectors), []).append(place)
         chosen = random.Random(seed)
-        found = [chosen.choice(same) for same in sorts.values()]
-        chosen.shuffle(found)
-        return found
+        chosen_places = [chosen.choice(same) for same in sorts.values()]
+        chosen.shuffle(chosen_places)
+        return chosen_places
 
     def wrong(self, place: Place, fault: str) -> list[str]:
         """What is lower, not listed, or different in a recording while this place is unreadable."""
@@ -220,20 +220,20 @@ class Machine:
             detectors = [detector for detector in DETECTORS if detector.name in users]
             now = {detector.name: list_devices(self.host, detector) for detector in detectors}
             outcomes = {number: outcome(read_resource(self.resources[number], self.host, "n")) for number in numbers}
-            found = [text for d in detectors for text in _wrong_listing(self.listings[d.name], now[d.name], place)]
+            errors = [text for d in detectors for text in _wrong_listing(self.listings[d.name], now[d.name], place)]
             for number, came in outcomes.items():
                 if came not in (self.outcomes[number], "unknown"):
-                    found.append(f"{_named(self.resources[number])}: {self.outcomes[number]} -> {came}")
+                    errors.append(f"{_named(self.resources[number])}: {self.outcomes[number]} -> {came}")
             for detector in detectors:
-                found += _disagreements(self.host, now[detector.name])
+                errors += _disagreements(self.host, now[detector.name])
             again = RecordedSource(json.loads(json.dumps(Recorder(self.host).run())))
         for detector in detectors:
-            found += [f"recorded: {text}" for text in _unlike(now[detector.name], list_devices(again, detector))]
+            errors += [f"recorded: {text}" for text in _unlike(now[detector.name], list_devices(again, detector))]
         for number, came in outcomes.items():
             replayed = outcome(read_resource(self.resources[number], again, "n"))
             if replayed != came:
-                found.append(f"recorded: {_named(self.resources[number])}: {came} -> {replayed}")
-        return found
+                errors.append(f"recorded: {_named(self.resources[number])}: {came} -> {replayed}")
+        return errors
 
 
 def _named(one: Resource) -> str:
@@ -248,15 +248,15 @@ def _wrong_listing(before: DeviceListing, after: DeviceListing, place: Place) ->
     yield from (f"devices {name}: {text}" for text in lowered(before, after))
 
 
-def _disagreements(host: Host, found: DeviceListing) -> Iterator[str]:
+def _disagreements(host: Host, listing: DeviceListing) -> Iterator[str]:
     """Where `devices` says of a table another count than `probe`."""
-    detector = found.detector
-    kinds = {entry.kind.toml: entry.kind for entry in found.entries if entry.kind.toml}
+    detector = listing.detector
+    kinds = {entry.kind.toml: entry.kind for entry in listing.entries if entry.kind.toml}
     for kind in kinds.values():
         if detector.scope and not isinstance(kind.table.get(detector.scope.key), str):
             continue
         came = outcome(read_resource(resource(detector.name, kind.table), host, "n"))
-        missing_others = found.error and kind.count is None  # they may be of a subsystem that probe does not read
+        missing_others = listing.error and kind.count is None  # they may be of a subsystem that probe does not read
         if not missing_others and came != ("unknown" if kind.count is None else kind.count or "absent"):
             yield f"{kind.toml}: devices says {kind.count}, probe {came}"
 

@@ -64,8 +64,8 @@ class VirtualMachine(Console):
         if not self.booted:
             self.reachable()
         self.run("systemctl", "is-system-running", "--wait", status=None, deadline=BOOT)
-        found = self.run("systemctl", "is-system-running", status=None).stdout.strip()
-        assert found == expected, f"{found}\n{self.out('systemctl', '--failed')}"
+        state = self.run("systemctl", "is-system-running", status=None).stdout.strip()
+        assert state == expected, f"{state}\n{self.out('systemctl', '--failed')}"
 
     def execute(self, command: list[str], text: str, deadline: float) -> subprocess.CompletedProcess[str]:
         started = self._agent.ask(

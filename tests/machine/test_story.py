@@ -157,7 +157,9 @@ def test_a_kubelet_that_zeroes_is_undone(node: Node) -> None:
     node.vm.run("systemctl", "kill", "--signal=USR1", "fakeruntime.service")
     began = time.monotonic()
     node.vm.run("systemctl", "start", "kubelet.service")
-    zeroed = node.watch.wait(lambda found: found["status"]["capacity"].get(DONGLE) == "0", LONG, "it zeroes", began)
+    zeroed = node.watch.wait(
+        lambda document: document["status"]["capacity"].get(DONGLE) == "0", LONG, "it zeroes", began
+    )
     node.vm.run("systemctl", "kill", "--signal=USR2", "fakeruntime.service")
     node.published(NOW, zeroed, "a kubelet that zeroes is undone, from its write")
     wait_for(lambda: node.cluster.allocatable(node.name).get(PORT) == "1k", "allocatable follows")
@@ -218,7 +220,7 @@ def test_a_recording_reads_as_the_machine_does(node: Node) -> None:
         for options in ((), ("--machine", "/run/machine.json"))
     )
     assert replayed == live
-    assert {found["outcome"] for found in live} == {"quantity"}
+    assert {reading["outcome"] for reading in live} == {"quantity"}
     node.vm.run("rm", "/run/machine.json")
 
 
@@ -248,8 +250,8 @@ def test_a_reboot(node: Node) -> None:
     assert readings(node)[DONGLE] == 2
     assert written(node, mark) == []
     names = {name: value for name, value in NOW.items() if value is not None}
-    for found in node.watch.since(began):
-        assert names.items() <= found["status"]["capacity"].items()
+    for document in node.watch.since(began):
+        assert names.items() <= document["status"]["capacity"].items()
 
 
 def test_the_journal(node: Node) -> None:

@@ -28,8 +28,8 @@ def packages(tmp_path_factory: pytest.TempPathFactory) -> Packages:
 
 @pytest.fixture(scope="session", params=sorted(RELEASES), ids=lambda release: f"debian-{release}")
 def release(request: pytest.FixtureRequest) -> str:
-    found: str = request.param
-    return found
+    param: str = request.param
+    return param
 
 
 @pytest.fixture

@@ -85,8 +85,8 @@ class Console(ABC):
     def status(self) -> dict[str, Any]:
         """The output of capacityd status, as JSON; empty before there is anything."""
         output = self.run("capacityd", "status", "--json", status=None).stdout
-        found: dict[str, Any] = json.loads(output) if output else {}
-        return found
+        report: dict[str, Any] = json.loads(output) if output else {}
+        return report
 
     def readings(self) -> dict[str, Any]:
         """What the service has read of each resource."""
@@ -94,14 +94,14 @@ class Console(ABC):
 
     def wait_for_readings(self, expected: dict[str, Any], deadline: float = PATIENCE) -> None:
         """Until the service has read this, among other things."""
-        found: dict[str, Any] = {}
+        readings: dict[str, Any] = {}
 
         def there() -> bool:
-            found.clear()
-            found.update(self.readings())
-            return expected.items() <= found.items()
+            readings.clear()
+            readings.update(self.readings())
+            return expected.items() <= readings.items()
 
         try:
             wait_until(there, deadline, f"{expected} is read")
         except TimeoutError as e:
-            raise TimeoutError(f"{e}; read was {found}; the journal:\n{self.journal()[-3000:]}") from None
+            raise TimeoutError(f"{e}; read was {readings}; the journal:\n{self.journal()[-3000:]}") from None

@@ -71,6 +71,6 @@ def _child(pid: int) -> int:
         return 0
 
 
-def _up(found: Machine) -> bool:
-    output = found.run("systemctl", "is-system-running", "--wait", status=None).stdout.strip()
+def _up(machine: Machine) -> bool:
+    output = machine.run("systemctl", "is-system-running", "--wait", status=None).stdout.strip()
     return output in ("running", "degraded")

@@ -39,5 +39,5 @@ def drop_in(machine: Machine, name: str, text: str) -> None:
 def published(machine: Machine, name: str) -> str | None:
     """The capacity in the file that stands for the Node."""
     output = machine.run("cat", "/run/capacityd/node.json", status=None).stdout
-    found: str | None = json.loads(output)["status"]["capacity"].get(name) if output else None
-    return found
+    quantity: str | None = json.loads(output)["status"]["capacity"].get(name) if output else None
+    return quantity

@@ -54,12 +54,12 @@ class Fault:
 
     def scrapes(self) -> list[Scrape]:
         """The scrapes of each minute."""
-        found: list[Scrape] = []
+        results: list[Scrape] = []
         seen: list[tuple[NodeAt | None, Scrape]] = []  # few are different, and each takes milliseconds
         for minute in range(self.end + 1):
             faulty = self.begin <= minute and (self.fixed is None or minute < self.fixed)
             if faulty and self.gone:
-                found.append({series("up", **MACHINE): 0.0})
+                results.append({series("up", **MACHINE): 0.0})
                 continue
             node = self.node(healthy(minute)) if faulty else healthy(minute)
             if not seen or seen[-1][0] != node:
@@ -67,15 +67,15 @@ class Fault:
             report = fleet_report(
                 self.begin - 1 if faulty and self.fleet == {} else minute, self.fleet if faulty else {}
             )
-            found.append({**seen[-1][1], **kube_state("n1", self.condition if faulty else "true"), **report})
-        return found
+            results.append({**seen[-1][1], **kube_state("n1", self.condition if faulty else "true"), **report})
+        return results
 
 
 def fleet_report(minute: int, counts: Mapping[str, int] | None) -> Scrape:
     """The metrics of `fleet` on some machine, written at this minute."""
     findings = {"DeviceClass": 0, "Overcommitted": 0, **(counts or {})}
-    found = {series("capacityd_fleet_findings", reason=reason, **MACHINE): float(n) for reason, n in findings.items()}
-    return {**found, series("capacityd_fleet_timestamp_seconds", **MACHINE): 60.0 * minute}
+    samples = {series("capacityd_fleet_findings", reason=reason, **MACHINE): float(n) for reason, n in findings.items()}
+    return {**samples, series("capacityd_fleet_timestamp_seconds", **MACHINE): 60.0 * minute}
 
 
 def condition(reason: ConditionReason) -> dict[str, str]:
@@ -193,7 +193,7 @@ def test_the_metrics_are_named_as_prometheus_wants_them() -> None:
 def test_exactly_these_fire(fault: Fault, tmp_path: Path) -> None:
     scrapes = fault.scrapes()
     inputs = [
-        {"series": name, "values": " ".join(_value(found.get(name)) for found in scrapes)}
+        {"series": name, "values": " ".join(_value(scrape.get(name)) for scrape in scrapes)}
         for name in sorted(set().union(*scrapes))
     ]
     expected = [

@@ -94,8 +94,8 @@ def test_nothing_in_etc_can_stop_an_upgrade(packages: Packages) -> None:
 
 def test_files(packages: Packages) -> None:
     """What there is beside modules and examples."""
-    found = {path for path in files(packages.current) if not path.endswith(".py")}
-    assert {path for path in found if not path.startswith(f"{_DOC}/examples/") and not path.endswith(".md")} == {
+    others = {path for path in files(packages.current) if not path.endswith(".py")}
+    assert {path for path in others if not path.startswith(f"{_DOC}/examples/") and not path.endswith(".md")} == {
         "/usr/bin/capacityd",
         "/usr/share/bash-completion/completions/capacityd",
         "/usr/share/capacityd/schema.json",
@@ -188,8 +188,8 @@ def files(package: Path) -> dict[str, str]:
 
 def rows(package: Path) -> list[list[str]]:
     """What dpkg-deb prints of each file and folder; the path, last, from /."""
-    found = [line.split() for line in out("--contents", package).splitlines()]
-    return [[*row[:-1], row[-1].removeprefix(".")] for row in found]
+    lines = [line.split() for line in out("--contents", package).splitlines()]
+    return [[*row[:-1], row[-1].removeprefix(".")] for row in lines]
 
 
 def out(*arguments: str | Path) -> str:

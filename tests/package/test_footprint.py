@@ -71,10 +71,10 @@ def satisfied(providers: dict[str, str], group: list[str]) -> str:
 
 def closure(installed: dict[str, Installed], providers: dict[str, str], names: Iterable[str]) -> set[str]:
     """These packages and all that they need."""
-    found, waiting = set[str](), list(names)
+    packages, waiting = set[str](), list(names)
     while waiting:
         name = waiting.pop()
-        if name not in found:
-            found.add(name)
+        if name not in packages:
+            packages.add(name)
             waiting += [satisfied(providers, group) for group in installed[name].needs]
-    return found
+    return packages

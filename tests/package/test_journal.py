@@ -29,8 +29,8 @@ lower_after_boot = "1s"
 def entries(machine: Machine, kind: str) -> list[dict[str, Any]]:
     query = [f"MESSAGE_ID={MESSAGE_IDS[kind]}", f"_SYSTEMD_UNIT={UNIT}"]
     output = machine.out("journalctl", "--output=json", *query)
-    found: list[dict[str, Any]] = [json.loads(line) for line in output.splitlines()]
-    return [{"RESOURCE": "", **entry} for entry in found]
+    logged: list[dict[str, Any]] = [json.loads(line) for line in output.splitlines()]
+    return [{"RESOURCE": "", **entry} for entry in logged]
 
 
 def wait_for(machine: Machine, kind: str, resource: str, count: int) -> list[dict[str, Any]]:

@@ -142,8 +142,8 @@ def served(release: str, packages: Packages) -> Iterator[Machine]:
 
 def by_hand(machine: Machine, *options: str) -> dict[str, Any]:
     """What a probe outside the sandbox reads."""
-    found = json.loads(machine.run("capacityd", "probe", "--json", *options, status=None).stdout)["resources"]
-    return {r["name"]: r["quantity"] if r["outcome"] == "quantity" else r["outcome"] for r in found}
+    resources = json.loads(machine.run("capacityd", "probe", "--json", *options, status=None).stdout)["resources"]
+    return {r["name"]: r["quantity"] if r["outcome"] == "quantity" else r["outcome"] for r in resources}
 
 
 def as_service(machine: Machine, *options: str) -> dict[str, Any]:

@@ -27,7 +27,7 @@ class Query:
 
     def name(self, labels: Mapping[str, str]) -> str:
         """The name of a series. Raises KeyError if it lacks a label."""
-        return re.sub(r"{{(\w+)}}", lambda found: labels[found[1]], self.legend)
+        return re.sub(r"{{(\w+)}}", lambda match: labels[match[1]], self.legend)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,20 +55,20 @@ def document() -> Any:
 
 def panels() -> list[Panel]:
     """All panels."""
-    found = []
+    drawn = []
     for panel in document()["panels"]:
         grid, config = panel["gridPos"], panel["fieldConfig"]
         queries = tuple(Query(_filled(t["expr"]), t["legendFormat"]) for t in panel["targets"])
         dashed = "|".join(override["matcher"]["options"] for override in config["overrides"])
         texts = (panel["type"], panel["title"], panel["description"], config["defaults"]["unit"])
-        found.append(Panel(panel["id"], *texts, grid["x"], grid["y"], grid["w"], grid["h"], queries, dashed))
-    return found
+        drawn.append(Panel(panel["id"], *texts, grid["x"], grid["y"], grid["w"], grid["h"], queries, dashed))
+    return drawn
 
 
 def _filled(expr: str) -> str:
     """With "All" chosen for each variable."""
     values = {variable["name"]: variable.get("allValue", "") for variable in document()["templating"]["list"]}
-    filled = re.sub(r"\$(\w+)\b", lambda found: values[found[1]], expr)
+    filled = re.sub(r"\$(\w+)\b", lambda match: values[match[1]], expr)
     assert "$" not in filled, expr
     return filled
 

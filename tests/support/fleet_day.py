@@ -55,13 +55,13 @@ TOO_MANY = PodAt("too-many", "node-4", {"main": 5})
 
 
 def _scrape(minute: int) -> Scrape:
-    found: dict[str, float] = {}
+    samples: dict[str, float] = {}
     for number, name in enumerate(NODES):
         node = node_at(number, minute)
-        found |= {**scrape(name, node), **kube_allocatable(name, node.published)}
+        samples |= {**scrape(name, node), **kube_allocatable(name, node.published)}
     for pod in (*PODS, *([TOO_MANY] if minute >= DENIED_FROM else [])):
-        found |= kube_pod(pod)
-    return found
+        samples |= kube_pod(pod)
+    return samples
 
 
 def node_at(number: int, minute: int) -> NodeAt:

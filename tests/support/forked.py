@@ -101,9 +101,9 @@ def still_alive(marker: str) -> list[str]:
     What is killed is there for a moment more. This process and its parent don't count.
     """
     deadline = time.monotonic() + _ENDED
-    while (found := _alive(marker)) and time.monotonic() < deadline:
+    while (pids := _alive(marker)) and time.monotonic() < deadline:
         time.sleep(0.01)
-    return found
+    return pids
 
 
 def _alive(marker: str) -> list[str]:

@@ -106,14 +106,14 @@ def outcome(ask: Callable[[], Any], fault: Fault) -> Outcome:
     """What comes of a question: an answer, a HostError, or another exception, which none should be."""
     sys.setprofile(fault)
     try:
-        found = "answer", ask()
+        result = "answer", ask()
     except HostError as e:
-        found = "unknown", str(e)
+        result = "unknown", str(e)
     except Exception as e:  # noqa: BLE001  # that is what this finds
-        found = "traceback", repr(e)
+        result = "traceback", repr(e)
     finally:
         sys.setprofile(None)
-    return found
+    return result
 
 
 def questions(folder: str, device: str) -> dict[str, Callable[[], Any]]:
@@ -163,7 +163,7 @@ def questions(folder: str, device: str) -> dict[str, Callable[[], Any]]:
 
 def main(folder: str, device: str) -> None:
     """Prints what was called, how many faults there were, and those that came to something else than an unknown."""
-    found: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     for name, ask in questions(folder, device).items():
         fault = Fault()
         wanted = outcome(ask, fault)
@@ -176,5 +176,5 @@ def main(folder: str, device: str) -> None:
                 decoded = call.endswith("__getitem__") and r"caf\\xe9" in str(came[1])
                 if came[0] != "unknown" and came != wanted and not decoded:
                     wrong.append([f"{call} (call {at}, error {which})", *map(str, came)])
-        found[name] = [wanted[0], faults, wrong]
-    print(json.dumps(found))
+        results[name] = [wanted[0], faults, wrong]
+    print(json.dumps(results))

@@ -36,8 +36,8 @@ def processors(
     cores: int | None = 2, threads: int | None = 4, sockets: int | None = 1, max_frequency: int | None = None
 ) -> Recording:
     """The processors; None: the machine does not report it, as most virtual ones report no frequency (Hz)."""
-    found = {"cores": cores, "threads": threads, "sockets": sockets, "max_frequency": max_frequency}
-    return {"processors": found}
+    fields = {"cores": cores, "threads": threads, "sockets": sockets, "max_frequency": max_frequency}
+    return {"processors": fields}
 
 
 def memory(size: int = 8_323_006_464, swap: int = 0) -> Recording:
@@ -173,12 +173,12 @@ def nic(
     tree.attributes(path, {"uevent": "\n".join([*lines, f"INTERFACE={name}", f"IFINDEX={number}"]) + "\n"})
     tree.link(f"{path}/subsystem", "/sys/class/net")
     tree.link(f"/sys/class/net/{name}", path)
-    found = tree.recording({path: properties} if properties else {})
+    recording = tree.recording({path: properties} if properties else {})
     if link_speeds is not None:
-        found["link_speeds"] = {name: list(link_speeds)}
+        recording["link_speeds"] = {name: list(link_speeds)}
     if link_kind is not None:
-        found["link_kinds"] = {name: link_kind}
-    return found
+        recording["link_kinds"] = {name: link_kind}
+    return recording
 
 
 def pci_nic(

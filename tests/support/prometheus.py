@@ -83,11 +83,11 @@ class Prometheus:
     def query(self, query: str, start: float, end: float, step: float) -> list[Series]:
         """The result of a range query, sorted by its labels. Raises AssertionError with the server's error."""
         answer = self._get("query_range", query=query, start=start, end=end, step=step)
-        found = [
+        answers = [
             Series(series["metric"], [(float(at), float(value)) for at, value in series["values"]])
             for series in answer["result"]
         ]
-        return sorted(found, key=lambda series: sorted(series.labels.items()))
+        return sorted(answers, key=lambda series: sorted(series.labels.items()))
 
     def _get(self, name: str, **parameters: object) -> Any:
         try:

@@ -86,13 +86,13 @@ def counted(host: Host, detector: str, *tables: TomlTable, **more: Any) -> list[
 
 def values(host: Host, detector: str, key: str) -> dict[str, Value]:
     """The value of a key by device; "unknown: " and the reason where it can't be read."""
-    known, found = device_detector(detector), {}
+    known, by_device = device_detector(detector), {}
     for device in known.find(host):
         try:
-            found[device.name] = value_of(host, known, device, key)
+            by_device[device.name] = value_of(host, known, device, key)
         except HostError as e:
-            found[device.name] = f"unknown: {e}"
-    return found
+            by_device[device.name] = f"unknown: {e}"
+    return by_device
 
 
 def _test(detector: DeviceDetector, key: str, raw: object) -> KeyMatcher:

@@ -73,21 +73,21 @@ def _reading(value: int | str | None) -> Reading:
 
 def scrape(instance: str, node: NodeAt | None) -> Scrape:
     """The series of one scrape of node_exporter. None: there is no file of metrics."""
-    found = {series("up", instance=instance, job="node"): 1.0}
+    samples = {series("up", instance=instance, job="node"): 1.0}
     if node is not None:
         for family in text_string_to_metric_families(text_of(node).decode()):
             for sample in family.samples:
-                found[series(sample.name, **sample.labels, instance=instance, job="node")] = sample.value
-    return found
+                samples[series(sample.name, **sample.labels, instance=instance, job="node")] = sample.value
+    return samples
 
 
 def kube_state(node: str, condition: str | None) -> Scrape:
     """The series of kube-state-metrics. condition: true, false or unknown; None: the Node has no such condition."""
-    found = {series("kube_node_info", node=node): 1.0}
+    samples = {series("kube_node_info", node=node): 1.0}
     for status in ("true", "false", "unknown") if condition else ():
         labels = {"node": node, "condition": CONDITION, "status": status}
-        found[series("kube_node_status_condition", **labels)] = float(status == condition)
-    return found
+        samples[series("kube_node_status_condition", **labels)] = float(status == condition)
+    return samples
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,27 +107,27 @@ class PodAt:
 
 def kube_allocatable(node: str, quantities: Mapping[str, int]) -> Scrape:
     """The allocatable of a Node as kube-state-metrics has it."""
-    found = {series("kube_node_status_allocatable", node=node, resource="pods", unit="integer"): 110.0}
+    samples = {series("kube_node_status_allocatable", node=node, resource="pods", unit="integer"): 110.0}
     for name, quantity in quantities.items():
         labels = {"node": node, "resource": _sanitized(name), "unit": "integer"}
-        found[series("kube_node_status_allocatable", **labels)] = float(quantity)
-    return found
+        samples[series("kube_node_status_allocatable", **labels)] = float(quantity)
+    return samples
 
 
 def kube_pod(pod: PodAt) -> Scrape:
     """The phase and the requests of a pod as kube-state-metrics has them."""
     identity = {"namespace": "default", "pod": pod.name, "uid": f"uid-of-{pod.name}"}
-    found = {}
+    samples = {}
     for phase in ("Pending", "Running", "Succeeded", "Failed", "Unknown"):
-        found[series("kube_pod_status_phase", **identity, phase=phase)] = float(phase == pod.phase)
+        samples[series("kube_pod_status_phase", **identity, phase=phase)] = float(phase == pod.phase)
     requested = {"resource": _sanitized(pod.resource), "unit": "integer", "node": pod.node, **identity}
     for container, quantity in pod.containers.items():
-        found[series("kube_pod_container_resource_requests", container=container, **requested)] = float(quantity)
+        samples[series("kube_pod_container_resource_requests", container=container, **requested)] = float(quantity)
     for container, quantity in {**pod.sidecars, **pod.init_containers}.items():
-        found[series("kube_pod_init_container_resource_requests", container=container, **requested)] = float(quantity)
+        samples[series("kube_pod_init_container_resource_requests", container=container, **requested)] = float(quantity)
         policy = {"restart_policy": "Always" if container in pod.sidecars else ""}
-        found[series("kube_pod_init_container_info", container=container, **policy, **identity)] = 1.0
-    return found
+        samples[series("kube_pod_init_container_info", container=container, **policy, **identity)] = 1.0
+    return samples
 
 
 def _sanitized(resource: str) -> str:

@@ -101,10 +101,10 @@ KINDS = tuple(_CAUSES)
 def histories(kind: str) -> Sequence[Sequence[Step]]:
     """All histories of a kind, the first of which are tried on a real API server."""
     causes = _CAUSES[kind]
-    found = []
+    results = []
     for turn in range(len(_CHANGES)):
         for number in range(len(causes(A))):
             change = _CHANGES[(turn + number) % len(_CHANGES)]
             published = [] if change.before is None else [Step(change.before)]
-            found.append([*published, Step(change.after, **causes(change.name)[number])])
-    return found
+            results.append([*published, Step(change.after, **causes(change.name)[number])])
+    return results

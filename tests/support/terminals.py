@@ -126,12 +126,12 @@ def in_files(cases: Sequence[Case], first: str = "", **environment: str) -> list
         command = [_PYTHON, "-c", _DRIVER + first + _EACH + _MAIN, json.dumps(jobs)]
         how = environment_of(ROOT, **environment)
         done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, env=how, check=True)
-        found = []
+        outputs = []
         for folder, status in zip(folders, done.stdout.splitlines(), strict=True):
             output, errors = ((folder / f"standard {name}").read_text() for name in ("output", "error"))
             apart = f"[standard error]\n{errors}" if errors else ""
-            found.append(f"{output}{apart}[exit status {status}]\n")
-    return found
+            outputs.append(f"{output}{apart}[exit status {status}]\n")
+    return outputs
 
 
 def without_colour(text: str) -> str:

@@ -77,14 +77,14 @@ class RecordedWorld:
 
     def _options(self, words: list[str]) -> list[str]:
         """Returns the options for the machine, the configuration and the Node of the page."""
-        found: list[str] = []
+        arguments: list[str] = []
         if self._machine and words[1] in _OF_MACHINES and "--machine" not in words:
-            found += ["--machine", self._machine]
+            arguments += ["--machine", self._machine]
         if words[1] in _OF_CONFIGURATIONS and "--config" not in words and (self._folder / "etc/capacityd").exists():
-            found += ["--config", "etc/capacityd/conf.d"]
+            arguments += ["--config", "etc/capacityd/conf.d"]
         if self._node and words[1] in _OF_NODES and "--node-file" not in words:
-            found += ["--node-file", self._node]
-        return found
+            arguments += ["--node-file", self._node]
+        return arguments
 
     def _output(self, arguments: list[str]) -> str:
         out = io.StringIO()

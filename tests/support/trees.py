@@ -24,14 +24,14 @@ def merge(*parts: Mapping[str, Any]) -> Recording:
     return whole
 
 
-def files(found: Mapping[str, str]) -> Recording:
+def files(contents: Mapping[str, str]) -> Recording:
     """Plain files by path."""
-    return {"files": dict(found)}
+    return {"files": dict(contents)}
 
 
-def errors(found: Mapping[str, str]) -> Recording:
+def errors(codes: Mapping[str, str]) -> Recording:
     """Paths that can't be read, with the name of the error: {"/sys/…/speed": "EINVAL"}."""
-    return {"errors": dict(found)}
+    return {"errors": dict(codes)}
 
 
 class Tree:
@@ -42,8 +42,8 @@ class Tree:
         self.links: dict[str, str] = {}
         self.errors: dict[str, str] = {}
 
-    def attributes(self, folder: str, found: Mapping[str, str]) -> None:
-        self.files |= {f"{folder}/{name}": text for name, text in found.items()}
+    def attributes(self, folder: str, contents: Mapping[str, str]) -> None:
+        self.files |= {f"{folder}/{name}": text for name, text in contents.items()}
 
     def link(self, path: str, target: str) -> None:
         self.links[path] = os.path.relpath(target, os.path.dirname(path))
@@ -75,7 +75,7 @@ class Tree:
             "files": self.files,
             "links": self.links,
             "errors": self.errors,
-            "properties": {path: dict(found) for path, found in (properties or {}).items()},
+            "properties": {path: dict(values) for path, values in (properties or {}).items()},
         }
 
 
@@ -92,8 +92,8 @@ def write_tree(recording: Mapping[str, Any], folder: str) -> None:
         os.symlink(target, folder + path)
     os.makedirs(f"{folder}/run/udev/data", exist_ok=True)
     _write(f"{folder}/run/udev/control", "")
-    for path, found in recording.get("properties", {}).items():
-        entry = "".join(f"E:{name}={value}\n" for name, value in found.items())
+    for path, values in recording.get("properties", {}).items():
+        entry = "".join(f"E:{name}={value}\n" for name, value in values.items())
         _write(f"{folder}/run/udev/data/{_database_id(recording, path)}", f"I:1\n{entry}V:1\n")
 
 

@@ -54,8 +54,8 @@ UNREADABLE :=
 	format bench clean docs-cluster docs-autoscaling docs-dashboard docs-boot corpus packages-run packages-test packages-pythons packages-deb packages-package packages-machine packages-corpus
 
 help:
-	@echo "make run    the main job with this machine's hardware, onto a Node kept in a file"
-	@echo "make demo   the service on a real local control plane with scheduler and kubelet"
+	@echo "make run    the main function with this machine's hardware, and a Node in a file"
+	@echo "make demo   the service with a real local control plane, scheduler and kubelet"
 	@echo "make test   all tests        make check   lint, types and unit tests"
 	@echo "make matrix the tests of the protocol on each version of Kubernetes and of its client (hours)"
 	@echo "make scale  200 Nodes with a real service each, ten minutes of random changes: does every Node agree?"
@@ -68,9 +68,9 @@ help:
 	@echo "make bench  figures          make format  lay the code out"
 	@echo "make deb    the package, in dist/; make release VERSION=1.2.3 KEY=FINGERPRINT  all that is published"
 	@echo "make site   the documentation as a site, in build/site"
-	@echo "make docs   what the documentation shows, anew (docs-cluster: the pages that need a control plane;"
-	@echo "            docs-autoscaling: the page on Karpenter; docs-dashboard: the picture of the dashboard; docs-boot: that of a boot,"
-	@echo "            measured; diagrams: the others)"
+	@echo "make sponsor  what a Debian sponsor runs: lintian, autopkgtest, piuparts"
+	@echo "make docs   updates the output on the pages (docs-cluster: on those that need a control plane; docs-autoscaling: on"
+	@echo "            the page on Karpenter; docs-dashboard, docs-boot and diagrams: the pictures)"
 
 run: packages-run
 	@CAPACITYD="$(CAPACITYD)" NODE_FILE=$(DEMO_NODE) sh docs/tour/run.sh

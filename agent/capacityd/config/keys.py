@@ -104,7 +104,7 @@ RESOURCE: dict[str, Setting | DetectorDependentKey] = {
         "a smaller quantity, or an absent resource, makes the Node condition False (BelowExpected)",
     ),
     "adopt": Setting(Boolean(), "take over a key of the Node that something else wrote", _RESOURCE["adopt"]),
-    "enabled": Setting(Boolean(), "false drops the resource, also one of an earlier file", default=True),
+    "enabled": Setting(Boolean(), "false drops the resource, even if an earlier file has it", default=True),
 }
 """The keys of a resource, except its detector's name."""
 

@@ -136,7 +136,7 @@ def command_parser() -> argparse.ArgumentParser:
         "--name", metavar="NAME", default="capacityd", help="for karpenter: of the NodeOverlay (default: capacityd)"
     )
     subparsers["config"].add_argument(
-        "what",
+        "task",
         metavar="check|show|schema",
         choices=["check", "show", "schema"],
         help="check: list all errors; show: the merged result; schema: the JSON Schema of the files, for editors",

@@ -17,6 +17,7 @@ from capacityd.cli import run
 from capacityd.cli.commands import fleet as command
 from capacityd.cli.commands.fleet import INSTANCE_TYPE
 from capacityd.cli.fleet.assess import Attention, FleetReport, Group, NodeReport, NodeResource, ResourceSummary
+from capacityd.cli.output.fleet import print_fleet
 from capacityd.model.errors import NodeDenied, NodeUnreachable
 from capacityd.model.fleet import Fleet, NodeSummary, Requests
 from capacityd.model.node import CONDITION
@@ -105,6 +106,20 @@ def test_requested_free_and_waiting(reads: Reads, capsys: pytest.CaptureFixture[
         "",
         "NODE  STATUS          RESOURCE            CAPACITY  ALLOCATABLE  REQUESTED  FREE",
         "own   Ready,cordoned  example.com/dongle  4         4            0          4",
+    ]
+
+
+def test_nodes_without_known_requests_have_no_columns_for_them(capsys: pytest.CaptureFixture[str]) -> None:
+    """The first Node publishes nothing."""
+    nodes = (
+        NodeReport("n1", True, False, ()),
+        NodeReport("n2", True, False, (NodeResource(DONGLE, 4, 4, None, None),)),
+    )
+    print_fleet(FleetReport(2, (), (), by_node=nodes), every_node=False, requests_hint="")
+    assert [line.split() for line in capsys.readouterr().out.splitlines()[-3:]] == [
+        ["NODE", "STATUS", "RESOURCE", "CAPACITY", "ALLOCATABLE"],
+        ["n1", "Ready", "-", "-", "-"],
+        ["n2", "Ready", DONGLE, "4", "4"],
     ]
 
 

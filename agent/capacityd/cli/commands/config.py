@@ -42,11 +42,11 @@ def config(options: argparse.Namespace) -> int:
 
     check prints all errors, show the merged result with the file of each value.
     """
-    if options.what == "schema":
+    if options.task == "schema":
         print_json(schema())
         return 0
     loaded = load(options.config)
-    if options.what == "check":
+    if options.task == "check":
         warnings = (*loaded.warnings, *_unreadable_kubeconfig(options.kubeconfig or loaded.config.settings.kubeconfig))
         if options.json:
             errors = list(map(_as_dict, loaded.problems))

@@ -74,15 +74,16 @@ def _print_resources(report: FleetReport) -> None:
 
 
 def _print_nodes(nodes: Sequence[NodeReport]) -> None:
-    rows = [row for node in nodes for row in _node_rows(node)]
-    columns = _REQUEST_COLUMNS[:-1] if rows and len(rows[0]) == 7 else ()
+    has_requests = any(resource.requested is not None for node in nodes for resource in node.resources)
+    columns = _REQUEST_COLUMNS[:-1] if has_requests else ()
+    rows = [row for node in nodes for row in _node_rows(node, len(columns))]
     print_table(rows, ("NODE", "STATUS", "RESOURCE", "CAPACITY", "ALLOCATABLE", *columns))
 
 
-def _node_rows(node: NodeReport) -> Iterator[tuple[str, ...]]:
+def _node_rows(node: NodeReport, request_columns: int) -> Iterator[tuple[str, ...]]:
     status = _status(node)
     if not node.resources:
-        yield node.node, status, "", "", "", "", ""
+        yield node.node, status, *[""] * (3 + request_columns)
     for resource in node.resources:
         numbers = [resource.capacity, resource.allocatable]
         numbers += [n for n in (resource.requested, resource.free) if n is not None]

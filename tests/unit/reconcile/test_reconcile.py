@@ -323,6 +323,15 @@ def test_a_zero_may_be_the_kubelets_unless_it_has_not_restarted(
     assert service.capacity == {A: "4" if restored else "0"}
 
 
+def test_a_zero_may_be_the_kubelets_while_it_has_not_reported_since_its_restart(service: Service) -> None:
+    service.beat(1000)
+    service.kubelet_started_at, service.plugins = EPOCH + 1010.0, None
+    service.reconcile(1012.0, {"kubelet"}, a=FOUR)
+    service.capacity[A] = "0"
+    service.reconcile(1013.0, {"requeue"}, a=FOUR)
+    assert service.capacity == {A: "4"}
+
+
 def test_observe_mode_writes_nothing(service: Service) -> None:
     service.settings = Settings(observe=True)
     writes = service.node.writes
@@ -357,6 +366,15 @@ def test_in_observe_mode_a_removal_is_held_back_once(service: Service) -> None:
     service.reconcile(1010.0, {"requeue"}, b=UNKNOWN)
     service.reconcile(1130.0, {"requeue"}, b=UNKNOWN)
     assert not any(c.action == "hold" for c in _changes(service.reconcile(1140.0, {"resync"}, b=UNKNOWN)))
+
+
+def test_in_observe_mode_what_stays_unknown_sends_no_request(service: Service) -> None:
+    """No Event reports it, so none is due."""
+    service.settings = Settings(observe=True)
+    service.reconcile(1000.0, {"config"}, a=UNKNOWN)
+    opened = service.opened
+    service.reconcile(1100.0, {"requeue"}, a=UNKNOWN)
+    assert service.opened == opened
 
 
 def test_a_device_plugin_that_registers_while_we_write_keeps_its_value(service: Service) -> None:

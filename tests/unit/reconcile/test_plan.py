@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from capacityd.model.node import ANNOTATION, CONDITION, annotated_quantities
-from capacityd.model.plan import Action, Change, MachineRecord, Plan
+from capacityd.model.plan import Action, Change, MachineRecord, Plan, Reported
 from capacityd.model.quantity import name_problem
 from capacityd.model.reading import Absent, Quantity, Reading, Unknown
 from capacityd.node.parse import node_state
@@ -464,6 +464,23 @@ def test_only_what_lowers_is_remembered_as_lower() -> None:
     inputs = PlanInput(readings, context=PassContext(uptime=100), state=ReconcileState(write_times=written))
     plan = make_plan(state, inputs)
     assert (plan.held, plan.lower_since) == ({NAME: 130, OTHER: 130}, {OTHER: 100})
+
+
+def test_what_the_rate_limit_delays_is_neither_recorded_nor_reported() -> None:
+    state = node_state(node({NAME: "4", OTHER: "9"}))
+    inputs = PlanInput(
+        {NAME: FOUR, OTHER: FOUR},
+        Policy(adopt={NAME}),
+        PassContext(uptime=100, machine_record=MachineRecord()),
+        ReconcileState(write_times=WriteTimes(metadata=(70.0,) * BURST)),
+    )
+    plan = make_plan(state, inputs)
+    assert (plan.patch, plan.metadata_held_until) == ((), 130)
+    assert (plan.annotated, plan.recorded, plan.newly_refused, plan.reported) == ({}, {}, (), Reported())
+    plan = make_plan(state, replace(inputs, context=replace(inputs.context, uptime=130)))
+    assert plan.metadata_held_until is None
+    assert (plan.annotated, plan.recorded, plan.newly_refused) == ({NAME: 4}, {NAME: 4}, (OTHER,))
+    assert plan.reported == Reported(refused=frozenset({OTHER}))
 
 
 def test_a_withdrawal_removes_all_own_keys_and_no_others() -> None:

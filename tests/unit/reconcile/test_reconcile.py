@@ -154,6 +154,16 @@ def test_a_resource_that_keeps_changing_is_written_once_a_minute() -> None:
     assert (result.requeue_after, service.capacity) == (MIN_INTERVAL - 5, {A: "51", B: "2"}), "b may change"
 
 
+def test_a_node_that_was_created_anew_is_written_at_once() -> None:
+    service = Service()
+    for number in range(BURST):
+        service.reconcile(1000.0 + number, {"hardware"}, a=Quantity(number))
+    service.node.document = node()
+    service.node.document["metadata"]["uid"] = "another"
+    assert service.reconcile(1010.0, {"resync"}, a=FOUR).requeue_after is None
+    assert service.capacity == {A: "4"}
+
+
 @pytest.mark.parametrize("other", [node({A: "7"}, {A: 4}), node()], ids=["the key", "the record too"])
 def test_a_competing_writer_is_reverted_once_a_minute(service: Service, other: dict[str, Any]) -> None:
     written = []

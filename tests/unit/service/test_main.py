@@ -48,6 +48,11 @@ clock = time.clock_gettime
 began = clock(time.CLOCK_BOOTTIME) - 5
 time.clock_gettime = lambda n: clock(n) - (began if n == time.CLOCK_BOOTTIME else 0)
 """
+_NOTIFIES_OFTEN = """import sys
+sys.path.insert(0, sys.argv[1])
+from capacityd.service import main
+main.WATCHDOG_INTERVAL = 0.1
+"""
 _NO_INOTIFY = """import os, sys
 sys.path.insert(0, sys.argv[1])
 from capacityd.service import event_sources
@@ -71,7 +76,7 @@ class Running:
         self.folder = folder
         self.stub(**_GOOD)
         self._systemd = Notifications(folder / "notify")
-        self.await_line = self._systemd.await_line
+        self.await_line, self.times = self._systemd.await_line, self._systemd.times
         self.program = folder / "sh"
         self.program.symlink_to("/bin/sh")
         self._agent = str(Path(capacityd.__file__).parents[1])
@@ -467,6 +472,14 @@ def test_stopping_kills_a_hanging_worker_and_its_descendants(running: Running, j
     poll.register(fd, select.POLLERR)
     assert poll.poll(DEADLINE * 1000), "what the child had started is still there"
     os.close(fd)
+
+
+def test_the_watchdog_is_notified_while_nothing_happens(running: Running) -> None:
+    running.publishes(_NOTIFIES_OFTEN)
+    seen, deadline = len(running.times("WATCHDOG=1")), time.monotonic() + DEADLINE
+    while len(running.times("WATCHDOG=1")) < seen + 3:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
 
 
 def test_systemds_watchdog_waits_for_two_of_the_longest_pauses() -> None:

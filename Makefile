@@ -68,7 +68,7 @@ help:
 	@echo "make bench  figures          make format  lay the code out"
 	@echo "make deb    the package, in dist/; make release VERSION=1.2.3 KEY=FINGERPRINT  all that is published"
 	@echo "make site   the documentation as a site, in build/site"
-	@echo "make sponsor  what a Debian sponsor runs: lintian, autopkgtest, piuparts"
+	@echo "make sponsor  what a Debian sponsor runs: a build in a chroot, lintian, autopkgtest, piuparts"
 	@echo "make docs   updates the output on the pages (docs-cluster: on those that need a control plane; docs-autoscaling: on"
 	@echo "            the page on Karpenter; docs-dashboard, docs-boot and diagrams: the pictures)"
 
@@ -175,7 +175,7 @@ workflows: build/bin/actionlint
 build/bin/actionlint: | packages-test
 	@GOBIN=$(CURDIR)/build/bin go install github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
 
-# lintian, autopkgtest and piuparts, as a Debian sponsor runs them, on Debian 12 and 13; or one of
+# A build in a chroot, lintian, autopkgtest and piuparts, as a Debian sponsor runs them, on Debian 12 and 13; or one of
 # them: make sponsor SPONSOR=piuparts. It needs a network.
 sponsor: .venv/ready packages-sponsor
 	@$(BIN)/python -m tests.package.sponsor $(SPONSOR)

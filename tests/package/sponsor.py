@@ -1,10 +1,12 @@
 """`make sponsor`: what a Debian sponsor runs on the source package, on Debian 12 and 13. It needs a network.
 
-Each step ends with the tool's own verdict: lintian's, and that of piuparts on installation, upgrade, removal and purge.
+Each step ends with a tool's own verdict: dpkg-buildpackage's in a chroot, lintian's, autopkgtest's, and piuparts' on
+installation, upgrade, removal and purge.
 """
 
 from __future__ import annotations
 
+import email
 import re
 import subprocess
 import sys
@@ -17,6 +19,26 @@ from tests.package.machine import boot
 from tests.package.packages import Packages, build_packages
 from tests.package.test_build import ACCEPTED, lint
 from tests.package.trees import HOOK, PACKAGES, RELEASES, debian
+
+# In a chroot of the release, whose tree stays as it is. dpkg-buildpackage ends if a dependency is not there.
+_BUILD = """
+mount -t tmpfs tmpfs "$1/tmp"
+mount -t proc proc "$1/proc"
+cp "$2"/*.dsc "$2"/*.tar.xz "$1/tmp"
+exec chroot "$1" env -i -C /tmp PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/nonexistent sh -euc \\
+    'dpkg-source --extract *.dsc source; cd source; dpkg-buildpackage --no-sign'
+"""
+
+
+def build(release: str, packages: Packages) -> None:
+    """The source package builds, and its unit tests pass, where only what it declares is installed."""
+    control = email.message_from_string((packages.sources / "debian/control").read_text())
+    declared = [re.split(r"[ :|]", entry.strip())[0] for entry in control["Build-Depends"].split(",")]
+    tree = debian(f"build-{release}", RELEASES[release], ["build-essential", *declared])
+    unshare = ("unshare", "--mount", "--net", "--propagation", "private")
+    output = _run(*unshare, "sh", "-euc", _BUILD, "sh", tree, packages.folder)
+    if not re.search(r"^\d+ passed", output, re.MULTILINE):
+        raise RuntimeError(f"no unit test ran:\n{output[-4000:]}")
 
 
 def lintian(release: str, packages: Packages) -> None:
@@ -58,6 +80,7 @@ def autopkgtest(release: str, packages: Packages) -> None:
 
 
 STEPS: dict[str, Callable[[str, Packages], None]] = {
+    "build": build,
     "lintian": lintian,
     "autopkgtest": autopkgtest,
     "piuparts": piuparts,
@@ -82,11 +105,12 @@ def main(chosen: list[str]) -> int:
     return 1 if failed else 0
 
 
-def _run(*command: str | Path) -> None:
-    """Runs it with its output in the error. Raises RuntimeError."""
+def _run(*command: str | Path) -> str:
+    """Returns its output. Raises RuntimeError, with the output, if it fails."""
     result = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     if result.returncode:
         raise RuntimeError(f"{command[0]}: exit status {result.returncode}:\n{result.stdout[-4000:]}")
+    return result.stdout
 
 
 if __name__ == "__main__":

@@ -48,6 +48,11 @@ clock = time.clock_gettime
 began = clock(time.CLOCK_BOOTTIME) - 5
 time.clock_gettime = lambda n: clock(n) - (began if n == time.CLOCK_BOOTTIME else 0)
 """
+_LITTLE_TIME = """import sys
+sys.path.insert(0, sys.argv[1])
+from capacityd.service import main
+main.WORKER_TIMEOUT_BASE = 1.0
+"""
 _NOTIFIES_OFTEN = """import sys
 sys.path.insert(0, sys.argv[1])
 from capacityd.service import main
@@ -248,6 +253,19 @@ def test_a_pass_without_a_result_is_logged_and_retried(running: Running, worker:
     status, errors = running.end()
     assert status == 0
     assert errors.count(f"the reconcile worker {message}; retrying") == 1
+    assert errors.count("recovered") == 1
+
+
+@pytest.mark.parametrize("started", ["exec sleep 60", """echo '["Probed", {}]'; exec sleep 60"""])
+def test_a_worker_that_hangs_is_killed_and_the_pass_retried(running: Running, started: str) -> None:
+    running.stub(reconcile=started)
+    running.start(_LITTLE_TIME)
+    assert running.ran(3)[:3] == ["check boot", "reconcile boot", "reconcile retry 1"]
+    running.stub()
+    running.await_line("STATUS=1 of 1")
+    status, errors = running.end()
+    assert status == 0
+    assert errors.count("the reconcile worker exceeded its timeout of 1 s; retrying") == 1
     assert errors.count("recovered") == 1
 
 

@@ -10,6 +10,7 @@ import pytest
 from capacityd.discovery.child import DEADLINE, MAX_RUNNING
 from capacityd.model.config import Config
 from capacityd.worker.check_job import check, watch_of
+from capacityd.worker.runtime_files import read_config
 from tests.support.readings import device_detectors, event_sources, resource
 
 
@@ -22,6 +23,24 @@ def test_every_device_detector_has_event_sources(detector: str) -> None:
 def test_the_timeout_of_a_worker_includes_those_of_its_detectors() -> None:
     watch = watch_of(Config((resource("usb"), resource("pci"))), None)
     assert watch.allowed == MAX_RUNNING + 2 * DEADLINE
+
+
+@pytest.mark.parametrize(("reasons", "stays"), [("reload", True), ("boot", False)])
+def test_after_a_reload_with_errors_the_previous_configuration_stays(tmp_path: Path, reasons: str, stays: bool) -> None:
+    """After a start with errors there is none: what was saved may be of another boot."""
+    path = tmp_path / "capacityd.toml"
+    first, second = (f'[resources."example.com/x"]\nstatic = {{ {key} = 3 }}\n' for key in ("quantity", "quantitty"))
+    path.write_text(first)
+    assert check(Namespace(config=str(path), folder=str(tmp_path), reasons="boot", kubeconfig=None)) == 0
+    before = read_config(str(tmp_path))
+    path.write_text(second)
+    assert check(Namespace(config=str(path), folder=str(tmp_path), reasons=reasons, kubeconfig=None)) == 0
+    after = read_config(str(tmp_path))
+    assert before
+    assert after
+    assert (after.restored() == before.restored()) == stays
+    assert (after.restored().broken == {}) == stays
+    assert "quantitty: unknown key" in after.errors[0]
 
 
 def test_a_file_that_is_not_read_is_logged(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -197,6 +197,15 @@ def test_a_flapping_reading_updates_the_condition_once_a_minute(service: Service
     assert (service.capacity, service.condition) == ({A: "5"}, "True"), "with a quantity it costs nothing more"
 
 
+def test_a_resource_that_is_new_is_not_held_back_as_a_change_of_the_condition_alone(service: Service) -> None:
+    """Even if the pass that was to see it first has failed: the Node may have a quantity of it."""
+    for second in range(BURST):
+        service.reconcile(1300.0 + second, {"resync"}, a=FOUR if second % 2 else UNKNOWN)
+    opened = service.opened
+    service.reconcile(1300.0 + BURST, {"hardware"}, a=FOUR, b=UNKNOWN)
+    assert service.opened == opened + 1
+
+
 WEIRD = ["1e3", "12.5Ki", "0.1", "-4", "-0.5", "1e-9999", "1e9999", "9" * 400, "abc", "", " 4"]
 
 

@@ -1,0 +1,47 @@
+"""The last line of a plan: what it writes, or has written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from capacityd.cli.output.plan import print_plan
+from capacityd.model.plan import MachineRecord
+from capacityd.model.reading import Absent, Quantity, Reading, Unknown
+from capacityd.node.parse import node_state
+from capacityd.reconcile.plan import make_plan
+from capacityd.reconcile.plan_input import PlanInput, Policy
+from capacityd.reconcile.state import PassContext
+from tests.support.nodes import apply_patch, node
+
+A, B = "example.com/a", "example.com/b"
+PUBLISHED: dict[str, Reading] = {A: Quantity(4), B: Absent("none")}
+
+
+@pytest.mark.parametrize(
+    ("readings", "configuration", "applied", "expected"),
+    [
+        (PUBLISHED, "first", False, "2 unchanged; nothing to write"),
+        (PUBLISHED, "second", False, "2 unchanged; annotations to write; nothing was written"),
+        (PUBLISHED, "second", True, "2 unchanged; written: annotations"),
+        (PUBLISHED | {B: Unknown("busy")}, "first", False, "1 unknown, 1 unchanged; Node condition to write; "),
+        (PUBLISHED | {B: Unknown("busy")}, "first", True, "1 unknown, 1 unchanged; written: Node condition"),
+        (PUBLISHED | {B: Unknown("busy")}, "second", True, "unchanged; written: annotations and Node condition"),
+        (PUBLISHED | {B: Quantity(1)}, "second", False, "1 to set, 1 unchanged; nothing was written"),
+        ({A: Absent("none"), B: Quantity(1)}, "first", True, "1 set, 1 removed; written"),
+    ],
+)
+def test_summary(
+    capsys: pytest.CaptureFixture[str],
+    readings: Mapping[str, Reading],
+    configuration: str,
+    applied: bool,
+    expected: str,
+) -> None:
+    context = PassContext(machine_record=MachineRecord({A: 4}))
+    before = make_plan(node_state(node()), PlanInput(PUBLISHED, Policy(configuration="first"), context))
+    document = apply_patch(node(), before.patch)
+    plan = make_plan(node_state(document), PlanInput(readings, Policy(configuration=configuration), context))
+    print_plan(plan, {}, applied=applied)
+    assert expected in capsys.readouterr().out.splitlines()[-1]

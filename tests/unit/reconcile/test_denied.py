@@ -151,6 +151,7 @@ def test_an_altered_quantity_is_reported_as_denied() -> None:
     outcome = publish(node, {A: Quantity(4), B: Quantity(1)})
     why = "the API server accepted 4 but stored 3; does an admission webhook or policy change it?"
     assert outcome.denied == {A: why}
+    assert outcome.plan.annotated == outcome.plan.recorded == {A: 4, B: 1}, "what is on the Node is ours"
     assert node.our_condition == ("False", "Denied", f"denied: {A}: {why}")
     assert len(node.requests) == 2
     node.alter = lambda document: document["status"]["capacity"].update({A: "4k", B: "1000m"})

@@ -96,12 +96,20 @@ def _groups(host: Host, folders: Sequence[str], names: Sequence[str]) -> int | N
 
     names: the names of the list's file, the present and the older one (Documentation/admin-guide/cputopology.rst).
     """
-    lists = [next(filter(None, (host.text(f"{folder}/topology/{name}") for name in names)), None) for folder in folders]
-    if not any(lists):
+    member_lists = [_first_text(host, [f"{folder}/topology/{name}" for name in names]) for folder in folders]
+    if not any(member_lists):
         return None
-    if not all(lists):
+    if not all(member_lists):
         raise HostError("processors changed while they were read")
-    return len(set(lists))
+    return len(set(member_lists))
+
+
+def _first_text(host: Host, paths: Sequence[str]) -> str | None:
+    """The content of the first of these files that exists and is not empty."""
+    for path in paths:
+        if text := host.text(path):
+            return text
+    return None
 
 
 def _sockets(host: Host, folders: Sequence[str]) -> int | None:

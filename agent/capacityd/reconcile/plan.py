@@ -100,8 +100,9 @@ def _keeps_record(inputs: PlanInput) -> bool:
 def make_withdrawal(node_state: NodeState, inputs: PlanInput) -> Plan:
     """Removes what this machine has published, and the condition. Another writer's values stay.
 
-    Without a machine record that is every key that the annotation names. What is denied stays on the annotation, and
-    so does what only the annotation names: this machine may have published it before it got a new image.
+    Without a machine record, every key that the annotation names counts as published by this machine. The annotation
+    keeps a key whose removal is denied. It also keeps a key that the machine record does not name: this machine may
+    have published it before it got a new image.
     """
     machine_record = inputs.context.machine_record
     published = published_quantities(node_state, machine_record)

@@ -209,12 +209,12 @@ def _errors(report: StatusReport, now: float) -> list[Problem]:
     errors += [Problem(e, "changes are detected at the next reconcile pass") for e in report.event_source_errors]
     if report.service and report.metrics_error:
         errors.append(Problem(report.metrics_error, report.metrics_advice))
-    errors += [Problem(error) for error in report.configuration_errors]
     rejected = report.previous_configuration_active
     if report.configuration_errors:
+        *others, last = report.configuration_errors
         previous = "; until then the previous configuration stays active" if rejected else ""
         advice = f"fix it, then run `systemctl reload capacityd`{previous}"
-        errors[-1] = replace(errors[-1], advice=advice)
+        errors += [*map(Problem, others), Problem(last, advice)]  # the advice once, below all of them
     for row in report.resources:
         misconfigured = row.cause is Cause.CONFIGURATION
         if row.degraded and not (misconfigured and report.configuration_errors and not rejected):

@@ -130,7 +130,8 @@ def kind_selector(index: DeviceIndex, device: DeviceValues) -> TomlSelector:
     wanted = {key: device.get(key) for key in kinds if exact_match(kinds[key], device.get(key)) is not None} | base
     missing = {key: "" for key in kinds if key not in device.by_key and isinstance(kinds[key], Text | HexId)}
     short, exact = index.select(wanted), index.select(wanted | missing)
-    return short if wanted and short.count is not None and short.count == exact.count else exact
+    short_is_enough = bool(wanted) and short.count is not None and short.count == exact.count
+    return short if short_is_enough else exact
 
 
 def key_matchers(detector: DeviceDetector, table: Mapping[str, object]) -> tuple[KeyMatcher, ...]:

@@ -115,7 +115,7 @@ def test_whatever_is_there_a_raise_is_published(running: Service, faults: Mappin
     s = running
     with all_faulty(s, faults):
         plug_another(s)
-        for command in ("status", "plan"):
+        for command in ("status", "apply"):
             done = s.cli(command)
             assert "Traceback" not in done.stderr, command
             assert done.returncode in (0, 1, 4), (command, done.stderr)

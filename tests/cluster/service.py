@@ -154,8 +154,14 @@ class Service:
         # One that has ended is among the children until the service has waited for it (wait(2)).
         self.wait(lambda: self._awaits_node() or not children(daemon.pid), PATIENCE, "no worker is under way")
         turns = len(self.notifications.times("WATCHDOG=1"))
-        daemon.send(signal.SIGCHLD)  # makes the main loop turn once more, and is no reason for a pass
-        self.wait_notification("WATCHDOG=1", turns + 1)
+
+        def turned() -> bool:
+            # Makes the main loop turn once more, and is no reason for a pass. Again and again: a turn that has begun
+            # takes the signal without another turn, and the next may be due in a minute.
+            daemon.send(signal.SIGCHLD)
+            return len(self.notifications.times("WATCHDOG=1")) > turns
+
+        self.wait(turned, PATIENCE, "its main loop turns")
 
     def _awaits_node(self) -> bool:
         """Whether a worker is under way that does nothing but wait for the Node."""

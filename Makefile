@@ -99,7 +99,7 @@ scale: .venv/ready
 	@$(BIN)/python -m tests.cluster.scale $(SCALE)
 
 # A file of each sort that a detector reads, on each recorded machine: make unreadable UNREADABLE="7 disks nics" takes
-# the sample of seed 7 on two of them.
+# the sample of seed 7 on two of them, and UNREADABLE=every all files of all machines (hours).
 unreadable: .venv/ready
 	@PYTHONPATH=agent:. $(BIN)/python -m tests.corpus.unreadable $(UNREADABLE)
 

@@ -5,6 +5,8 @@ a file gives EIO because /proc/self/mem is bound over it, or EACCES because of i
 (routes, link modes, mounts) is a double's: it comes from the recording.
 
     python -m tests.corpus.unreadable [SEED [MACHINE…]]
+
+With a seed, it takes a place of each sort, and with the word "every" instead, every place that a detector asks for.
 """
 
 from __future__ import annotations
@@ -55,6 +57,7 @@ DETECTORS = [
 ]
 """Those that find devices in /sys."""
 
+EVERY = "every"
 _NAMED_LINKS = ("subsystem", "device", "driver", "physfn", "master")
 
 
@@ -196,10 +199,14 @@ class Machine:
             self.users.setdefault(place, set()).add(user)
         return answer
 
+    def every(self) -> list[Place]:
+        """Every place that is asked for."""
+        return sorted(self.users, key=lambda place: (place.path, place.kind))
+
     def sample(self, seed: int) -> list[Place]:
         """A place of each sort: of those of one name that the same detectors ask for."""
         sorts: dict[tuple[object, ...], list[Place]] = {}
-        for place in sorted(self.users, key=lambda place: (place.path, place.kind)):
+        for place in self.every():
             parent, _, name = place.path.rpartition("/")
             detectors = frozenset(user for user in self.users[place] if isinstance(user, str))
             if place.kind != "file" and (name not in _NAMED_LINKS or detectors == {"udev"}):
@@ -276,9 +283,12 @@ def _unlike(live: DeviceListing, recorded: DeviceListing) -> Iterator[str]:
 
 
 def main(folder: str, name: str, seed: str, most: str) -> None:
-    """Prints the number of trees and what is wrong. seed: of the sample. most: how many places, 0 for all sorts."""
+    """Prints the number of trees and what is wrong.
+
+    seed: of the sample, or "every". most: of how many places; 0: of all of them.
+    """
     machine = Machine(name, folder)
-    chosen = machine.sample(int(seed))
+    chosen = machine.every() if seed == EVERY else machine.sample(int(seed))
     wrong, trees = [], 0
     for place in chosen[: int(most) or None]:
         for fault in place.faults:
@@ -287,13 +297,13 @@ def main(folder: str, name: str, seed: str, most: str) -> None:
     print(json.dumps([trees, wrong]))
 
 
-def run(name: str, folder: str, seed: int, most: int = 0) -> tuple[int, list[tuple[str, str, str]]]:
+def run(name: str, folder: str, seed: int | str, most: int = 0) -> tuple[int, list[tuple[str, str, str]]]:
     """The number of trees of a machine, and what is wrong: path, fault, text."""
     trees, wrong = json.loads(run_alone(MOUNTING, PROGRAM, folder, name, str(seed), str(most)))
     return trees, [tuple(one) for one in wrong]
 
 
-def of_all(seed: int, names: Sequence[str]) -> bool:
+def of_all(seed: int | str, names: Sequence[str]) -> bool:
     """Prints what is wrong on these machines. Whether nothing is."""
     failed = False
     for name in names:
@@ -309,5 +319,5 @@ def of_all(seed: int, names: Sequence[str]) -> bool:
 
 
 if __name__ == "__main__":
-    number, *chosen = sys.argv[1:] or [str(random.randrange(10**6))]
-    sys.exit(not of_all(int(number), chosen or sorted(machines())))
+    seed, *chosen = sys.argv[1:] or [str(random.randrange(10**6))]
+    sys.exit(not of_all(seed if seed == EVERY else int(seed), chosen or sorted(machines())))

@@ -101,9 +101,13 @@ def _transport(host: Host, device: Device) -> Value:
 
 
 def _ata(host: Host, real: str) -> str:
-    """Serial or parallel ATA (IDE), by the driver, as lsblk does."""
+    """Serial or parallel ATA (IDE), by the driver, as lsblk does. Raises HostError if its folder leads nowhere."""
     number = next((part for part in real.split("/") if part.startswith("host")), "host")
-    driver = host.text(f"/sys/class/scsi_host/{number}/proc_name") or ""
+    folder = f"/sys/class/scsi_host/{number}"
+    driver = host.text(f"{folder}/proc_name")
+    if driver is None:
+        resolve_link(host, folder)
+        return "sata"
     return "ata" if driver == "ata_piix" or driver.startswith("pata") else "sata"
 
 

@@ -136,6 +136,7 @@ GPU, ETH0 = "/sys/devices/pci0000:3b/0000:3b:00.0", "/sys/devices/pci0000:01/000
         ("nic", "kind", f"{ETH0}/net/eth0/phy80211"),
         *(("disk", key, f"{ATA.format(1)}/block/sda/device") for key in ("model", "vendor", "serial", "wwn")),
         ("disk", "transport", "/sys/devices/vbd-768/subsystem"),
+        ("disk", "transport", "/sys/class/scsi_host/host1"),
         ("udev", "driver", f"{GPU}/driver"),
     ],
 )

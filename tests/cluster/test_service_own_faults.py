@@ -22,7 +22,7 @@ from tests.cluster.proxy import Proxy
 from tests.cluster.service import PUBLISHED, Service, service
 from tests.support.machines import bare, merge, nic, usb_device, usb_path
 
-KILLS = 200
+KILLS = 50
 STOP = 12.0
 """Seconds that the service may take to end: less than systemd's TimeoutStopSec."""
 

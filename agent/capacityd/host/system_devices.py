@@ -81,7 +81,7 @@ def _blocks(host: Host, number: str, source: str) -> list[str]:
     named = [_block(host, part) for part in source.split(":")]  # bcachefs names all its devices, btrfs only the first
     for pool in host.listdir("/sys/fs/btrfs"):
         devices = f"/sys/fs/btrfs/{pool}/devices"
-        members = {m for name in host.listdir(devices) if (m := host.resolve(f"{devices}/{name}"))}
+        members = {_target(host, f"{devices}/{name}") for name in host.listdir(devices)}
         if not members.isdisjoint(named):
             return sorted(members)
     return named
@@ -103,6 +103,14 @@ def _block(host: Host, source: str) -> str:
     return block
 
 
+def _target(host: Host, link: str) -> str:
+    """The path that a link leads to. Raises HostError if it leads nowhere."""
+    path = host.resolve(link)
+    if path is None:
+        raise HostError(f"{link} leads nowhere")
+    return path
+
+
 def _disks_below(host: Host, block: str, above: Collection[str] = ()) -> Iterator[str]:
     """Yields the names of the disks below a block device. above: the block devices that it is below of.
 
@@ -115,10 +123,7 @@ def _disks_below(host: Host, block: str, above: Collection[str] = ()) -> Iterato
         path = block.rpartition("/")[0]
     lower_names = host.listdir(f"{path}/slaves")
     for name in lower_names:
-        lower = host.resolve(f"{path}/slaves/{name}")
-        if lower is None:
-            raise HostError(f"{path}/slaves/{name} leads nowhere")
-        yield from _disks_below(host, lower, (*above, block))
+        yield from _disks_below(host, _target(host, f"{path}/slaves/{name}"), (*above, block))
     name = path.rpartition("/")[2]
     if lower_names or name.partition("!")[0].rstrip("0123456789") in _ELSEWHERE:
         return

@@ -96,6 +96,14 @@ def test_btrfs_makes_up_its_number_and_names_one_of_its_devices() -> None:
     assert names(mounts(root)) == {"sdb"}
 
 
+def test_a_btrfs_member_that_leads_nowhere_may_be_any_disk() -> None:
+    pool = "/sys/fs/btrfs/0ac6b6b0/devices"
+    members = {
+        "links": {f"{pool}/sda2": "../../../../class/block/sda2", f"{pool}/sdb1": "../../../../class/block/gone"}
+    }
+    assert f"{pool}/sdb1 leads nowhere" in doubt(members, mounts(("/", "0:25", "btrfs", "/dev/sda2")))
+
+
 def test_btrfs_on_a_mapped_device() -> None:
     crypt = stacked("dm-0", ["sda3"], "253:0", dm=("my root", "CRYPT-LUKS2-x"))
     assert names(crypt, mounts(("/", "0:25", "btrfs", "/dev/mapper/my\\040root"))) == {"sda"}

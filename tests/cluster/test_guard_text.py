@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from capacityd.model.errors import NodeGuardFailed
+from capacityd.model.errors import NodeConflict
 from capacityd.model.node import Node
 from capacityd.node import open_node
 from tests.cluster.agent import ANNOTATION, CONDITION, DONGLE, Agent
@@ -90,7 +90,7 @@ def test_a_guard_on_other_text_does_not(cluster: Cluster, node: str, opened: Nod
     patch = guarded(opened, CLASSES[name], "1500m")
     store(cluster, node, CLASSES[name] + "x")
     for guard in patch[:2]:
-        with pytest.raises(NodeGuardFailed):
+        with pytest.raises(NodeConflict):
             opened.write([guard, patch[-1]])
     assert cluster.capacity(node)[DONGLE] == "1k"
 

@@ -162,10 +162,6 @@ class NodeConflict(NodeError):
         self.reason = reason
 
 
-class NodeGuardFailed(NodeConflict):
-    """A guard of the patch did not match the Node."""
-
-
 class NodeListExpired(NodeError):
     """The API server no longer has the version of the list whose first pages have been read."""
 
@@ -179,9 +175,3 @@ class NodeRejected(NodeError):
         super().__init__(message)
         self.reason = reason or message
         """The reason that the API server gives."""
-
-
-class NodeGuardUnexplained(NodeRejected):
-    """A guard did not match, although the Node, read again, has the guarded value: a bug, not another writer."""
-
-    cause = RetryCause.CONFLICT

@@ -96,7 +96,7 @@ class Node(Protocol):
         """The Node's name."""
 
     def read(self) -> NodeState:
-        """Reads the Node. Raises NodeGuardUnexplained if a guard of the last patch failed although the Node matches."""
+        """Reads the Node."""
 
     def write(self, patch: Sequence[Mapping[str, object]]) -> NodeState:
         """Applies a JSON Patch to the Node and its status atomically, and returns the patched Node.

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
-from typing import Any, TypeVar, cast
+from typing import TypeVar
 
 from capacityd.model.errors import (
     NodeDenied,
     NodeError,
     NodeForbidden,
-    NodeGuardFailed,
-    NodeGuardUnexplained,
     NodeMissing,
     NodeUnreachable,
 )
@@ -20,7 +18,6 @@ from capacityd.model.text import printable
 from capacityd.node import Review
 from capacityd.node.client import Client
 from capacityd.node.cluster_access import ClusterAccess
-from capacityd.node.file_node import patched
 from capacityd.node.identity import Identity, cache_key, identify
 from capacityd.node.kubeconfig import load
 from capacityd.node.parse import node_state, reviewed_user
@@ -52,8 +49,6 @@ class ApiNode:
         self._identity: Identity | None = None
         self._review_denied = False
         self._checked = False
-        self._failed_patch: Sequence[Mapping[str, object]] = ()
-        """The last patch, if a guard in it failed, until the Node is read again."""
 
     @property
     def name(self) -> str:
@@ -61,26 +56,13 @@ class ApiNode:
         return self._identify().node
 
     def read(self) -> NodeState:
-        """Sends a GET of the Node. Raises NodeError.
-
-        In particular NodeDenied if it is another machine's Node, and NodeGuardUnexplained if a guard of the last patch
-        failed although the Node matches it.
-        """
-        document = self._read_own()
-        state = self._state(document)
+        """Sends a GET of the Node. Raises NodeError, in particular NodeDenied if it is another machine's Node."""
+        state = self._state(self._read_own())
         if self._identify().cached and state.machine_id and not self._is_this_machine(state):
             # The kubeconfig may now contain credentials of another user, who may read every Node.
             self._forget()
-            document = self._read_own()
-            state = self._state(document)
+            state = self._state(self._read_own())
         self._check(state)
-        patch, self._failed_patch = self._failed_patch, ()
-        if patch and _applies(document, patch):
-            raise NodeGuardUnexplained(
-                f'the API server reports that Node "{state.name}" has changed since it was read (HTTP 422), but it has '
-                "not: a bug in capacityd. The published quantities stay as they are until this is fixed. Please report "
-                f"it with the output of: kubectl get node {state.name} -o json"
-            )
         return state
 
     def write(self, patch: Sequence[Mapping[str, object]]) -> NodeState:
@@ -90,9 +72,6 @@ class ApiNode:
         name = self.name  # after read(), which may change our identity
         try:
             return self._state(self._call(lambda client: client.patch_node_status(name, patch)))
-        except NodeGuardFailed:
-            self._failed_patch = patch
-            raise
         except NodeForbidden:
             self._has_new_identity()  # for the next attempt, which begins with a read
             raise
@@ -231,12 +210,3 @@ class ApiNode:
 
     def _quote(self, text: str) -> str:
         return self._client.access.quote(text) if self._client is not None else ""
-
-
-def _applies(document: object, patch: Sequence[Mapping[str, object]]) -> bool:
-    """Whether the guards and paths of the patch match this Node."""
-    try:
-        patched(cast("dict[str, Any]", document), patch)
-    except NodeError:
-        return False
-    return True

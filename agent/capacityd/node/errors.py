@@ -13,7 +13,6 @@ from capacityd.model.errors import (
     NodeDenied,
     NodeError,
     NodeForbidden,
-    NodeGuardFailed,
     NodeListExpired,
     NodeMissing,
     NodeRejected,
@@ -84,8 +83,8 @@ def from_http_status(error: HttpError, call: Call) -> NodeError:
     # The API server reports a failed guard and an invalid value both as 422; only the latter has causes.
     guard_failed = status == 422 and details.is_status and not details.causes
     if (guard_failed or status == 409) and call.resource == "nodes/status":
-        kind = NodeGuardFailed if guard_failed else NodeConflict
-        return kind(f'Node "{call.node}" has changed since it was read (HTTP {status})', f"HTTP {status}{reason}")
+        message = f'Node "{call.node}" has changed since it was read (HTTP {status})'
+        return NodeConflict(message, f"HTTP {status}{reason}")
     starting = status == 403 and details.message.endswith(_NOT_READY)
     if status == 429 or status >= 500 or starting:
         return NodeUnreachable(f"API server {server} is unavailable (HTTP {status}){reason}", error.retry_after)

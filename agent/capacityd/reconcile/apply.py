@@ -8,8 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from capacityd.model.errors import NodeConflict, NodeGuardUnexplained, NodeRejected, NodeUnreachable
-from capacityd.model.node import Node, NodeState
+from capacityd.model.errors import NodeConflict, NodeRejected, NodeUnreachable
+from capacityd.model.node import Node
 from capacityd.model.plan import MachineRecord, Plan
 from capacityd.reconcile.attempt import Attempt, Decide, Outcome, is_same_version, unexplained
 
@@ -57,7 +57,9 @@ def apply(
     rejection: NodeRejected | None = None
     while True:
         try:
-            node_state, rejection = _read(node, attempt, conflict)
+            node_state = node.read()
+            no_other_writer = attempt is not None and is_same_version(node_state, attempt.node_state)
+            rejection = unexplained(conflict) if conflict and no_other_writer else None
             plan = decide(node_state, machine_record, {})
             if plan.patch:
                 machine_record = save_intention(machine_record, plan)
@@ -82,17 +84,6 @@ def apply(
             if time.monotonic() + pause > deadline:
                 raise
             time.sleep(pause)
-
-
-def _read(node: Node, attempt: Attempt | None, conflict: NodeConflict | None) -> tuple[NodeState, NodeRejected | None]:
-    """The Node, and why the last attempt failed if no other writer explains its conflict."""
-    try:
-        node_state = node.read()
-    except NodeGuardUnexplained as e:
-        return node.read(), e
-    if conflict and attempt and is_same_version(node_state, attempt.node_state):
-        return node_state, unexplained(conflict)
-    return node_state, None
 
 
 def _report_conflict(attempt: Attempt | None, error: NodeConflict, conflicts: int) -> None:

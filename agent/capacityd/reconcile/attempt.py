@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
-from capacityd.model.errors import NodeConflict, NodeError, NodeGuardUnexplained, NodeRejected
+from capacityd.model.errors import NodeConflict, NodeError, NodeRejected
 from capacityd.model.node import ANNOTATION, Node, NodeState, annotated_quantities
 from capacityd.model.plan import MachineRecord, Plan
 from capacityd.model.quantity import plain
@@ -98,11 +98,8 @@ class Attempt:
 
     def _reason_without_other_writer(self, node_state: NodeState, conflict: NodeConflict) -> str:
         """Why one change is denied with what looks like a conflict. Raises that if another writer explains it."""
-        try:
-            if not is_same_version(self.node.read(), node_state):
-                raise conflict
-        except NodeGuardUnexplained as e:
-            return e.reason
+        if not is_same_version(self.node.read(), node_state):
+            raise conflict
         return unexplained(conflict).reason
 
     def _write_condition_of_denials(

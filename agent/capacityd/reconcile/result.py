@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from capacityd.model.errors import NodeConflict, NodeDenied, NodeError, NodeGuardUnexplained, NodeUnreachable
+from capacityd.model.errors import NodeConflict, NodeDenied, NodeError, NodeUnreachable
 from capacityd.model.messages import Failure
 from capacityd.model.reasons import RetryCause
 from capacityd.reconcile.attempt import Outcome
@@ -58,7 +58,7 @@ def lasting_conflict(state: ReconcileState, uptime: float) -> ReconcileResult | 
 
 def failed_result(error: NodeError, state: ReconcileState, uptime: float) -> ReconcileResult:
     """The result of a pass that has ended with this error. state: before it."""
-    if isinstance(error, NodeConflict | NodeGuardUnexplained):
+    if isinstance(error, NodeConflict):
         # A single attempt can't determine the cause, so the message of the first ones is kept.
         conflict = state.conflict or str(error)
         state = replace(state, conflict=conflict, conflict_at=uptime)

@@ -16,12 +16,9 @@ import pytest
 
 from capacityd import __version__
 from capacityd.model.errors import (
-    NodeConflict,
     NodeDenied,
     NodeError,
     NodeForbidden,
-    NodeGuardFailed,
-    NodeGuardUnexplained,
     NodeMissing,
     NodeUnreachable,
 )
@@ -194,46 +191,6 @@ SAME: list[dict[str, object]] = [
     {"op": "test", "path": "/status/capacity/cpu", "value": "4"},
     {"op": "remove", "path": "/status/capacity/cpu"},
 ]
-
-
-@pytest.mark.parametrize(
-    ("patch", "after", "explained"),
-    [
-        (SAME, {"cpu": "4"}, False),
-        (SAME, {"cpu": "5"}, True),
-        (SAME, {}, True),
-        (SAME[1:], {"memory": "1"}, True),
-        (SAME[1:], {"cpu": "9"}, False),
-        ([*SAME, {"op": "nonsense"}], {"cpu": "4"}, True),
-    ],
-)
-def test_a_guard_that_fails_and_then_holds(
-    opened: Open, patch: list[dict[str, object]], after: dict[str, str], explained: bool
-) -> None:
-    """Seen at the read that follows anyway; what comes after that is judged anew."""
-    reads = iter([NODE, answer(200, node(capacity=after)), NODE])
-
-    def follow(request: Request) -> bytes | None:
-        return next(reads) if request.method == "GET" else script(patch=GUARD)(request)
-
-    with opened(follow) as (server, api_node):
-        with pytest.raises(NodeGuardFailed):
-            api_node.write(patch)
-        if explained:
-            assert api_node.read().capacity == after
-        else:
-            with pytest.raises(NodeGuardUnexplained, match=r"\(HTTP 422\), but it has not: a bug"):
-                api_node.read()
-        assert api_node.read().capacity == {"cpu": "4"}
-    assert [r.method for r in server.received] == ["POST", "GET", "PATCH", "GET", "GET"]
-
-
-def test_a_conflict_without_a_guard_needs_no_explanation(opened: Open) -> None:
-    """The API server gives up after five conflicts of its own, whoever wrote whatever."""
-    with opened(script(patch=failure(409))) as (_, api_node):
-        with pytest.raises(NodeConflict):
-            api_node.write(SAME)
-        assert api_node.read().capacity == {"cpu": "4"}
 
 
 def test_renewed_credentials_are_tried_once_and_a_second_denial_names_them(opened: Open, tmp_path: Path) -> None:

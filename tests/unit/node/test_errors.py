@@ -20,7 +20,6 @@ from capacityd.model.errors import (
     NodeDenied,
     NodeError,
     NodeForbidden,
-    NodeGuardFailed,
     NodeMissing,
     NodeRejected,
     NodeUnreachable,
@@ -61,8 +60,8 @@ NOT_READY = 'nodes "n2" is forbidden: not yet ready to handle request'
     ("code", "body", "of", "kind", "expected"),
     [
         (409, status("modified"), CALL, NodeConflict, "has changed since it was read"),
-        (422, status("error in our request"), CALL, NodeGuardFailed, "has changed since it was read"),
-        (422, status("invalid", {"causes": []}), CALL, NodeGuardFailed, "has changed since it was read"),
+        (422, status("error in our request"), CALL, NodeConflict, "has changed since it was read"),
+        (422, status("invalid", {"causes": []}), CALL, NodeConflict, "has changed since it was read"),
         (422, status("invalid", CAUSE), CALL, NodeRejected, "(HTTP 422): status.capacity.x: must not be -1"),
         (422, status("invalid"), EVENTS, NodeRejected, "refused to create events (HTTP 422): invalid"),
         (409, status("exists"), EVENTS, NodeRejected, "refused to create events (HTTP 409): exists"),

@@ -11,7 +11,7 @@ from pathlib import Path
 import jsonpatch
 import pytest
 
-from capacityd.model.errors import NodeError, NodeGuardFailed
+from capacityd.model.errors import NodeConflict, NodeError
 from capacityd.model.node import Node
 from capacityd.node import open_node, open_node_file
 from capacityd.node.parse import node_state
@@ -135,7 +135,7 @@ def test_a_conflict_that_can_not_be_explained_for_want_of_a_library_is_a_conflic
     with serve(script(patch=GUARD)) as server:
         configure(tmp_path / "kubelet.conf", server.url, "secret")
         api_node = open_node(str(tmp_path / "kubelet.conf"), None, "host", None)
-        with pytest.raises(NodeGuardFailed):
+        with pytest.raises(NodeConflict):
             api_node.write(SAME)
         monkeypatch.setattr(jsonpatch, "JsonPatch", fail)
         assert api_node.read().capacity == {"cpu": "4"}

@@ -45,8 +45,8 @@ def test_fleet(cluster: Cluster, node: str, tmp_path: Path, python: Path) -> Non
     with cluster.audit.requests(ADMIN) as requests:
         done = fleet(cluster.kubeconfig(ADMIN), "-l", selector, "--json", status=0, python=python)
     assert json.loads(done.stdout)["nodes"] == 1
-    made = {(r.verb, r.resource) for r in requests.all() if r.user_agent.startswith("capacityd/")}
-    assert made == {("list", "nodes"), ("list", "deviceclasses")}
+    sent = {(r.verb, r.resource) for r in requests.all() if r.user_agent.startswith("capacityd/")}
+    assert sent == {("list", "nodes"), ("list", "pods"), ("list", "deviceclasses")}
 
 
 def test_apply_plan_and_withdraw(cluster: Cluster, node: str, tmp_path: Path, python: Path) -> None:

@@ -40,7 +40,6 @@ FAULTS = {
     "403-to-write": (PATCH, refusal(403), "may not patch"),
     "403-while-it-starts": (PATCH, refusal(403, message=NOT_READY), "is unavailable (HTTP 403)"),
     "404": (GET, refusal(404, details={"kind": "nodes"}), "Has the kubelet registered?"),
-    "409": (PATCH, refusal(409), ""),
     "429": (GET, refusal(429, {"Retry-After": "2"}), "is unavailable (HTTP 429)"),
     "503": (PATCH, refusal(503), "is unavailable (HTTP 503)"),
 }

@@ -77,14 +77,17 @@ def test_a_processor_goes_offline_and_comes_back(cluster: Cluster) -> None:
         files({f"{folder}/cpu{n}/topology/{name}": f"{n}\n" for name in ("core_cpus_list", "physical_package_id")})
         for n in range(2)
     )
-    with service(cluster, first, second) as s:
+    online, offline = (files({f"{folder}/online": f"{numbers}\n"}) for numbers in ("0-1", "0"))
+    with service(cluster, first, second, online) as s:
         s.configure(f'[resources."{core}"]\ncpu = {{}}\nmeasure = "cores"\n')
         s.start()
         assert s.capacity(core) == "2"
         shutil.rmtree(f"{s.machine.tree}{folder}/cpu1/topology")
+        s.machine.add(offline)
         s.machine.event("offline", f"{folder}/cpu1", "cpu")
         s.wait_capacity("1", core)
         s.machine.add(second)
+        s.machine.add(online)
         s.machine.event("online", f"{folder}/cpu1", "cpu")
         s.wait_capacity("2", core)
 

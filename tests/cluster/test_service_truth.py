@@ -114,7 +114,9 @@ def overwriting(cluster: Cluster, node: str) -> Iterator[None]:
 
 @pytest.mark.protocol
 def test_allocatable_is_written_with_capacity_and_its_loss_is_reported(cluster: Cluster, kubelet: Kubelet) -> None:
+    """The kubelet has registered the Node and stops: each second it would undo what the other writer does."""
     kubelet.start()
+    kubelet.stop()
     with service(cluster, usb_device("1-1"), node=kubelet.name, around=kubelet.inside([])) as s:
         with overwriting(cluster, kubelet.name):
             s.start()

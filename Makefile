@@ -64,7 +64,7 @@ help:
 	@echo "make autoscaling  Karpenter on a real control plane, from a pending pod to a bound one"
 	@echo "make kills  SIGKILL of a pass at its PATCH, 500 times: is the Node right after the next pass?"
 	@echo "make histories  the shortest histories of each kind of fault on the real API server: does every Node end right?"
-	@echo "make adding  are the pages on adding things complete? a part of make test"
+	@echo "make adding  are the pages on adding things complete? make check with all their examples"
 	@echo "make bench  figures          make format  lay the code out"
 	@echo "make deb    the package, in dist/; make release VERSION=1.2.3 KEY=FINGERPRINT  all that is published"
 	@echo "make site   the documentation as a site, in build/site"
@@ -180,14 +180,14 @@ build/bin/actionlint: | packages-test
 sponsor: .venv/ready packages-sponsor
 	@$(BIN)/python -m tests.package.sponsor $(SPONSOR)
 
-# Runs make check in a copy of the project with all examples of agent/new-detector.md and agent/adding.md, so it takes as
-# long as make check and some 20 s more. make check itself leaves it out, to stay below 45 s.
+# Runs make check in a copy of the project with all examples of agent/new-detector.md and agent/adding.md. make test runs
+# only the tests there that depend on what was added.
 adding: .venv/ready
 	$(BIN)/pytest -q tests/adding
 
 unit-cluster-and-package: .venv/ready .venv-packaging/ready packages-package
 	@$(MAKE) --no-print-directory unit
-	@$(MAKE) --no-print-directory adding
+	$(BIN)/pytest -q -m "not whole" tests/adding
 	@$(call retrying,cluster-and-package,$(CLUSTER) tests/package tests/cluster/test_[!s]*.py)
 
 # Its tests are one story from boot to withdrawal, so all of it is run again.

@@ -1,6 +1,6 @@
 """The pages on adding things, followed literally, as a new contributor would, in a copy of the project.
 
-make check there runs the whole unit suite, so this is no unit test itself: make adding runs it, as a part of make test.
+make adding runs make check there, with the whole unit suite. make test runs the tests that depend on what was added.
 """
 
 from __future__ import annotations
@@ -20,14 +20,36 @@ from tests.support.pages import Block, blocks
 PAGES = [ROOT / "agent/new-detector.md", ROOT / "agent/adding.md"]
 
 
+DEPENDENT = ("tests/unit/docs", "tests/unit/config", "tests/unit/detectors", "tests/unit/cli/test_terminal.py")
+"""The unit tests of all detectors, settings, metrics and reasons, beside those that the pages name."""
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the project with all examples of the pages."""
+    folder = tmp_path_factory.mktemp("project")
+    copy_project(folder)
+    for block in named_blocks():
+        apply(block, folder / block.name)
+    run(folder, "make", "docs", "golden")
+    return folder
+
+
+def named_blocks() -> list[Block]:
+    return [block for page in PAGES for block in blocks(page.read_text()) if block.name]
+
+
+def test_the_examples_of_the_pages_work(project: Path) -> None:
+    changed_tests = {block.name for block in named_blocks() if block.name.startswith("tests/")}
+    run(project, "make", "lint", "types")
+    run(project, ".venv/bin/pytest", "-q", "-n", "2", *sorted(changed_tests), *DEPENDENT)
+    assert_the_detector_works(project)
+
+
+@pytest.mark.whole
 @pytest.mark.timeout(1800)
-def test_nothing_but_what_the_pages_say_is_needed(tmp_path: Path) -> None:
-    copy_project(tmp_path)
-    for block in [block for page in PAGES for block in blocks(page.read_text()) if block.name]:
-        apply(block, tmp_path / block.name)
-    run(tmp_path, "make", "docs", "golden")
-    run(tmp_path, "make", "check")
-    assert_the_detector_works(tmp_path)
+def test_nothing_but_what_the_pages_say_is_needed(project: Path) -> None:
+    run(project, "make", "check")
 
 
 def copy_project(folder: Path) -> None:
@@ -76,7 +98,7 @@ def assert_the_detector_works(folder: Path) -> None:
 def run(folder: Path, *command: str) -> str:
     """Runs a command in the copy, whose modules come first; its output."""
     environment = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
-    environment["PYTHONPATH"] = str(folder / "agent")
+    environment |= {"PYTHONPATH": str(folder / "agent"), "HYPOTHESIS_PROFILE": "quick"}
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout[-20_000:] + done.stderr[-20_000:]
     return done.stdout

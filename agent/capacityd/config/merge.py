@@ -123,7 +123,7 @@ def _merge_resource(name: str, raw: object, place: Place, merged: _Merged) -> No
         table = place
         for part in path:
             table = table.below(part)
-        meant = toml_key(_meant(path))
+        meant = toml_key(_intended_name(path))
         table.report("", f"each dot begins a new table; write the name in quotes: [resources.{meant}]")
     if not nested:
         place.report(name, f"the name {name_problem(name)}")
@@ -142,8 +142,8 @@ def _nested(path: tuple[str, ...], raw: object) -> Iterable[tuple[str, ...]]:
         yield from _nested((*path, key), value)
 
 
-def _meant(path: Sequence[str]) -> str:
-    """The resource's name that was probably meant by a path of unquoted names."""
+def _intended_name(path: Sequence[str]) -> str:
+    """The name that was probably meant by the path of a table: example.com/dongle by [resources.example.com.dongle]."""
     name = ".".join(path)
     if "/" in name:
         return name

@@ -112,7 +112,7 @@ def _target(host: Host, link: str) -> str:
 
 
 def _disks_below(host: Host, block: str, above: Collection[str] = ()) -> Iterator[str]:
-    """Yields the names of the disks below a block device. above: the block devices that it is below of.
+    """Yields the names of the disks below a block device. above: those on the way down to it, which a circle repeats.
 
     Raises HostError, after the disks that come before, if there is something below that is no disk.
     """

@@ -37,8 +37,12 @@ PACKAGES = {
     "yaml": Package("python3-yaml", "pyyaml"),
 }
 OPTIONAL = ("prometheus_client",)
+COMMANDS_ONLY = ("jsonpatch", "tabulate")
+"""What only commands by hand need: --node-file, and tables."""
 SERVICE_MODULES = tuple(
-    module for module in PACKAGES if module not in OPTIONAL and (module != "tomli" or sys.version_info < (3, 11))
+    module
+    for module in PACKAGES
+    if module not in (*OPTIONAL, *COMMANDS_ONLY) and (module != "tomli" or sys.version_info < (3, 11))
 )
 """What the service needs, its workers included."""
 

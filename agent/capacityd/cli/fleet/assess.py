@@ -127,19 +127,19 @@ def assess(fleet: Fleet, limits: Limits, names: Sequence[str] = (), *, by_node: 
     norms = {label: norm_of(label, members) for label, members in groups.items()}
     reported = [node for node in fleet.nodes if not names or node.name in names]
     published = sorted({name for node in reported for name in node.annotated})
-    findings_of_all: list[tuple[NodeSummary | None, list[Finding]]] = [(None, [*clashes(fleet, published)])]
+    findings_by_node: list[tuple[NodeSummary | None, list[Finding]]] = [(None, [*clashes(fleet, published)])]
     # Pods that a DeviceClass serves also request the resource, but do not take it from the Node's capacity.
     counted = sorted({name for node in fleet.nodes for name in node.annotated} - fleet.device_classes.keys())
     for node in reported:
         findings = [*findings_of_node(node, norms[node.label], limits)]
         if fleet.requests is not None:
             findings += overcommitments(node, fleet.requests, counted)
-        findings_of_all.append((node, findings))
+        findings_by_node.append((node, findings))
     return FleetReport(
         len(reported),
         tuple(_summaries(fleet, reported)),
-        tuple(_attention(node, findings) for node, findings in findings_of_all if findings),
-        tuple(_groups(findings_of_all)),
+        tuple(_attention(node, findings) for node, findings in findings_by_node if findings),
+        tuple(_groups(findings_by_node)),
         tuple(_node_report(fleet, node) for node in reported) if by_node else None,
         limits.now,
     )
@@ -162,12 +162,12 @@ def _attention(node: NodeSummary | None, findings: Sequence[Finding]) -> Attenti
     )
 
 
-def _groups(findings_of_all: Iterable[tuple[NodeSummary | None, Sequence[Finding]]]) -> list[Group]:
-    members: dict[tuple[str, str], list[tuple[NodeSummary | None, Finding]]] = {}
-    for node, findings in findings_of_all:
+def _groups(findings_by_node: Iterable[tuple[NodeSummary | None, Sequence[Finding]]]) -> list[Group]:
+    members_by_key: dict[tuple[str, str], list[tuple[NodeSummary | None, Finding]]] = {}
+    for node, findings in findings_by_node:
         for finding in findings:
-            members.setdefault((finding.reason, finding.shared_message), []).append((node, finding))
-    groups = [_group(reason, message, equal) for (reason, message), equal in members.items()]
+            members_by_key.setdefault((finding.reason, finding.shared_message), []).append((node, finding))
+    groups = [_group(reason, message, members) for (reason, message), members in members_by_key.items()]
     return sorted(groups, key=lambda group: (rank(group.reason), group.reason, -len(group.nodes), group.message))
 
 

@@ -192,7 +192,8 @@ class _Pool:
         # The library takes certificates and keys from files only, which stay in /tmp if the process is killed. Unless
         # ca_certs is reset, urllib3 also trusts the authorities of certifi. Up to version 22 the library has no
         # setting for tls-server-name.
-        pool.connection_pool_kw.update(ssl_context=tls_context(access), ca_certs=None)
+        context = tls_context(access) if access.server.startswith("https:") else None
+        pool.connection_pool_kw.update(ssl_context=context, ca_certs=None)
         if access.server_name:
             pool.connection_pool_kw["server_hostname"] = access.server_name
         self.max_response_bytes = max_response_bytes

@@ -7,18 +7,18 @@ import pkgutil
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from unittest.mock import MagicMock
 
-import jsonpatch
 import pytest
 
-from capacityd.model.errors import NodeConflict, NodeError
+from capacityd.model.errors import NodeError
 from capacityd.model.node import Node
 from capacityd.node import open_node, open_node_file
 from capacityd.node.parse import node_state
 from tests.cluster.credentials import Authority, exec_plugin, kubeconfig
 from tests.support.nodes import node
 from tests.support.server import answer, serve
-from tests.unit.node.test_api_node import EVENT, GUARD, SAME, configure, script
+from tests.unit.node.test_api_node import EVENT, SAME, script
 
 CALLS = [
     "kubernetes.client:Configuration",
@@ -37,8 +37,6 @@ CALLS = [
     "urllib3:HTTPResponse.read",
     "urllib3:HTTPResponse.release_conn",
     "urllib3:HTTPResponse.close",
-    "ssl:create_default_context",
-    "ssl:SSLContext.load_cert_chain",
     "yaml:load",
     "json:loads",
     "json:dumps",
@@ -124,18 +122,14 @@ def test_every_exception_becomes_a_node_error(
     assert raised, "the call is made"
 
 
-def test_a_conflict_that_can_not_be_explained_for_want_of_a_library_is_a_conflict(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("call", ["create_default_context", "SSLContext.load_cert_chain"])
+def test_every_exception_of_ssl_becomes_a_node_error(
+    call: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The Node is read after it, whatever the library that compares does."""
-
-    def fail(*_: object, **__: object) -> None:
-        raise AlienError
-
-    with serve(script(patch=GUARD)) as server:
-        configure(tmp_path / "kubelet.conf", server.url, "secret")
-        api_node = open_node(str(tmp_path / "kubelet.conf"), None, "host", None)
-        with pytest.raises(NodeConflict):
-            api_node.write(SAME)
-        monkeypatch.setattr(jsonpatch, "JsonPatch", fail)
-        assert api_node.read().capacity == {"cpu": "4"}
+    authority = Authority.create(tmp_path / "authority")
+    pem = str(authority.client("system:node:n1", ["system:nodes"], tmp_path / "client.pem"))
+    path = tmp_path / "kubelet.conf"
+    user = {"client-certificate": pem, "client-key": pem}
+    path.write_text(kubeconfig("https://127.0.0.1:1", authority.ca_file, user))
+    monkeypatch.setattr(f"ssl.{call}", MagicMock(side_effect=AlienError("why\nnot")))
+    assert "why not" in outcome(open_node(str(path), None, "host", None).read)

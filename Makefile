@@ -49,14 +49,14 @@ SPONSOR :=
 
 UNREADABLE :=
 
-.PHONY: help run demo test check adding matrix scale kills histories autoscaling unreadable pythons newest unit cluster deb package unit-cluster-and-package machine docs golden lint types imports spelling \
+.PHONY: help run demo test check adding matrix scale kills histories autoscaling unreadable pythons newest fast unit cluster deb package unit-cluster-and-package machine docs golden lint types imports spelling \
 	diagrams site sponsor release workflows packages-diagrams packages-sponsor packages-release \
 	format bench clean docs-cluster docs-autoscaling docs-dashboard docs-boot corpus packages-run packages-test packages-pythons packages-deb packages-package packages-machine packages-corpus
 
 help:
 	@echo "make run    the main function with this machine's hardware, and a Node in a file"
 	@echo "make demo   the service with a real local control plane, scheduler and kubelet"
-	@echo "make test   all tests        make check   lint, types and unit tests"
+	@echo "make test   all tests        make check   lint, types and fast unit tests"
 	@echo "make matrix the tests of the protocol on each version of Kubernetes and of its client (hours)"
 	@echo "make scale  200 Nodes with a real service each, ten minutes of random changes: does every Node agree?"
 	@echo "make pythons  the unit tests with each Python on the PATH; make newest  all with the newest of everything"
@@ -64,7 +64,7 @@ help:
 	@echo "make autoscaling  Karpenter on a real control plane, from a pending pod to a bound one"
 	@echo "make kills  SIGKILL of a pass at its PATCH, 500 times: is the Node right after the next pass?"
 	@echo "make histories  the shortest histories of each kind of fault on the real API server: does every Node end right?"
-	@echo "make adding  are the pages on adding things complete? make check with all their examples"
+	@echo "make adding  are the pages on adding things complete? make check unit with all their examples"
 	@echo "make bench  figures          make format  lay the code out"
 	@echo "make deb    the package, in dist/; make release VERSION=1.2.3 KEY=FINGERPRINT  all that is published"
 	@echo "make site   the documentation as a site, in build/site"
@@ -84,10 +84,10 @@ test: lint types imports spelling workflows site packages-machine
 	@echo "unit, then cluster and package, and machine beside them: their output comes at their ends, in some minutes"
 	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target machine unit-cluster-and-package
 
-# While developing: the unit tests with fewer of their random examples, and the others in the time that those wait.
+# While developing: the unit tests that are not slow, with fewer of their random examples, and the others beside them.
 check: export HYPOTHESIS_PROFILE := quick
 check: .venv/ready
-	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target unit lint types imports spelling
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target fast lint types imports spelling
 
 # Each run says at its end whether it passed: tests/cluster/matrix.py has them. About 10 minutes for the build of a version
 # and 5 for its tests, on 2 cores.
@@ -143,6 +143,9 @@ define retrying
 	$(2) -o cache_dir=.pytest_cache/$(1) --last-failed --last-failed-no-failures none; }
 endef
 
+fast: .venv/ready
+	@$(call retrying,fast,$(BIN)/pytest -q -n $$(nproc) --timeout=300 -m "not slow" tests/unit tests/corpus)
+
 # More workers than cores: some of these tests wait for processes and clocks.
 unit: .venv/ready
 	@$(call retrying,unit,$(BIN)/pytest -q -n $(shell expr $$(nproc) + 2) --dist worksteal --timeout=300 tests/unit tests/corpus)
@@ -180,7 +183,7 @@ build/bin/actionlint: | packages-test
 sponsor: .venv/ready packages-sponsor
 	@$(BIN)/python -m tests.package.sponsor $(SPONSOR)
 
-# Runs make check in a copy of the project with all examples of agent/new-detector.md and agent/adding.md. make test runs
+# Runs make check unit in a copy of the project with all examples of agent/new-detector.md and agent/adding.md. make test runs
 # only the tests there that depend on what was added.
 adding: .venv/ready
 	$(BIN)/pytest -q tests/adding

@@ -116,6 +116,7 @@ def test_every_subsystem_can_be_listed(machine: str) -> None:
         assert [device.path for device in find_in(recorded, [subsystem])] == sorted(links)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("machine", machines())
 def test_a_real_machine_is_recorded_again_without_loss(machine: str) -> None:
     """A recording of a recording of a whole tree of the kernel's is the same."""
@@ -128,6 +129,7 @@ def test_a_real_machine_is_recorded_again_without_loss(machine: str) -> None:
         assert [*detector.find(before)] == [*detector.find(replayed)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("machine", machines())
 def test_without_identifiers_it_reads_alike(machine: str) -> None:
     """Identifiers are others, all else is the same; those that QEMU was given are gone."""

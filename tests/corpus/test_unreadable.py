@@ -17,10 +17,11 @@ from tests.support.forked import can_be_alone
 
 SEED = 20261123
 PLACES = max(1, settings().max_examples // 30)
-"""On each machine; "make check" takes one machine."""
+"""On each machine; the quick profile takes one machine."""
 CHOSEN = sorted(machines()) if PLACES > 1 else [random.Random(SEED).choice(sorted(machines()))]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not can_be_alone(), reason="needs namespaces")
 @pytest.mark.parametrize("machine", CHOSEN)
 def test_unreadable_is_never_absent(machine: str, tmp_path: Path) -> None:

@@ -13,6 +13,8 @@ from capacityd.model.modules import COMMANDS_ONLY, NOT_INSTALLED, OPTIONAL, PACK
 from tests import ROOT
 from tests.support.nodes import node
 
+pytestmark = pytest.mark.slow
+
 COMMANDS = {
     "devices": ["devices", "cpu"],
     "probe": ["probe"],

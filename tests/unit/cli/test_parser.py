@@ -246,6 +246,7 @@ def test_a_closed_pipe_is_no_error() -> None:
     assert done.stdout.strip() in ("0", "141")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["devices", "record - --keep-serials", "config schema"])
 def test_streams_that_cannot_be_written(command: str) -> None:
     def done(redirection: str) -> subprocess.CompletedProcess[str]:

@@ -28,10 +28,12 @@ def written(name: str) -> str:
     return (GOLDEN / f"{name}.txt").read_text().partition("\n")[2]
 
 
+@pytest.mark.slow
 def test_golden() -> None:
     assert golden() == {path.stem: path.read_text() for path in GOLDEN.iterdir()}, "run make golden and read the diff"
 
 
+@pytest.mark.slow
 def test_a_terminal_gets_the_same_with_coloured_signs() -> None:
     for name in ("plan-mixed", "status-degraded", "probe-explain"):
         shown = on_terminal(CASES[name])
@@ -44,6 +46,7 @@ def test_a_terminal_gets_the_same_with_coloured_signs() -> None:
         )
 
 
+@pytest.mark.slow
 def test_colour_can_be_switched_off_and_never_gets_into_a_file() -> None:
     case, plain = CASES["plan-mixed"], written("plan-mixed")
     assert on_terminal(case, NO_COLOR="1") == on_terminal(case, TERM="dumb") == plain
@@ -51,6 +54,7 @@ def test_colour_can_be_switched_off_and_never_gets_into_a_file() -> None:
     assert in_files([case], FORCE_COLOR="1") == [plain]
 
 
+@pytest.mark.slow
 def test_a_table_fits_a_narrow_terminal() -> None:
     """Only the last column, which holds sentences, is wrapped."""
     whole = written("plan-mixed")
@@ -61,6 +65,7 @@ def test_a_table_fits_a_narrow_terminal() -> None:
     assert on_terminal(CASES["plan-mixed"], COLUMNS="500", NO_COLOR="1") == whole
 
 
+@pytest.mark.slow
 def test_a_locale_without_the_characters_is_no_error() -> None:
     (output,) = in_files([CASES["status-off"]], PYTHONIOENCODING="ascii")
     assert output == written("status-off").replace("→", "\\u2192")

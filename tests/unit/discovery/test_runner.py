@@ -124,6 +124,7 @@ def test_a_detector_that_fails_makes_only_its_resource_unknown(
     assert by_resource == READ
 
 
+@pytest.mark.slow
 def test_a_detector_that_runs_for_ever_is_killed(double: Double, monkeypatch: pytest.MonkeyPatch) -> None:
     def run_for_ever() -> None:
         faulthandler.disable()
@@ -143,6 +144,7 @@ def ignore_signals() -> None:
     wait_for_ever()
 
 
+@pytest.mark.slow
 def test_a_detector_that_hangs_is_killed_and_makes_only_its_resource_unknown(
     double: Double, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -152,6 +154,7 @@ def test_a_detector_that_hangs_is_killed_and_makes_only_its_resource_unknown(
     assert by_resource == READ
 
 
+@pytest.mark.slow
 def test_a_detector_that_cannot_be_killed_delays_no_pass_and_is_not_started_again(
     double: Double, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -211,6 +214,7 @@ def test_children_of_a_detector_are_killed_with_it(
     assert still_alive(marker.name) == []
 
 
+@pytest.mark.slow
 def test_more_detectors_hang_than_run_at_once(double: Double, monkeypatch: pytest.MonkeyPatch) -> None:
     limit_the_double(monkeypatch, 0.2)
     stuck = double(wait_for_ever)
@@ -240,6 +244,7 @@ def test_readings_are_sorted_and_each_that_was_read_has_its_duration(
     assert all(seconds > 0 for seconds in children.durations.values())
 
 
+@pytest.mark.slow
 def test_a_reading_larger_than_the_pipe() -> None:
     host = machine(*(usb_device(f"{bus}-{port}") for bus in range(1, 31) for port in range(1, 61)))
     by_resource = readings(GOOD[1], resource("usb", {"serial": "none"}), host=host, explain=True)

@@ -100,6 +100,7 @@ class Places(dict[str, str]):
         return super().__contains__(place)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wanted", RESOURCES, ids=range(len(RESOURCES)))
 def test_one_unreadable_path_never_makes_a_quantity_smaller_or_absent(wanted: Resource) -> None:
     """Every file, link and folder that is read, one at a time; what is not read makes no difference."""

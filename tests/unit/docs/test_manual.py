@@ -34,6 +34,7 @@ def made(name: str) -> str:
     return subprocess.run(command, capture_output=True, encoding="utf-8", check=True, env=environment).stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", ["capacityd.8", "capacityd.toml.5"])
 @pytest.mark.parametrize("width", [60, 80])
 def test_man_shows_the_page_without_a_warning(page: str, width: int, tmp_path: Path) -> None:
@@ -126,6 +127,7 @@ def output_until(terminal: int, awaited: str) -> str:
     return shown
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SHELLS)
 def test_completion(name: str, tmp_path: Path) -> None:
     (tmp_path / "a file.json").write_text("")

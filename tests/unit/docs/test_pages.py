@@ -154,6 +154,7 @@ def test_what_differs_from_run_to_run_is_ignored() -> None:
     assert same("$ a\nn1  Ready\n$ b\nn1  4s\n") == same("$ a\nn1  Ready\n$ b\nn1 10s\n")
 
 
+@pytest.mark.slow
 def test_make_run_shows_the_main_job_and_no_kubeconfig_leads_it_astray(tmp_path: Path) -> None:
     kubeconfig, node = tmp_path / "config", tmp_path / "node.json"
     kubeconfig.write_text("not for us: {")

@@ -10,6 +10,8 @@ import pytest
 
 from tests import ROOT
 
+pytestmark = pytest.mark.slow
+
 _HOOKS = "from tests.conftest import pytest_make_collect_report, pytest_runtest_makereport\n"
 _AS = "import os\nos.geteuid = lambda: {}\n"
 SKIPPED = {

@@ -42,6 +42,7 @@ def test_a_valid_modalias_has_names() -> None:
     assert names_of("") == names_of("usb:\0") == {}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("script", "names"),
     [

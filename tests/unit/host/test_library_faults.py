@@ -17,6 +17,7 @@ PROGRAM = "import sys; from tests.support.host_faults import main; main(*sys.arg
 DEVICE = "/sys/bus/usb/devices/1-1"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not can_be_alone(), reason="needs namespaces")
 def test_every_fault_of_a_library_is_an_unknown(tmp_path: Path) -> None:
     write_tree(merge(bare(), usb_device("1-1", properties={"ID_TEST": "x"})), str(tmp_path))

@@ -55,6 +55,7 @@ def test_descendants_that_outlive_their_parent_are_killed_too() -> None:
     forked(test)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not can_be_alone() or not os.access("/dev/fuse", os.R_OK | os.W_OK), reason="needs /dev/fuse")
 def test_while_a_child_hangs_little_is_read() -> None:
     """Each attempt reads two files, and there are few: it ends when the kernel lets it."""

@@ -21,7 +21,7 @@ from tests.support.tls import serve_tls
 from tests.unit.node.test_credentials import config, written
 
 # urllib3 1.26 does not close a socket if the connection ends while the proxy is asked for a tunnel.
-pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")]
 
 INTERVAL = 0.02
 """Seconds between two bytes; far less than what ends a silence."""

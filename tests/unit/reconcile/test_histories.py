@@ -302,7 +302,7 @@ def test_histories(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("capacityd.reconcile.apply.time", still)
     monkeypatch.setattr("capacityd.reconcile.attempt.time", still)
     usual = how_hard().max_examples
-    examples = min(20 * usual, 20_000) if usual > 20 else 10 * usual  # one takes 10 ms
+    examples = min(20 * usual, 20_000) if usual > 20 else 5 * usual  # one takes 10 ms
     effort = how_hard(
         max_examples=examples, stateful_step_count=16, deadline=None, suppress_health_check=list(HealthCheck)
     )

@@ -29,6 +29,8 @@ from capacityd.worker import runtime_files
 from tests import ROOT
 from tests.cluster.notifications import Notifications
 
+pytestmark = pytest.mark.slow
+
 DEADLINE = 30.0
 # Its pauses are half a second: after a failed check, not twenty, unless a test sets something else before, and after a
 # failed pass at first, not four.

@@ -6,12 +6,16 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import capacityd
 from capacityd.model.codec import decode_variant, parse
 from capacityd.model.messages import CheckResult, Message, PassResult
 from capacityd.model.reasons import RetryCause
 from capacityd.node.kubelet_kubeconfig import KUBECONFIG_PATHS
 from tests.unit.node.test_credentials import config, written
+
+pytestmark = pytest.mark.slow
 
 _RUN = "import sys; sys.path.insert(0, sys.argv[1]); from capacityd.__main__ import main; sys.exit(main(sys.argv[2:]))"
 _AGENT = str(Path(capacityd.__file__).parents[1])

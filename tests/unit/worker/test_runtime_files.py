@@ -165,6 +165,7 @@ def variations(data: Any) -> Iterator[Any]:
             yield from ([*data[:at], other, *data[at + 1 :]] for other in [*VALUES, *variations(value)])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FILES)
 def test_what_is_damaged_is_missing_or_of_its_type(tmp_path: Path, name: str) -> None:
     """Nothing is raised, and what is read can be written and read again."""

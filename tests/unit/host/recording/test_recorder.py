@@ -44,6 +44,7 @@ def output_of(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     return capsys.readouterr().out
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not os.path.isdir("/sys/devices"), reason="needs a sysfs")
 def test_this_machine_replays_to_the_same_devices(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = str(tmp_path / "m.json.gz")
@@ -58,6 +59,7 @@ def test_this_machine_replays_to_the_same_devices(tmp_path: Path, capsys: pytest
         assert replay == live
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not os.path.isdir("/sys/devices"), reason="needs a sysfs")
 @pytest.mark.parametrize("options", [(), ("--keep-serials",)])
 def test_every_subsystem_of_this_machine_replays_alike(
@@ -77,6 +79,7 @@ def test_every_subsystem_of_this_machine_replays_alike(
             assert values == [_value(replay, device, key) for device in replayed], (subsystem, key)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not os.path.isdir("/sys/devices"), reason="needs a sysfs")
 def test_no_path_that_exists_is_missing_on_the_recording(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A path that the recording does not have is unknown; in a folder that it has, a name is known to be missing."""

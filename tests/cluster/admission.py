@@ -35,8 +35,8 @@ def removal_of(key: str, name: str) -> str:
 def try_to_write(cluster: Cluster, node: str, status: dict[str, object]) -> dict[str, dict[str, str]]:
     """The status that the Node would have if this were written to it."""
     path = f"/api/v1/nodes/{node}/status?dryRun=All"
-    found: dict[str, dict[str, str]] = cluster.admin.patch(path, {"status": status})["status"]
-    return found
+    stored: dict[str, dict[str, str]] = cluster.admin.patch(path, {"status": status})["status"]
+    return stored
 
 
 REASONS = {403: "Forbidden", 413: "RequestEntityTooLarge", 422: "Invalid"}

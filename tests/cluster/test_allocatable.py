@@ -38,13 +38,15 @@ def left_alone(cluster: Cluster, s: Service, quantity: str | None) -> None:
     s.wait_capacity(quantity)
 
     def reports() -> list[str]:
-        found = [r for r in cluster.audit.since(mark) if r.user == node_user(s.node) and r.verb == "patch"]
-        theirs = [r for r in found if r.user_agent.startswith("kubelet/") and r.subresource == "status"]
-        ours = [r for r in found if r.user_agent.startswith("capacityd/") and r.code == 200]
+        patches = [r for r in cluster.audit.since(mark) if r.user == node_user(s.node) and r.verb == "patch"]
+        theirs = [r for r in patches if r.user_agent.startswith("kubelet/") and r.subresource == "status"]
+        ours = [r for r in patches if r.user_agent.startswith("capacityd/") and r.code == 200]
         after = [r for r in theirs if r.resource == "nodes" and ours and r.received > ours[0].answered]
         return [json.dumps(r.body) for r in after]
 
-    bodies = wait_until(lambda: found if len(found := reports()) >= PERIODS else None, PATIENCE, "the kubelet reports")
+    bodies = wait_until(
+        lambda: bodies if len(bodies := reports()) >= PERIODS else None, PATIENCE, "the kubelet reports"
+    )
     assert not [body for body in bodies or [] if DONGLE in body]
     assert cluster.capacity(s.node).get(DONGLE) == cluster.allocatable(s.node).get(DONGLE) == quantity
     assert s.condition()["status"] == "True"

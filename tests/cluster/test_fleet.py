@@ -294,13 +294,13 @@ def test_a_published_node_needs_no_attention_until_somebody_changes_it(
 ) -> None:
     selector = f"kubernetes.io/hostname={node}"
     agent.run("apply")
-    found = json.loads(fleet(jane, "-l", selector, "--json", status=0).stdout)
+    report = json.loads(fleet(jane, "-l", selector, "--json", status=0).stdout)
     resource = {"name": DONGLE, "nodes": 1, "capacity": 4, "usual": 4, "requested": None, "free": None, "waiting": None}
-    found["resources"][0].pop("allocatable")
-    assert (found["nodes"], found["resources"], found["attention"], found["groups"]) == (1, [resource], [], [])
+    report["resources"][0].pop("allocatable")
+    assert (report["nodes"], report["resources"], report["attention"], report["groups"]) == (1, [resource], [], [])
     cluster.set_capacity(node, {DONGLE: "0"})
-    found = attention(fleet(jane, "-l", selector, "--json", status=4))
-    assert found == {node: (["CapacityChanged"], f"{DONGLE} is 0, last applied 4")}
+    needing_attention = attention(fleet(jane, "-l", selector, "--json", status=4))
+    assert needing_attention == {node: (["CapacityChanged"], f"{DONGLE} is 0, last applied 4")}
 
 
 def test_watch_until_ctrl_c(cluster: Cluster, jane: Path, nodes: Nodes) -> None:

@@ -35,8 +35,8 @@ path, action = sys.argv[1:3]
 configuration = client.Configuration()
 try:
     config.load_kube_config(path, client_configuration=configuration)
-    found = {"token": any(configuration.api_key.values()), "verify": configuration.verify_ssl}
-    found["server_name"] = getattr(configuration, "tls_server_name", None)
+    outcome = {"token": any(configuration.api_key.values()), "verify": configuration.verify_ssl}
+    outcome["server_name"] = getattr(configuration, "tls_server_name", None)
     core = client.CoreV1Api(client.ApiClient(configuration))
     wait = {"_request_timeout": (5, 5)}
     if action == "read":
@@ -44,11 +44,11 @@ try:
     elif action.startswith("["):
         core.patch_node_status(sys.argv[3], json.loads(action), _preload_content=False, **wait)
     elif action == "killed":
-        print(json.dumps(found), flush=True)
+        print(json.dumps(outcome), flush=True)
         os.kill(os.getpid(), signal.SIGKILL)
 except Exception as e:
-    found = {"error": type(e).__name__, "status": getattr(e, "status", None)}
-print(json.dumps(found))
+    outcome = {"error": type(e).__name__, "status": getattr(e, "status", None)}
+print(json.dumps(outcome))
 """
 
 

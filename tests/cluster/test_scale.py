@@ -89,7 +89,7 @@ REFUSED = ("False", "Refused", f"refused: {DONGLE}: not ours; adopt = true takes
 
 
 @pytest.mark.parametrize(
-    ("machine", "found", "what"),
+    ("machine", "node", "what"),
     [
         (truth(), node({DONGLE: "1", SEATS: "5"}, {DONGLE: 1, SEATS: 5}), DONGLE),
         (truth(), node({DONGLE: "2", SEATS: "5"}, {DONGLE: 1, SEATS: 5}), DONGLE),
@@ -108,6 +108,6 @@ REFUSED = ("False", "Refused", f"refused: {DONGLE}: not ours; adopt = true takes
         (truth(), node({DONGLE: "2", SEATS: "5"}, {DONGLE: 2, SEATS: 5, FOREIGN: 1}), "the annotation"),
     ],
 )
-def test_a_node_that_does_not_agree(machine: Truth, found: dict[str, Any], what: str) -> None:
-    (only,) = disagreements(machine, found)
+def test_a_node_that_does_not_agree(machine: Truth, node: dict[str, Any], what: str) -> None:
+    (only,) = disagreements(machine, node)
     assert only.startswith(what)

@@ -141,17 +141,17 @@ def by_path(listing: DeviceListing) -> Mapping[str, DeviceEntry]:
 
 def lowered(before: DeviceListing, after: DeviceListing) -> Iterator[str]:
     """The values that are neither as before nor unknown."""
-    was, found = by_path(before), by_path(after)
+    was, now_by_path = by_path(before), by_path(after)
     for path, entry in was.items():
-        if path not in found:
+        if path not in now_by_path:
             if not after.error:
                 yield f"{entry.name} is not listed"
             continue
-        now = found[path].values
+        now = now_by_path[path].values
         for key in {*entry.values.by_key, *now.by_key} - {*now.unread, *entry.values.unread}:
             if now.get(key) != entry.values.get(key):
                 yield f"{entry.name}: {key} {entry.values.get(key)} -> {now.get(key)}"
-    yield from (f"{path} is new" for path in found.keys() - was.keys() if not found[path].values.doubt)
+    yield from (f"{path} is new" for path in now_by_path.keys() - was.keys() if not now_by_path[path].values.doubt)
 
 
 def _of_each_key() -> Iterator[Resource]:
@@ -271,10 +271,10 @@ def _disagreements(host: Host, listing: DeviceListing) -> Iterator[str]:
 def _unlike(live: DeviceListing, recorded: DeviceListing) -> Iterator[str]:
     if bool(live.error) != bool(recorded.error):
         yield f"{live.error or 'listed'} -> {recorded.error or 'listed'}"
-    was, found = by_path(live), by_path(recorded)
-    yield from (f"{path} is {'missing' if path in was else 'new'}" for path in was.keys() ^ found.keys())
-    for path in was.keys() & found.keys():
-        one, other = was[path].values, found[path].values
+    was, now_by_path = by_path(live), by_path(recorded)
+    yield from (f"{path} is {'missing' if path in was else 'new'}" for path in was.keys() ^ now_by_path.keys())
+    for path in was.keys() & now_by_path.keys():
+        one, other = was[path].values, now_by_path[path].values
         if one.unread.keys() != other.unread.keys():
             yield f"{path} unread: {sorted(one.unread)} -> {sorted(other.unread)}"
         for key in {*one.by_key, *other.by_key} - {*one.unread, *other.unread}:

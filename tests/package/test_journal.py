@@ -50,8 +50,8 @@ def test_entries(fresh: Machine, packages: Packages) -> None:
     fresh.write("/srv/seats", "7\n")
     fresh.write("/usr/local/bin/count", "#!/bin/sh\necho no number\n", "755")
     switch_on(fresh, CONFIG, capacity={THEIRS: "9"})
-    (found,) = wait_for(fresh, "changed", SEATS, 1)
-    assert {key: found[key] for key in ("NODE", "OLD", "NEW", "REASON", "PRIORITY", "SYSLOG_IDENTIFIER")} == {
+    (entry,) = wait_for(fresh, "changed", SEATS, 1)
+    assert {key: entry[key] for key in ("NODE", "OLD", "NEW", "REASON", "PRIORITY", "SYSLOG_IDENTIFIER")} == {
         "NODE": "node",
         "OLD": "none",
         "NEW": "7",
@@ -59,7 +59,7 @@ def test_entries(fresh: Machine, packages: Packages) -> None:
         "PRIORITY": "5",
         "SYSLOG_IDENTIFIER": "capacityd",
     }
-    assert found["MESSAGE"] == f"{SEATS}: none → 7 (found)"
+    assert entry["MESSAGE"] == f"{SEATS}: none → 7 (found)"
     (refused,) = wait_for(fresh, "refused", THEIRS, 1)
     assert (refused["OLD"], refused["PRIORITY"]) == ("9", "4")
     (unknown,) = wait_for(fresh, "unknown", PROGRAM, 1)

@@ -144,7 +144,7 @@ def series(name: str, **labels: str) -> str:
 def openmetrics(scrapes: Iterable[tuple[float, Scrape]]) -> str:
     """Samples with their times, for promtool to make blocks of. OpenMetrics wants each series' samples together."""
     samples: dict[str, list[str]] = {}
-    for at, found in scrapes:
-        for name, value in found.items():
+    for at, scrape in scrapes:
+        for name, value in scrape.items():
             samples.setdefault(name, []).append(f"{name} {value} {at}\n")
     return "".join("".join(samples[name]) for name in sorted(samples)) + "# EOF\n"

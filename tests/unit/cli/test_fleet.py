@@ -272,7 +272,7 @@ def test_where_nothing_is_published(reads: Reads, capsys: pytest.CaptureFixture[
 
 
 @pytest.mark.parametrize(
-    ("arguments", "found", "status", "message"),
+    ("arguments", "answered", "status", "message"),
     [
         ([], Fleet(()), 1, "the cluster has no Nodes"),
         (["-l", "pool=x"], Fleet(()), 1, "no Node matches -l pool=x"),
@@ -295,16 +295,16 @@ def test_errors(
     reads: Reads,
     capsys: pytest.CaptureFixture[str],
     arguments: list[str],
-    found: Fleet | Exception | None,
+    answered: Fleet | Exception | None,
     status: int,
     message: str,
 ) -> None:
-    double = reads(*[found] if found else [])
+    double = reads(*[answered] if answered else [])
     assert run(["fleet", *arguments]) == status
     captured = capsys.readouterr()
     assert captured.out == ""
     assert message in captured.err
-    assert double.call_count == (found is not None)
+    assert double.call_count == (answered is not None)
 
 
 def test_watch_prints_what_changed(reads: Reads, capsys: pytest.CaptureFixture[str], pauses: list[float]) -> None:

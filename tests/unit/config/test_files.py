@@ -82,12 +82,12 @@ READ: dict[str, tuple[dict[str, str], list[str], dict[str, int]]] = {
 }
 
 
-@pytest.mark.parametrize(("files", "read", "found"), READ.values(), ids=READ)
-def test_which_files_are_read(tmp_path: Path, files: dict[str, str], read: list[str], found: dict[str, int]) -> None:
+@pytest.mark.parametrize(("files", "read", "expected"), READ.values(), ids=READ)
+def test_which_files_are_read(tmp_path: Path, files: dict[str, str], read: list[str], expected: dict[str, int]) -> None:
     whole = load_files(tmp_path, files)
     assert whole.problems == ()
     assert read_files(whole, tmp_path) == read
-    assert quantities(whole) == found
+    assert quantities(whole) == expected
 
 
 def test_files_count_in_their_order(tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ HOST = machine(*PARTS)
 
 
 @pytest.mark.parametrize(
-    ("keys", "found"),
+    ("keys", "names"),
     [
         ({}, ["eth0 192.0.2.7/24", "eth0 2001:db8::7/64", "eth1 198.51.100.4/28", "eth1 198.51.100.5/28"]),
         ({"interface": "eth1"}, ["eth1 198.51.100.4/28", "eth1 198.51.100.5/28"]),
@@ -50,8 +50,8 @@ HOST = machine(*PARTS)
         ({"interface": "eth2"}, []),
     ],
 )
-def test_matches(keys: dict[str, object], found: list[str]) -> None:
-    assert counted(HOST, "address", keys) == found
+def test_matches(keys: dict[str, object], names: list[str]) -> None:
+    assert counted(HOST, "address", keys) == names
 
 
 def test_attributes_are_those_of_the_interface() -> None:

@@ -59,7 +59,7 @@ HOST = machine(disk("sda", partitions=["sda1"]), WORLD, {"properties": {SDA1: {"
 
 
 @pytest.mark.parametrize(
-    ("keys", "found"),
+    ("keys", "names"),
     [
         ({}, ["/", "/srv/data", "/home", "/mnt/windows"]),
         ({"mount": "/srv/*"}, ["/srv/data"]),
@@ -73,8 +73,8 @@ HOST = machine(disk("sda", partitions=["sda1"]), WORLD, {"properties": {SDA1: {"
         ({"mount": "/", "properties.ID_FS_LABEL": "root"}, ["/"]),
     ],
 )
-def test_matches(keys: dict[str, object], found: list[str]) -> None:
-    assert counted(HOST, "filesystem", keys) == found
+def test_matches(keys: dict[str, object], names: list[str]) -> None:
+    assert counted(HOST, "filesystem", keys) == names
 
 
 @pytest.mark.parametrize(
@@ -194,15 +194,15 @@ from capacityd.host.live import LiveHost
 from capacityd.detectors import load
 from capacityd.model.errors import HostError
 from capacityd.discovery.reader import value_of
-found = {}
+table = {}
 for device in load("filesystem").find(LiveHost()):
     if device.cached_values["source"].startswith(("real", "hidden", "gone")):
         try:
             size = value_of(LiveHost(), load("filesystem"), device, "size")
         except HostError as e:
             size = str(e)
-        found[device.cached_values["source"]] = [device.cached_values["mount"], device.cached_values["kind"], size]
-print(json.dumps(found))
+        table[device.cached_values["source"]] = [device.cached_values["mount"], device.cached_values["kind"], size]
+print(json.dumps(table))
 """
 SETUP = """
 top=$(mktemp -d); mount -t tmpfs -o size=4096k top $top; cd $top; mkdir real hidden bind part over other

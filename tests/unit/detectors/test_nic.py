@@ -124,7 +124,7 @@ def test_the_ports_of_an_internal_switch_count_and_its_conduit_does_not() -> Non
 
 
 @pytest.mark.parametrize(
-    ("parts", "found"),
+    ("parts", "expected"),
     [
         (E0, ("pci", "i40e", "8086", "1572")),
         (usb_nic("eth0"), ("usb", "r8152", "0bda", "8153")),
@@ -132,9 +132,9 @@ def test_the_ports_of_an_internal_switch_count_and_its_conduit_does_not() -> Non
         (nic("eth0"), (None, None, None, None)),
     ],
 )
-def test_hardware(parts: Recording, found: tuple[str | None, ...]) -> None:
+def test_hardware(parts: Recording, expected: tuple[str | None, ...]) -> None:
     keys = ("bus", "driver", "vendor", "device")
-    assert tuple(values(machine(parts), "nic", key)["eth0"] for key in keys) == found
+    assert tuple(values(machine(parts), "nic", key)["eth0"] for key in keys) == expected
 
 
 @pytest.mark.parametrize(

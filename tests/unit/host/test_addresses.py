@@ -47,7 +47,7 @@ def test_addresses_of_a_kernel() -> None:
 
 
 @pytest.mark.parametrize(
-    ("family", "flags", "scope", "found"),
+    ("family", "flags", "scope", "expected"),
     [
         (2, 0x01, 0, ("192.0.2.7", "global", False)),  # a second one of its network
         (2, 0x08, 0, ("192.0.2.7", "global", False)),
@@ -63,7 +63,7 @@ def test_address_message(
     family: int,
     flags: int,
     scope: int,
-    found: tuple[str, str, bool] | None,
+    expected: tuple[str, str, bool] | None,
     wide: bool,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -73,7 +73,7 @@ def test_address_message(
     message += attribute(8, struct.pack("I", flags | 0x100)) if wide else b""
     monkeypatch.setattr("capacityd.host.network.ask", lambda *_: [(20, message), (16, message)])
     assert [(a.interface, a.address, a.scope, a.temporary) for a in kernel_addresses()] == (
-        [("lo", *found)] if found else []
+        [("lo", *expected)] if expected else []
     )
 
 

@@ -164,7 +164,7 @@ MEMINFO = "MemTotal: 1000 kB\nMemFree: 500 kB\nBuffers: 1 kB\nCached: 1 kB\nSwap
 
 @pytest.mark.skipif(not can_be_alone(), reason="needs namespaces")
 @pytest.mark.parametrize(
-    ("meminfo", "more", "found"),
+    ("meminfo", "more", "expected"),
     [
         (MEMINFO, "", {"size": 1_024_000, "swap": 307_200}),
         (MEMINFO, "mount --bind /dev/null /proc/vmstat; ", {"size": 1_024_000, "swap": 307_200}),  # psutil only warns
@@ -172,7 +172,7 @@ MEMINFO = "MemTotal: 1000 kB\nMemFree: 500 kB\nBuffers: 1 kB\nCached: 1 kB\nSwap
         ("", "", "the memory could not be read: KeyError"),
     ],
 )
-def test_a_proc_with_other_content(meminfo: str, more: str, found: object, tmp_path: Path) -> None:
+def test_a_proc_with_other_content(meminfo: str, more: str, expected: object, tmp_path: Path) -> None:
     (tmp_path / "meminfo").write_text(meminfo)
     output = json.loads(run_alone(MOUNT_PROC.format(more=more), LIVE_MEMORY, str(tmp_path)))
-    assert output.startswith(found) if isinstance(found, str) else output == found, output
+    assert output.startswith(expected) if isinstance(expected, str) else output == expected, output

@@ -116,30 +116,30 @@ host, detector = LiveHost(), load("nic")
 
 def read(*keys):
     device = next(d for d in detector.find(host) if d.name == "tapx")
-    found = {}
+    readings = {}
     for key in keys:
         try:
-            found[key] = value_of(host, detector, device, key)
+            readings[key] = value_of(host, detector, device, key)
         except HostError as e:
-            found[key] = str(e)
-    return found
+            readings[key] = str(e)
+    return readings
 
-found = [read("kind", "link", "speed", "max_speed", "system")]
+readings = [read("kind", "link", "speed", "max_speed", "system")]
 fcntl.ioctl(tap, 0x400454E2, struct.pack("i", 0))  # TUNSETCARRIER
-found.append(read("link", "speed"))
+readings.append(read("link", "speed"))
 fcntl.ioctl(tap, 0x400454E2, struct.pack("i", 1))
 subprocess.run(["ip", "address", "add", "192.0.2.7/24", "dev", "tapx"], check=True)
 subprocess.run(["ip", "route", "add", "default", "via", "192.0.2.1"], check=True)
-found.append(read("link", "speed", "system"))
+readings.append(read("link", "speed", "system"))
 subprocess.run(["ip", "link", "set", "tapx", "down"], check=True)
-found.append(read("link", "speed"))
+readings.append(read("link", "speed"))
 subprocess.run(["ip", "link", "set", "tapx", "up"], check=True)
 subprocess.run(["ip", "link", "add", "br0", "type", "bridge"], check=True)
 subprocess.run(["ip", "link", "set", "tapx", "master", "br0"], check=True)
 subprocess.run(["ip", "link", "set", "br0", "up"], check=True)
 subprocess.run(["ip", "route", "add", "default", "dev", "br0"], check=True)
-found.append(read("system"))
-print(json.dumps(found))
+readings.append(read("system"))
+print(json.dumps(readings))
 """
 
 

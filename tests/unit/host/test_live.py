@@ -48,18 +48,18 @@ ON_SYS = ("usb", "pci", "nic", "disk")
 PROPERTIES = ("properties.ID_TEST", "properties.DEVNAME")
 
 def readings(host, names):
-    found = {}
+    values = {}
     for name in names:
         detector = load(name)
         for device in detector.find(host):
             for key in (*detector.keys, "attributes.uevent", "attributes.dev", *PROPERTIES):
                 if key == "size" and device.cached_values.get("kind", "local") != "local":
                     continue  # nobody is asked for those
-                found[f"{name} {device.name} {key}"] = answer(lambda: value_of(host, detector, device, key))
+                values[f"{name} {device.name} {key}"] = answer(lambda: value_of(host, detector, device, key))
             if device.path.startswith("/sys/"):
                 known = answer(lambda: host.properties(device.path).get("ID_TEST"))
-                assert known == found[f"{name} {device.name} properties.ID_TEST"]
-    return found
+                assert known == values[f"{name} {device.name} properties.ID_TEST"]
+    return values
 
 def answer(ask):
     try:

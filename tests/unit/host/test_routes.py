@@ -26,32 +26,32 @@ for n, tap in enumerate(taps):
     fcntl.ioctl(tap, 0x400454CA, struct.pack("16sH22x", b"tap%d" % n, 0x1002))
     ip(f"link set tap{n} up")
     ip(f"address add 192.0.{n}.7/24 dev tap{n}")
-found = {"none": default_interfaces()}
+interfaces = {"none": default_interfaces()}
 ip("route add unreachable default metric 9999")
 ip("-6 route add unreachable default metric 9999")
 ip("route add default via 192.0.2.1 dev tap2 table 77")
 ip("route add 10.0.0.0/8 via 192.0.2.1")
-found["others"] = default_interfaces()
+interfaces["others"] = default_interfaces()
 ip("route add default via 192.0.1.1")
-found["one"] = default_interfaces()
+interfaces["one"] = default_interfaces()
 ip("route del default via 192.0.1.1")
 ip("route add default nexthop via 192.0.0.1 nexthop via 192.0.1.1")
-found["two ways"] = default_interfaces()
+interfaces["two ways"] = default_interfaces()
 ip("route del default")
 ip("nexthop add id 1 via 192.0.0.1 dev tap0")
 ip("nexthop add id 2 via 192.0.2.1 dev tap2")
 ip("nexthop add id 9 group 1/2")
 ip("route add default nhid 9")
-found["next hops"] = default_interfaces()
+interfaces["next hops"] = default_interfaces()
 ip("route del default nhid 9")
 ip("-6 address add 2001:db8::7/64 dev tap1 nodad")
 ip("-6 route add default via 2001:db8::1 dev tap1")
-found["six"] = default_interfaces()
+interfaces["six"] = default_interfaces()
 subprocess.run(["ip", "-batch", "-"], check=True, text=True,
                input="".join(f"route add 100.{n >> 8}.{n & 255}.0/24 via 192.0.2.1\\n" for n in range(4000)))
 ip("route add default via 192.0.2.1 metric 5")
-found["many"] = default_interfaces()
-print(json.dumps(found))
+interfaces["many"] = default_interfaces()
+print(json.dumps(interfaces))
 """
 
 
@@ -77,12 +77,12 @@ from capacityd.linux.netlink import ask, attribute, attributes
 
 for line in ["link add v0 type veth peer name v1", "link add m0 link v0 type macvlan", "link add b0 type bridge"]:
     subprocess.run(["ip", *line.split()], check=True)
-found = {name: LiveHost().link_kind(name) for name in ["v0", "m0", "b0", "lo"]}
+kinds = {name: LiveHost().link_kind(name) for name in ["v0", "m0", "b0", "lo"]}
 try:
     LiveHost().link_kind("gone")
 except HostError as e:
-    found["gone"] = f"{e} ({e.errno})"
-print(json.dumps(found))
+    kinds["gone"] = f"{e} ({e.errno})"
+print(json.dumps(kinds))
 """
 
 
@@ -97,10 +97,10 @@ def test_kinds_of_interfaces_of_a_real_kernel() -> None:
     }
 
 
-@pytest.mark.parametrize(("table", "found"), [(254, [7]), (253, [7]), (255, []), (77, [])])
-def test_only_the_main_and_default_tables_count(table: int, found: list[int]) -> None:
+@pytest.mark.parametrize(("table", "expected"), [(254, [7]), (253, [7]), (255, []), (77, [])])
+def test_only_the_main_and_default_tables_count(table: int, expected: list[int]) -> None:
     known = bytes([2, 0, 0, 0, table, 3, 0, 1, 0, 0, 0, 0]) + attribute(4, struct.pack("i", 7))
-    assert list(_interfaces_of_default(known)) == found
+    assert list(_interfaces_of_default(known)) == expected
     assert list(_interfaces_of_default(known + attribute(15, struct.pack("I", 1000)))) == []
 
 

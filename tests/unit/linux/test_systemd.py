@@ -126,7 +126,7 @@ journal = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
 journal.bind("/run/systemd/journal/socket")
 errors, stream = os.pipe()
 os.dup2(stream, 2)
-found = os.fstat(2)
+stderr = os.fstat(2)
 
 def output():
     os.set_blocking(errors, False)
@@ -148,7 +148,7 @@ steps = []
 os.environ["JOURNAL_STREAM"] = "1:1"
 systemd.log(4, "inherited", systemd.MSGID_DEGRADED)
 steps.append([received(), output()])
-os.environ["JOURNAL_STREAM"] = f"{found.st_dev}:{found.st_ino}"
+os.environ["JOURNAL_STREAM"] = f"{stderr.st_dev}:{stderr.st_ino}"
 systemd.log_entry(5, "a\\udcff", systemd.MSGID_RECOVERED, {"RESOURCE": "example.com/x"})
 steps.append([received(), output()])
 for n in range(10000):

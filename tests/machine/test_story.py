@@ -1,7 +1,7 @@
 """A node's life in a virtual machine, in steps that build on each other: each is a test, in this order.
 
 Each step's seconds, from the monitor's or the administrator's command to the API server's watch event, are shown at the
-end. Emulation is ten to twenty times slower than a machine.
+end. Emulation is ten to twenty times slower than a machine. The marked steps are left out by make test.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
+
+import pytest
 
 from capacityd.model.codec import from_file
 from capacityd.worker.pass_state import PassState, PassStatus
@@ -165,6 +167,7 @@ def test_a_kubelet_that_zeroes_is_undone(node: Node) -> None:
     wait_for(lambda: node.cluster.allocatable(node.name).get(PORT) == "1k", "allocatable follows")
 
 
+@pytest.mark.whole
 def test_an_upgrade(node: Node) -> None:
     """Of the package, while it runs: it goes on, and nothing is written."""
     mark, before, since = settled(node), node.vm.main_pid, last_pass(node).at
@@ -176,6 +179,7 @@ def test_an_upgrade(node: Node) -> None:
     assert written(node, mark) == []
 
 
+@pytest.mark.whole
 def test_a_dongle_leaves_while_the_network_is_cut(node: Node) -> None:
     node.cut.append(clock(node))
     node.vm.set_link("system", up=False)
@@ -187,11 +191,13 @@ def test_a_dongle_leaves_while_the_network_is_cut(node: Node) -> None:
     node.cut.append(clock(node))
 
 
+@pytest.mark.whole
 def test_the_dongle_comes_back(node: Node) -> None:
     began = node.vm.plug("usb-serial", "dongle2", chardev="dongle2-end", **{"always-plugged": True})
     node.published(NOW, began, "a dongle is plugged in")
 
 
+@pytest.mark.whole
 def test_a_link_goes_down_and_comes_up(node: Node) -> None:
     began = node.vm.set_link("nic1", up=False)
     node.published({**NOW, NIC: "1k"}, began, f"a link goes down, {uptime(node):.0f} s after the boot")
@@ -199,6 +205,7 @@ def test_a_link_goes_down_and_comes_up(node: Node) -> None:
     node.published(NOW, began, "a link comes up")
 
 
+@pytest.mark.whole
 def test_a_dongle_leaves(node: Node) -> None:
     began = node.vm.unplug("dongle1")
     node.published({**NOW, DONGLE: "1"}, began, f"a dongle is pulled, {uptime(node):.0f} s after the boot")
@@ -206,6 +213,7 @@ def test_a_dongle_leaves(node: Node) -> None:
     node.published(NOW, began, "a dongle is plugged in again")
 
 
+@pytest.mark.whole
 def test_what_does_not_match_costs_no_request(node: Node) -> None:
     mark, since = settled(node), last_pass(node).at
     node.vm.unplug("mouse")
@@ -224,6 +232,7 @@ def test_a_recording_reads_as_the_machine_does(node: Node) -> None:
     node.vm.run("rm", "/run/machine.json")
 
 
+@pytest.mark.whole
 def test_a_program_that_uses_too_much_memory_fails_alone(node: Node) -> None:
     """The unit's limit, under a real memory controller."""
     before = node.vm.main_pid
@@ -238,6 +247,7 @@ def test_a_program_that_uses_too_much_memory_fails_alone(node: Node) -> None:
     wait_for(lambda: HUNGRY not in readings(node), "it is forgotten")
 
 
+@pytest.mark.whole
 def test_a_reboot(node: Node) -> None:
     """Nothing is lost, and nothing is written."""
     wait_for(lambda: (condition_of(node.cluster.node(node.name)) or {}).get("status") == "True", "all is published")
@@ -259,7 +269,7 @@ def test_the_journal(node: Node) -> None:
     assert "Traceback" not in node.vm.journal(None)
     command = ["journalctl", "--quiet", "--no-pager", "--output=short-unix", "--priority=warning", f"--unit={UNIT}"]
     output = node.vm.out(*command).splitlines()
-    began, ended = node.cut
+    began, ended = node.cut or (0.0, 0.0)
     output = [line for line in output if not (CUT_OFF in line and began <= float(line.split()[0]) <= ended)]
     assert [line for line in output if not any(known in line for known in WARNINGS)] == []
 

@@ -62,7 +62,7 @@ def test_passes_are_killed(cluster: Cluster) -> None:
         s.start()
         s.stop()
         life, killed, late, plugged = 0.1, 0, 0, False
-        while killed < KILLS:
+        while killed < KILLS or not late:  # some are killed when they have written
             (s.machine.unplug if plugged else s.machine.plug)("1-2", events=False)
             plugged = not plugged
             over = False
@@ -74,7 +74,6 @@ def test_passes_are_killed(cluster: Cluster) -> None:
                 published = node["metadata"]["annotations"]["capacityd/published"]
                 assert published == f'{{"{DONGLE}":{node["status"]["capacity"][DONGLE]}}}'
             late += not over
-        assert late > 0, "some were killed when they had written"
         s.start()
         s.wait_capacity("2" if plugged else "1")
         s.wait_idle()  # it writes files of its own until then

@@ -67,12 +67,12 @@ def test_a_service_without_a_module_is_not_started_again_and_again(fresh: Machin
     """systemd gives up at once, the journal and the command say what to install, and then it starts."""
     fresh.install(packages.current)
     modules = "/usr/lib/python3/dist-packages"
-    fresh.run("sh", "-ec", f"mkdir /root/hidden; mv {modules}/tabulate* /root/hidden")
+    fresh.run("sh", "-ec", f"mkdir /root/hidden; mv {modules}/psutil* /root/hidden")
     fresh.run("systemctl", "enable", UNIT)
     fresh.run("systemctl", "start", UNIT, status=1)
     # "activating" while it waits to be started again.
     assert (fresh.active, fresh.shown("ExecMainStatus"), fresh.shown("NRestarts")) == ("failed", "5", "0")
-    remedy = "has no Python module tabulate: apt install python3-tabulate"
+    remedy = "has no Python module psutil: apt install python3-psutil"
     assert fresh.journal().count(remedy) == 1
     assert "Traceback" not in fresh.journal()
     assert remedy in fresh.run("capacityd", "status", status=1).stderr

@@ -157,6 +157,9 @@ class Nodes:
 
 @pytest.fixture
 def nodes(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[Nodes]:
+    for pod in cluster.admin.get(PODS)["items"]:
+        if "nodeName" not in pod["spec"]:  # other tests leave pods that wait
+            cluster.admin.delete(f"{PODS}/{pod['metadata']['name']}")
     nodes = Nodes(cluster, request.node.name.partition("[")[0][:60])
     yield nodes
     for name in nodes.pods:

@@ -1,6 +1,6 @@
 """When the next worker starts, and why. Pure: a function of the events and of the last result. Times are in seconds.
 
-Events are debounced: a pass starts when there was none for a second, or after ten seconds. A failed pass is retried
+Events are debounced: a pass starts when there was none for 0.7 s, or after ten seconds. A failed pass is retried
 with exponential backoff and jitter
 (https://aws.amazon.com/builders-library/timeouts-retries-and-backoff-with-jitter/); how fast depends on the cause.
 """
@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 from capacityd.model.reasons import PassReason, RetryCause
 
-DEBOUNCE, DEBOUNCE_MAX = 0.9, 10.0
-"""How long there must be no event, and the longest that a pass waits for that. A worker needs another tenth of a second
-to start, so the hardware that it reads has been quiet for a second."""
+DEBOUNCE, DEBOUNCE_MAX = 0.7, 10.0
+"""How long there must be no event, and the longest that a pass waits for that. Pods that wait for a device are bound
+that much later."""
 
 PROMPT_DEBOUNCE = 0.1
 """DEBOUNCE if only credentials have changed: no hardware has to settle."""

@@ -56,7 +56,7 @@ UNREADABLE :=
 help:
 	@echo "make run    the main function with this machine's hardware, and a Node in a file"
 	@echo "make demo   the service with a real local control plane, scheduler and kubelet"
-	@echo "make test   all tests        make check   lint, types and fast unit tests"
+	@echo "make test   the tests        make check   lint, types and fast unit tests"
 	@echo "make matrix the tests of the protocol on each version of Kubernetes and of its client (hours)"
 	@echo "make scale  200 Nodes with a real service each, ten minutes of random changes: does every Node agree?"
 	@echo "make pythons  the unit tests with each Python on the PATH; make newest  all with the newest of everything"
@@ -79,8 +79,8 @@ run: packages-run
 demo: .venv/ready
 	@$(BIN)/python -m tests.cluster.demo
 
-# The virtual machine takes longest, so it starts first, and the others take what it leaves of the processor. The output of
-# each is shown when it has ended; if one fails, the other continues to its end.
+# The virtual machine runs beside the others. The output of each is shown when it has ended; if one fails, the other
+# continues to its end.
 test: lint types imports spelling workflows site packages-machine
 	@echo "unit, then cluster and package, and machine beside them: their output comes at their ends, in some minutes"
 	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target short-machine unit-cluster-and-package
@@ -144,6 +144,7 @@ define retrying
 	$(2) -o cache_dir=.pytest_cache/$(1) --last-failed --last-failed-no-failures none; }
 endef
 
+# What starts programs or waits is marked slow.
 fast: .venv/ready
 	@$(call retrying,fast,$(BIN)/pytest -q -n $$(nproc) --timeout=300 -m "not slow" tests/unit tests/corpus)
 
@@ -184,8 +185,8 @@ build/bin/actionlint: | packages-test
 sponsor: .venv/ready packages-sponsor
 	@$(BIN)/python -m tests.package.sponsor $(SPONSOR)
 
-# Runs make check unit in a copy of the project with all examples of agent/new-detector.md and agent/adding.md. make test runs
-# only the tests there that depend on what was added.
+# Runs make check unit in a copy of the project with all examples of agent/new-detector.md and agent/adding.md. make test
+# runs only the tests there that depend on what was added.
 adding: .venv/ready
 	$(BIN)/pytest -q tests/adding
 
@@ -194,7 +195,7 @@ unit-cluster-and-package: .venv/ready .venv-packaging/ready packages-package
 	$(BIN)/pytest -q -m "not whole" tests/adding
 	@$(call retrying,cluster-and-package,$(CLUSTER) tests/package tests/cluster/test_[!s]*.py)
 
-# Its tests are one story from boot to withdrawal, so all of it is run again. 10 to 15 minutes on 2 cores.
+# Its tests are one story from boot to withdrawal, so all of it is run again. 15 to 20 minutes on 2 cores.
 machine: MACHINE := $(BIN)/pytest -q tests/machine
 # The same without an upgrade, a network cut, a reboot, and what waits for the end of a boot.
 short-machine: MACHINE := $(BIN)/pytest -q -m "not whole" tests/machine

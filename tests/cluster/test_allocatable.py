@@ -44,9 +44,7 @@ def left_alone(cluster: Cluster, s: Service, quantity: str | None) -> None:
         after = [r for r in theirs if r.resource == "nodes" and ours and r.received > ours[0].answered]
         return [json.dumps(r.body) for r in after]
 
-    bodies = wait_until(
-        lambda: bodies if len(bodies := reports()) >= PERIODS else None, PATIENCE, "the kubelet reports"
-    )
+    bodies = wait_until(lambda: sent if len(sent := reports()) >= PERIODS else None, PATIENCE, "the kubelet reports")
     assert not [body for body in bodies or [] if DONGLE in body]
     assert cluster.capacity(s.node).get(DONGLE) == cluster.allocatable(s.node).get(DONGLE) == quantity
     assert s.condition()["status"] == "True"

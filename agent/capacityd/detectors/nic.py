@@ -70,7 +70,7 @@ def _hardware_kind(host: Host, device: Device, hardware: str) -> str:
     path = device.path
     if uevent_value(host, path, "DEVTYPE") in ("bluetooth", "wlan", "wwan") or resolve_link(host, f"{path}/phy80211"):
         return "wireless"
-    # The kernel names the device of a subfunction mlx5_core.sf.4.
+    # A subfunction's device has a name such as mlx5_core.sf.4.
     if resolve_link(host, f"{path}/device/physfn") or ".sf." in (basename(hardware) or ""):
         return "vf"
     # On Azure, and with a failover interface of virtio, a virtual function is the member of an interface that also

@@ -11,6 +11,7 @@ import weakref
 from collections.abc import Callable, Collection, Mapping, Sequence
 from http.client import IncompleteRead
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 from capacityd import __version__
 from capacityd.model.errors import NodeError
@@ -192,7 +193,9 @@ class _Pool:
         # The library takes certificates and keys from files only, which stay in /tmp if the process is killed. Unless
         # ca_certs is reset, urllib3 also trusts the authorities of certifi. Up to version 22 the library has no
         # setting for tls-server-name.
-        context = tls_context(access) if access.server.startswith("https:") else None
+        # Without TLS there is no context: to load the system's authorities takes 42 ms.
+        schemes = {urlsplit(url).scheme for url in (access.server, access.proxy) if url}
+        context = tls_context(access) if "https" in schemes else None
         pool.connection_pool_kw.update(ssl_context=context, ca_certs=None)
         if access.server_name:
             pool.connection_pool_kw["server_hostname"] = access.server_name

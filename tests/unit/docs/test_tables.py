@@ -35,9 +35,9 @@ def test_the_page_on_the_condition_has_every_reason() -> None:
 def test_the_example_alerts_have_every_reason() -> None:
     (group,) = yaml.safe_load((ROOT / "conf/prometheus/capacityd-rules.yaml").read_text())["groups"]
     reasons = [
-        reasons[0]
+        named[0]
         for rule in group["rules"]
-        if (reasons := re.findall(r'reason="(\w+)"', rule["expr"]) or [rule["labels"].get("reason")])[0]
+        if (named := re.findall(r'reason="(\w+)"', rule["expr"]) or [rule["labels"].get("reason")])[0]
         and "capacityd_fleet_" not in rule["expr"]
     ]
     assert sorted(reasons) == sorted(r.value for r in ConditionReason if r is not ConditionReason.PUBLISHED)

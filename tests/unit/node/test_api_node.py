@@ -186,13 +186,6 @@ def test_no_server_listens(opened: Open) -> None:
         api_node.read()
 
 
-GUARD = failure(422, "the server rejected our request due to an error in our request")
-SAME: list[dict[str, object]] = [
-    {"op": "test", "path": "/status/capacity/cpu", "value": "4"},
-    {"op": "remove", "path": "/status/capacity/cpu"},
-]
-
-
 def test_renewed_credentials_are_tried_once_and_a_second_denial_names_them(opened: Open, tmp_path: Path) -> None:
     token, denied = "new", False
 

@@ -18,7 +18,7 @@ from capacityd.node.parse import node_state
 from tests.cluster.credentials import Authority, exec_plugin, kubeconfig
 from tests.support.nodes import node
 from tests.support.server import answer, serve
-from tests.unit.node.test_api_node import EVENT, SAME, script
+from tests.unit.node.test_api_node import EVENT, script
 
 CALLS = [
     "kubernetes.client:Configuration",
@@ -47,7 +47,10 @@ CALLS = [
     "jsonpointer:JsonPointer.to_last",
 ]
 """As pkgutil.resolve_name() takes them."""
-PATCH: list[dict[str, object]] = [{"op": "test", "path": "/status/capacity/other", "value": None}, SAME[0]]
+PATCH: list[dict[str, object]] = [
+    {"op": "test", "path": "/status/capacity/other", "value": None},
+    {"op": "test", "path": "/status/capacity/cpu", "value": "4"},
+]
 
 
 class AlienError(Exception):

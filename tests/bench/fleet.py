@@ -21,7 +21,7 @@ from pathlib import Path
 from capacityd.model.config import Config, Resource
 from capacityd.model.reading import Quantity
 from capacityd.model.reasons import PassReason
-from capacityd.node import Review, open_node
+from capacityd.node import Review, ReviewCache, open_node
 from capacityd.reconcile.reconcile import Access, reconcile
 from capacityd.reconcile.state import PassContext, ReconcileState
 from tests.bench.measure import Figure
@@ -136,16 +136,16 @@ def _kubeconfig(cluster: Cluster, name: str) -> Path:
 
 def _reconcile(member: _Member, reason: PassReason, quantity: int = 4) -> _Member:
     """What the child of the service does with its readings."""
-    reviews = dict(member.reviews)
+    cache = ReviewCache(member.reviews)
     result = reconcile(
         _CONFIG,
         dict.fromkeys(_RESOURCES, Quantity(quantity)),
         PassContext(now=time.time(), uptime=_UPTIME, reasons=frozenset({reason})),
         member.state,
-        Access(partial(open_node, str(member.kubeconfig), None, member.name, None, reviews), tuple),
+        Access(partial(open_node, str(member.kubeconfig), None, member.name, None, cache), tuple),
     )
     warnings = "; ".join(result.outcome.warnings) if result.outcome else ""
-    return _Member(member.name, member.kubeconfig, result.state, reviews, result.node_error or warnings)
+    return _Member(member.name, member.kubeconfig, result.state, cache.reviews, result.node_error or warnings)
 
 
 def _turn(cluster: Cluster, fleet: list[_Member], reason: PassReason, idle: float) -> tuple[list[_Member], _Load]:

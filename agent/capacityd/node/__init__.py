@@ -5,7 +5,7 @@ No type or exception of a library leaves this package, and importing it imports 
 
 from __future__ import annotations
 
-from collections.abc import MutableMapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from capacityd.model.node import Node
@@ -21,12 +21,44 @@ class Review(NamedTuple):
     """When the review was last repeated because of HTTP 403 and gave the same result, as time.monotonic(); 0: never."""
 
 
+class ReviewCache:
+    """The reviews that are known, by a hash of the user's credentials: one for all Nodes that a pass opens."""
+
+    def __init__(self, reviews: Mapping[str, Review] | None = None) -> None:
+        self._reviews = dict(reviews or {})
+
+    @property
+    def reviews(self) -> Mapping[str, Review]:
+        """The reviews, for the next pass to start with."""
+        return dict(self._reviews)
+
+    def get(self, key: str) -> Review | None:
+        """Returns this user's review, if it is known."""
+        return self._reviews.get(key)
+
+    def replace(self, key: str, review: Review) -> None:
+        """Makes this user's review the only one."""
+        self._reviews = {key: review}
+
+    def clear(self) -> None:
+        """Forgets all reviews."""
+        self._reviews = {}
+
+    def mark_refused(self, at: float) -> None:
+        """Records that the API server refused a request of these users at this time, as time.monotonic()."""
+        self._reviews = {key: review._replace(refused=at) for key, review in self._reviews.items()}
+
+    def refused_after(self, at: float, now: float) -> bool:
+        """Whether a refusal was recorded between these times. A time after now is of an earlier boot."""
+        return any(at < review.refused <= now for review in self._reviews.values() if review.refused)
+
+
 def open_node(
     kubeconfig: str | None,
     node_name: str | None,
     hostname: str,
     machine_id: str | None,
-    reviews: MutableMapping[str, Review] | None = None,
+    cache: ReviewCache | None = None,
 ) -> Node:
     """Returns this machine's Node on the API server, without sending a request.
 
@@ -35,11 +67,11 @@ def open_node(
     hostname: this machine's.
     machine_id: this machine's, which the Node's must equal unless the credentials are those of the Node's kubelet; None
     to accept any Node.
-    reviews: a cache of our identity for each user of a kubeconfig, which is updated.
+    cache: the reviews of earlier Nodes, None for none.
     """
     from capacityd.node.api_node import ApiNode
 
-    return ApiNode(kubeconfig, node_name, hostname, machine_id, {} if reviews is None else reviews)
+    return ApiNode(kubeconfig, node_name, hostname, machine_id, cache or ReviewCache())
 
 
 def open_node_file(path: str) -> Node:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from capacityd.model.errors import (
@@ -15,7 +15,7 @@ from capacityd.model.errors import (
 )
 from capacityd.model.node import Event, NodeState
 from capacityd.model.text import printable
-from capacityd.node import Review
+from capacityd.node import Review, ReviewCache
 from capacityd.node.client import Client
 from capacityd.node.cluster_access import ClusterAccess
 from capacityd.node.identity import Identity, cache_key, identify
@@ -38,13 +38,13 @@ class ApiNode:
         node_name: str | None,
         hostname: str,
         machine_id: str | None,
-        reviews: MutableMapping[str, Review],
+        cache: ReviewCache,
     ) -> None:
         self._kubeconfig = kubeconfig
         self._configured = node_name
         self._hostname = hostname
         self._machine_id = machine_id
-        self._reviews = reviews
+        self._cache = cache
         self._client: Client | None = None
         self._identity: Identity | None = None
         self._review_denied = False
@@ -125,18 +125,18 @@ class ApiNode:
         """Asks the API server, at most once in _REVIEW_INTERVAL, whether our identity differs from the cached one."""
         last = self._identify()
         if last.cached:
-            if any(0 <= time.monotonic() - r.refused < _REVIEW_INTERVAL for r in self._reviews.values() if r.refused):
+            now = time.monotonic()
+            if self._cache.refused_after(now - _REVIEW_INTERVAL, now):
                 return False
             self._forget()
             current = self._identify()
             if (current.user, current.node) != (last.user, last.node):
                 return True
-        for key, review in list(self._reviews.items()):
-            self._reviews[key] = review._replace(refused=time.monotonic())
+        self._cache.mark_refused(time.monotonic())
         return False
 
     def _forget(self) -> None:
-        self._reviews.clear()
+        self._cache.clear()
         self._identity = None
 
     def _identify(self) -> Identity:
@@ -150,8 +150,8 @@ class ApiNode:
     def _review(self, client: Client) -> tuple[Review, bool]:
         """Returns the result of a SelfSubjectReview, and whether it was cached."""
         key = cache_key(client.access)
-        if key in self._reviews:
-            return self._reviews[key], True
+        if cached := self._cache.get(key):
+            return cached, True
         try:
             review = Review(*reviewed_user(client.review_self()))
         except NodeForbidden:
@@ -159,8 +159,7 @@ class ApiNode:
             return Review("", ""), False
         self._review_denied = False
         if review.user:
-            self._reviews.clear()
-            self._reviews[key] = review
+            self._cache.replace(key, review)
         return review, False
 
     def _check(self, state: NodeState) -> None:

@@ -21,7 +21,7 @@ from capacityd.model.messages import Failure, PassResult, Probed
 from capacityd.model.plan import MachineRecord
 from capacityd.model.reading import Reading, Unknown
 from capacityd.model.reasons import PassReason, RetryCause
-from capacityd.node import Review
+from capacityd.node import ReviewCache
 from capacityd.reconcile import machine_record
 from capacityd.reconcile.reconcile import Access, reconcile
 from capacityd.reconcile.result import ReconcileResult
@@ -56,7 +56,7 @@ class _Reconciled:
     """What a pass has done with the Node."""
 
     result: ReconcileResult
-    reviews: Mapping[str, Review]
+    cache: ReviewCache
     save_errors: tuple[str, ...]
     """Why something could not be saved, with that of the inputs."""
 
@@ -72,12 +72,12 @@ def reconcile_once(options: argparse.Namespace, reasons: frozenset[PassReason]) 
     readings = discovery.readings
     send_message(Probed())
     reconciled = _reconcile(inputs, readings)
-    result, reviews, save_errors = reconciled.result, reconciled.reviews, reconciled.save_errors
+    result, save_errors = reconciled.result, reconciled.save_errors
     status = _status(inputs, readings, result)
     logged = journal.logged_after(readings, last, uptime())
     succeeded = _failure(result, save_errors) is None
     counters = metrics.count_pass(last.counters, config, status, options.lost, succeeded=succeeded)
-    state = PassState(result.state, status, reviews, logged, counters)
+    state = PassState(result.state, status, reconciled.cache.reviews, logged, counters)
     save_errors += _errors_of(partial(runtime_files.write_state, options.folder, state))
     journal.send(journal.outcome_entries(result, last.status))
     if not save_errors:  # else the next pass would not know that this has been reported
@@ -93,7 +93,7 @@ def reconcile_once(options: argparse.Namespace, reasons: frozenset[PassReason]) 
     node_missing = failure is not None and failure.cause is RetryCause.MISSING
     if node_missing and (seconds := registration_expected(config, host, options)):
         send_message(replace(answer, awaits_node=seconds))
-        if await_node(node_of(options, config, host, reads_only=True, reviews=dict(reviews)), seconds):
+        if await_node(node_of(options, config, host, reads_only=True, cache=reconciled.cache), seconds):
             return reconcile_once(options, reasons)
     send_message(answer)
     figures = metrics.PassMetrics(
@@ -156,7 +156,7 @@ def _reconcile(inputs: _Inputs, readings: Mapping[str, Reading]) -> _Reconciled:
     state could not record that a device has come back meanwhile.
     """
     options, config, host = inputs.options, inputs.config, inputs.host
-    reviews, save_errors = dict(inputs.state.reviews), inputs.save_errors
+    cache, save_errors = ReviewCache(inputs.state.reviews), inputs.save_errors
     directory = machine_record.state_directory()
     with runtime_files.locked(options.folder, _LOCK_TIMEOUT):
         record, record_error = _read_record(directory)
@@ -176,14 +176,14 @@ def _reconcile(inputs: _Inputs, readings: Mapping[str, Reading]) -> _Reconciled:
             ),
             inputs.state.reconcile,
             Access(
-                partial(node_of, options, config, host, reads_only=config.settings.observe, reviews=reviews),
+                partial(node_of, options, config, host, reads_only=config.settings.observe, cache=cache),
                 partial(device_plugin_names, host),
                 partial(machine_record.intend, directory),
             ),
         )
         if result.outcome is not None and not config.settings.observe:
             save_errors += _errors_of(partial(machine_record.settle, directory, result.outcome.plan))
-    return _Reconciled(result, reviews, save_errors)
+    return _Reconciled(result, cache, save_errors)
 
 
 def _read_record(directory: str) -> tuple[MachineRecord | None, str]:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import MutableMapping
 
 from capacityd.model.config import Config
 from capacityd.model.errors import UsageError
 from capacityd.model.host import Host, machine_id
 from capacityd.model.node import Node
-from capacityd.node import Review, open_node, open_node_file
+from capacityd.node import ReviewCache, open_node, open_node_file
 
 
 def node_of(
@@ -18,9 +17,9 @@ def node_of(
     host: Host,
     *,
     reads_only: bool,
-    reviews: MutableMapping[str, Review] | None = None,
+    cache: ReviewCache | None = None,
 ) -> Node:
-    """The Node, in a file or on the API server. reviews: a cache, which is updated.
+    """The Node, in a file or on the API server. cache: the reviews of earlier Nodes.
 
     Raises UsageError for options that can't be combined, and NodeError.
     """
@@ -32,7 +31,7 @@ def node_of(
         node_name=options.node_name or config.settings.node_name,
         hostname=host.hostname(),
         machine_id=None if options.machine is not None else machine_id(host),
-        reviews=reviews,
+        cache=cache,
     )
 
 

@@ -23,7 +23,7 @@ from capacityd.model.errors import (
     NodeUnreachable,
 )
 from capacityd.model.node import Event, Node
-from capacityd.node import Review, client, open_node
+from capacityd.node import Review, ReviewCache, client, open_node
 from capacityd.node.identity import cache_key
 from capacityd.node.kubeconfig import load
 from tests.support.nodes import node
@@ -331,11 +331,11 @@ def test_a_configured_name_is_no_guess(opened: Open) -> None:
 
 def test_a_review_without_a_user_is_repeated(opened: Open) -> None:
     with opened(script(who=failure(404))) as (server, api_node):
-        reviews: dict[str, Review] = {}
+        cache = ReviewCache()
         path = str(api_node._kubeconfig)  # type: ignore[attr-defined]
         for _ in range(2):
-            assert open_node(path, None, "host", None, reviews).name == "host"
-    assert (len(server.received), reviews) == (2, {})
+            assert open_node(path, None, "host", None, cache).name == "host"
+    assert (len(server.received), cache.reviews) == (2, {})
 
 
 class Cluster:
@@ -363,10 +363,10 @@ class Cluster:
 @pytest.fixture
 def setup(tmp_path: Path) -> Iterator[tuple[Cluster, Server, Callable[[], Node]]]:
     """A cluster, its server, and the Node as each next process opens it."""
-    cluster, reviews = Cluster(), dict[str, Review]()
+    cluster, cache = Cluster(), ReviewCache()
     with serve(cluster) as server:
         configure(tmp_path / "kubelet.conf", server.url, "secret")
-        yield cluster, server, lambda: open_node(str(tmp_path / "kubelet.conf"), None, "n9", "ours", reviews)
+        yield cluster, server, lambda: open_node(str(tmp_path / "kubelet.conf"), None, "n9", "ours", cache)
 
 
 Setup = tuple[Cluster, Server, Callable[[], Node]]
@@ -467,14 +467,14 @@ def test_a_denied_user_is_reviewed_now_and_then(setup: Setup, monkeypatch: pytes
 
 @pytest.mark.parametrize("raw", [None, failure(500), failure(404, "", {"kind": "nodes"}), failure(401)])
 def test_other_errors_cause_no_review(tmp_path: Path, raw: bytes | None) -> None:
-    reviews = {"another user's": Review("x", "n9")}
+    cache = ReviewCache({"another user's": Review("x", "n9")})
     with serve(lambda request: ME if request.method == "POST" else raw) as server:
         configure(tmp_path / "kubelet.conf", server.url, "secret")
         for _ in range(3):
             with pytest.raises(NodeError):
-                open_node(str(tmp_path / "kubelet.conf"), None, "host", None, reviews).read()
+                open_node(str(tmp_path / "kubelet.conf"), None, "host", None, cache).read()
     assert [r.method for r in server.received] == ["POST", "GET", "GET", "GET"]
-    assert [*reviews.values()] == [Review("system:node:n1", "")], "only the last is remembered"
+    assert [*cache.reviews.values()] == [Review("system:node:n1", "")], "only the last is remembered"
 
 
 @pytest.mark.parametrize(

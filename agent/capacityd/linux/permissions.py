@@ -46,7 +46,7 @@ def owner_and_mode(status: os.stat_result) -> str:
 
 
 def _parts(path: str) -> Iterator[str]:
-    """Yields all folders above an absolute path, beginning with /, and then the path."""
+    """Yields the folders above an absolute path, from the top but without /, and then the path."""
     end = 0
     while (end := path.find("/", end + 1)) != -1:
         yield path[:end]

@@ -263,14 +263,18 @@ def test_a_disk_that_may_be_another_path_makes_only_what_it_may_count_for_unknow
 
 
 def test_whether_the_system_is_on_a_disk_is_unknown_if_it_is_on_one_in_doubt() -> None:
-    """/ is on sdb, which may be another path to sda or sdc."""
+    """/ is on sdb, which may be another path to sda or sdc; /boot may be on sda, too."""
     disks = [
         disk(f"sd{x}", SAS.format(n), number=f"8:{16 * n}", of_device={"wwid": f"naa.{x}"}) for n, x in enumerate("abc")
     ]
-    host = machine(*disks, mounts(("/", "8:16", "ext4", "/dev/sdb")), errors({f"{SAS.format(1)}/wwid": "EIO"}))
-    by_device = values(host, "disk", "system")
+    root, boot = ("/", "8:16", "ext4", "/dev/sdb"), ("/boot", "8:0", "ext4", "/dev/sda")
+    broken = errors({f"{SAS.format(1)}/wwid": "EIO"})
+    by_device = values(machine(*disks, mounts(root), broken), "disk", "system")
     assert by_device["sdb"] is True
     assert str(by_device["sda"]).startswith(f"unknown: {IN_DOUBT}")
+    assert str(by_device["sdc"]).startswith(f"unknown: {IN_DOUBT}")
+    by_device = values(machine(*disks, mounts(root, boot), broken), "disk", "system")
+    assert (by_device["sda"], by_device["sdb"]) == (True, True)
     assert str(by_device["sdc"]).startswith(f"unknown: {IN_DOUBT}")
 
 

@@ -49,7 +49,7 @@ SPONSOR :=
 
 UNREADABLE :=
 
-.PHONY: help run demo test check adding matrix scale kills histories autoscaling unreadable pythons newest fast unit cluster deb package unit-cluster-and-package machine short-machine docs golden lint types imports spelling \
+.PHONY: help run demo test whole slow-checks check adding matrix scale kills histories autoscaling unreadable pythons newest fast unit cluster deb package unit-cluster-and-package machine short-machine docs golden lint types imports spelling \
 	diagrams site sponsor release workflows packages-diagrams packages-sponsor packages-release \
 	format bench clean docs-cluster docs-autoscaling docs-dashboard docs-boot corpus packages-run packages-test packages-pythons packages-deb packages-package packages-machine packages-corpus
 
@@ -57,6 +57,7 @@ help:
 	@echo "make run    the main function with this machine's hardware, and a Node in a file"
 	@echo "make demo   the service with a real local control plane, scheduler and kubelet"
 	@echo "make test   the tests        make check   lint, types and fast unit tests"
+	@echo "make whole  all tests, with those that make test leaves out because they take long: about an hour"
 	@echo "make matrix the tests of the protocol on each version of Kubernetes and of its client (hours)"
 	@echo "make scale  200 Nodes with a real service each, ten minutes of random changes: does every Node agree?"
 	@echo "make pythons  the unit tests with each Python on the PATH; make newest  all with the newest of everything"
@@ -79,11 +80,16 @@ run: packages-run
 demo: .venv/ready
 	@$(BIN)/python -m tests.cluster.demo
 
-# The virtual machine runs beside the others. The output of each is shown when it has ended; if one fails, the other
-# continues to its end.
-test: lint types imports spelling workflows site packages-machine
-	@echo "unit, then cluster and package, and machine beside them: their output comes at their ends, in some minutes"
-	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target short-machine unit-cluster-and-package
+# The virtual machine runs beside the others, and so do the slow ones of the static checks. The output of each is shown
+# when it has ended; if one fails, the others continue to their end. Tests that are marked whole are for `make whole`.
+test: lint spelling workflows .venv-packaging/ready packages-machine
+	@echo "types, imports and site, unit, cluster and package, and machine: their output comes at their ends, in some minutes"
+	@$(MAKE) --no-print-directory --jobs=3 --output-sync=target short-machine unit-cluster-and-package slow-checks
+
+slow-checks: types imports site
+
+# All tests, also those that take long or whose outcome hardly ever changes: about an hour.
+whole: unit cluster package adding machine
 
 # While developing: the unit tests that are not slow, with fewer of their random examples, and the others beside them.
 check: export HYPOTHESIS_PROFILE := quick
@@ -193,11 +199,11 @@ adding: .venv/ready
 unit-cluster-and-package: .venv/ready .venv-packaging/ready packages-package
 	@$(MAKE) --no-print-directory unit
 	$(BIN)/pytest -q -m "not whole" tests/adding
-	@$(call retrying,cluster-and-package,$(CLUSTER) tests/package tests/cluster/test_[!s]*.py)
+	@$(call retrying,cluster-and-package,$(CLUSTER) -m "not whole" tests/package tests/cluster/test_[!s]*.py)
 
 # Its tests are one story from boot to withdrawal, so all of it is run again. 15 to 20 minutes on 2 cores.
 machine: MACHINE := $(BIN)/pytest -q tests/machine
-# The same without an upgrade, a network cut, a reboot, and what waits for the end of a boot.
+# The same without an upgrade, a network cut, a reboot, a recording, and what waits for the end of a boot.
 short-machine: MACHINE := $(BIN)/pytest -q -m "not whole" tests/machine
 machine short-machine: .venv/ready packages-machine
 	$(MACHINE) || { echo "machine: flaky unless it fails again:" && $(MACHINE); }

@@ -1,6 +1,7 @@
 """What the kubernetes library lacks, in Debian 12 and in the newest version: why node/ has code of its own for it.
 
-These tests call the library alone. If one fails with a newer version, the code that names it may go.
+These tests call the library alone, so only a newer version changes their outcome, and `make test` leaves them out. If
+one fails, the code that names it may go.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from tests.cluster.controlplane import Cluster
 from tests.cluster.credentials import kubeconfig, node_user
 from tests.cluster.proxy import Proxy
 from tests.support.server import answer, serve
+
+pytestmark = pytest.mark.whole
 
 V1 = "client.authentication.k8s.io/v1"
 DEBIAN = "22.6.0 with urllib3 1.26"

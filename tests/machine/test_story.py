@@ -221,6 +221,7 @@ def test_what_does_not_match_costs_no_request(node: Node) -> None:
     assert requested(node, mark) == []
 
 
+@pytest.mark.whole
 def test_a_recording_reads_as_the_machine_does(node: Node) -> None:
     node.vm.run("capacityd", "record", "/run/machine.json", deadline=LONG)
     live, replayed = (

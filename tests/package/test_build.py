@@ -7,6 +7,8 @@ import re
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from tests import ROOT
 from tests.package.packages import Packages
 from tests.package.trees import RELEASES, debian
@@ -41,6 +43,7 @@ def test_size(packages: Packages) -> None:
     assert packages.current.stat().st_size <= MOST
 
 
+@pytest.mark.parametrize("release", [pytest.param("12", marks=pytest.mark.whole), "13"])
 def test_lintian(packages: Packages, release: str) -> None:
     """Nothing, however small; what is accepted has its reason beside it in the overrides."""
     result = lint(release, packages)

@@ -46,6 +46,8 @@ class Condition:
     stored: Mapping[str, object]
     heartbeat: float | None = None
     """lastHeartbeatTime, in seconds since the epoch; None if it is missing or damaged."""
+    transition: str = ""
+    """lastTransitionTime as stored; "" if it is missing."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ def summarize(node: Mapping[str, Any], label: str) -> NodeSummary:
         annotated=annotated_quantities(state.annotation),
         configuration=state.configuration or "",
         condition=state.condition,
-        condition_since=api_time(state.condition.stored.get("lastTransitionTime")) if state.condition else None,
+        condition_since=api_time(state.condition.transition) if state.condition else None,
         annotation_error=_annotation_error(state.annotation),
         ready=ready.get("status") == "True" if ready else None,
         ready_since=api_time(ready.get("lastTransitionTime")),

@@ -114,7 +114,11 @@ def _ours(conditions: list[dict[str, object]]) -> Iterator[Condition]:
         if stored.get("type") == CONDITION:
             path = f"condition {CONDITION}"
             status, reason, message = (_text(stored, key, path) for key in ("status", "reason", "message"))
-            yield Condition(status, reason, message, index, stored, api_time(stored.get("lastHeartbeatTime")))
+            heartbeat, transition = (
+                api_time(stored.get("lastHeartbeatTime")),
+                str(stored.get("lastTransitionTime") or ""),
+            )
+            yield Condition(status, reason, message, index, stored, heartbeat, transition)
 
 
 def _ready_heartbeat(conditions: list[dict[str, object]]) -> float | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from capacityd.model.node import CONDITION, ConditionReason, NodeState
 from capacityd.model.plan import Health
@@ -16,9 +17,42 @@ _MAX_REASONS = 300, 150, 60, 0
 _UNVERIFIED = "not published by this machine"
 
 
+@dataclass(frozen=True, slots=True)
+class DesiredCondition:
+    """The condition that a patch is to write."""
+
+    reason: ConditionReason
+    message: str
+    heartbeat: str
+    """lastHeartbeatTime, as the API server writes it."""
+    transition: str
+    """lastTransitionTime, the same."""
+
+    @property
+    def is_true(self) -> bool:
+        """Whether all is published."""
+        return self.reason is ConditionReason.PUBLISHED
+
+    @property
+    def status(self) -> str:
+        """The status of a Node's condition."""
+        return "True" if self.is_true else "False"
+
+    def to_json(self) -> Mapping[str, object]:
+        """Returns it as an entry of a Node's status.conditions."""
+        return {
+            "type": CONDITION,
+            "status": self.status,
+            "lastHeartbeatTime": self.heartbeat,
+            "lastTransitionTime": self.transition,
+            "reason": self.reason.value,
+            "message": self.message,
+        }
+
+
 def desired_condition(
     node_state: NodeState, health: Health, now: float, heartbeat_after: float | None
-) -> Mapping[str, object] | None:
+) -> DesiredCondition | None:
     """The desired condition, now (seconds since the epoch); None if the Node has it already.
 
     heartbeat_after: the age in seconds at which an unchanged condition is written again. None: never.
@@ -32,7 +66,7 @@ def desired_condition(
     return _unless_current(node_state, reason, message, now, heartbeat_after)
 
 
-def rejected_condition(node_state: NodeState, message: str, now: float) -> Mapping[str, object] | None:
+def rejected_condition(node_state: NodeState, message: str, now: float) -> DesiredCondition | None:
     """The condition while the API server rejects the whole patch; None if the Node has it already."""
     return _unless_current(node_state, ConditionReason.REJECTED, message, now, None)
 
@@ -84,26 +118,17 @@ def _shortened(text: str, limit: int) -> str:
 
 def _unless_current(
     node_state: NodeState, reason: ConditionReason, message: str, now: float, heartbeat_after: float | None
-) -> Mapping[str, object] | None:
+) -> DesiredCondition | None:
     """The condition; None if the Node has it already, with a heartbeat that is young enough."""
-    status = "True" if reason is ConditionReason.PUBLISHED else "False"
-    message = _shortened(message, _MAX_MESSAGE)
     stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(now))
-    transition: object = stamp
-    if current := node_state.condition:
-        same = (current.status, current.reason, current.message) == (status, reason.value, message)
-        if same and not _is_old(current.heartbeat, now, heartbeat_after):
-            return None
-        if current.status == status:
-            transition = str(current.stored.get("lastTransitionTime") or stamp)
-    return {
-        "type": CONDITION,
-        "status": status,
-        "lastHeartbeatTime": stamp,
-        "lastTransitionTime": transition,
-        "reason": reason.value,
-        "message": message,
-    }
+    desired = DesiredCondition(reason, _shortened(message, _MAX_MESSAGE), heartbeat=stamp, transition=stamp)
+    current = node_state.condition
+    if current is None or current.status != desired.status:
+        return desired
+    same = (current.reason, current.message) == (desired.reason.value, desired.message)
+    if same and not _is_old(current.heartbeat, now, heartbeat_after):
+        return None
+    return replace(desired, transition=current.transition or stamp)
 
 
 def _is_old(heartbeat: float | None, now: float, heartbeat_after: float | None) -> bool:

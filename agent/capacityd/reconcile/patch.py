@@ -14,6 +14,7 @@ from typing import TypeAlias
 from capacityd.model.node import ANNOTATION, CONFIGURATION_ANNOTATION, Condition, NodeState, annotation_content
 from capacityd.model.plan import Action, Change
 from capacityd.model.quantity import plain
+from capacityd.reconcile.condition import DesiredCondition
 
 Patch: TypeAlias = tuple[Mapping[str, object], ...]
 _Operations: TypeAlias = list[Mapping[str, object]]
@@ -26,7 +27,7 @@ class Removed(Enum):
 
 
 REMOVED = Removed.REMOVED
-DesiredCondition: TypeAlias = Mapping[str, object] | Removed | None
+_ConditionChange: TypeAlias = DesiredCondition | Removed | None
 """None: it is left as it is."""
 
 _CAPACITY, _ALLOCATABLE = "/status/capacity", "/status/allocatable"
@@ -37,7 +38,7 @@ def patch_for(
     changes: Sequence[Change],
     annotated: Mapping[str, int],
     configuration: str | None,
-    condition: DesiredCondition,
+    condition: _ConditionChange,
 ) -> Patch:
     """The patch; empty if nothing differs.
 
@@ -54,12 +55,12 @@ def patch_for(
     ):
         tests += part_tests
         writes += part_writes
-    if isinstance(condition, Mapping) and condition["status"] == "True":
+    if isinstance(condition, DesiredCondition) and condition.is_true:
         tests += _allocatable_guards(node_state, changes, annotated)
     return _patch(node_state, tests, writes)
 
 
-def condition_patch(node_state: NodeState, condition: Mapping[str, object] | None) -> Patch:
+def condition_patch(node_state: NodeState, condition: DesiredCondition | None) -> Patch:
     """The patch of the condition alone; empty if it is None."""
     return _patch(node_state, *_condition(node_state, condition)) if condition else ()
 
@@ -128,20 +129,21 @@ def _quantities_annotation(
     return tests, json.dumps(dict(sorted(annotated.items())), separators=(",", ":"))
 
 
-def _condition(node_state: NodeState, desired: DesiredCondition) -> tuple[_Operations, _Operations]:
+def _condition(node_state: NodeState, desired: _ConditionChange) -> tuple[_Operations, _Operations]:
     duplicates = [*reversed(node_state.duplicate_conditions)]  # the last first, so that the others keep their places
     tests = [_test(_place(duplicate), dict(duplicate.stored)) for duplicate in duplicates]
     writes = [_remove(_place(duplicate)) for duplicate in duplicates]
     current = node_state.condition
     if desired is None or (desired is REMOVED and current is None):
         return tests, writes
+    value = desired.to_json() if isinstance(desired, DesiredCondition) else None
     if current is not None:
         path = _place(current)
-        write = _remove(path) if desired is REMOVED else {"op": "replace", "path": path, "value": desired}
+        write = {"op": "replace", "path": path, "value": value} if value else _remove(path)
         return [*tests, _test(path, dict(current.stored))], [*writes, write]
     if node_state.conditions is None:
-        return [_test("/status/conditions", None)], [_add("/status/conditions", [desired])]
-    return [], [_add("/status/conditions/-", desired)]
+        return [_test("/status/conditions", None)], [_add("/status/conditions", [value])]
+    return [], [_add("/status/conditions/-", value)]
 
 
 def _place(condition: Condition) -> str:

@@ -183,7 +183,7 @@ def test_every_reason_has_its_message(reason: ConditionReason) -> None:
     status = "True" if reason is ConditionReason.PUBLISHED else "False"
     condition = desired_condition(node_state(node()), health, EPOCH, None)
     assert condition
-    assert (condition["status"], condition["reason"], condition["message"]) == (status, reason.value, message)
+    assert (condition.status, condition.reason, condition.message) == (status, reason, message)
 
 
 def test_the_most_urgent_is_the_reason_and_the_message_names_all(service: Service) -> None:
@@ -214,9 +214,9 @@ def test_the_message_of_a_rejection_is_as_long_as_fits() -> None:
     """Kubernetes' API conventions give a condition's message 32,768 characters."""
     fitting, longer = (rejected_condition(node_state(node()), "x" * length, EPOCH) for length in (32_768, 32_769))
     assert fitting
-    assert fitting["message"] == "x" * 32_768
+    assert fitting.message == "x" * 32_768
     assert longer
-    assert longer["message"] == "x" * 32_767 + "…"
+    assert longer.message == "x" * 32_767 + "…"
 
 
 def test_an_event_when_it_has_been_unknown_for_a_minute_and_one_when_it_can_be_read_again(service: Service) -> None:

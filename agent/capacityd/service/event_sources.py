@@ -108,6 +108,12 @@ class Signals:
         return received
 
 
+def ignore_signals() -> None:
+    """Ignores signals while the process ends: Python restores their default, which would replace the exit status."""
+    for number in _SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
+
+
 class Suspends:
     """Suspends of the machine. They wake nobody, so this is asked whenever the service is awake."""
 

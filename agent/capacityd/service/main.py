@@ -18,7 +18,7 @@ from capacityd.linux.subreaper import become_subreaper
 from capacityd.linux.systemd import MSGID_DEGRADED, MSGID_EVENT_SOURCE_LOST, log, sd_notify, use_nonblocking_stderr
 from capacityd.model.messages import CheckResult, MetricsResult, PassResult, Watch
 from capacityd.model.reasons import Job, PassReason
-from capacityd.service.event_sources import UDEV, EventSources, Signals, Suspends
+from capacityd.service.event_sources import UDEV, EventSources, Signals, Suspends, ignore_signals
 from capacityd.service.reports import Reports
 from capacityd.service.schedule import Schedule
 from capacityd.service.service_lock import ServiceLock
@@ -244,4 +244,7 @@ def main(arguments: list[str]) -> int:
         log(3, f"{e.filename} could not be opened: {e.strerror}; remove it", MSGID_DEGRADED)
         return 1
     become_subreaper()
-    return Service(command, folder, lock).run()
+    try:
+        return Service(command, folder, lock).run()
+    finally:
+        ignore_signals()

@@ -16,6 +16,7 @@ import signal
 import socket
 import struct
 import subprocess
+import sys
 from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import TypeAlias
@@ -29,6 +30,7 @@ from capacityd.service.event_sources import EventSources, Signals
 from capacityd.service.file_events import FileEvents
 from capacityd.service.netlink_events import LinkEvents
 from capacityd.service.udev_events import UdevEvents
+from tests import ROOT
 from tests.cluster.netlink import UdevSender
 from tests.support.forked import can_be_alone, forked, open_files
 
@@ -178,6 +180,25 @@ def test_signals_are_received() -> None:
         assert signals.drain() == set()
 
     forked(test)
+
+
+_SIGNALLED_AT_ITS_END = """
+import os, signal
+from capacityd.service.event_sources import Signals, ignore_signals
+class Late:
+    def __del__(self):
+        for number in (signal.SIGHUP, signal.SIGTERM, signal.SIGINT):
+            os.kill(os.getpid(), number)
+late, signals = Late(), Signals()
+ignore_signals()
+raise SystemExit(3)
+"""
+
+
+def test_a_signal_at_the_end_leaves_the_exit_status_as_it_is() -> None:
+    """Late is deleted when Python has restored what signals do by default."""
+    command = [sys.executable, "-c", _SIGNALLED_AT_ITS_END]
+    assert subprocess.run(command, env={**os.environ, "PYTHONPATH": str(ROOT / "agent")}).returncode == 3
 
 
 @pytest.mark.parametrize("folder", ["udev", "."])

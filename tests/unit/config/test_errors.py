@@ -55,6 +55,27 @@ def test_tables_in_each_other() -> None:
         assert (line == f"2: has more than {MAX_DEPTH} tables or lists inside each other") == too_deep
 
 
+@pytest.mark.parametrize(
+    ("detector", "words"),
+    [
+        ("pci", "gpu accelerator npu tpu fpga card"),
+        ("nic", "net network ethernet interface eth"),
+        ("disk", "nvme ssd hdd block drive storage"),
+        ("filesystem", "fs mount"),
+        ("udev", "tty serial_port"),
+        ("memory", "ram mem"),
+        ("cpu", "core cores processor"),
+        ("static", "count number value capacity"),
+        ("exec", "script program run cmd"),
+        ("usb", "dongle usb_device"),
+    ],
+)
+def test_a_word_that_someone_may_take_for_a_detector(detector: str, words: str) -> None:
+    for word in words.split():
+        line = lines(loaded(f"{X}\n{word} = 1"))[0]
+        assert line.startswith(f"2: {X} {word}: is not a detector; write {detector} = {{"), line
+
+
 LONGEST = ".".join(["a" * 50] * 4) + "." + "a" * 49
 
 

@@ -49,7 +49,7 @@ SPONSOR :=
 
 UNREADABLE :=
 
-.PHONY: help run demo test whole slow-checks check adding matrix scale kills histories autoscaling unreadable pythons newest fast unit cluster deb package unit-cluster-and-package machine short-machine docs golden lint types imports spelling \
+.PHONY: help run demo test whole slow-checks check adding short-adding matrix scale kills histories autoscaling unreadable pythons newest fast unit cluster deb package unit-cluster-and-package machine short-machine docs golden lint types imports spelling \
 	diagrams site sponsor release workflows packages-diagrams packages-sponsor packages-release \
 	format bench clean docs-cluster docs-autoscaling docs-dashboard docs-boot corpus packages-run packages-test packages-pythons packages-deb packages-package packages-machine packages-corpus
 
@@ -83,10 +83,10 @@ demo: .venv/ready
 # The virtual machine runs beside the others, and so do the slow ones of the static checks. The output of each is shown
 # when it has ended; if one fails, the others continue to their end. Tests that are marked whole are for `make whole`.
 test: lint spelling workflows .venv-packaging/ready packages-machine
-	@echo "types, imports and site, unit, cluster and package, and machine: their output comes at their ends, in some minutes"
+	@echo "types, imports, site and adding; unit, cluster and package; machine: their output comes at their ends, in some minutes"
 	@$(MAKE) --no-print-directory --jobs=3 --output-sync=target short-machine unit-cluster-and-package slow-checks
 
-slow-checks: types imports site
+slow-checks: types imports site short-adding
 
 # All tests, also those that take long or whose outcome hardly ever changes: about an hour.
 whole: unit cluster package adding machine
@@ -160,7 +160,7 @@ unit: .venv/ready
 
 # Here, too, and each worker has a control plane of its own: most of the time most of these tests wait. A file is for one
 # worker. Those that take longest are of few tests, so they would come last: they begin with an s, and come first.
-CLUSTER := $(BIN)/pytest -q -n 4 --dist loadscope --no-loadscope-reorder tests/cluster/test_s*.py
+CLUSTER := $(BIN)/pytest -q -n 6 --dist loadscope --no-loadscope-reorder tests/cluster/test_s*.py
 cluster: .venv/ready
 	@$(call retrying,cluster,$(CLUSTER) tests/cluster/test_[!s]*.py)
 
@@ -196,9 +196,11 @@ sponsor: .venv/ready packages-sponsor
 adding: .venv/ready
 	$(BIN)/pytest -q tests/adding
 
+short-adding: .venv/ready
+	$(BIN)/pytest -q -m "not whole" tests/adding
+
 unit-cluster-and-package: .venv/ready .venv-packaging/ready packages-package
 	@$(MAKE) --no-print-directory unit
-	$(BIN)/pytest -q -m "not whole" tests/adding
 	@$(call retrying,cluster-and-package,$(CLUSTER) -m "not whole" tests/package tests/cluster/test_[!s]*.py)
 
 # Its tests are one story from boot to withdrawal, so all of it is run again. 15 to 20 minutes on 2 cores.

@@ -118,7 +118,6 @@ class Attempt:
             annotated=remaining.annotated,
             recorded=remaining.recorded,
             health=remaining.health,
-            reported=remaining.reported,
         )
         return self.report_events(plan, node_state, denied)
 

@@ -14,12 +14,13 @@ from hypothesis import strategies as st
 from capacityd.model.errors import NodeConflict, NodeRejected, NodeUnreachable
 from capacityd.model.node import ANNOTATION, NodeState
 from capacityd.model.plan import MachineRecord, Plan
-from capacityd.model.reading import Quantity, Reading
+from capacityd.model.reading import Quantity, Reading, Unknown
 from capacityd.node.parse import node_state
 from capacityd.reconcile.apply import apply
 from capacityd.reconcile.attempt import Denied, Outcome
 from capacityd.reconcile.plan import make_plan, make_withdrawal
 from capacityd.reconcile.plan_input import PlanInput, Policy
+from capacityd.reconcile.state import ReconcileState
 from tests.support.nodes import node
 from tests.unit.reconcile.doubles import MemoryNode, Service
 
@@ -267,3 +268,16 @@ def test_allocatable_that_admission_alters_is_denied() -> None:
     assert "accepted 4 but stored none as allocatable" in outcome.denied[A]
     assert node.our_condition[1] == "Denied"
     assert node.document["status"]["allocatable"] == {B: "2"}
+
+
+def test_beside_a_denial_an_unknown_resource_is_reported_to_a_new_node_after_a_minute() -> None:
+    """Although it was reported to the Node before."""
+    service, busy = Service(), Unknown("busy")
+    service.reconcile(1000.0, a=Quantity(4), b=busy)
+    service.reconcile(1060.0, {"requeue"}, a=Quantity(4), b=busy)
+    assert service.node.events[-1] == f"{B}: busy"
+    service.node, service.state = Admission([A]), ReconcileState()
+    service.reconcile(10.0, a=Quantity(4), b=busy, c=Quantity(1))
+    assert f"{B}: busy" not in service.node.events
+    service.reconcile(70.0, {"requeue"}, a=Quantity(4), b=busy, c=Quantity(1))
+    assert service.node.events[-1] == f"{B}: busy"

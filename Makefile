@@ -159,10 +159,10 @@ unit: .venv/ready
 	@$(call retrying,unit,$(BIN)/pytest -q -n $(shell expr $$(nproc) + 2) --dist worksteal --timeout=300 tests/unit tests/corpus)
 
 # Here, too, and each worker has a control plane of its own: most of the time most of these tests wait. A file is for one
-# worker. Those that take longest are of few tests, so they would come last: they begin with an s, and come first.
-CLUSTER := $(BIN)/pytest -q -n 6 --dist loadscope --no-loadscope-reorder tests/cluster/test_s*.py
+# worker. The files that take longest come first: those of the cluster that begin with an s, of the package with l, r or s.
+CLUSTER := $(BIN)/pytest -q -n 6 --dist loadscope --no-loadscope-reorder
 cluster: .venv/ready
-	@$(call retrying,cluster,$(CLUSTER) tests/cluster/test_[!s]*.py)
+	@$(call retrying,cluster,$(CLUSTER) tests/cluster/test_s*.py tests/cluster/test_[!s]*.py)
 
 deb: packages-deb
 	@sh packaging/build-deb
@@ -201,7 +201,8 @@ short-adding: .venv/ready
 
 unit-cluster-and-package: .venv/ready .venv-packaging/ready packages-package
 	@$(MAKE) --no-print-directory unit
-	@$(call retrying,cluster-and-package,$(CLUSTER) -m "not whole" tests/package tests/cluster/test_[!s]*.py)
+	@$(call retrying,cluster-and-package,$(CLUSTER) -m "not whole" tests/package/test_[lrs]*.py tests/cluster/test_s*.py \
+		tests/package/test_[!lrs]*.py tests/cluster/test_[!s]*.py)
 
 # Its tests are one story from boot to withdrawal, so all of it is run again. 15 to 20 minutes on 2 cores.
 machine: MACHINE := $(BIN)/pytest -q tests/machine

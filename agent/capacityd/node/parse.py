@@ -114,10 +114,8 @@ def _ours(conditions: list[dict[str, object]]) -> Iterator[Condition]:
         if stored.get("type") == CONDITION:
             path = f"condition {CONDITION}"
             status, reason, message = (_text(stored, key, path) for key in ("status", "reason", "message"))
-            heartbeat, transition = (
-                api_time(stored.get("lastHeartbeatTime")),
-                str(stored.get("lastTransitionTime") or ""),
-            )
+            heartbeat = api_time(stored.get("lastHeartbeatTime"))
+            transition = str(stored.get("lastTransitionTime") or "")
             yield Condition(status, reason, message, index, stored, heartbeat, transition)
 
 

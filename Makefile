@@ -160,7 +160,7 @@ unit: .venv/ready
 
 # Here, too, and each worker has a control plane of its own: most of the time most of these tests wait. A file is for one
 # worker. The files that take longest come first: those of the cluster that begin with an s, of the package with l, r or s.
-CLUSTER := $(BIN)/pytest -q -n 6 --dist loadscope --no-loadscope-reorder
+CLUSTER := $(BIN)/pytest -q -n 4 --dist loadscope --no-loadscope-reorder
 cluster: .venv/ready
 	@$(call retrying,cluster,$(CLUSTER) tests/cluster/test_s*.py tests/cluster/test_[!s]*.py)
 

@@ -57,7 +57,7 @@ help:
 	@echo "make run    the main function with this machine's hardware, and a Node in a file"
 	@echo "make demo   the service with a real local control plane, scheduler and kubelet"
 	@echo "make test   the tests        make check   lint, types and fast unit tests"
-	@echo "make whole  all tests, with those that make test leaves out because they take long: about an hour"
+	@echo "make whole  the tests of make test and those that it leaves out because they take long: about an hour"
 	@echo "make matrix the tests of the protocol on each version of Kubernetes and of its client (hours)"
 	@echo "make scale  200 Nodes with a real service each, ten minutes of random changes: does every Node agree?"
 	@echo "make pythons  the unit tests with each Python on the PATH; make newest  all with the newest of everything"
@@ -81,14 +81,14 @@ demo: .venv/ready
 	@$(BIN)/python -m tests.cluster.demo
 
 # The virtual machine runs beside the others, and so do the slow ones of the static checks. The output of each is shown
-# when it has ended; if one fails, the others continue to their end. Tests that are marked whole are for `make whole`.
+# when it has ended; if one fails, those that run continue to their end. Tests with the mark whole are for `make whole`.
 test: lint spelling workflows .venv-packaging/ready packages-machine
 	@echo "types, imports, site and adding; unit, cluster and package; machine: their output comes at their ends, in some minutes"
 	@$(MAKE) --no-print-directory --jobs=3 --output-sync=target short-machine unit-cluster-and-package slow-checks
 
 slow-checks: types imports site short-adding
 
-# All tests, also those that take long or whose outcome hardly ever changes: about an hour.
+# The tests of make test and those with the mark whole: about an hour.
 whole: unit cluster package adding machine
 
 # While developing: the unit tests that are not slow, with fewer of their random examples, and the others beside them.

@@ -89,11 +89,11 @@ def project(sources: Path) -> Iterator[Project]:
 
 @pytest.mark.timeout(900)
 def test_nodes_install_a_release() -> None:
-    with project(ROOT) as here, machine("13") as node:
-        here.set_version("0.1.0")
-        shown = here.release("0.1.0")
+    with project(ROOT) as clone, machine("13") as node:
+        clone.set_version("0.1.0")
+        shown = clone.release("0.1.0")
         assert "is ready to be published" in shown
-        released = here.folder / "dist/0.1.0"
+        released = clone.folder / "dist/0.1.0"
         assert {path.name for path in released.iterdir()} == {
             *("SHA256SUMS", "SHA256SUMS.asc", "apt", "capacityd-0.1.0.cdx.json", "debian", "python"),
             *("release-notes.md", "site"),
@@ -113,14 +113,14 @@ def test_nodes_install_a_release() -> None:
 @pytest.mark.whole
 @pytest.mark.timeout(1200)
 def test_nodes_upgrade_from_release_to_release() -> None:
-    with project(ROOT) as here, machine("13") as node:
+    with project(ROOT) as clone, machine("13") as node:
         for version in ("0.1.0", "0.1.1"):
-            here.set_version(version)
-            here.release(version)
-        install(node, here.folder / "dist/0.1.0")
+            clone.set_version(version)
+            clone.release(version)
+        install(node, clone.folder / "dist/0.1.0")
         enable(node)
         before = node.main_pid
-        install(node, here.folder / "dist/0.1.1")
+        install(node, clone.folder / "dist/0.1.1")
         assert node.out("capacityd", "--version") == "capacityd 0.1.1"
         assert (node.active, node.enabled) == ("active", "enabled")
         assert node.main_pid != before
@@ -128,12 +128,12 @@ def test_nodes_upgrade_from_release_to_release() -> None:
 
 
 def test_there_is_no_release_without_its_tag_or_with_two_versions() -> None:
-    with project(ROOT) as here:
-        here.run("git", "commit", "--quiet", "--all", "--message", "Everything")
-        assert "there is no tag v9.9.9" in here.release("9.9.9", status=2)
-        here.run("git", "tag", "v9.9.9")
-        assert "__init__.py says 0.1.0, the tag 9.9.9" in here.release("9.9.9", status=2)
-        assert list(here.folder.glob("dist/*")) == []
+    with project(ROOT) as clone:
+        clone.run("git", "commit", "--quiet", "--all", "--message", "Everything")
+        assert "there is no tag v9.9.9" in clone.release("9.9.9", status=2)
+        clone.run("git", "tag", "v9.9.9")
+        assert "__init__.py says 0.1.0, the tag 9.9.9" in clone.release("9.9.9", status=2)
+        assert list(clone.folder.glob("dist/*")) == []
 
 
 def refuse_without_the_key(node: Machine, released: Path) -> None:

@@ -106,7 +106,7 @@ def _ata(host: Host, real: str) -> str:
     folder = f"/sys/class/scsi_host/{number}"
     driver = host.text(f"{folder}/proc_name")
     if driver is None:
-        resolve_link(host, folder)  # raises: else a disk that only can't be asked would be a serial one
+        resolve_link(host, folder)  # raises if it leads nowhere: then the transport is unknown
         return "sata"
     return "ata" if driver == "ata_piix" or driver.startswith("pata") else "sata"
 

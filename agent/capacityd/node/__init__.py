@@ -48,9 +48,9 @@ class ReviewCache:
         """Records that the API server refused a request of these users at this time, as time.monotonic()."""
         self._reviews = {key: review._replace(refused=at) for key, review in self._reviews.items()}
 
-    def refused_after(self, at: float, now: float) -> bool:
-        """Whether a refusal was recorded between these times. A time after now is of an earlier boot."""
-        return any(at < review.refused <= now for review in self._reviews.values() if review.refused)
+    def refused_within(self, seconds: float, now: float) -> bool:
+        """Whether a refusal was recorded in these seconds before now. A time after now is of an earlier boot."""
+        return any(0 <= now - review.refused < seconds for review in self._reviews.values() if review.refused)
 
 
 def open_node(

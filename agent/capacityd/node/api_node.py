@@ -125,8 +125,7 @@ class ApiNode:
         """Asks the API server, at most once in _REVIEW_INTERVAL, whether our identity differs from the cached one."""
         last = self._identify()
         if last.cached:
-            now = time.monotonic()
-            if self._cache.refused_after(now - _REVIEW_INTERVAL, now):
+            if self._cache.refused_within(_REVIEW_INTERVAL, time.monotonic()):
                 return False
             self._forget()
             current = self._identify()

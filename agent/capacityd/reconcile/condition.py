@@ -23,10 +23,10 @@ class DesiredCondition:
 
     reason: ConditionReason
     message: str
-    heartbeat: str
-    """lastHeartbeatTime, as the API server writes it."""
-    transition: str
-    """lastTransitionTime, the same."""
+    heartbeat: float
+    """lastHeartbeatTime, in seconds since the epoch."""
+    transition: str = ""
+    """lastTransitionTime as stored; "" for the time of the heartbeat."""
 
     @property
     def is_true(self) -> bool:
@@ -40,11 +40,12 @@ class DesiredCondition:
 
     def to_json(self) -> Mapping[str, object]:
         """Returns it as an entry of a Node's status.conditions."""
+        stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self.heartbeat))
         return {
             "type": CONDITION,
             "status": self.status,
-            "lastHeartbeatTime": self.heartbeat,
-            "lastTransitionTime": self.transition,
+            "lastHeartbeatTime": stamp,
+            "lastTransitionTime": self.transition or stamp,
             "reason": self.reason.value,
             "message": self.message,
         }
@@ -120,15 +121,14 @@ def _unless_current(
     node_state: NodeState, reason: ConditionReason, message: str, now: float, heartbeat_after: float | None
 ) -> DesiredCondition | None:
     """The condition; None if the Node has it already, with a heartbeat that is young enough."""
-    stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(now))
-    desired = DesiredCondition(reason, _shortened(message, _MAX_MESSAGE), heartbeat=stamp, transition=stamp)
+    desired = DesiredCondition(reason, _shortened(message, _MAX_MESSAGE), heartbeat=now)
     current = node_state.condition
     if current is None or current.status != desired.status:
         return desired
     same = (current.reason, current.message) == (desired.reason.value, desired.message)
     if same and not _is_old(current.heartbeat, now, heartbeat_after):
         return None
-    return replace(desired, transition=current.transition or stamp)
+    return replace(desired, transition=current.transition)
 
 
 def _is_old(heartbeat: float | None, now: float, heartbeat_after: float | None) -> bool:

@@ -263,7 +263,7 @@ def test_a_disk_that_may_be_another_path_makes_only_what_it_may_count_for_unknow
 
 
 def test_whether_the_system_is_on_a_disk_is_unknown_if_it_is_on_one_in_doubt() -> None:
-    """/ is on sdb, which may be another path to sda or sdc; /boot may be on sda, too."""
+    """/ is on sdb, which may be another path to sda or sdc. On the second machine, /boot is on sda."""
     disks = [
         disk(f"sd{x}", SAS.format(n), number=f"8:{16 * n}", of_device={"wwid": f"naa.{x}"}) for n, x in enumerate("abc")
     ]

@@ -18,9 +18,9 @@ from capacityd.model.text import printable
 from capacityd.node import Review, ReviewCache
 from capacityd.node.client import Client
 from capacityd.node.cluster_access import ClusterAccess
+from capacityd.node.documents.node import node_state, reviewed_user
 from capacityd.node.identity import Identity, cache_key, identify
 from capacityd.node.kubeconfig import load
-from capacityd.node.parse import node_state, reviewed_user
 
 T = TypeVar("T")
 

@@ -17,8 +17,8 @@ from capacityd.linux.atomic_file import replace_file
 from capacityd.model.errors import NodeConflict, NodeError, NodeMissing, NodeRejected, UsageError
 from capacityd.model.node import Event, NodeState
 from capacityd.model.text import printable
+from capacityd.node.documents.node import node_state
 from capacityd.node.errors import no_library_error, reason_of
-from capacityd.node.parse import node_state
 
 _STANDARD_INPUT = "-"
 

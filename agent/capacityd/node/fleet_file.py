@@ -11,8 +11,8 @@ from typing import Any
 
 from capacityd.model.errors import NodeError, UsageError
 from capacityd.model.fleet import Fleet
-from capacityd.node.node_summary import device_classes_by_resource, ready_heartbeat, summarize
-from capacityd.node.pod_requests import requests_of_pods
+from capacityd.node.documents.node_summary import device_classes_by_resource, ready_heartbeat, summarize
+from capacityd.node.documents.pod_requests import requests_of_pods
 
 _KINDS = {"NodeList": "Node", "PodList": "Pod", "DeviceClassList": "DeviceClass"}
 """The kind of a list's items, which lists of the API server leave out of the items. kubectl's kind is List."""

@@ -9,10 +9,10 @@ from typing import Any
 
 from capacityd.model.fleet import Fleet, NodeSummary, Requests
 from capacityd.node.client import Client
+from capacityd.node.documents.node_summary import device_classes_by_resource, summarize
+from capacityd.node.documents.pod_requests import requests_of_pods
 from capacityd.node.list_pages import pages, restarted
-from capacityd.node.node_summary import device_classes_by_resource, summarize
 from capacityd.node.operator_kubeconfig import load_operators
-from capacityd.node.pod_requests import requests_of_pods
 
 _NODE_PAGE = 250
 """Nodes in one response. Twice as many take 26 MiB more of memory, and are not faster."""

@@ -9,7 +9,7 @@ import pytest
 from capacityd.cli.output.plan import print_plan
 from capacityd.model.plan import MachineRecord
 from capacityd.model.reading import Absent, Quantity, Reading, Unknown
-from capacityd.node.parse import node_state
+from capacityd.node.documents.node import node_state
 from capacityd.reconcile.plan import make_plan
 from capacityd.reconcile.plan_input import PlanInput, Policy
 from capacityd.reconcile.state import PassContext

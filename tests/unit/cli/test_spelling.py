@@ -11,7 +11,7 @@ from capacityd.cli.commands.status import _resources
 from capacityd.cli.output.plan import print_plan
 from capacityd.model.plan import MachineRecord, Plan
 from capacityd.model.reading import Absent, Quantity, Reading, Unknown
-from capacityd.node.parse import node_state
+from capacityd.node.documents.node import node_state
 from capacityd.reconcile.events import events
 from capacityd.reconcile.plan import make_plan
 from capacityd.reconcile.plan_input import PlanInput, Policy

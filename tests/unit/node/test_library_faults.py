@@ -14,7 +14,7 @@ import pytest
 from capacityd.model.errors import NodeError
 from capacityd.model.node import Node
 from capacityd.node import open_node, open_node_file
-from capacityd.node.parse import node_state
+from capacityd.node.documents.node import node_state
 from tests.cluster.credentials import Authority, exec_plugin, kubeconfig
 from tests.support.nodes import node
 from tests.support.server import answer, serve

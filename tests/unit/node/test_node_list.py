@@ -12,8 +12,8 @@ from capacityd.model.errors import NodeError, NodeForbidden, NodeListExpired, No
 from capacityd.model.fleet import Fleet, NodeSummary, Requests
 from capacityd.model.node import ANNOTATION, CONDITION, CONFIGURATION_ANNOTATION, Condition
 from capacityd.node import client, node_list
+from capacityd.node.documents.node_summary import summarize
 from capacityd.node.node_list import FleetQuery, read_fleet
-from capacityd.node.node_summary import summarize
 from tests.support.server import Request, Script, answer, failure, serve
 from tests.unit.node.test_api_node import configure
 

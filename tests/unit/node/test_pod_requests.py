@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from capacityd.node.pod_requests import pod_requests, requests_of_pods
+from capacityd.node.documents.pod_requests import pod_requests, requests_of_pods
 
 DONGLE, SEATS = "example.com/dongle", "example.com/seats"
 

@@ -16,7 +16,7 @@ import pytest
 from capacityd.model.errors import NodeDenied, NodeError, NodeUnreachable
 from capacityd.model.node import Node
 from capacityd.node import open_node
-from capacityd.node.parse import node_state
+from capacityd.node.documents.node import node_state
 from tests.cluster.credentials import Authority, kubeconfig
 from tests.support import tls
 from tests.support.nodes import node

@@ -11,7 +11,7 @@ from capacityd.model.node import Event, Node, NodeState
 from capacityd.model.plan import MachineRecord, Plan, Reported
 from capacityd.model.reading import Absent, Quantity, Reading, Unknown
 from capacityd.model.reasons import PassReason
-from capacityd.node.parse import node_state
+from capacityd.node.documents.node import node_state
 from capacityd.reconcile.reconcile import Access, reconcile
 from capacityd.reconcile.result import ReconcileResult
 from capacityd.reconcile.state import PassContext, ReconcileState

@@ -15,7 +15,7 @@ from capacityd.model.errors import NodeConflict, NodeRejected, NodeUnreachable
 from capacityd.model.node import ANNOTATION, NodeState
 from capacityd.model.plan import MachineRecord, Plan
 from capacityd.model.reading import Quantity, Reading, Unknown
-from capacityd.node.parse import node_state
+from capacityd.node.documents.node import node_state
 from capacityd.reconcile.apply import apply
 from capacityd.reconcile.attempt import Denied, Outcome
 from capacityd.reconcile.plan import make_plan, make_withdrawal

@@ -10,7 +10,7 @@ from capacityd.model.config import Settings
 from capacityd.model.node import CONFIGURATION_ANNOTATION, ConditionReason
 from capacityd.model.plan import Health
 from capacityd.model.reading import Absent, Quantity, Reading, Unknown
-from capacityd.node.parse import node_state
+from capacityd.node.documents.node import node_state
 from capacityd.reconcile.condition import desired_condition, rejected_condition
 from capacityd.reconcile.plan import make_plan
 from capacityd.reconcile.plan_input import PlanInput, Policy

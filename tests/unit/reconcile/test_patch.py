@@ -12,7 +12,7 @@ import pytest
 from capacityd.model.errors import NodeConflict
 from capacityd.model.node import ANNOTATION, CONDITION
 from capacityd.model.reading import Absent, Quantity, Reading, Unknown
-from capacityd.node.parse import node_state
+from capacityd.node.documents.node import node_state
 from capacityd.reconcile.plan import make_plan
 from capacityd.reconcile.plan_input import PlanInput, Policy
 from tests.support.nodes import apply_patch, node

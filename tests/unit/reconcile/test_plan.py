@@ -15,7 +15,7 @@ from capacityd.model.node import ANNOTATION, CONDITION, annotated_quantities
 from capacityd.model.plan import Action, Change, MachineRecord, Plan, Reported
 from capacityd.model.quantity import name_problem
 from capacityd.model.reading import Absent, Quantity, Reading, Unknown
-from capacityd.node.parse import node_state
+from capacityd.node.documents.node import node_state
 from capacityd.reconcile.plan import make_plan, make_withdrawal
 from capacityd.reconcile.plan_input import PlanInput, Policy
 from capacityd.reconcile.rate_limit import BURST, WriteTimes

@@ -12,7 +12,7 @@ import pytest
 from capacityd.model.plan import Action, Change, Health, Plan
 from capacityd.model.reading import Absent, Quantity, Reading, Unknown
 from capacityd.model.reasons import PassReason
-from capacityd.node.parse import node_state
+from capacityd.node.documents.node import node_state
 from capacityd.reconcile.attempt import Outcome
 from capacityd.reconcile.result import ReconcileResult
 from capacityd.reconcile.state import Denial, ReconcileState

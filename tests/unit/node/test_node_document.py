@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from capacityd.model.errors import NodeError
 from capacityd.model.node import ANNOTATION, CONDITION
-from capacityd.node.parse import node_state
+from capacityd.node.documents.node import node_state
 
 OURS = {"type": CONDITION, "status": "False", "reason": "Unknown", "message": "unknown: x", "lastHeartbeatTime": None}
 

@@ -9,7 +9,7 @@ from typing import Any
 from capacityd.model.fleet import NodeSummary
 from capacityd.model.node import annotated_quantities
 from capacityd.model.quantity import LARGEST, whole_quantity
-from capacityd.node.parse import api_time, node_state
+from capacityd.node.documents.node import api_time, node_state
 
 
 def summarize(node: Mapping[str, Any], label: str) -> NodeSummary:

@@ -16,8 +16,8 @@ from capacityd.model.plan import MachineRecord
 from capacityd.model.quantity import name_problem, whole_quantity
 from capacityd.model.reading import Quantity, Reading, Unknown
 from capacityd.model.reasons import PassReason
+from capacityd.node.documents.json_patch import patched
 from capacityd.node.documents.node import node_state
-from capacityd.node.file_node import patched
 from capacityd.reconcile.rate_limit import BURST, MIN_INTERVAL
 from capacityd.reconcile.reconcile import Access, reconcile
 from capacityd.reconcile.result import ReconcileResult

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from capacityd.model.node import ANNOTATION, CONDITION
-from capacityd.node.file_node import patched
+from capacityd.node.documents.json_patch import patched
 
 
 def node(

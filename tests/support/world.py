@@ -16,8 +16,8 @@ from capacityd.model.node import ANNOTATION, CONDITION, NodeState
 from capacityd.model.plan import MachineRecord, Plan, Reported
 from capacityd.model.reading import Absent, Reading, Unknown
 from capacityd.model.reasons import PassReason
+from capacityd.node.documents.json_patch import patched
 from capacityd.node.documents.node import node_state
-from capacityd.node.file_node import patched
 
 OURS = ("example.com/a", "example.com/b", "example.com/c")
 THEIRS = ("vendor.example/gpu", "cpu")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
+from capacityd.model.codec import Malformed, decode, parse
 from capacityd.model.errors import HostError
 from capacityd.model.host import Host
 
@@ -12,6 +14,21 @@ CHECKPOINT = "/var/lib/kubelet/device-plugins/kubelet_internal_checkpoint"
 
 SOCKET = "/var/lib/kubelet/device-plugins/kubelet.sock"
 """The kubelet creates it again each time it starts."""
+
+
+class _PodDevices(NamedTuple):
+    ResourceName: str
+
+
+class _Devices(NamedTuple):
+    PodDeviceEntries: tuple[_PodDevices, ...] | None
+    RegisteredDevices: Mapping[str, Any] | None
+
+
+class _Checkpoint(NamedTuple):
+    """The kubelet's own names. Source: Data in k8s.io/kubernetes, pkg/kubelet/cm/devicemanager/checkpoint."""
+
+    Data: _Devices
 
 
 def kubelet_started_at(host: Host) -> float | None:
@@ -31,9 +48,7 @@ def device_plugin_names(host: Host) -> frozenset[str] | None:
         text = "".join(host.lines(CHECKPOINT))
         if not text:
             return frozenset() if host.resolve(CHECKPOINT) is None else None
-        data = json.loads(text)["Data"]
-        registered = data["RegisteredDevices"] or {}
-        held = data["PodDeviceEntries"] or []
-        return frozenset(registered) | frozenset(str(entry["ResourceName"]) for entry in held)
-    except (HostError, ValueError, TypeError, KeyError, RecursionError):
+        data = decode(_Checkpoint, parse(text.encode("utf-8", "surrogatepass")), ignore_unknown=True).Data
+    except (HostError, Malformed):
         return None
+    return frozenset(data.RegisteredDevices or ()) | {entry.ResourceName for entry in data.PodDeviceEntries or ()}

@@ -106,6 +106,10 @@ class Plan:
     """Empty: nothing is written."""
     annotated: Mapping[str, int]
     """The quantities in the annotation afterwards."""
+    writes_annotations: bool = False
+    """Whether the patch changes an annotation."""
+    writes_condition: bool = False
+    """Whether the patch changes our Node condition."""
     refused: tuple[str, ...] = ()
     newly_refused: tuple[str, ...] = ()
     """Those that no Event has reported yet."""

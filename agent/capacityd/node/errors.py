@@ -20,7 +20,8 @@ from capacityd.model.errors import (
 )
 from capacityd.model.modules import missing_module
 from capacityd.node.cluster_access import ClusterAccess
-from capacityd.node.http_error import HttpError, StatusDetails
+from capacityd.node.documents.status import StatusDetails, status_details
+from capacityd.node.http_error import HttpError
 from capacityd.node.redaction import NO_SECRETS, Secrets
 
 _ANONYMOUS = "system:anonymous"
@@ -74,7 +75,7 @@ def reason_of(error: BaseException, secrets: Secrets = NO_SECRETS) -> str:
 
 def from_http_status(error: HttpError, call: Call) -> NodeError:
     """Explains a response with a status other than 2xx."""
-    details = error.details(call.access.secrets())
+    details = status_details(error.body, call.access.secrets())
     status, server, kubeconfig = error.status, call.access.server, call.access.kubeconfig
     text = NO_SECRETS.quote("; ".join(details.causes) or details.message)
     reason = f": {text}" if text else ""
@@ -100,7 +101,7 @@ def from_http_status(error: HttpError, call: Call) -> NodeError:
         return NodeListExpired(
             f"API server {server} cannot continue the list of {call.resource} (HTTP 410): reading it took too long"
         )
-    if status == 404 and details.details.get("kind") == "nodes":
+    if status == 404 and details.resource == "nodes":
         return NodeMissing(
             f'API server {server} has no Node "{call.node}" (HTTP 404). Has the kubelet registered? Does it use '
             "another name (--hostname-override)?"

@@ -16,21 +16,13 @@ from dataclasses import dataclass, field
 from capacityd.linux.program import OutputTooLargeError, ProgramTimeoutError, run_program
 from capacityd.model.errors import NodeDenied, NodeUnreachable, PluginFailed
 from capacityd.model.text import printable
+from capacityd.node.documents.exec_credential import Credential, InvalidCredential, exec_credential
 from capacityd.node.errors import reason_of
 from capacityd.node.redaction import NO_SECRETS
 
 _MAX_OUTPUT_BYTES = 1 << 20
 _SEE_OUTPUT = "Its output may contain secrets, so it is not shown here. To see it, run the plugin by hand"
 _VERSIONS = tuple(f"client.authentication.k8s.io/{version}" for version in ("v1", "v1beta1", "v1alpha1"))
-
-
-@dataclass(frozen=True, slots=True)
-class Credential:
-    """What a plugin printed. The certificate and its key are PEM."""
-
-    token: str | None = field(repr=False)
-    certificate: str | None = field(repr=False)
-    key: str | None = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +61,10 @@ class ExecPlugin:
         if status != 0:
             end = f"was killed by signal {-status}" if status < 0 else f"failed (exit status {status})"
             raise PluginFailed(f"the exec plugin {self._name} {end}. {_SEE_OUTPUT}")
-        return self._parse(out)
+        try:
+            return exec_credential(out, self.version)
+        except InvalidCredential as e:
+            raise NodeDenied(f"the exec plugin {self._name} {e}") from e
 
     @property
     def _name(self) -> str:
@@ -86,21 +81,3 @@ class ExecPlugin:
             raise NodeDenied(f"the exec plugin {self._name} printed more than {_MAX_OUTPUT_BYTES} bytes") from None
         except (OSError, ValueError, subprocess.SubprocessError) as e:
             raise NodeDenied(f"the exec plugin {self._name} could not be started: {reason_of(e)}") from e
-
-    def _parse(self, out: bytes) -> Credential:
-        # Messages never quote the output, because it contains a secret.
-        try:
-            document = json.loads(out)
-        except (ValueError, RecursionError) as e:
-            raise NodeDenied(f"the exec plugin {self._name} did not print JSON") from e
-        status = document.get("status") if isinstance(document, dict) else None
-        if not isinstance(status, dict) or document.get("kind") != "ExecCredential":
-            raise NodeDenied(f"the exec plugin {self._name} did not print an ExecCredential with a status")
-        if document.get("apiVersion") != self.version:
-            raise NodeDenied(f"the exec plugin {self._name} printed another apiVersion than {self.version}")
-        token, certificate, key = (status.get(k) for k in ("token", "clientCertificateData", "clientKeyData"))
-        if not all(isinstance(part, str | None) for part in (token, certificate, key)):
-            raise NodeDenied(f"the exec plugin {self._name} printed an ExecCredential with a value that is not text")
-        if not token and not (certificate and key):
-            raise NodeDenied(f"the exec plugin {self._name} printed neither a token nor a certificate with its key")
-        return Credential(token or None, certificate or None, key or None)

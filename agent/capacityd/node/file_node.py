@@ -1,4 +1,4 @@
-"""A Node in a JSON file, as "kubectl get node NAME -o json" prints it, and JSON Patch as the API server applies it."""
+"""A Node in a JSON file, as "kubectl get node NAME -o json" prints it."""
 
 from __future__ import annotations
 
@@ -10,14 +10,12 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import jsonpatch
-import jsonpointer
-
 from capacityd.linux.atomic_file import replace_file
-from capacityd.model.errors import NodeConflict, NodeError, NodeMissing, NodeRejected, UsageError
+from capacityd.model.errors import NodeError, NodeMissing, UsageError
 from capacityd.model.node import Event, NodeState
 from capacityd.model.text import printable
-from capacityd.node.documents.node import node_state
+from capacityd.node.documents.json_patch import patched
+from capacityd.node.documents.node import node_state, with_quantities_as_text
 from capacityd.node.errors import no_library_error, reason_of
 
 _STANDARD_INPUT = "-"
@@ -80,7 +78,7 @@ class FileNode:
         except (ValueError, RecursionError) as e:
             reason = printable(str(e)) if isinstance(e, json.JSONDecodeError) else "not text, or nested too deeply"
             raise NodeError(f"{self._name} is not JSON ({reason})") from e
-        return _with_quantities_as_text(document)
+        return with_quantities_as_text(document)
 
     def _replace(self, text: str) -> None:
         # Replaces the target of a symbolic link, not the link.
@@ -90,50 +88,3 @@ class FileNode:
             replace_file(path, text.encode("utf-8", "surrogatepass"), mode, durable=True)
         except OSError as e:
             raise NodeError(f"{self._name} cannot be written: {os.strerror(e.errno or 0)}") from e
-
-
-def patched(document: dict[str, Any], patch: Sequence[Mapping[str, object]]) -> dict[str, Any]:
-    """Returns a copy of a Node with a JSON Patch applied as the API server does.
-
-    Raises NodeConflict if a guard fails or a path does not exist, NodeRejected if it is not a JSON Patch.
-    """
-    document = copy.deepcopy(document)
-    for operation in patch:
-        with no_library_error(lambda e: NodeError(f"the patch cannot be applied: {reason_of(e)}")):
-            document = _apply_in_place(document, operation)
-    return document
-
-
-def _apply_in_place(document: dict[str, Any], operation: Mapping[str, object]) -> Any:
-    try:
-        if operation.get("op") == "test" and operation.get("value") is None:
-            _test_absent(jsonpointer.JsonPointer(str(operation["path"])), document)
-            return document
-        return jsonpatch.JsonPatch([dict(operation)]).apply(document, in_place=True)
-    except jsonpatch.InvalidJsonPatch as e:
-        raise NodeRejected(f"this is not a JSON Patch: {printable(str(e))}") from e
-    except (jsonpatch.JsonPatchException, jsonpointer.JsonPointerException, TypeError, LookupError) as e:
-        operator, path = (printable(str(operation.get(key))) for key in ("op", "path"))
-        raise NodeConflict(f"the Node has changed since it was read ({operator} {path})") from e
-
-
-def _test_absent(pointer: Any, document: Any) -> None:
-    """Raises LookupError unless the path is absent. RFC 6902 has no such test; the API server has (measured on 1.36).
-
-    The parent must exist, and must not be a list.
-    """
-    parent, key = pointer.to_last(document)
-    if not pointer.parts or not isinstance(parent, dict) or parent.get(key) is not None:
-        raise LookupError(key)
-
-
-def _with_quantities_as_text(document: Any) -> Any:
-    """Converts quantities that are numbers to text, as the API server does, because our guards compare text."""
-    status = document.get("status") if isinstance(document, dict) else None
-    for key in ("capacity", "allocatable"):
-        quantities = status.get(key) if isinstance(status, dict) else None
-        if isinstance(quantities, dict):
-            for name, value in quantities.items():
-                if isinstance(value, (int, float)) and not isinstance(value, bool):
-                    quantities[name] = str(value)
-    return document

@@ -11,11 +11,9 @@ from typing import Any
 
 from capacityd.model.errors import NodeError, UsageError
 from capacityd.model.fleet import Fleet
-from capacityd.node.documents.node_summary import device_classes_by_resource, ready_heartbeat, summarize
+from capacityd.node.documents.lists import device_classes_by_resource, of_kind, saved_items
+from capacityd.node.documents.node_summary import ready_heartbeat, summarize
 from capacityd.node.documents.pod_requests import requests_of_pods
-
-_KINDS = {"NodeList": "Node", "PodList": "Pod", "DeviceClassList": "DeviceClass"}
-"""The kind of a list's items, which lists of the API server leave out of the items. kubectl's kind is List."""
 
 
 def read_fleet_file(path: str, label: str) -> Fleet:
@@ -24,18 +22,17 @@ def read_fleet_file(path: str, label: str) -> Fleet:
     path: of the output of kubectl get -o json; "-" for standard input. label: the label that groups Nodes.
     """
     items = _items(path)
-    nodes = [item for item in items if item.get("kind") == "Node"]
+    nodes = of_kind(items, "Node")
     if not nodes:
         raise UsageError(f'{path}: no Nodes in this list: save them with "kubectl get nodes -o json"')
     try:
         summaries = tuple(summarize(node, label) for node in nodes)
     except NodeError as e:
         raise UsageError(f"{path}: {e}") from e
-    pods = [item for item in items if item.get("kind") == "Pod"]
-    classes = [item for item in items if item.get("kind") == "DeviceClass"]
+    pods = of_kind(items, "Pod")
     return Fleet(
         summaries,
-        device_classes_by_resource({"items": classes}),
+        device_classes_by_resource(of_kind(items, "DeviceClass")),
         requests_of_pods(pods) if pods else None,
         _read_at(nodes),
     )
@@ -53,13 +50,10 @@ def _items(path: str) -> Sequence[Mapping[str, Any]]:
         raise UsageError(f"{path}: could not be read: {os.strerror(e.errno or 0)}") from e
     except (ValueError, RecursionError) as e:
         raise UsageError(f'{path}: it is not JSON: save the list with "kubectl get nodes -o json"') from e
-    if isinstance(document, dict) and document.get("kind") == "Node":
-        return [document]
-    items = document.get("items") if isinstance(document, dict) else None
-    if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
+    items = saved_items(document)
+    if items is None:
         raise UsageError(f'{path}: it is not a list of Nodes: save one with "kubectl get nodes -o json"')
-    kind = _KINDS.get(document.get("kind"))
-    return [{"kind": kind, **item} for item in items] if kind else items
+    return items
 
 
 def _read_at(nodes: Sequence[Mapping[str, Any]]) -> float | None:

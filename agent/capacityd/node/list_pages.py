@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from capacityd.model.errors import NodeListExpired, NodeUnreachable
+from capacityd.node.documents.lists import list_page
 
 T = TypeVar("T")
 
@@ -16,7 +17,7 @@ _MAX_WAIT = 10.0
 """Seconds to wait before the next one, at most, whatever the API server asks."""
 
 
-def pages(send: Callable[[str], object], kind: str, server: str) -> Iterator[list[dict[str, Any]]]:
+def pages(send: Callable[[str], object], kind: str, server: str) -> Iterator[Sequence[dict[str, Any]]]:
     """Yields the items of each page. Raises NodeError, in particular NodeListExpired if reading takes too long.
 
     send: sends the request for the page after this token, "" for the first page; it returns None if the list is not
@@ -24,13 +25,14 @@ def pages(send: Callable[[str], object], kind: str, server: str) -> Iterator[lis
     """
     token = ""
     while True:
-        page = _patiently(send, token)
-        if page is None:
+        document = _patiently(send, token)
+        if document is None:
             return
-        if not isinstance(page, dict) or page.get("kind") != kind or not isinstance(page.setdefault("items", []), list):
+        page = list_page(document, kind)
+        if page is None:
             raise NodeUnreachable(f"{server} sent a response that is not a {kind}. Is it an API server?")
-        yield page["items"]
-        token = (page.get("metadata") or {}).get("continue") or ""
+        yield page.items
+        token = page.next_token
         if not token:
             return
 

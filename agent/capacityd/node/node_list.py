@@ -9,7 +9,8 @@ from typing import Any
 
 from capacityd.model.fleet import Fleet, NodeSummary, Requests
 from capacityd.node.client import Client
-from capacityd.node.documents.node_summary import device_classes_by_resource, summarize
+from capacityd.node.documents.lists import device_classes_by_resource, list_page
+from capacityd.node.documents.node_summary import summarize
 from capacityd.node.documents.pod_requests import requests_of_pods
 from capacityd.node.list_pages import pages, restarted
 from capacityd.node.operator_kubeconfig import load_operators
@@ -45,7 +46,7 @@ def read_fleet(kubeconfig: str | None, query: FleetQuery, progress: Callable[[st
     """
     client = Client(load_operators(kubeconfig), _MAX_PAGE_BYTES, _PAGE_TIMEOUT)
     nodes = restarted(lambda: tuple(_nodes(client, query, partial(progress, "Nodes"))))
-    classes = device_classes_by_resource(client.list_device_classes())
+    classes = _device_classes(client)
     requests = restarted(lambda: _requests(client, query.names, partial(progress, "pods")))
     return Fleet(nodes, classes, requests)
 
@@ -55,7 +56,12 @@ def read_device_classes(kubeconfig: str) -> Mapping[str, tuple[str, ...]]:
 
     Raises NodeError.
     """
-    return device_classes_by_resource(Client(load_operators(kubeconfig)).list_device_classes())
+    return _device_classes(Client(load_operators(kubeconfig)))
+
+
+def _device_classes(client: Client) -> Mapping[str, tuple[str, ...]]:
+    page = list_page(client.list_device_classes(), "DeviceClassList")
+    return device_classes_by_resource(page.items if page else ())
 
 
 def _nodes(client: Client, query: FleetQuery, progress: Callable[[int], None]) -> Iterator[NodeSummary]:

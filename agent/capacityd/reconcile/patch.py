@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from enum import Enum, auto
 from typing import TypeAlias
 
@@ -30,6 +31,17 @@ REMOVED = Removed.REMOVED
 _ConditionChange: TypeAlias = DesiredCondition | Removed | None
 """None: it is left as it is."""
 
+
+@dataclass(frozen=True, slots=True)
+class NodePatch:
+    """The patch of a plan, and which parts of the Node it changes beside the quantities."""
+
+    operations: Patch
+    """Empty: nothing is written."""
+    writes_annotations: bool
+    writes_condition: bool
+
+
 _CAPACITY, _ALLOCATABLE = "/status/capacity", "/status/allocatable"
 
 
@@ -39,25 +51,21 @@ def patch_for(
     annotated: Mapping[str, int],
     configuration: str | None,
     condition: _ConditionChange,
-) -> Patch:
+) -> NodePatch:
     """The patch; empty if nothing differs.
 
     annotated: the quantities in the annotation afterwards. configuration: the hash of the configuration; "" to remove
     it, None to leave it.
     """
-    tests: _Operations = []
-    writes: _Operations = []
-    for part_tests, part_writes in (
-        _quantities(_CAPACITY, node_state.capacity, changes),
-        _quantities(_ALLOCATABLE, node_state.allocatable, changes),
-        _annotations(node_state, changes, annotated, configuration),
-        _condition(node_state, condition),
-    ):
-        tests += part_tests
-        writes += part_writes
+    capacity_tests, capacity_writes = _quantities(_CAPACITY, node_state.capacity, changes)
+    allocatable_tests, allocatable_writes = _quantities(_ALLOCATABLE, node_state.allocatable, changes)
+    annotation_tests, annotation_writes = _annotations(node_state, changes, annotated, configuration)
+    condition_tests, condition_writes = _condition(node_state, condition)
+    tests = [*capacity_tests, *allocatable_tests, *annotation_tests, *condition_tests]
     if isinstance(condition, DesiredCondition) and condition.is_true:
         tests += _allocatable_guards(node_state, changes, annotated)
-    return _patch(node_state, tests, writes)
+    writes = [*capacity_writes, *allocatable_writes, *annotation_writes, *condition_writes]
+    return NodePatch(_patch(node_state, tests, writes), bool(annotation_writes), bool(condition_writes))
 
 
 def condition_patch(node_state: NodeState, condition: DesiredCondition | None) -> Patch:

@@ -40,10 +40,13 @@ def make_plan(node_state: NodeState, inputs: PlanInput) -> Plan:
     concerned = bool(changes or node_state.condition)
     condition = desired_condition(node_state, health, context.now, policy.heartbeat_after) if concerned else None
     configuration = policy.configuration if concerned and policy.configuration else None
+    patch = patch_for(node_state, changes, annotated, configuration, condition if policy.condition else REMOVED)
     plan = Plan(
         node=node_state.name,
         changes=changes,
-        patch=patch_for(node_state, changes, annotated, configuration, condition if policy.condition else REMOVED),
+        patch=patch.operations,
+        writes_annotations=patch.writes_annotations,
+        writes_condition=patch.writes_condition,
         annotated=annotated,
         refused=refused,
         newly_refused=tuple(name for name in refused if name not in last_reported.refused),
@@ -70,6 +73,8 @@ def _without_metadata(plan: Plan, node_state: NodeState, held_until: float) -> P
     return replace(
         plan,
         patch=(),
+        writes_annotations=False,
+        writes_condition=False,
         annotated=annotated_quantities(node_state.annotation),
         newly_refused=(),
         metadata_held_until=held_until,
@@ -110,10 +115,13 @@ def make_withdrawal(node_state: NodeState, inputs: PlanInput) -> Plan:
     changes = tuple(change_of(entry, decision) for entry, decision in decisions)
     annotated = {entry.name: decision.annotated for entry, decision in decisions if decision.annotated is not None}
     refused = tuple(change.name for change in changes if change.action is Action.REFUSE)
+    patch = patch_for(node_state, changes, annotated, "", REMOVED)
     return Plan(
         node=node_state.name,
         changes=changes,
-        patch=patch_for(node_state, changes, annotated, "", REMOVED),
+        patch=patch.operations,
+        writes_annotations=patch.writes_annotations,
+        writes_condition=patch.writes_condition,
         annotated=annotated,
         refused=refused,
         newly_refused=refused,

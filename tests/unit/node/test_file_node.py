@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from capacityd.model.errors import NodeConflict, NodeError, NodeMissing, NodeRejected, UsageError
 from capacityd.model.node import ANNOTATION, Event, Node
 from capacityd.node import open_node_file
-from capacityd.node.file_node import FileNode, patched
+from capacityd.node.documents.json_patch import patched
+from capacityd.node.file_node import FileNode
 from tests.support.nodes import node
 
 KEY = "/status/capacity/example.com~1x"

@@ -63,7 +63,6 @@ def _summary(plan: Plan, *, applied: bool) -> str:
 
 def _metadata_written(plan: Plan) -> str:
     """What a patch changes, if it neither sets nor removes a resource."""
-    paths = [str(operation["path"]) for operation in plan.patch if operation["op"] != "test"]
-    parts = ["annotations"] if any(path.startswith("/metadata/") for path in paths) else []
-    parts += ["Node condition"] if any(path.startswith("/status/conditions") for path in paths) else []
+    parts = ["annotations"] if plan.writes_annotations else []
+    parts += ["Node condition"] if plan.writes_condition else []
     return " and ".join(parts)

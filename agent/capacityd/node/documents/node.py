@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime
-from typing import cast
+from typing import Any, cast
 
 from capacityd.model.errors import NodeError
 from capacityd.model.node import ANNOTATION, CONDITION, CONFIGURATION_ANNOTATION, Condition, NodeState
@@ -142,3 +142,15 @@ def _shown(value: object) -> str:
     if isinstance(value, str):
         return printable(f'"{value}"')
     return "missing" if value is None else "not text"
+
+
+def with_quantities_as_text(document: Any) -> Any:
+    """Converts quantities that are numbers to text, as the API server does, because our guards compare text."""
+    status = document.get("status") if isinstance(document, dict) else None
+    for key in ("capacity", "allocatable"):
+        quantities = status.get(key) if isinstance(status, dict) else None
+        if isinstance(quantities, dict):
+            for name, value in quantities.items():
+                if isinstance(value, (int, float)) and not isinstance(value, bool):
+                    quantities[name] = str(value)
+    return document

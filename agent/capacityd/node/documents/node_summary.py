@@ -1,4 +1,4 @@
-"""Summarizes the JSON of Nodes and DeviceClasses for `fleet`: from the API server or from a saved list. Pure."""
+"""Summarizes the JSON of Nodes for `fleet`: from the API server or from a saved list. Pure."""
 
 from __future__ import annotations
 
@@ -35,18 +35,6 @@ def summarize(node: Mapping[str, Any], label: str) -> NodeSummary:
 def ready_heartbeat(node: Mapping[str, Any]) -> float | None:
     """Returns when the kubelet last renewed the condition Ready, in seconds since the epoch."""
     return api_time(_ready(node).get("lastHeartbeatTime"))
-
-
-def device_classes_by_resource(document: Any) -> dict[str, tuple[str, ...]]:
-    """Returns the DeviceClasses of each extended resource (Kubernetes 1.34 and later).
-
-    document: a DeviceClassList, None for none.
-    """
-    classes: dict[str, tuple[str, ...]] = {}
-    for item in (document or {}).get("items") or []:
-        if resource := item["spec"].get("extendedResourceName"):
-            classes[resource] = (*classes.get(resource, ()), item["metadata"]["name"])
-    return classes
 
 
 def _ready(node: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -1,0 +1,61 @@
+"""The kubelet's checkpoint of device plugins: an unreadable one never means that there are none."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from capacityd.host.kubelet import CHECKPOINT, device_plugin_names
+from capacityd.host.recording.replay import RecordedHost
+
+# As the kubelet writes it.
+ENTRY = {"PodUID": "1", "ContainerName": "main", "ResourceName": "example.com/held", "DeviceIDs": {"-1": ["a"]}}
+REGISTERED = {"example.com/card": ["a", "b"]}
+
+
+def names_of(text: str) -> frozenset[str] | None:
+    return device_plugin_names(RecordedHost({"files": {CHECKPOINT: text}}))
+
+
+@pytest.mark.parametrize(
+    ("held", "registered", "names"),
+    [
+        ([ENTRY], REGISTERED, {"example.com/held", "example.com/card"}),
+        ([ENTRY, ENTRY], {}, {"example.com/held"}),
+        ([], REGISTERED, {"example.com/card"}),
+        (None, None, set()),
+        (None, {"example.com/card": None}, {"example.com/card"}),
+    ],
+)
+def test_registered_and_held_names(held: object, registered: object, names: set[str]) -> None:
+    document = {"Data": {"PodDeviceEntries": held, "RegisteredDevices": registered}, "Checksum": 1}
+    assert names_of(json.dumps(document)) == frozenset(names)
+
+
+def test_no_checkpoint_has_no_names() -> None:
+    assert device_plugin_names(RecordedHost({"files": {}})) == frozenset()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{",
+        '{"Data": null}',
+        '{"Data": {}}',
+        '{"Data": {"PodDeviceEntries": [{}], "RegisteredDevices": {}}}',
+        '{"Data": {"PodDeviceEntries": [], "RegisteredDevices": ["example.com/card"]}}',
+        '{"Data": {"PodDeviceEntries": []}}',
+        "[" * 100_000,
+    ],
+)
+def test_a_damaged_checkpoint_is_unknown(text: str) -> None:
+    assert names_of(text) is None
+
+
+@given(st.text())
+def test_any_other_text_is_unknown(text: str) -> None:
+    assert names_of(text) is None

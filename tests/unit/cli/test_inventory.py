@@ -179,6 +179,11 @@ def test_names_are_from_the_database_else_from_the_device() -> None:
     }
 
 
+def test_devices_are_sorted_by_the_numbers_in_their_names() -> None:
+    host = machine(*(nic(name, number=number) for number, name in enumerate(("eth10", "eth2", "eth0", "eth"), 2)))
+    assert [d.name for d in entries("nic", host)] == ["eth", "eth0", "eth2", "eth10"]
+
+
 def test_an_interface_has_the_name_of_its_hardware() -> None:
     names = {
         "pci:v00008086d00001572": {"ID_MODEL_FROM_DATABASE": "X710"},

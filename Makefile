@@ -160,7 +160,7 @@ unit: .venv/ready
 
 # Here, too, and each worker has a control plane of its own: most of the time most of these tests wait. A file is for one
 # worker. The files that take longest come first: those of the cluster that begin with an s, of the package with l, r or s.
-CLUSTER := $(BIN)/pytest -q -n 4 --dist loadscope --no-loadscope-reorder
+CLUSTER := $(BIN)/pytest -q -n $(shell expr 3 '*' $$(nproc)) --dist loadscope --no-loadscope-reorder
 cluster: .venv/ready
 	@$(call retrying,cluster,$(CLUSTER) tests/cluster/test_s*.py tests/cluster/test_[!s]*.py)
 
@@ -206,7 +206,7 @@ unit-cluster-and-package: .venv/ready .venv-packaging/ready packages-package
 
 # Its tests are one story from boot to withdrawal, so all of it is run again. 15 to 20 minutes on 2 cores.
 machine: MACHINE := $(BIN)/pytest -q tests/machine
-# The same without an upgrade, a network cut, a reboot, a recording, and what waits for the end of a boot.
+# The first boot with cloud-init, a disk that grows, a NIC that is added, and the journal of all that.
 short-machine: MACHINE := $(BIN)/pytest -q -m "not whole" tests/machine
 machine short-machine: .venv/ready packages-machine
 	$(MACHINE) || { echo "machine: flaky unless it fails again:" && $(MACHINE); }

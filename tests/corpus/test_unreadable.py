@@ -16,9 +16,10 @@ from tests.corpus.unreadable import run
 from tests.support.forked import can_be_alone
 
 SEED = 20261123
-PLACES = max(1, settings().max_examples // 30)
-"""On each machine; the quick profile takes one machine."""
-CHOSEN = sorted(machines()) if PLACES > 1 else [random.Random(SEED).choice(sorted(machines()))]
+PLACES = max(1, settings().max_examples // 100)
+"""On each machine."""
+_QUICK = settings().max_examples < 100
+CHOSEN = [random.Random(SEED).choice(sorted(machines()))] if _QUICK else sorted(machines())
 
 
 @pytest.mark.slow

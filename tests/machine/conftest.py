@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 
@@ -17,23 +18,23 @@ from tests.machine.node import CLOUD_INIT, node_files
 from tests.machine.qemu import BOOT, VirtualMachine, virtual_machine
 from tests.machine.story import HARDWARE, hardware
 from tests.machine.watch import NodeWatch
-from tests.package.packages import Packages, build_packages
+from tests.package.packages import build_older, copy_sources
 
 _TOOK = pytest.StashKey[dict[str, float]]()
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """packages: the older one is in its image. begun: when it was switched on. took: for the report, in seconds.
+    """sources: of the package under test, of which an older version is in its image. begun: when it was switched on.
 
-    cut: when its network was cut and when it was whole again, by the machine's own clock.
+    took: for the report, in seconds. cut: by the machine's clock, when its network was cut and when it was whole again.
     """
 
     name: str
     vm: VirtualMachine
     cluster: Cluster
     watch: NodeWatch
-    packages: Packages
+    sources: Path
     begun: float
     took: dict[str, float] = field(default_factory=dict)
     cut: list[float] = field(default_factory=list)
@@ -60,13 +61,14 @@ def node(request: pytest.FixtureRequest) -> Iterator[Node]:
     """Switched on, with the package in its image, not enabled; its first boot has just begun."""
     with ExitStack() as stack:
         folder, pool = stack.enter_context(workspace()), stack.enter_context(ThreadPoolExecutor())
-        tree, built = pool.submit(debian_12), pool.submit(build_packages, folder)
+        sources = copy_sources(folder / "sources")
+        tree, older = pool.submit(debian_12), pool.submit(build_older, sources, folder)
         cluster = stack.enter_context(control_plane())  # in the time that those two take
-        name, packages = cluster.node_name(), built.result()
-        disk = image(folder / "system", tree.result(), [packages.older], node_files(cluster, name, HARDWARE))
+        name = cluster.node_name()
+        disk = image(folder / "system", tree.result(), [older.result()], node_files(cluster, name, HARDWARE))
         begun = time.monotonic()
         with virtual_machine(disk, tree.result(), hardware(folder), memory=1536, commandline=CLOUD_INIT) as vm:
-            node = Node(name, vm, cluster, NodeWatch(cluster, name), packages, begun)
+            node = Node(name, vm, cluster, NodeWatch(cluster, name), sources, begun)
             request.config.stash[_TOOK] = node.took
             yield node
             node.took["all of it, from switching it on"] = time.monotonic() - begun

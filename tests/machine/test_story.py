@@ -10,6 +10,7 @@ import json
 import time
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,6 +24,7 @@ from tests.machine.node import HARDWARE_FILE
 from tests.machine.qemu import BOOT
 from tests.machine.story import AT_FIRST, DONGLE, GIB, NAMES, NIC, NVME, PORT, SCRATCH
 from tests.package.console import UNIT
+from tests.package.packages import NO_TESTS, build
 
 LONG = 600  # seconds: emulation on a machine that is busy with something else
 PAUSE = 1.0  # seconds between two questions to the machine, each of which starts a program in it
@@ -152,6 +154,7 @@ def test_a_nic_is_added(node: Node) -> None:
     node.published({PORT: "1k"}, began, "a NIC is added")
 
 
+@pytest.mark.whole
 def test_a_kubelet_that_zeroes_is_undone(node: Node) -> None:
     """As on a node that has lost its device-plugins folder and whose runtime is slower than its kubelet."""
     node.vm.run("systemctl", "stop", "kubelet.service")
@@ -168,10 +171,10 @@ def test_a_kubelet_that_zeroes_is_undone(node: Node) -> None:
 
 
 @pytest.mark.whole
-def test_an_upgrade(node: Node) -> None:
+def test_an_upgrade(node: Node, tmp_path: Path) -> None:
     """Of the package, while it runs: it goes on, and nothing is written."""
     mark, before, since = settled(node), node.vm.main_pid, last_pass(node).at
-    node.vm.install(node.packages.current)
+    node.vm.install(build(node.sources, tmp_path, environment=NO_TESTS))
     assert (node.vm.active, node.vm.enabled) == ("active", "enabled")
     assert node.vm.out("capacityd", "--version") != "capacityd 0.0.9"
     assert node.vm.main_pid != before
@@ -275,6 +278,7 @@ def test_the_journal(node: Node) -> None:
     assert [line for line in output if not any(known in line for known in WARNINGS)] == []
 
 
+@pytest.mark.whole
 def test_withdraw_and_purge(node: Node) -> None:
     """Neither the Node nor the machine has anything of ours; the administrator's configuration stays."""
     node.vm.run("systemctl", "disable", "--now", UNIT)
@@ -288,7 +292,7 @@ def test_withdraw_and_purge(node: Node) -> None:
     assert [entry for entry in document["metadata"]["managedFields"] if entry["manager"] == "capacityd"] == []
     assert "capacityd" not in str(without_images(document))
     node.vm.dpkg("--purge", "capacityd")
-    node.vm.run("rm", "-f", f"/root/{node.packages.current.name}", "/usr/local/bin/hungry")
+    node.vm.run("sh", "-c", "rm -f /root/capacityd_*.deb /usr/local/bin/hungry")
     remaining = node.vm.out("find", "/", "/run", "-xdev", "-name", "*capacityd*", "-not", "-path", "/var/log/*")
     assert remaining == "/etc/capacityd"
     # What cloud-init wrote belongs to the administrator.

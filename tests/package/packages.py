@@ -1,4 +1,4 @@
-"""The package under test, built once from one copy of the sources, in two versions."""
+"""The package under test, built from one copy of the sources, in two versions."""
 
 from __future__ import annotations
 
@@ -29,21 +29,30 @@ class Packages:
 
 def build_packages(top: Path) -> Packages:
     """Builds the current version, and an older one, into a folder that does not exist."""
-    sources = top / "sources"
-    sources.mkdir(parents=True)
-    # A copy: what is edited meanwhile is not to make two builds differ.
+    sources = copy_sources(top / "sources")
+    with ThreadPoolExecutor() as pool:
+        current = pool.submit(build, sources, top / "current", environment={"SOURCE": "1"})
+        older = pool.submit(build_older, sources, top)
+        current.result()
+        older.result()
+    return built_packages(top)
+
+
+def copy_sources(folder: Path) -> Path:
+    """Copies the sources into a folder that does not exist: edits meanwhile do not make two builds differ."""
+    folder.mkdir(parents=True)
     copy = 'sh packaging/sources | tar -c --null --no-recursion --files-from=- | tar -x -C "$0"'
-    subprocess.run(["sh", "-c", copy, sources], check=True, cwd=ROOT)
+    subprocess.run(["sh", "-c", copy, folder], check=True, cwd=ROOT)
+    return folder
+
+
+def build_older(sources: Path, top: Path) -> Path:
+    """Builds an older version with another text of the annotated example; its path."""
     before = top / "before"
     subprocess.run(["cp", "-R", sources, before], check=True)
     with open(before / "conf/capacityd.toml", "a") as example:
         example.write("# As an older version had it.\n")
-    with ThreadPoolExecutor() as pool:
-        current = pool.submit(build, sources, top / "current", environment={"SOURCE": "1"})
-        older = pool.submit(build, before, top / "older", OLDER, environment=NO_TESTS)
-        current.result()
-        older.result()
-    return built_packages(top)
+    return build(before, top / "older", OLDER, environment=NO_TESTS)
 
 
 def built_packages(top: Path) -> Packages:

@@ -87,6 +87,7 @@ def project(sources: Path) -> Iterator[Project]:
             project.run("gpgconf", "--kill", "gpg-agent")
 
 
+@pytest.mark.whole
 @pytest.mark.timeout(900)
 def test_nodes_install_a_release() -> None:
     with project(ROOT) as clone, machine("13") as node:

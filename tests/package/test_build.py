@@ -33,6 +33,7 @@ exec chroot "$1" env -C /tmp sh -c 'lintian --pedantic --display-info --allow-ro
 """
 
 
+@pytest.mark.whole
 def test_two_builds_are_identical(packages: Packages, twin: Path) -> None:
     """The .deb, and the source package: .dsc, upstream tarball and debian/."""
     for path in (packages.current, *packages.folder.glob("*.dsc"), *packages.folder.glob("*.tar.xz")):
@@ -158,6 +159,7 @@ def test_pages(packages: Packages, tmp_path: Path) -> None:
             assert target.startswith("https://") or (top / page).parent.joinpath(target).exists(), f"{page}: {target}"
 
 
+@pytest.mark.whole
 def test_a_source_package_is_clean_after_a_build(packages: Packages, tmp_path: Path) -> None:
     """It has all files of the project, and "clean" removes what a build has made."""
     (source,) = packages.folder.glob("*.dsc")

@@ -70,18 +70,14 @@ class Client:
         return self._send("list", "nodes", lambda options: self._core.list_node(**query, **options))
 
     def list_pods(self, limit: int, token: str, selector: str) -> object:
-        """Returns a page of the PodList of all namespaces as JSON, or None if the server does not allow it.
+        """Returns a page of the PodList of all namespaces as JSON.
 
-        token: as in list_nodes(). selector: a field selector. Raises NodeListExpired if the token is too old.
+        token: as in list_nodes(). selector: a field selector. Raises NodeForbidden if the server does not allow it, and
+        NodeListExpired if the token is too old.
         """
         query: dict[str, object] = {"limit": limit, "field_selector": selector}
         query |= {"_continue": token} if token else {}
-        return self._send(
-            "list",
-            "pods",
-            lambda options: self._core.list_pod_for_all_namespaces(**query, **options),
-            absent=(403,),
-        )
+        return self._send("list", "pods", lambda options: self._core.list_pod_for_all_namespaces(**query, **options))
 
     def list_device_classes(self) -> object:
         """Returns a DeviceClassList as JSON, or None if the server has no such API or does not allow it."""

@@ -20,15 +20,13 @@ _MAX_WAIT = 10.0
 def pages(send: Callable[[str], object], kind: str, server: str) -> Iterator[Sequence[dict[str, Any]]]:
     """Yields the items of each page. Raises NodeError, in particular NodeListExpired if reading takes too long.
 
-    send: sends the request for the page after this token, "" for the first page; it returns None if the list is not
-    allowed, which ends the list. kind: of the list. server: the address, for messages.
+    send: sends the request for the page after this token, "" for the first page.
+    kind: of the list.
+    server: the address, for messages.
     """
     token = ""
     while True:
-        document = _patiently(send, token)
-        if document is None:
-            return
-        page = list_page(document, kind)
+        page = list_page(_patiently(send, token), kind)
         if page is None:
             raise NodeUnreachable(f"{server} sent a response that is not a {kind}. Is it an API server?")
         yield page.items

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from capacityd.model.errors import NodeForbidden
 from capacityd.model.fleet import Fleet, NodeSummary, Requests
 from capacityd.node.client import Client
 from capacityd.node.documents.lists import device_classes_by_resource, list_page
@@ -66,10 +67,7 @@ def _device_classes(client: Client) -> Mapping[str, tuple[str, ...]]:
 
 def _nodes(client: Client, query: FleetQuery, progress: Callable[[int], None]) -> Iterator[NodeSummary]:
     count = 0
-
-    def send(token: str) -> object:
-        return client.list_nodes(_NODE_PAGE, token, query.selector)
-
+    send = partial(client.list_nodes, _NODE_PAGE, selector=query.selector)
     for page in pages(send, "NodeList", client.access.server):
         yield from (summarize(item, query.label) for item in page)
         count += len(page)
@@ -81,22 +79,17 @@ def _requests(client: Client, names: tuple[str, ...], progress: Callable[[int], 
     selectors = [_UNFINISHED]
     if 0 < len(names) <= _MAX_SELECTED:
         selectors = [f"{_UNFINISHED},spec.nodeName={name}" for name in ("", *names)]  # "": pods that are not bound
-    allowed = True
+    try:
+        return requests_of_pods(_pods(client, selectors, progress))
+    except NodeForbidden:
+        return None
+
+
+def _pods(client: Client, selectors: Sequence[str], progress: Callable[[int], None]) -> Iterator[dict[str, Any]]:
     count = 0
-
-    def send(selector: str, token: str) -> object:
-        nonlocal allowed
-        page = client.list_pods(_POD_PAGE, token, selector)
-        allowed = allowed and page is not None
-        return page
-
-    def pods() -> Iterator[dict[str, Any]]:
-        nonlocal count
-        for selector in selectors:
-            for page in pages(partial(send, selector), "PodList", client.access.server):
-                yield from page
-                count += len(page)
-                progress(count)
-
-    requests = requests_of_pods(pods())
-    return requests if allowed else None
+    for selector in selectors:
+        send = partial(client.list_pods, _POD_PAGE, selector=selector)
+        for page in pages(send, "PodList", client.access.server):
+            yield from page
+            count += len(page)
+            progress(count)

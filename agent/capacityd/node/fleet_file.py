@@ -25,17 +25,16 @@ def read_fleet_file(path: str, label: str) -> Fleet:
     nodes = of_kind(items, "Node")
     if not nodes:
         raise UsageError(f'{path}: no Nodes in this list: save them with "kubectl get nodes -o json"')
+    pods = of_kind(items, "Pod")
     try:
-        summaries = tuple(summarize(node, label) for node in nodes)
+        return Fleet(
+            tuple(summarize(node, label) for node in nodes),
+            device_classes_by_resource(of_kind(items, "DeviceClass")),
+            requests_of_pods(pods) if pods else None,
+            _read_at(nodes),
+        )
     except NodeError as e:
         raise UsageError(f"{path}: {e}") from e
-    pods = of_kind(items, "Pod")
-    return Fleet(
-        summaries,
-        device_classes_by_resource(of_kind(items, "DeviceClass")),
-        requests_of_pods(pods) if pods else None,
-        _read_at(nodes),
-    )
 
 
 def _items(path: str) -> Sequence[Mapping[str, Any]]:

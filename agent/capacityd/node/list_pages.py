@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 from capacityd.model.errors import NodeListExpired, NodeUnreachable
@@ -17,7 +17,7 @@ _MAX_WAIT = 10.0
 """Seconds to wait before the next one, at most, whatever the API server asks."""
 
 
-def pages(send: Callable[[str], object], kind: str, server: str) -> Iterator[Sequence[dict[str, Any]]]:
+def pages(send: Callable[[str], object], kind: str, server: str) -> Iterator[Sequence[Mapping[str, Any]]]:
     """Yields the items of each page. Raises NodeError, in particular NodeListExpired if reading takes too long.
 
     send: sends the request for the page after this token, "" for the first page.

@@ -85,7 +85,7 @@ def _requests(client: Client, names: tuple[str, ...], progress: Callable[[int], 
         return None
 
 
-def _pods(client: Client, selectors: Sequence[str], progress: Callable[[int], None]) -> Iterator[dict[str, Any]]:
+def _pods(client: Client, selectors: Sequence[str], progress: Callable[[int], None]) -> Iterator[Mapping[str, Any]]:
     count = 0
     for selector in selectors:
         send = partial(client.list_pods, _POD_PAGE, selector=selector)

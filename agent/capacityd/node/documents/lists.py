@@ -6,6 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
+from capacityd.model.errors import NodeError
+from capacityd.node.documents.fields import InvalidField, described, mapping, objects, printable_text, text
+
 Kind: TypeAlias = Literal["Node", "Pod", "DeviceClass"]
 _KINDS: Mapping[str, Kind] = {"NodeList": "Node", "PodList": "Pod", "DeviceClassList": "DeviceClass"}
 """The kind of a list's items, which lists of the API server leave out of the items. kubectl's kind is List."""
@@ -15,7 +18,7 @@ _KINDS: Mapping[str, Kind] = {"NodeList": "Node", "PodList": "Pod", "DeviceClass
 class Page:
     """A part of a list."""
 
-    items: Sequence[dict[str, Any]]
+    items: Sequence[Mapping[str, Any]]
     next_token: str
     """By which the next page is requested; "" for the last one."""
 
@@ -24,10 +27,12 @@ def list_page(document: object, kind: str) -> Page | None:
     """Parses a page of a list of this kind, e.g. NodeList; None if it is not one."""
     if not isinstance(document, dict) or document.get("kind") != kind:
         return None
-    items = document.get("items", [])
-    if not isinstance(items, list):
+    try:
+        items = objects(document, "items", "items") or []
+        metadata = mapping(document, "metadata", "metadata") or {}
+        return Page(items, text(metadata, "continue", "metadata.continue") or "")
+    except InvalidField:
         return None
-    return Page(items, (document.get("metadata") or {}).get("continue") or "")
 
 
 def saved_items(document: object) -> Sequence[Mapping[str, Any]] | None:
@@ -49,9 +54,18 @@ def of_kind(items: Sequence[Mapping[str, Any]], kind: Kind) -> list[Mapping[str,
 
 
 def device_classes_by_resource(items: Sequence[Mapping[str, Any]]) -> dict[str, tuple[str, ...]]:
-    """Returns the names of the DeviceClasses of each extended resource (Kubernetes 1.34 and later)."""
+    """Returns the names of the DeviceClasses of each extended resource (Kubernetes 1.34 and later).
+
+    Raises NodeError if one has a field of a wrong type.
+    """
     classes: dict[str, tuple[str, ...]] = {}
     for item in items:
-        if resource := item["spec"].get("extendedResourceName"):
-            classes[resource] = (*classes.get(resource, ()), item["metadata"]["name"])
+        try:
+            metadata, spec = (mapping(item, key, key) or {} for key in ("metadata", "spec"))
+            name = printable_text(metadata, "name", "metadata.name")
+            resource = printable_text(spec, "extendedResourceName", "spec.extendedResourceName")
+        except InvalidField as e:
+            raise NodeError(f"{described('DeviceClass', item)}: {e}") from e
+        if resource:
+            classes[resource] = (*classes.get(resource, ()), name)
     return classes

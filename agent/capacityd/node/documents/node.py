@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from datetime import datetime
-from typing import Any, cast
+from typing import Any
 
 from capacityd.model.errors import NodeError
 from capacityd.model.node import ANNOTATION, CONDITION, CONFIGURATION_ANNOTATION, Condition, NodeState
 from capacityd.model.text import printable
+from capacityd.node.documents.fields import (
+    InvalidField,
+    JsonObject,
+    described,
+    mapping,
+    objects,
+    printable_text,
+    text,
+)
 
 _NODE_OF_TOKEN = "authentication.kubernetes.io/node-name"  # noqa: S105  # a key, not a secret
 
@@ -24,32 +33,40 @@ def node_state(document: object) -> NodeState:
         raise NodeError('this is a List, not a Node: "kubectl get node NAME -o json" prints a single one')
     if document.get("kind") != "Node":
         raise NodeError(f"this is not a Node: its kind is {_shown(document.get('kind'))}")
-    metadata = _mapping(document, "metadata", "metadata") or {}
-    status = _mapping(document, "status", "status") or {}
-    name = _text(metadata, "name", "metadata.name")
+    try:
+        return _node_state(document)
+    except InvalidField as e:
+        raise NodeError(f"{described('Node', document)}: {e}") from e
+
+
+def _node_state(document: JsonObject) -> NodeState:
+    metadata = mapping(document, "metadata", "metadata") or {}
+    status = mapping(document, "status", "status") or {}
+    node_info = mapping(status, "nodeInfo", "status.nodeInfo") or {}
+    name = printable_text(metadata, "name", "metadata.name")
     if not name:
         raise NodeError("this is not a Node: metadata.name is missing")
-    annotations = _mapping(metadata, "annotations", "metadata.annotations")
-    annotation, configuration = (_annotation(annotations or {}, key) for key in (ANNOTATION, CONFIGURATION_ANNOTATION))
-    conditions = _conditions(status)
+    annotations = mapping(metadata, "annotations", "metadata.annotations")
+    annotation, configuration = (
+        text(annotations or {}, key, f"annotation {key}") for key in (ANNOTATION, CONFIGURATION_ANNOTATION)
+    )
+    conditions = objects(status, "conditions", "status.conditions")
     ours = [*_ours(conditions or [])]
     capacity, allocatable = (_quantities(status, key) for key in ("capacity", "allocatable"))
     return NodeState(
         name=name,
-        uid=_text(metadata, "uid", "metadata.uid"),
+        uid=printable_text(metadata, "uid", "metadata.uid"),
         capacity=capacity,
         allocatable=allocatable,
         has_annotations=annotations is not None,
         annotation=annotation,
         conditions=None if conditions is None else len(conditions),
         condition=ours[0] if ours else None,
-        machine_id=_text(
-            _mapping(status, "nodeInfo", "status.nodeInfo") or {}, "machineID", "status.nodeInfo.machineID"
-        ),
+        machine_id=printable_text(node_info, "machineID", "status.nodeInfo.machineID"),
         duplicate_conditions=tuple(ours[1:]),
         heartbeat=_ready_heartbeat(conditions or []),
         configuration=configuration,
-        resource_version=_text(metadata, "resourceVersion", "metadata.resourceVersion"),
+        resource_version=printable_text(metadata, "resourceVersion", "metadata.resourceVersion"),
     )
 
 
@@ -65,75 +82,45 @@ def reviewed_user(document: object) -> tuple[str, str]:
     return printable(name) if isinstance(name, str) else "", printable(node)
 
 
-def _annotation(annotations: Mapping[str, object], key: str) -> str | None:
-    text = annotations.get(key)
-    if text is not None and not isinstance(text, str):
-        raise NodeError(f"the Node's annotation {key} is not text")
-    return text
-
-
-def _mapping(parent: Mapping[str, object], key: str, path: str) -> dict[str, object] | None:
-    mapping = parent.get(key)
-    if mapping is not None and not isinstance(mapping, dict):
-        raise NodeError(f"the Node's {path} is not a JSON object")
-    return mapping
-
-
-def _text(parent: Mapping[str, object], key: str, path: str) -> str:
-    text = parent.get(key)
-    if text is not None and not isinstance(text, str):
-        raise NodeError(f"the Node's {path} is not text")
-    return printable(text or "")
-
-
-def _quantities(status: Mapping[str, object], key: str) -> dict[str, str] | None:
+def _quantities(status: JsonObject, key: str) -> dict[str, str] | None:
     path = f"status.{key}"
-    stored = _mapping(status, key, path)
+    stored = mapping(status, key, path)
     if stored is None:
         return None
     quantities = {}
     for name, value in stored.items():
         # A file may have a quantity as a number; the API server always sends text.
         if isinstance(value, bool) or not isinstance(value, (str, int, float)):
-            raise NodeError(f"the Node's {path} has an invalid quantity for {_shown(name)}")
+            raise InvalidField(f"{path} has an invalid quantity for {_shown(name)}")
         quantities[printable(name)] = printable(str(value))
     return quantities
 
 
-def _conditions(status: Mapping[str, object]) -> list[dict[str, object]] | None:
-    conditions = status.get("conditions")
-    if conditions is None:
-        return None
-    if not isinstance(conditions, list) or not all(isinstance(condition, dict) for condition in conditions):
-        raise NodeError("the Node's status.conditions is not a list of JSON objects")
-    return cast("list[dict[str, object]]", conditions)
-
-
-def _ours(conditions: list[dict[str, object]]) -> Iterator[Condition]:
+def _ours(conditions: Sequence[JsonObject]) -> Iterator[Condition]:
     for index, stored in enumerate(conditions):
         if stored.get("type") == CONDITION:
             path = f"condition {CONDITION}"
-            status, reason, message = (_text(stored, key, path) for key in ("status", "reason", "message"))
+            status, reason, message = (printable_text(stored, key, path) for key in ("status", "reason", "message"))
             heartbeat = api_time(stored.get("lastHeartbeatTime"))
             transition = str(stored.get("lastTransitionTime") or "")
             yield Condition(status, reason, message, index, stored, heartbeat, transition)
 
 
-def _ready_heartbeat(conditions: list[dict[str, object]]) -> float | None:
+def _ready_heartbeat(conditions: Sequence[JsonObject]) -> float | None:
     """Returns when the kubelet last updated the condition Ready, in seconds since the epoch; None if it never did."""
     for stored in conditions:
         if stored.get("type") == "Ready":
-            return api_time(_text(stored, "lastHeartbeatTime", "condition Ready"))
+            return api_time(text(stored, "lastHeartbeatTime", "condition Ready"))
     return None
 
 
-def api_time(text: object) -> float | None:
+def api_time(value: object) -> float | None:
     """Parses a time as the API server writes it, in seconds since the epoch; None if it is not one."""
-    if not isinstance(text, str) or not text.endswith("Z"):
+    if not isinstance(value, str) or not value.endswith("Z"):
         return None
     try:
         # strptime() takes 30 times as long. Before Python 3.11, fromisoformat() does not know "Z".
-        return datetime.fromisoformat(f"{text[:-1]}+00:00").timestamp()
+        return datetime.fromisoformat(f"{value[:-1]}+00:00").timestamp()
     except ValueError:
         return None
 

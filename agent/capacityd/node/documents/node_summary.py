@@ -6,19 +6,27 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from capacityd.model.errors import NodeError
 from capacityd.model.fleet import NodeSummary
 from capacityd.model.node import annotated_quantities
 from capacityd.model.quantity import LARGEST, whole_quantity
+from capacityd.node.documents.fields import InvalidField, described, mapping, text
 from capacityd.node.documents.node import api_time, node_state
 
 
 def summarize(node: Mapping[str, Any], label: str) -> NodeSummary:
     """Returns the summary of a Node. label: the label that groups Nodes. Raises NodeError if it is not a Node."""
     state = node_state({**node, "kind": "Node"})  # the items of a list have no kind
+    try:
+        labels = mapping(mapping(node, "metadata", "metadata") or {}, "labels", "metadata.labels") or {}
+        group = text(labels, label, f"label {label}")
+        spec = mapping(node, "spec", "spec") or {}
+    except InvalidField as e:
+        raise NodeError(f"{described('Node', node)}: {e}") from e
     ready = _ready(node)
     return NodeSummary(
         name=state.name,
-        label=(node["metadata"].get("labels") or {}).get(label),
+        label=group,
         capacity=_extended(state.capacity or {}),
         allocatable=_extended(state.allocatable or {}),
         annotated=annotated_quantities(state.annotation),
@@ -28,7 +36,7 @@ def summarize(node: Mapping[str, Any], label: str) -> NodeSummary:
         annotation_error=_annotation_error(state.annotation),
         ready=ready.get("status") == "True" if ready else None,
         ready_since=api_time(ready.get("lastTransitionTime")),
-        cordoned=(node.get("spec") or {}).get("unschedulable") is True,
+        cordoned=spec.get("unschedulable") is True,
     )
 
 

@@ -3,47 +3,59 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
+from capacityd.model.errors import NodeError
 from capacityd.model.fleet import Requests
 from capacityd.model.quantity import whole_quantity
+from capacityd.node.documents.fields import InvalidField, JsonObject, described, mapping, objects, printable_text
 
 _FINISHED = ("Succeeded", "Failed")
 
 
-def requests_of_pods(pods: Iterable[Mapping[str, Any]]) -> Requests:
-    """Returns the requests of all pods. It keeps no pod, so the pods may come from a generator."""
+def requests_of_pods(pods: Iterable[JsonObject]) -> Requests:
+    """Returns the requests of all pods. It keeps no pod, so the pods may come from a generator.
+
+    Raises NodeError if a pod has a field of a wrong type.
+    """
     by_node: dict[str, Counter[str]] = {}
     waiting: Counter[str] = Counter()
     for pod in pods:
-        spec = pod.get("spec") or {}
-        if (pod.get("status") or {}).get("phase") in _FINISHED:
-            continue
-        requests = pod_requests(spec)
-        if not requests:
-            continue
-        if node := spec.get("nodeName"):
-            by_node.setdefault(node, Counter()).update(requests)
-        elif not spec.get("schedulingGates"):  # a pod with gates waits for these
-            waiting.update(requests.keys())
+        try:
+            _add(pod, by_node, waiting)
+        except InvalidField as e:
+            raise NodeError(f"{described('Pod', pod)}: {e}") from e
     return Requests(by_node, waiting)
 
 
-def pod_requests(spec: Mapping[str, Any]) -> dict[str, int]:
+def _add(pod: JsonObject, by_node: dict[str, Counter[str]], waiting: Counter[str]) -> None:
+    status = mapping(pod, "status", "status") or {}
+    if status.get("phase") in _FINISHED:
+        return
+    spec = mapping(pod, "spec", "spec") or {}
+    requests = pod_requests(spec)
+    if not requests:
+        return
+    if node := printable_text(spec, "nodeName", "spec.nodeName"):
+        by_node.setdefault(node, Counter()).update(requests)
+    elif not spec.get("schedulingGates"):  # a pod with gates waits for these
+        waiting.update(requests.keys())
+
+
+def pod_requests(spec: JsonObject) -> dict[str, int]:
     """Returns the extended resources that a pod takes of its Node. spec: of the pod.
 
     The rule is that of PodRequests in k8s.io/component-helpers/resource (KEP-753): the containers run together, along
     with all restartable init containers (sidecars); an init container runs with the sidecars before it; the pod takes
     the larger of both, and its overhead. Requests of the pod as a whole (KEP-2837) exist for CPU, memory and huge pages
-    only, and only CPU and memory of a running pod can be resized.
+    only, and only CPU and memory of a running pod can be resized. Raises InvalidField.
     """
     total: Counter[str] = Counter()
-    for container in spec.get("containers") or ():
+    for container in objects(spec, "containers", "spec.containers") or ():
         total.update(_extended_requests(container))
     sidecars: Counter[str] = Counter()
     largest_start: Counter[str] = Counter()
-    for container in spec.get("initContainers") or ():
+    for container in objects(spec, "initContainers", "spec.initContainers") or ():
         requests = _extended_requests(container)
         if container.get("restartPolicy") == "Always":
             total.update(requests)
@@ -52,15 +64,16 @@ def pod_requests(spec: Mapping[str, Any]) -> dict[str, int]:
         else:
             largest_start |= sidecars + requests
     total |= largest_start
-    total.update(_extended(spec.get("overhead")))
+    total.update(_extended(mapping(spec, "overhead", "spec.overhead")))
     return {name: quantity for name, quantity in total.items() if quantity > 0}
 
 
-def _extended_requests(container: Mapping[str, Any]) -> Counter[str]:
-    return _extended((container.get("resources") or {}).get("requests"))
+def _extended_requests(container: JsonObject) -> Counter[str]:
+    resources = mapping(container, "resources", "resources of a container") or {}
+    return _extended(mapping(resources, "requests", "resources.requests of a container"))
 
 
-def _extended(quantities: Mapping[str, Any] | None) -> Counter[str]:
+def _extended(quantities: JsonObject | None) -> Counter[str]:
     """The quantities of extended resources, which the API server accepts as whole numbers only."""
     return Counter(
         {

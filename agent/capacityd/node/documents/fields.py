@@ -1,0 +1,53 @@
+"""Reads fields of a JSON object of Kubernetes. Strict about types, tolerant of missing fields. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeAlias, cast
+
+from capacityd.model.text import printable
+
+JsonObject: TypeAlias = Mapping[str, Any]
+
+
+class InvalidField(ValueError):
+    """A field has another type than the API of Kubernetes gives it. The message names the field, not the object."""
+
+
+def described(kind: str, document: JsonObject) -> str:
+    """Returns the object's kind, and its name as far as it has one, for messages."""
+    metadata = document.get("metadata")
+    parts = [metadata.get(key) for key in ("namespace", "name")] if isinstance(metadata, dict) else []
+    name = "/".join(part for part in parts if isinstance(part, str) and part)
+    return printable(f'{kind} "{name}"') if name else kind
+
+
+def mapping(parent: JsonObject, key: str, path: str) -> JsonObject | None:
+    """Returns the JSON object of this key; None if there is none. path: of the field, for InvalidField."""
+    value = parent.get(key)
+    if value is not None and not isinstance(value, dict):
+        raise InvalidField(f"{path} is not a JSON object")
+    return value
+
+
+def objects(parent: JsonObject, key: str, path: str) -> list[JsonObject] | None:
+    """Returns the list of JSON objects of this key; None if there is none. path: of the field, for InvalidField."""
+    value = parent.get(key)
+    if value is None:
+        return None
+    if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
+        raise InvalidField(f"{path} is not a list of JSON objects")
+    return cast("list[JsonObject]", value)
+
+
+def text(parent: JsonObject, key: str, path: str) -> str | None:
+    """Returns the text of this key to the letter; None if there is none. path: of the field, for InvalidField."""
+    value = parent.get(key)
+    if value is not None and not isinstance(value, str):
+        raise InvalidField(f"{path} is not text")
+    return value
+
+
+def printable_text(parent: JsonObject, key: str, path: str) -> str:
+    """Returns the text of this key, safe to print; "" if there is none. path: of the field, for InvalidField."""
+    return printable(text(parent, key, path) or "")

@@ -20,7 +20,7 @@ from tests.cluster.processes import PATIENCE, wait_until
 from tests.cluster.proxy import Proxy
 
 OTHER = "example.com/other"
-APPLIES = 12
+APPLIES = 5
 SEATS = '[resources."example.com/seats"]\nstatic = { quantity = 2 }\n'
 
 

@@ -15,7 +15,7 @@ from capacityd.model.errors import NodeError, NodeMissing, UsageError
 from capacityd.model.node import Event, NodeState
 from capacityd.model.text import printable
 from capacityd.node.documents.json_patch import patched
-from capacityd.node.documents.node import node_state, with_quantities_as_text
+from capacityd.node.documents.node import as_served, node_state
 from capacityd.node.errors import no_library_error, reason_of
 
 _STANDARD_INPUT = "-"
@@ -78,7 +78,7 @@ class FileNode:
         except (ValueError, RecursionError) as e:
             reason = printable(str(e)) if isinstance(e, json.JSONDecodeError) else "not text, or nested too deeply"
             raise NodeError(f"{self._name} is not JSON ({reason})") from e
-        return with_quantities_as_text(document)
+        return as_served(document)
 
     def _replace(self, text: str) -> None:
         # Replaces the target of a symbolic link, not the link.

@@ -25,7 +25,7 @@ _NODE_OF_TOKEN = "authentication.kubernetes.io/node-name"  # noqa: S105  # a key
 def node_state(document: object) -> NodeState:
     """Returns the state of a Node. Raises NodeError if the document is not a Node.
 
-    Text is made printable, except our annotation and condition, which the guards of our patch repeat literally.
+    Text is made printable, except what the guards of our patch repeat literally: our annotation and condition, the uid.
     """
     if not isinstance(document, dict):
         raise NodeError("this is not a Node: it is not a JSON object")
@@ -55,7 +55,7 @@ def _node_state(document: JsonObject) -> NodeState:
     capacity, allocatable = (_quantities(status, key) for key in ("capacity", "allocatable"))
     return NodeState(
         name=name,
-        uid=printable_text(metadata, "uid", "metadata.uid"),
+        uid=text(metadata, "uid", "metadata.uid") or "",
         capacity=capacity,
         allocatable=allocatable,
         has_annotations=annotations is not None,
@@ -89,10 +89,10 @@ def _quantities(status: JsonObject, key: str) -> dict[str, str] | None:
         return None
     quantities = {}
     for name, value in stored.items():
-        # A file may have a quantity as a number; the API server always sends text.
-        if isinstance(value, bool) or not isinstance(value, (str, int, float)):
+        # A file may have a quantity as a number; the API server always sends text, and a guard repeats it literally.
+        if isinstance(value, bool) or not isinstance(value, (str, int, float)) or not str(value).isprintable():
             raise InvalidField(f"{path} has an invalid quantity for {_shown(name)}")
-        quantities[printable(name)] = printable(str(value))
+        quantities[printable(name)] = str(value)
     return quantities
 
 
@@ -131,9 +131,16 @@ def _shown(value: object) -> str:
     return "missing" if value is None else "not text"
 
 
-def with_quantities_as_text(document: Any) -> Any:
-    """Converts quantities that are numbers to text, as the API server does, because our guards compare text."""
-    status = document.get("status") if isinstance(document, dict) else None
+def as_served(document: Any) -> Any:
+    """Completes a Node from a file as the API server does, whose Nodes have a status, and quantities that are text.
+
+    Our guards compare text, and a patch adds nothing below a parent that is missing.
+    """
+    if not isinstance(document, dict) or document.get("kind") != "Node":
+        return document
+    if document.get("status") is None:
+        document["status"] = {}
+    status = document["status"]
     for key in ("capacity", "allocatable"):
         quantities = status.get(key) if isinstance(status, dict) else None
         if isinstance(quantities, dict):

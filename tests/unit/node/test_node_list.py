@@ -185,6 +185,22 @@ def test_an_error_has_its_remedy(tmp_path: Path, sent: bytes | None, error: type
         read(tmp_path, only_nodes(lambda _: sent))
 
 
+@pytest.mark.parametrize("items", [{}, {"items": None}])
+def test_a_page_may_have_no_items(tmp_path: Path, items: dict[str, None]) -> None:
+    """An empty list of Go is null, or left out."""
+    fleet, _ = read(tmp_path, only_nodes(lambda _: answer(200, {"kind": "NodeList", **items})))
+    assert names(fleet) == []
+
+
+@pytest.mark.parametrize(
+    ("metadata", "items"),
+    [([], []), ({"continue": 7}, []), ({}, [7])],
+)
+def test_a_page_with_a_field_of_a_wrong_type_is_no_list(tmp_path: Path, metadata: object, items: object) -> None:
+    with pytest.raises(NodeUnreachable, match="is not a NodeList"):
+        read(tmp_path, only_nodes(lambda _: answer(200, {"kind": "NodeList", "metadata": metadata, "items": items})))
+
+
 def test_a_page_may_be_larger_than_a_node_and_not_without_limit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -34,7 +34,7 @@ def state_directory() -> str:
 def read(directory: str) -> MachineRecord | None:
     """The record; None if it is missing or damaged. Raises StateError if there is one that can't be read.
 
-    A damaged one is as good as none: no entry of it is a witness.
+    A damaged record counts as none: no entry of it is a witness.
     """
     path = os.path.join(directory, _FILE)
     try:

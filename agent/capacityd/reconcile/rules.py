@@ -209,7 +209,8 @@ def unpublish(entry: CapacityEntry, reason: str) -> Decision:
     if not entry.confirmed:
         reason += ", but this machine has no record of having published it, so it is left"
         return Decision(Action.REFUSE, None, reason, entry.annotated)
-    if not (entry.equals(entry.annotated) or entry.equals(0)):  # a zeroing kubelet's is as good as ours
+    is_zeroed = entry.equals(0)  # by a kubelet that started
+    if not entry.equals(entry.annotated) and not is_zeroed:
         published = entry.annotated
         reason += f", but its value is not the {published} that was published: somebody else's, so it is left"
         return Decision(Action.REFUSE, None, reason, None)

@@ -39,6 +39,7 @@ def device_table(detector: DeviceDetector, devices: Sequence[DeviceEntry], limit
     """Returns the table of all devices of a detector. limit: the most devices of a kind to show, None: all."""
     keys, common = _columns(detector, devices)
     flags = _flags(detector, devices)
+    columns = [*(key.upper() for key in keys), *(["IS"] if flags else [])]
     rows: list[tuple[str, ...]] = []
     selectors: list[tuple[str, str]] = []
     total = Counter(device.kind.toml for device in devices)
@@ -52,16 +53,18 @@ def device_table(detector: DeviceDetector, devices: Sequence[DeviceEntry], limit
         if limit is not None and shown[kind.toml] > limit:
             if shown[kind.toml] == total[kind.toml]:
                 more = f"{total[kind.toml] - limit} more of these: capacityd devices {detector.name}"
-                rows.append(("…", *[""] * len(keys), *[""] * bool(flags), more))
+                rows.append(("…", *[""] * len(columns), more))
             continue
         cells = [_cell(detector.keys[key].kind, device, key) for key in keys]
-        rows.append((device.name, *cells, *([flags[device.path]] if flags else []), device.title))
+        if flags:
+            cells.append(flags[device.path])
+        rows.append((device.name, *cells, device.title))
         if device.unique.toml:
             others = "" if device.unique.count == 1 else "; it is unknown whether it also matches others"
             selectors.append((device.unique.toml, f"{device.name}{others}"))
         else:
             selectors.append(("", f"{device.name} cannot be matched: {device.unique.reason}"))
-    heading = (detector.name.upper(), *(key.upper() for key in keys), *["IS"] * bool(flags), "NAME")
+    heading = (detector.name.upper(), *columns, "NAME")
     return DeviceTable(heading, tuple(rows), tuple(selectors), common, _unread(devices))
 
 

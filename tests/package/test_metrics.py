@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from capacityd.worker.journal import MESSAGE_IDS
+from capacityd.linux.systemd import EntryKind
 from tests.cluster.processes import PATIENCE, wait_until
 from tests.package.console import UNIT
 from tests.package.machine import Machine
@@ -28,7 +28,7 @@ def read(machine: Machine, path: str) -> dict[str, float]:
 
 
 def logged(machine: Machine) -> list[str]:
-    return machine.out("journalctl", "--output=cat", f"MESSAGE_ID={MESSAGE_IDS['metrics']}").splitlines()
+    return machine.out("journalctl", "--output=cat", f"MESSAGE_ID={EntryKind.METRICS.value}").splitlines()
 
 
 def test_metrics(fresh: Machine, packages: Packages) -> None:

@@ -12,17 +12,40 @@ import socket
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
+from enum import Enum, IntEnum
 
 from systemd import daemon, journal
 
-MSGID_DEGRADED = "f253b4b980544b33ae4d476e9730fe4a"
-MSGID_RECOVERED = "0573ab0967884bb59080e96346d2f0d4"
-MSGID_EVENT_SOURCE_LOST = "9ff5432e2a714887b421bc9456becb07"
-MSGID_METRICS = "b81d6a162f624473a3fddfb896f13d6a"
-"""MESSAGE_IDs of the entries of the resident process; worker/journal.py has the others."""
-
 _JOURNAL = "/run/systemd/journal/socket"
 _STDERR = 2  # file descriptor
+
+
+class Priority(IntEnum):
+    """How urgent an entry is. The values are those of syslog(3)."""
+
+    ERROR = 3
+    WARNING = 4
+    NOTICE = 5
+
+
+class EntryKind(Enum):
+    """The kind of a journal entry. The value is its MESSAGE_ID, which never changes: users filter by it."""
+
+    CHANGED = "eadd777d826542e2a4a621486ac5cb71"
+    REFUSED = "4fde5156bc29436a8c57acafb5bf4dfd"
+    DENIED = "b17b1d0b43b347fe8fde03f6512f69bb"
+    BELOW_EXPECTED = "9240c49064a3422f97bc464028288914"
+    NOT_ALLOCATABLE = "3757b0b701b94f489f964b61de389122"
+    HELD = "6c8d3cbdb7d44ee8a4fb01b480946878"
+    UNKNOWN = "0a5db50627284cf097367504d349291e"
+    KNOWN = "08c77ab01cae49c2935a2ea867305176"
+    CONFIGURATION_ERROR = "af9faed3990f4995bae4e7b6d029c156"
+    CONFIGURATION_WARNING = "d0a2f6d4a3f94b7c9f2a1c58e7b46d13"
+    EVENT_NOT_CREATED = "58dc7ea2a9c74502a2c0ec9a374c10db"
+    METRICS = "b81d6a162f624473a3fddfb896f13d6a"
+    DEGRADED = "f253b4b980544b33ae4d476e9730fe4a"
+    RECOVERED = "0573ab0967884bb59080e96346d2f0d4"
+    EVENT_SOURCE_LOST = "9ff5432e2a714887b421bc9456becb07"
 
 
 def sd_notify(message: str) -> None:
@@ -31,16 +54,16 @@ def sd_notify(message: str) -> None:
         daemon.notify(_encodable(message))
 
 
-def log(level: int, message: str, message_id: str) -> None:
-    """Logs a message as one line. level: a priority of syslog(3)."""
-    log_entry(level, " ".join(message.split()), message_id, {})
+def log(priority: Priority, message: str, kind: EntryKind) -> None:
+    """Logs a message as one line."""
+    log_entry(priority, " ".join(message.split()), kind, {})
 
 
-def log_entry(level: int, message: str, message_id: str, fields: Mapping[str, str]) -> None:
+def log_entry(priority: Priority, message: str, kind: EntryKind, fields: Mapping[str, str]) -> None:
     """Writes an entry with these fields (names in capitals) to the journal, or its message to standard error."""
     if _stderr_is_journal() and _journal_is_writable():
         sent = {name: _encodable(value) for name, value in fields.items()}
-        sent |= {"MESSAGE_ID": message_id, "PRIORITY": str(level), "SYSLOG_IDENTIFIER": "capacityd"}
+        sent |= {"MESSAGE_ID": kind.value, "PRIORITY": str(priority.value), "SYSLOG_IDENTIFIER": "capacityd"}
         try:
             # Without CODE_FILE, it would read the source to find the line.
             journal.send(_encodable(message), CODE_FILE=__file__, **sent)

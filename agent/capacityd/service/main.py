@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from capacityd.linux.clock import BOOTING, uptime
 from capacityd.linux.subreaper import become_subreaper
-from capacityd.linux.systemd import MSGID_DEGRADED, MSGID_EVENT_SOURCE_LOST, log, sd_notify, use_nonblocking_stderr
+from capacityd.linux.systemd import EntryKind, Priority, log, sd_notify, use_nonblocking_stderr
 from capacityd.model.messages import CheckResult, MetricsResult, PassResult, Watch
 from capacityd.model.reasons import Job, PassReason
 from capacityd.service.event_sources import UDEV, EventSources, Signals, Suspends, ignore_signals
@@ -61,7 +61,11 @@ class Service:
                 self._worker = None
             if self._worker is None:
                 if not self._lock.is_held():  # only systemd can create the folder again
-                    log(3, f"{self._lock.path} is gone; the service exits so that it is created again", MSGID_DEGRADED)
+                    log(
+                        Priority.ERROR,
+                        f"{self._lock.path} is gone; the service exits so that it is created again",
+                        EntryKind.DEGRADED,
+                    )
                     return 1
                 self._start_worker(time.monotonic())
             signals, reasons = self._wait()
@@ -111,7 +115,7 @@ class Service:
         events, failures = self._sources.drain(ready)
         signals, reasons = self._signals.drain(), self._suspends.drain() | events
         if failures:
-            log(4, f"an event source failed and is reopened: {failures[0]}", MSGID_EVENT_SOURCE_LOST)
+            log(Priority.WARNING, f"an event source failed and is reopened: {failures[0]}", EntryKind.EVENT_SOURCE_LOST)
             self._open_sources()
             reasons.add(PassReason.HARDWARE)
         if worker:
@@ -238,10 +242,10 @@ def main(arguments: list[str]) -> int:
     try:
         lock = ServiceLock(folder)
     except BlockingIOError:
-        log(3, f"the service is already running; see {folder}/service.json", MSGID_DEGRADED)
+        log(Priority.ERROR, f"the service is already running; see {folder}/service.json", EntryKind.DEGRADED)
         return 1
     except OSError as e:
-        log(3, f"{e.filename} could not be opened: {e.strerror}; remove it", MSGID_DEGRADED)
+        log(Priority.ERROR, f"{e.filename} could not be opened: {e.strerror}; remove it", EntryKind.DEGRADED)
         return 1
     become_subreaper()
     try:

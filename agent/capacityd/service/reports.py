@@ -11,14 +11,7 @@ from typing import NamedTuple
 from capacityd import __version__
 from capacityd.linux.atomic_file import replace_file
 from capacityd.linux.clock import uptime
-from capacityd.linux.systemd import (
-    MSGID_DEGRADED,
-    MSGID_EVENT_SOURCE_LOST,
-    MSGID_METRICS,
-    MSGID_RECOVERED,
-    log,
-    sd_notify,
-)
+from capacityd.linux.systemd import EntryKind, Priority, log, sd_notify
 from capacityd.model.codec import to_file
 from capacityd.model.messages import CheckResult, MetricsResult, ServiceStatus
 from capacityd.model.reasons import Activity, Job
@@ -46,25 +39,29 @@ class Reports:
         last = self._errors.pop(job, "")
         if error:
             if error != last:
-                log(4, error, MSGID_DEGRADED)
+                log(Priority.WARNING, error, EntryKind.DEGRADED)
             self._errors[job] = error
         elif last and not self._errors:
-            log(5, "recovered", MSGID_RECOVERED)
+            log(Priority.NOTICE, "recovered", EntryKind.RECOVERED)
 
     def log_metrics(self, metrics: MetricsResult) -> None:
         """Logs an error of the file of metrics when it is new, and once that it is written again."""
         last, self._metrics = self._metrics, metrics
         if metrics.error and metrics != last:
-            log(4, "; ".join(filter(None, (metrics.error, metrics.advice))), MSGID_METRICS)
+            log(Priority.WARNING, "; ".join(filter(None, (metrics.error, metrics.advice))), EntryKind.METRICS)
         elif last.error and metrics.path and not metrics.error:
-            log(5, f"{metrics.path} is written again", MSGID_METRICS)
+            log(Priority.NOTICE, f"{metrics.path} is written again", EntryKind.METRICS)
 
     def log_unavailable(self, errors: Sequence[str]) -> None:
         """Logs each event source that is newly unavailable. errors: one of each that is not open."""
         last, self._unavailable = self._unavailable, tuple(errors)
         for error in self._unavailable:
             if error not in last:
-                log(4, f"{error}; changes are detected at the next reconcile pass", MSGID_EVENT_SOURCE_LOST)
+                log(
+                    Priority.WARNING,
+                    f"{error}; changes are detected at the next reconcile pass",
+                    EntryKind.EVENT_SOURCE_LOST,
+                )
 
     def notify_systemd(self, line: str) -> None:
         """Sends the line that `systemctl status` shows: that of a pass, else the errors."""

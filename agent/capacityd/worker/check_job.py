@@ -9,6 +9,7 @@ from capacityd.config import load
 from capacityd.detectors import load as load_detector
 from capacityd.discovery.child import MAX_RUNNING, allowed_seconds
 from capacityd.host.kubelet import CHECKPOINT, SOCKET
+from capacityd.linux.systemd import EntryKind, Priority
 from capacityd.model.config import Config
 from capacityd.model.device import DeviceDetector
 from capacityd.model.errors import CapacitydError
@@ -32,18 +33,20 @@ def check(options: argparse.Namespace) -> int:
     previous = runtime_files.read_config(options.folder) if options.reasons == RELOAD else None
     saved = SavedConfig.of(loaded)
     entries = [
-        journal.Entry("configuration error", journal.ERROR, text, {"CONFIG_FILE": problem.file})
+        journal.Entry(EntryKind.CONFIGURATION_ERROR, Priority.ERROR, text, {"CONFIG_FILE": problem.file})
         for problem, text in zip(loaded.problems, saved.errors, strict=True)
     ]
     entries += [
-        journal.Entry("configuration warning", journal.WARNING, problem.located(), {"CONFIG_FILE": problem.file})
+        journal.Entry(
+            EntryKind.CONFIGURATION_WARNING, Priority.WARNING, problem.located(), {"CONFIG_FILE": problem.file}
+        )
         for problem in loaded.warnings
     ]
     config = loaded.config
     rejected = bool(loaded.problems) and previous is not None
     if rejected and previous is not None:
         message = "the configuration has errors; the previous configuration stays active"
-        entries.append(journal.Entry("configuration error", journal.ERROR, message))
+        entries.append(journal.Entry(EntryKind.CONFIGURATION_ERROR, Priority.ERROR, message))
         saved, config = replace(previous, errors=saved.errors), previous.restored()
     result = CheckResult(configuration_errors=saved.errors, previous_active=rejected)
     try:

@@ -9,10 +9,10 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from capacityd.cli.fleet.assess import FleetReport, ResourceSummary
 from capacityd.cli.fleet.metrics import metrics_text
+from capacityd.linux.systemd import EntryKind
 from capacityd.model.node import ConditionReason
 from capacityd.node.kubelet_kubeconfig import KUBECONFIG_PATHS
 from capacityd.worker import metrics
-from capacityd.worker.journal import MESSAGE_IDS
 from tests import ROOT
 from tests.unit.worker.test_metrics import FIGURES
 
@@ -62,4 +62,4 @@ def test_the_page_on_monitoring_has_every_metric_with_its_labels() -> None:
 
 
 def test_the_page_on_monitoring_has_every_kind_of_entry() -> None:
-    assert set(re.findall(r"`([0-9a-f]{32})`", MONITORING)) == set(MESSAGE_IDS.values())
+    assert set(re.findall(r"`([0-9a-f]{32})`", MONITORING)) == {kind.value for kind in EntryKind}

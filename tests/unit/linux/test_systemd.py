@@ -72,7 +72,7 @@ def test_an_unread_standard_error(
         os.dup2(writes, 2)
         before()
         for _ in range(100):
-            systemd.log(4, "degraded \ud800", systemd.MSGID_DEGRADED)
+            systemd.log(systemd.Priority.WARNING, "degraded \ud800", systemd.EntryKind.DEGRADED)
         systemd.use_nonblocking_stderr()
         print("a traceback", file=sys.stderr)
         received = b""
@@ -94,7 +94,7 @@ def test_a_file_is_appended_to(tmp_path: Path) -> None:
         fd = os.open(tmp_path / "errors", os.O_WRONLY | os.O_CREAT)
         os.dup2(fd, 2)
         os.write(fd, b"one\n")
-        systemd.log(4, "two", systemd.MSGID_DEGRADED)
+        systemd.log(systemd.Priority.WARNING, "two", systemd.EntryKind.DEGRADED)
         os.write(fd, b"three\n")
 
     forked(write)
@@ -109,9 +109,9 @@ def test_a_closed_standard_error() -> None:
         with pytest.raises(OSError, match="Broken pipe") as raised:
             os.write(2, b"x")
         assert raised.value.errno == errno.EPIPE
-        systemd.log(4, "degraded", systemd.MSGID_DEGRADED)
+        systemd.log(systemd.Priority.WARNING, "degraded", systemd.EntryKind.DEGRADED)
         os.close(2)
-        systemd.log(4, "degraded", systemd.MSGID_DEGRADED)
+        systemd.log(systemd.Priority.WARNING, "degraded", systemd.EntryKind.DEGRADED)
 
     forked(write)
 
@@ -146,21 +146,21 @@ def received():
 
 steps = []
 os.environ["JOURNAL_STREAM"] = "1:1"
-systemd.log(4, "inherited", systemd.MSGID_DEGRADED)
+systemd.log(systemd.Priority.WARNING, "inherited", systemd.EntryKind.DEGRADED)
 steps.append([received(), output()])
 os.environ["JOURNAL_STREAM"] = f"{stderr.st_dev}:{stderr.st_ino}"
-systemd.log_entry(5, "a\\udcff", systemd.MSGID_RECOVERED, {"RESOURCE": "example.com/x"})
+systemd.log_entry(systemd.Priority.NOTICE, "a\\udcff", systemd.EntryKind.RECOVERED, {"RESOURCE": "example.com/x"})
 steps.append([received(), output()])
 for n in range(10000):
-    systemd.log(4, "many", systemd.MSGID_DEGRADED)
+    systemd.log(systemd.Priority.WARNING, "many", systemd.EntryKind.DEGRADED)
     if text := output():
         break
 steps.append([len(received()) == n, text])
 journal.close()
-systemd.log(4, "nobody listens", systemd.MSGID_DEGRADED)
+systemd.log(systemd.Priority.WARNING, "nobody listens", systemd.EntryKind.DEGRADED)
 steps.append([[], output()])
 os.unlink("/run/systemd/journal/socket")
-systemd.log(4, "gone", systemd.MSGID_DEGRADED)
+systemd.log(systemd.Priority.WARNING, "gone", systemd.EntryKind.DEGRADED)
 steps.append([[], output()])
 print(json.dumps(steps))
 """
@@ -175,7 +175,7 @@ def test_entries_go_to_the_journal_or_else_to_standard_error() -> None:
     assert output == ""
     wanted = {
         "MESSAGE": r"a\udcff",
-        "MESSAGE_ID": systemd.MSGID_RECOVERED,
+        "MESSAGE_ID": systemd.EntryKind.RECOVERED.value,
         "PRIORITY": "5",
         "SYSLOG_IDENTIFIER": "capacityd",
     }

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from capacityd.linux.systemd import EntryKind, Priority
 from capacityd.model.plan import Action, Change, Health, Plan
 from capacityd.model.reading import Absent, Quantity, Reading, Unknown
 from capacityd.model.reasons import PassReason
@@ -48,37 +49,40 @@ def before(*changes: Change, **health: Any) -> PassStatus:
 @pytest.mark.parametrize(
     ("previous", "kinds"),
     [
-        (None, ["denied", "below expected", "not allocatable"]),
+        (None, [EntryKind.DENIED, EntryKind.BELOW_EXPECTED, EntryKind.NOT_ALLOCATABLE]),
         (before(denied={A: "x"}, below_expected={A: (3, 4)}, not_allocatable={A: ("4", "0")}), []),
-        (before(denied={A: "x"}, below_expected={A: (2, 4)}, not_allocatable={A: ("4", "0")}), ["below expected"]),
+        (
+            before(denied={A: "x"}, below_expected={A: (2, 4)}, not_allocatable={A: ("4", "0")}),
+            [EntryKind.BELOW_EXPECTED],
+        ),
     ],
 )
-def test_what_keeps_the_condition_false_is_logged_once(previous: PassStatus | None, kinds: list[str]) -> None:
+def test_what_keeps_the_condition_false_is_logged_once(previous: PassStatus | None, kinds: list[EntryKind]) -> None:
     entries = logged(journal.outcome_entries(outcome(DENIED, health=HEALTH), previous))
     assert [kind for kind, *_ in entries] == kinds
-    assert all(level == journal.WARNING and fields["RESOURCE"] == A for _, level, _, fields in entries)
+    assert all(level == Priority.WARNING and fields["RESOURCE"] == A for _, level, _, fields in entries)
 
 
-def logged(entries: Any) -> list[tuple[str, int, str, dict[str, str]]]:
-    return [(e.kind, e.level, e.message, dict(e.fields)) for e in entries]
+def logged(entries: Any) -> list[tuple[EntryKind, int, str, dict[str, str]]]:
+    return [(e.kind, e.priority, e.message, dict(e.fields)) for e in entries]
 
 
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
-        (Change(A, Action.SET, "3", "4", "more"), ("changed", 5, f"{A}: 3 → 4 (more)", "3", "4")),
-        (Change(A, Action.SET, None, "0", "found"), ("changed", 5, f"{A}: none → 0 (found)", "none", "0")),
+        (Change(A, Action.SET, "3", "4", "more"), (EntryKind.CHANGED, 5, f"{A}: 3 → 4 (more)", "3", "4")),
+        (Change(A, Action.SET, None, "0", "found"), (EntryKind.CHANGED, 5, f"{A}: none → 0 (found)", "none", "0")),
         (
             Change(A, Action.REMOVE, "1k", None, "withdrawn"),
-            ("changed", 5, f"{A}: 1000 → none (withdrawn)", "1000", "none"),
+            (EntryKind.CHANGED, 5, f"{A}: 1000 → none (withdrawn)", "1000", "none"),
         ),
-        (Change(A, Action.REFUSE, "9", "9", "theirs"), ("refused", 4, f"{A}: refused: theirs", "9", "9")),
+        (Change(A, Action.REFUSE, "9", "9", "theirs"), (EntryKind.REFUSED, 4, f"{A}: refused: theirs", "9", "9")),
     ],
 )
-def test_a_change_has_its_fields(change: Change, expected: tuple[str, int, str, str, str]) -> None:
+def test_a_change_has_its_fields(change: Change, expected: tuple[EntryKind, int, str, str, str]) -> None:
     kind, level, message, old, new = expected
     fields = {"NODE": "n1", "RESOURCE": A, "OLD": old, "NEW": new, "REASON": change.reason}
-    newly = (A,) if kind == "refused" else ()
+    newly = (A,) if kind is EntryKind.REFUSED else ()
     assert logged(journal.outcome_entries(outcome(change, newly=newly), None)) == [(kind, level, message, fields)]
 
 
@@ -102,7 +106,7 @@ def test_a_refusal_is_logged_once_also_without_a_condition() -> None:
 
 def test_an_event_that_could_not_be_created_is_logged() -> None:
     assert logged(journal.outcome_entries(outcome(warnings=("forbidden",)), None)) == [
-        ("event not created", 4, "forbidden", {"NODE": "n1"})
+        (EntryKind.EVENT_NOT_CREATED, 4, "forbidden", {"NODE": "n1"})
     ]
 
 
@@ -127,23 +131,23 @@ def entries_of(readings: Mapping[str, Reading], previous: PassState, first: bool
 @pytest.mark.parametrize(
     ("previous", "reading", "expected"),
     [
-        (PassState(), UNKNOWN, "unknown"),
-        (state(Quantity(4)), UNKNOWN, "unknown"),
-        (state(UNKNOWN), UNKNOWN, ""),
-        (state(UNKNOWN), Unknown("no, and otherwise than before"), "unknown"),
-        (state(UNKNOWN), Quantity(4), "known"),
-        (state(UNKNOWN), Absent("none"), "known"),
-        (state(Quantity(4)), Quantity(5), ""),
-        (PassState(), Quantity(5), ""),
+        (PassState(), UNKNOWN, EntryKind.UNKNOWN),
+        (state(Quantity(4)), UNKNOWN, EntryKind.UNKNOWN),
+        (state(UNKNOWN), UNKNOWN, None),
+        (state(UNKNOWN), Unknown("no, and otherwise than before"), EntryKind.UNKNOWN),
+        (state(UNKNOWN), Quantity(4), EntryKind.KNOWN),
+        (state(UNKNOWN), Absent("none"), EntryKind.KNOWN),
+        (state(Quantity(4)), Quantity(5), None),
+        (PassState(), Quantity(5), None),
     ],
 )
 def test_an_unknown_reading_is_logged_once_for_each_reason_and_when_it_ends(
-    previous: PassState, reading: Reading, expected: str
+    previous: PassState, reading: Reading, expected: EntryKind | None
 ) -> None:
     entries = logged(entries_of({A: reading}, previous))
     assert [kind for kind, *_ in entries] == ([expected] if expected else [])
     assert all(fields["RESOURCE"] == A for *_, fields in entries)
-    cause = "unreadable" if expected == "unknown" else None
+    cause = "unreadable" if expected is EntryKind.UNKNOWN else None
     assert all(fields.get("CAUSE") == cause for *_, fields in entries)
 
 
@@ -170,14 +174,14 @@ def test_an_unknown_reading_at_boot_is_a_warning_only_if_it_lasts() -> None:
     after_boot = state(reading[A], PassReason.BOOT)
     assert [level for _, level, *_ in logged(entries_of(reading, after_boot))] == [4]
     assert logged(entries_of(reading, state(reading[A], PassReason.REQUEUE))) == []
-    assert [kind for kind, *_ in logged(entries_of({A: Quantity(1)}, after_boot))] == ["known"]
+    assert [kind for kind, *_ in logged(entries_of({A: Quantity(1)}, after_boot))] == [EntryKind.KNOWN]
 
 
 def test_a_held_change_is_logged_once() -> None:
     held = ReconcileResult(ReconcileState(annotated={A: 4}), held={A: 9.6})
     (entry,) = logged(journal.reading_entries({A: Quantity(3)}, held, state(Quantity(4)), {}, at_boot=False))
     fields = {"RESOURCE": A, "OLD": "4", "NEW": "3", "REASON": "lower_after: 10 s left"}
-    assert entry == ("held", 5, f"{A}: 4 → 3 is held back: lower_after: 10 s left", fields)
+    assert entry == (EntryKind.HELD, 5, f"{A}: 4 → 3 is held back: lower_after: 10 s left", fields)
     before_it = state(Quantity(4), held=(A,))
     assert logged(journal.reading_entries({A: Quantity(3)}, held, before_it, {}, at_boot=False)) == []
     (entry,) = logged(journal.reading_entries({}, held, PassState(), {}, at_boot=False))
@@ -199,13 +203,13 @@ def test_without_a_journal_it_goes_to_standard_error(
 ) -> None:
     """A variable that was inherited does not make standard error the journal's."""
     monkeypatch.setenv("JOURNAL_STREAM", "8:12345678")
-    journal.send([journal.Entry("changed", journal.NOTICE, "a: 3 → 4", {"RESOURCE": "a"})])
+    journal.send([journal.Entry(EntryKind.CHANGED, Priority.NOTICE, "a: 3 → 4", {"RESOURCE": "a"})])
     assert capfd.readouterr().err == "capacityd: a: 3 → 4\n"
 
 
 def test_each_kind_has_an_id_of_its_own() -> None:
-    assert all(re.fullmatch("[0-9a-f]{32}", identity) for identity in journal.MESSAGE_IDS.values())
-    assert len(set(journal.MESSAGE_IDS.values())) == len(journal.MESSAGE_IDS)
+    assert all(re.fullmatch("[0-9a-f]{32}", kind.value) for kind in EntryKind)
+    assert len(EntryKind) == len(EntryKind.__members__)
     changes = Change(A, Action.SET, "3", "4", "why"), Change(B, Action.REFUSE, "3", "3", "why"), DENIED
     change = outcome(*changes, newly=(B,), health=HEALTH, warnings=("x",))
     pass_result = ReconcileResult(ReconcileState(annotated={A: 4}), held={A: 1.0})
@@ -215,11 +219,11 @@ def test_each_kind_has_an_id_of_its_own() -> None:
         *journal.reading_entries({A: Quantity(3)}, pass_result, state(UNKNOWN), {}, at_boot=False),
     ]
     elsewhere = {
-        "configuration error",
-        "configuration warning",
-        "metrics",
-        "degraded",
-        "recovered",
-        "event source lost",
+        EntryKind.CONFIGURATION_ERROR,
+        EntryKind.CONFIGURATION_WARNING,
+        EntryKind.METRICS,
+        EntryKind.DEGRADED,
+        EntryKind.RECOVERED,
+        EntryKind.EVENT_SOURCE_LOST,
     }
-    assert {e.kind for e in entries} == journal.MESSAGE_IDS.keys() - elsewhere
+    assert {e.kind for e in entries} == {*EntryKind} - elsewhere

@@ -274,6 +274,25 @@ def test_requests_of_pods_in_pages(tmp_path: Path) -> None:
     assert {query["fieldSelector"] for query in asked} == {"status.phase!=Succeeded,status.phase!=Failed"}
 
 
+def test_progress_counts_nodes_and_pods(tmp_path: Path) -> None:
+    pages = {
+        "/api/v1/nodes": page(named("n1"), named("n2"), token="2"),
+        "/api/v1/nodes 2": page(named("n3")),
+        "/api/v1/pods": pod_page(pod("n1"), token="2"),
+        "/api/v1/pods 2": pod_page(pod("n1"), pod("n2")),
+    }
+    progress: list[tuple[str, int]] = []
+
+    def script(request: Request) -> bytes:
+        key = f"{urlsplit(request.path).path} {query(request).get('continue', '')}".strip()
+        return pages.get(key) or failure(404)
+
+    with serve(script) as server:
+        configure(tmp_path / "config", server.url, "secret-token")
+        read_fleet(str(tmp_path / "config"), FleetQuery(LABEL), lambda *counted: progress.append(counted))
+    assert progress == [("Nodes", 2), ("Nodes", 3), ("pods", 1), ("pods", 3)]
+
+
 def test_named_nodes_need_only_their_pods_and_those_that_wait(tmp_path: Path) -> None:
     def script(request: Request) -> bytes:
         selector = query(request)["fieldSelector"]

@@ -37,6 +37,7 @@ _WORDS = {
     **dict.fromkeys(("false", "no", "off"), "write {0} = false"),
     **dict.fromkeys(("null", "none", "nil"), "TOML has no {1}; leave {0} out"),
 }
+_QUOTES = ('"', "'")
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +94,8 @@ def _unclosed(text: str) -> Iterator[_Unclosed]:
             opened.append(_Unclosed(sign, line, column))
         elif sign in "]}":
             del opened[-1:]
-        elif sign in "\"'":
-            yield _Unclosed("quote", line, column)
+        elif sign in _QUOTES:
+            yield _Unclosed(sign, line, column)
         elif sign == "\n" and opened and (in_header or opened[-1].sign == "{"):
             yield opened[-1]
             opened.clear()
@@ -112,7 +113,7 @@ def _unclosed_hint(unclosed: _Unclosed | None, line: int, column: int) -> str:
     if unclosed is None or (column and (unclosed.line, unclosed.column) >= (line, column)):
         return ""
     place = "" if unclosed.line == line else f" of line {unclosed.line}"
-    if unclosed.sign == "quote":
+    if unclosed.sign in _QUOTES:
         return f"the closing quote{place} is missing"
     if unclosed.sign == "{":
         return f"the table in braces{place} must end with }} in the same line"

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
-UNITS: dict[str, dict[str, int]] = {
+Dimension: TypeAlias = Literal["size", "speed", "frequency", "number"]
+
+UNITS: Mapping[Dimension, Mapping[str, int]] = {
     "size": {"B": 1}
     | {f"{p}B": 1000**n for n, p in enumerate("kMGTP", 1)}
     | {f"{p}iB": 1024**n for n, p in enumerate("KMGTP", 1)},
@@ -14,7 +17,7 @@ UNITS: dict[str, dict[str, int]] = {
     "frequency": {"Hz": 1} | {f"{p}Hz": 1000**n for n, p in enumerate("kMG", 1)},
     "number": {},
 }
-"""Dimension -> unit -> base units (bytes, bit/s, Hz) in one. A plain number has no unit."""
+"""The base units (bytes, bit/s, Hz) in one of each unit. A plain number has no unit."""
 
 _NUMBER = r"[0-9]{1,20}(\.[0-9]{1,20})?"
 _AMOUNT = re.compile(r"([0-9]{1,20})(?:\.([0-9]{1,20}))?\s*([A-Za-z/]*)")
@@ -34,13 +37,13 @@ def is_amount(text: str) -> bool:
     return _AMOUNT.fullmatch(text) is not None
 
 
-def amount_pattern(dimension: str) -> str:
-    """An amount of this dimension (a key of UNITS), as a regular expression."""
+def amount_pattern(dimension: Dimension) -> str:
+    """An amount of this dimension, as a regular expression."""
     units = "|".join(UNITS[dimension])
     return rf"{_NUMBER}\s*({units})" if units else _NUMBER
 
 
-def parse_amount(text: str, dimension: str) -> int:
+def parse_amount(text: str, dimension: Dimension) -> int:
     """A number with a unit, in base units. Raises ValueError."""
     match = _AMOUNT.fullmatch(text)
     units = UNITS[dimension]

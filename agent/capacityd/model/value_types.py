@@ -8,6 +8,7 @@ schema is the JSON Schema of what parse takes.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -29,12 +30,12 @@ from capacityd.model.toml_values import (
     strings,
     texts_schema,
 )
-from capacityd.model.units import UNITS, amount_pattern, is_amount, parse_amount
+from capacityd.model.units import UNITS, Dimension, amount_pattern, is_amount, parse_amount
 
 _HEX_GLOB = re.compile(r"([0-9a-fA-F]*([*?]|\[[^\]]+\]))+[0-9a-fA-F]*")
 _EXACT_NAME = r"[^*?\[/]+"
 _SIGN = re.compile(">=|<=|>|<|=|")
-_EXAMPLES = {"size": ">=500GB", "speed": ">=10Gbit/s", "frequency": ">=3GHz", "number": ">=1"}
+_EXAMPLES: Mapping[Dimension, str] = {"size": ">=500GB", "speed": ">=10Gbit/s", "frequency": ">=3GHz", "number": ">=1"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,8 +135,7 @@ class Flag:
 class Amount:
     """A measure, compared with numbers that have a unit. All comparisons between commas must hold."""
 
-    dimension: str
-    """A key of UNITS."""
+    dimension: Dimension
 
     def parse(self, raw: object) -> tuple[Matcher, ...]:
         items = raw if isinstance(raw, list) else [raw]

@@ -18,7 +18,7 @@ from capacityd.detectors import names
 from capacityd.model.config import Config
 from capacityd.model.device import DeviceDetector
 from capacityd.model.quantity import name_problem
-from capacityd.model.units import UNITS
+from capacityd.model.units import UNITS, Dimension
 from capacityd.model.value_types import Amount, Choice, Flag, HexId, Kind, Network, Text
 from tests.support.configs import loaded
 
@@ -48,7 +48,7 @@ def one_or_more(values: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
     return values | st.lists(values, min_size=1, max_size=3)
 
 
-def amounts(dimension: str, signs: tuple[str, ...]) -> st.SearchStrategy[str]:
+def amounts(dimension: Dimension, signs: tuple[str, ...]) -> st.SearchStrategy[str]:
     units = st.sampled_from([*UNITS[dimension]] or [""])
     return st.builds(lambda s, n, u: f"{s}{n}{u}", st.sampled_from(signs), st.integers(0, 10**12), units)
 

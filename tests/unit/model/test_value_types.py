@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from capacityd.model.matchers import Value
-from capacityd.model.units import UNITS, parse_amount
+from capacityd.model.units import UNITS, Dimension, parse_amount
 from capacityd.model.value_types import Amount, Choice, Flag, HexId, Kind, Text
 
 
@@ -81,7 +81,7 @@ def test_amounts_are_exact(whole: int, thousandths: int, unit: tuple[str, int]) 
     name, factor = unit
     exact = (whole + Fraction(thousandths, 1000)) * factor
     text = f"{whole}.{thousandths:03}{name}"
-    dimension = "speed" if "bit" in name else "size"
+    dimension: Dimension = "speed" if "bit" in name else "size"
     if exact.denominator == 1:
         assert parse_amount(text, dimension) == exact
     else:

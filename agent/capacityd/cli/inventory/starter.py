@@ -7,18 +7,24 @@ not suggest (the system's disk and interface, a mainboard's bridges).
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from capacityd.cli.inventory.devices import DeviceEntry, DeviceListing
 from capacityd.cli.inventory.selectors import key_matchers, match_values, toml_line
 from capacityd.model.device import DeviceDetector
+from capacityd.model.units import Dimension
 from capacityd.model.value_types import Amount, Flag
 
 _DOMAIN = "example.com"
 _MAX_NAMES = 8  # devices that a comment names
 _MAX_RESOURCE_NAME = 48  # characters after the domain; Kubernetes allows 63
-_UNITS = {"size": ("GiB", 1024**3), "speed": ("Mbit/s", 10**6), "frequency": ("MHz", 10**6), "number": ("", 1)}
+_UNITS: Mapping[Dimension, tuple[str, int]] = {
+    "size": ("GiB", 1024**3),
+    "speed": ("Mbit/s", 10**6),
+    "frequency": ("MHz", 10**6),
+    "number": ("", 1),
+}
 _HEAD = """\
 #:schema file:///usr/share/capacityd/schema.json
 

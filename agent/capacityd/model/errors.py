@@ -95,6 +95,10 @@ class NodeError(CapacitydError):
     """It decides the pace at which the service tries again."""
 
 
+class InvalidDocument(NodeError):
+    """A document of Kubernetes, from the API server or from a file, is of another kind, or has an invalid field."""
+
+
 class NodeUnreachable(NodeError):
     """No response, or HTTP 429 or 5xx. A later attempt may succeed.
 

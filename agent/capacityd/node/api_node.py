@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from capacityd.model.errors import (
+    InvalidDocument,
     NodeDenied,
-    NodeError,
     NodeForbidden,
     NodeMissing,
     NodeUnreachable,
@@ -201,7 +201,7 @@ class ApiNode:
     def _state(self, document: object) -> NodeState:
         try:
             return node_state(document)
-        except NodeError as e:
+        except InvalidDocument as e:
             raise NodeUnreachable(
                 f"the API server sent a response that cannot be used: {self._quote(str(e))}"
             ) from None

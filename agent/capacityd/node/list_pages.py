@@ -30,9 +30,11 @@ def pages(send: Callable[[str], object], kind: str, server: str) -> Iterator[Seq
         if page is None:
             raise NodeUnreachable(f"{server} sent a response that is not a {kind}. Is it an API server?")
         yield page.items
-        token = page.next_token
-        if not token:
+        if not page.next_token:
             return
+        if page.next_token == token:
+            raise NodeUnreachable(f"{server} sent the same page of its {kind} twice, so the list would never end")
+        token = page.next_token
 
 
 def restarted(read: Callable[[], T]) -> T:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from capacityd.model.errors import NodeForbidden
+from capacityd.model.errors import InvalidDocument, NodeForbidden, NodeUnreachable
 from capacityd.model.fleet import Fleet, NodeSummary, Requests
 from capacityd.node.client import Client
+from capacityd.node.cluster_access import ClusterAccess
 from capacityd.node.documents.lists import device_classes_by_resource, list_page
 from capacityd.node.documents.node_summary import summarize
 from capacityd.node.documents.pod_requests import requests_of_pods
@@ -46,9 +48,10 @@ def read_fleet(kubeconfig: str | None, query: FleetQuery, progress: Callable[[st
     progress: receives after each page what is being read ("Nodes", "pods") and how many have been.
     """
     client = Client(load_operators(kubeconfig), _MAX_PAGE_BYTES, _PAGE_TIMEOUT)
-    nodes = restarted(lambda: tuple(_nodes(client, query, partial(progress, "Nodes"))))
-    classes = _device_classes(client)
-    requests = restarted(lambda: _requests(client, query.names, partial(progress, "pods")))
+    with _usable_responses(client.access):
+        nodes = restarted(lambda: tuple(_nodes(client, query, partial(progress, "Nodes"))))
+        classes = _device_classes(client)
+        requests = restarted(lambda: _requests(client, query.names, partial(progress, "pods")))
     return Fleet(nodes, classes, requests)
 
 
@@ -57,7 +60,19 @@ def read_device_classes(kubeconfig: str) -> Mapping[str, tuple[str, ...]]:
 
     Raises NodeError.
     """
-    return _device_classes(Client(load_operators(kubeconfig)))
+    client = Client(load_operators(kubeconfig))
+    with _usable_responses(client.access):
+        return _device_classes(client)
+
+
+@contextmanager
+def _usable_responses(access: ClusterAccess) -> Iterator[None]:
+    """Raises NodeUnreachable if the API server sends a document that is invalid."""
+    try:
+        yield
+    except InvalidDocument as e:
+        message = f"API server {access.server} sent a response that cannot be used: {access.quote(str(e))}"
+        raise NodeUnreachable(message) from None
 
 
 def _device_classes(client: Client) -> Mapping[str, tuple[str, ...]]:

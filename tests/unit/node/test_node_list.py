@@ -178,6 +178,13 @@ FORBIDDEN = 'nodes is forbidden: User "jane" cannot list resource "nodes"'
         (failure(403, FORBIDDEN), NodeForbidden, 'identity "jane" may not list nodes .* the verb "list" on "nodes"'),
         (answer(200, {"kind": "Node"}), NodeUnreachable, "is not a NodeList"),
         (answer(200, {"kind": "NodeList", "items": 7}), NodeUnreachable, "is not a NodeList"),
+        (
+            page({**NODE, "spec": 7}),
+            NodeUnreachable,
+            'API server .* cannot be used: Node "n1": spec is not a JSON object',
+        ),
+        (page({"metadata": {"name": "secret-token", "labels": 7}}), NodeUnreachable, r'Node "\(redacted\)": metadata'),
+        (page(token="2"), NodeUnreachable, "sent the same page of its NodeList twice"),
     ],
 )
 def test_an_error_has_its_remedy(tmp_path: Path, sent: bytes | None, error: type[NodeError], message: str) -> None:

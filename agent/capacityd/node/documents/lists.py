@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from capacityd.model.errors import NodeError
+from capacityd.model.errors import InvalidDocument
 from capacityd.node.documents.fields import InvalidField, described, mapping, objects, printable_text, text
 
 Kind: TypeAlias = Literal["Node", "Pod", "DeviceClass"]
@@ -56,7 +56,7 @@ def of_kind(items: Sequence[Mapping[str, Any]], kind: Kind) -> list[Mapping[str,
 def device_classes_by_resource(items: Sequence[Mapping[str, Any]]) -> dict[str, tuple[str, ...]]:
     """Returns the names of the DeviceClasses of each extended resource (Kubernetes 1.34 and later).
 
-    Raises NodeError if one has a field of a wrong type.
+    Raises InvalidDocument if one has a field of a wrong type.
     """
     classes: dict[str, tuple[str, ...]] = {}
     for item in items:
@@ -65,7 +65,7 @@ def device_classes_by_resource(items: Sequence[Mapping[str, Any]]) -> dict[str, 
             name = printable_text(metadata, "name", "metadata.name")
             resource = printable_text(spec, "extendedResourceName", "spec.extendedResourceName")
         except InvalidField as e:
-            raise NodeError(f"{described('DeviceClass', item)}: {e}") from e
+            raise InvalidDocument(f"{described('DeviceClass', item)}: {e}") from e
         if resource:
             classes[resource] = (*classes.get(resource, ()), name)
     return classes

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
-from capacityd.model.errors import NodeError
+from capacityd.model.errors import InvalidDocument
 from capacityd.model.node import ANNOTATION, CONDITION, CONFIGURATION_ANNOTATION, Condition, NodeState
 from capacityd.model.text import printable
 from capacityd.node.documents.fields import (
@@ -23,20 +23,20 @@ _NODE_OF_TOKEN = "authentication.kubernetes.io/node-name"  # noqa: S105  # a key
 
 
 def node_state(document: object) -> NodeState:
-    """Returns the state of a Node. Raises NodeError if the document is not a Node.
+    """Returns the state of a Node. Raises InvalidDocument if the document is not a Node.
 
     Text is made printable, except what the guards of our patch repeat literally: our annotation and condition, the uid.
     """
     if not isinstance(document, dict):
-        raise NodeError("this is not a Node: it is not a JSON object")
+        raise InvalidDocument("this is not a Node: it is not a JSON object")
     if document.get("kind") == "List":
-        raise NodeError('this is a List, not a Node: "kubectl get node NAME -o json" prints a single one')
+        raise InvalidDocument('this is a List, not a Node: "kubectl get node NAME -o json" prints a single one')
     if document.get("kind") != "Node":
-        raise NodeError(f"this is not a Node: its kind is {_shown(document.get('kind'))}")
+        raise InvalidDocument(f"this is not a Node: its kind is {_shown(document.get('kind'))}")
     try:
         return _node_state(document)
     except InvalidField as e:
-        raise NodeError(f"{described('Node', document)}: {e}") from e
+        raise InvalidDocument(f"{described('Node', document)}: {e}") from e
 
 
 def _node_state(document: JsonObject) -> NodeState:
@@ -45,7 +45,7 @@ def _node_state(document: JsonObject) -> NodeState:
     node_info = mapping(status, "nodeInfo", "status.nodeInfo") or {}
     name = printable_text(metadata, "name", "metadata.name")
     if not name:
-        raise NodeError("this is not a Node: metadata.name is missing")
+        raise InvalidDocument("this is not a Node: metadata.name is missing")
     annotations = mapping(metadata, "annotations", "metadata.annotations")
     annotation, configuration = (
         text(annotations or {}, key, f"annotation {key}") for key in (ANNOTATION, CONFIGURATION_ANNOTATION)

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from capacityd.model.errors import NodeError
+from capacityd.model.errors import InvalidDocument
 from capacityd.model.fleet import NodeSummary
 from capacityd.model.node import annotated_quantities
 from capacityd.model.quantity import LARGEST, whole_quantity
@@ -15,14 +15,14 @@ from capacityd.node.documents.node import api_time, node_state
 
 
 def summarize(node: Mapping[str, Any], label: str) -> NodeSummary:
-    """Returns the summary of a Node. label: the label that groups Nodes. Raises NodeError if it is not a Node."""
+    """Returns the summary of a Node. label: the label that groups Nodes. Raises InvalidDocument if it is not a Node."""
     state = node_state({**node, "kind": "Node"})  # the items of a list have no kind
     try:
         labels = mapping(mapping(node, "metadata", "metadata") or {}, "labels", "metadata.labels") or {}
         group = text(labels, label, f"label {label}")
         spec = mapping(node, "spec", "spec") or {}
     except InvalidField as e:
-        raise NodeError(f"{described('Node', node)}: {e}") from e
+        raise InvalidDocument(f"{described('Node', node)}: {e}") from e
     ready = _ready(node)
     return NodeSummary(
         name=state.name,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from capacityd.model.errors import NodeError
+from capacityd.model.errors import InvalidDocument
 from capacityd.model.fleet import Requests
 from capacityd.model.quantity import whole_quantity
 from capacityd.node.documents.fields import InvalidField, JsonObject, described, mapping, objects, printable_text
@@ -16,7 +16,7 @@ _FINISHED = ("Succeeded", "Failed")
 def requests_of_pods(pods: Iterable[JsonObject]) -> Requests:
     """Returns the requests of all pods. It keeps no pod, so the pods may come from a generator.
 
-    Raises NodeError if a pod has a field of a wrong type.
+    Raises InvalidDocument if a pod has a field of a wrong type.
     """
     by_node: dict[str, Counter[str]] = {}
     waiting: Counter[str] = Counter()
@@ -24,7 +24,7 @@ def requests_of_pods(pods: Iterable[JsonObject]) -> Requests:
         try:
             _add(pod, by_node, waiting)
         except InvalidField as e:
-            raise NodeError(f"{described('Pod', pod)}: {e}") from e
+            raise InvalidDocument(f"{described('Pod', pod)}: {e}") from e
     return Requests(by_node, waiting)
 
 

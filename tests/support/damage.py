@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from hypothesis import strategies as st
 
-Path: TypeAlias = tuple[str | int, ...]
+JsonPath: TypeAlias = tuple[str | int, ...]
 
 _SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.sampled_from(["", "n1", "\x1b[31m", "1e9"])
 _KEYS = st.sampled_from(["name", "\x1b", "example.com/dongle"])
@@ -20,7 +20,7 @@ def damaged(document: Any) -> st.SearchStrategy[Any]:
     return st.builds(replaced, st.just(document), st.sampled_from([*_paths(document)]), _VALUES)
 
 
-def replaced(document: Any, path: Path, value: object) -> Any:
+def replaced(document: Any, path: JsonPath, value: object) -> Any:
     """A copy of the document with this value at the path."""
     copied = copy.deepcopy(document)
     parent = copied
@@ -30,7 +30,7 @@ def replaced(document: Any, path: Path, value: object) -> Any:
     return copied
 
 
-def _paths(value: Any, path: Path = ()) -> Iterator[Path]:
+def _paths(value: Any, path: JsonPath = ()) -> Iterator[JsonPath]:
     """The path of each value below this one."""
     children = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, child in children:

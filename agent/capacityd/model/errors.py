@@ -100,7 +100,7 @@ class InvalidDocument(NodeError):
 
 
 class NodeUnreachable(NodeError):
-    """No response, or HTTP 429 or 5xx. A later attempt may succeed.
+    """No response, one that cannot be used, or HTTP 429 or 5xx. A later attempt may succeed.
 
     retry_after: seconds that the server asked to wait, if it did.
     """

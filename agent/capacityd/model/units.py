@@ -17,7 +17,7 @@ UNITS: Mapping[Dimension, Mapping[str, int]] = {
     "frequency": {"Hz": 1} | {f"{p}Hz": 1000**n for n, p in enumerate("kMG", 1)},
     "number": {},
 }
-"""The base units (bytes, bit/s, Hz) in one of each unit. A plain number has no unit."""
+"""By dimension and unit: how many base units (bytes, bit/s, Hz) one is. A plain number has no unit."""
 
 _NUMBER = r"[0-9]{1,20}(\.[0-9]{1,20})?"
 _AMOUNT = re.compile(r"([0-9]{1,20})(?:\.([0-9]{1,20}))?\s*([A-Za-z/]*)")

@@ -118,6 +118,14 @@ def test_a_quantity_that_is_a_number_can_be_guarded(tmp_path: Path) -> None:
     assert opened.write([check(KEY, "4"), add(KEY, "5")]).capacity == {"example.com/x": "5"}
 
 
+@pytest.mark.parametrize("status", [{}, {"status": None}])
+def test_a_node_without_a_status_can_be_written(tmp_path: Path, status: dict[str, None]) -> None:
+    file = written(tmp_path / "node.json", {"kind": "Node", "metadata": {"name": "n1"}, **status})
+    opened = FileNode(str(file))
+    patch = [check("/status/capacity", None), add("/status/capacity", {"example.com/x": "1"})]
+    assert opened.write(patch).capacity == {"example.com/x": "1"}
+
+
 def test_standard_input_is_read_once_and_never_written(monkeypatch: pytest.MonkeyPatch) -> None:
     class Input:
         buffer = io.BytesIO(json.dumps(node()).encode())

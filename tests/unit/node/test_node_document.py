@@ -66,6 +66,10 @@ def test_text_is_safe_to_print() -> None:
     assert (state.name, state.capacity, state.machine_id) == ("n\\x1b[31m", {"a\\nb": "1"}, "\\x00")
 
 
+def test_a_guard_needs_the_uid_unchanged() -> None:
+    assert node_state(document({"uid": "u\x1b"})).uid == "u\x1b"
+
+
 @pytest.mark.parametrize(
     ("wrong", "expected"),
     [

@@ -194,7 +194,7 @@ def test_an_error_has_its_remedy(tmp_path: Path, sent: bytes | None, error: type
 
 @pytest.mark.parametrize("items", [{}, {"items": None}])
 def test_a_page_may_have_no_items(tmp_path: Path, items: dict[str, None]) -> None:
-    """An empty list of Go is null, or left out."""
+    """Go encodes an empty list as null, or leaves it out."""
     fleet, _ = read(tmp_path, only_nodes(lambda _: answer(200, {"kind": "NodeList", **items})))
     assert names(fleet) == []
 

@@ -11,7 +11,7 @@ JsonObject: TypeAlias = Mapping[str, Any]
 
 
 class InvalidField(ValueError):
-    """A field has another type than the API of Kubernetes gives it. The message names the field, not the object."""
+    """A field is of a type, or has a content, that the API server never sends. The message does not name the object."""
 
 
 def described(kind: str, document: JsonObject) -> str:
@@ -41,7 +41,7 @@ def objects(parent: JsonObject, key: str, path: str) -> list[JsonObject] | None:
 
 
 def text(parent: JsonObject, key: str, path: str) -> str | None:
-    """Returns the text of this key to the letter; None if there is none. path: of the field, for InvalidField."""
+    """Returns the text of this key unchanged; None if there is none. path: of the field, for InvalidField."""
     value = parent.get(key)
     if value is not None and not isinstance(value, str):
         raise InvalidField(f"{path} is not text")

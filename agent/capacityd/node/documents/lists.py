@@ -41,8 +41,11 @@ def saved_items(document: object) -> Sequence[Mapping[str, Any]] | None:
         return None
     if document.get("kind") == "Node":
         return [document]
-    items = document.get("items")
-    if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
+    try:
+        items = objects(document, "items", "items")
+    except InvalidField:
+        return None
+    if items is None:
         return None
     kind = _KINDS.get(str(document.get("kind")))
     return [{"kind": kind, **item} for item in items] if kind else items

@@ -22,24 +22,31 @@ def requests_of_pods(pods: Iterable[JsonObject]) -> Requests:
     waiting: Counter[str] = Counter()
     for pod in pods:
         try:
-            _add(pod, by_node, waiting)
+            node, requests = _node_and_requests(pod)
         except InvalidField as e:
             raise InvalidDocument(f"{described('Pod', pod)}: {e}") from e
+        if not requests:
+            continue
+        if node:
+            by_node.setdefault(node, Counter()).update(requests)
+        else:
+            waiting.update(requests.keys())
     return Requests(by_node, waiting)
 
 
-def _add(pod: JsonObject, by_node: dict[str, Counter[str]], waiting: Counter[str]) -> None:
+def _node_and_requests(pod: JsonObject) -> tuple[str, dict[str, int]]:
+    """Returns the name of the pod's Node, "" if it waits for one, and what it requests. Raises InvalidField."""
     status = mapping(pod, "status", "status") or {}
     if status.get("phase") in _FINISHED:
-        return
+        return "", {}
     spec = mapping(pod, "spec", "spec") or {}
     requests = pod_requests(spec)
     if not requests:
-        return
-    if node := printable_text(spec, "nodeName", "spec.nodeName"):
-        by_node.setdefault(node, Counter()).update(requests)
-    elif not spec.get("schedulingGates"):  # a pod with gates waits for these
-        waiting.update(requests.keys())
+        return "", {}
+    node = printable_text(spec, "nodeName", "spec.nodeName")
+    if not node and spec.get("schedulingGates"):  # it waits for these, not for a Node
+        return "", {}
+    return node, requests
 
 
 def pod_requests(spec: JsonObject) -> dict[str, int]:

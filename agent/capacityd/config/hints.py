@@ -2,31 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 from capacityd.detectors import load
 from capacityd.model.config import Resource, Table
 from capacityd.model.device import DeviceDetector
+from capacityd.model.device_plugins import PLUGIN_DOMAINS, plugin_domain
 from capacityd.model.units import is_amount
 from capacityd.model.value_types import Amount
 
 
-def hints(resource: Resource) -> Iterator[tuple[str, str]]:
-    """Yields the key of the detector's table, "" for the table itself, and the hint."""
+@dataclass(frozen=True, slots=True)
+class Hint:
+    """A hint about a resource. path: the keys below the resource's table that lead to its place; () for the table."""
+
+    path: tuple[str, ...]
+    text: str
+
+
+def hints(resource: Resource) -> Iterator[Hint]:
+    """Yields the hints about a resource."""
+    yield from (Hint((), text) for text in name_hints([resource]))
     detector = load(resource.detector)
     if not isinstance(detector, DeviceDetector):
         return
     counted = resource.measure is None and not detector.identity  # the machine itself is the only device
     if counted and any(_is_empty(table, detector) for table in resource.tables):
         measures = ", ".join(name for name, key in detector.keys.items() if isinstance(key.kind, Amount))
-        yield "", f"without a measure this is 1 on every machine; add a measure: {measures}"
+        yield Hint((detector.name,), f"without a measure this is 1 on every machine; add a measure: {measures}")
     for table in resource.tables:
         for test in table.tests:
             key = detector.keys.get(test.key)
             if key and isinstance(key.kind, Amount) and key.kind.dimension == "size":
                 exact = next((text for text in test.text.split(" or ") if is_amount(text.strip())), "")
                 if exact:
-                    yield test.key, f'"{exact}" matches only this exact size; for this size or more write ">={exact}"'
+                    text = f'"{exact}" matches only this exact size; for this size or more write ">={exact}"'
+                    yield Hint((detector.name, test.key), text)
+
+
+def name_hints(resources: Iterable[Resource]) -> Iterator[str]:
+    """Yields a hint for each name that a device plugin may take: its domain is one that plugins use."""
+    for resource in resources:
+        if domain := plugin_domain(resource.name):
+            _, _, rest = resource.name.partition("/")
+            yield (
+                f"device plugins use names in {domain} ({PLUGIN_DOMAINS[domain]}); if one registers {resource.name}, "
+                f"capacityd gives it up: use a domain of your own, as in example.com/{rest}"
+            )
 
 
 def _is_empty(table: Table, detector: DeviceDetector) -> bool:

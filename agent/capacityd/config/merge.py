@@ -76,12 +76,12 @@ def parse(
 
 def _warnings(resources: Iterable[Resource]) -> Iterable[Problem]:
     for resource in resources:
-        for key, message in hints(resource):
-            steps = ("resources", resource.name, resource.detector, *([key] if key else []))
+        for hint in hints(resource):
+            steps = ("resources", resource.name, *hint.path)
             table = ".".join(map(toml_key, steps[:3]))
-            path = tuple((step, 0) for step in steps)
+            key = clean(toml_key(hint.path[1])) if len(hint.path) > 1 else ""
             yield Problem(
-                clean(resource.source), clean(message), path, clean(table), clean(toml_key(key)) if key else ""
+                clean(resource.source), clean(hint.text), tuple((step, 0) for step in steps), clean(table), key
             )
 
 

@@ -11,6 +11,7 @@ from typing import TypeAlias
 from capacityd.cli.output.plan import print_patch, print_plan
 from capacityd.cli.output.terminal import print_json
 from capacityd.config import load
+from capacityd.config.hints import name_hints
 from capacityd.discovery.runner import probe
 from capacityd.host.kubelet import device_plugin_names
 from capacityd.model.config import Config
@@ -107,6 +108,8 @@ def withdraw(options: argparse.Namespace) -> int:
 def _prepare(options: argparse.Namespace, *, reads_only: bool) -> tuple[Node, Decide, Units]:
     """Reads the machine, and returns the Node, the function that plans for it, and the units."""
     host, config = host_of(options), config_of(options)
+    for hint in name_hints(config.resources):
+        warn(hint)
     if config.settings.observe and not reads_only:
         raise UsageError("[kubernetes] observe = true forbids writing; see `capacityd plan` for the changes")
     node = node_of(options, config, host, reads_only=reads_only)

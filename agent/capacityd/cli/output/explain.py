@@ -43,7 +43,7 @@ def print_explanation(resource: Resource, reading: Reading) -> None:
 
 def _details(resource: Resource, reading: Reading) -> Iterator[tuple[str, str]]:
     """Yields label and text of the lines above the devices."""
-    yield from (("hint", f"{key}: {text}" if key else text) for key, text in hints(resource))
+    yield from (("hint", ": ".join((*hint.path[1:], hint.text))) for hint in hints(resource))
     explanation = reading.explanation
     if explanation is None:
         # The reason says enough, unless a detector hangs.

@@ -1,0 +1,84 @@
+"""A name in a domain of device plugins: each command says so, with the remedy, and none makes it an error."""
+
+from __future__ import annotations
+
+import json
+from argparse import Namespace
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from capacityd.cli import run
+from capacityd.model.device_plugins import PLUGIN_DOMAINS, plugin_domain
+from capacityd.model.quantity import name_problem
+from capacityd.worker.check_job import check
+from tests.support.machines import bare
+from tests.support.nodes import node
+
+NAME = "gpu.intel.com/i915"
+WARNING = (
+    "device plugins use names in intel.com (https://github.com/intel/intel-device-plugins-for-kubernetes); if one "
+    "registers gpu.intel.com/i915, capacityd gives it up: use a domain of your own, as in example.com/i915"
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "domain"),
+    [
+        ("nvidia.com/gpu", "nvidia.com"),
+        ("nvidia.com/mig-1g.5gb", "nvidia.com"),
+        ("gpu.intel.com/i915", "intel.com"),
+        ("rdma/hca_shared_devices_a", "rdma"),
+        ("smarter-devices/fuse", "smarter-devices"),
+        ("devices.kubevirt.io/kvm", "devices.kubevirt.io"),
+        ("vpc.amazonaws.com/efa", "vpc.amazonaws.com"),
+        ("example.com/gpu", None),
+        ("notnvidia.com/gpu", None),
+        ("nvidia.com.example.com/gpu", None),
+        ("kubevirt.io/kvm", None),
+        ("com/gpu", None),
+    ],
+)
+def test_the_domain_of_a_name_or_one_above(name: str, domain: str | None) -> None:
+    assert plugin_domain(name) == domain
+
+
+@pytest.mark.parametrize("domain", PLUGIN_DOMAINS)
+def test_every_domain_can_be_configured_and_has_a_source(domain: str) -> None:
+    assert name_problem(f"{domain}/x") == ""
+    url = urlsplit(PLUGIN_DOMAINS[domain])
+    assert (url.scheme, bool(url.netloc), bool(url.path.strip("/"))) == ("https", True, True)
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> list[str]:
+    """The options of a machine, a Node and a configuration with such a name."""
+    (tmp_path / "c.toml").write_text(f'\n[resources."{NAME}"]\nstatic = {{ quantity = 2 }}\n')
+    (tmp_path / "machine.json").write_text(json.dumps(bare()))
+    (tmp_path / "node.json").write_text(json.dumps(node()))
+    options = {"--machine": "machine.json", "--config": "c.toml", "--node-file": "node.json"}
+    return [text for option, name in options.items() for text in (option, str(tmp_path / name))]
+
+
+def test_config_check(files: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["config", "check", *files[2:4]]) == 0
+    assert capsys.readouterr().err == f'{files[3]}:2: warning: [resources."{NAME}"] {WARNING}\n'
+
+
+@pytest.mark.parametrize("command", ["plan", "apply"])
+def test_plan(files: list[str], capsys: pytest.CaptureFixture[str], command: str) -> None:
+    assert run([command, *files]) == 0
+    output = capsys.readouterr()
+    assert output.err == f"capacityd: {WARNING}\n"
+    assert f"+   {NAME}" in output.out
+
+
+def test_probe_explain(files: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["probe", "--explain", *files[:4]]) == 0
+    assert capsys.readouterr().out.splitlines()[1].split(None, 1) == ["hint", WARNING]
+
+
+def test_the_journal_at_a_check(files: list[str], tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert check(Namespace(config=files[3], folder=str(tmp_path), reasons="boot", kubeconfig=None)) == 0
+    assert capfd.readouterr().err == f'capacityd: {files[3]}:2: [resources."{NAME}"] {WARNING}\n'

@@ -9,7 +9,7 @@ ABOUT = (
     "Counts and measures the machine's hardware as configured in TOML, and writes the result as extended resources "
     "to the machine's own Kubernetes Node: once, and again only when the hardware changes.",
     "The service does that automatically. It is disabled until `systemctl enable --now capacityd`; `systemctl reload "
-    "capacityd` makes it read its configuration again.",
+    "capacityd` makes it read its configuration again, and fails if that has errors.",
 )
 
 FILES = (
@@ -96,9 +96,13 @@ JSON = (
         "running), `node`, `observe`; `reasons` of the last reconcile pass; "
         "`last_reconcile`, `next_reconcile`, `last_read` and `last_write` of the Node (seconds since 1970, or null); "
         "`resources`: each with `name`, `reading`, `expect` (or null), `published`, `cause` (as in `probe`), "
-        "`capacity`, `allocatable`, `held_until`, `refused`, `denied`, `below_expect`, `not_allocatable`, `degraded` "
-        "(it is one of these or unknown) and `note`; `slow_activity` (check, probe or node) of a worker that has taken "
-        "30 s or more and `slow_since` (or null); `error`, `stale_reason` and `metrics_error` with `metrics_advice` "
+        "`capacity`, `allocatable`, `held_until`, `refused`, `denied`, `below_expect`, `not_allocatable`, "
+        "`overwritten` (allocatable as another writer left it, or null), `degraded` (it is one of these or unknown) and `note`; "
+        "`other_resources`: extended resource of the Node that capacityd does not publish to its writer (device_plugin "
+        "or unknown); `condition_not_stored`: whether the Node lacks the condition that was written; `pass_running`: "
+        "whether a check of the configuration or a pass runs, so that the errors are from before it; "
+        "`slow_activity` (check, probe or node) of a worker that has taken 30 s or more and `slow_since` (or "
+        "null); `error`, `stale_reason` and `metrics_error` with `metrics_advice` "
         "(empty if there is none); "
         "`event_source_errors` and "
         "`configuration_errors` (lists); `previous_configuration_active`: whether these errors are from a reload, so "
@@ -107,7 +111,7 @@ JSON = (
     ),
     (
         "plan --json",
-        "`node`, `changes`: a list of `name`, `action` (set, remove, keep, hold or refuse), `old`, `new` and "
+        "`node`, `changes`: a list of `name`, `action` (set, remove, keep, hold, refuse or deny), `old`, `new` and "
         "`reason`; and `patch`, the JSON Patch",
     ),
     ("apply --json", "the same, and `applied`: whether it was written"),

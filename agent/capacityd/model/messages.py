@@ -106,6 +106,8 @@ class ServiceStatus:
     metrics_error: str = ""
     metrics_advice: str = ""
     """Of the last pass, as in MetricsResult."""
+    pass_running: bool = False
+    """Whether a worker runs that does not only wait for the Node, or is about to."""
     slow_activity: Activity | None = None
     """What a worker is doing that has taken long (worker_process.SLOW); None: there is none."""
     slow_since: float = 0.0

@@ -110,6 +110,8 @@ class Plan:
     """Whether the patch changes an annotation."""
     writes_condition: bool = False
     """Whether the patch changes our Node condition."""
+    condition: tuple[str, str] | None = None
+    """Reason and status of the Node condition that the patch sets; None if it sets none."""
     refused: tuple[str, ...] = ()
     newly_refused: tuple[str, ...] = ()
     """Those that no Event has reported yet."""

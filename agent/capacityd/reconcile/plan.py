@@ -47,6 +47,7 @@ def make_plan(node_state: NodeState, inputs: PlanInput) -> Plan:
         patch=patch.operations,
         writes_annotations=patch.writes_annotations,
         writes_condition=patch.writes_condition,
+        condition=(condition.reason.value, condition.status) if condition and policy.condition else None,
         annotated=annotated,
         refused=refused,
         newly_refused=tuple(name for name in refused if name not in last_reported.refused),
@@ -75,6 +76,7 @@ def _without_metadata(plan: Plan, node_state: NodeState, held_until: float) -> P
         patch=(),
         writes_annotations=False,
         writes_condition=False,
+        condition=None,
         annotated=annotated_quantities(node_state.annotation),
         newly_refused=(),
         metadata_held_until=held_until,
@@ -92,6 +94,8 @@ def unwritten(plan: Plan, node_state: NodeState, lower_since: Mapping[str, float
         annotated=annotated_quantities(node_state.annotation),
         lower_since={**since, **plan.lower_since},
         less_allocatable=frozenset(),
+        condition=None,
+        has_condition=False,
     )
 
 

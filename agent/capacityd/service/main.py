@@ -20,7 +20,7 @@ from capacityd.model.messages import CheckResult, MetricsResult, PassResult, Wat
 from capacityd.model.reasons import Job, PassReason
 from capacityd.service.event_sources import UDEV, EventSources, Signals, Suspends, ignore_signals
 from capacityd.service.reports import Reports
-from capacityd.service.schedule import Schedule
+from capacityd.service.schedule import DEBOUNCE, Schedule
 from capacityd.service.service_lock import ServiceLock
 from capacityd.service.worker_process import WorkerProcess
 
@@ -99,6 +99,8 @@ class Service:
             self._worker = WorkerProcess([*self._command, self._job.value, *arguments], self._worker_timeout)
         except OSError as e:  # out of memory, processes or file descriptors
             self._on_worker_exit(None, f"could not be started: {e.strerror}")
+        else:
+            self._write_status_file()
 
     def _wait(self) -> tuple[set[signal.Signals], set[PassReason]]:
         """Waits for an event, a message or a deadline; returns the signals and the new reasons for a pass."""
@@ -223,8 +225,11 @@ class Service:
 
     def _write_status_file(self) -> None:
         """Writes service.json, for `capacityd status`."""
+        next_pass_in = max(0.0, self._schedule.wakes_at() - time.monotonic())
+        running = (self._worker is not None and not self._worker.waits) or next_pass_in <= DEBOUNCE
         self._reports.write_status_file(
-            next_pass_in=max(0.0, self._schedule.wakes_at() - time.monotonic()),
+            next_pass_in=0.0 if running else next_pass_in,
+            running=running,
             overdue_after=self._worker_timeout + WATCHDOG_INTERVAL,
             slow=self._worker.slow(self._job) if self._worker else None,
         )

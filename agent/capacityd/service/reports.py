@@ -67,11 +67,13 @@ class Reports:
         """Sends the line that `systemctl status` shows: that of a pass, else the errors."""
         sd_notify(f"STATUS={' '.join((line or '; '.join(self._errors.values()) or 'waiting').split())}")
 
-    def write_status_file(self, *, next_pass_in: float, overdue_after: float, slow: SlowWorker | None) -> None:
+    def write_status_file(
+        self, *, next_pass_in: float, overdue_after: float, running: bool, slow: SlowWorker | None
+    ) -> None:
         """Replaces service.json.
 
         next_pass_in: seconds. overdue_after: so many seconds after the next pass, the file must have been replaced.
-        slow: None if no worker is slow.
+        running: as in ServiceStatus.pass_running. slow: None if no worker is slow.
         """
         now = time.time()
         status = ServiceStatus(
@@ -84,6 +86,7 @@ class Reports:
             previous_active=self.check.previous_active,
             metrics_error=self._metrics.error,
             metrics_advice=self._metrics.advice,
+            pass_running=running,
             slow_activity=slow.activity if slow else None,
             slow_since=now - slow.seconds if slow else 0.0,
         )

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from capacityd.linux import systemd
 from capacityd.linux.systemd import EntryKind, Priority
+from capacityd.model.node import CONDITION
 from capacityd.model.plan import Action, Change, Health
 from capacityd.model.quantity import plain
-from capacityd.model.reading import Reading, Unknown
+from capacityd.model.reading import Absent, Reading, Unknown
 from capacityd.model.reasons import PassReason
 from capacityd.reconcile.result import ReconcileResult
 from capacityd.reconcile.state import is_lower, outcome_text
@@ -51,6 +53,7 @@ def outcome_entries(result: ReconcileResult, previous: PassStatus | None) -> Ite
                 EntryKind.DENIED, Priority.WARNING, f"{change.name}: denied: {change.reason}", _fields(node, change)
             )
     yield from _health_entries(node, plan.health, last)
+    yield from _condition_entries(NodeStatus.of(result.outcome, 0.0), last)
     for warning in result.outcome.warnings:
         yield Entry(EntryKind.EVENT_NOT_CREATED, Priority.WARNING, warning, {"NODE": node})
 
@@ -64,6 +67,42 @@ def _health_entries(node: str, health: Health, last: NodeStatus) -> Iterator[Ent
         if name not in last.not_allocatable:
             message = f"{name}: {allocatable} of {published} are allocatable: another writer changes it"
             yield Entry(EntryKind.NOT_ALLOCATABLE, Priority.WARNING, message, {"NODE": node, "RESOURCE": name})
+
+
+def _condition_entries(node: NodeStatus, last: NodeStatus) -> Iterator[Entry]:
+    if node.condition_not_stored and not last.condition_not_stored:
+        message = f"Node {node.name}: the API server does not store the condition {CONDITION}; does a policy change it?"
+        yield Entry(EntryKind.CONDITION_NOT_STORED, Priority.WARNING, message, {"NODE": node.name})
+    elif last.condition_not_stored and not node.condition_not_stored:
+        message = f"Node {node.name}: the API server stores the condition {CONDITION} again"
+        yield Entry(EntryKind.CONDITION_NOT_STORED, Priority.NOTICE, message, {"NODE": node.name})
+
+
+def first_pass_entries(
+    readings: Mapping[str, Reading], result: ReconcileResult, previous: PassStatus | None
+) -> Iterator[Entry]:
+    """A summary of the first pass that read the Node, if it has changed no quantity: else nothing would be logged.
+
+    previous: the status of the last pass.
+    """
+    outcome = result.outcome
+    if outcome is None or (previous is not None and previous.node is not None):
+        return
+    if outcome.applied and outcome.plan.changed_names:
+        return
+    node, count = outcome.node_state.name, Counter(change.action for change in outcome.plan.changes)
+    parts = {
+        "published": len(result.state.annotated),
+        "absent": sum(isinstance(reading, Absent) for reading in readings.values()),
+        "unknown": sum(isinstance(reading, Unknown) for reading in readings.values()),
+        "refused": count[Action.REFUSE],
+        "denied": count[Action.DENY],
+        "held back": count[Action.HOLD],
+        "not written (observe = true)": 0 if outcome.applied else count[Action.SET] + count[Action.REMOVE],
+    }
+    always = "published", "absent"
+    text = ", ".join(f"{number} {what}" for what, number in parts.items() if number or what in always)
+    yield Entry(EntryKind.STARTED, Priority.NOTICE, f"Node {node}: {text}", {"NODE": node})
 
 
 def logged_after(readings: Mapping[str, Reading], previous: PassState, uptime: float) -> dict[str, Logged]:

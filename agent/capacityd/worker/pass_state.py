@@ -11,6 +11,7 @@ from enum import Enum
 
 from capacityd.model.errors import Cause
 from capacityd.model.plan import Change
+from capacityd.model.quantity import name_problem
 from capacityd.model.reading import Quantity, Reading, Unknown
 from capacityd.model.reasons import PassReason
 from capacityd.node import Review
@@ -48,6 +49,13 @@ class ReadingStatus:
         return cls(Outcome.ABSENT, reason=reading.reason)
 
 
+class OtherWriter(str, Enum):
+    """Who writes an extended resource that capacityd does not publish."""
+
+    DEVICE_PLUGIN = "device_plugin"  # the kubelet writes it for a device plugin
+    UNKNOWN = "unknown"
+
+
 @dataclass(frozen=True, slots=True)
 class NodeStatus:
     """What the Node says about our resources, after the last pass that read it."""
@@ -64,6 +72,10 @@ class NodeStatus:
     """As in Health; so are denied and below_expected."""
     capacity: Mapping[str, str] = field(default_factory=dict)
     allocatable: Mapping[str, str] = field(default_factory=dict)
+    others: Mapping[str, OtherWriter] = field(default_factory=dict)
+    """The extended resources of the Node that capacityd does not publish."""
+    condition_not_stored: bool = False
+    """Whether the Node lacks the condition, or has another one than was written."""
 
     @classmethod
     def of(cls, outcome: ReconcileOutcome, read_at: float) -> NodeStatus:
@@ -80,7 +92,22 @@ class NodeStatus:
             not_allocatable=plan.health.not_allocatable,
             capacity={name: quantity for name, quantity in (state.capacity or {}).items() if name in names},
             allocatable={name: quantity for name, quantity in (state.allocatable or {}).items() if name in names},
+            others={
+                name: OtherWriter.DEVICE_PLUGIN if name in (plan.device_plugins or ()) else OtherWriter.UNKNOWN
+                for name in sorted(state.capacity or {})
+                if name not in plan.annotated and not name_problem(name)
+            },
+            condition_not_stored=_is_condition_not_stored(outcome),
         )
+
+
+def _is_condition_not_stored(outcome: ReconcileOutcome) -> bool:
+    """Whether the API server accepted the Node condition without storing it, as if a policy or webhook changes it."""
+    plan, stored = outcome.plan, outcome.node_state.condition
+    if outcome.applied and plan.condition is not None:
+        return stored is None or (stored.reason, stored.status) != plan.condition
+    # It was written before, and the next attempt is held back.
+    return plan.has_condition and bool(plan.changes) and stored is None
 
 
 @dataclass(frozen=True, slots=True)

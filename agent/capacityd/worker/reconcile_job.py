@@ -80,6 +80,7 @@ def reconcile_once(options: argparse.Namespace, reasons: frozenset[PassReason]) 
     state = PassState(result.state, status, reconciled.cache.reviews, logged, counters)
     save_errors += _errors_of(partial(runtime_files.write_state, options.folder, state))
     journal.send(journal.outcome_entries(result, last.status))
+    journal.send(journal.first_pass_entries(readings, result, last.status))
     if not save_errors:  # else the next pass would not know that this has been reported
         at_boot = PassReason.BOOT in reasons
         journal.send(journal.reading_entries(readings, result, last, logged, at_boot=at_boot))

@@ -6,6 +6,7 @@ import json
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,7 +17,8 @@ from capacityd.model.codec import from_file, to_file
 from capacityd.model.messages import ServiceStatus
 from capacityd.model.plan import Action, Change
 from capacityd.model.reasons import Activity
-from capacityd.worker.pass_state import NodeStatus, Outcome, PassStatus, ReadingStatus
+from capacityd.worker.pass_state import NodeStatus, OtherWriter, Outcome, PassState, PassStatus, ReadingStatus
+from capacityd.worker.runtime_files import write_state
 from tests.support.server import answer, failure, serve
 from tests.support.terminals import CASES, world
 from tests.unit.node.test_api_node import configure
@@ -113,3 +115,91 @@ def test_a_device_class_of_the_same_name(
         classes = json.loads(capsys.readouterr().out)["device_classes"]
         assert classes == ({NAME: ["usb.example.com"]} if status else {})
         assert {request.path for request in server.received} == {"/apis/resource.k8s.io/v1/deviceclasses"}
+
+
+def status_of(
+    monkeypatch: pytest.MonkeyPatch, last_pass: PassStatus, service: ServiceStatus | None = None, *options: str
+) -> int:
+    """Runs `status` with what this pass and this service have left; returns the exit status."""
+    with world(CASES["status-healthy"]) as folder:
+        monkeypatch.setenv("RUNTIME_DIRECTORY", str(folder / "run"))
+        write_state(str(folder / "run"), PassState(status=last_pass))
+        if service is not None:
+            (folder / "run/service.json").write_bytes(to_file(service, __version__))
+        return run(["status", *options])
+
+
+KEPT = Change(NAME, Action.KEEP, "4", "4", "as published")
+PUBLISHED = PassStatus(
+    at=1.0,
+    reasons=(),
+    readings={NAME: ReadingStatus(Outcome.QUANTITY, 4)},
+    published={NAME: 4},
+    node=NodeStatus("n1", 1.0, (KEPT,), capacity={NAME: "4"}, allocatable={NAME: "4"}),
+)
+
+
+def with_node(**changes: Any) -> PassStatus:
+    assert PUBLISHED.node is not None
+    return replace(PUBLISHED, node=replace(PUBLISHED.node, **changes))
+
+
+@pytest.mark.parametrize(
+    ("now", "overwritten", "expected"),
+    [
+        ("4", "0", "published as 4, allocatable was 0 and has been restored"),
+        ("4", "none", "published as 4, allocatable was none and has been restored"),
+        ("1", "1", "published as 4, allocatable is 1"),
+        (None, "none", "published as 4, allocatable is unset"),
+    ],
+)
+def test_what_is_not_allocatable_does_not_contradict_itself(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    now: str | None,
+    overwritten: str,
+    expected: str,
+) -> None:
+    """The condition is about what was found; by then a repair may have written allocatable."""
+    allocatable = {} if now is None else {NAME: now}
+    last_pass = with_node(allocatable=allocatable, not_allocatable={NAME: ("4", overwritten)})
+    assert status_of(monkeypatch, last_pass) == 4
+    assert f"! {NAME}: {expected}\n" in capsys.readouterr().out
+
+
+def test_a_condition_that_is_not_stored(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    assert status_of(monkeypatch, PUBLISHED) == 0
+    assert "healthy" in capsys.readouterr().out
+    assert status_of(monkeypatch, with_node(condition_not_stored=True)) == 4
+    text = capsys.readouterr().out
+    assert "degraded" in text
+    assert "! the Node does not have the condition CapacityPublished as capacityd wrote it\n  → look for " in text
+
+
+def test_resources_of_other_writers(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Those that are configured have a row of their own, which says whose they are."""
+    others = {
+        "example.com/theirs": OtherWriter.UNKNOWN,
+        NAME: OtherWriter.UNKNOWN,
+        "nvidia.com/gpu": OtherWriter.DEVICE_PLUGIN,
+    }
+    last_pass = with_node(others=others)
+    assert status_of(monkeypatch, last_pass) == 0
+    text = capsys.readouterr().out
+    assert "not capacityd's: example.com/theirs (another writer's), nvidia.com/gpu (a device plugin's)\n" in text
+    assert status_of(monkeypatch, last_pass, None, "--json") == 0
+    assert json.loads(capsys.readouterr().out)["other_resources"] == {k: v.value for k, v in others.items()}
+
+
+@pytest.mark.parametrize("running", [False, True])
+def test_while_a_pass_runs_the_errors_are_those_from_before_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], running: bool
+) -> None:
+    service = ServiceStatus(1, time.time() + 90, 1e12, error="connection refused", pass_running=running)
+    assert status_of(monkeypatch, PUBLISHED, service) == 4
+    text = capsys.readouterr().out
+    assert ("a pass runs now" in text) is running
+    assert ("next pass in" in text) is not running
+    before = "errors from before the pass that runs now:\n" * running
+    attempt = "the next attempt runs now" if running else "next attempt in "
+    assert f"\n\n{before}! connection refused\n  → {attempt}" in text

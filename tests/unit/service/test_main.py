@@ -480,6 +480,33 @@ def test_what_a_slow_worker_waits_for(running: Running) -> None:
     wait_for(None)
 
 
+def test_from_a_reload_to_the_end_of_its_pass_the_status_file_says_that_one_runs(running: Running) -> None:
+    running.publishes()
+
+    def wait_for(runs: bool) -> None:
+        deadline = time.monotonic() + DEADLINE
+        while running.status_file().pass_running is not runs:
+            assert time.monotonic() < deadline, running.status_file()
+            time.sleep(0.01)
+
+    wait_for(False)
+    until = "until [ -e FOLDER/{} ]; do sleep 0.02; done"
+    running.stub(
+        check=f"{until.format('checked')}; {_GOOD['check']}", reconcile=f"{until.format('read')}; {_GOOD['reconcile']}"
+    )
+    running.signal(signal.SIGHUP)
+    wait_for(True)
+    assert running.ran(3)[2:] == ["check reload"]
+    (running.folder / "checked").touch()
+    running.await_line("READY=1")
+    assert running.status_file().pass_running, "the pass has not begun yet, or waits"
+    assert running.ran(4)[3:] == ["reconcile config"]
+    assert running.status_file().pass_running
+    (running.folder / "read").touch()
+    running.await_line("STATUS=1 of 1 resources published")
+    wait_for(False)
+
+
 @pytest.mark.parametrize("job", ["check", "reconcile"])
 def test_stopping_kills_a_hanging_worker_and_its_descendants(running: Running, job: str) -> None:
     beat = running.folder / "beat"

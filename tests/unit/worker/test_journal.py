@@ -219,6 +219,8 @@ def test_each_kind_has_an_id_of_its_own() -> None:
         *journal.reading_entries({A: Quantity(3)}, pass_result, state(UNKNOWN), {}, at_boot=False),
     ]
     elsewhere = {
+        EntryKind.CONDITION_NOT_STORED,
+        EntryKind.STARTED,
         EntryKind.CONFIGURATION_ERROR,
         EntryKind.CONFIGURATION_WARNING,
         EntryKind.METRICS,
@@ -227,3 +229,37 @@ def test_each_kind_has_an_id_of_its_own() -> None:
         EntryKind.EVENT_SOURCE_LOST,
     }
     assert {e.kind for e in entries} == {*EntryKind} - elsewhere
+
+
+def test_a_first_pass_that_changes_nothing_is_one_line() -> None:
+    readings: dict[str, Reading] = {A: Absent("none"), B: Absent("none")}
+    entries = [*journal.first_pass_entries(readings, outcome(applied=False), None)]
+    assert logged(entries) == [(EntryKind.STARTED, 5, "Node n1: 0 published, 2 absent", {"NODE": "n1"})]
+    waited = PassStatus(1.0, ())  # for the kubeconfig, say
+    assert [*journal.first_pass_entries(readings, outcome(applied=False), waited)] == entries
+    assert [*journal.first_pass_entries(readings, outcome(applied=False), before())] == []
+    assert [*journal.first_pass_entries(readings, RESULT, None)] == [], "the Node has not been read"
+
+
+def test_the_first_pass_names_all_outcomes() -> None:
+    readings: dict[str, Reading] = {A: Absent("none"), B: UNKNOWN}
+    refused = Change("example.com/c", Action.REFUSE, "3", "4", "theirs")
+    (entry,) = journal.first_pass_entries(readings, outcome(refused, DENIED, applied=True), None)
+    assert entry.message == "Node n1: 0 published, 1 absent, 1 unknown, 1 refused, 1 denied"
+    found = Change(A, Action.SET, None, "4", "found")
+    assert [*journal.first_pass_entries({A: Quantity(4)}, outcome(found), None)] == [], "the change is logged"
+    (entry,) = journal.first_pass_entries({A: Quantity(4)}, outcome(found, applied=False), None)
+    assert entry.message == "Node n1: 0 published, 0 absent, 1 not written (observe = true)"
+
+
+def test_a_condition_that_is_not_stored_is_logged_once_and_when_it_is_again() -> None:
+    made = Plan("n1", (Change(A, Action.KEEP, "4", "4", "as published"),), (), {}, condition=("Published", "True"))
+    lost, stored = (
+        ReconcileResult(ReconcileState(), Outcome(made, True, node_state(node(condition=c)))) for c in (None, "True")
+    )
+    (entry,) = journal.outcome_entries(lost, before())
+    assert (entry.kind, entry.priority) == (EntryKind.CONDITION_NOT_STORED, Priority.WARNING)
+    assert [*journal.outcome_entries(lost, before(condition_not_stored=True))] == []
+    (entry,) = journal.outcome_entries(stored, before(condition_not_stored=True))
+    assert (entry.kind, entry.priority) == (EntryKind.CONDITION_NOT_STORED, Priority.NOTICE)
+    assert [*journal.outcome_entries(stored, before())] == []

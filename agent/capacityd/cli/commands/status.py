@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 
@@ -24,6 +24,7 @@ from capacityd.linux.unit import UnitState, unit_state
 from capacityd.model.codec import encode
 from capacityd.model.errors import CapacitydError, Cause, HostError
 from capacityd.model.messages import ServiceStatus
+from capacityd.model.node import CONDITION
 from capacityd.model.plan import Action, Change
 from capacityd.model.quantity import plain
 from capacityd.model.text import duration_text
@@ -80,6 +81,9 @@ def _report(directory: str, now: float) -> StatusReport:
         last_read=last_pass.node.read_at if last_pass.node else None,
         last_write=last_pass.written_at,
         stale_reason=unreadable or (_stale_reason(directory, resident) if running else ""),
+        pass_running=resident.pass_running,
+        condition_not_stored=bool(last_pass.node and last_pass.node.condition_not_stored),
+        other_resources=last_pass.node.others if last_pass.node else {},
         slow_activity=resident.slow_activity,
         slow_since=resident.slow_since or None,
         metrics_error=last_service.metrics_error,
@@ -151,6 +155,7 @@ def _resource(name: str, last_pass: PassStatus, node: NodeStatus, change: Change
         denied=action is Action.DENY,
         below_expect=action not in (Action.REFUSE, Action.DENY) and _is_below(name, last_pass, node),
         not_allocatable=name in node.not_allocatable,
+        overwritten=node.not_allocatable[name][1] if name in node.not_allocatable else None,
     )
     unknown = reading is not None and reading.outcome is Outcome.UNKNOWN
     degraded = unknown or row.refused or row.denied or row.below_expect or row.not_allocatable
@@ -202,29 +207,41 @@ def _errors(report: StatusReport, now: float) -> list[Problem]:
     if report.stale_reason:
         errors.append(Problem(report.stale_reason, "see `journalctl -u capacityd` for what the service logged since"))
     elif report.service and report.error:
-        retry = f"next attempt in {duration_text(report.next_reconcile - now)}" if report.next_reconcile else ""
-        errors.append(Problem(report.error, retry))
+        errors.append(Problem(report.error, _next_attempt(report, now)))
     if report.slow_since and now - report.slow_since > _TOO_SLOW:
         errors.append(Problem(slow_activity(report, now), "it is given up in time, and tried again"))
     errors += [Problem(e, "changes are detected at the next reconcile pass") for e in report.event_source_errors]
     if report.service and report.metrics_error:
         errors.append(Problem(report.metrics_error, report.metrics_advice))
-    rejected = report.previous_configuration_active
     if report.configuration_errors:
         *others, last = report.configuration_errors
+        rejected = report.previous_configuration_active
         previous = "; until then the previous configuration stays active" if rejected else ""
         advice = f"fix it, then run `systemctl reload capacityd`{previous}"
         errors += [*map(Problem, others), Problem(last, advice)]  # the advice once, below all of them
+    return [*errors, *_node_errors(report)]
+
+
+def _node_errors(report: StatusReport) -> Iterator[Problem]:
+    """Yields the errors of the Node's condition and of each resource."""
+    if report.condition_not_stored:
+        error = f"the Node does not have the condition {CONDITION} as capacityd wrote it"
+        yield Problem(error, "look for an admission policy or webhook that changes the status of Nodes")
     for row in report.resources:
         misconfigured = row.cause is Cause.CONFIGURATION
-        if row.degraded and not (misconfigured and report.configuration_errors and not rejected):
-            errors.append(_resource_error(row, misconfigured=misconfigured))
+        reported = bool(report.configuration_errors) and not report.previous_configuration_active
+        if row.degraded and not (misconfigured and reported):
+            yield _resource_error(row, misconfigured=misconfigured)
     for name, classes in report.device_classes.items():
         error = f"{name}: the DeviceClass {', '.join(classes)} also serves it (extendedResourceName)"
-        errors.append(
-            Problem(error, "rename one of the two: where both are, pods are placed by capacity and get no device")
-        )
-    return errors
+        yield Problem(error, "rename one of the two: where both are, pods are placed by capacity and get no device")
+
+
+def _next_attempt(report: StatusReport, now: float) -> str:
+    """When an error is tried again; "" if it is not known."""
+    if report.pass_running:
+        return "the next attempt runs now"
+    return f"next attempt in {duration_text(report.next_reconcile - now)}" if report.next_reconcile else ""
 
 
 def _start_advice(unit: UnitState | None) -> str:
@@ -244,7 +261,11 @@ def _resource_error(row: ResourceRow, *, misconfigured: bool) -> Problem:
         return Problem(f"{row.name}: unknown: {row.note}", "" if misconfigured else explain)
     if row.below_expect:
         return Problem(f"{row.name}: {row.reading}, expected {row.expect}", explain)
+    if plain(row.allocatable) == row.overwritten:
+        error = f"allocatable is {row.allocatable or 'unset'}"
+    else:  # a repair that has not lasted so far
+        error = f"allocatable was {row.overwritten} and has been restored"
     return Problem(
-        f"{row.name}: published as {row.published}, allocatable is {row.allocatable or 'unset'}",
+        f"{row.name}: published as {row.published}, {error}",
         "another writer changes it: see `kubectl get node -o yaml --show-managed-fields`",
     )

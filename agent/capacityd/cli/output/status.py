@@ -9,6 +9,7 @@ from capacityd.cli.output.terminal import print_line, print_table
 from capacityd.model.errors import Cause
 from capacityd.model.reasons import Activity, PassReason
 from capacityd.model.text import duration_text
+from capacityd.worker.pass_state import OtherWriter
 
 _OLD_VALUES = 100.0  # seconds after which the age of the Node's values is printed
 _HEADER = ("RESOURCE", "READING", "CAPACITY", "ALLOCATABLE", "EXPECT", "NOTE")
@@ -34,6 +35,8 @@ class ResourceRow:
     denied: bool
     below_expect: bool
     not_allocatable: bool
+    overwritten: str | None = None
+    """What another writer has made of allocatable, if that is why it is not allocatable; it may be restored by now."""
     degraded: bool = False
     """Whether it is refused, denied, less than expected, not allocatable or unknown."""
     note: str = ""
@@ -81,6 +84,12 @@ class StatusReport:
     metrics_advice: str
     service: ServiceReport | None
     """None: it does not run."""
+    pass_running: bool = False
+    """Whether a check of the configuration or a pass runs, or is about to: errors are those from before it."""
+    condition_not_stored: bool = False
+    """Whether the Node lacks the condition, or has another one than was written."""
+    other_resources: Mapping[str, OtherWriter] = field(default_factory=dict)
+    """The extended resources of the Node that capacityd does not publish, and who writes them."""
     device_classes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Published resource -> the DeviceClasses that also serve it; empty without --kubeconfig."""
 
@@ -115,12 +124,26 @@ def print_status(report: StatusReport, errors: Sequence[Problem], now: float) ->
     if passed:
         print_line()
         _print_resources(report, now)
+        _print_other_resources(report)
     if errors:
         print_line()
+        if report.pass_running:
+            print_line("errors from before the pass that runs now:")
     for problem in errors:
         print_line(problem.error, sign="!")
         if problem.advice:
             print_line(f"→ {problem.advice}", indent=2)
+
+
+_WRITERS = {OtherWriter.DEVICE_PLUGIN: "a device plugin's", OtherWriter.UNKNOWN: "another writer's"}
+
+
+def _print_other_resources(report: StatusReport) -> None:
+    """The extended resources that are neither configured nor capacityd's."""
+    rows = {row.name for row in report.resources}
+    others = [f"{name} ({_WRITERS[writer]})" for name, writer in report.other_resources.items() if name not in rows]
+    if others:
+        print_line(f"not capacityd's: {', '.join(others)}")
 
 
 def slow_activity(report: StatusReport, now: float) -> str:
@@ -164,7 +187,9 @@ def _times(report: StatusReport, now: float) -> str:
         f"Node read {_ago(report.last_read, now)}",
         f"written {_ago(report.last_write, now)}" if report.last_write else "never written",
     ]
-    if report.service and report.next_reconcile:
+    if report.pass_running:
+        times.append("a pass runs now")
+    elif report.service and report.next_reconcile:
         times.append(f"next pass in {duration_text(report.next_reconcile - now)} or after an event")
     return ", ".join(times)
 

@@ -75,7 +75,7 @@ help:
 	@echo "            the page on Karpenter; docs-dashboard, docs-boot and diagrams: the pictures)"
 
 run: packages-run
-	@CAPACITYD="$(CAPACITYD)" NODE_FILE=$(DEMO_NODE) sh docs/tour/run.sh
+	@CAPACITYD="$(CAPACITYD)" NODE_FILE=$(DEMO_NODE) sh packaging/run
 
 demo: .venv/ready
 	@$(BIN)/python -m tests.cluster.demo

@@ -19,23 +19,17 @@ else:
     import tomli as tomllib
 
 ROOT = Path(__file__).resolve().parents[2]
-_IN_EXAMPLES = ("conf/cloud-init", "conf/grafana", "conf/prometheus", "packaging/kubernetes")
 
 
 def offline_places() -> dict[str, str]:
     """Returns where the package has the files of the repository, below /usr/share/doc/capacityd."""
     pages = (str(path.relative_to(ROOT)) for path in sorted((ROOT / "docs").rglob("*.md")))
-    examples = {
-        str(path.relative_to(ROOT)): f"examples/{path.relative_to((ROOT / folder).parent)}"
-        for folder in _IN_EXAMPLES
-        for path in (ROOT / folder).iterdir()
-    }
-    examples |= {f"conf/examples/{path.name}": f"examples/{path.name}" for path in (ROOT / "conf/examples").iterdir()}
+    shipped = (path for name in ("conf", "packaging/kubernetes") for path in (ROOT / name).rglob("*"))
+    examples = [str(path.relative_to(ROOT)) for path in shipped if path.is_file()]
     return {
         "README.md": "README.md",
         "CHANGELOG.md": "changelog.gz",
-        "conf/capacityd.toml": "examples/capacityd.toml",
-        **examples,
+        **{path: re.sub("^(conf/examples|conf|packaging)/", "examples/", path) for path in examples},
         **{page: page for page in pages},
     }
 

@@ -7,6 +7,8 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
+_DEBIAN_CHANGELOG = "packaging/deb/changelog"
+
 
 class ReleaseError(Exception):
     """Why there is no release, and what to do."""
@@ -29,7 +31,7 @@ def clone(repository: Path, version: str, folder: Path) -> Checkout:
     output(
         repository, "git", "-c", "advice.detachedHead=false", "clone", "--quiet", "--branch", tag, repository, folder
     )
-    checkout = Checkout(folder, version, int(output(folder, "dpkg-parsechangelog", "--show-field", "Timestamp")))
+    checkout = Checkout(folder, version, int(_changelog_field(folder, "Timestamp")))
     _check_versions(checkout)
     return checkout
 
@@ -50,13 +52,16 @@ def output(folder: Path, *command: str | Path) -> str:
     return subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True).stdout.strip()
 
 
+def _changelog_field(folder: Path, field: str) -> str:
+    """Returns the field of the newest entry of Debian's changelog."""
+    return output(folder, "dpkg-parsechangelog", "--file", _DEBIAN_CHANGELOG, "--show-field", field)
+
+
 def _check_versions(checkout: Checkout) -> None:
     modules = (checkout.folder / "agent/capacityd/__init__.py").read_text()
     said = {
         "agent/capacityd/__init__.py": "".join(re.findall(r'^__version__ = "(.*)"$', modules, re.MULTILINE)),
-        "debian/changelog": output(checkout.folder, "dpkg-parsechangelog", "--show-field", "Version").rpartition("-")[
-            0
-        ],
+        _DEBIAN_CHANGELOG: _changelog_field(checkout.folder, "Version").rpartition("-")[0],
     }
     for place, version in said.items():
         if version != checkout.version:

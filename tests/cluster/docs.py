@@ -48,7 +48,7 @@ class ClusterWorld:
         self._cluster = cluster
         self._folder = folder
         self._stack = stack
-        self._machine = ROOT / "docs/tour/machine.json"
+        self._machine = ROOT / "conf/examples/tour/machine.json"
         self._kubelet: Kubelet | None = None
         self._service: Service | None = None
         self._status = 0

@@ -53,7 +53,7 @@ def test_lintian(packages: Packages, release: str) -> None:
 
 
 def test_every_override_has_a_reason(packages: Packages) -> None:
-    for path in packages.sources.glob("debian/**/*lintian-overrides"):
+    for path in packages.sources.glob("packaging/deb/**/*lintian-overrides"):
         before = ""
         for line in path.read_text().splitlines():
             assert line.startswith("#") or before.startswith("#"), f"{path.name}: {line}"
@@ -97,48 +97,23 @@ def test_nothing_in_etc_can_stop_an_upgrade(packages: Packages) -> None:
     assert [path for path in files(packages.current) if path.startswith("/etc/")] == []
 
 
-def test_files(packages: Packages) -> None:
-    """What there is beside modules and examples."""
-    others = {path for path in files(packages.current) if not path.endswith(".py")}
-    assert {path for path in others if not path.startswith(f"{_DOC}/examples/") and not path.endswith(".md")} == {
-        "/usr/bin/capacityd",
-        "/usr/share/bash-completion/completions/capacityd",
-        "/usr/share/capacityd/schema.json",
-        "/usr/lib/systemd/system-preset/50-capacityd.preset",
-        "/usr/lib/systemd/system/capacityd.service",
-        "/usr/share/doc/capacityd/changelog.Debian.gz",
-        "/usr/share/doc/capacityd/changelog.gz",
-        "/usr/share/doc/capacityd/copyright",
-        "/usr/share/fish/vendor_completions.d/capacityd.fish",
-        "/usr/share/lintian/overrides/capacityd",
-        "/usr/share/man/man5/capacityd.toml.5.gz",
-        "/usr/share/man/man8/capacityd.8.gz",
-        "/usr/share/python3/runtime.d/capacityd.rtupdate",
-        "/usr/share/zsh/vendor-completions/_capacityd",
-    }
+def test_the_package_contains_what_the_table_lists(packages: Packages) -> None:
+    """Each installed file is in the row that names it or its folder, and each row of a copied folder has all files."""
+    table = re.findall(r"^\|.*\| (\S.*?)? ?\| (/\S+) \|$", (ROOT / "packaging/README.md").read_text(), re.MULTILINE)
+    expected = set[str]()
+    for source, installed in table:
+        if installed.endswith("/"):
+            folder = packages.sources / source
+            pattern = {"docs/": "*.md", "agent/capacityd/": "*.py"}.get(source, "*")
+            expected |= {installed + str(path.relative_to(folder)) for path in folder.rglob(pattern) if path.is_file()}
+        else:
+            expected.add(installed)
+    assert {*files(packages.current)} == expected
     assert {path for path, mode in files(packages.current).items() if "x" in mode} == {
         "/usr/bin/capacityd",
         "/usr/share/python3/runtime.d/capacityd.rtupdate",
     }
     assert "/etc/capacityd/conf.d/" in {row[-1] for row in rows(packages.current)}
-
-
-def test_examples(packages: Packages) -> None:
-    """All are there, as they are used."""
-    conf = packages.sources / "conf"
-    assert {path for path in files(packages.current) if "/examples/" in path} == {
-        f"/usr/share/doc/capacityd/examples/{path}"
-        for path in (
-            "capacityd.toml",
-            *(path.name for path in conf.glob("examples/*")),
-            *(
-                str(path.relative_to(conf))
-                for name in ("cloud-init", "grafana", "prometheus")
-                for path in conf.glob(f"{name}/*")
-            ),
-            *(f"kubernetes/{path.name}" for path in (ROOT / "packaging/kubernetes").iterdir()),
-        )
-    }
 
 
 def test_pages(packages: Packages, tmp_path: Path) -> None:
@@ -161,13 +136,15 @@ def test_pages(packages: Packages, tmp_path: Path) -> None:
 
 @pytest.mark.whole
 def test_a_source_package_is_clean_after_a_build(packages: Packages, tmp_path: Path) -> None:
-    """It has all files of the project, and "clean" removes what a build has made."""
+    """It contains all files of the project, packaging/deb as debian/; "clean" removes what a build creates."""
     (source,) = packages.folder.glob("*.dsc")
     unpacked = tmp_path / "unpacked"
     subprocess.run(["dpkg-source", "--extract", source, unpacked], check=True, capture_output=True)
     environment = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/nonexistent", "DEB_BUILD_OPTIONS": "nocheck"}
     before = contents(unpacked)
-    assert before == contents(packages.sources)
+    assert before == {
+        re.sub("^packaging/deb/", "debian/", path): data for path, data in contents(packages.sources).items()
+    }
     for target in ("binary", "clean"):
         subprocess.run(["debian/rules", target], cwd=unpacked, env=environment, check=True, capture_output=True)
         assert (contents(unpacked) == before) == (target == "clean")

@@ -41,9 +41,9 @@ def test_an_installation_is_off(fresh: Machine, packages: Packages) -> None:
 
 @pytest.mark.parametrize("name", ["commands", "service"])
 def test_what_debian_runs_on_the_installed_package(fresh: Machine, packages: Packages, name: str) -> None:
-    """The tests of debian/tests, as autopkgtest would run them."""
+    """The tests of packaging/deb/tests, as autopkgtest would run them."""
     fresh.install(packages.current)
-    output = fresh.run("sh", "-eu", fresh.put(packages.sources / "debian/tests" / name), deadline=300)
+    output = fresh.run("sh", "-eu", fresh.put(packages.sources / "packaging/deb/tests" / name), deadline=300)
     assert name == "service" or output.stderr == "", "which autopkgtest would not allow"
 
 

@@ -48,7 +48,7 @@ class Project:
         """Edits, commits and tags as CONTRIBUTING.md says."""
         for name, pattern, new in (
             ("agent/capacityd/__init__.py", r'^(__version__ = ").*"', rf'\g<1>{version}"'),
-            ("debian/changelog", r"^(capacityd )\(.*?\)", rf"\1({version}-1)"),
+            ("packaging/deb/changelog", r"^(capacityd )\(.*?\)", rf"\1({version}-1)"),
             ("CHANGELOG.md", r"^## \d.*$", f"## {version} 2026-11-23"),
         ):
             path = self.folder / name

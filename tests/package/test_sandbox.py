@@ -202,7 +202,7 @@ def test_every_detector_reads_what_it_reads_outside(served: Machine) -> None:
 
 def test_every_detector_on_a_recorded_machine(served: Machine, tmp_path: Path) -> None:
     """Hardware that this machine lacks: another one's /sys in place of its own."""
-    recording = json.loads((ROOT / "docs/tour/machine.json").read_text())
+    recording = json.loads((ROOT / "conf/examples/tour/machine.json").read_text())
     write_tree({**recording, "errors": {}}, str(tmp_path))
     served.unpack(tmp_path, "/srv/machine")
     served.write("/srv/recorded.toml", RECORDED)

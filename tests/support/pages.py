@@ -66,7 +66,8 @@ class World(Protocol):
 def pages() -> list[Path]:
     """Every page."""
     top = (ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"))
-    return [*top, *sorted((ROOT / "docs").rglob("*.md")), *sorted((ROOT / "agent").glob("*.md"))]
+    others = [*(ROOT / "agent").glob("*.md"), *(ROOT / "packaging").glob("*.md")]
+    return [*top, *sorted((ROOT / "docs").rglob("*.md")), *sorted(others)]
 
 
 def place(text: str) -> str:

@@ -60,8 +60,8 @@ for fd, name in ((1, "standard output"), (2, "standard error")):
 sys.argv[1:] = words
 """
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
-MACHINE = "--machine docs/tour/machine.json"
-TOUR = f"{MACHINE} --config docs/tour/dongles.toml"
+MACHINE = "--machine conf/examples/tour/machine.json"
+TOUR = f"{MACHINE} --config conf/examples/tour/dongles.toml"
 NODE = "--node-file node.json"
 SEATS = '\n[resources."example.com/seats"]\nfile = { path = "/nowhere/seats" }\n'
 HDD = '[resources."example.com/hdd-gib"]\ndisk = { type = "hdd" }\nmeasure = "size"\nunit = "GiB"\n'
@@ -70,7 +70,7 @@ INVALID = '[resources."example.com/dongle"]\nusb = { vndor = "0529" }\nslot = 2\
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A command line, to run in a folder that contains docs and node.json."""
+    """A command line, to run in a folder that contains conf and node.json."""
 
     line: str
     prepare: Callable[[Path], Any] = field(default=lambda folder: None)
@@ -82,8 +82,8 @@ def world(case: Case) -> Iterator[Path]:
     """Yields the case's folder. Locks service.lock if prepare created it, so that the service seems to run."""
     with tempfile.TemporaryDirectory() as name, contextlib.ExitStack() as stack:
         folder = Path(name)
-        (folder / "docs").symlink_to(ROOT / "docs")
-        (folder / "node.json").write_text((ROOT / "docs/tour/node.json").read_text())
+        (folder / "conf").symlink_to(ROOT / "conf")
+        (folder / "node.json").write_text((ROOT / "conf/examples/tour/node.json").read_text())
         (folder / "run").mkdir()
         case.prepare(folder)
         lock = folder / "run/service.lock"
@@ -159,7 +159,7 @@ def _read(fd: int) -> Iterator[bytes]:
 
 def _mixed(folder: Path) -> None:
     """A Node with something to set, to remove, to refuse and to keep."""
-    (folder / "c.toml").write_text((ROOT / "docs/tour/dongles.toml").read_text() + SEATS + HDD)
+    (folder / "c.toml").write_text((ROOT / "conf/examples/tour/dongles.toml").read_text() + SEATS + HDD)
     record = {"example.com/dongle": 3, "example.com/nic-mbps": 10000, "example.com/old": 2, "example.com/seats": 12}
     capacity = {name: str(value) for name, value in record.items()} | {"example.com/scratch-gib": "9"}
     capacity["example.com/nic-mbps"] = "10k"  # the API server's spelling of 10000

@@ -17,7 +17,7 @@ from capacityd.host.recording.format import Recording, read_recording
 from tests import ROOT
 from tests.support.pages import pages, place, play
 
-MACHINE = ROOT / "docs/tour/machine.json"
+MACHINE = ROOT / "conf/examples/tour/machine.json"
 _OF_MACHINES = ("devices", "probe", "template", "plan", "apply", "withdraw")
 _OF_NODES = ("plan", "apply", "withdraw")
 _OF_CONFIGURATIONS = ("probe", "template", "plan", "apply", "withdraw", "config")
@@ -29,9 +29,10 @@ def recording() -> Recording:
 
 
 def recordings() -> dict[str, Recording]:
-    """The machines of all pages, by path below docs."""
-    paths = [MACHINE, *sorted((ROOT / "docs/machines").iterdir())]
-    return {str(path.relative_to(ROOT / "docs")): read_recording(str(path)) for path in paths}
+    """The machines of all pages, by path below conf/examples."""
+    examples = ROOT / "conf/examples"
+    paths = [MACHINE, *sorted((examples / "machines").iterdir())]
+    return {str(path.relative_to(examples)): read_recording(str(path)) for path in paths}
 
 
 class RecordedWorld:
@@ -41,10 +42,9 @@ class RecordedWorld:
         self._folder = folder
         self._machine = self._node = ""
         self._status = 0
-        shutil.copytree(ROOT / "docs", folder / "docs")
         shutil.copytree(ROOT / "conf", folder / "conf")
         (folder / "build").mkdir()
-        shutil.copy(ROOT / "docs/tour/node.json", folder / "build/node.json")
+        shutil.copy(ROOT / "conf/examples/tour/node.json", folder / "build/node.json")
 
     def directive(self, *words: str) -> None:
         match words:

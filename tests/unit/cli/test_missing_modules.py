@@ -103,7 +103,7 @@ def test_every_module_that_the_service_needs_is_hidden() -> None:
 
 
 def test_the_package_depends_on_each() -> None:
-    control = (ROOT / "debian/control").read_text()
+    control = (ROOT / "packaging/deb/control").read_text()
     needed, _, suggested = control.partition("Recommends:")
     for module, package in PACKAGES.items():
         assert package.debian in (suggested if module in OPTIONAL else needed)

@@ -18,7 +18,7 @@ from tests import ROOT
 from tests.support.nodes import node
 from tests.support.tour import MACHINE
 
-TOUR = str(ROOT / "docs/tour/dongles.toml")
+TOUR = str(ROOT / "conf/examples/tour/dongles.toml")
 BROKEN = '[resources."example.com/dongle"]\nusb = { vndor = "0529" }\n'
 
 

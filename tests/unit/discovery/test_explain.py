@@ -202,7 +202,7 @@ def test_a_plain_probe_does_not_import_the_inventory() -> None:
 import sys
 sys.path.insert(0, {str(ROOT / "agent")!r})
 from capacityd.cli import run
-assert run(["probe", "--machine", {str(MACHINE)!r}, "--config", {str(ROOT / "docs/tour/dongles.toml")!r}]) == 0
+assert run(["probe", "--machine", {str(MACHINE)!r}, "--config", {str(ROOT / "conf/examples/tour/dongles.toml")!r}]) == 0
 print("capacityd.cli.inventory.devices" in sys.modules)
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
@@ -211,7 +211,7 @@ print("capacityd.cli.inventory.devices" in sys.modules)
 
 def test_explain_does_not_change_the_readings() -> None:
     host = RecordedHost(merge(recording(), nic("lo", number=9)))
-    config = load(str(ROOT / "docs/tour/dongles.toml")).require()
+    config = load(str(ROOT / "conf/examples/tour/dongles.toml")).require()
     plain, full = probe(config, host, "n1"), probe(config, host, "n1", explain=True)
     assert {name: (type(r), getattr(r, "value", None)) for name, r in full.items()} == {
         name: (type(r), getattr(r, "value", None)) for name, r in plain.items()

@@ -63,11 +63,11 @@ def test_the_reference_is_current() -> None:
     assert (ROOT / "docs/reference.md").read_text() == made("reference.md"), "make docs writes it anew"
 
 
-ON_MACHINE, CONFIGURED = "--machine docs/tour/machine.json", "--config docs/tour/dongles.toml"
+ON_MACHINE, CONFIGURED = "--machine conf/examples/tour/machine.json", "--config conf/examples/tour/dongles.toml"
 WITH_JSON = {
     "devices": ON_MACHINE,
     "probe": f"{ON_MACHINE} {CONFIGURED}",
-    "plan": f"{ON_MACHINE} {CONFIGURED} --node-file docs/tour/node.json",
+    "plan": f"{ON_MACHINE} {CONFIGURED} --node-file conf/examples/tour/node.json",
     "config check": CONFIGURED,
     "config show": CONFIGURED,
 }

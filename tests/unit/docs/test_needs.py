@@ -1,6 +1,6 @@
 """Everyday needs: the page's TOML on fitting machines, and on machines that have none of it.
 
-The right answers are written by hand, from what the machines in docs/machines have.
+The right answers are written by hand, from what the machines in conf/examples/machines have.
 """
 
 from __future__ import annotations

@@ -102,7 +102,7 @@ def test_the_commented_configuration_has_every_key_that_is_not_a_detectors() -> 
 @pytest.mark.parametrize("detector", names())
 def test_every_detector_has_its_tests_and_an_example(detector: str) -> None:
     assert (ROOT / f"tests/unit/detectors/test_{detector}.py").exists()
-    examples = [*(ROOT / "conf/examples").iterdir(), *(ROOT / "docs").rglob("*.md")]
+    examples = [*(ROOT / "conf/examples").glob("*.toml"), *(ROOT / "docs").rglob("*.md")]
     assert any(re.search(rf"^{detector} = ", page.read_text(), re.MULTILINE) for page in examples)
 
 
@@ -159,7 +159,7 @@ def test_make_run_shows_the_main_job_and_no_kubeconfig_leads_it_astray(tmp_path:
     kubeconfig, node = tmp_path / "config", tmp_path / "node.json"
     kubeconfig.write_text("not for us: {")
     done = subprocess.run(
-        ["sh", str(ROOT / "docs/tour/run.sh")],
+        ["sh", str(ROOT / "packaging/run")],
         env={
             "PATH": os.environ["PATH"],
             "CAPACITYD": f"env PYTHONPATH={ROOT / 'agent'} {sys.executable} -m capacityd",

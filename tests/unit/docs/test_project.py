@@ -18,17 +18,17 @@ def test_the_projects_address_is_the_same_everywhere() -> None:
     (address,) = re.findall(r'^Repository = "(.*)"$', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
     written: dict[str, set[str]] = {}
     for name in listed():
-        if name.endswith((".md", ".toml", ".yml")) or name.startswith(("debian/", "packaging/")):
+        if name.endswith((".md", ".toml", ".yml")) or name.startswith("packaging/"):
             written[name] = set(_ADDRESS.findall((ROOT / name).read_text()))
     assert {name: addresses for name, addresses in written.items() if addresses - {address}} == {}
     where = {name for name, addresses in written.items() if addresses}
-    assert {"debian/control", "debian/watch", "debian/upstream/metadata", "SECURITY.md"} <= where
+    assert {f"packaging/deb/{name}" for name in ("control", "watch", "upstream/metadata")} | {"SECURITY.md"} <= where
 
 
 def test_addresses_of_the_projects_own_files_have_a_target() -> None:
     """Links in a checkout are relative; those on the web name the main branch."""
     for name in listed():
-        if name.startswith((".github/", "debian/")) or name == "pyproject.toml":
+        if name.startswith((".github/", "packaging/deb/")) or name == "pyproject.toml":
             for path in re.findall(r"/blob/main/([\w./-]+\w)", (ROOT / name).read_text()):
                 assert (ROOT / path).is_file(), f"{name}: {path}"
 
@@ -40,8 +40,8 @@ def listed() -> list[str]:
 
 
 def test_make_deb_installs_what_the_build_needs() -> None:
-    """On a bare machine, too, dpkg-buildpackage must find what debian/control declares, and build-essential."""
-    control = email.message_from_string((ROOT / "debian/control").read_text())
+    """On a bare machine, too, dpkg-buildpackage must find what packaging/deb/control declares, and build-essential."""
+    control = email.message_from_string((ROOT / "packaging/deb/control").read_text())
     needed = {re.split(r"[ :|]", entry.strip())[0] for entry in control["Build-Depends"].split(",")}
     provided = {"debhelper-compat": "debhelper", "dh-sequence-python3": "dh-python"}
     command = ("make", "--dry-run", "--no-print-directory", "packages-deb")

@@ -20,7 +20,7 @@ from capacityd.model.messages import CheckResult, MetricsResult, PassResult, Wat
 from capacityd.model.reasons import Job, PassReason
 from capacityd.service.event_sources import UDEV, EventSources, Signals, Suspends, ignore_signals
 from capacityd.service.reports import Reports
-from capacityd.service.schedule import DEBOUNCE, Schedule
+from capacityd.service.schedule import DEBOUNCE, Schedule, uniform
 from capacityd.service.service_lock import ServiceLock
 from capacityd.service.worker_process import WorkerProcess
 
@@ -50,7 +50,7 @@ class Service:
         self._ready = False  # whether systemd has been notified
         self._reports = Reports(folder)
         self._lost = 0  # passes without a result since the last one that had one
-        self._schedule = Schedule(time.monotonic(), _uniform, settle=uptime() < BOOTING)
+        self._schedule = Schedule(time.monotonic(), uniform, settle=uptime() < BOOTING)
 
     def run(self) -> int:
         """Runs until a signal ends it; returns the exit status."""
@@ -61,11 +61,8 @@ class Service:
                 self._worker = None
             if self._worker is None:
                 if not self._lock.is_held():  # only systemd can create the folder again
-                    log(
-                        Priority.ERROR,
-                        f"{self._lock.path} is gone; the service exits so that it is created again",
-                        EntryKind.DEGRADED,
-                    )
+                    message = f"{self._lock.path} is gone; the service exits so that it is created again"
+                    log(Priority.ERROR, message, EntryKind.DEGRADED)
                     return 1
                 self._start_worker(time.monotonic())
             signals, reasons = self._wait()
@@ -97,10 +94,9 @@ class Service:
             return
         try:
             self._worker = WorkerProcess([*self._command, self._job.value, *arguments], self._worker_timeout)
+            self._write_status_file()
         except OSError as e:  # out of memory, processes or file descriptors
             self._on_worker_exit(None, f"could not be started: {e.strerror}")
-        else:
-            self._write_status_file()
 
     def _wait(self) -> tuple[set[signal.Signals], set[PassReason]]:
         """Waits for an event, a message or a deadline; returns the signals and the new reasons for a pass."""
@@ -233,11 +229,6 @@ class Service:
             overdue_after=self._worker_timeout + WATCHDOG_INTERVAL,
             slow=self._worker.slow(self._job) if self._worker else None,
         )
-
-
-def _uniform(low: float, high: float) -> float:
-    """A random number. The module random would take 4 MiB."""
-    return low + (high - low) * int.from_bytes(os.urandom(4), "little") / 2**32
 
 
 def main(arguments: list[str]) -> int:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from capacityd.cli.commands.status import _start_advice
+from capacityd.cli.output.problems import _start_advice
 from capacityd.linux.unit import UnitState, unit_state
 
 PRINTED = "LoadState={}\nUnitFileState={}\nActiveState={}\nSubState={}\nExecMainStatus={}\n"

@@ -47,11 +47,16 @@ def build_site(checkout: Checkout, folder: Path) -> None:
     output(checkout.folder, "sh", "packaging/site/build", Path(sys.executable).parent, folder)
 
 
-if len(sys.argv) < 4:
-    sys.exit("usage: make release VERSION=1.2.3 KEY=FINGERPRINT")
+_, version, folder, *keys = sys.argv
+if missing := [
+    text
+    for text, given in (("VERSION, such as 1.2.3", version), ("KEY, the fingerprint of the key that signs", keys))
+    if not given
+]:
+    sys.exit(f"no release: {' and '.join(missing)} is missing: make release VERSION=1.2.3 KEY=FINGERPRINT")
 try:
     os.umask(0o022)
-    main(sys.argv[1], Path(sys.argv[2]).resolve(), sys.argv[3:])
+    main(version, Path(folder).resolve(), keys)
 except ReleaseError as e:
     sys.exit(f"no release: {e}")
 except subprocess.CalledProcessError as e:

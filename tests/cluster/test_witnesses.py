@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from tests.cluster.agent import ANNOTATION, DONGLE, DONGLES, Agent
+from tests.cluster.agent import ANNOTATION, DONGLE, DONGLES, Agent, condition_of
 from tests.cluster.controlplane import Cluster
 from tests.cluster.service import Service, service
 
@@ -97,6 +97,20 @@ def test_a_new_image_on_an_old_node(cluster: Cluster, node: str, tmp_path: Path)
     assert {DONGLE, SEATS}.isdisjoint(cluster.capacity(node))
     new.run("apply")
     assert cluster.capacity(node)[DONGLE] == "3"
+
+
+def test_withdraw_after_a_purge_and_a_new_install(cluster: Cluster, node: str, tmp_path: Path) -> None:
+    """There is no record, and nothing is configured: the annotation says what was published."""
+    old = Agent(cluster, node, tmp_path / "old")
+    old.configure(DONGLES)
+    old.run("apply")
+    new = Agent(cluster, node, tmp_path / "new")
+    new.configure("")
+    new.run("withdraw")
+    document = cluster.node(node)
+    assert DONGLE not in document["status"]["capacity"]
+    assert condition_of(document) is None
+    assert ANNOTATION not in document["metadata"].get("annotations", {})
 
 
 def test_two_services_on_one_node_do_not_take_turns(cluster: Cluster, s: Service) -> None:

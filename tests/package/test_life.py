@@ -119,13 +119,13 @@ def test_an_upgrade_restarts_a_running_service(fresh: Machine, packages: Package
 
 
 def test_a_removal_stops_it(fresh: Machine, packages: Packages) -> None:
-    """It leaves the Node and the configuration as they are, and prints nothing of its own."""
+    """It leaves the Node and the configuration as they are, and says in one line what stays on which Node."""
     fresh.install(packages.current)
     enable(fresh)
-    output = fresh.dpkg("--remove", "capacityd")
-    assert [
-        line for line in output.splitlines() if not line.startswith(("(Reading", "Removing", "dpkg: warning"))
-    ] == []
+    assert printed(fresh.dpkg("--remove", "capacityd")) == [
+        "capacityd: Node node keeps 1 resource and the condition CapacityPublished; to remove them, install capacityd "
+        "again and run `capacityd withdraw`"
+    ]
     assert fresh.active == "inactive"
     assert not fresh.exists("/run/capacityd")
     assert not fresh.exists("/usr/share/capacityd"), "no bytecode is left"
@@ -135,6 +135,40 @@ def test_a_removal_stops_it(fresh: Machine, packages: Packages) -> None:
     fresh.run("systemctl", "start", UNIT)
     wait_until(lambda: published(fresh, "example.com/seats") == "7", PATIENCE, "it has published")
     quiet(fresh)
+
+
+def printed(output: str) -> list[str]:
+    """What dpkg's output has of the package itself."""
+    return [line for line in output.splitlines() if not line.startswith(("(Reading", "Removing", "Purging", "dpkg: "))]
+
+
+@pytest.mark.parametrize("damage", ["rm -r /usr/lib/python3/dist-packages/psutil*", "mv /usr/bin/python3 /usr/bin/p"])
+def test_a_removal_does_not_need_a_working_program(fresh: Machine, packages: Packages, damage: str) -> None:
+    fresh.install(packages.current)
+    enable(fresh)
+    fresh.run("systemctl", "stop", UNIT)
+    fresh.run("sh", "-ec", damage)
+    fresh.dpkg("--force-all", "--remove", "capacityd")
+    assert not fresh.exists("/usr/bin/capacityd")
+
+
+def test_withdraw_works_after_a_purge_and_a_new_install(fresh: Machine, packages: Packages) -> None:
+    """As the page on operation says. The machine's record is gone; the Node's annotation says what was published."""
+    fresh.install(packages.current)
+    enable(fresh)
+    fresh.run("cp", "/run/capacityd/node.json", "/srv/node.json")
+    (line,) = printed(fresh.dpkg("--purge", "capacityd"))
+    assert line.startswith("capacityd: Node node keeps 1 resource ")
+    assert not fresh.exists("/var/lib/capacityd")
+    fresh.install(packages.current)
+    assert fresh.active == "inactive"
+    output = fresh.out("capacityd", "withdraw", "--node-file", "/srv/node.json")
+    assert "1 removed; written" in output
+    node = json.loads(fresh.out("cat", "/srv/node.json"))
+    assert node["status"]["capacity"] == {"cpu": "4"}
+    assert node["status"].get("conditions", []) == []
+    assert node["metadata"].get("annotations", {}) == {}
+    assert printed(fresh.dpkg("--purge", "capacityd")) == [], "nothing is left on the Node"
 
 
 def test_a_purge_leaves_what_is_the_administrators(fresh: Machine, packages: Packages) -> None:

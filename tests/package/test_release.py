@@ -56,9 +56,10 @@ class Project:
         self.run("git", "commit", "--quiet", "--all", "--message", f"Release {version}", "--allow-empty")
         self.run("git", "tag", f"v{version}")
 
-    def release(self, version: str, status: int = 0) -> str:
-        """Makes it with the tools that are installed already."""
-        key = self.run("gpg", "--list-keys", "--with-colons").partition("\nfpr:")[2].split(":")[8]
+    def release(self, version: str, status: int = 0, key: str | None = None) -> str:
+        """Makes it with the tools that are installed already. key: None for the one in the keyring."""
+        if key is None:
+            key = self.run("gpg", "--list-keys", "--with-colons").partition("\nfpr:")[2].split(":")[8]
         tools = "--old-file=.venv-packaging/ready"
         return self.run("make", "--silent", tools, "release", f"VERSION={version}", f"KEY={key}", status=status)
 
@@ -134,6 +135,10 @@ def test_there_is_no_release_without_its_tag_or_with_two_versions() -> None:
         assert "there is no tag v9.9.9" in clone.release("9.9.9", status=2)
         clone.run("git", "tag", "v9.9.9")
         assert "__init__.py says 0.1.0, the tag 9.9.9" in clone.release("9.9.9", status=2)
+        needed = "VERSION, such as 1.2.3", "KEY, the fingerprint of the key that signs"
+        assert f"no release: {needed[1]} is missing" in clone.release("9.9.9", status=2, key="")
+        assert f"no release: {needed[0]} is missing" in clone.release("", status=2)
+        assert f"no release: {' and '.join(needed)} is missing" in clone.release("", status=2, key="")
         assert list(clone.folder.glob("dist/*")) == []
 
 

@@ -28,8 +28,8 @@ COMMANDS = {
 }
 """Name -> the module with a function of this name, and what the command does."""
 
-INTERNAL = {"child": ("worker.main", "")}
-"""Commands for the service, hidden from --help."""
+INTERNAL = {"child": ("worker.main", ""), "leftover": ("cli.commands.leftover", "")}
+"""Commands for the service and the package, hidden from --help."""
 
 _GIVEN = "options given to "  # in the namespace, with the parser's name: its options that can be given once
 
@@ -146,6 +146,7 @@ def command_parser() -> argparse.ArgumentParser:
     child.add_argument("job", choices=[job.value for job in Job])
     child.add_argument("reasons", nargs="?", default="")
     child.add_argument("lost", nargs="?", type=int, default=0)  # earlier passes that have not ended
+    commands.add_parser("leftover", parents=[common])  # for the package; hidden from --help
     return parser
 
 

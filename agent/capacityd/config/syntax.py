@@ -65,6 +65,7 @@ def syntax_error(message: str, text: str) -> ConfigError:
         column, place = 0, "end of the file"
     hint = (
         _odd_character(rows[line - 1], column)
+        or _trailing_comma(rows[line - 1], column)
         or _other_format(rows)
         or _unclosed_hint(unclosed, line, column)
         or _set_twice(rows, line)
@@ -77,6 +78,12 @@ def _odd_character(row: str, column: int) -> str:
     """A hint about the character at which the parser stopped, if people do not see it or mistake it for another."""
     character = row[column - 1 : column] if column else ""
     return "" if not character or is_ordinary(character) else f"the character there is {describe_character(character)}"
+
+
+def _trailing_comma(row: str, column: int) -> str:
+    """A hint about a comma before a closing brace, if the parser stopped between the two. TOML 1.0 allows it in []."""
+    before, after = row[: max(column - 1, 0)].rstrip(), row[max(column - 1, 0) :].lstrip()
+    return "remove the comma before }" if before.endswith(",") and after.startswith("}") else ""
 
 
 def _unclosed(text: str) -> Iterator[_Unclosed]:

@@ -6,6 +6,8 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
+from traceback import walk_tb
+from types import TracebackType
 
 from capacityd.model.errors import CapacitydError
 
@@ -63,7 +65,15 @@ def missing_module(error: ImportError) -> ModuleMissing:
     if module in PACKAGES and isinstance(error, ModuleNotFoundError):
         return _missing([module])
     # A library that our library needs, or a shared one, such as libudev.
-    return ModuleMissing(f"a library that capacityd needs is missing or damaged, in {sys.executable}: {error}")
+    text = f"a library that capacityd needs is missing or damaged, in {sys.executable}: {error}"
+    package = _importing(error.__traceback__)
+    return ModuleMissing(f"{text}. Install it again: apt install --reinstall {package.debian}" if package else text)
+
+
+def _importing(trace: TracebackType | None) -> Package | None:
+    """The package of the module of PACKAGES in whose import an error was raised; None if there is none."""
+    modules = (str(frame.f_globals.get("__name__", "")).partition(".")[0] for frame, _ in walk_tb(trace))
+    return next((PACKAGES[module] for module in modules if module in PACKAGES), None)
 
 
 def _missing(names: Sequence[str]) -> ModuleMissing:

@@ -103,8 +103,8 @@ def from_http_status(error: HttpError, call: Call) -> NodeError:
         )
     if status == 404 and details.resource == "nodes":
         return NodeMissing(
-            f'API server {server} has no Node "{call.node}" (HTTP 404). Has the kubelet registered? Does it use '
-            "another name (--hostname-override)?"
+            f'API server {server} has no Node "{call.node}" (HTTP 404). Has the kubelet registered? If it uses another '
+            "name (--hostname-override), set --node-name, or node_name in the configuration"
         )
     if status < 400 or not details.is_status:
         return NodeUnreachable(

@@ -24,9 +24,14 @@ def config_of(options: argparse.Namespace) -> Config:
     """The configuration. Raises ConfigError with all errors, if it has any."""
     config = load(options.config).require()
     if not config.resources:
-        path = options.config or "/etc/capacityd"
-        warn(f'no resource is configured in {path}; "capacityd devices --toml" makes a configuration to begin with')
+        warn(nothing_configured(options))
     return config
+
+
+def nothing_configured(options: argparse.Namespace) -> str:
+    """The message for a configuration without resources."""
+    path = options.config or "/etc/capacityd"
+    return f'no resource is configured in {path}; "capacityd devices --toml" makes a configuration to begin with'
 
 
 def node_name_of(options: argparse.Namespace, config: Config, host: Host) -> str:

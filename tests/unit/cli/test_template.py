@@ -169,6 +169,17 @@ def test_where_there_is_nothing_to_tell(files: Path, capsys: pytest.CaptureFixtu
     assert "none of the configured resources" in captured.err
 
 
+def test_without_a_configuration_it_is_an_error_with_one_message(
+    files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (files / "c.toml").write_text("")
+    assert template(files, "aws") == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    (message,) = captured.err.splitlines()
+    assert message.startswith(f"capacityd: no resource is configured in {files}/c.toml; ")
+
+
 LABEL = "[a-z0-9]([-a-z0-9]{0,8}[a-z0-9])?"
 NAMES = st.from_regex(rf"{LABEL}(\.{LABEL}){{0,2}}/[A-Za-z0-9]([-A-Za-z0-9_.]{{0,8}}[A-Za-z0-9])?", fullmatch=True)
 QUANTITIES = st.dictionaries(NAMES, st.integers(0, LARGEST), min_size=1, max_size=4)

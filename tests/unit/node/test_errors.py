@@ -74,6 +74,7 @@ NOT_READY = 'nodes "n2" is forbidden: not yet ready to handle request'
         (415, status(), CALL, NodeRejected, "refused to patch nodes/status (HTTP 415)"),
         (400, b"bad request", CALL, NodeUnreachable, "not an API server"),
         (404, status("", {"kind": "nodes"}), CALL, NodeMissing, 'https://192.0.2.1:6443 has no Node "n2"'),
+        (404, status("", {"kind": "nodes"}), CALL, NodeMissing, "set --node-name, or node_name in the configuration"),
         (404, status("", {"kind": "namespaces"}), call("events"), NodeRejected, "(HTTP 404)"),
         (404, b"404 page not found", CALL, NodeUnreachable, "https://192.0.2.1:6443 is not an API server"),
         (302, b"", CALL, NodeUnreachable, "not an API server"),

@@ -10,6 +10,7 @@ from dataclasses import replace
 from capacityd.cli.output.terminal import print_json, print_line
 from capacityd.cli.template import Autoscaler
 from capacityd.cli.template.notations import NOTATIONS, Notation, Target, problems, yaml_lines
+from capacityd.config import load
 from capacityd.discovery.runner import probe
 from capacityd.host.kubelet import device_plugin_names
 from capacityd.model.config import Config
@@ -21,18 +22,21 @@ from capacityd.model.reading import Quantity, Reading, Unknown
 from capacityd.reconcile.plan import make_plan
 from capacityd.reconcile.plan_input import PlanInput, Policy
 from capacityd.reconcile.state import PassContext
-from capacityd.worker.context import config_of, host_of, node_name_of, warn
+from capacityd.worker.context import host_of, node_name_of, nothing_configured, warn
 from capacityd.worker.selected_node import node_of
 
 
 def template(options: argparse.Namespace) -> int:
     """Prints the resources that capacityd would publish. Returns exit status 4 if one is unknown or refused.
 
-    Raises UsageError if the notation can't carry a name or needs another option; ConfigError.
+    Raises UsageError if nothing is configured, or if the notation can't carry a name or needs another option;
+    ConfigError.
     """
     notation = NOTATIONS[Autoscaler(options.autoscaler)]
     target = _target(options, notation)
-    host, config = host_of(options), config_of(options)
+    host, config = host_of(options), load(options.config).require()
+    if not config.resources:
+        raise UsageError(nothing_configured(options))
     config = _selected(config, options.resource)
     readings = probe(config, host, node_name_of(options, config, host))
     quantities, omitted = _published(readings, _refusals(options, config, host, readings))

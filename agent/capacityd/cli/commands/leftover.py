@@ -1,0 +1,32 @@
+"""leftover: for the package's prerm: what a removal of the package leaves on the Node, and how to remove it."""
+
+from __future__ import annotations
+
+import argparse
+
+from capacityd.cli.output.terminal import print_line
+from capacityd.config import load
+from capacityd.host.live import LiveHost
+from capacityd.model.node import CONDITION
+from capacityd.reconcile import machine_record
+from capacityd.worker import runtime_files
+from capacityd.worker.context import node_name_of
+
+
+def leftover(options: argparse.Namespace) -> int:
+    """Prints one line if the machine's record names a resource, else nothing. Returns exit status 0.
+
+    It sends no request: a removal must not wait for an API server. Raises StateError if a file can't be read.
+    """
+    record = machine_record.read(machine_record.state_directory())
+    names = {*record.published, *record.intended} if record else set()
+    if not names:
+        return 0
+    last = runtime_files.read_state(runtime_files.runtime_directory()).status
+    known = last.node.name if last and last.node else ""
+    node = known or node_name_of(options, load(options.config).config, LiveHost())
+    print_line(
+        f"capacityd: Node {node} keeps {len(names)} resource{'s'[: len(names) != 1]} and the condition {CONDITION}; "
+        "to remove them, install capacityd again and run `capacityd withdraw`"
+    )
+    return 0

@@ -1,0 +1,54 @@
+"""What the package's prerm says about a Node that is not withdrawn from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from capacityd.cli import run
+from capacityd.model.plan import MachineRecord
+from capacityd.reconcile import machine_record
+from capacityd.worker.pass_state import NodeStatus, PassState, PassStatus
+from capacityd.worker.runtime_files import write_state
+
+A, B = "example.com/a", "example.com/b"
+
+
+@pytest.mark.parametrize(
+    ("record", "expected"),
+    [
+        (None, ""),
+        (MachineRecord(), ""),
+        (MachineRecord({A: 4}), "Node n1 keeps 1 resource and the condition CapacityPublished; to remove"),
+        (MachineRecord({A: 4}, {A: 4, B: 1}), "Node n1 keeps 2 resources and the condition CapacityPublished; to remove"),
+    ],
+)
+def test_one_line_if_the_record_names_any(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    record: MachineRecord | None,
+    expected: str,
+) -> None:
+    monkeypatch.setenv("RUNTIME_DIRECTORY", str(tmp_path))
+    monkeypatch.setenv("STATE_DIRECTORY", str(tmp_path))
+    if record is not None:
+        machine_record.write(str(tmp_path), record)
+    write_state(str(tmp_path), PassState(status=PassStatus(1.0, (), node=NodeStatus("n1", 1.0))))
+    assert run(["leftover"]) == 0
+    output = capsys.readouterr().out
+    assert output.count("\n") == bool(expected)
+    assert expected in output
+    assert ("`capacityd withdraw`" in output) is bool(expected)
+
+
+def test_without_the_services_memory_the_name_is_that_of_the_configuration(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("RUNTIME_DIRECTORY", str(tmp_path / "gone"))
+    monkeypatch.setenv("STATE_DIRECTORY", str(tmp_path))
+    machine_record.write(str(tmp_path), MachineRecord({A: 4}))
+    (tmp_path / "c.toml").write_text('[kubernetes]\nnode_name = "n7"\n')
+    assert run(["leftover", "--config", str(tmp_path / "c.toml")]) == 0
+    assert "Node n7 keeps 1 resource " in capsys.readouterr().out

@@ -1,15 +1,14 @@
-"""The parser of the command line: the commands, their options, and messages that suggest the nearest word."""
+"""The parser of the command line: the commands, and their options."""
 
 from __future__ import annotations
 
 import argparse
-from collections import Counter
 from collections.abc import Sequence
 from difflib import get_close_matches
 
 from capacityd import __version__
 from capacityd.cli.help import command_epilog, program_epilog
-from capacityd.cli.template import Autoscaler
+from capacityd.cli.notations import NOTATIONS
 from capacityd.model.errors import UsageError
 from capacityd.model.reasons import Job
 
@@ -30,8 +29,6 @@ COMMANDS = {
 
 INTERNAL = {"child": ("worker.main", ""), "leftover": ("cli.commands.leftover", "")}
 """Commands for the service and the package, hidden from --help."""
-
-_GIVEN = "options given to "  # in the namespace, with the parser's name: its options that can be given once
 
 
 def command_parser() -> argparse.ArgumentParser:
@@ -115,11 +112,10 @@ def command_parser() -> argparse.ArgumentParser:
     subparsers["fleet"].add_argument(
         "--textfile", metavar="FILE", help="also write metrics for node_exporter's textfile collector"
     )
-    autoscalers = [autoscaler.value for autoscaler in Autoscaler]
     subparsers["template"].add_argument(
         "autoscaler",
-        metavar="|".join(autoscalers),
-        choices=autoscalers,
+        metavar="|".join(NOTATIONS),
+        choices=[*NOTATIONS],
         help="the autoscaler's notation: tags, labels, annotations or an object",
     )
     subparsers["template"].add_argument(
@@ -158,42 +154,13 @@ def refuse_other_sources(
         raise UsageError(f"{why}: leave out {' and '.join(refused)}")
 
 
-class _Once(argparse.Action):
-    """Stores a value, and that the option was given: if it is given twice, one value would not count."""
-
-    def __call__(
-        self,
-        parser: argparse.ArgumentParser,
-        namespace: argparse.Namespace,
-        values: object,
-        option_string: str | None = None,
-    ) -> None:
-        attribute = f"{_GIVEN}{parser.prog}"  # argparse copies a subparser's namespace over that of the program
-        setattr(namespace, attribute, (*getattr(namespace, attribute, ()), option_string))
-        setattr(namespace, self.dest, values)
-
-
 class _Parser(argparse.ArgumentParser):
-    """A parser whose messages suggest the nearest word."""
-
-    def parse_known_args(self, args=None, namespace=None):  # type: ignore[no-untyped-def]
-        """Unlike argparse's own, a subparser reports an unknown argument itself, with its own usage."""
-        options, unknown = super().parse_known_args(args, namespace)
-        if unknown:
-            near = get_close_matches(unknown[0].partition("=")[0], self._option_string_actions, n=1)
-            hint = f'; did you mean "{near[0]}"?' if near else ""
-            kind = "option" if unknown[0].startswith("-") else "argument"
-            self.error(f'unknown {kind} "{unknown[0]}"{hint}')
-        given = [values for name, values in vars(options).items() if name.startswith(_GIVEN)]
-        counts = Counter(option for values in given for option in values)
-        if twice := [option for option, count in counts.items() if count > 1]:
-            self.error(f"{twice[0]} can be given only once")
-        return options, unknown
+    """A parser that suggests the nearest command."""
 
     def _check_value(self, action: argparse.Action, value: str) -> None:
         """Unlike argparse's own, the message leaves out internal commands and suggests the nearest command."""
         if action.dest == "command" and value not in (COMMANDS | INTERNAL):
-            near = ["--help"] if value == "help" else get_close_matches(value, COMMANDS, n=1)
+            near = get_close_matches(value, COMMANDS, n=1)
             hint = f'did you mean "{near[0]}"?' if near else f"must be one of {', '.join(COMMANDS)}"
             raise argparse.ArgumentError(None, f'unknown command "{value}"; {hint}')
         super()._check_value(action, value)
@@ -201,19 +168,13 @@ class _Parser(argparse.ArgumentParser):
 
 def _add_common(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("options of all commands")
-    group.add_argument(
-        "--config", action=_Once, metavar="PATH", help="configuration file or folder instead of the default ones"
-    )
-    group.add_argument(
-        "--machine", action=_Once, metavar="FILE", help="a recording (see record) instead of this machine"
-    )
+    group.add_argument("--config", metavar="PATH", help="configuration file or folder instead of the default ones")
+    group.add_argument("--machine", metavar="FILE", help="a recording (see record) instead of this machine")
     group.add_argument(
         "--node-file",
         metavar="FILE",
         help="Node as JSON instead of the API server, for fleet a list of Nodes; - for standard input",
     )
-    group.add_argument(
-        "--kubeconfig", action=_Once, metavar="FILE", help="instead of the kubelet's; fleet: of your own"
-    )
-    group.add_argument("--node-name", action=_Once, metavar="NAME", help="the Node's name, if it cannot be determined")
+    group.add_argument("--kubeconfig", metavar="FILE", help="instead of the kubelet's; fleet: of your own")
+    group.add_argument("--node-name", metavar="NAME", help="the Node's name, if it cannot be determined")
     group.add_argument("--json", action="store_true", help="print JSON")

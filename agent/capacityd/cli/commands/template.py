@@ -7,9 +7,10 @@ import time
 from collections.abc import Mapping
 from dataclasses import replace
 
+import yaml
+
+from capacityd.cli.notations import NOTATIONS, Notation, document, problems
 from capacityd.cli.output.terminal import print_json, print_line
-from capacityd.cli.template import Autoscaler
-from capacityd.cli.template.notations import NOTATIONS, Notation, Target, problems, yaml_lines
 from capacityd.config import load
 from capacityd.discovery.runner import probe
 from capacityd.host.kubelet import device_plugin_names
@@ -32,8 +33,8 @@ def template(options: argparse.Namespace) -> int:
     Raises UsageError if nothing is configured, or if the notation can't carry a name or needs another option;
     ConfigError.
     """
-    notation = NOTATIONS[Autoscaler(options.autoscaler)]
-    target = _target(options, notation)
+    notation = NOTATIONS[options.autoscaler]
+    _check_instance_types(options, notation)
     host, config = host_of(options), load(options.config).require()
     if not config.resources:
         raise UsageError(nothing_configured(options))
@@ -45,19 +46,17 @@ def template(options: argparse.Namespace) -> int:
     for name, reason in omitted.items():
         warn(f"{name} is left out: {reason}")
     if quantities:
-        _print(options, notation, quantities, target, config)
+        _print(options, document(notation, quantities, options.name, options.instance_type), config.digest)
     else:
         warn("this machine has none of the configured resources, so there is nothing to tell")
     return 4 if omitted else 0
 
 
-def _target(options: argparse.Namespace, notation: Notation) -> Target:
-    types = tuple(options.instance_type)
-    if notation.has_target and not types:
+def _check_instance_types(options: argparse.Namespace, notation: Notation) -> None:
+    if notation.has_instance_types and not options.instance_type:
         raise UsageError(f"{options.autoscaler} needs the instance types that the numbers are for: --instance-type")
-    if types and not notation.has_target:
+    if options.instance_type and not notation.has_instance_types:
         raise UsageError(f"{options.autoscaler} has no instance types: leave out --instance-type")
-    return Target(options.name, types)
 
 
 def _selected(config: Config, names: list[str]) -> Config:
@@ -96,14 +95,10 @@ def _published(readings: Mapping[str, Reading], refusals: Mapping[str, str]) -> 
     return quantities, omitted
 
 
-def _print(
-    options: argparse.Namespace, notation: Notation, quantities: Mapping[str, int], target: Target, config: Config
-) -> None:
-    document = notation.document(quantities, target)
+def _print(options: argparse.Namespace, text: str, digest: str) -> None:
     if options.json:
-        print_json(document)
+        print_json(yaml.safe_load(text))
         return
-    print_line(f"# {options.autoscaler}: {notation.about}")
-    print_line(f"# what capacityd publishes with the configuration {config.digest}")
-    for line in yaml_lines(document):
-        print_line(line)
+    print_line(f"# {options.autoscaler}: {NOTATIONS[options.autoscaler].about}")
+    print_line(f"# what capacityd publishes with the configuration {digest}")
+    print(text, end="")

@@ -6,11 +6,9 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from capacityd.config.characters import describe_character, is_look_alike
 from capacityd.config.problems import Problem, Step
 from capacityd.config.toml import parse_toml
 from capacityd.model.errors import ConfigError
-from capacityd.model.text import printable
 
 _KEY = r"""(?:"(?:[^"\\]|\\.)*"|'[^']*'|[A-Za-z0-9_-]+)"""
 _PATH = rf"{_KEY}(?:\s*\.\s*{_KEY})*"
@@ -22,25 +20,9 @@ _Path = tuple[Step, ...]
 
 
 def numbered(problems: Iterable[Problem], texts: Mapping[str, str]) -> list[Problem]:
-    """The problems with their line numbers, 0 if none is known, and with look-alike characters named.
-
-    texts: file -> its text.
-    """
+    """The problems with their line numbers, 0 if none is known. texts: file -> its text."""
     lines = {file: _lines(text) for file, text in texts.items()}
-    return [
-        p if p.line else _numbered(p, _line(p.path, lines.get(p.file, {})), texts.get(p.file, "")) for p in problems
-    ]
-
-
-def _numbered(problem: Problem, line: int, text: str) -> Problem:
-    """A problem with its line, 0 if it is unknown. A look-alike that the key or the message quotes is named."""
-    message = problem.message
-    if line:
-        row, quoting = text.split("\n")[line - 1], f"{problem.key} {message}"
-        columns = (n for n, c in enumerate(row, 1) if is_look_alike(c) and printable(c) in quoting)
-        if column := next(columns, 0):
-            message += f"; the character in column {column} is {describe_character(row[column - 1])}"
-    return replace(problem, line=line, message=message)
+    return [p if p.line else replace(p, line=_line(p.path, lines.get(p.file, {}))) for p in problems]
 
 
 def _line(path: _Path, lines: Mapping[_Path, int]) -> int:

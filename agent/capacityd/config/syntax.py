@@ -6,13 +6,12 @@ The hints depend on the text only, never on the wording of the parser's message,
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from capacityd.config.characters import describe_character, is_ordinary
 from capacityd.model.errors import ConfigError
 
-_EXAMPLE = '[resources."example.com/dongle"]'
 _MAX_COLUMNS = 1000
 """The rest of a longer line is not searched, because the patterns take more than linear time."""
 _AT = re.compile(
@@ -21,14 +20,12 @@ _AT = re.compile(
 _TOKEN = re.compile(
     r'''"""(?:\\.|[^\\])*?"{3,5}|\'\'\'.*?'{3,5}|"(?:\\[^\n]|[^"\\\n])*"|'[^'\n]*'|\#[^\n]*|["'\[\]{}\n]''', re.DOTALL
 )
-_TEXT = re.compile(r"""("[^"]*"|'[^']*')(\s*=)?""")
+_TEXT = re.compile(r"""("[^"]*"|'[^']*')(\s*[=:])?""")
 _KEY = r"""(?:"[^"]*"|'[^']*'|[A-Za-z0-9_-]+)"""
-_OTHER_FORMAT = re.compile(rf"\s*(\{{(?![{{%])|\[\s*([{{]|$)|- |---\s*$|[\w./-]+:\s*$|{_KEY}:\s)")
 _COLON = re.compile(rf"^\s*({_KEY})\s*:|[{{,]\s*({_KEY})\s*:")
 _UNQUOTED_NAME = re.compile(r"""\s*\[+\s*resources\s*\.\s*([^"'/\]\s]+/[^"'./\]\s]+)""")
 _UNQUOTED_KEY = re.compile(r"""\s*([A-Za-z0-9_.-]+/[A-Za-z0-9_./-]+)\s*=""")
-_HEADER = re.compile(r"\s*(\[[^\[\]]*(?:\]|\".*\"\s*\]))\s*(#.*)?")
-_PAIR = re.compile(rf"\s*({_KEY}(?:\s*\.\s*{_KEY})*)\s*=")
+_HEADER_OR_KEY = re.compile(rf"\s*(\[.*\]|{_KEY}(?:\s*\.\s*{_KEY})*)\s*(?:=|#|$)")
 _UNQUOTED_VALUE = re.compile(rf"""({_KEY})\s*=\s*([<>]=?[^,}}\]#]*[^,}}\]#\s]|[^\s"'{{}}\[\],#=$][^,}}\]#="']*)""")
 _UNQUOTED_ITEM = re.compile(r"""[\[,]\s*()([^\s"'{}\[\],#=][^\s,}\]#=]*)\s*(?=[,\]])""")
 _TOML_VALUE = re.compile(r"true|false|[+-]?(0|[1-9][0-9_ ']*)(\.[0-9]+)?|0x[0-9a-fA-F_]+|[0-9]{4}-[0-9]{2}.*")
@@ -55,7 +52,7 @@ def syntax_error(message: str, text: str) -> ConfigError:
     if at is None:  # an integer of thousands of digits, which Python refuses to convert
         digits = [max(map(len, re.findall("[0-9_]+", row)), default=0) for row in text.split("\n")]
         return ConfigError("is not valid TOML: an integer has more than 64 bits", digits.index(max(digits)) + 1)
-    rows = text.replace("\r\n", "\n").split("\n")
+    rows = [row[:_MAX_COLUMNS] for row in text.replace("\r\n", "\n").split("\n")]
     unclosed = next(_unclosed(text), None)
     if at[1]:
         line, column = int(at[1]), int(at[2])
@@ -66,18 +63,20 @@ def syntax_error(message: str, text: str) -> ConfigError:
     hint = (
         _odd_character(rows[line - 1], column)
         or _trailing_comma(rows[line - 1], column)
-        or _other_format(rows)
         or _unclosed_hint(unclosed, line, column)
         or _set_twice(rows, line)
-        or _not_in_quotes(rows[line - 1][:_MAX_COLUMNS])
+        or _not_in_quotes(rows[line - 1])
     )
     return ConfigError(f"is not valid TOML: {message[: at.start()]} ({place}){hint and '; '}{hint}", line)
 
 
 def _odd_character(row: str, column: int) -> str:
-    """A hint about the character at which the parser stopped, if people do not see it or mistake it for another."""
+    """A hint about the character at which the parser stopped, if people mistake it for another, or do not see it."""
     character = row[column - 1 : column] if column else ""
-    return "" if not character or is_ordinary(character) else f"the character there is {describe_character(character)}"
+    if not character or character == "\t" or (character.isascii() and character.isprintable()):
+        return ""
+    name = unicodedata.name(character, "a control character")
+    return f"the character there is U+{ord(character):04X} {name}; write a plain character"
 
 
 def _trailing_comma(row: str, column: int) -> str:
@@ -127,26 +126,17 @@ def _unclosed_hint(unclosed: _Unclosed | None, line: int, column: int) -> str:
     return f"the closing ]{place} is missing"
 
 
-def _other_format(rows: list[str]) -> str:
-    """A hint about a file in another format."""
-    first = next((r for r in rows if r.strip() and not r.lstrip().startswith("#")), "")
-    if _OTHER_FORMAT.match(first[:_MAX_COLUMNS]):
-        return f"this is JSON or YAML; TOML has headers such as {_EXAMPLE} and lines such as key = value"
-    return ""
-
-
 def _set_twice(rows: list[str], line: int) -> str:
     """A hint about a header or a key that an earlier line also has."""
-    row = rows[line - 1][:_MAX_COLUMNS]
-    headers = {n: header[1] for n, r in enumerate(rows[:line], 1) if (header := _HEADER.fullmatch(r[:_MAX_COLUMNS]))}
-    if line in headers:
-        earlier = next((n for n, header in headers.items() if n < line and header == headers[line]), 0)
-        return f"{headers[line]} is already in line {earlier}; put its keys below one header" if earlier else ""
-    if pair := _PAIR.match(row):
-        begin = max(headers, default=0)
-        keys = ((n, _PAIR.match(r[:_MAX_COLUMNS])) for n, r in enumerate(rows[begin : line - 1], begin + 1))
-        earlier = next((n for n, key in keys if key and key[1] == pair[1]), 0)
-        return f"{pair[1]} is already in line {earlier}; remove one" if earlier else ""
+    if not (twice := _HEADER_OR_KEY.match(rows[line - 1])):
+        return ""
+    is_header = twice[1].startswith("[")
+    for number in range(line - 1, 0, -1):
+        match = _HEADER_OR_KEY.match(rows[number - 1])
+        if match and match[1] == twice[1]:
+            return f"{twice[1]} is already in line {number}; {'put its keys there' if is_header else 'remove one'}"
+        if match and match[1].startswith("[") and not is_header:
+            return ""  # the lines above are of another table
     return ""
 
 

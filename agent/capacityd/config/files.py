@@ -1,7 +1,8 @@
 """The files of the configuration, in the order in which they are merged, and their text.
 
 File names merge and mask as in the UAPI configuration files specification, except that the main file comes after the
-vendors' files and before the administrator's.
+vendors' files and before the administrator's. A file in the usual places must be safe from other users, because it can
+name programs, which the service runs as root.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ import re
 import stat
 from dataclasses import dataclass, field
 
-from capacityd.config.trust import untrusted
 from capacityd.linux.permissions import owner_and_mode
 from capacityd.model.errors import ConfigError
 
@@ -108,6 +108,30 @@ def read(path: str, *, usual: bool) -> str:
         line = e.object.count(b"\n", 0, e.start) + 1
         why = f"is not UTF-8: it has the byte 0x{e.object[e.start]:02x}; save it as UTF-8"
         raise ConfigError(why, line) from e
+
+
+def untrusted(path: str, status: os.stat_result, *, usual: bool) -> str:
+    """Why a configuration file or its folder is not used, with the command that mends it; "" if it is safe.
+
+    usual: whether it is in one of the usual places. Any other file was named by whoever started the command, so it does
+    not matter who owns it, or whether its group can write it.
+    """
+    state = f"({owner_and_mode(status)})"
+    folder = stat.S_ISDIR(status.st_mode)
+    why = f"but {'a file in it' if folder else 'it'} can name programs that run as root"
+    if status.st_mode & stat.S_IWOTH:
+        return f"is writable by everybody {state}, {why}: chmod {'go' if usual else 'o'}-w {path}"
+    if not usual:
+        return ""
+    if status.st_uid not in (0, os.geteuid()):
+        return f"does not belong to root {state}, {why}: chown root {path}"
+    if status.st_mode & stat.S_IWGRP:
+        return f"is writable by its group {state}, {why}: chmod g-w {path}"
+    # The service is root without CAP_DAC_OVERRIDE, so it needs permission to read, unlike root in a shell.
+    needed = stat.S_IRUSR | (stat.S_IXUSR if folder else 0)
+    if status.st_mode & needed != needed:
+        return f"is not readable by its owner {state}, so not by the service: chmod u+{'rx' if folder else 'r'} {path}"
+    return ""
 
 
 def _list_folder(folder: str, *, usual: bool) -> _Folder:

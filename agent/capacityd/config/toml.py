@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,16 +24,14 @@ _BARE = re.compile(r"[A-Za-z0-9_-]+")
 def parse_toml(text: str) -> dict[str, Any]:
     """The document; an integer of more than 64 bits is a TooLargeInteger. Raises ConfigError with the line."""
     try:
-        document = tomllib.loads(text)
-        too_deep = _depth(document) > MAX_DEPTH
+        document: dict[str, Any] = _checked(tomllib.loads(text))
     except RecursionError as e:
-        raise _too_deep(text) from e
+        rows = [sum(map(row.count, "[{.")) for row in text.split("\n")]
+        why = f"has more than {MAX_DEPTH} tables or lists inside each other"
+        raise ConfigError(why, rows.index(max(rows)) + 1) from e
     except ValueError as e:  # also for an integer of thousands of digits, which is not a TOMLDecodeError
         raise syntax_error(str(e), text) from e
-    if too_deep:
-        raise _too_deep(text)
-    checked: dict[str, Any] = _without_too_large_integers(document)
-    return checked
+    return document
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +42,14 @@ class TooLargeInteger:
         return "an integer of more than 64 bits"
 
 
-def _without_too_large_integers(value: Any) -> Any:
+def _checked(value: Any, depth: int = 1) -> Any:
+    """The value without too large integers. Raises RecursionError if it is too deep."""
+    if depth > MAX_DEPTH:
+        raise RecursionError
     if isinstance(value, dict):
-        return {key: _without_too_large_integers(item) for key, item in value.items()}
+        return {key: _checked(item, depth + 1) for key, item in value.items()}
     if isinstance(value, list):
-        return [_without_too_large_integers(item) for item in value]
+        return [_checked(item, depth + 1) for item in value]
     return TooLargeInteger() if isinstance(value, int) and not -(2**63) <= value < 2**63 else value
 
 
@@ -78,18 +78,3 @@ def _character(char: str) -> str:
     if char.isprintable():
         return char
     return f"\\u{ord(char):04X}" if ord(char) <= 0xFFFF else f"\\U{ord(char):08X}"
-
-
-def _too_deep(text: str) -> ConfigError:
-    rows = [sum(map(row.count, "[{.")) for row in text.split("\n")]
-    return ConfigError(f"has more than {MAX_DEPTH} tables or lists inside each other", rows.index(max(rows)) + 1)
-
-
-def _depth(value: object) -> int:
-    """The number of levels of tables and lists, 1 for another value. Raises RecursionError for a thousand."""
-    items: Iterable[object] = ()
-    if isinstance(value, dict):
-        items = value.values()
-    elif isinstance(value, list):
-        items = value
-    return 1 + max(map(_depth, items), default=0)

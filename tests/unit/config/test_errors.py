@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from capacityd.cli.commands.config import show
 from capacityd.config import Loaded
-from capacityd.config.dump import show
 from capacityd.config.problems import MAX_MESSAGE_LENGTH, clean
 from capacityd.config.toml import MAX_DEPTH
 from capacityd.model.errors import ConfigError

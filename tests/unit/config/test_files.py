@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from capacityd.config import Loaded, load
-from capacityd.config.trust import untrusted
+from capacityd.config.files import untrusted
 from tests.support.forked import forked
 
 LIB, LOCAL_LIB, ETC = (f"{place}/capacityd/conf.d" for place in ("usr/lib", "usr/local/lib", "etc"))

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
+from capacityd.cli.commands.config import show, show_json
 from capacityd.config import load, restore
-from capacityd.config.dump import show, show_json
 from capacityd.config.keys import RESOURCE, TABLES, WHEN, FactTable
 from capacityd.detectors import load as load_detector
 from capacityd.detectors import names

@@ -9,8 +9,8 @@ from typing import Any
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from capacityd.cli.commands.config import show
 from capacityd.config import Loaded
-from capacityd.config.dump import show
 from capacityd.config.keys import RESOURCE, TABLES, WHEN
 from capacityd.config.toml import parse_toml, toml_key, toml_value
 from capacityd.detectors import load as load_detector

@@ -11,7 +11,7 @@ from typing import Any
 
 from capacityd.config.keys import RESOURCE, TABLES, WHEN, Arch, FactTable, Paths
 from capacityd.config.resource import DEVICE_KEYS
-from capacityd.config.tables import GROUPS, PROPERTY, UNSAFE_ATTRIBUTES
+from capacityd.config.tables import GROUPS, PROPERTY
 from capacityd.detectors import load, names
 from capacityd.model.device import Detector, DeviceDetector
 from capacityd.model.quantity import NAME_SCHEMA
@@ -19,9 +19,6 @@ from capacityd.model.setting_types import Setting, SettingKind
 from capacityd.model.toml_values import Schema
 from capacityd.model.units import UNITS
 from capacityd.model.value_types import Amount, Kind, Text
-
-_NO_ATTRIBUTES = tuple(key for key in RESOURCE if key != "enabled")
-_UNSAFE = "|".join(pattern.replace("*", "[^/]*") for pattern, _ in UNSAFE_ATTRIBUTES)
 
 
 def schema() -> Schema:
@@ -91,9 +88,9 @@ def _with_detector(detector: Detector) -> Schema:
 
 def _measure(known: Iterable[str]) -> Schema:
     """One of these measures, or an attribute or a property of a device."""
-    wrong = rf"^attributes\.(.*/)?(\.{{0,2}}(/|$)|({_UNSAFE})$)|^attributes\.({'|'.join(_NO_ATTRIBUTES)})$"
-    attribute = {"type": "string", "pattern": r"^attributes\.", "not": {"pattern": wrong}}
-    return {"anyOf": [{"enum": [*known]}, attribute, {"type": "string", "pattern": rf"^properties\.({PROPERTY})$"}]}
+    return {
+        "anyOf": [{"enum": [*known]}, {"type": "string", "pattern": rf"^(attributes\..+|properties\.({PROPERTY}))$"}]
+    }
 
 
 def _measures(detector: DeviceDetector) -> list[str]:
@@ -102,12 +99,8 @@ def _measures(detector: DeviceDetector) -> list[str]:
 
 def _groups() -> dict[str, Schema]:
     """The tables attributes and properties, which every table of devices can have."""
-    wrong: list[Schema] = [
-        {"pattern": rf"(^|/)\.{{0,2}}(/|$)|(^|/)({_UNSAFE})$"},
-        {"enum": [*_NO_ATTRIBUTES]},
-    ]
     return {
-        "attributes": _by_name("files below the device in /sys -> their content", {"not": {"anyOf": wrong}}),
+        "attributes": _by_name("files below the device in /sys -> their content", {}),
         "properties": _by_name("properties of the device in udev", {"pattern": f"^({PROPERTY})$"}),
     }
 

@@ -77,12 +77,11 @@ def parse(
 def _warnings(resources: Iterable[Resource]) -> Iterable[Problem]:
     for resource in resources:
         for hint in hints(resource):
-            steps = ("resources", resource.name, *hint.path)
-            table = ".".join(map(toml_key, steps[:3]))
-            key = clean(toml_key(hint.path[1])) if len(hint.path) > 1 else ""
-            yield Problem(
-                clean(resource.source), clean(hint.text), tuple((step, 0) for step in steps), clean(table), key
-            )
+            place = Place(resource.source).below("resources").below(resource.name)
+            for step in hint.path[:1]:
+                place = place.below(step)
+            place.report("".join(hint.path[1:]), hint.text)
+            yield from place.problems
 
 
 def _digest(values: Mapping[str, Mapping[str, Any]]) -> str:

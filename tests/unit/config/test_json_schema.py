@@ -63,6 +63,10 @@ ONLY_THE_PARSER: dict[str, tuple[str, str]] = {
         r"is not an IP address or network|has bits set after the prefix|is not a range|is not a network",
         "pool = { cidr = '192.0.2.0/33' }",
     ),
+    "attributes that must not be read": (
+        r"must be a path below the device|cannot be matched: reading it|unknown attribute",
+        "usb = { attributes = { vpd = 'a' } }",
+    ),
     "globs": (r"is a regular expression|has a \"\[\" without", "usb = { serial = '[abc' }"),
     "comparisons that exclude each other": (r"matches nothing", "disk = { size = '>2GB, <1GB' }"),
     "the unit and the fallback of a measure": (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from capacityd.cli.output.explain import print_explanation
 from capacityd.cli.output.terminal import print_json, print_table
 from capacityd.discovery.runner import probe as probe_resources
 from capacityd.model.reading import Absent, Quantity, Reading, Unknown, is_below, reading_as_dict
@@ -28,8 +29,6 @@ def probe(options: argparse.Namespace) -> int:
             {"resources": [reading_as_dict(name, reading) | expected[name] for name, reading in readings.items()]}
         )
     elif options.explain:
-        from capacityd.cli.output.explain import print_explanation  # for this option only
-
         for resource in sorted(config.resources, key=lambda r: r.name):
             print_explanation(resource, readings[resource.name])
     else:

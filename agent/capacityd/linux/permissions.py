@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
+from pathlib import Path
 
 _ACL = "system.posix_acl_access"
 _OVERFLOW_UID = "/proc/sys/kernel/overflowuid"
@@ -15,8 +15,8 @@ def why_unreadable_to_root(path: str) -> str:
 
     Returns "" if owners and modes deny nothing, or if one of these files has an ACL.
     """
-    part = "/"
-    for part in _parts(os.path.realpath(path)):
+    resolved = Path(os.path.realpath(path))
+    for part in (*reversed(resolved.parents), resolved):
         try:
             status = os.stat(part)
             if _ACL in os.listxattr(part):
@@ -43,14 +43,6 @@ def _shift(status: os.stat_result) -> int:
 def owner_and_mode(status: os.stat_result) -> str:
     """The owner and the mode, for a message."""
     return f"owner {_owner(status.st_uid)}, mode {stat.S_IMODE(status.st_mode):04o}"
-
-
-def _parts(path: str) -> Iterator[str]:
-    """Yields the folders above an absolute path, from the top but without /, and then the path."""
-    end = 0
-    while (end := path.find("/", end + 1)) != -1:
-        yield path[:end]
-    yield path
 
 
 def _owner(uid: int) -> str:

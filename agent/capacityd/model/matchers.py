@@ -111,18 +111,11 @@ def parse_network(text: str) -> tuple[int, int, int]:
 def check_glob(text: str) -> None:
     """Raises ValueError for a regular expression and for an unclosed class, which fnmatch would never match."""
     if _REGEX.search(text):
-        raise ValueError(f'"{text}" is a regular expression, but text is matched as a glob{_hint(text)}')
+        raise ValueError(
+            f'"{text}" is a regular expression; write a glob, where "*" is any text, or a list of globs'
+        )
     if _has_unclosed_class(text):
         raise ValueError(f'"{text}" has a "[" without a "]"; for the character itself write "[[]"')
-
-
-def _hint(regex: str) -> str:
-    """The same as a glob, if it is simple."""
-    glob = regex.replace("\\.", ".").replace("\\d", "[0-9]").replace(".*", "*").replace(".+", "?*")
-    glob = glob[1:] if glob.startswith("^") else f"*{glob}"
-    glob = glob[:-1] if glob.endswith("$") else f"{glob}*"
-    glob = re.sub(r"\*+", "*", glob)
-    return "" if _REGEX.search(glob) or not {*"\\()|+"}.isdisjoint(glob) else f'; write "{glob}"'
 
 
 def _has_unclosed_class(text: str) -> bool:

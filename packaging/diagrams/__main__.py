@@ -23,6 +23,7 @@ _DEFAULTS = (
         "-Gpad=0.15",
     ),
 )
+_SIZE = r'width="\1" height="\2" viewBox="0 0 \1 \2"'
 
 
 def source_sum(dot: Path) -> str:
@@ -31,9 +32,10 @@ def source_sum(dot: Path) -> str:
 
 
 def draw(dot: Path) -> str:
-    """Returns the diagram as SVG that is as wide as its page at most."""
+    """Returns the diagram as SVG, with its size in pixels, which every renderer understands."""
     done = subprocess.run(["/usr/bin/dot", "-Tsvg", *_DEFAULTS, dot], capture_output=True, text=True, check=True)
     svg = done.stdout[done.stdout.index("<svg") :]
+    svg = re.sub(r'width="\d+pt" height="\d+pt"\n viewBox="0.00 0.00 ([\d.]+) ([\d.]+)"', _SIZE, svg, count=1)
     svg = re.sub(r"<!--.*?-->\n?", "", svg, flags=re.DOTALL)
     svg = re.sub(r"<title>[^<\s]*</title>\n", "", svg)  # of nodes and edges: their names in the source
     style = f"<!-- source: {source_sum(dot)} -->\n<style>\n{(FOLDER / 'style.css').read_text()}</style>\n"

@@ -23,5 +23,6 @@ def test_a_diagram_is_current(source: Path) -> None:
     drawn = source.with_suffix(".svg").read_text()
     assert f"<!-- source: {source_sum(source)} -->" in drawn, "make diagrams draws it anew"
     assert "prefers-color-scheme: dark" in drawn
-    # 13 px are at least 9 on the 360 px of a phone.
-    assert float(ET.fromstring(drawn).attrib["viewBox"].split()[2]) <= 470
+    attributes = ET.fromstring(drawn).attrib
+    assert [attributes["width"], attributes["height"]] == attributes["viewBox"].split()[2:], "in pixels, without a unit"
+    assert float(attributes["width"]) <= 470, "a font of 13 px has at least 9 px on a phone that is 360 px wide"

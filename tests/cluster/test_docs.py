@@ -66,9 +66,9 @@ def shown(page: Path, kubernetes: str) -> str:
 
 
 def played() -> list[Any]:
-    """The pages that run on a control plane; the tutorial does on each version."""
+    """The pages that run on a control plane; the quick start does on each version."""
     on_cluster = [page for page in pages() if place(page.read_text()) == "cluster"]
-    marks = {"tutorial": pytest.mark.protocol}
+    marks = {"quickstart": pytest.mark.protocol}
     return [pytest.param(page, id=name_of(page), marks=marks.get(page.stem, ())) for page in on_cluster]
 
 

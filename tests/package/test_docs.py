@@ -72,18 +72,22 @@ def test_an_upgrade_as_shown_does_not_prompt(fresh: Machine, packages: Packages)
     quiet(fresh)
 
 
-def test_the_readme_begins_with_what_works(fresh: Machine, packages: Packages) -> None:
-    """Install the package, write six lines of TOML, enable it."""
-    install, toml, plan, enable = list(blocks((ROOT / "README.md").read_text()))[:4]
-    assert [block.kind for block in (install, toml, plan, enable)] == ["sh", "toml", "console", "sh"]
-    assert len(toml.text.splitlines()) == 6
+def test_what_the_readme_says_works(fresh: Machine, packages: Packages) -> None:
+    """Install the package, write the configuration, enable the service, and remove all of it."""
+    page = list(blocks((ROOT / "README.md").read_text()))
+    (toml,) = (block for block in page if block.kind == "toml")
+    enable, install, remove = (block.text for block in page if block.kind == "sh")
     fresh.put(packages.current)
-    fresh.run("env", "-C", "/root", "sh", "-e", text=install.text, deadline=300)
-    fresh.write("/etc/capacityd/conf.d/60-hardware.toml", toml.text)
+    fresh.run("env", "-C", "/root", "sh", "-e", text=install, deadline=300)
+    assert (fresh.active, fresh.enabled) == ("inactive", "disabled")
+    fresh.write(toml.name, toml.text)
     fresh.run("capacityd", "config", "check")
-    fresh.run("sh", "-e", text=enable.text)
+    fresh.run("sh", "-e", text=enable)
     assert (fresh.active, fresh.enabled) == ("active", "enabled")
     fresh.wait_for_readings({"example.com/dongle": "absent"})
+    stop, *_ = remove.splitlines()
+    fresh.run("sh", "-e", text=stop)
+    assert (fresh.active, fresh.enabled) == ("inactive", "disabled")
 
 
 @pytest.mark.parametrize("block", DROP_INS, ids=lambda block: block.name)

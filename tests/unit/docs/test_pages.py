@@ -106,6 +106,16 @@ def test_every_detector_has_its_tests_and_an_example(detector: str) -> None:
     assert any(re.search(rf"^{detector} = ", page.read_text(), re.MULTILINE) for page in examples)
 
 
+def test_the_readme_has_every_detector_with_a_valid_example(tmp_path: Path) -> None:
+    rows = re.findall(r"^\| `(\w+)` \| .* \| `(.*)` \|$", (ROOT / "README.md").read_text(), re.MULTILINE)
+    assert sorted(detector for detector, _ in rows) == sorted(names())
+    for detector, example in rows:
+        assert example.startswith(f"{detector} = ")
+        path = tmp_path / f"{detector}.toml"
+        path.write_text(f'[resources."example.com/one"]\n{example}\n')
+        assert not load(str(path)).problems
+
+
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_links_within_the_project_lead_somewhere(page: Path) -> None:
     for target, anchor in links(page):

@@ -25,11 +25,18 @@ def rows(page: str, pattern: str) -> list[tuple[str, ...]]:
 
 
 def test_the_page_on_the_condition_has_every_reason() -> None:
-    table_rows = rows("how-to/conditions.md", r"`(\w+)` \| (.*) \| (.*)")
+    table_rows = rows("how-to/conditions.md", r"`(\w+)` \| (?!Normal|Warning)(.*) \| (.*)")
     assert [reason for reason, _, _ in table_rows] == [reason.value for reason in ConditionReason]
     for reason, meaning, action in table_rows:
         assert meaning, reason
         assert action or reason == ConditionReason.PUBLISHED.value, f"{reason} does not say what to do"
+
+
+def test_the_page_on_the_condition_has_every_event() -> None:
+    source = (ROOT / "agent/capacityd/reconcile/events.py").read_text()
+    written = re.findall(r'Event\("(\w+)", "(\w+)"', source)
+    table_rows = rows("how-to/conditions.md", r"`(\w+)` \| (Normal|Warning) \| (.*)")
+    assert sorted((kind, reason) for reason, kind, _ in table_rows) == sorted(written)
 
 
 def test_the_example_alerts_have_every_reason() -> None:

@@ -278,6 +278,8 @@ def _written(action: argparse.Action) -> str:
 
 
 def _usage(action: argparse.Action) -> str:
+    if action.nargs == "*":
+        return f"[{_written(action)} ...]"
     return _written(action) if action.required else f"[{_written(action)}]"
 
 

@@ -19,40 +19,40 @@ PROGRAM_EXAMPLES = (
 EXAMPLES = {
     "devices": (
         ("capacityd devices", "the devices of all detectors"),
-        ("capacityd devices usb", "all USB devices, even if many are alike"),
+        ("capacityd devices usb", "each USB device, even if many are alike"),
         ("capacityd devices --toml", "a starter configuration"),
     ),
     "probe": (
         ("capacityd probe", "each resource and its quantity"),
         ("capacityd probe --explain --config new.toml", "try a new file"),
     ),
-    "record": (("capacityd record machine.json", "a file for --machine on any machine"),),
+    "record": (("capacityd record machine.json", "to use with --machine on any machine"),),
     "plan": (
         ("capacityd plan", "what apply would change"),
         ("capacityd plan --patch", "the exact JSON Patch"),
-        ("capacityd plan --node-file n1.json", "a Node from kubectl get node -o json"),
+        ("capacityd plan --node-file n1.json", "a Node that kubectl has saved as JSON"),
     ),
     "apply": (
         ("capacityd apply --dry-run", "the same as plan"),
-        ("capacityd apply --wait 30s", "until pods can be scheduled by it"),
+        ("capacityd apply --wait 30s", "return when pods can use the resources"),
     ),
     "withdraw": (
         ("capacityd withdraw --dry-run", "what would be removed"),
-        ("capacityd withdraw", "what this machine's record confirms"),
-        ("capacityd withdraw --all-annotated", "all that is annotated"),
+        ("capacityd withdraw", "what this machine has published"),
+        ("capacityd withdraw --all-annotated", "all keys in the annotation"),
     ),
     "run": (("capacityd run", "what the systemd unit runs"),),
     "status": (
         ("capacityd status", "for people"),
-        ("capacityd status --kubeconfig FILE", "does a DeviceClass clash?"),
-        ("capacityd status --json", "for monitoring; see exit status"),
+        ("capacityd status --kubeconfig FILE", "also look for clashes with DeviceClasses"),
+        ("capacityd status --json", "for monitoring; see the exit status"),
     ),
     "fleet": (
         ("capacityd fleet", "all Nodes"),
-        ("capacityd fleet n1 n2", "two of them, and what each has free"),
-        ("capacityd fleet -l pool=a --by pool", "of one pool, compared by it"),
-        ("capacityd fleet --node-file saved.json", "what kubectl has saved"),
-        ("capacityd fleet --json", "for programs; see exit status"),
+        ("capacityd fleet n1 n2", "two Nodes, and what each has free"),
+        ("capacityd fleet -l pool=a --by pool", "one pool, compared within it"),
+        ("capacityd fleet --node-file saved.json", "from a saved list"),
+        ("capacityd fleet --json", "for programs; see the exit status"),
     ),
     "template": (
         ("capacityd template aws", "for an empty group"),
@@ -72,8 +72,8 @@ NOTES = {
     "plan": _SIGNS,
     "apply": _SIGNS,
     "withdraw": _SIGNS,
-    "status": "! an error, → what to do about it; quantities are in plain digits: 25000 where kubectl shows 25k",
-    "fleet": "! wrong, ~ unlike the others of its group, or a clock is wrong",
+    "status": "! an error, → its remedy; quantities are in plain digits: 25000, where kubectl shows 25k",
+    "fleet": "! an error, ~ different from the rest of its group, or a wrong clock",
 }
 """The meaning of the signs in a command's output."""
 
@@ -86,7 +86,7 @@ FILES = (
 STATUSES = {
     0: "done",
     1: "failed",
-    2: "usage or configuration",
+    2: "an error in the usage or the configuration",
     3: "the API server is unreachable or denies access",
     4: "done, but something is unknown, refused or less than expected",
     5: "`run` lacks a Python module, so systemd does not start it again",

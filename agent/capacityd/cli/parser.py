@@ -16,13 +16,13 @@ COMMANDS = {
     "devices": ("cli.commands.devices", "list this machine's devices, each with the TOML that matches it"),
     "probe": ("cli.commands.probe", "read the configured resources on this machine"),
     "plan": ("cli.commands.publish", "show what apply would change on the Node, and why; write nothing"),
-    "apply": ("cli.commands.publish", "probe, plan, and write to the Node"),
-    "withdraw": ("cli.commands.publish", "remove everything from the Node that capacityd published"),
+    "apply": ("cli.commands.publish", "probe, plan, and write the changes to the Node"),
+    "withdraw": ("cli.commands.publish", "remove everything that capacityd has published from the Node"),
     "run": ("cli.commands.run", "run the service: publish at start and when the hardware changes"),
     "record": ("cli.commands.record", "save this machine's hardware to a file for --machine"),
     "status": ("cli.commands.status", "show the service's state, its last readings and its errors"),
     "fleet": ("cli.commands.fleet", "show what is free in a cluster, and which Nodes need attention"),
-    "template": ("cli.commands.template", "tell an autoscaler what a node like this machine will have"),
+    "template": ("cli.commands.template", "print what an autoscaler must know about a node like this machine"),
     "config": ("cli.commands.config", "check the configuration, show the merged result, or print its schema"),
 }
 """Name -> the module with a function of this name, and what the command does."""
@@ -65,35 +65,47 @@ def command_parser() -> argparse.ArgumentParser:
         "detector", nargs="?", metavar="DETECTOR", help="list only the devices of this detector"
     )
     subparsers["devices"].add_argument("--toml", action="store_true", help="print a commented starter configuration")
-    subparsers["probe"].add_argument("--explain", action="store_true", help="show for each device why it counts or not")
+    subparsers["probe"].add_argument(
+        "--explain", action="store_true", help="show for each device why it counts or does not"
+    )
     subparsers["plan"].add_argument("--patch", action="store_true", help="print the exact JSON Patch instead")
     subparsers["probe"].add_argument(
-        "--as-service", action="store_true", help="run in the service's sandbox, to read what it reads"
+        "--as-service", action="store_true", help="run in the service's sandbox, to get the same result as the service"
     )
     for name in ("apply", "withdraw"):
         subparsers[name].add_argument("--dry-run", action="store_true", help="write nothing")
     subparsers["apply"].add_argument(
-        "--wait", metavar="DURATION", help="wait until it is allocatable, at most so long, such as 30s or 2min"
+        "--wait",
+        metavar="DURATION",
+        help="wait until the resources are allocatable; give up after DURATION (30s, 2min)",
     )
     subparsers["withdraw"].add_argument(
         "--all-annotated",
         action="store_true",
-        help="also remove what only the Node's annotation lists, which may be another program's; print it first",
+        help="also remove keys that only the Node's annotation lists; they are printed, and may be another program's",
     )
     subparsers["record"].add_argument(
-        "file", metavar="FILE", help="gzip-compressed if it ends with .gz; - for standard output"
+        "file",
+        metavar="FILE",
+        help="file to write; compressed with gzip if its name ends with .gz; - is standard output",
     )
     subparsers["record"].add_argument("--force", action="store_true", help="replace an existing file")
     subparsers["record"].add_argument(
         "--keep-serials", action="store_true", help="keep serial numbers, MAC and IP addresses and the host name"
     )
     subparsers["fleet"].add_argument(
-        "node", nargs="*", metavar="NODE", help="only these Nodes, each compared with its whole group"
+        "node", nargs="*", metavar="NODE", help="report only these Nodes, but compare each with its whole group"
     )
     subparsers["fleet"].add_argument("--nodes", action="store_true", help="also list the resources of each Node")
-    subparsers["fleet"].add_argument("--all", action="store_true", help="a row for each Node instead of each group")
     subparsers["fleet"].add_argument(
-        "-l", "--selector", metavar="SELECTOR", default="", help="only Nodes with these labels, as kubectl takes them"
+        "--all", action="store_true", help="print a line for each Node instead of each group"
+    )
+    subparsers["fleet"].add_argument(
+        "-l",
+        "--selector",
+        metavar="SELECTOR",
+        default="",
+        help="report only Nodes that match this label selector (as in kubectl get -l)",
     )
     subparsers["fleet"].add_argument(
         "--by",
@@ -104,10 +116,10 @@ def command_parser() -> argparse.ArgumentParser:
         "--max-age",
         metavar="DURATION",
         default="130min",
-        help="how old a heartbeat may be: twice the resync period and some minutes (default: 130min)",
+        help="report heartbeats older than this: twice the resync period and some minutes (default: 130min)",
     )
     subparsers["fleet"].add_argument(
-        "--watch", action="store_true", help="print it again whenever it changes, until Ctrl-C"
+        "--watch", action="store_true", help="print the report again whenever it changes, until Ctrl-C"
     )
     subparsers["fleet"].add_argument(
         "--textfile", metavar="FILE", help="also write metrics for node_exporter's textfile collector"
@@ -116,20 +128,23 @@ def command_parser() -> argparse.ArgumentParser:
         "autoscaler",
         metavar="|".join(NOTATIONS),
         choices=[*NOTATIONS],
-        help="the autoscaler's notation: tags, labels, annotations or an object",
+        help="the autoscaler to write for: it reads tags, labels, annotations or an object",
     )
     subparsers["template"].add_argument(
-        "--resource", metavar="NAME", action="append", default=[], help="only this resource; may be repeated"
+        "--resource", metavar="NAME", action="append", default=[], help="print only this resource; can be repeated"
     )
     subparsers["template"].add_argument(
         "--instance-type",
         metavar="TYPE",
         action="append",
         default=[],
-        help="for karpenter: an instance type that has what this machine has; may be repeated",
+        help="for karpenter: an instance type with the hardware of this machine; can be repeated",
     )
     subparsers["template"].add_argument(
-        "--name", metavar="NAME", default="capacityd", help="for karpenter: of the NodeOverlay (default: capacityd)"
+        "--name",
+        metavar="NAME",
+        default="capacityd",
+        help="for karpenter: name of the NodeOverlay (default: capacityd)",
     )
     subparsers["config"].add_argument(
         "task",
@@ -167,14 +182,22 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _add_common(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("options of all commands")
-    group.add_argument("--config", metavar="PATH", help="configuration file or folder instead of the default ones")
-    group.add_argument("--machine", metavar="FILE", help="a recording (see record) instead of this machine")
+    group = parser.add_argument_group("common options, not useful for every command")
+    group.add_argument(
+        "--config",
+        metavar="PATH",
+        help="read this configuration file or folder instead of the default ones",
+    )
+    group.add_argument("--machine", metavar="FILE", help="read a recording (see record) instead of this machine")
     group.add_argument(
         "--node-file",
         metavar="FILE",
-        help="Node as JSON instead of the API server, for fleet a list of Nodes; - for standard input",
+        help="read the Node (fleet: the Nodes) from a JSON file instead of the API server; - is standard input",
     )
-    group.add_argument("--kubeconfig", metavar="FILE", help="instead of the kubelet's; fleet: of your own")
-    group.add_argument("--node-name", metavar="NAME", help="the Node's name, if it cannot be determined")
+    group.add_argument(
+        "--kubeconfig",
+        metavar="FILE",
+        help="use this kubeconfig instead of the kubelet's (fleet: instead of yours)",
+    )
+    group.add_argument("--node-name", metavar="NAME", help="name of the Node, if capacityd cannot determine it")
     group.add_argument("--json", action="store_true", help="print JSON")

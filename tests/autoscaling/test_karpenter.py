@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from tests import ROOT
 from tests.autoscaling.world import karpenter_world
 from tests.support.pages import play, same
 
-PAGE = ROOT / "docs/how-to/karpenter.md"
+PAGE = Path(__file__).with_name("karpenter.md")
 
 
 @pytest.mark.timeout(1800)

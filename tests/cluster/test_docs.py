@@ -24,7 +24,6 @@ FOREIGN = {
     **dict.fromkeys(("ClusterQueue", "LocalQueue", "ResourceFlavor"), "Kueue's"),
     "KubeSchedulerConfiguration": "using-from-pods.md runs a scheduler with it",
     "KubeletConfiguration": "autoscaling.md runs a kubelet with it",
-    **dict.fromkeys(("KWOKNodeClass", "NodePool"), "Karpenter's: karpenter.md creates them"),
     "NodeReadinessRule": "the Node Readiness Controller's",
 }
 """Kinds that no API server of ours has."""

@@ -217,6 +217,7 @@ bench: .venv/ready
 docs: .venv/ready
 	@mkdir -p build
 	PYTHONPATH=agent $(BIN)/python packaging/manual reference.md >build/reference.md && mv build/reference.md docs/reference.md
+	PYTHONPATH=agent $(BIN)/python packaging/manual json.md >build/json.md && mv build/json.md docs/json.md
 	$(BIN)/python -m tests.support.tour
 	$(BIN)/python -m tests.corpus.page
 

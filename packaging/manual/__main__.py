@@ -21,6 +21,7 @@ MADE: dict[str, Callable[[], str]] = {
     "capacityd.fish": lambda: completion("fish"),
     "_capacityd": lambda: completion("zsh"),
     "reference.md": pages.reference,
+    "json.md": pages.json_output,
     "schema.json": lambda: json.dumps(schema(), separators=(",", ":"), ensure_ascii=False) + "\n",
 }
 

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import words
+from json_fields import FIELDS
 
 from capacityd import __version__
 from capacityd.cli.help import COMMAND_STATUSES, EXAMPLES, NOTES, STATUSES
@@ -91,10 +92,21 @@ def reference() -> str:
         "## Exit status",
         _statuses(STATUSES),
         "## JSON",
-        "With `--json` these commands print one object each:",
-        _terms(words.JSON),
+        "With `--json` most commands print one JSON object. [Its fields](json.md) are on a page of their own.",
         "## Files and environment",
         _terms([*words.FILES[4:], *words.ENVIRONMENT]),
+    )
+
+
+def json_output() -> str:
+    """docs/json.md."""
+    return _page(
+        "# JSON output",
+        "Generated from the program by `make docs`: do not edit. With `--json` these commands print one JSON object. "
+        "[Upgrading](upgrading.md#what-the-version-number-covers) says what stays compatible.",
+        "`list[].name` is a field of each object in a list. Times are in seconds since 1970. New fields may be added "
+        "at any time; ignore fields that you do not know.",
+        *_json_tables(),
     )
 
 
@@ -116,8 +128,8 @@ def manual() -> str:
         _statuses(STATUSES),
         "## OUTPUT",
         "Results go to standard output, everything else to standard error. In a table `-` stands for an empty cell, so "
-        "that awk finds the columns. With `--json`:",
-        _terms(words.JSON),
+        "that awk finds the columns. With `--json` these commands print one object each, with these fields:",
+        *_json_terms(),
         "## FILES",
         _terms(words.FILES),
         "## ENVIRONMENT",
@@ -265,6 +277,23 @@ def _commands() -> Iterator[str]:
             yield "Exit status:"
             yield _statuses(COMMAND_STATUSES[name])
         yield _code("text", "\n".join(f"# {why}\n$ {line}" for line, why in EXAMPLES[name]))
+
+
+def _json_tables() -> Iterator[str]:
+    for command, fields in FIELDS.items():
+        yield f"## {command}"
+        rows = (f"| {_names(field.names)} | {field.type} | {_text(field.meaning)} |" for field in fields)
+        yield "\n".join(["| field | type | meaning |", "|---|---|---|", *rows])
+
+
+def _json_terms() -> Iterator[str]:
+    for command, fields in FIELDS.items():
+        yield f"### {command} --json"
+        yield _terms((field.names or "the object", f"{field.type}; {field.meaning}") for field in fields)
+
+
+def _names(names: str) -> str:
+    return ", ".join(f"`{name}`" for name in names.split(", ")) if names else "the object"
 
 
 def _options() -> Iterator[str]:

@@ -59,8 +59,9 @@ def test_the_manual_knows_every_key_of_every_detector() -> None:
         assert re.findall(r"^\\fB(\w+)\\fR = ", section, re.MULTILINE) == [*keys]
 
 
-def test_the_reference_is_current() -> None:
-    assert (ROOT / "docs/reference.md").read_text() == made("reference.md"), "make docs writes it anew"
+@pytest.mark.parametrize("page", ["reference.md", "json.md"])
+def test_the_reference_is_current(page: str) -> None:
+    assert (ROOT / "docs" / page).read_text() == made(page), "make docs writes it anew"
 
 
 ON_MACHINE, CONFIGURED = "--machine conf/examples/tour/machine.json", "--config conf/examples/tour/dongles.toml"
@@ -73,6 +74,20 @@ WITH_JSON = {
 }
 
 
+def fields_of(command: str) -> set[str]:
+    """The names that the page on JSON has for a command."""
+    section = made("json.md").partition(f"## {command}\n")[2].partition("\n## ")[0]
+    cells = re.findall(r"^\| (.*?) \|", section, re.MULTILINE)
+    return {name for cell in cells for name in re.findall(r"\w+", cell)}
+
+
+def test_the_page_on_json_knows_every_key_of_a_status() -> None:
+    golden = (ROOT / "tests/support/golden/status-json.txt").read_text()
+    report = json.loads(golden[golden.index("{") : golden.rindex("}") + 1])
+    keys = {*report, *report["service"], *(key for resource in report["resources"] for key in resource)}
+    assert keys - fields_of("status") == set()
+
+
 @pytest.mark.parametrize("name", WITH_JSON)
 def test_the_reference_knows_every_key_of_the_json(
     name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
@@ -80,12 +95,12 @@ def test_the_reference_knows_every_key_of_the_json(
     monkeypatch.chdir(ROOT)
     assert run([*name.split(), "--json", *WITH_JSON[name].split()]) == 0
     report = json.loads(capsys.readouterr().out)
-    (documented,) = re.findall(rf"^- `{name} --json`: (.*)$", made("reference.md"), re.MULTILINE)
-    keys = {*report} - {"resources"} if name == "config show" else {*report}
+    documented = fields_of(name)
+    keys = {*report}
     for value in report.values():
         if isinstance(value, list) and value and isinstance(value[0], dict) and "op" not in value[0]:
             keys |= {*value[0]}
-    assert {key for key in keys if f"`{key}`" not in documented} == set()
+    assert keys - documented == set()
 
 
 SHELLS = {

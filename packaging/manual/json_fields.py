@@ -1,0 +1,166 @@
+"""The fields of the JSON that the commands print with --json, for the reference and the manual page.
+
+A path such as resources[].name is a field of each object in a list; changes{} has a name that varies.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from capacityd.cli.fleet.findings import Reason
+from capacityd.model.errors import Cause
+
+
+class Field(NamedTuple):
+    """A field, or several of the same type and meaning. type: of JSON, and "or null" if it may be null."""
+
+    names: str
+    type: str
+    meaning: str
+
+
+def _words(values: type[Cause] | type[Reason]) -> str:
+    return ", ".join(f"`{value.value}`" for value in values)
+
+
+_CHANGES = (
+    Field("node", "text", "name of the Node"),
+    Field("changes[].name", "text", "name of the resource"),
+    Field("changes[].action", "text", "`set`, `remove`, `keep`, `hold`, `refuse` or `deny`"),
+    Field("changes[].old", "text or null", "quantity on the Node"),
+    Field("changes[].new", "text or null", "quantity after the change"),
+    Field("changes[].reason", "text", "for people: may change in any version"),
+    Field("patch", "list", "the JSON Patch"),
+)
+_ERRORS = (
+    Field("errors[].file", "text", "path of the file"),
+    Field("errors[].line", "number or null", "line of the error"),
+    Field("errors[].table", "text", "table of TOML"),
+    Field("errors[].key", "text", "key in the table"),
+    Field("errors[].message", "text", "for people: may change in any version"),
+)
+FIELDS: dict[str, tuple[Field, ...]] = {
+    "devices": (
+        Field("devices[].detector", "text", "name of the detector"),
+        Field("devices[].device", "text", "name of the device"),
+        Field("devices[].path", "text", "path of the device in /sys, or another one"),
+        Field("devices[].vendor, devices[].model", "text", 'names of the vendor and the model; "" if not known'),
+        Field("devices[].values", "object", "key of the detector -> value"),
+        Field("devices[].unreadable", "object", "key of the detector -> why it could not be read"),
+        Field("devices[].toml", "text or null", "TOML that matches this device alone"),
+        Field("devices[].toml_reason", "text", "why `toml` is null"),
+        Field("devices[].kind_toml", "text or null", "TOML that matches all devices of this kind"),
+        Field("devices[].kind_count", "number or null", "how many devices `kind_toml` matches; null if unknown"),
+        Field("not_listed", "object", "detector -> why some of its devices could not be listed"),
+    ),
+    "probe": (
+        Field("resources[].name", "text", "name of the resource"),
+        Field("resources[].outcome", "text", "`quantity`, `absent` or `unknown`"),
+        Field("resources[].quantity", "number or null", "the quantity"),
+        Field("resources[].cause", "text or null", f"of an unknown reading: {_words(Cause)}"),
+        Field("resources[].reason", "text", "for people: may change in any version"),
+        Field("resources[].expect", "number or null", "`expect` of the configuration"),
+        Field("resources[].below_expect", "true or false", "whether the quantity is below `expect`"),
+        Field("resources[].contributions[].device", "text", "name of a device that counts"),
+        Field("resources[].contributions[].amount", "number", "how much the device counts for"),
+        Field("resources[].contributions[].note", "text", "a note about the device"),
+    ),
+    "status": (
+        Field("node", "text or null", "name of the Node"),
+        Field("observe", "true or false", "whether the service only observes"),
+        Field("reasons", "list", "what started the last reconcile pass"),
+        Field("last_reconcile, next_reconcile", "time or null", "end of the last pass, and start of the next one"),
+        Field("last_read, last_write", "time or null", "when the service last read and wrote the Node"),
+        Field("pass_running", "true or false", "whether a pass runs, so that errors here are from an earlier pass"),
+        Field("slow_activity", "text or null", "what a worker has done for 30 s or more: `check`, `probe` or `node`"),
+        Field("slow_since", "time or null", "since when"),
+        Field("error", "text", 'why the last pass failed; "" if it did not fail'),
+        Field("stale_reason", "text", 'why the state of the service may be out of date; "" if it is current'),
+        Field("metrics_error, metrics_advice", "text", "why the metrics could not be written, and the remedy"),
+        Field("event_source_errors", "list", "event sources that do not work"),
+        Field("configuration", "object or null", "the configuration in use"),
+        Field("configuration_errors", "list", "errors of the configuration"),
+        Field("previous_configuration_active", "true or false", "after a rejected reload"),
+        Field("condition_not_stored", "true or false", "whether the Node lacks the condition that was written"),
+        Field("resources[].name", "text", "name of the resource"),
+        Field("resources[].reading", "number or text", "the quantity, `absent` or `unknown`"),
+        Field("resources[].cause", "text or null", "of an unknown reading, as in `probe`"),
+        Field("resources[].expect", "number or null", "`expect` of the configuration"),
+        Field("resources[].published", "number or null", "what capacityd has published"),
+        Field("resources[].capacity, resources[].allocatable", "text or null", "what the Node has"),
+        Field("resources[].held_until", "time or null", "when a lower number will be written"),
+        Field("resources[].refused, resources[].denied", "true or false", "whether the key is refused or denied"),
+        Field("resources[].below_expect", "true or false", "whether the quantity is below `expect`"),
+        Field("resources[].not_allocatable", "true or false", "whether less is allocatable than is published"),
+        Field("resources[].overwritten", "text or null", "allocatable as another writer left it"),
+        Field("resources[].degraded", "true or false", "whether one of these is true, or the reading is unknown"),
+        Field("resources[].note", "text", "for people: may change in any version"),
+        Field(
+            "other_resources",
+            "object",
+            "extended resource that capacityd does not publish -> its writer: `device_plugin` or `unknown`",
+        ),
+        Field("device_classes", "object", "published resource -> DeviceClasses of that name (with --kubeconfig)"),
+        Field("service", "object or null", "null if the service is not running"),
+        Field("service.pid, service.memory_bytes", "number", "of the resident process"),
+        Field("service.cpu_seconds", "number", "processor time, with that of the workers that have ended"),
+    ),
+    "plan": _CHANGES,
+    "apply": (*_CHANGES, Field("applied", "true or false", "whether the patch was written")),
+    "withdraw": (*_CHANGES, Field("applied", "true or false", "whether the patch was written")),
+    "record": (
+        Field("file", "text", "path of the recording"),
+        Field("bytes", "number", "its size"),
+        Field("redacted", "true or false", "whether identifiers were replaced"),
+        Field("left_out", "number", "how many attributes of devices the recording leaves out"),
+        Field("unreadable", "object", "error -> paths that could not be read"),
+    ),
+    "fleet": (
+        Field("nodes", "number", "how many Nodes are reported"),
+        Field("as_of", "time", "when they were read"),
+        Field("resources[].name", "text", "name of the resource"),
+        Field("resources[].nodes", "number", "how many Nodes publish it"),
+        Field("resources[].usual", "number", "the quantity that most of these Nodes have"),
+        Field("resources[].capacity, resources[].allocatable", "number", "totals of these Nodes"),
+        Field(
+            "resources[].requested",
+            "number or null",
+            "requested by pods that are bound to these Nodes and not finished",
+        ),
+        Field("resources[].free", "number or null", "allocatable and not requested"),
+        Field("resources[].waiting", "number or null", "pods that request it and are not bound to a Node"),
+        Field("attention[].node", "text or null", "null if the finding is about the cluster"),
+        Field(
+            "attention[].reasons",
+            "list",
+            f"the worst reason is first: a reason of the condition, or one of {_words(Reason)}",
+        ),
+        Field("attention[].message", "text", "for people: may change in any version"),
+        Field("attention[].since", "time or null", "since when the condition has not been True"),
+        Field("attention[].ready", "true, false or null", "whether the Node is ready"),
+        Field("attention[].cordoned", "true or false", "whether the Node is cordoned"),
+        Field("groups[].reason, groups[].message", "text", "what the Nodes of a group have in common; worst first"),
+        Field("groups[].nodes", "list", "names of the Nodes"),
+        Field("groups[].since", "time or null", "the longest of these Nodes"),
+        Field("groups[].not_ready, groups[].cordoned", "number", "how many of these Nodes"),
+        Field("by_node", "list or null", "null without --nodes and without names of Nodes"),
+        Field("by_node[].node", "text", "name of the Node"),
+        Field("by_node[].ready", "true, false or null", "whether the Node is ready"),
+        Field("by_node[].cordoned", "true or false", "whether the Node is cordoned"),
+        Field("by_node[].resources[]", "object", "`name`, `capacity`, `allocatable`, `requested` and `free`"),
+    ),
+    "template": (Field("", "object", "the document that `template` prints as YAML"),),
+    "config check": (
+        Field("files", "list", "paths of the files that were read"),
+        *_ERRORS,
+        Field("warnings", "list", "the same fields as `errors`"),
+    ),
+    "config show": (
+        Field("files", "list", "paths of the files that were read"),
+        Field("hash", "text", "as in the annotation capacityd/configuration"),
+        Field("kubernetes, service, resources", "object", "the tables, as in TOML"),
+        Field("origins", "object", "table and key -> the file that it is from"),
+        Field("errors", "list", "the same fields as in `config check`"),
+    ),
+}
+"""Command -> its fields. Times are in seconds since 1970."""

@@ -2,7 +2,7 @@
 
 A machine is machines/NAME.toml: about, machine (QEMU's -machine), hardware (QEMU's arguments), early and inside (what
 is done in it before it is recorded), memory, kernel, release; like: another machine, from which all else is taken;
-[truth]: for every need of needs.toml the right answer; [page]: for the needs of docs/needs.md, of which a machine has
+[truth]: for every need of needs.toml the right answer; [page]: for the needs of docs/recipes.md, of which a machine has
 none unless it says so; [devices]: detector -> every device that it must list (none without an entry), each with
 its values, as a configuration would match it ("?" for what can't be known). All that is written by hand from how
 the machine is put together, never from a detector's output. The recording is machines/NAME.json.gz, made by
@@ -37,10 +37,10 @@ else:
 
 HERE = Path(__file__).parent
 MACHINES = HERE / "machines"
-NEEDS = HERE.parents[1] / "docs/needs.md"
+NEEDS = HERE.parents[1] / "docs/recipes.md"
 UNKNOWN = "?"
 NOT_RECORDED = {"seats": "unknown"}
-"""The needs of docs/needs.md that no recording can answer: it has nothing of /run."""
+"""The needs of docs/recipes.md that no recording can answer: it has nothing of /run."""
 
 Values = Mapping[str, Any]
 

@@ -42,7 +42,7 @@ then one or two for each machine.
 
 
 _MACHINES = """What each is made of; for every need that it has anything to do with, and for those of
-[everyday needs](../../docs/needs.md), the truth and what capacityd reads there; and how many devices each detector must
+[recipes](../../docs/recipes.md), the truth and what capacityd reads there; and how many devices each detector must
 list, and lists. Devices are compared one by one, with their values.
 """
 

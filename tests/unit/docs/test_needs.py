@@ -19,7 +19,7 @@ from tests.support.machines import Recording, bare, disk, merge, mounts, nvme, p
 from tests.support.tour import recordings
 from tests.support.trees import Tree
 
-PAGE = Path(__file__).parents[3] / "docs/needs.md"
+PAGE = Path(__file__).parents[3] / "docs/recipes.md"
 BLOCKS = re.findall(r"^```toml\n(.*?)^```$", PAGE.read_text(), re.M | re.S)
 
 

@@ -48,7 +48,7 @@ def test_an_upgrade_as_shown_does_not_prompt(fresh: Machine, packages: Packages)
     """Whatever was edited; it restarts what is on, and so does the way back."""
     install, *_ = [
         block.text
-        for block in blocks((ROOT / "docs/operations.md").read_text())
+        for block in blocks((ROOT / "docs/upgrading.md").read_text())
         if block.text.startswith("apt install")
     ]
     fresh.install(packages.older)

@@ -12,7 +12,7 @@ from capacityd.cli.parser import command_parser
 from tests import ROOT
 from tests.support.pages import blocks
 
-PAGE = (ROOT / "docs/how-to/rollout.md").read_text()
+PAGE = (ROOT / "docs/operations.md").read_text()
 BLOCKS = {block.name: block.text for block in blocks(PAGE) if block.name}
 PLAYS: list[dict[str, Any]] = yaml.safe_load(BLOCKS["rollout.yaml"])
 TASKS = [task for play in PLAYS for task in play["tasks"]]

@@ -1,4 +1,4 @@
-"""`make newest`: the newest of everything that is pinned, which is how to know what moving a pin would break.
+"""The newest of everything that is pinned, which is how to know what moving a pin would break.
 
 The tools of pyproject.toml, the client for Kubernetes, and the versions of Kubernetes that the Go module proxy has and
 releases.txt has not. It changes no pin, and is not part of CI: it may fail without a change of ours.

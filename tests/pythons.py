@@ -1,4 +1,4 @@
-"""`make pythons`: types and unit tests for each version of Python that is named and is on the PATH as python3.X.
+"""Types and unit tests for each version of Python that is named and is on the PATH as python3.X.
 
 Each has an environment in build/ with the newest libraries that it can have from PyPI: those that are pinned for the
 distribution's Python need not exist for an older one. What is not on the PATH is named at the end.

@@ -1,6 +1,6 @@
 """The pages on adding things, followed literally, as a new contributor would, in a copy of the project.
 
-make adding runs make check and the whole unit suite there. make test runs the tests that depend on what was added.
+make adding runs make check and the whole unit suite there. make ci runs the tests that depend on what was added.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The programs of the control plane: what they are, and how they get built once into a cache folder.
 
 Kubernetes and etcd are published as Go modules, so a `go` is all that it takes: no container, no download but modules.
-As a command it builds what is missing, prints its progress to standard error and prints the folder.
+As a command it builds the missing ones among those that are named, or among all; it prints its progress to standard
+error, and the folder.
 """
 
 from __future__ import annotations
@@ -18,10 +19,11 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from tests.network import persistently
 
@@ -36,6 +38,15 @@ PACKAGES = {
     "fakeruntime": "./fakeruntime",
     "deviceplugin": "./deviceplugin",
 }
+SERVERS = tuple(name for name in PACKAGES if name != "kubectl")
+"""What runs during most tests. kubectl takes a minute more to build, and few tests are about it."""
+
+FLAGS = ("-trimpath", "-buildvcs=false")
+_DURATION = "6 minutes on 2 cores, if Go's own caches are empty, which then take 5 GB"
+_PACKAGE = re.compile(r"[\w.~-]+(/[\w.~-]+)*")
+_SILENCE = 8.0
+"""Seconds between two lines on the progress of a build."""
+
 # Where Go's own archive is unpacked by custom; a Debian without the default version has no go on the PATH either.
 OTHER_PLACES = ("/usr/local/go/bin/go", "/usr/lib/go-*/bin/go")
 
@@ -53,19 +64,40 @@ class Source:
     flags: tuple[str, ...] = ()  # for `go build`
 
 
-def programs() -> dict[str, Path]:
-    """Every program by name, built now if need be."""
-    folder = cache_folder()
-    if missing():
-        with locked(folder):
-            # Another run may have built them while this one waited for the lock.
-            build(missing(), folder, Source(HERE, pinned()))
-    return {name: folder / name for name in PACKAGES}
+class Programs(Mapping[str, Path]):
+    """The programs of one version by name. A missing one is built when it is asked for, with those it runs with."""
+
+    def __init__(self, folder: Path, source: Callable[[], Source], names: Sequence[str]) -> None:
+        """source: called when something must be built."""
+        self.folder = folder
+        self._source = source
+        self._names = names
+
+    def __getitem__(self, name: str) -> Path:
+        self.need(SERVERS if name in SERVERS else [name])
+        return self.folder / name
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def missing(self, names: Collection[str]) -> list[str]:
+        return [name for name in self._names if name in names and not (self.folder / name).exists()]
+
+    def need(self, names: Collection[str]) -> None:
+        """Builds those of them that are missing. Raises BuildError."""
+        if self.missing(names):
+            with locked(self.folder):
+                # Another run may have built them while this one waited for the lock.
+                if missing := self.missing(names):
+                    build(missing, self.folder, self._source())
 
 
-def missing() -> list[str]:
-    """The programs that have to be built first."""
-    return [name for name in PACKAGES if not (cache_folder() / name).exists()]
+def programs() -> Programs:
+    """Those of the pinned version."""
+    return Programs(cache_folder(), lambda: Source(HERE, pinned()), list(PACKAGES))
 
 
 def cache_folder() -> Path:
@@ -91,34 +123,43 @@ def locked(folder: Path) -> Iterator[None]:
 
 
 def build(names: list[str], folder: Path, source: Source) -> None:
-    """Each program is renamed into place when it is whole, so a build that is broken off goes on where it was."""
-    if not names:
-        return
+    """All at once, so that they share the cores to the end. What is compiled is kept if a build is broken off."""
     go = find_go()
-    say(
-        f"building {', '.join(names)} of Kubernetes {source.version} with {go}: once; with nothing in Go's own caches "
-        "about 6 minutes on 2 cores, and 5 GB there"
-    )
-    for number, name in enumerate(names, 1):
-        say(f"{number}/{len(names)} {name} ...")
-        start = time.monotonic()
-        unfinished = folder / f".{name}"
-        # It fetches what it needs; what it has by then it keeps.
-        persistently(lambda program=name, target=unfinished: _build_one(go, program, target, source), BuildError)  # type: ignore[misc]
-        unfinished.rename(folder / name)
-        say(f"{number}/{len(names)} {name}: {time.monotonic() - start:.0f} s")
+    say(f"building {', '.join(names)} of Kubernetes {source.version} with {go}: once, about {_DURATION}")
+    start = time.monotonic()
+    unfinished = folder / ".unfinished"
+    # It fetches what it needs; what it has by then it keeps.
+    persistently(lambda: _build(go, names, unfinished, source), BuildError)
+    for name in names:
+        (unfinished / _built_as(PACKAGES[name])).rename(folder / name)
+    say(f"built {', '.join(names)}: {time.monotonic() - start:.0f} s")
 
 
-def _build_one(go: Path, name: str, target: Path, source: Source) -> None:
-    flags = ["-trimpath", "-buildvcs=false", *source.flags, f"-ldflags={link_flags(source.version)}"]
-    result = subprocess.run(
-        [go, "build", *flags, "-o", target, PACKAGES[name]],
-        cwd=source.folder,
-        env=go_environment(),
-        stdout=sys.stderr,
-    )
-    if result.returncode:
-        raise BuildError(f"{name} could not be built; the output of go is above")
+def _build(go: Path, names: list[str], target: Path, source: Source) -> None:
+    flags = [*FLAGS, *source.flags, f"-ldflags={link_flags(source.version)}"]
+    packages = [PACKAGES[name] for name in names]
+    command: list[str | Path] = [go, "build", "-v", *flags, "-o", f"{target}/", *packages]
+    options: dict[str, Any] = {"stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, cwd=source.folder, env=go_environment(), **options) as process:
+        assert process.stderr is not None
+        compiled, spoken, messages = 0, time.monotonic(), list[str]()
+        for line in process.stderr:
+            # With -v a line with nothing but a name is a package that it begins to compile.
+            if _PACKAGE.fullmatch(line.strip()):
+                compiled += 1
+            else:
+                messages.append(line)
+            if time.monotonic() - spoken > _SILENCE:
+                spoken = time.monotonic()
+                say(f"{compiled} packages compiled, {line.strip()}")
+    if process.returncode:
+        raise BuildError(f"{', '.join(names)} could not be built:\n{''.join(messages[-40:])}")
+
+
+def _built_as(package: str) -> str:
+    """The name that go gives to a program: the last part of the path that is no version."""
+    *_, before, last = ["", *package.split("/")]
+    return before if re.fullmatch(r"v\d+", last) else last
 
 
 def go_environment() -> dict[str, str]:
@@ -142,8 +183,7 @@ def pinned() -> str:
 
 def find_go() -> Path:
     """A go that is new enough, fetched through the module proxy by an older one if that is all there is."""
-    paths = [shutil.which("go"), *(path for place in OTHER_PLACES for path in glob.glob(place))]
-    versions = {Path(path): version(path) for path in paths if path}
+    versions = {Path(path): version(path) for path in installed_go()}
     if not versions:
         raise BuildError(
             "the control plane for the tests is built with go, which is not installed: install any version of it "
@@ -151,6 +191,18 @@ def find_go() -> Path:
         )
     fitting = [go for go in versions if versions[go] >= numbers(directive("go"))]
     return fitting[0] if fitting else fetch_go(max(versions, key=lambda go: versions[go]))
+
+
+def installed_go() -> list[str]:
+    """Every go on this machine, of any version."""
+    paths = [shutil.which("go"), *(path for place in OTHER_PLACES for path in glob.glob(place))]
+    return [path for path in paths if path]
+
+
+def go_cache() -> Path:
+    """Where go keeps what it has compiled."""
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(os.environ.get("GOCACHE") or Path(base, "go-build"))
 
 
 def fetch_go(old: Path) -> Path:
@@ -205,7 +257,7 @@ def say(message: str) -> None:
 
 if __name__ == "__main__":
     try:
-        programs()
+        programs().need(sys.argv[1:] or PACKAGES.keys())
     except BuildError as error:
         sys.exit(f"control plane: {error}")
     print(cache_folder())

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from tests.cluster.agent import DONGLE, DONGLES, capacityd, dongle
-from tests.cluster.binaries import BuildError, missing
+from tests.cluster.binaries import PACKAGES, BuildError, programs
 from tests.cluster.controlplane import Cluster, control_plane
 from tests.cluster.credentials import ADMIN
 from tests.cluster.kubelet import kubelet
@@ -192,7 +192,7 @@ def main() -> int:
         return 1
     print("A real etcd, kube-apiserver, kube-scheduler and kubelet run on this machine until the demo ends.")
     print("Two things are simulated: the dongles, and the container runtime, which starts no containers.")
-    if missing():
+    if programs().missing(PACKAGES):
         print("The programs have to be built first, once: about 6 minutes on 2 cores.")
     sys.stdout.flush()
     try:

@@ -1,4 +1,4 @@
-"""`make matrix`: the protocol suite on each version of Kubernetes, on pairs of versions, and with each client.
+"""The protocol suite on each version of Kubernetes, on pairs of versions, and with each client.
 
 Each run is one of pytest with the mark protocol. If one fails, the others run all the same; each has a line at the end.
 Arguments choose runs by their names, as `--list` prints them.

@@ -13,6 +13,8 @@ import re
 import subprocess
 import sys
 import tempfile
+from collections import ChainMap
+from collections.abc import Mapping
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -20,12 +22,11 @@ from typing import Any
 from tests.cluster import binaries
 from tests.cluster.binaries import (
     BuildError,
+    Programs,
     Source,
-    build,
     cache_folder,
     find_go,
     go_environment,
-    locked,
     numbers,
     run_go,
     say,
@@ -61,24 +62,19 @@ def minor(version: str) -> str:
     return ".".join(version.split(".")[:2])
 
 
-def programs(version: str, kubelet: str | None = None) -> dict[str, Path]:
-    """Every program of this version, built now if need be. kubelet: its version, if that is another one."""
-    paths = binaries.programs()
+def programs(version: str, kubelet: str | None = None) -> Mapping[str, Path]:
+    """Every program of this version, built when it is asked for. kubelet: its version, if that is another one."""
+    paths: Mapping[str, Path] = binaries.programs()
     if version != binaries.pinned():
-        paths |= _built(version)
+        paths = ChainMap(_released(version), paths)  # type: ignore[arg-type]  # nothing is written to it
     if kubelet is not None and kubelet != version:
-        paths["kubelet"] = programs(kubelet)["kubelet"]
+        paths = ChainMap({"kubelet": programs(kubelet)["kubelet"]}, paths)  # type: ignore[arg-type]
     return paths
 
 
-def _built(version: str) -> dict[str, Path]:
+def _released(version: str) -> Programs:
     folder = cache_folder().parent / f"kubernetes-{version}"
-    if any(not (folder / name).exists() for name in _PROGRAMS):
-        with locked(folder):
-            # Another run may have built them while this one waited for the lock.
-            if missing := [name for name in _PROGRAMS if not (folder / name).exists()]:
-                build(missing, folder, _source(version, folder))
-    return {name: folder / name for name in _PROGRAMS}
+    return Programs(folder, lambda: _source(version, folder), _PROGRAMS)
 
 
 def _source(version: str, folder: Path) -> Source:

@@ -22,8 +22,8 @@ from tests.support.server import serve
 from tests.support.tls import answers, certificate, closes_after_client_hello, plain_http, serve_tls
 from tests.unit.node.test_tls import script
 
-# All on the newest urllib3, and the oldest on the old one. "make matrix" has the others; "make test" only has the
-# oldest pair and the newest.
+# All on the newest urllib3, and the oldest on the old one. tests.cluster.matrix has the others.
+# Without the mark whole: only the oldest pair and the newest.
 CLIENTS = [pair for pair in ALL if pair[1] == URLLIB3[-1] or pair[0] == VERSIONS[0]]
 CLIENT_PARAMS = [
     pytest.param(pair, id="-".join(pair), marks=[] if pair in (ALL[0], ALL[-1]) else pytest.mark.whole)

@@ -1,6 +1,6 @@
 """What the kubernetes library lacks, in Debian 12 and in the newest version: why node/ has code of its own for it.
 
-These tests call the library alone, so only a newer version changes their outcome, and `make test` leaves them out. If
+These tests call the library alone, so only a newer version changes their outcome, and `make ci` leaves them out. If
 one fails, the code that names it may go.
 """
 

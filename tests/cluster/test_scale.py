@@ -1,4 +1,4 @@
-"""A small run of `make scale`, and what it compares the Nodes with."""
+"""A small run of `python -m tests.cluster.scale`, and what it compares the Nodes with."""
 
 from __future__ import annotations
 

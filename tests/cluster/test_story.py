@@ -7,12 +7,17 @@ from pathlib import Path
 
 import pytest
 
+from tests.cluster.admission import create_denial, delete_denial
 from tests.cluster.agent import ANNOTATION, DONGLE, DONGLES, Agent, Machine, condition_of, our_events
+from tests.cluster.api import Api, ApiError
 from tests.cluster.controlplane import Cluster
-from tests.cluster.credentials import ADMIN
+from tests.cluster.credentials import ADMIN, node_user, token_of
 from tests.cluster.kubelet import Kubelet
 from tests.cluster.pods import out_of, run_pod
 from tests.cluster.processes import PATIENCE, wait_until
+from tests.cluster.service import DONGLES as SERVED
+from tests.cluster.service import PROMPT, service
+from tests.support.machines import usb_device
 from tests.support.tour import recording
 
 pytestmark = pytest.mark.protocol
@@ -31,6 +36,72 @@ measure = "size"
 unit = "GiB"
 reserve = "10%"
 """
+
+
+@pytest.mark.short
+def test_a_node_from_its_boot_to_withdrawal(cluster: Cluster, kubelet: Kubelet) -> None:
+    """The service beside a kubelet: each kind of cause, and what becomes of pods."""
+    name, seats = kubelet.name, "example.com/seats"
+    dongles = [usb_device(f"1-{n}") for n in range(1, 5)]
+    with service(cluster, *dongles, node=name, around=kubelet.inside([])) as s:
+        file = s.folder / "seats"
+        file.write_text("7")
+        s.configure(f'{SERVED}[resources."{seats}"]\nfile = {{ path = "{file}" }}\n')
+
+        s.start()
+        s.wait(lambda: "Has the kubelet registered?" in s.last_pass().error, PROMPT, "it waits for its Node")
+        kubelet.start()
+        s.wait_capacity("4")
+        assert s.capacity(seats) == "7"
+        wait_until(lambda: cluster.allocatable(name).get(DONGLE) == "4", PATIENCE, "allocatable follows")
+
+        three = run_pod(cluster, name, DONGLE, "3")
+        two = cluster.create_pod(name, {DONGLE: "2"})
+        wait_until(lambda: f"Insufficient {DONGLE}" in cluster.unschedulable(two), PATIENCE, "two more are too many")
+        s.machine.plug("1-5")
+        s.wait_capacity("5")
+        wait_until(lambda: cluster.pod_phase(two) == "Running", PATIENCE, "with a fifth they are not")
+        s.machine.unplug("1-5")
+        s.wait_capacity("4")
+        assert [cluster.pod_phase(pod) for pod in (three, two)] == ["Running", "Running"], "nothing is evicted"
+
+        kubelet.restart(zeroing=True)
+        s.wait_capacity("4")
+        s.wait(lambda: any("restored" in event for event in s.events()), PROMPT, "an Event has the reason")
+        wait_until(lambda: cluster.allocatable(name).get(DONGLE) == "4", PATIENCE, "allocatable follows")
+
+        create_denial(cluster, f"story-{name}", name, DONGLE, 422, "not today")
+        wait_until(lambda: denied(cluster, name), PATIENCE, "the API server has noticed the policy")
+        s.machine.plug("1-5")
+        file.write_text("8")
+        s.wait_capacity("8", seats)
+        s.wait(lambda: s.condition().get("reason") == "Denied", PROMPT, "the condition has it")
+        assert (s.condition()["status"], s.capacity()) == ("False", "4")
+        assert "not today" in s.condition()["message"]
+        delete_denial(cluster, f"story-{name}")
+        wait_until(lambda: not denied(cluster, name), PATIENCE, "the API server has noticed that the policy is gone")
+        s.reload()
+        s.wait_capacity("5")
+        s.wait(lambda: s.condition()["status"] == "True", PROMPT, "nothing is wrong any more")
+
+        cluster.set_capacity(name, {DONGLE: "9", "example.com/theirs": "1"})
+        s.reload()
+        s.wait_capacity("5")
+        s.stop()
+        assert s.cli("withdraw").returncode == 0
+        assert {key for key in cluster.capacity(name) if key.startswith("example.com/")} == {"example.com/theirs"}
+        assert not s.condition()
+        assert s.last_applied() == {}
+
+
+def denied(cluster: Cluster, node: str) -> bool:
+    """Whether the Node's own user may not change its dongles: it is only tried."""
+    user = Api(cluster.url, cluster.ca_file, token_of(node_user(node)))
+    try:
+        user.patch(f"/api/v1/nodes/{node}/status?dryRun=All", {"status": {"capacity": {DONGLE: "99"}}})
+    except ApiError:
+        return True
+    return False
 
 
 def test_story(cluster: Cluster, kubelet: Kubelet, tmp_path: Path) -> None:

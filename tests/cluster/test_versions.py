@@ -1,4 +1,4 @@
-"""What other versions of Kubernetes lack; `make matrix` runs these tests, and those that show what they have."""
+"""What other versions of Kubernetes lack; tests.cluster.matrix runs these tests, and those that show what they have."""
 
 from __future__ import annotations
 

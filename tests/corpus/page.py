@@ -33,9 +33,9 @@ _INTRODUCTION = """# The corpus
 
 Recordings of the hardware that real kernels see in virtual machines (tests/corpus/machines). The right answers are
 written by hand, from how each machine is put together. `make check` runs every detector on every machine. A test fails
-if a reading changes, and shows the device and the rule. `make corpus` records the machines again, and fails if a need,
-a bus or a class of a machine reads otherwise on its recording. It takes some minutes for the systems that they boot,
-then one or two for each machine.
+if a reading changes, and shows the device and the rule. `python -m tests.corpus` records the machines again, and fails
+if a need, a bus or a class of a machine reads otherwise on its recording. It takes some minutes for the systems that
+they boot, then one or two for each machine.
 
 `-` is absent: nothing is published. `unknown` cannot be known: what was published before stays.
 """

@@ -94,7 +94,7 @@ def test_every_need_has_a_truth(machine: str) -> None:
     known = machines()[machine]
     assert known.truth.keys() == {need.name for need in needs()}
     assert known.devices.keys() <= set(DETECTORS), "the others list nothing"
-    assert known.recording.exists(), "make corpus records it"
+    assert known.recording.exists(), "python -m tests.corpus records it"
 
 
 def test_no_recording_is_left_over() -> None:

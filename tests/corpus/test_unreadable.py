@@ -1,6 +1,6 @@
 """What can't be read never makes a number smaller, hides a device, or reads otherwise in a recording.
 
-`make unreadable` takes a place of each sort on each machine; here are some, chosen by a seed.
+`python -m tests.corpus.unreadable` takes a place of each sort on each machine; here are some, chosen by a seed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A node's life in a virtual machine, in steps that build on each other: each is a test, in this order.
 
 Each step's seconds, from the monitor's or the administrator's command to the API server's watch event, are shown at the
-end. Emulation is ten to twenty times slower than a machine. `make test` leaves the steps out that are marked `whole`.
+end. Emulation is ten to twenty times slower than a machine. `make ci` leaves the steps out that are marked `whole`.
 """
 
 from __future__ import annotations

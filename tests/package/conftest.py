@@ -17,13 +17,16 @@ from tests.package.trees import RELEASES
 
 
 @pytest.fixture(scope="session")
-def packages(tmp_path_factory: pytest.TempPathFactory) -> Packages:
-    """Built once for all workers of the run."""
+def packages(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Packages:
+    """Built once for all workers of the run. A run of nothing but short tests has no use for the tests of the build."""
     alone = "PYTEST_XDIST_WORKER" not in os.environ
     top = tmp_path_factory.getbasetemp() if alone else tmp_path_factory.getbasetemp().parent
     with open(top / "packages.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        return built_packages(top / "packages") if (top / "packages").exists() else build_packages(top / "packages")
+        if (top / "packages").exists():
+            return built_packages(top / "packages")
+        short = all(item.get_closest_marker("short") for item in request.session.items)
+        return build_packages(top / "packages", NO_TESTS if short else {})
 
 
 # The virtual machine is of the other one.

@@ -12,6 +12,12 @@ from tests.package.console import Console
 from tests.package.trees import tree
 
 _BOOT = Path(__file__).with_name("boot")
+_TAP = """
+import fcntl, signal, struct, sys
+tun = open("/dev/net/tun", "r+b", 0)
+fcntl.ioctl(tun, 0x400454CA, struct.pack("16sH22x", sys.argv[1].encode(), 0x1002))
+signal.pause()
+"""
 
 
 class Machine(Console):
@@ -44,6 +50,18 @@ def boot(system: Path) -> Iterator[Machine]:
             daemon.wait_for(lambda: _up(running), PATIENCE, "it is up")
             assert running.out("systemctl", "is-system-running") == "running", running.out("systemctl", "--failed")
             yield running
+
+
+@contextmanager
+def tap(machine: Machine, name: str) -> Iterator[None]:
+    """A NIC with a carrier and a speed, as long as somebody has it open."""
+    machine.run("systemd-run", f"--unit={name}", "/usr/bin/python3", "-Ic", _TAP, name)
+    machine.run("udevadm", "wait", f"/sys/class/net/{name}")
+    machine.run("ip", "link", "set", name, "up")
+    try:
+        yield
+    finally:
+        machine.run("systemctl", "stop", name)
 
 
 @contextmanager

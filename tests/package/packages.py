@@ -27,11 +27,11 @@ class Packages:
     older: Path
 
 
-def build_packages(top: Path) -> Packages:
-    """Builds the current version, and an older one, into a folder that does not exist."""
+def build_packages(top: Path, environment: Mapping[str, str]) -> Packages:
+    """Builds the current version, with this environment, and an older one into a folder that does not exist."""
     sources = copy_sources(top / "sources")
     with ThreadPoolExecutor() as pool:
-        current = pool.submit(build, sources, top / "current", environment={"SOURCE": "1"})
+        current = pool.submit(build, sources, top / "current", environment={"SOURCE": "1", **environment})
         older = pool.submit(build_older, sources, top)
         current.result()
         older.result()

@@ -1,4 +1,4 @@
-"""`make sponsor`: what a Debian sponsor runs on the source package, on Debian 12 and 13. It needs a network.
+"""What a Debian sponsor runs on the source package, on Debian 12 and 13. It needs a network.
 
 Each step ends with a tool's own verdict: dpkg-buildpackage's in a chroot, lintian's, autopkgtest's, and piuparts' on
 installation, upgrade, removal and purge.
@@ -91,7 +91,7 @@ def main(chosen: list[str]) -> int:
     """Runs the chosen steps, or all, on each release. Returns the exit status."""
     failed = list[str]()
     with tempfile.TemporaryDirectory(prefix="capacityd-") as top:
-        packages = build_packages(Path(top, "packages"))
+        packages = build_packages(Path(top, "packages"), {})
         for name in chosen or STEPS:
             for release in RELEASES:
                 try:

@@ -8,7 +8,7 @@ import pytest
 
 from tests.cluster.processes import PATIENCE, wait_until
 from tests.package.console import UNIT
-from tests.package.machine import Machine
+from tests.package.machine import Machine, tap
 from tests.package.packages import Packages
 from tests.package.service import published, switch_on
 
@@ -29,6 +29,50 @@ def quiet(machine: Machine) -> None:
     assert "Traceback" not in output
     assert machine.run("journalctl", f"--unit={UNIT}", "--priority=warning", "--quiet").stdout == ""
     assert machine.out("systemctl", "--failed", "--quiet") == ""
+
+
+@pytest.mark.short
+def test_a_life_from_installation_to_purge(fresh: Machine, packages: Packages) -> None:
+    """On a real NIC, with the events of the real udevd."""
+    seats, nics = "example.com/seats", "example.com/nics"
+    config = (
+        f'{SEATS}[resources."{nics}"]\nnic = {{ kind = "virtual", name = "tap*" }}\n[service]\nlower_after = "1s"\n'
+    )
+    fresh.install(packages.older)
+    assert (fresh.active, fresh.enabled) == ("inactive", "disabled")
+    fresh.write("/srv/seats", "7\n")
+    switch_on(fresh, config)
+    wait_until(lambda: published(fresh, seats) == "7", PATIENCE, "it has published")
+    with tap(fresh, "tap7"):
+        wait_until(lambda: published(fresh, nics) == "1", PATIENCE, "it has the new NIC")
+    wait_until(lambda: published(fresh, nics) in ("0", None), PATIENCE, "the NIC is gone")
+
+    fresh.write("/etc/capacityd/conf.d/60-test.toml", config.replace("path =", "pth ="))
+    fresh.run("systemctl", "reload", UNIT, status=None)
+    wait_until(lambda: "60-test.toml" in fresh.run("capacityd", "status", status=None).stdout, PATIENCE, "it says so")
+    assert fresh.run("capacityd", "status", status=None).returncode != 0
+    assert (fresh.active, published(fresh, seats)) == ("active", "7"), "what was valid goes on"
+    fresh.write("/srv/seats", "8\n")
+    wait_until(lambda: published(fresh, seats) == "8", PATIENCE, "it still publishes")
+    fresh.write(
+        "/etc/capacityd/conf.d/60-test.toml", config + '[resources."example.com/spare"]\nstatic = { quantity = 2 }\n'
+    )
+    fresh.run("systemctl", "reload", UNIT)
+    wait_until(lambda: published(fresh, "example.com/spare") == "2", PATIENCE, "it has the new configuration")
+    wait_until(lambda: fresh.run("capacityd", "status", status=None).returncode == 0, PATIENCE, "nothing is wrong")
+
+    before = fresh.main_pid
+    fresh.install(packages.current)
+    assert fresh.active == "active"
+    assert fresh.main_pid != before
+    fresh.wait_for_readings({seats: 8})
+    fresh.dpkg("--remove", "capacityd")
+    assert fresh.active == "inactive"
+    assert not fresh.exists("/usr/share/capacityd")
+    fresh.dpkg("--purge", "capacityd")
+    assert not fresh.exists("/var/lib/capacityd")
+    assert fresh.exists("/etc/capacityd/conf.d/60-test.toml"), "what was configured stays"
+    assert "Traceback" not in fresh.journal()
 
 
 def test_an_installation_is_off(fresh: Machine, packages: Packages) -> None:

@@ -17,7 +17,7 @@ from capacityd.detectors import names
 from tests import ROOT
 from tests.cluster.processes import PATIENCE, wait_until
 from tests.package.console import UNIT
-from tests.package.machine import Machine, machine
+from tests.package.machine import Machine, machine, tap
 from tests.package.packages import Packages
 from tests.package.service import drop_in, published, switch_on
 from tests.support.readings import device_detectors
@@ -92,12 +92,6 @@ pci = {}
 """
 SYS = ("block", "bus", "class", "dev", "devices")
 COUNT = "#!/bin/sh\necho 5\n"
-TAP = """
-import fcntl, signal, struct, sys
-tun = open("/dev/net/tun", "r+b", 0)
-fcntl.ioctl(tun, 0x400454CA, struct.pack("16sH22x", sys.argv[1].encode(), 0x1002))
-signal.pause()
-"""
 MOST_RESIDENT = 20 * 1024  # KiB; 18 MiB on Debian 12 (make bench), and a little more with newer libraries
 
 # Each must fail in the sandbox, and does no harm if it does not.
@@ -176,18 +170,6 @@ def score(machine: Machine) -> float:
     match = re.search(r"Overall exposure level for \S+: ([\d.]+)", output)
     assert match, output
     return float(match[1])
-
-
-@contextmanager
-def tap(machine: Machine, name: str) -> Iterator[None]:
-    """A NIC with a carrier and a speed, as long as somebody has it open."""
-    machine.run("systemd-run", f"--unit={name}", "/usr/bin/python3", "-Ic", TAP, name)
-    machine.run("udevadm", "wait", f"/sys/class/net/{name}")
-    machine.run("ip", "link", "set", name, "up")
-    try:
-        yield
-    finally:
-        machine.run("systemctl", "stop", name)
 
 
 def test_every_detector_reads_what_it_reads_outside(served: Machine) -> None:

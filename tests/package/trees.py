@@ -52,14 +52,17 @@ def tree(release: str) -> Path:
     return debian(f"debian-{release}", RELEASES[release], PACKAGES[release], HOOK)
 
 
+def cached(release: str) -> bool:
+    """Whether the folder of this release of Debian is made already."""
+    return _place(f"debian-{release}", _recipe(RELEASES[release], PACKAGES[release], HOOK)).exists()
+
+
 def debian(
     name: str, suite: str, packages: Sequence[str], hook: str = "", options: Sequence[str] = (), mirror: str = ""
 ) -> Path:
     """The folder of this suite with these packages, finished by the shell's hook, made now if need be."""
-    hooks = [f"--customize-hook={hook}"] if hook else []
-    recipe = ["--variant=minbase", f"--include={','.join(packages)}", *options, *hooks, suite]
-    key = hashlib.sha256("\0".join(recipe).encode()).hexdigest()[:16]
-    folder = _cache() / f"{name}-{key}"
+    recipe = _recipe(suite, packages, hook, options)
+    folder = _place(name, recipe)
     with open(folder.with_suffix(".lock"), "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not folder.exists():
@@ -67,7 +70,16 @@ def debian(
     return folder
 
 
-def _cache() -> Path:
+def _recipe(suite: str, packages: Sequence[str], hook: str, options: Sequence[str] = ()) -> list[str]:
+    hooks = [f"--customize-hook={hook}"] if hook else []
+    return ["--variant=minbase", f"--include={','.join(packages)}", *options, *hooks, suite]
+
+
+def _place(name: str, recipe: list[str]) -> Path:
+    return cache() / f"{name}-{hashlib.sha256(chr(0).join(recipe).encode()).hexdigest()[:16]}"
+
+
+def cache() -> Path:
     base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "capacityd", "trees")
     base.mkdir(parents=True, exist_ok=True)
     return base
@@ -75,7 +87,7 @@ def _cache() -> Path:
 
 def _ubuntu_keys() -> Path:
     """The keys by which Ubuntu's archive is known, checked against the sum above; they don't change with a release."""
-    folder = _cache() / f"ubuntu-keys-{_KEYS_SHA256[:16]}"
+    folder = cache() / f"ubuntu-keys-{_KEYS_SHA256[:16]}"
     keys = folder / "usr/share/keyrings/ubuntu-archive-keyring.gpg"
     with open(folder.with_suffix(".lock"), "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

@@ -1,7 +1,7 @@
 """Runs the pages of the documentation: parses their blocks and comments, and compares or replaces outputs.
 
 A page is processed from top to bottom. A block with a name is a file for later commands; a console block has commands
-and their output; a comment such as <!-- docs: machine FILE --> sets where they run. agent/README.md says more.
+and their output; a comment such as <!-- docs: machine FILE --> sets where they run. tests/README.md says more.
 """
 
 from __future__ import annotations
@@ -65,9 +65,9 @@ class World(Protocol):
 
 def pages() -> list[Path]:
     """Every page."""
-    top = (ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"))
+    names = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "tests/README.md")
     others = [*(ROOT / "agent").glob("*.md"), *(ROOT / "packaging").glob("*.md")]
-    return [*top, *sorted((ROOT / "docs").rglob("*.md")), *sorted(others)]
+    return [*(ROOT / name for name in names), *sorted((ROOT / "docs").rglob("*.md")), *sorted(others)]
 
 
 def place(text: str) -> str:

@@ -1,1 +1,1 @@
-"""Many Nodes, each with a real service, and random changes: `make scale`, and a small run of it in the tests."""
+"""Many Nodes, each with a real service, and random changes; the tests have a small run of it."""

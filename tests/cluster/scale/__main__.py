@@ -1,4 +1,4 @@
-"""`make scale`: 200 Nodes, each with a real service, ten minutes of random changes, and the figures.
+"""`python -m tests.cluster.scale`: 200 Nodes, each with a real service, ten minutes of random changes, and the figures.
 
 --kubernetes 1.30   of the control plane; --nodes, --minutes; --seed of a run that is to be made again
 """
@@ -30,7 +30,7 @@ def inotify_instances() -> int:
 
 
 def main(arguments: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="make scale", description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(prog="python -m tests.cluster.scale", description=__doc__.partition("\n")[0])
     parser.add_argument("--kubernetes", metavar="VERSION", default=pinned(), help="such as 1.30")
     parser.add_argument("--nodes", type=int, default=200)
     parser.add_argument("--minutes", type=float, default=10)

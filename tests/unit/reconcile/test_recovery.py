@@ -73,7 +73,7 @@ def test_any_history_ends_right(history: list[Step]) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_shortest_histories_end_right(kind: str, tmp_path: Path) -> None:
-    """Those of which `make histories` runs the first on a real API server."""
+    """Those of which `python -m tests.cluster.histories` runs the first on a real API server."""
     for number, steps in enumerate(histories(kind)[:20]):
         (folder := tmp_path / str(number)).mkdir()
         history = History(Machine(folder), print)

@@ -1,0 +1,71 @@
+"""Runs lanes, or single parts: python -m tests.lanes [--complete] NAME...
+
+Exit status: 0 if nothing failed; 1 if something did or, with --complete, was left out. The last line has the sum of all
+tests, as "N passed, N failed" with ", N skipped" if there are any.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+import time
+from collections import Counter
+from collections.abc import Sequence
+
+from tests.lanes.job import Outcome
+from tests.lanes.parts import ALONE, LANES, Part, lane
+from tests.lanes.run import Lane, counts
+
+_SLOWEST = 10
+
+
+def main(arguments: Sequence[str]) -> int:
+    names = [name for name in arguments if name != "--complete"]
+    if not names or not {*LANES, *ALONE}.issuperset(names):
+        print(f"usage: python -m tests.lanes [--complete] {'|'.join([*LANES, *ALONE])}...", file=sys.stderr)
+        return 2
+    parts: dict[str, Part] = {}
+    for name in names:
+        for part in lane(name):
+            parts.setdefault(part.name, part)
+    # As Ctrl-C: the parts end before it does.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    run = Lane(list(parts.values()))
+    try:
+        outcomes = run.run()
+    except KeyboardInterrupt:
+        return 130
+    report(" ".join(names), outcomes, time.monotonic() - run.begun)
+    return int(any(outcome.failed for outcome in outcomes) or ("--complete" in arguments and bool(_missing(outcomes))))
+
+
+def report(name: str, outcomes: Sequence[Outcome], seconds: float) -> None:
+    print(f"\n{name}: {_minutes(seconds)}, and {_minutes(sum(o.cpu for o in outcomes))} of CPU")
+    for outcome in outcomes:
+        print(f"  {outcome.part.name:14}{outcome.seconds:6.0f} s {outcome.cpu:6.0f} s of CPU  {counts(outcome)}")
+    tests = sorted(((s, test) for o in outcomes for test, s in o.ended.items()), reverse=True)
+    print("\n".join(["slowest tests:", *(f"  {took:6.1f} s  {test}" for took, test in tests[:_SLOWEST])]))
+    for outcome in outcomes:
+        lines = [f"flaky: {test}" for test in outcome.flaky] + [f"FAILED {test}" for test in outcome.failed]
+        print("".join(f"{line}\n" for line in sorted(lines)), end="")
+    skipped = Counter(reason for o in outcomes for reason in o.skipped.values())
+    names = {missing: [o.part.name for o in outcomes if o.left_out == missing] for missing in _missing(outcomes)}
+    left_out = [f"{number} tests: {reason}" for reason, number in skipped.items()]
+    left_out += [f"{', '.join(parts)}: {missing}" for missing, parts in names.items()]
+    if left_out:
+        print("\n".join([*(f"left out: {line}" for line in left_out), "The result is partial."]))
+    passed, failed = sum(o.passed for o in outcomes), sum(len(o.failed) for o in outcomes)
+    also = f", {sum(skipped.values())} skipped" if skipped else ""
+    print(f"{passed} passed, {failed} failed{also}")
+
+
+def _missing(outcomes: Sequence[Outcome]) -> set[str]:
+    return {outcome.left_out for outcome in outcomes if outcome.left_out}
+
+
+def _minutes(seconds: float) -> str:
+    return f"{int(seconds) // 60} min {int(seconds) % 60} s"
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,152 @@
+"""One part while it runs, and what has come of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests import ROOT
+from tests.lanes.parts import Part
+
+_FOLDER = ROOT / "build/lanes"
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What is known of a part so far. seconds, cpu: of both runs, if it was run again. flaky: what passed then."""
+
+    part: Part
+    failed: dict[str, str] = field(default_factory=dict)  # a test, or the part itself, with the text of the failure
+    ended: dict[str, float] = field(default_factory=dict)  # a test, with its seconds
+    skipped: dict[str, str] = field(default_factory=dict)  # a test, with the reason
+    flaky: set[str] = field(default_factory=set)
+    left_out: str = ""
+    seconds: float = 0.0
+    cpu: float = 0.0
+
+    @property
+    def passed(self) -> int:
+        """How many tests have passed; a tool counts as one."""
+        if not self.part.pytest:
+            return int(not self.failed and not self.left_out)
+        return len(self.ended.keys() - self.failed.keys() - self.skipped.keys())
+
+
+class Job:
+    """A part that has been started; its output goes to build/lanes/NAME.log."""
+
+    def __init__(self, part: Part) -> None:
+        self.part = part
+        self.outcome = Outcome(part)
+        self.log = _FOLDER / f"{part.name}.log"
+        self.total = 0  # tests
+        self.now = ""  # the test that was started last
+        self._events = _FOLDER / f"{part.name}.events"
+        _FOLDER.mkdir(parents=True, exist_ok=True)
+        self.log.unlink(missing_ok=True)
+        self._again = False
+        self._start()
+
+    def _start(self) -> None:
+        self._events.write_text("")
+        self._position = 0
+        self._begun = time.monotonic()
+        with open(self.log, "ab") as output:
+            self._process = subprocess.Popen(
+                ["setpriv", "--pdeathsig", "KILL", "--", "sh", "-ec", self._script()],
+                cwd=ROOT,
+                env={**os.environ, **self.part.environment, "LANES_EVENTS": str(self._events)},
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,  # Ctrl-C is for the runner, which then ends them
+            )
+
+    def _script(self) -> str:
+        commands = [shlex.join(command) for command in self.part.commands]
+        if self.part.pytest:
+            commands[-1] += f" -o cache_dir=.pytest_cache/{self.part.name}"
+            if self._again and not self.part.whole_again:
+                commands[-1] += " --last-failed --last-failed-no-failures none"
+        if self.part.prepare:
+            commands.insert(0, shlex.join(["make", "--no-print-directory", *self.part.prepare]))
+        return "; ".join(commands)
+
+    def events(self) -> Iterator[tuple[str, str]]:
+        """Each test that has failed since the last call, with the text."""
+        with open(self._events) as file:
+            file.seek(self._position)
+            for line in iter(file.readline, ""):
+                if not line.endswith("\n"):
+                    break
+                self._position += len(line.encode())
+                yield from self._take(json.loads(line))
+
+    def _take(self, event: dict[str, Any]) -> Iterator[tuple[str, str]]:
+        outcome = self.outcome
+        if "collected" in event:
+            self.total = self.total or event["collected"]
+        elif "started" in event:
+            self.now = event["started"]
+        elif "failed" in event:
+            outcome.failed[event["failed"]] = event["text"]
+            yield event["failed"], event["text"]
+        else:
+            outcome.ended[event["ended"]] = event["seconds"]
+            if event["skipped"] is not None:
+                outcome.skipped[event["ended"]] = event["skipped"]
+
+    def poll(self) -> int | None:
+        """Its exit status, once it has ended."""
+        pid, status, usage = os.wait4(self._process.pid, os.WNOHANG)
+        if not pid:
+            return None
+        self._process.returncode = os.waitstatus_to_exitcode(status)
+        self.outcome.seconds += time.monotonic() - self._begun
+        self.outcome.cpu += usage.ru_utime + usage.ru_stime
+        return self._process.returncode
+
+    def repeat(self) -> bool:
+        """Runs what has failed once more, if that is of use: a busy machine can make a test miss its deadline."""
+        if self._again or not self.part.pytest or not self.outcome.failed:
+            return False
+        self._again = True
+        self.outcome.flaky = set(self.outcome.failed)
+        self.outcome.failed.clear()
+        self._start()
+        return True
+
+    def end(self, status: int) -> None:
+        """What has failed twice is not flaky; a run that failed without a test that did has failed itself."""
+        outcome = self.outcome
+        outcome.flaky -= outcome.failed.keys()
+        if status and not outcome.failed:
+            outcome.failed[self.part.name] = self.tail(40)
+            outcome.failed |= dict.fromkeys(outcome.flaky, "")
+            outcome.flaky = set()
+
+    def tail(self, lines: int) -> str:
+        return "\n".join(Path(self.log).read_text(errors="replace").splitlines()[-lines:])
+
+    def state(self) -> str:
+        """What it does, in some words."""
+        if self.part.pytest:
+            done = f"{self.part.name} {len(self.outcome.ended)}/{self.total or '?'}"
+            return f"{done} ({self.now.rpartition('/')[2]})" if self.total - len(self.outcome.ended) < 20 else done
+        return f"{self.part.name}: {self.tail(1)[:80]}".rstrip(": ")
+
+    def kill(self) -> None:
+        os.killpg(self._process.pid, signal.SIGINT)
+        try:
+            self._process.wait(20)
+        except subprocess.TimeoutExpired:
+            os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()

@@ -1,0 +1,159 @@
+"""What each lane runs. A part is one tool or one run of pytest; parts of a lane run beside each other."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from tests import ROOT
+from tests.cluster.binaries import SERVERS
+from tests.lanes import needs
+from tests.lanes.needs import Need
+
+_CORES = os.cpu_count() or 1
+_BIN = ".venv/bin/"
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """commands run one after the other, in the project's folder, after make has made what prepare names.
+
+    after: a part that must have ended before. needs: without one of these, the part is left out.
+    """
+
+    name: str
+    commands: tuple[tuple[str, ...], ...]
+    prepare: tuple[str, ...] = ()
+    after: str | None = None
+    needs: tuple[Need, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
+    pytest: bool = False
+    whole_again: bool = False
+    """Whether a failure repeats all of its tests: they build on each other."""
+
+
+def lane(name: str) -> list[Part]:
+    """The parts of a lane, or the one of that name. Raises KeyError."""
+    return LANES[name] if name in LANES else [ALONE[name]]
+
+
+def _tool(name: str, *commands: str, prepare: tuple[str, ...] = (), needed: tuple[Need, ...] = ()) -> Part:
+    return Part(name, tuple(tuple(shlex.split(command)) for command in commands), prepare, needs=needed)
+
+
+def _pytest(name: str, options: str, *places: str, marks: str = "", **more: object) -> Part:
+    selected = ("-m", marks) if marks else ()
+    # As a module, so that the plugin is found.
+    command = (f"{_BIN}python", "-m", "pytest", "-q", "-p", "tests.lanes.events", *shlex.split(options), *selected)
+    return Part(name, ((*command, *places),), pytest=True, **more)  # type: ignore[arg-type]
+
+
+_LINT = _tool("lint", f"{_BIN}ruff check --quiet", f"{_BIN}ruff format --check --quiet")
+_TYPES = _tool("types", f"{_BIN}mypy")
+_IMPORTS = _tool("imports", f"{_BIN}lint-imports --no-cache")
+_SPELLING = _tool("spelling", f"{_BIN}codespell")
+_WORKFLOWS = _tool("workflows", "build/bin/actionlint", prepare=("build/bin/actionlint",), needed=(needs.actionlint,))
+_SITE = _tool(
+    "site",
+    "rm -rf build/site",
+    "sh packaging/site/build .venv-packaging/bin build/site",
+    prepare=(".venv-packaging/ready",),
+    needed=(needs.site_tools,),
+)
+
+_UNIT = ("tests/unit", "tests/corpus")
+
+
+def _unit(name: str, marks: str = "", workers: int = _CORES + 2, **more: object) -> Part:
+    # More workers than cores: some of these tests wait for processes and clocks.
+    return _pytest(name, f"-n {workers} --dist worksteal --timeout=300", *_UNIT, marks=marks, **more)
+
+
+def _kubernetes(name: str, programs: Sequence[str] = ()) -> Part:
+    """Builds it, if it is not in the cache."""
+    command = ("nice", f"{_BIN}python", "-m", "tests.cluster.binaries", *programs)
+    return Part(name, (command,), needs=(needs.root, needs.namespaces, needs.control_plane))
+
+
+_SERVERS, _KUBERNETES = _kubernetes("servers", SERVERS), _kubernetes("kubernetes")
+
+
+def _cluster(name: str, marks: str, workers: int, after: Part = _KUBERNETES) -> Part:
+    # Each worker has a control plane of its own and runs whole files, the longest first. Most of these tests wait.
+    options = f"-n {workers} --dist loadscope --no-loadscope-reorder"
+    files = sorted((ROOT / "tests/cluster").glob("test_*.py"), key=lambda path: (path.name[5] != "s", path.name))
+    return _pytest(
+        name,
+        options,
+        *(str(path.relative_to(ROOT)) for path in files),
+        marks=marks,
+        after=after.name,
+        needs=after.needs,
+    )
+
+
+def _package(name: str, marks: str, workers: int) -> Part:
+    files = sorted((ROOT / "tests/package").glob("test_*.py"), key=lambda path: (path.name[5] not in "lrs", path.name))
+    return _pytest(
+        name,
+        f"-n {workers} --dist loadscope --no-loadscope-reorder",
+        *(str(path.relative_to(ROOT)) for path in files),
+        marks=marks,
+        prepare=("packages-package", ".venv-packaging/ready"),
+        needs=(needs.root, needs.namespaces, needs.package_tools, needs.tree),
+    )
+
+
+def _machine(name: str, marks: str) -> Part:
+    # One story from boot to withdrawal.
+    return _pytest(
+        name,
+        "",
+        "tests/machine",
+        marks=marks,
+        prepare=("packages-machine",),
+        after="kubernetes",
+        needs=(needs.root, needs.namespaces, needs.machine_tools, needs.control_plane, needs.tree),
+        whole_again=True,
+    )
+
+
+def _adding(name: str, marks: str) -> Part:
+    return _pytest(name, "", "tests/adding", marks=marks)
+
+
+_FAST = _unit("fast", "not slow", _CORES, environment={"HYPOTHESIS_PROFILE": "quick"})
+_CHECK = [_LINT, _SPELLING, _IMPORTS, _FAST, _TYPES]
+# What make test leaves to CI. Of the fast tests, check tries a fifth of hypothesis' examples.
+_REST = "not short and not whole"
+
+LANES = {
+    "check": _CHECK,
+    "test": [_SERVERS, *_CHECK, _package("package-short", "short", 1), _cluster("cluster-short", "short", 1, _SERVERS)],
+    "rest": [
+        _KUBERNETES,
+        _machine("machine-rest", "not whole"),
+        _unit("unit-rest", "slow or hypothesis"),
+        _cluster("cluster-rest", _REST, 2 * _CORES),
+        _package("package-rest", _REST, _CORES),
+        _adding("adding-rest", "not whole"),
+        _SITE,
+        _WORKFLOWS,
+    ],
+    "whole": [
+        _KUBERNETES,
+        *(part for part in _CHECK if part is not _FAST),
+        _machine("machine", ""),
+        _unit("unit"),
+        _cluster("cluster", "", 2 * _CORES),
+        _package("package", "", _CORES),
+        _adding("adding", ""),
+        _SITE,
+        _WORKFLOWS,
+    ],
+}
+"""Longest first: what begins late must not end late."""
+
+ALONE = {part.name: part for parts in (LANES["check"], LANES["whole"]) for part in parts}

@@ -13,7 +13,8 @@ from tests.cluster.kubelet import kubelet as kubelet_of
 from tests.cluster.pods import out_of, run_pod
 from tests.cluster.processes import PATIENCE, wait_until
 
-pytestmark = pytest.mark.protocol
+# They are about Kubernetes alone: only another version of it changes their outcome.
+pytestmark = [pytest.mark.protocol, pytest.mark.whole]
 
 DONGLE = "example.com/dongle"
 CARD = "example.com/card"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from collections.abc import Mapping
@@ -12,9 +11,6 @@ from typing import Any
 from tests import ROOT
 
 FILE = ROOT / "conf/grafana/capacityd-dashboard.json"
-PICTURE = ROOT / "docs/how-to/dashboard.png"
-PICTURE_KEY = "queries"
-"""The key in the picture's metadata that has the digest of the queries that it shows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +67,3 @@ def _filled(expr: str) -> str:
     filled = re.sub(r"\$(\w+)\b", lambda match: values[match[1]], expr)
     assert "$" not in filled, expr
     return filled
-
-
-def digest() -> str:
-    """A digest of what the picture shows of the dashboard."""
-    return hashlib.sha256(repr(panels()).encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""The dashboard's file, and that its picture shows its queries. What they return is tested with the package."""
+"""The dashboard's file. What its queries return is tested with the package."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from prometheus_client.parser import text_string_to_metric_families
 
 from capacityd.worker import metrics
-from tests.support.dashboard import PICTURE, PICTURE_KEY, digest, document, panels
+from tests.support.dashboard import document, panels
 from tests.unit.worker.test_metrics import FIGURES
 
 KUBE_STATE_METRICS = {
@@ -15,15 +15,6 @@ KUBE_STATE_METRICS = {
     *("kube_pod_init_container_resource_requests", "kube_pod_init_container_info"),
 }
 """As its documentation has them: docs/metrics/cluster/node-metrics.md and docs/metrics/workload/pod-metrics.md."""
-
-
-def test_the_picture_shows_these_queries() -> None:
-    """It has their digest in its metadata."""
-    assert f"{PICTURE_KEY}\0{digest()}".encode() in PICTURE.read_bytes(), "make docs-dashboard draws it anew"
-
-
-def test_the_picture_is_small() -> None:
-    assert PICTURE.stat().st_size < 64 * 1024
 
 
 def test_panels_have_places_and_texts_of_their_own() -> None:

@@ -6,8 +6,6 @@ import email
 import re
 import subprocess
 
-import yaml
-
 from tests import ROOT
 
 _ADDRESS = re.compile(r"https://[\w.-]+/[\w-]+/capacityd(?![\w-])")
@@ -47,10 +45,3 @@ def test_make_deb_installs_what_the_build_needs() -> None:
     command = ("make", "--dry-run", "--no-print-directory", "packages-deb")
     output = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     assert {provided.get(name, name) for name in needed} | {"build-essential"} <= {*output.split()}
-
-
-def test_pre_commit_runs_what_make_check_runs() -> None:
-    (checked,) = re.findall(r"--output-sync=target (fast .*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
-    (repository,) = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"]
-    hooks = {hook["id"]: hook["entry"].split()[-1] for hook in repository["hooks"]}
-    assert sorted(hooks) == sorted(hooks.values()) == sorted(checked.split())

@@ -41,10 +41,3 @@ def test_it_installs_the_files_that_the_page_makes() -> None:
     (sources,) = (name for name in BLOCKS if name.endswith(".sources"))
     (key,) = (line.partition(": ")[2] for line in BLOCKS[sources].splitlines() if line.startswith("Signed-By: "))
     assert {sources, key} < copied
-
-
-def test_each_suite_of_the_page_is_a_distribution_of_the_repository() -> None:
-    codenames = [line.split()[1] for line in BLOCKS["conf/distributions"].splitlines() if line.startswith("Codename:")]
-    assert codenames == ["canary", "stable"]
-    assert all(f" {name} " in PAGE for name in codenames)
-    assert "Suites: stable\n" in PAGE

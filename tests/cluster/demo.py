@@ -64,8 +64,8 @@ class Demo:
 
     def _start(self) -> None:
         self._step(
-            "The service publishes them as the capacity of its own Node, with the kubelet's credentials. "
-            "The kubelet makes them allocatable."
+            "With the kubelet's credentials, the service writes them to its own Node, to capacity and to allocatable in "
+            "one request. So pods can get them at once."
         )
         self._service.start()
         self._show_log("$ capacityd run &\n")
@@ -143,7 +143,7 @@ class Demo:
         self._log_shown = len(log)
 
     def _show_node(self, dongles: str) -> None:
-        """Waits until the kubelet has made so many dongles allocatable, and prints the Node."""
+        """Waits until so many dongles are allocatable, and prints the Node."""
         node = self._service.node
         self._wait(lambda: self._cluster.allocatable(node).get(DONGLE) == dongles, f"{dongles} are allocatable")
         shown = self._kubectl("get", "node", node, "-o", _NODE)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
 
 from capacityd.reconcile import machine_record
+from tests.cluster.agent import DONGLE
 from tests.cluster.controlplane import Cluster
 from tests.cluster.kubelet import Kubelet
 from tests.cluster.processes import PATIENCE, wait_until
@@ -87,7 +89,7 @@ def test_the_plugin_first_then_capacityd(cluster: Cluster, kubelet: Kubelet) -> 
 
 @pytest.mark.protocol
 def test_the_plugin_is_gone_and_the_name_no_longer_configured(cluster: Cluster, kubelet: Kubelet) -> None:
-    """The kubelet keeps the key and its last capacity for five minutes, then sets both to 0. It alone writes it."""
+    """The kubelet keeps the key, as 0 after its next start. It alone writes the key, and status says so."""
     kubelet.start()
     with on_node(cluster, kubelet) as s:
         s.start()
@@ -96,15 +98,27 @@ def test_the_plugin_is_gone_and_the_name_no_longer_configured(cluster: Cluster, 
             s.wait(lambda: GPU not in s.last_applied(), PROMPT, "it is given up")
             s.configure(DONGLES)
             s.reload()
-            text = s.cli("status")
-            assert (text.returncode, f"not capacityd's: {GPU} (a device plugin's)" in text.stdout) == (0, True)
+            only_others_write(s, "a device plugin's")
         wait_quantities(s, "3", "0")
         kubelet.restart()
         wait_quantities(s, "0", "0")
-        s.wait(lambda: s.status()["other_resources"] == {GPU: "unknown"}, PROMPT, "status knows that it is gone")
-        status = s.status()
-        assert [row["name"] for row in status["resources"]] == ["example.com/dongle"]
-        text = s.cli("status")
-        assert (text.returncode, f"not capacityd's: {GPU} (another writer's)" in text.stdout) == (0, True)
-        assert GPU not in s.last_applied()
-        assert not recorded(s)
+        only_others_write(s, "a device plugin's")
+        # Five minutes after the plugin has gone, the kubelet forgets the registration.
+        kubelet.stop()
+        checkpoint = json.loads(kubelet.checkpoint.read_text())
+        assert checkpoint["Data"]["RegisteredDevices"].pop(GPU) is not None
+        passes = s.passes()
+        kubelet.checkpoint.write_text(json.dumps(checkpoint))
+        s.wait_passes(1, passes)
+        only_others_write(s, "another writer's")
+        wait_quantities(s, "0", "0")
+
+
+def only_others_write(s: Service, whose: str) -> None:
+    """The key is not configured and in neither record, and status is healthy and says whose it is."""
+    status = s.status()
+    assert ([row["name"] for row in status["resources"]], list(status["other_resources"])) == ([DONGLE], [GPU])
+    text = s.cli("status")
+    assert (text.returncode, f"not capacityd's: {GPU} ({whose})" in text.stdout) == (0, True), text.stdout
+    assert GPU not in s.last_applied()
+    assert not recorded(s)

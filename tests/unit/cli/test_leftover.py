@@ -20,8 +20,11 @@ A, B = "example.com/a", "example.com/b"
     [
         (None, ""),
         (MachineRecord(), ""),
-        (MachineRecord({A: 4}), "Node n1 keeps 1 resource and the condition CapacityPublished; to remove"),
-        (MachineRecord({A: 4}, {A: 4, B: 1}), "Node n1 keeps 2 resources and the condition CapacityPublished; to remove"),
+        (MachineRecord({A: 4}), "Node n1 keeps 1 resource and the condition Capac"),
+        (
+            MachineRecord({A: 4}, {A: 4, B: 1}),
+            "Node n1 keeps 2 resources and the condition Capac",
+        ),
     ],
 )
 def test_one_line_if_the_record_names_any(

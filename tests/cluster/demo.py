@@ -64,8 +64,8 @@ class Demo:
 
     def _start(self) -> None:
         self._step(
-            "With the kubelet's credentials, the service writes them to its own Node, to capacity and allocatable in one "
-            "request. So pods can get them at once."
+            "With the kubelet's credentials, the service writes them to its own Node, to capacity and allocatable "
+            "in one request. So pods can get them at once."
         )
         self._service.start()
         self._show_log("$ capacityd run &\n")

@@ -65,10 +65,13 @@ def alone(test: Callable[[], None]) -> Callable[[], None]:
 
 def _unshare() -> None:
     libc = ctypes.CDLL(None, use_errno=True)
-    user, newuser, namespaces = os.geteuid(), 0x10000000, 0x40000000 | 0x00020000
+    user, group, newuser, namespaces = os.geteuid(), os.getegid(), 0x10000000, 0x40000000 | 0x00020000
     assert libc.unshare(namespaces | (newuser if user else 0)) == 0, os.strerror(ctypes.get_errno())
     if user:
+        # A file needs an owner and a group that are mapped (EOVERFLOW). A user may map a group only without setgroups.
+        Path("/proc/self/setgroups").write_text("deny")
         Path("/proc/self/uid_map").write_text(f"0 {user} 1")
+        Path("/proc/self/gid_map").write_text(f"0 {group} 1")
     private, recursive = 1 << 18, 1 << 14
     assert libc.mount(None, b"/", None, private | recursive, None) == 0
     assert libc.mount(b"tmpfs", b"/run", b"tmpfs", 0, None) == 0

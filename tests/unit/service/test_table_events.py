@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from pathlib import Path
 
@@ -17,15 +18,15 @@ from tests.support.forked import can_be_alone
 from tests.support.kernel_events import check_events
 
 pytestmark = pytest.mark.skipif(not can_be_alone(), reason="needs namespaces")
+SETUP = 'cd "$(mktemp -d)"; mount -t tmpfs x "$PWD"; cd "$PWD"; mkdir t'
 
 
 def test_mounts() -> None:
-    """Each that a detector can count: of disks, in memory, of layers, of a program; none that is for pods."""
+    """Each that a detector can count: in memory, of a folder, of layers; none that is for pods."""
     steps = {
         "mount -t tmpfs tmpfs $PWD/t": True,
-        "mkdir t/var; mount -t proc proc $PWD/t/var": True,
-        "mount -o remount,size=1M $PWD/t": True,
-        "mount --bind / $PWD/t": True,
+        "mkdir t/var; mount -t tmpfs x $PWD/t/var": True,
+        "mount --bind t/var $PWD/t": True,
         "umount $PWD/t": True,
         "umount $PWD/t/var $PWD/t": True,
         'mkdir "a b"; mount -t tmpfs tmpfs "$PWD/a b"; umount "$PWD/a b"': False,  # over before it is read
@@ -34,8 +35,19 @@ def test_mounts() -> None:
         "mkdir -p docker/overlay2/x/merged; mount -t tmpfs x $PWD/docker/overlay2/x/merged": False,
         ":": False,
     }
-    setup = 'cd "$(mktemp -d)"; mount -t tmpfs x "$PWD"; cd "$PWD"; mkdir t'
-    check_events("mounts", setup, steps)
+    check_events("mounts", SETUP, steps)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount these, even in namespaces")
+def test_mounts_that_need_root() -> None:
+    """Of a program, of a whole file system; and one that gets another size."""
+    steps = {
+        "mount -t proc proc $PWD/t": True,
+        "mount --bind / $PWD/t": True,
+        "mkdir u; mount -t tmpfs tmpfs $PWD/u": True,
+        "mount -o remount,size=1M $PWD/u": True,
+    }
+    check_events("mounts", SETUP, steps)
 
 
 @pytest.mark.parametrize(

@@ -207,8 +207,8 @@ def test_what_is_no_file_blocks_nobody(tmp_path: Path, name: str, kind: str) -> 
 def test_whether_the_service_runs(tmp_path: Path, held: bool) -> None:
     """Also for those who may not open its lock."""
     lock = tmp_path / "service.lock"
-    lock.touch(0)
-    with open(lock) as f:
+    with open(lock, "w") as f:
+        lock.chmod(0)
         if held:
             fcntl.flock(f, fcntl.LOCK_EX)
         running = runtime_files.running(str(tmp_path))

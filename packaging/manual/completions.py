@@ -7,9 +7,8 @@ from collections.abc import Iterator
 
 import shtab
 
+from capacityd.cli.completion import FILES, values
 from capacityd.cli.parser import command_parser
-from capacityd.detectors import load, names
-from capacityd.model.device import DeviceDetector
 
 # In shtab 1.5.5 (Debian 12) bash offers only the first of several words; fixed in 1.7.1.
 _FIXES = (
@@ -18,20 +17,17 @@ _FIXES = (
 )
 
 
-_FILES = ("FILE", "PATH")
-
-
 def completion(shell: str) -> str:
     """Returns the completion for bash, fish or zsh."""
     parser = command_parser()
     for action in _actions(parser):
-        if action.metavar in _FILES:
+        if action.metavar in FILES:
             action.complete = shtab.FILE  # type: ignore[attr-defined]
         elif action.metavar == "NODE":
             # Without an action zsh shows the argument's description in place of completing an option.
             action.complete = {"zsh": "()"}  # type: ignore[attr-defined]
         elif action.metavar == "DETECTOR":
-            action.choices = [name for name in names() if isinstance(load(name), DeviceDetector)]
+            action.choices = values(action)
     if shell == "fish":
         return "\n".join(["complete -c capacityd -f", *_fish(parser, "", frozenset())]) + "\n"
     text = str(shtab.complete(parser, shell)) + "\n"
@@ -76,7 +72,7 @@ def _fish_values(action: argparse.Action, file: str, other: str) -> str:
     """Returns the options of "complete" for the values of an action that takes any. file, other: for which kind."""
     if action.nargs == 0:
         return ""
-    if action.metavar in _FILES:
+    if action.metavar in FILES:
         return file
     words = f"-a {_quoted(' '.join(map(str, action.choices)))}" if action.choices else ""
     return f"{other} {words}".strip()

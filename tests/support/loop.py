@@ -15,7 +15,7 @@ from capacityd.model.node import ANNOTATION, CONDITION, Event, NodeState
 from capacityd.model.plan import MachineRecord
 from capacityd.model.quantity import name_problem, whole_quantity
 from capacityd.model.reading import Quantity, Reading, Unknown
-from capacityd.model.reasons import PassReason
+from capacityd.model.reasons import PassReason, RetryCause
 from capacityd.node.documents.json_patch import patched
 from capacityd.node.documents.node import node_state
 from capacityd.reconcile.rate_limit import BURST, MIN_INTERVAL
@@ -42,6 +42,9 @@ class Loop:
         self.between: list[Callable[[], None]] = []  # what others do between our GET and our PATCH
         self.asked: list[set[PassReason]] = []  # the reasons for which the Node was read, each time
         self.writes = 0
+        self.written: dict[str, list[float]] = {}  # name -> when its quantities were written
+        self.unknown_from: dict[str, float] = {}  # name -> since when each pass has found it unknown
+        self.failure: RetryCause | None = None  # of the last pass
         self.reasons: set[PassReason] = set()
         self._uniform = random.Random(seed).uniform
         self._state = ReconcileState()
@@ -94,6 +97,8 @@ class Loop:
         self._seen = readings
         self._at = world.uptime
         self._note_lower(readings)
+        unknown = [name for name, reading in readings.items() if isinstance(reading, Unknown)]
+        self.unknown_from = {name: self.unknown_from.get(name, world.uptime) for name in unknown}
         self._published = world.published
         self._unremembered, self._undoing = [], set()
         self._kubelet_anew = bool(self._state.settle_passes) or self._state.kubelet_started_at != world.socket
@@ -104,6 +109,7 @@ class Loop:
             result = reconcile(world.config, readings, context, self._state, access)
             self._die("unkept")
         except KilledError:
+            self.failure = RetryCause.OTHER
             self._schedule.failed(world.monotonic(), None)
             return
         finally:
@@ -112,8 +118,10 @@ class Loop:
             world.settle(result.outcome.plan)
         self._state = result.state
         self._remember(result)
+        self.failure = result.failure.cause if result.failure else None
         if result.failure:
-            self._schedule.failed(world.monotonic(), result.failure.retry_after, result.failure.cause)
+            failure = result.failure
+            self._schedule.failed(world.monotonic(), failure.retry_after, failure.cause, result.requeue_after)
         else:
             self._schedule.succeeded(world.monotonic(), result.requeue_after, node_read=result.outcome is not None)
 
@@ -178,6 +186,7 @@ class Loop:
             assert new.get(name) == (str(record_after[name]) if name in record_after else None)
             self._check_lower(name, old.get(name), new.get(name), record.get(name))
             self._unremembered.append(name)
+            self.written.setdefault(name, []).append(self.world.uptime)
             if name in self.world.strangers and name in record and whole_quantity(old.get(name, "")) != record[name]:
                 zeroed = old.get(name) == "0" and self._kubelet_anew  # it may as well have been the kubelet
                 self._undoing |= set() if zeroed else {name}

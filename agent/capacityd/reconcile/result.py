@@ -13,8 +13,13 @@ from capacityd.reconcile.rate_limit import MIN_INTERVAL
 from capacityd.reconcile.state import ReconcileState
 
 _SETTLE_PAUSES = (1.0, 2.0, 4.0, 8.0)  # seconds between passes while a restarted kubelet may still write
-# Seconds between passes while something is unknown: at first, and at most.
-_UNKNOWN_BACKOFF, _UNKNOWN_BACKOFF_MAX = 60.0, 3600.0
+
+_UNKNOWN_PAUSE, _UNKNOWN_PAUSE_MAX = 60.0, 3600.0
+"""Seconds between two reads of a resource that is unknown: at first, and at most."""
+
+_AT_BOOT = 600.0
+"""Seconds of uptime during which _UNKNOWN_PAUSE is the longest pause: drivers, routes and mounts still appear."""
+
 _MIN_REQUEUE = 0.1  # seconds between two passes, at least
 
 
@@ -27,7 +32,7 @@ class ReconcileResult:
     outcome: Outcome | None = None
     """None if the Node was not read."""
     requeue_after: float | None = None
-    """Seconds until the next pass; None: nothing is due."""
+    """Seconds until the next pass; None: nothing is due. After a failure, the retry comes as well."""
     held: Mapping[str, float] = field(default_factory=dict)
     """Name -> seconds for which its change is still held back."""
     failure: Failure | None = None
@@ -53,19 +58,21 @@ def lasting_conflict(state: ReconcileState, uptime: float) -> ReconcileResult | 
     wait = state.conflict_at + MIN_INTERVAL - uptime
     if not state.conflict or not 0 < wait <= MIN_INTERVAL:
         return None
-    return ReconcileResult(state, failure=Failure(state.conflict, NodeConflict.cause, wait))
+    failure = Failure(state.conflict, NodeConflict.cause, wait)
+    return ReconcileResult(state, requeue_after=requeue_after(state, uptime, []), failure=failure)
 
 
 def failed_result(error: NodeError, state: ReconcileState, uptime: float) -> ReconcileResult:
     """The result of a pass that has ended with this error. state: before it."""
+    message = str(error)
     if isinstance(error, NodeConflict):
         # A single attempt can't determine the cause, so the message of the first ones is kept.
-        conflict = state.conflict or str(error)
-        state = replace(state, conflict=conflict, conflict_at=uptime)
-        return ReconcileResult(state, failure=Failure(conflict, error.cause))
+        message = state.conflict or message
+        state = replace(state, conflict=message, conflict_at=uptime)
     files = error.files if isinstance(error, NodeDenied) else ()
     retry_after = error.retry_after if isinstance(error, NodeUnreachable) else None
-    return ReconcileResult(state, failure=Failure(str(error), error.cause, retry_after, files))
+    failure = Failure(message, error.cause, retry_after, files)
+    return ReconcileResult(state, requeue_after=requeue_after(state, uptime, []), failure=failure)
 
 
 def reconciled_result(outcome: Outcome, state: ReconcileState, uptime: float) -> ReconcileResult:
@@ -81,17 +88,21 @@ def reconciled_result(outcome: Outcome, state: ReconcileState, uptime: float) ->
 
 
 def requeue_after(state: ReconcileState, uptime: float, delays: Iterable[float | None]) -> float | None:
-    """Seconds until the next pass: the least of these, of the next read of allocatable, and of the next retry."""
+    """Seconds until the next pass: the least of these, of the next read of allocatable, and of the next read of what is
+    unknown."""
     verify_in = None if state.verify_at is None else state.verify_at - uptime
-    due = [delay for delay in (*delays, verify_in, _unknown_retry(state)) if delay is not None]
+    unknown = [next_read(since, uptime) - uptime for since in state.unknown_since.values()]
+    due = [delay for delay in (*delays, verify_in, *unknown) if delay is not None]
     return max(_MIN_REQUEUE, min(due)) if due else None
 
 
-def _unknown_retry(state: ReconcileState) -> float | None:
-    """Seconds until something unknown is read again: no event may say that it can be read by now.
+def next_read(unknown_since: float, uptime: float) -> float:
+    """The uptime at which a resource that has been unknown since that uptime is read again: no event may announce it.
 
-    At boot, for example, the system's interface is unknown before there is a default route.
+    The times depend on nothing else, so neither an event of another resource nor a failed pass delays a read: 60, 120,
+    240 s and so on after unknown_since, with pauses that double to an hour. Soon after boot it is read each minute.
     """
-    if not state.unknown_streak:
-        return None
-    return min(_UNKNOWN_BACKOFF * 2.0 ** min(state.unknown_streak - 1, 10), _UNKNOWN_BACKOFF_MAX)
+    at, pause = unknown_since + _UNKNOWN_PAUSE, _UNKNOWN_PAUSE
+    while at <= uptime:
+        at, pause = at + pause, min(2.0 * pause, _UNKNOWN_PAUSE_MAX)
+    return min(at, uptime + _UNKNOWN_PAUSE) if uptime < _AT_BOOT else at

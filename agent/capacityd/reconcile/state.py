@@ -50,8 +50,6 @@ class ReconcileState:
     """When the kubelet started, as of the last pass that read the Node; seconds since the epoch."""
     settle_passes: int = 0
     """Passes since a kubelet restart during which it may still reset capacity to zero; 0 once that window is over."""
-    unknown_streak: int = 0
-    """Passes in a row that left something unknown."""
     metadata_held_until: float | None = None
     """When a rate-limited update of the condition or the annotations may be written; None: none waits."""
     device_plugins: tuple[str, ...] | None = None
@@ -72,7 +70,7 @@ class ReconcileState:
     """Name -> since when its reading has been unknown."""
 
     def __post_init__(self) -> None:
-        if self.settle_passes < 0 or self.unknown_streak < 0:
+        if self.settle_passes < 0:
             raise ValueError("a number of passes is less than 0")
 
 
@@ -124,7 +122,6 @@ def with_readings(state: ReconcileState, readings: Mapping[str, Reading], uptime
         state,
         lower_since=_still_lower(readings, state),
         unknown_since={name: state.unknown_since.get(name, uptime) for name in unknown},
-        unknown_streak=state.unknown_streak + 1 if unknown else 0,
     )
 
 
@@ -157,7 +154,6 @@ def remember(
         kubelet_started_at=context.kubelet_started_at,
         settle_passes=_settle_passes(state, outcome.node_state, context),
         unknown_since=state.unknown_since,
-        unknown_streak=state.unknown_streak,
         metadata_held_until=plan.metadata_held_until,
         device_plugins=plan.device_plugins,
         denied=_denials(state, outcome, uptime),

@@ -175,7 +175,7 @@ class Service:
         failure = result.failure
         self._reports.log_error(Job.RECONCILE, failure.message if failure else "")
         if failure:
-            self._schedule.failed(now, failure.retry_after, failure.cause)
+            self._schedule.failed(now, failure.retry_after, failure.cause, result.requeue_after)
         else:
             self._schedule.succeeded(now, result.requeue_after, node_read=result.node_read)
             if result.start_in is not None:

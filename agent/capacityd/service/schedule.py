@@ -191,8 +191,17 @@ class Schedule:
         if node_read:
             self._resync_at = now + self._period * self._uniform(0.8, 1.2)
 
-    def failed(self, now: float, retry_after: float | None, cause: RetryCause = RetryCause.OTHER) -> None:
-        """A pass has failed. retry_after: seconds that the API server asks to wait."""
+    def failed(
+        self,
+        now: float,
+        retry_after: float | None,
+        cause: RetryCause = RetryCause.OTHER,
+        requeue_after: float | None = None,
+    ) -> None:
+        """A pass has failed. retry_after: seconds that the API server asks to wait.
+
+        requeue_after: as in succeeded(). Like an event it is tried earlier than the retry, if it may end the error.
+        """
         backoff = BACKOFFS[cause]
         if not self._failures:
             self._failed_since = now
@@ -207,6 +216,8 @@ class Schedule:
         # After an event that came during the pass and may end the error, there is no backoff. Else the backoff is added
         # to what the API server asks for: an overloaded one answers "1" each time.
         self._retry_at = None if self._reasons & RESET_BACKOFF_REASONS else now + pause + (retry_after or 0.0)
+        if self._retry_at is not None and requeue_after is not None and cause in _WRITE_CAUSES:
+            self._retry_at = min(self._retry_at, now + max(requeue_after, BACKOFF_MAX))
 
 
 def uniform(low: float, high: float) -> float:

@@ -19,13 +19,17 @@ from capacityd.model.config import Settings
 from capacityd.model.node import CONDITION
 from capacityd.model.quantity import whole_quantity
 from capacityd.model.reading import Absent, Quantity, Reading, Unknown
-from capacityd.model.reasons import PassReason
+from capacityd.model.reasons import PassReason, RetryCause
 from capacityd.reconcile.plan import make_plan, make_withdrawal
 from capacityd.reconcile.plan_input import PlanInput, Policy
+from capacityd.reconcile.rate_limit import BURST, MIN_INTERVAL
 from capacityd.reconcile.state import PassContext
-from capacityd.service.schedule import RESYNC_PERIOD
+from capacityd.service.schedule import BACKOFF_MAX, DEBOUNCE_MAX, RESYNC_PERIOD
 from tests.support.loop import Loop
-from tests.support.world import NAMES, THEIRS, World, configuration
+from tests.support.world import NAMES, OURS, THEIRS, World, configuration
+
+_FIRST_PAUSE, _LONGEST_PAUSE, _BOOTED = 60.0, 3600.0, 600.0
+"""Seconds: the pauses until what is unknown is read again; and the uptime until which there is only the first one."""
 
 pauses = st.sampled_from([0.0, 0.3, 2.0, 6.0, 15.0, 70.0, 200.0])
 names = st.sampled_from(NAMES)
@@ -83,6 +87,53 @@ class Histories(RuleBasedStateMachine):
     def hardware_flaps(self, name: str, flips: list[Quantity | Absent | Unknown], pause: float) -> None:
         for reading in flips:
             self.hardware_changes(name, reading, "hardware", pause)
+
+    @rule(
+        name=st.sampled_from(OURS),
+        more=st.integers(1, 3),
+        pauses=st.lists(st.sampled_from([0.3, 3.0, 15.0, 70.0, 700.0]), min_size=1, max_size=8),
+        fault=st.sampled_from(["", "", "unreachable", "busy", "rejected"]),
+        reason=st.sampled_from([PassReason.FILE, PassReason.HARDWARE, PassReason.KUBELET]),
+    )
+    def a_resource_cannot_be_read_for_a_time(
+        self, name: str, more: int, pauses: list[float], fault: str, reason: PassReason
+    ) -> None:
+        """Whatever events come meanwhile, it is published within the pause that its time of being unknown allows."""
+        world, loop = self.world, self.loop
+        world.machine[name], loop.fault = Unknown("busy"), fault
+        for pause in pauses:  # events of other resources
+            world.hear({reason})
+            loop.run(pause)
+        loop.fault, loop.lost, loop.unheard, loop.kill, loop.between = "", 0, 0, "", []
+        before = max(world.record().get(name, 0), whole_quantity(world.capacity.get(name, "0")) or 0)
+        world.machine[name] = Quantity(before + more)  # no event says so
+        unknown_for = world.uptime - loop.unknown_from.get(name, world.uptime)
+        if not self._is_published_when_read(name):
+            return
+        allowed = _FIRST_PAUSE if world.uptime < _BOOTED else min(max(unknown_for, _FIRST_PAUSE), _LONGEST_PAUSE)
+        recent = [at for at in loop.written.get(name, []) if world.uptime - at < BURST * MIN_INTERVAL]
+        allowed += MIN_INTERVAL if len(recent) >= BURST - 1 else 0.0
+        allowed += BACKOFF_MAX + MIN_INTERVAL if loop.failure else 0.0
+        end = world.uptime + allowed + DEBOUNCE_MAX
+        while world.capacity.get(name) != str(before + more):
+            assert world.uptime < end, f"{name}, unknown for {unknown_for} s, was not read again within {allowed} s"
+            loop.run(min(10.0, max(0.1, end - world.uptime)))
+
+    def _is_published_when_read(self, name: str) -> bool:
+        """Whether nothing but its reading keeps a name from being published, as far as the Node and `status` show."""
+        world, own = self.world, self.world.published
+        stored, recorded = world.capacity.get(name), world.record().get(name)
+        ours = stored is None or (own is not None and recorded is not None and own.confirms(name, recorded))
+        return (
+            world.node is not None
+            and name in {resource.name for resource in world.config.resources}
+            and name in self.loop.unknown_from
+            and name not in world.checkpoint
+            and (world.checkpoint_readable or stored is None or whole_quantity(stored) == recorded)
+            and not world.config.settings.observe
+            and ours
+            and self.loop.failure not in (RetryCause.DENIED, RetryCause.MISSING)
+        )
 
     @rule(name=st.sampled_from([*NAMES, *THEIRS]), value=values, between=st.booleans(), pause=pauses)
     def another_writes(self, name: str, value: str | None, between: bool, pause: float) -> None:

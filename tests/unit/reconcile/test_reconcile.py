@@ -27,7 +27,7 @@ from capacityd.model.reading import Quantity, Reading
 from capacityd.model.reasons import RetryCause
 from capacityd.reconcile.apply import TRIES
 from capacityd.reconcile.rate_limit import BURST, MIN_INTERVAL
-from capacityd.reconcile.result import ReconcileResult
+from capacityd.reconcile.result import ReconcileResult, next_read
 from capacityd.reconcile.state import ReconcileState
 from capacityd.worker import journal
 from tests.support.nodes import node
@@ -66,13 +66,52 @@ def test_any_other_reason_reads_the_node(service: Service, reasons: set[str]) ->
 
 
 def test_unknown_readings_are_retried_with_backoff_and_without_requests(service: Service) -> None:
-    pauses = [service.reconcile(1010.0, {"hardware"}, a=UNKNOWN, b=FOUR).requeue_after]
-    opened = service.opened
-    pauses += [service.reconcile(1100.0 + n, {"requeue"}, a=UNKNOWN, b=FOUR).requeue_after for n in range(20)]
-    assert pauses[:8] == [60.0, 120.0, 240.0, 480.0, 960.0, 1920.0, 3600.0, 3600.0]
+    at, pauses, opened = 1010.0, [], 0
+    for _ in range(20):
+        pause = service.reconcile(at, {"requeue"}, a=UNKNOWN, b=FOUR).requeue_after
+        assert pause is not None
+        pauses.append(pause)
+        at, opened = at + pause, opened or service.opened
+    assert pauses[:9] == [60.0, 60.0, 120.0, 240.0, 480.0, 960.0, 1920.0, 3600.0, 3600.0]
     assert service.opened == opened + 1, "once, for an Event"
-    assert service.reconcile(9000.0, {"requeue"}, a=FOUR, b=FOUR).requeue_after is None
-    assert service.reconcile(9100.0, {"hardware"}, a=UNKNOWN, b=FOUR).requeue_after == 60.0
+    assert service.reconcile(at, {"requeue"}, a=FOUR, b=FOUR).requeue_after is None
+    assert service.reconcile(at + 100.0, {"hardware"}, a=UNKNOWN, b=FOUR).requeue_after == 60.0
+
+
+@pytest.mark.parametrize(
+    ("since", "uptime", "expected"),
+    [
+        (20.0, 20.0, 80.0),
+        (20.0, 79.0, 80.0),
+        (20.0, 80.0, 140.0),
+        (20.0, 500.0, 560.0),
+        (20.0, 599.0, 659.0),
+        (20.0, 600.0, 980.0),
+        (500.0, 560.0, 620.0),
+        (1000.0, 1060.0, 1120.0),
+        (1000.0, 1120.0, 1240.0),
+        (1000.0, 1239.0, 1240.0),
+        (1000.0, 1240.0, 1480.0),
+        (1000.0, 4840.0, 8440.0),
+        (1000.0, 90_000.0, 91_240.0),
+    ],
+)
+def test_the_next_read_depends_on_how_long_a_resource_has_been_unknown(
+    since: float, uptime: float, expected: float
+) -> None:
+    assert next_read(since, uptime) == expected
+
+
+@pytest.mark.parametrize("error", [None, NodeUnreachable("down"), NodeRejected("nonsense"), NodeConflict("contested")])
+def test_no_pass_for_another_reason_delays_the_read_of_what_is_unknown(
+    service: Service, error: NodeError | None
+) -> None:
+    service.reconcile(1010.0, {"hardware"}, a=UNKNOWN, b=FOUR)
+    service.error = error
+    for second in range(1, 60):
+        result = service.reconcile(1010.0 + second, {"file", "retry"}, a=UNKNOWN, b=Quantity(second))
+        assert result.requeue_after is not None
+        assert result.requeue_after <= 60.0 - second
 
 
 @pytest.mark.parametrize("less", [Quantity(3), Quantity(0), ABSENT])

@@ -390,3 +390,21 @@ def test_a_check_does_not_wait_for_a_pass_that_is_not_due_soon() -> None:
     delayed.request_check(10.5)
     assert delayed.pop_check(10.5)
     assert failing.wakes_at() == 10.4 + DEBOUNCE, "a new configuration may end the error"
+
+
+@pytest.mark.parametrize(
+    ("cause", "retry_in"),
+    [("rejected", BACKOFF_MAX), ("conflict", BACKOFF_MAX), ("denied", 900.0), ("missing", 900.0)],
+)
+def test_a_pass_that_failed_can_request_the_next(cause: str, retry_in: float) -> None:
+    """It is tried like an event if it may end the error, and never later than the retry."""
+    schedule = after_boot(longest)
+    now = 0.0
+    for _ in range(10):
+        now = max(now, schedule.wakes_at())
+        schedule.pop_due(now)
+        schedule.failed(now, None, CAUSES[cause], 60.0)
+    assert schedule.wakes_at() - now == retry_in
+    schedule.pop_due(schedule.wakes_at())
+    schedule.failed(now, None, CAUSES[cause], 100_000.0)
+    assert schedule.wakes_at() - now <= 3600.0

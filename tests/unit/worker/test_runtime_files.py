@@ -79,7 +79,7 @@ states = st.builds(
 )
 STATE = PassState(
     ReconcileState(
-        {A: "4"}, {A: 4}, {A: 5.0}, WriteTimes({A: (1.0, 2.0)}, (3.0,)), 7.0, 3, 1, 9.0, ("a", "b"), "a conflict", 8.0
+        {A: "4"}, {A: 4}, {A: 5.0}, WriteTimes({A: (1.0, 2.0)}, (3.0,)), 7.0, 3, 9.0, ("a", "b"), "a conflict", 8.0
     ),
     PassStatus(
         1.0,

@@ -43,7 +43,7 @@ class Webhook:
             encoded = base64.b64encode(json.dumps(patch).encode()).decode()
             return response | ({"patchType": "JSONPatch", "patch": encoded} if patch else {})
         for denies in self.denies:
-            if before.get(denies.name) != after.get(denies.name):
+            if denies.applies(before.get(denies.name), after.get(denies.name)):
                 status = {"code": denies.code, "message": "not on my Nodes"}
                 return response | {"allowed": False, "status": status}
         return response

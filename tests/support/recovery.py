@@ -57,6 +57,12 @@ class Denies:
     code: int
     kind: str = "webhook"
     """webhook, policy (with a cause), or opaque: with the text of a failed guard or of a conflict."""
+    most: int | None = None
+    """A webhook allows quantities up to this, and the removal of the key. None: it denies any change."""
+
+    def applies(self, before: str | None, after: str | None) -> bool:
+        """Whether a write that changes the key like this is denied. None: the key is absent."""
+        return before != after and (self.most is None or (after is not None and int(after) > self.most))
 
     def reason(self) -> str:
         """What the condition has to say about it."""
@@ -163,7 +169,7 @@ class ModelServer:
         for alter in self.alters:
             _alter(after, self.document, alter)
         for denies in self.denies:
-            if _capacity(after).get(denies.name) != self.capacity.get(denies.name):
+            if denies.applies(self.capacity.get(denies.name), _capacity(after).get(denies.name)):
                 raise denies.error()
         if after != self.document:
             self.document = after

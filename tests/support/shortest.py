@@ -95,11 +95,15 @@ _CAUSES: Mapping[str, Callable[[str], Sequence[_Fields]]] = {
     "Nodes created anew": _nodes_created_anew,
 }
 
-KINDS = tuple(_CAUSES)
+_VALUES = "values that change while denied"
+
+KINDS = (*_CAUSES, _VALUES)
 
 
 def histories(kind: str) -> Sequence[Sequence[Step]]:
     """All histories of a kind, the first of which are tried on a real API server."""
+    if kind == _VALUES:
+        return _values_that_change()
     causes = _CAUSES[kind]
     results = []
     for turn in range(len(_CHANGES)):
@@ -107,4 +111,15 @@ def histories(kind: str) -> Sequence[Sequence[Step]]:
             change = _CHANGES[(turn + number) % len(_CHANGES)]
             published = [] if change.before is None else [Step(change.before)]
             results.append([*published, Step(change.after, **causes(change.name)[number])])
+    return results
+
+
+def _values_that_change() -> Sequence[Sequence[Step]]:
+    """At most a number is allowed: what is more is denied, and then the machine has another number."""
+    results = []
+    for before in (4, 1, None):
+        for then in ({"a": 2}, {"a": 4}, {"a": 3, "b": 2}, {"a": None}, {"a": 7}, {"b": 1}, {"a": 5, "b": 2}):
+            published = [] if before is None else [Step({"a": before})]
+            denied = Step({"a": 6, "b": 1}, denies=(Denies(A, 403, most=4),))
+            results.append([*published, denied, Step(then, reason="hardware")])
     return results

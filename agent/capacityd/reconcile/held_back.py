@@ -9,7 +9,7 @@ from capacityd.reconcile.health import long_unknown
 from capacityd.reconcile.plan_input import PlanInput
 from capacityd.reconcile.rate_limit import metadata_not_before, not_before
 from capacityd.reconcile.result import ReconcileResult, requeue_after
-from capacityd.reconcile.state import is_lower, outcome_text
+from capacityd.reconcile.state import desired_quantity, is_lower, outcome_text
 
 
 def changes_held_back(inputs: PlanInput) -> ReconcileResult | None:
@@ -27,14 +27,15 @@ def changes_held_back(inputs: PlanInput) -> ReconcileResult | None:
     metadata_differs = state.metadata_held_until is not None
     for name in state.applied_readings.keys() | inputs.readings.keys():
         reading, annotated = inputs.readings.get(name), state.annotated.get(name)
-        if reading is not None and state.applied_readings.get(name) == outcome_text(reading):
+        matches = reading is not None and state.applied_readings.get(name) == outcome_text(reading)
+        if matches and not _denial_has_ended(name, inputs):
             continue
-        if delay and name in state.applied_readings and _needs_metadata_only(reading, annotated):
+        if delay and name in state.applied_readings and (matches or _needs_metadata_only(reading, annotated)):
             metadata_differs = True
             continue
-        until = not_before(state.write_times, name)
-        if denial := state.denied.get(name):
-            until = max(until, denial.retry_at)
+        until = 0.0 if matches else not_before(state.write_times, name)
+        if name in state.denied and not _denial_has_ended(name, inputs):
+            until = max(until, state.denied[name].retry_at)
         if is_lower(reading, annotated):
             lower_since.setdefault(name, uptime)
             until = max(until, lower_since[name] + inputs.policy.lower_after)
@@ -44,6 +45,13 @@ def changes_held_back(inputs: PlanInput) -> ReconcileResult | None:
     state = replace(state, lower_since=lower_since)
     metadata_in = delay if metadata_differs else None
     return ReconcileResult(state, None, requeue_after(state, uptime, [*changes.values(), metadata_in]), changes)
+
+
+def _denial_has_ended(name: str, inputs: PlanInput) -> bool:
+    """Whether the change that was denied is no longer wanted. The condition still reports it."""
+    denial = inputs.state.denied.get(name)
+    desired = desired_quantity(inputs.readings.get(name), inputs.state.annotated.get(name))
+    return denial is not None and denial.desired != desired
 
 
 def _needs_metadata_only(reading: Reading | None, annotated: int | None) -> bool:

@@ -59,7 +59,7 @@ class PlanInput:
     device_plugins: Collection[str] | None = ()
     """Their names. None: unknown, so nothing is adopted, and what another writer wrote is left."""
     denied: Mapping[str, str] = field(default_factory=dict)
-    """Name -> why the API server rejects its write, which is not repeated now."""
+    """Name -> why the API server has just denied its write. Earlier denials are in the state."""
 
     @property
     def kubelet_may_zero(self) -> bool:

@@ -6,7 +6,7 @@ where another writer changes the same.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from capacityd.model.plan import Plan
@@ -50,10 +50,14 @@ def recent_writes(write_times: WriteTimes, uptime: float) -> WriteTimes:
 
 def record_write(plan: Plan, write_times: WriteTimes, uptime: float) -> WriteTimes:
     """The write times once the patch of this plan has been sent, without outdated ones."""
+    recent = record_attempts(plan.changed_names, write_times, uptime)
+    return recent if plan.changed_names else replace(recent, metadata=(*recent.metadata, uptime)[-BURST:])
+
+
+def record_attempts(names: Iterable[str], write_times: WriteTimes, uptime: float) -> WriteTimes:
+    """The write times once a write of these names has been sent, without outdated ones. A denied one counts, too."""
     recent = recent_writes(write_times, uptime)
-    if not plan.changed_names:
-        return replace(recent, metadata=(*recent.metadata, uptime)[-BURST:])
-    added = {name: (*recent.resources.get(name, ()), uptime)[-BURST:] for name in plan.changed_names}
+    added = {name: (*recent.resources.get(name, ()), uptime)[-BURST:] for name in names}
     return replace(recent, resources={**recent.resources, **added})
 
 

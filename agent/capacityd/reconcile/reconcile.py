@@ -122,7 +122,7 @@ class Pass:
             context=replace(self.context, machine_record=machine_record),
             state=replace(self.state, write_times=write_times_of(node_state, self.state)),
             device_plugins=self.access.device_plugins(),
-            denied={**inputs.denied, **denied},
+            denied=denied,
         )
         return make_plan(node_state, inputs)
 
@@ -136,8 +136,7 @@ class Pass:
             reports_unknown=not settings.observe and not self.context.unwritable,
             heartbeat_after=max(MIN_INTERVAL, settings.resync * _HEARTBEAT_SHARE),
         )
-        denied = {name: denial.reason for name, denial in state.denied.items() if denial.retry_at > uptime}
-        return PlanInput(self.readings, policy, self.context, state, denied=denied)
+        return PlanInput(self.readings, policy, self.context, state)
 
 
 def _sorted(names: Collection[str] | None) -> tuple[str, ...] | None:

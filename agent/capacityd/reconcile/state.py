@@ -10,7 +10,7 @@ from capacityd.model.plan import Action, MachineRecord, Plan
 from capacityd.model.reading import Absent, Quantity, Reading, Unknown
 from capacityd.model.reasons import PassReason
 from capacityd.reconcile.attempt import Outcome
-from capacityd.reconcile.rate_limit import WriteTimes, recent_writes, record_write
+from capacityd.reconcile.rate_limit import WriteTimes, record_attempts, record_write
 
 _DENIED_BACKOFF, _DENIED_BACKOFF_FACTOR, _DENIED_BACKOFF_MAX = 60.0, 4.0, 3600.0
 """Seconds until a denied change is tried again: at first, its growth, and at most."""
@@ -26,12 +26,18 @@ _MAX_SETTLE_PASSES = 40  # passes for one kubelet restart, about five minutes
 
 @dataclass(frozen=True, slots=True)
 class Denial:
-    """A change that the API server denies."""
+    """A change that the API server denies. A change to another quantity is another matter."""
 
     reason: str
+    desired: int | None
+    """The quantity that is denied; None: the removal is."""
     retry_at: float
     """Uptime before which it is not tried again."""
     attempts: int = 1
+
+    def holds(self, desired: int | None, uptime: float) -> bool:
+        """Whether a change to this quantity (None: a removal) is not tried now."""
+        return desired == self.desired and uptime < self.retry_at
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +65,7 @@ class ReconcileState:
     conflict_at: float = 0.0
     """When the last attempt ended in one."""
     denied: Mapping[str, Denial] = field(default_factory=dict)
-    """Name -> why the API server denies its change."""
+    """Name -> the change that the API server denies."""
     less_allocatable: tuple[str, ...] = ()
     """Names whose allocatable was less than what was published when the Node was last read."""
     node_uid: str = ""
@@ -115,6 +121,13 @@ def is_lower(reading: Reading | None, annotated: int | None) -> bool:
     return not isinstance(reading, Quantity) or reading.value < annotated
 
 
+def desired_quantity(reading: Reading | None, annotated: int | None) -> int | None:
+    """The quantity that the Node is to have of a name; None: none. annotated: the published one, kept if unknown."""
+    if isinstance(reading, Unknown):
+        return annotated
+    return reading.value if isinstance(reading, Quantity) else None
+
+
 def with_readings(state: ReconcileState, readings: Mapping[str, Reading], uptime: float) -> ReconcileState:
     """The state with these readings: since when each is lower or unknown, even if this pass fails."""
     unknown = [name for name, reading in readings.items() if isinstance(reading, Unknown)]
@@ -145,11 +158,13 @@ def remember(
     """The state after a pass that has read the Node."""
     plan, uptime = outcome.plan, context.uptime
     write_times = write_times_of(outcome.node_state, state)
+    if outcome.applied:
+        write_times = record_write(plan, write_times, uptime)
     return ReconcileState(
         applied_readings=_applied_readings(readings, plan),
         annotated=plan.annotated,
         lower_since=plan.lower_since,
-        write_times=record_write(plan, write_times, uptime) if outcome.applied else recent_writes(write_times, uptime),
+        write_times=record_attempts(outcome.denied, write_times, uptime),
         node_uid=outcome.node_state.uid,
         kubelet_started_at=context.kubelet_started_at,
         settle_passes=_settle_passes(state, outcome.node_state, context),
@@ -170,14 +185,19 @@ def write_times_of(node_state: NodeState, state: ReconcileState) -> WriteTimes:
 def _denials(state: ReconcileState, outcome: Outcome, uptime: float) -> dict[str, Denial]:
     """Those that are still denied, each with the time of its next attempt."""
     denials = {}
-    for name, reason in outcome.plan.health.denied.items():
-        last = state.denied.get(name)
-        if name in outcome.denied:
+    for change in outcome.plan.changes:
+        if change.action is not Action.DENY:
+            continue
+        desired = None if change.new is None else int(change.new)
+        last = state.denied.get(change.name)
+        if last and last.desired != desired:
+            last = None
+        if change.name in outcome.denied:
             attempts = last.attempts + 1 if last else 1
             pause = min(_DENIED_BACKOFF * _DENIED_BACKOFF_FACTOR ** min(attempts - 1, 10), _DENIED_BACKOFF_MAX)
-            denials[name] = Denial(reason, uptime + pause, attempts)
+            denials[change.name] = Denial(change.reason, desired, uptime + pause, attempts)
         elif last:
-            denials[name] = last
+            denials[change.name] = last
     return denials
 
 

@@ -75,8 +75,8 @@ def make_step(entry: CapacityEntry, inputs: PlanInput) -> Step:
     if not decision.action.writes:
         return Step(entry, reading, decision)
     unchanged = replace(decision, annotated=entry.annotated)
-    if entry.name in inputs.denied:
-        return Step(entry, reading, replace(unchanged, action=Action.DENY, reason=inputs.denied[entry.name]))
+    if (reason := _why_denied(entry.name, decision.desired, inputs)) is not None:
+        return Step(entry, reading, replace(unchanged, action=Action.DENY, reason=reason))
     held = replace(unchanged, action=Action.HOLD)
     if _needs_record(entry, decision, inputs):
         reason = f"{decision.reason}; held back while this machine can't keep a record of it"
@@ -86,6 +86,14 @@ def make_step(entry: CapacityEntry, inputs: PlanInput) -> Step:
         return Step(entry, reading, decision)
     reason = f"{decision.reason}; held back for {wait.until - uptime:.0f} s more, {wait.reason}"
     return Step(entry, reading, replace(held, reason=reason), wait, _lowers(entry, decision))
+
+
+def _why_denied(name: str, desired: int | None, inputs: PlanInput) -> str | None:
+    """Why the API server denies a change to this quantity (None: a removal); None if it can be tried."""
+    denial = inputs.state.denied.get(name)
+    if denial and denial.holds(desired, inputs.context.uptime):
+        return inputs.denied.get(name, denial.reason)
+    return inputs.denied.get(name)
 
 
 def change_of(entry: CapacityEntry, decision: Decision) -> Change:

@@ -14,7 +14,7 @@ from capacityd.model.quantity import plain
 from capacityd.model.reading import Absent, Reading, Unknown
 from capacityd.model.reasons import PassReason
 from capacityd.reconcile.result import ReconcileResult
-from capacityd.reconcile.state import is_lower, outcome_text
+from capacityd.reconcile.state import desired_quantity, is_lower, outcome_text
 from capacityd.worker.pass_state import Logged, NodeStatus, Outcome, PassState, PassStatus
 
 _MOST_REASONS, _REASONS_PERIOD = 6, 360.0
@@ -165,7 +165,8 @@ def reading_entries(
 
 def _limit(name: str, reading: Reading | None, result: ReconcileResult) -> str:
     """What holds a change back."""
-    if name in result.state.denied:
+    denial = result.state.denied.get(name)
+    if denial and denial.desired == desired_quantity(reading, result.state.annotated.get(name)):
         return "denied, retried later"
     return "lower_after" if is_lower(reading, result.state.annotated.get(name)) else "rate limit"
 

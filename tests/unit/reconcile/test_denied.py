@@ -5,21 +5,24 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
+from itertools import pairwise
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from capacityd.model.config import Settings
 from capacityd.model.errors import NodeConflict, NodeRejected, NodeUnreachable
 from capacityd.model.node import ANNOTATION, NodeState
 from capacityd.model.plan import MachineRecord, Plan
-from capacityd.model.reading import Quantity, Reading, Unknown
+from capacityd.model.reading import Absent, Quantity, Reading, Unknown
 from capacityd.node.documents.node import node_state
 from capacityd.reconcile.apply import apply
 from capacityd.reconcile.attempt import Denied, Outcome
 from capacityd.reconcile.plan import make_plan, make_withdrawal
 from capacityd.reconcile.plan_input import PlanInput, Policy
+from capacityd.reconcile.rate_limit import BURST, MIN_INTERVAL
 from capacityd.reconcile.state import ReconcileState
 from tests.support.nodes import node
 from tests.unit.reconcile.doubles import MemoryNode, Service
@@ -39,12 +42,16 @@ class Admission(MemoryNode):
         self.reason = reason
         self.alter: Callable[[dict[str, Any]], None] = lambda _: None
         self.requests: list[list[str]] = []
+        self.most: int | None = None  # a larger quantity is denied
 
     def write(self, patch: Sequence[Mapping[str, object]]) -> NodeState:
         paths = [str(operation["path"]) for operation in patch if operation["op"] != "test"]
         self.requests.append(paths)
         if denied_paths := sorted({path for path in paths for denied in self.denied if path.startswith(denied)}):
             raise NodeRejected("HTTP 422: " + self.reason.format(denied_paths[0]), self.reason.format(denied_paths[0]))
+        values = [str(o.get("value")) for o in patch if o["op"] == "add" and "/capacity/" in str(o["path"])]
+        if self.most is not None and any(int(value) > self.most for value in values):
+            raise NodeRejected(f"HTTP 403: at most {self.most}", f"at most {self.most}")
         super().write(patch)
         self.alter(self.document)
         return self._state()
@@ -223,6 +230,49 @@ def test_the_service_retries_with_backoff_and_not_in_every_pass(denied: tuple[Se
     node.denied.clear()
     service.reconcile(at, {"requeue"}, a=Quantity(4), b=Quantity(1))
     assert (node.published, node.our_condition[0]) == ({A: "4", B: "1"}, "True")
+
+
+@pytest.mark.parametrize("reason", ["hardware", "resync"])
+@pytest.mark.parametrize("other", [Quantity(2), Quantity(7), Absent("none")])
+def test_another_quantity_than_the_denied_one_is_tried_at_once(reason: str, other: Reading) -> None:
+    service, node = Service(), Admission()
+    service.settings, service.node = Settings(lower_after=0.0), node
+    service.reconcile(1000.0, a=Quantity(4))
+    node.most = 4
+    service.reconcile(1010.0, {"hardware"}, a=Quantity(6))
+    assert (node.published, node.our_condition[1]) == ({A: "4"}, "Denied")
+    node.most = 9
+    service.reconcile(1011.0, {reason}, a=Quantity(6))
+    assert node.published == {A: "4"}, "it waits for its next attempt"
+    service.reconcile(1012.0, {reason}, a=other)
+    assert node.published == ({A: str(other.value)} if isinstance(other, Quantity) else {})
+    assert node.our_condition[1] == "Published"
+
+
+def test_a_denied_quantity_that_is_no_longer_wanted_is_no_longer_reported() -> None:
+    service, node = Service(), Admission()
+    service.node = node
+    service.reconcile(1000.0, a=Quantity(4))
+    node.most = 4
+    service.reconcile(1010.0, {"hardware"}, a=Quantity(6))
+    service.reconcile(1011.0, {"hardware"}, a=Quantity(4))
+    assert node.our_condition[:2] == ("True", "Published")
+    requests = len(node.requests)
+    assert service.reconcile(1012.0, {"hardware"}, a=Quantity(4)).requeue_after is None
+    assert len(node.requests) == requests
+
+
+def test_quantities_that_are_all_denied_are_tried_once_a_minute() -> None:
+    """After a few, as if they were written."""
+    service, node = Service(), Admission()
+    service.node, node.most = node, 0
+    tried = []
+    for second in range(600):
+        requests = len(node.requests)
+        service.reconcile(1000.0 + second, {"hardware"}, a=Quantity(1 + second))
+        tried += [second] if len(node.requests) > requests else []
+    assert tried[:BURST] == [*range(BURST)]
+    assert all(MIN_INTERVAL <= later - earlier <= 90.0 for earlier, later in pairwise(tried[BURST - 1 :]))
 
 
 @pytest.mark.parametrize("reason", ["config", "boot", "credentials"])

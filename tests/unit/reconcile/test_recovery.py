@@ -23,6 +23,7 @@ denials = st.one_of(
     st.builds(Denies, names, codes),
     st.builds(Denies, names, st.sampled_from([401, 403, 413, 422]), st.just("policy")),
     st.builds(Denies, names, st.sampled_from([409, 422]), st.just("opaque")),
+    st.builds(Denies, names, st.sampled_from([403, 500]), most=st.integers(0, 5)),
 )
 alterations = st.one_of(
     st.builds(Alters, names, st.sampled_from([None, "3", "1k"])),
@@ -44,7 +45,12 @@ steps = st.builds(
     lost_answer=st.sampled_from([False, False, False, True]),
     reason=st.sampled_from(["resync", "hardware", "config"]),
 )
-
+denied_steps = st.builds(
+    Step,
+    hardware=st.none() | st.dictionaries(letters, st.none() | quantities, min_size=1),
+    denies=st.none() | st.lists(denials, max_size=2).map(tuple),
+    reason=st.sampled_from(["resync", "hardware"]),
+)
 
 DENIED = Denies(A, 403)
 
@@ -67,6 +73,14 @@ DENIED = Denies(A, 403)
 @how_hard(suppress_health_check=list(HealthCheck), deadline=None)
 @given(st.lists(steps, min_size=1, max_size=6))
 def test_any_history_ends_right(history: list[Step]) -> None:
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        take_all(History(Machine(Path(folder)), note), history)
+
+
+@how_hard(suppress_health_check=list(HealthCheck), deadline=None)
+@given(st.lists(denied_steps, min_size=2, max_size=6))
+def test_a_denial_blocks_no_other_quantity(history: list[Step]) -> None:
+    """Neither of another resource, nor of the same."""
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
         take_all(History(Machine(Path(folder)), note), history)
 

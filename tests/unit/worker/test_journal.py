@@ -193,7 +193,7 @@ def test_what_holds_a_change_back() -> None:
     held = ReconcileResult(ReconcileState(annotated={A: 4}), held={A: 56.0})
     (entry,) = logged(journal.reading_entries({A: Quantity(5)}, held, PassState(), {}, at_boot=False))
     assert entry[2] == f"{A}: 4 → 5 is held back: rate limit: 56 s left"
-    held = ReconcileResult(ReconcileState(annotated={A: 4}, denied={A: Denial("a policy", 60.0)}), held={A: 56.0})
+    held = ReconcileResult(ReconcileState(annotated={A: 4}, denied={A: Denial("a policy", 5, 60.0)}), held={A: 56.0})
     (entry,) = logged(journal.reading_entries({A: Quantity(5)}, held, PassState(), {}, at_boot=False))
     assert entry[2] == f"{A}: 4 → 5 is held back: denied, retried later: 56 s left"
 

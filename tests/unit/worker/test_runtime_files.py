@@ -60,7 +60,7 @@ states = st.builds(
         settle_passes=st.integers(0, 40),
         metadata_held_until=st.none() | times,
         device_plugins=st.none() | st.lists(texts).map(tuple),
-        denied=st.dictionaries(texts, st.builds(Denial, texts, times)),
+        denied=st.dictionaries(texts, st.builds(Denial, texts, st.none() | st.integers(0, 9), times)),
         verify_at=st.none() | times,
     ),
     st.none()

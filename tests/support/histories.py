@@ -29,6 +29,7 @@ class History:
         """The points at which passes were killed."""
         self.passes = 0
         self._only_denials = True  # nothing else has happened
+        self._only_lost_annotations = True  # nothing else, beside values that others have written at the same time
         self._kept: bytes | None = None  # the content that a damaged record had
         self._record_lost = False
         self._annotation_lost = False
@@ -41,6 +42,8 @@ class History:
         """The step, its pass, and the pass after it. Checks what must hold by then."""
         machine, server = self.machine, self.server
         self._only_denials &= replace(step, hardware=None, denies=None, reason="") == Step(reason="")
+        self._only_lost_annotations &= _only_loses_annotation(step)
+        published_before = {name for name in NAMES if self._recorded(name) and name in self._annotated()}
         if step.hardware is not None:
             machine.readings = readings(**step.hardware)
         if step.reason == "config" and step.kill_at is None:
@@ -68,6 +71,8 @@ class History:
         self.check_truth()
         if self._only_denials:
             self.check_isolation()
+        for name in published_before if self._only_lost_annotations else ():
+            self.check_not_given_up(name)
         self._denied |= {(name, self._desired(name)) for name in NAMES if self._denies(name)}
 
     def end(self) -> None:
@@ -125,6 +130,12 @@ class History:
             if (name, desired) not in self._denied:  # what was denied before may still wait for its retry
                 assert published == desired or self._denies(name), (name, capacity, condition)
                 assert published == desired or condition["reason"] == "Denied", condition
+
+    def check_not_given_up(self, name: str) -> None:
+        """A key of ours has the quantity that was read, whatever others have written while the annotation was lost."""
+        desired, capacity = self._desired(name), self.server.capacity
+        assert desired is None or capacity.get(name) == str(desired), (name, capacity, self.server.condition)
+        assert desired is None or self._annotated().get(name) == desired, self.server.annotation
 
     def _desired(self, name: str) -> int | None:
         reading = self.machine.readings.get(name)
@@ -213,6 +224,12 @@ class History:
             return name in document["published"] or name in document["intended"]
         except (OSError, ValueError, KeyError):
             return False
+
+
+def _only_loses_annotation(step: Step) -> bool:
+    """Whether others at most write values in a step, and make the annotation unreadable if they do."""
+    lost = step.annotates in ("", "garbage") or not (step.writes or step.annotates)
+    return lost and replace(step, hardware=None, writes={}, annotates=None, between=False) == Step()
 
 
 def take_all(history: History, steps: Sequence[Step]) -> None:

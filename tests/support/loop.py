@@ -5,6 +5,7 @@ Every write to the Node is checked as it happens: what it touches, how it is gua
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
@@ -167,7 +168,7 @@ class Loop:
         _check_rest(before, after)
         plugins = self._known_plugins
         old, new = before["status"]["capacity"], after["status"]["capacity"]
-        record, record_after = record_of(before) | self._agreed(old), record_of(after)
+        record, record_after = self._kept(before) | record_of(before) | self._agreed(old), record_of(after)
         adopt = {r.name for r in self.world.config.resources if r.adopt}
         allocatable = before["status"]["allocatable"], after["status"]["allocatable"]
         for name in changed_names(*allocatable):
@@ -202,6 +203,21 @@ class Loop:
         numbers = {name: whole_quantity(quantity) for name, quantity in capacity.items()}
         machine = self._published
         return {n: q for n, q in numbers.items() if machine and q is not None and machine.confirms(n, q)}
+
+    def _kept(self, node: Mapping[str, Any]) -> dict[str, int]:
+        """What the machine's record has of this Node, and nobody claims with a value of its own.
+
+        A claim is a readable annotation that leaves the key out.
+        """
+        machine, capacity = self._published, node["status"]["capacity"]
+        if machine is None or machine.node_uid != node["metadata"]["uid"]:
+            return {}
+        names = readable_names(node["metadata"]["annotations"].get(ANNOTATION))
+        return {
+            name: quantity
+            for name, quantity in machine.published.items()
+            if names is None or name in names or whole_quantity(capacity.get(name, "0")) == 0
+        }
 
     def _check_lower(self, name: str, old: str | None, new: str | None, recorded: int | None) -> None:
         if old is None or self.world.tampered:
@@ -260,6 +276,15 @@ class _ModelNode:
         if self._loop.world.node is None:
             raise NodeMissing("no such Node")
         return self._loop.world.node
+
+
+def readable_names(annotation: str | None) -> Collection[str] | None:
+    """The names in an annotation; None if there is none, or nobody can read it."""
+    try:
+        content = json.loads(annotation or "")
+    except ValueError:
+        return None
+    return content.keys() if isinstance(content, dict) else None
 
 
 def changed_names(before: Mapping[str, str], after: Mapping[str, str]) -> set[str]:

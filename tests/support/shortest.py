@@ -68,6 +68,13 @@ def _other_writers(name: str) -> Sequence[_Fields]:
     return [{**fields, "between": between} for between in (False, True) for fields in writes]
 
 
+def _lost_annotations(name: str) -> Sequence[_Fields]:
+    """Together with a value that somebody else writes."""
+    texts, values = ("", "garbage"), (None, "0", "7", "1500m")
+    written: list[_Fields] = [{"annotates": text, "writes": {name: value}} for text in texts for value in values]
+    return [{**fields, "between": between} for between in (False, True) for fields in written]
+
+
 def _kills(_: str) -> Sequence[_Fields]:
     return [*({"kill_at": point} for point in range(POINTS)), {"lost_answer": True}]
 
@@ -91,6 +98,7 @@ _CAUSES: Mapping[str, Callable[[str], Sequence[_Fields]]] = {
     "alterations": _alterations,
     "faults of the record": _record_faults,
     "other writers": _other_writers,
+    "lost annotations": _lost_annotations,
     "kills and lost answers": _kills,
     "Nodes created anew": _nodes_created_anew,
 }

@@ -165,12 +165,12 @@ class World:
     def intend(self, record: MachineRecord | None, plan: Plan) -> MachineRecord | None:
         if plan.recorded is not None:
             reported = record.reported if record else Reported()
-            self.published = record = MachineRecord(plan.recorded_before, plan.recorded, reported)
+            self.published = record = MachineRecord(plan.recorded_before, plan.recorded, reported, plan.node_uid)
         return record
 
     def settle(self, plan: Plan) -> None:
         if plan.recorded is not None:
-            self.published = MachineRecord(plan.recorded, reported=plan.reported)
+            self.published = MachineRecord(plan.recorded, reported=plan.reported, node_uid=plan.node_uid)
 
     # The kubelet and its device plugins
 

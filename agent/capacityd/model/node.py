@@ -119,6 +119,14 @@ def annotation_content(annotation: str | None) -> Mapping[str, object]:
     return content if isinstance(content, dict) else {}
 
 
+def is_annotation_lost(annotation: str | None) -> bool:
+    """Whether the annotation ANNOTATION is missing, or is not a JSON object."""
+    try:
+        return not isinstance(json.loads(annotation or ""), dict)
+    except (ValueError, RecursionError):
+        return True
+
+
 def annotated_quantities(annotation: str | None) -> dict[str, int]:
     """The quantities in the annotation ANNOTATION by name. Entries that can't be ours are left out."""
     return {

@@ -86,6 +86,8 @@ class MachineRecord:
     intended: Mapping[str, int] = field(default_factory=dict)
     """The same of a write that was about to be sent, whose response may be lost."""
     reported: Reported = Reported()
+    node_uid: str = ""
+    """The uid of the Node that it was published to."""
 
     def names(self, name: str) -> bool:
         """Whether this machine has published it, whatever its quantity."""
@@ -137,6 +139,7 @@ class Plan:
     """Whether a Node condition is kept."""
     device_plugins: tuple[str, ...] | None = ()
     """Their names when the plan was made, sorted; None: unknown."""
+    node_uid: str = ""
 
     @property
     def changed_names(self) -> tuple[str, ...]:

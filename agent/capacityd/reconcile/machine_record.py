@@ -24,6 +24,7 @@ class _Content(NamedTuple):
     published: Mapping[str, int]
     intended: Mapping[str, int]
     reported: Reported = Reported()
+    node_uid: str = ""
 
 
 def state_directory() -> str:
@@ -69,10 +70,10 @@ def intend(directory: str, machine_record: MachineRecord | None, plan: Plan) -> 
     """
     if plan.recorded is None:
         return machine_record
-    if machine_record is not None and machine_record.published == plan.recorded and not machine_record.intended:
-        return machine_record
     reported = machine_record.reported if machine_record else Reported()
-    intended = MachineRecord(plan.recorded_before, plan.recorded, reported)
+    if machine_record == MachineRecord(plan.recorded, reported=reported, node_uid=plan.node_uid):
+        return machine_record
+    intended = MachineRecord(plan.recorded_before, plan.recorded, reported, plan.node_uid)
     if intended != machine_record:
         write(directory, intended)
     return intended
@@ -82,6 +83,6 @@ def settle(directory: str, plan: Plan) -> None:
     """After the plan has been written to the Node, or there was nothing to write. Raises StateError."""
     if plan.recorded is None:
         return
-    settled = MachineRecord(plan.recorded, reported=plan.reported)
+    settled = MachineRecord(plan.recorded, reported=plan.reported, node_uid=plan.node_uid)
     if read(directory) != settled:
         write(directory, settled)

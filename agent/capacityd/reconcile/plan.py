@@ -61,6 +61,7 @@ def make_plan(node_state: NodeState, inputs: PlanInput) -> Plan:
         reported=reported,
         recovered=tuple(sorted((last_reported.below_expected - reported.below_expected) & policy.expect.keys())),
         has_condition=policy.condition,
+        node_uid=node_state.uid,
         device_plugins=None if inputs.device_plugins is None else tuple(sorted(inputs.device_plugins)),
     )
     held_until = metadata_not_before(inputs.state.write_times)
@@ -130,6 +131,7 @@ def make_withdrawal(node_state: NodeState, inputs: PlanInput) -> Plan:
         refused=refused,
         newly_refused=refused,
         recorded={name: n for name, n in annotated.items() if not _is_unconfirmed(name, n, machine_record)},
+        node_uid=node_state.uid,
         health=Health(denied={c.name: c.reason for c in changes if c.action is Action.DENY}),
     )
 

@@ -3,7 +3,8 @@
 The rules, in order of precedence:
 - A device plugin's name is refused, whatever our records contain.
 - While it can't be known whether it is one's, what somebody else wrote to a key of ours is left, and reported.
-- Ours is what both records name: the annotation, which others may write, and the file on this machine.
+- Ours is what both records name: the annotation, which others may write, and the file on this machine. While the
+  annotation is lost, the file decides alone.
 - A key is removed only when its value is what both records say, or 0.
 - Unknown never lowers or removes; what was lost or zeroed meanwhile is restored if both records say the same.
 - Raise at once, lower late: pods that no longer fit are stopped at the kubelet's next restart.
@@ -16,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from capacityd.model.node import NodeState, annotated_quantities
+from capacityd.model.node import NodeState, annotated_quantities, annotation_content, is_annotation_lost
 from capacityd.model.plan import Action, MachineRecord
 from capacityd.model.quantity import plain, whole_quantity
 from capacityd.model.reading import Absent, Quantity, Unknown
@@ -33,8 +34,8 @@ class CapacityEntry:
     allocatable: str | None
     """The same in the Node's allocatable."""
     annotated: int | None
-    """The quantity in the annotation, or the current one if the machine's record confirms it; None if neither names
-    it."""
+    """The quantity in the annotation; or that of the machine's record, if the Node has it or no other writer claims the
+    key. None if neither names it."""
     recorded: int | None
     """The quantity in the machine's record, which is the annotated one if both agree. None unless both name it."""
 
@@ -85,9 +86,9 @@ def capacity_entries(
 
 
 def published_quantities(node_state: NodeState, machine_record: MachineRecord | None) -> dict[str, int]:
-    """What has been published, by name: the annotation, and what the machine's record and the Node agree on.
+    """What has been published, by name: the annotation, and what of the machine's record no other writer claims.
 
-    So an annotation that somebody else has altered or removed gives up nothing that is still as it was published.
+    So whoever alters or removes the annotation makes this machine give up nothing that is still as it was published.
     """
     published = annotated_quantities(node_state.annotation)
     if machine_record is None:
@@ -96,7 +97,23 @@ def published_quantities(node_state: NodeState, machine_record: MachineRecord | 
         current = whole_quantity((node_state.capacity or {}).get(name, ""))
         if current is not None and machine_record.confirms(name, current):
             published[name] = current
+        elif name in machine_record.published and not _may_be_claimed(name, node_state, machine_record):
+            published.setdefault(name, machine_record.published[name])
     return published
+
+
+def _may_be_claimed(name: str, node_state: NodeState, machine_record: MachineRecord) -> bool:
+    """Whether another writer may have taken over a key whose value is not the recorded one.
+
+    A writer claims a key by a value of its own and a valid annotation without the key. A lost annotation is no claim,
+    nor is a missing key, or a 0, which may be the kubelet's. On a Node that was created anew, nothing is ours yet.
+    """
+    if machine_record.node_uid != node_state.uid:
+        return True
+    if is_annotation_lost(node_state.annotation) or name in annotation_content(node_state.annotation):
+        return False
+    current = (node_state.capacity or {}).get(name)
+    return current is not None and whole_quantity(current) != 0
 
 
 def decide(entry: CapacityEntry, inputs: PlanInput) -> Decision:

@@ -117,8 +117,9 @@ class Service:
             unwritable=self.unwritable,
         )
         result = reconcile(config, read, context, self.state, Access(self._open, self._plugins, self._intend))
-        if result.outcome is not None and result.outcome.plan.recorded is not None and not self.settings.observe:
-            self.record = MachineRecord(result.outcome.plan.recorded, reported=result.outcome.plan.reported)
+        plan = result.outcome.plan if result.outcome else None
+        if plan and plan.recorded is not None and not self.settings.observe:
+            self.record = MachineRecord(plan.recorded, reported=plan.reported, node_uid=plan.node_uid)
         self.state = result.state
         return result
 
@@ -127,7 +128,7 @@ class Service:
             raise StateError(self.full)
         if plan.recorded is not None:
             reported = record.reported if record else Reported()
-            self.record = record = MachineRecord(plan.recorded_before, plan.recorded, reported)
+            self.record = record = MachineRecord(plan.recorded_before, plan.recorded, reported, plan.node_uid)
         return record
 
     def _plugins(self) -> Collection[str] | None:

@@ -108,7 +108,7 @@ class Histories(RuleBasedStateMachine):
         before = max(world.record().get(name, 0), whole_quantity(world.capacity.get(name, "0")) or 0)
         world.machine[name] = Quantity(before + more)  # no event says so
         unknown_for = world.uptime - loop.unknown_from.get(name, world.uptime)
-        if not self._is_published_when_read(name):
+        if name not in loop.unknown_from or not self._is_published_when_read(name):
             return
         allowed = _FIRST_PAUSE if world.uptime < _BOOTED else min(max(unknown_for, _FIRST_PAUSE), _LONGEST_PAUSE)
         recent = [at for at in loop.written.get(name, []) if world.uptime - at < BURST * MIN_INTERVAL]
@@ -127,7 +127,6 @@ class Histories(RuleBasedStateMachine):
         return (
             world.node is not None
             and name in {resource.name for resource in world.config.resources}
-            and name in self.loop.unknown_from
             and name not in world.checkpoint
             and (world.checkpoint_readable or stored is None or whole_quantity(stored) == recorded)
             and not world.config.settings.observe
@@ -151,6 +150,42 @@ class Histories(RuleBasedStateMachine):
     @rule(text=records, between=st.booleans(), pause=pauses)
     def another_writes_the_record(self, text: str | None, between: bool, pause: float) -> None:
         self._others(lambda: self.world.annotate(text), between, pause)
+
+    @rule(
+        name=st.sampled_from(OURS),
+        value=st.sampled_from([None, "0", "1", "3", "1500m", "1k"]),
+        text=st.sampled_from([None, "", "garbage", "[]"]),
+        between=st.booleans(),
+    )
+    def another_writes_a_value_and_loses_the_record(
+        self, name: str, value: str | None, text: str | None, between: bool
+    ) -> None:
+        """No record is no claim: what this machine has published to this Node is put back, whoever wrote meanwhile."""
+        world, loop = self.world, self.loop
+        loop.fault, loop.lost, loop.unheard, loop.kill, loop.between = "", 0, 0, "", []
+        reading = world.machine.get(name)
+        published = world.capacity.get(name)
+        settled = (
+            isinstance(reading, Quantity)
+            and (world.record().get(name), published) == (reading.value, str(reading.value))
+            and world.published is not None
+            and world.published.published.get(name) == reading.value
+            and world.checkpoint_readable
+            and self._is_published_when_read(name)
+        )
+
+        def write() -> None:
+            world.write(name, value)
+            world.annotate(text)
+
+        if between:
+            loop.between.append(write)
+        else:
+            write()
+        for _ in range(3):
+            world.hear({PassReason.RESUME})
+            loop.run(MIN_INTERVAL + BACKOFF_MAX)
+        assert not settled or world.capacity.get(name) == published, f"{name} was given up"
 
     @rule(how=st.sampled_from(["front", "change", "remove"]), between=st.booleans(), pause=pauses)
     def another_writes_conditions(self, how: str, between: bool, pause: float) -> None:

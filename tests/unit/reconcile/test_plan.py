@@ -310,6 +310,54 @@ WITNESSES: list[tuple[Reading | None, str | None, int | None, MachineRecord | No
 ]
 
 
+@pytest.mark.parametrize("annotation", [None, "", "garbage", "[]", "{", f'{{"{NAME}": "4"}}'])
+@pytest.mark.parametrize(
+    ("reading", "current", "action", "after"),
+    [
+        (FOUR, "7", "set", 4),
+        (FOUR, "0", "set", 4),
+        (FOUR, None, "set", 4),
+        (Quantity(9), "7", "set", 9),
+        (UNKNOWN, "7", "keep", 4),
+        (UNKNOWN, "0", "set", 4),
+        (UNKNOWN, None, "set", 4),
+        (ABSENT, "7", "refuse", None),
+        (ABSENT, "4", "remove", None),
+    ],
+)
+def test_a_lost_annotation_gives_up_nothing_that_this_machine_has_published(
+    annotation: str | None, reading: Reading, current: str | None, action: str, after: int | None
+) -> None:
+    plan = plan_with_annotation(annotation, reading, current)
+    assert (change_of(plan).action, plan.annotated.get(NAME)) == (action, after)
+    assert plan.recorded is not None
+    assert plan.recorded.get(NAME) == after
+
+
+@pytest.mark.parametrize("annotation", ["{}", '{"example.com/other": 1}'])
+@pytest.mark.parametrize(("current", "action"), [("7", "refuse"), ("1500m", "refuse"), ("0", "set"), (None, "set")])
+def test_an_annotation_without_the_key_claims_a_value_that_is_not_ours(
+    annotation: str, current: str | None, action: str
+) -> None:
+    plan = plan_with_annotation(annotation, FOUR, current)
+    assert change_of(plan).action == action
+    assert plan.recorded is not None
+    assert (NAME in plan.recorded) is (action == "set")
+
+
+def test_nothing_is_ours_on_a_node_that_was_created_anew() -> None:
+    plan = plan_with_annotation(None, FOUR, "7", uid="another")
+    assert change_of(plan).action == "refuse"
+    assert change_of(plan_with_annotation(None, FOUR, "0", uid="another")).action == "refuse"
+
+
+def plan_with_annotation(annotation: str | None, reading: Reading, current: str | None, uid: str = "") -> Plan:
+    """The plan for a Node to which this machine has published 4. uid: of the Node that this was, if it was another."""
+    document = node({} if current is None else {NAME: current}, annotation)
+    record = MachineRecord({NAME: 4}, node_uid=uid or document["metadata"]["uid"])
+    return make_plan(node_state(document), inputs_of(reading, record))
+
+
 @pytest.mark.parametrize(("reading", "current", "annotated", "machine_record", "action", "after", "ours"), WITNESSES)
 def test_what_the_annotation_alone_can_do(
     reading: Reading | None,

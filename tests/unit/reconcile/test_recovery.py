@@ -51,6 +51,13 @@ denied_steps = st.builds(
     denies=st.none() | st.lists(denials, max_size=2).map(tuple),
     reason=st.sampled_from(["resync", "hardware"]),
 )
+steps_with_lost_annotations = st.builds(
+    Step,
+    hardware=st.none() | st.dictionaries(letters, st.none() | quantities, min_size=1),
+    writes=st.dictionaries(names, st.sampled_from([None, "0", "4", "7", "1500m"]), max_size=2),
+    annotates=st.sampled_from(["", "garbage"]),
+    between=st.booleans(),
+)
 
 DENIED = Denies(A, 403)
 
@@ -81,6 +88,13 @@ def test_any_history_ends_right(history: list[Step]) -> None:
 @given(st.lists(denied_steps, min_size=2, max_size=6))
 def test_a_denial_blocks_no_other_quantity(history: list[Step]) -> None:
     """Neither of another resource, nor of the same."""
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        take_all(History(Machine(Path(folder)), note), history)
+
+
+@how_hard(suppress_health_check=list(HealthCheck), deadline=None)
+@given(st.lists(steps_with_lost_annotations, min_size=2, max_size=6))
+def test_a_lost_annotation_gives_up_no_key(history: list[Step]) -> None:
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
         take_all(History(Machine(Path(folder)), note), history)
 

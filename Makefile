@@ -1,28 +1,28 @@
-# The commands of the project: `make help` lists them. Each installs what a bare Debian machine lacks: packages by apt, tools
-# into .venv.
+# `make help` lists the commands. Each command installs what a bare Debian machine lacks: packages with apt, tools into .venv.
 
 PYTHON := /usr/bin/python3
 BIN := .venv/bin
 CAPACITYD := env PYTHONPATH=agent $(PYTHON) -m capacityd
 DEMO_NODE := build/node.json
 
-# The distribution's packages, by what needs them; `make packages-run` installs the first. The agent, as the .deb:
+# Packages of the distribution, by purpose: `make packages-run` installs those of `run`.
+# The agent needs these, like the .deb:
 run := python3 python3-jsonpatch python3-kubernetes python3-psutil python3-pyudev python3-systemd python3-tabulate python3-tomli \
 	python3-yaml
-# The tests. systemd gives the machine an id, by which capacityd tells its own Node. Go builds the control plane: Debian's is
-# enough to fetch the one that go.mod names.
+# The tests need these. systemd creates the machine id by which capacityd recognises its Node. Go builds the control plane;
+# Debian's Go can download the version that go.mod names.
 test := $(run) ca-certificates ethtool fish go-md2man groff-base iproute2 linux-libc-dev man-db openssl procps \
 	python3-prometheus-client python3-shtab python3-venv python3-wcwidth systemd udev util-linux zsh \
 	$(if $(shell command -v go),,golang-go)
-# What builds the .deb, a release, and what tests them.
+# To build the .deb and a release, and to test them.
 deb := $(run) build-essential debhelper dh-python dpkg-dev go-md2man python3-hypothesis python3-prometheus-client python3-pytest \
 	python3-shtab
 release := $(deb) git gnupg gpgv python3-venv reprepro
 package := $(release) debian-archive-keyring e2fsprogs mmdebstrap
-# What makes a virtual machine (tests/machine) and runs it, and what makes the corpus' trees bootable.
+# To create and run a virtual machine (tests/machine), and to make the trees of the corpus bootable.
 machine := $(package) qemu-system-x86
 corpus := $(package) cpio kmod xz-utils
-# What builds systemd-python for a Python that is not the distribution's; what draws the diagrams; what a sponsor runs.
+# To build systemd-python for a Python that the distribution does not contain; to draw the diagrams; to check as a sponsor does.
 pythons := gcc libsystemd-dev pkg-config
 diagrams := graphviz
 sponsor := $(package) piuparts
@@ -30,7 +30,7 @@ sponsor := $(package) piuparts
 # Some CI images set PYTHONDONTWRITEBYTECODE. The tests start hundreds of Python processes.
 unexport PYTHONDONTWRITEBYTECODE
 
-# The lanes of the tests, and their parts, which are targets too.
+# Test lanes, and the parts of lanes. Each is a target.
 LANES := check test rest whole
 PARTS := lint types imports spelling fast unit kubernetes cluster package machine adding site workflows
 
@@ -40,17 +40,17 @@ help:
 	@echo "make run      detect this machine's hardware and publish it to a sample Node (a JSON file)"
 	@echo "make demo     the service with a real local control plane, scheduler and kubelet"
 	@echo "make check    lint, types and fast unit tests, without root, in less than a minute"
-	@echo "make test     these and each real part once, as root: 4 minutes on 2 cores, 10 with empty caches"
+	@echo "make test     make check, and each real part once, as root: 4 minutes on 2 cores, 10 with empty caches"
 	@echo "make whole    all tests, as root: 45 minutes"
-	@echo "make ci       make test, and most of what it leaves out"
+	@echo "make ci       make test, and most of the tests that make test leaves out"
 	@echo "make PART     one part of a lane: $(PARTS)"
-	@echo "make format   lay the code out"
-	@echo "make docs     update the output on the pages (docs-cluster, docs-autoscaling: of those that need a control plane)"
-	@echo "make golden   update the expected output of terminals"
+	@echo "make format   format the code"
+	@echo "make docs     update the output on the pages (docs-cluster, docs-autoscaling: on pages that need a control plane)"
+	@echo "make golden   update the expected terminal output"
 	@echo "make deb      the package, in dist/"
 	@echo "make release VERSION=1.2.3 KEY=FINGERPRINT  everything that is published, in dist/1.2.3"
 	@echo "make bench    memory, time and requests"
-	@echo "make clean    remove what these have made here"
+	@echo "make clean    remove all generated files"
 	@echo "tests/README.md lists further tests that take minutes or hours."
 
 run: packages-run
@@ -59,11 +59,11 @@ run: packages-run
 demo: .venv/ready
 	@$(BIN)/python -m tests.cluster.demo
 
-# tests/lanes has what each runs.
+# tests/lanes defines what each lane runs.
 $(LANES) $(PARTS): .venv/ready
 	@$(BIN)/python -m tests.lanes $@
 
-# What is left out here would be missing in CI: it is a failure.
+# In CI, a part that cannot run is a failure.
 ci: .venv/ready
 	@$(BIN)/python -m tests.lanes --complete test rest
 
@@ -93,8 +93,8 @@ golden: .venv/ready
 deb: packages-deb
 	@sh packaging/build-deb
 
-# All that would be published, made from the tag vVERSION into dist/VERSION, signed with KEY, and checked. It publishes
-# nothing. CONTRIBUTING.md has the steps around it.
+# Creates everything that a release publishes, from the tag vVERSION, in dist/VERSION, signs it with KEY and checks it. It
+# publishes nothing. CONTRIBUTING.md lists the steps of a release.
 release: .venv-packaging/ready packages-release
 	@.venv-packaging/bin/python -B packaging/release "$(VERSION)" "dist/$(VERSION)" $(KEY)
 
@@ -104,20 +104,20 @@ bench: .venv/ready
 clean:
 	rm -rf build .venv .venv-packaging .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-# INSTALL=missing prints what is not installed instead.
+# With INSTALL=missing it only prints the packages that are not installed.
 packages-%:
 	@sh packaging/install-packages $(if $(filter missing,$(INSTALL)),--missing) $($*)
 
 build/bin/actionlint: | packages-test
 	@GOBIN=$(CURDIR)/build/bin go install github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
 
-# What builds the site and a release is kept apart from the libraries that the tests run with.
+# The tools for the site and for releases have a separate environment, so that they do not change the libraries of the tests.
 .venv-packaging/ready: packaging/tools.txt | packages-test
 	$(PYTHON) -m venv .venv-packaging
 	.venv-packaging/bin/pip install --quiet --disable-pip-version-check --retries=10 --no-deps --requirement packaging/tools.txt
 	@touch $@
 
-# The distribution's Python and libraries, so that what is tested is what the .deb runs on; the tools come from PyPI.
+# The tests use the distribution's Python and libraries, like the .deb. Only the tools come from PyPI.
 # PIP_CONSTRAINT, unlike --constraint, also pins build dependencies.
 .venv/ready: pyproject.toml tests/tools.txt | packages-test
 	$(PYTHON) -m venv --system-site-packages .venv

@@ -31,19 +31,19 @@ PAGE = ROOT / "tests/corpus/README.md"
 
 _INTRODUCTION = """# The corpus
 
-Recordings of the hardware that real kernels see in virtual machines (tests/corpus/machines). The right answers are
-written by hand, from how each machine is put together. `make check` runs every detector on every machine. A test fails
-if a reading changes, and shows the device and the rule. `python -m tests.corpus` records the machines again, and fails
-if a need, a bus or a class of a machine reads otherwise on its recording. It takes some minutes for the systems that
-they boot, then one or two for each machine.
+These are recordings of the hardware that real kernels see in virtual machines (tests/corpus/machines). The right
+answers are written by hand, from the parts of each machine. `make check` runs every detector on every machine. If a
+reading changes, a test fails and shows the device and the rule. `python -m tests.corpus` records the machines again,
+and fails if a need, a bus or a class reads differently on the new recording. This takes some minutes to build the
+systems that the machines boot, then one or two minutes for each machine.
 
-`-` is absent: nothing is published. `unknown` cannot be known: what was published before stays.
+`-` is absent: nothing is published. `unknown` means that the number cannot be known: a published number stays.
 """
 
 
-_MACHINES = """What each is made of; for every need that it has anything to do with, and for those of
-[recipes](../../docs/recipes.md), the truth and what capacityd reads there; and how many devices each detector must
-list, and lists. Devices are compared one by one, with their values.
+_MACHINES = """Each section lists the parts of a machine; the right answer and capacityd's answer for each need that concerns the
+machine and for each of the [recipes](../../docs/recipes.md); and how many devices each detector must list, and lists.
+Tests compare the devices one by one, with their values.
 """
 
 

@@ -14,9 +14,9 @@ OWN_NODE_ONLY = "a kubelet's identity reads its own Node only"
 BOUND_TOKENS = "a token is bound to a Node"
 CLAIMS = "the scheduler's message mentions claims"
 CLAIMS_GONE = "the scheduler's message no longer mentions claims"
-DEVICE_CLASSES = "a DeviceClass is of resource.k8s.io/v1"
+DEVICE_CLASSES = "DeviceClasses belong to resource.k8s.io/v1"
 CLASS_NAMES = "a DeviceClass has the name of an extended resource"
-MUTATING_POLICIES = "a MutatingAdmissionPolicy is of admissionregistration.k8s.io/v1"
+MUTATING_POLICIES = "MutatingAdmissionPolicies belong to admissionregistration.k8s.io/v1"
 
 
 def differences() -> dict[str, str]:

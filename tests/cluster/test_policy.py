@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from pathlib import Path
 from typing import Any
@@ -204,21 +205,32 @@ def test_rights_that_it_does_not_have(cluster: Cluster, shared: tuple[str, Path]
 def test_several_domains_and_empty_ones(cluster: Cluster, admin: Path, tmp_path: Path) -> None:
     node = create_node(cluster)
     kubeconfig = identity(cluster, node, "certificate", tmp_path / "own")
-    path = "/api/v1/namespaces/capacityd/configmaps/capacityd-policy"
-    own_key = [set_("/status/capacity/example.com~1dongle", "4")]
+    numbers = itertools.count(10)  # what is not changed is not denied
+
+    def denial(key: str) -> str:
+        return write(cluster, kubeconfig, node, [set_(f"/status/capacity/{key}", str(next(numbers)))])
+
+    ours, theirs = "example.com~1dongle", "other.example~1card"
     try:
-        cluster.admin.patch(path, {"data": {"domains": " / c "}})
-        wait_until(
-            lambda: "domains only:  / c" in write(cluster, kubeconfig, node, own_key), PATIENCE, "it is in force"
-        )
-        assert "domains only" in write(cluster, kubeconfig, node, [set_("/status/capacity/cpu", "64")])
-        cluster.admin.patch(path, {"data": {"domains": "other.example example.com"}})
-        wait_until(lambda: not write(cluster, kubeconfig, node, own_key), PATIENCE, "both domains are ours")
-        assert write(cluster, kubeconfig, node, [remove("/status/capacity/other.example~1card")]) == ""
+        set_domains(cluster, admin, " / c ")
+        wait_until(lambda: "domains only:  / c" in denial(ours), PATIENCE, "it is in force")
+        assert "domains only" in denial("cpu")
+        set_domains(cluster, admin, "other.example example.com")
+        wait_until(lambda: not denial(ours), PATIENCE, "both domains are ours")
+        assert write(cluster, kubeconfig, node, [remove(f"/status/capacity/{theirs}")]) == ""
     finally:
-        cluster.admin.patch(path, {"data": {"domains": "example.com"}})
-        theirs = [set_("/status/capacity/other.example~1card", "3")]
-        wait_until(lambda: OTHER_DOMAIN in write(cluster, kubeconfig, node, theirs), PATIENCE, "all is as before")
+        set_domains(cluster, admin, "example.com")
+        wait_until(lambda: OTHER_DOMAIN in denial(theirs), PATIENCE, "all is as before")
+
+
+def set_domains(cluster: Cluster, admin: Path, domains: str) -> None:
+    """Applies policy.yaml with these domains instead of the ones that stand there."""
+    text = (MANIFESTS / "policy.yaml").read_text()
+    assert text.count("'example.com'") == 1
+    file = cluster.folder / "policy.yaml"
+    file.write_text(text.replace("'example.com'", f"'{domains}'"))
+    applied = kubectl(cluster, admin, "apply", "-f", file)
+    assert applied.returncode == 0, applied.stderr
 
 
 def test_an_administrator_can_withdraw_by_hand(cluster: Cluster, own: str, agent: Agent, admin: Path) -> None:

@@ -75,6 +75,7 @@ docs: .venv/ready
 	@mkdir -p build
 	PYTHONPATH=agent $(BIN)/python packaging/manual reference.md >build/reference.md && mv build/reference.md docs/reference.md
 	PYTHONPATH=agent $(BIN)/python packaging/manual json.md >build/json.md && mv build/json.md docs/json.md
+	PYTHONPATH=agent $(BIN)/python packaging/manual prometheusrule.yaml >build/rule.yaml && mv build/rule.yaml conf/prometheus/prometheusrule.yaml
 	$(BIN)/python -m tests.support.tour
 	$(BIN)/python -m tests.corpus.page
 

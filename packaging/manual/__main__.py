@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 import pages
 from completions import completion
+from rules import prometheus_rule
 
 from capacityd.config.json_schema import schema
 
@@ -20,6 +21,7 @@ MADE: dict[str, Callable[[], str]] = {
     "capacityd.bash": lambda: completion("bash"),
     "capacityd.fish": lambda: completion("fish"),
     "_capacityd": lambda: completion("zsh"),
+    "prometheusrule.yaml": prometheus_rule,
     "reference.md": pages.reference,
     "json.md": pages.json_output,
     "schema.json": lambda: json.dumps(schema(), separators=(",", ":"), ensure_ascii=False) + "\n",

@@ -16,7 +16,7 @@ def test_the_projects_address_is_the_same_everywhere() -> None:
     (address,) = re.findall(r'^Repository = "(.*)"$', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
     written: dict[str, set[str]] = {}
     for name in listed():
-        if name.endswith((".md", ".toml", ".yml")) or name.startswith("packaging/"):
+        if name.endswith((".md", ".toml", ".yaml", ".yml")) or name.startswith("packaging/"):
             written[name] = set(_ADDRESS.findall((ROOT / name).read_text()))
     assert {name: addresses for name, addresses in written.items() if addresses - {address}} == {}
     where = {name for name, addresses in written.items() if addresses}

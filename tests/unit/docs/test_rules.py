@@ -1,0 +1,38 @@
+"""The alerts: each has a section that says what to do, and prometheus-operator gets the same ones."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+import yaml
+
+from tests import ROOT
+from tests.unit.docs.test_manual import made
+from tests.unit.docs.test_pages import anchors
+
+FOLDER = ROOT / "conf/prometheus"
+
+
+def alerts() -> list[dict[str, Any]]:
+    groups = yaml.safe_load((FOLDER / "capacityd-rules.yaml").read_text())["groups"]
+    return [rule for group in groups for rule in group["rules"]]
+
+
+@pytest.mark.parametrize("alert", alerts(), ids=lambda alert: str(alert["alert"]))
+def test_an_alert_has_a_section(alert: dict[str, Any]) -> None:
+    url, _, heading = alert["annotations"]["runbook_url"].partition("#")
+    (project,) = re.findall(r'^Repository = "(.*)"$', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
+    pages = f"{project}/blob/main/"
+    assert url.startswith(pages)
+    page = ROOT / url.removeprefix(pages)
+    assert page.is_file(), url
+    assert heading in anchors(page), f"{page.name} has no heading #{heading}"
+
+
+def test_prometheus_operator_gets_the_same_alerts() -> None:
+    file = FOLDER / "prometheusrule.yaml"
+    assert file.read_text() == made(file.name), "make docs writes it again"
+    rule = yaml.safe_load(file.read_text())
+    assert [alert for group in rule["spec"]["groups"] for alert in group["rules"]] == alerts()

@@ -111,6 +111,7 @@ def test_the_package_contains_what_the_table_lists(packages: Packages) -> None:
     assert {*files(packages.current)} == expected
     assert {path for path, mode in files(packages.current).items() if "x" in mode} == {
         "/usr/bin/capacityd",
+        "/usr/bin/kubectl_complete-capacityd",
         "/usr/share/python3/runtime.d/capacityd.rtupdate",
     }
     assert "/etc/capacityd/conf.d/" in {row[-1] for row in rows(packages.current)}

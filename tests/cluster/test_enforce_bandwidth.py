@@ -17,10 +17,12 @@ from tests.cluster.credentials import ADMIN
 from tests.cluster.kubectl import kubectl
 from tests.cluster.processes import PATIENCE, wait_until
 from tests.cluster.versions import MUTATING_POLICIES
+from tests.support.pages import blocks
 
 pytestmark = pytest.mark.protocol
 
 MANIFEST = ROOT / "packaging/kubernetes/enforce-bandwidth.yaml"
+PAGE = ROOT / "docs/how-to/enforce-bandwidth.md"
 RESOURCE = "example.com/nic-mbps"
 INGRESS, EGRESS = "kubernetes.io/ingress-bandwidth", "kubernetes.io/egress-bandwidth"
 POLICIES = "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicies"
@@ -148,6 +150,25 @@ def test_the_limit_is_what_the_scheduler_counts(cluster: Cluster, name: str) -> 
 )
 def test_what_a_pod_gets(cluster: Cluster, body: dict[str, Any], expected: dict[str, str]) -> None:
     assert annotations(create(cluster, body, dry_run=True)) == expected
+
+
+@pytest.mark.since(MUTATING_POLICIES)
+@pytest.mark.usefixtures("enforced")
+def test_the_page_shows_what_its_pod_gets(cluster: Cluster) -> None:
+    example, shown = (block for block in blocks(PAGE.read_text()) if block.kind in ("yaml", "text"))
+    made = annotations(create(cluster, yaml.safe_load(example.text), dry_run=True))
+    assert [line.strip() for line in shown.text.splitlines()[2:]] == [f"{key}: {made[key]}" for key in sorted(made)]
+
+
+@pytest.mark.since(MUTATING_POLICIES)
+@pytest.mark.usefixtures("enforced")
+def test_the_default_of_a_limit_range_counts(cluster: Cluster) -> None:
+    cluster.admin.create("/api/v1/namespaces", {"metadata": {"name": "limited"}})
+    limits = {"limits": [{"type": "Container", "default": {RESOURCE: "100"}}]}
+    cluster.admin.create("/api/v1/namespaces/limited/limitranges", {"metadata": {"name": "bandwidth"}, "spec": limits})
+    path = "/api/v1/namespaces/limited/pods?dryRun=All"
+    body = pod([container(), container(20)])
+    wait_until(lambda: annotations(cluster.admin.create(path, body)) == both("120M"), PATIENCE, "the LimitRange counts")
 
 
 @pytest.mark.since(MUTATING_POLICIES)

@@ -29,21 +29,6 @@ def installed(release: str, packages: Packages) -> Iterator[Machine]:
         yield running
 
 
-def test_the_image_is_built_as_shown(fresh: Machine, packages: Packages) -> None:
-    """Its commands, as they are on the page, in a folder with the package and a configuration."""
-    page = (ROOT / "docs/how-to/images.md").read_text()
-    commands, preset = (block.text for block in blocks(page) if block.kind == "sh")
-    fresh.run("mkdir", "/build")
-    fresh.run("mv", fresh.put(packages.current), f"/build/{packages.current.name}")
-    fresh.write("/build/60-hardware.toml", (ROOT / "conf/examples/dongle.toml").read_text())
-    fresh.run("env", "-C", "/build", "sh", "-e", text=commands, deadline=300)
-    assert (fresh.active, fresh.enabled) == ("inactive", "enabled"), "nothing is started"
-    fresh.run("systemctl", "preset-all")
-    assert fresh.enabled == "disabled", "by the package's own preset"
-    fresh.run("sh", "-e", text=preset)
-    assert fresh.enabled == "enabled"
-
-
 def test_an_upgrade_as_shown_does_not_prompt(fresh: Machine, packages: Packages) -> None:
     """Whatever was edited; it restarts what is on, and so does the way back."""
     install, *_ = [

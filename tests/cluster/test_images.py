@@ -1,0 +1,38 @@
+"""The page on images: its template for Cluster API, by the schema of Cluster API on the real API server."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests import ROOT
+from tests.cluster.controlplane import Cluster
+from tests.cluster.crds import KUBEADM_CONFIG_TEMPLATE, apply_crd
+from tests.cluster.credentials import ADMIN
+from tests.cluster.kubectl import kubectl
+from tests.support.pages import blocks
+
+NAME = "template.yaml"
+
+
+@pytest.fixture(scope="module")
+def admin(cluster: Cluster) -> Iterator[Path]:
+    """The administrator's kubeconfig, where the API server knows Cluster API's kind."""
+    kubeconfig = cluster.kubeconfig(ADMIN)
+    definition = apply_crd(cluster, kubeconfig, *KUBEADM_CONFIG_TEMPLATE)
+    yield kubeconfig
+    kubectl(cluster, kubeconfig, "delete", "-f", definition)
+
+
+@pytest.mark.parametrize(("right", "wrong", "status"), [("", "", 0), ("preKubeadmCommands", "preKubeadmCommand", 1)])
+def test_the_template_is_valid(
+    cluster: Cluster, admin: Path, tmp_path: Path, right: str, wrong: str, status: int
+) -> None:
+    """An unknown field is an error."""
+    page = (ROOT / "docs/how-to/images.md").read_text()
+    (template,) = (block.text for block in blocks(page) if block.name == NAME)
+    (tmp_path / NAME).write_text(template.replace(right, wrong) if right else template)
+    done = kubectl(cluster, admin, "apply", "--dry-run=server", "--validate=strict", "-f", tmp_path / NAME)
+    assert done.returncode == status, done.stderr

@@ -1,0 +1,134 @@
+"""The page on images, on a machine with systemd: each way to build an image, by the commands and files of the page."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+
+import pytest
+import yaml
+
+from tests import ROOT
+from tests.cluster.processes import PATIENCE, wait_until
+from tests.package.machine import Machine
+from tests.package.packages import Packages
+from tests.package.service import switch_on
+from tests.package.test_repository import SERVED, new_repository, serve
+from tests.support.pages import blocks
+
+BLOCKS = list(blocks((ROOT / "docs/how-to/images.md").read_text()))
+NAMED = {block.name: block.text for block in BLOCKS if block.name}
+CONFIG = (ROOT / "conf/examples/dongle.toml").read_text()
+ENABLED = ("inactive", "enabled")
+
+
+def commands(begin: str) -> str:
+    """The block of commands with this first word or words."""
+    (text,) = (block.text for block in BLOCKS if block.kind == "sh" and block.text.startswith(begin))
+    return text
+
+
+def in_build(machine: Machine, text: str) -> None:
+    """Runs commands in a folder with what they need."""
+    machine.run("env", "-C", "/build", "sh", "-e", text=text, deadline=300)
+
+
+@pytest.fixture
+def building(fresh: Machine, packages: Packages) -> Machine:
+    """A machine with a folder in which there are the package, a configuration and a recording."""
+    fresh.run("mkdir", "/build")
+    fresh.run("mv", fresh.put(packages.current), f"/build/{packages.current.name}")
+    fresh.write("/build/60-hardware.toml", CONFIG)
+    fresh.run("mv", fresh.put(ROOT / "docs/tour/machine.json"), "/build/model.json")
+    return fresh
+
+
+def test_by_a_script(building: Machine) -> None:
+    in_build(building, commands("apt-get install"))
+    assert (building.active, building.enabled) == ENABLED, "nothing is started"
+    in_build(building, commands("capacityd config check"))
+    in_build(building, commands("systemctl is-enabled"))
+    building.run("systemctl", "preset-all")
+    assert building.enabled == "disabled", "by the package's own preset"
+    in_build(building, commands("mkdir -p /usr/lib/systemd/system-preset"))
+    assert building.enabled == "enabled"
+
+
+def test_the_pipeline_fails_for_what_the_page_says(building: Machine) -> None:
+    in_build(building, commands("apt-get install"))
+    check, probe = (shlex.split(line) for line in commands("capacityd config check").splitlines())
+    building.write("/build/60-hardware.toml", CONFIG + "expect = 100\n")
+    building.run("env", "-C", "/build", *check)
+    building.run("env", "-C", "/build", *probe, status=4)
+    building.write("/build/60-hardware.toml", CONFIG + "unknown = 1\n")
+    building.run("env", "-C", "/build", *check, status=2)
+
+
+def test_by_packer(building: Machine, packages: Packages) -> None:
+    """Packer itself is not run, only what it would copy and run."""
+    template = NAMED["capacityd.pkr.hcl"]
+    (sources,) = re.findall(r"sources += (\[.*\.toml.*\])", template)
+    assert json.loads(sources) == ["capacityd.deb", "60-hardware.toml"]
+    assert 'destination = "/tmp/"' in template
+    building.run("mv", f"/build/{packages.current.name}", "/tmp/capacityd.deb")
+    building.run("mv", "/build/60-hardware.toml", "/tmp/60-hardware.toml")
+    (inline,) = re.findall(r"inline = \[\n(.*?)\n    \]", template, re.DOTALL)
+    for line in json.loads(f"[{inline.rstrip(',')}]"):
+        # There is no network here to update the lists from, and no user but root.
+        if "apt-get update" not in line:
+            building.run("sh", "-e", text=line.removeprefix("sudo "), deadline=300)
+    assert (building.active, building.enabled) == ENABLED
+
+
+def test_by_image_builder(fresh: Machine, packages: Packages) -> None:
+    """image-builder itself is not run; this does what its documentation says of the variables."""
+    variables = json.loads(NAMED["capacityd.json"])
+    assert variables.keys() == {"extra_debs", "extra_repos", "node_custom_roles_post"}
+    with new_repository() as repository:
+        repository.add(packages.current)
+        repository.run("gpg --armor --export packages@example.com >example.asc; reprepro copy stable canary capacityd")
+        repository.run(commands("{"))
+        sources = (repository.folder / "example.sources").read_text()
+        fresh.run("sh", "-c", "rm -f /etc/apt/sources.list /etc/apt/sources.list.d/*")
+        serve(fresh, repository)
+        fresh.write(
+            "/etc/apt/sources.list.d/example.sources", sources.replace("https://packages.example.com", f"file:{SERVED}")
+        )
+        fresh.run("apt-get", "update")
+        fresh.run("apt-get", "install", "--yes", variables["extra_debs"], deadline=300)
+    role = f"ansible/roles/{variables['node_custom_roles_post']}/tasks/main.yml"
+    copy, service = yaml.safe_load(NAMED[role])
+    arguments = copy["ansible.builtin.copy"]
+    fresh.write(arguments["dest"], CONFIG)
+    fresh.run(*shlex.split(arguments["validate"] % arguments["dest"]))
+    assert service["ansible.builtin.systemd"] == {"name": "capacityd.service", "enabled": True}
+
+
+def test_by_cluster_api(fresh: Machine, packages: Packages) -> None:
+    """cloud-init writes the files of the template, then runs its commands. A test of the cluster has its schema."""
+    fresh.install(packages.current)
+    spec = yaml.safe_load(NAMED["template.yaml"])["spec"]["template"]["spec"]
+    for file in spec["files"]:
+        fresh.write(file["path"], file["content"], file["permissions"])
+    for command in spec["preKubeadmCommands"]:
+        fresh.run("sh", "-e", text=command)
+    fresh.wait_for_readings({"example.com/dongle": "absent"})
+    assert (fresh.active, fresh.enabled) == ("active", "enabled")
+
+
+def test_the_exit_status_is_the_check(fresh: Machine, packages: Packages) -> None:
+    ((command, check),) = yaml.safe_load(NAMED["goss.yaml"])["command"].items()
+
+    def status() -> int:
+        return fresh.run(*shlex.split(command), status=None).returncode
+
+    fresh.install(packages.current)
+    assert status() == 1
+    switch_on(fresh, '[resources."example.com/seats"]\nstatic = { quantity = 7 }\n')
+    wait_until(lambda: status() == check["exit-status"], PATIENCE, "all is published")
+    wrong = '[resources."example.com/file"]\nfile = { path = "/etc/number" }\n'
+    fresh.write("/etc/capacityd/conf.d/70-unknown.toml", wrong)
+    fresh.write("/etc/number", "many\n")
+    fresh.run("systemctl", "reload", "capacityd")
+    wait_until(lambda: status() == 4, PATIENCE, "something is wrong")

@@ -79,7 +79,8 @@ def test_entries(fresh: Machine, packages: Packages) -> None:
     fresh.write(foreign, "[kubernetes]\nobserve = true\n", "600")
     fresh.run("chown", "1000", foreign)
     fresh.write(ignored, "")
-    fresh.run("systemctl", "reload", UNIT)
+    fresh.run("systemctl", "reload", UNIT, status=1)
+    assert fresh.active == "active", "a reload that fails changes nothing"
     warnings = wait_until(lambda: entries(fresh, EntryKind.CONFIGURATION_WARNING), PATIENCE, "the errors are logged")
     assert [(entry["CONFIG_FILE"], entry["PRIORITY"]) for entry in warnings] == [(ignored, "4")]
     errors = {entry.get("CONFIG_FILE", ""): entry for entry in entries(fresh, EntryKind.CONFIGURATION_ERROR)}
@@ -91,4 +92,16 @@ def test_entries(fresh: Machine, packages: Packages) -> None:
     checked = fresh.run("capacityd", "config", "check", status=2).stderr.splitlines()
     assert message.format("uid 1000") in checked, "root, who can read the file, is told the same"
 
-    assert "Traceback" not in fresh.journal()
+    output = fresh.journal()
+    assert output.count(f"{wrong}:") == 1, "the check of the reload logs nothing of its own"
+    assert "Traceback" not in output
+    fresh.run("rm", wrong, foreign, ignored)
+    fresh.run("systemctl", "reload", UNIT)
+
+
+def test_a_first_start_that_publishes_nothing_is_one_line(fresh: Machine, packages: Packages) -> None:
+    fresh.install(packages.current)
+    absent = 'usb = { vendor = "ffff" }\n'
+    switch_on(fresh, f'[resources."example.com/a"]\n{absent}[resources."example.com/b"]\n{absent}')
+    (entry,) = wait_until(lambda: entries(fresh, EntryKind.STARTED), PATIENCE, "it is logged")
+    assert (entry["MESSAGE"], entry["PRIORITY"]) == ("Node node: 0 published, 2 absent", "5")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from capacityd.model.node import CONDITION
 from tests.cluster.admission import create_policy, delete_policy, removal_of, try_to_write
 from tests.cluster.agent import DONGLE
 from tests.cluster.controlplane import Cluster
@@ -58,3 +59,40 @@ def test_a_policy_takes_a_resource_out_of_the_write(cluster: Cluster, s: Service
     assert s.log().count(f"{DONGLE}: denied: {reason}") == 1
     lost = f"{DONGLE}: none → 2 (lost from the Node, where 1 was published)"
     s.wait(lambda: lost in s.events(), PROMPT, "an Event")
+
+
+@pytest.mark.protocol
+@pytest.mark.since(MUTATING_POLICIES)
+def test_a_policy_drops_the_condition(cluster: Cluster, s: Service) -> None:
+    """Everything is published, and the Node does not show what is wrong: status and the journal say so."""
+    name, ours = f"no-condition-{s.node}", f"c, c.type == '{CONDITION}'"
+    written = f"object.metadata.name == '{s.node}' && has(object.status.conditions)"
+    others = f"object.status.conditions.filter(c, c.type != '{CONDITION}')"
+    create_policy(
+        cluster,
+        name,
+        f"{written} && object.status.conditions.exists({ours})",
+        f'[JSONPatch{{op: "replace", path: "/status/conditions", value: {others}}}]',
+    )
+
+    def stored() -> bool:
+        conditions = [{"type": CONDITION, "status": "True"}, {"type": "Other", "status": "True"}]
+        kept = try_to_write(cluster, s.node, {"conditions": conditions})["conditions"]
+        return any(condition["type"] == CONDITION for condition in kept)  # type: ignore[index]
+
+    wait_until(lambda: not stored(), PATIENCE, "the API server has noticed the policy")
+    s.start()
+    assert s.capacity() == "1"
+    status = s.cli("status")
+    assert "! the Node does not have the condition CapacityPublished as capacityd wrote it" in status.stdout
+    assert (status.returncode, "degraded" in status.stdout) == (4, True)
+    s.reload()
+    assert s.cli("status").returncode == 4
+    warning = f"Node {s.node}: the API server does not store the condition CapacityPublished; does a policy change it?"
+    assert s.log().count(warning) == 1
+    delete_policy(cluster, name)
+    wait_until(stored, PATIENCE, "the API server has noticed that the policy is gone")
+    s.reload()
+    assert s.condition()["status"] == "True"
+    assert s.cli("status").returncode == 0
+    assert s.log().count("the API server stores the condition CapacityPublished again") == 1

@@ -186,7 +186,11 @@ def printed(output: str) -> list[str]:
     return [line for line in output.splitlines() if not line.startswith(("(Reading", "Removing", "Purging", "dpkg: "))]
 
 
-@pytest.mark.parametrize("damage", ["rm -r /usr/lib/python3/dist-packages/psutil*", "mv /usr/bin/python3 /usr/bin/p"])
+@pytest.mark.parametrize(
+    "damage",
+    ["rm -r /usr/lib/python3/dist-packages/psutil*", "printf '#!/bin/sh\\nsleep 1000\\n' >/usr/bin/capacityd"],
+    ids=["a module is gone", "it hangs"],
+)
 def test_a_removal_does_not_need_a_working_program(fresh: Machine, packages: Packages, damage: str) -> None:
     fresh.install(packages.current)
     enable(fresh)

@@ -13,9 +13,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from tests import ROOT
-from tests.bench import fleet, idle, listing, machines, placing, plugging, unjoined
-from tests.bench.measure import Command, Figure, Run, capacityd, in_turn, ratio
-from tests.bench.writing import applying
+from tests.bench import idle, machines, plugging
+from tests.bench.measure import Figure, Run, capacityd, in_turn, ratio
 from tests.cluster.agent import PYTHON
 from tests.support.terminals import CASES, world
 
@@ -95,43 +94,6 @@ def enumerating(folder: Path) -> list[Figure]:
     return figures
 
 
-def properties(folder: Path) -> list[Figure]:
-    """Many devices whose udev properties are read, and all their attributes. A recording has their interfaces, too."""
-    config = folder / "property.toml"
-    config.write_text(machines.BY_PROPERTY)
-    probe = capacityd("probe", "--config", config)
-    environment = {"SYSTEMD_DEVICE_VERIFY_SYSFS": "0"}  # else libudev wants a real sysfs and finds nothing
-    asked: list[tuple[str, Command, int, float | None, float | None]] = [
-        ("probe of 10000 devices by properties", probe, 10_000, 1.5, 60),
-        ("devices usb of 10000", capacityd("devices", "usb"), 10_000, None, 150),
-        ("record of 10000 devices", capacityd("record", "/dev/null"), 5_000, None, 150),
-        ("probe of 50000 devices by properties", probe, 50_000, None, None),
-    ]
-    figures = []
-    times = []
-    for what, command, number, seconds, peak in asked:
-        there = folder / f"by-property-{number}"
-        with machines.bound(there / "sys" if there.exists() else machines.many(there, number)):
-            [runs] = in_turn([command], 3, environment, warm=False)
-        times.append(statistics.median(run.cpu for run in runs))
-        figures.append(Figure(f"{what}, processor time", times[-1], "{:.2f} s", seconds))
-        figures.append(Figure("  peak memory", max(run.peak for run in runs) / _MIB, "{:.1f} MiB", peak))
-    figures.append(Figure("  50000 devices over 10000, processor time", times[3] / times[0], "{:.1f}", 6))
-    return figures
-
-
-def writing(_: Path) -> list[Figure]:
-    """An apply that writes, beside a script that makes the same two requests and does nothing else."""
-    applies, scripts = applying(ROUNDS)
-    cpu = ratio([run.cpu for run in applies], [run.cpu for run in scripts])
-    return [
-        Figure("apply that writes, processor time over that of a bare script", cpu, "{:.2f}", 1.5),
-        Figure("  apply (who we are, GET, PATCH, Event)", _cpu(applies), "{:.0f} ms"),
-        Figure("  script (GET, PATCH)", _cpu(scripts), "{:.0f} ms"),
-        Figure("  apply, peak memory", max(run.peak for run in applies) / _MIB, "{:.1f} MiB"),
-    ]
-
-
 def _ratio(these: list[Run], those: list[Run]) -> float:
     return ratio([run.seconds for run in these], [run.seconds for run in those])
 
@@ -140,22 +102,12 @@ def _milliseconds(runs: list[Run]) -> float:
     return 1000 * statistics.median(run.seconds for run in runs)
 
 
-def _cpu(runs: list[Run]) -> float:
-    return 1000 * statistics.median(run.cpu for run in runs)
-
-
 PARTS: dict[str, Callable[[Path], Iterable[Figure]]] = {
     "probing": probing,
     "starting": starting,
     "enumerating": enumerating,
-    "properties": properties,
-    "writing": writing,
     "idle": lambda _: idle.figures(),
-    "unjoined": lambda _: unjoined.figures(),
     "plugging": lambda _: plugging.figures(),
-    "placing": lambda _: placing.figures(),
-    "fleet": lambda _: fleet.figures(),
-    "listing": lambda _: listing.figures(),
 }
 
 

@@ -36,12 +36,6 @@ USB = """\
 usb = { vendor = "0529", product = "0001" }
 """
 
-BY_PROPERTY = """\
-[resources."example.com/dongle"]
-usb = { properties = { ID_TEST = "yes" } }
-"""
-
-
 OUTSIDE = "CAPACITYD_BENCH_OUTSIDE"
 """The variable that has the mount namespace that was left: PID 1's can be read by those only who may trace it."""
 

@@ -51,7 +51,7 @@ def left_alone(cluster: Cluster, s: Service, quantity: str | None) -> None:
 
 
 def test_pods_that_wait_get_the_devices_that_are_plugged_in(cluster: Cluster, kubelet: Kubelet) -> None:
-    """One for each resource; `make bench` has 50.
+    """One for each resource.
 
     On a busy machine a kubelet may learn later than the scheduler that there is more of a resource, and refuse the pod
     (docs/explanation.md).

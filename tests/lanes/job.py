@@ -138,9 +138,11 @@ class Job:
 
     def state(self) -> str:
         """What it does, in some words."""
+        ended = len(self.outcome.ended)
         if self.part.pytest:
-            done = f"{self.part.name} {len(self.outcome.ended)}/{self.total or '?'}"
-            return f"{done} ({self.now.rpartition('/')[2]})" if self.total - len(self.outcome.ended) < 20 else done
+            # Of the last ones, it is of interest which take long.
+            test = f" ({self.now.rpartition('/')[2]})" if self.now and self.total - ended < 20 else ""
+            return f"{self.part.name} {ended}/{self.total or '?'}{test}"
         return f"{self.part.name}: {self.tail(1)[:80]}".rstrip(": ")
 
     def kill(self) -> None:

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from capacityd.reconcile.rate_limit import BURST
+from capacityd.reconcile.timing import BURST
 from tests.cluster.agent import DONGLE
 from tests.cluster.controlplane import Cluster
 from tests.cluster.processes import PATIENCE

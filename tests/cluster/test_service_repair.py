@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from capacityd.model.reasons import PassReason
-from capacityd.reconcile.rate_limit import BURST, MIN_INTERVAL
+from capacityd.reconcile.timing import BURST, MIN_INTERVAL
 from tests.cluster import faults
 from tests.cluster.agent import DONGLE
 from tests.cluster.controlplane import Cluster

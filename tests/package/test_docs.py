@@ -32,9 +32,7 @@ def installed(release: str, packages: Packages) -> Iterator[Machine]:
 def test_an_upgrade_as_shown_does_not_prompt(fresh: Machine, packages: Packages) -> None:
     """Whatever was edited; it restarts what is on, and so does the way back."""
     install, *_ = [
-        block.text
-        for block in blocks((ROOT / "docs/upgrading.md").read_text())
-        if block.text.startswith("apt install")
+        block.text for block in blocks((ROOT / "docs/upgrading.md").read_text()) if block.text.startswith("apt install")
     ]
     fresh.install(packages.older)
     edited = '[resources."example.com/spare"]\nstatic = { quantity = 2 }\n'

@@ -19,10 +19,10 @@ from capacityd.model.reading import Quantity, Reading, Unknown
 from capacityd.model.reasons import PassReason, RetryCause
 from capacityd.node.documents.json_patch import patched
 from capacityd.node.documents.node import node_state
-from capacityd.reconcile.rate_limit import BURST, MIN_INTERVAL
-from capacityd.reconcile.reconcile import Access, reconcile
-from capacityd.reconcile.result import ReconcileResult
-from capacityd.reconcile.state import PassContext, ReconcileState
+from capacityd.reconcile.facts import PassContext
+from capacityd.reconcile.memory import Memory
+from capacityd.reconcile.reconcile import Access, ReconcileResult, reconcile
+from capacityd.reconcile.timing import BURST, MIN_INTERVAL
 from capacityd.service.schedule import Schedule
 from tests.support.world import NAMES, World, record_of
 
@@ -48,7 +48,7 @@ class Loop:
         self.failure: RetryCause | None = None  # of the last pass
         self.reasons: set[PassReason] = set()
         self._uniform = random.Random(seed).uniform
-        self._state = ReconcileState()
+        self._memory = Memory()
         self._remembered: dict[str, list[float]] = {}  # name -> when writes were that the service knows of
         self._unremembered: list[str] = []
         self._at = 0.0  # when this pass began
@@ -64,7 +64,7 @@ class Loop:
     def start(self, state_lost: bool) -> None:
         """The service starts, or starts again."""
         if state_lost:
-            self._state = ReconcileState()
+            self._memory = Memory()
             self._remembered, self._undone, self._lower = {}, {}, {}
         self._schedule = Schedule(self.world.monotonic(), self._uniform)
         self.configure()
@@ -102,12 +102,14 @@ class Loop:
         self.unknown_from = {name: self.unknown_from.get(name, world.uptime) for name in unknown}
         self._published = world.published
         self._unremembered, self._undoing = [], set()
-        self._kubelet_anew = bool(self._state.settle_passes) or self._state.kubelet_started_at != world.socket
+        self._kubelet_anew = self._memory.kubelet.settling_since is not None or (
+            self._memory.kubelet.started_at != world.socket
+        )
         context = PassContext(world.now(), world.uptime, frozenset(reasons), world.socket, world.published)
         try:
             self._die("before")
             access = Access(partial(_ModelNode, self), self._plugins, world.intend)
-            result = reconcile(world.config, readings, context, self._state, access)
+            result = reconcile(world.config, readings, context, self._memory, access)
             self._die("unkept")
         except KilledError:
             self.failure = RetryCause.OTHER
@@ -117,7 +119,7 @@ class Loop:
             self.between.clear()
         if result.outcome is not None and not world.config.settings.observe:
             world.settle(result.outcome.plan)
-        self._state = result.state
+        self._memory = result.memory
         self._remember(result)
         self.failure = result.failure.cause if result.failure else None
         if result.failure:

@@ -330,7 +330,7 @@ class Machine:
             job = "capacityd.worker.reconcile_job."
             patches.setattr(job + "time", clock)
             patches.setattr("capacityd.reconcile.apply.time", clock)
-            patches.setattr("capacityd.reconcile.attempt.time", clock)
+            patches.setattr("capacityd.reconcile.writing.time", clock)
             patches.setattr(job + "uptime", lambda: self.uptime)
             patches.setattr(job + "host_of", lambda _: SimpleNamespace(hostname=lambda: "n1"))
             saved = SimpleNamespace(restored=lambda: config, errors=())

@@ -13,7 +13,7 @@ from typing import Any
 
 from capacityd.model.config import Config, Resource, Settings
 from capacityd.model.node import ANNOTATION, CONDITION, NodeState
-from capacityd.model.plan import MachineRecord, Plan, Reported
+from capacityd.model.plan import MachineRecord, Plan
 from capacityd.model.reading import Absent, Reading, Unknown
 from capacityd.model.reasons import PassReason
 from capacityd.node.documents.json_patch import patched
@@ -157,20 +157,21 @@ class World:
         """A command by hand on this machine, with a plan of its own."""
         if self.node is not None:
             plan = decide(node_state(self.node))
-            self.node = patched(self.node, plan.patch)
+            self.node = patched(self.node, plan.write.patch)
             self.settle(plan)
 
     # The machine's own record, as machine_record.py keeps it
 
     def intend(self, record: MachineRecord | None, plan: Plan) -> MachineRecord | None:
-        if plan.recorded is not None:
-            reported = record.reported if record else Reported()
-            self.published = record = MachineRecord(plan.recorded_before, plan.recorded, reported, plan.node_uid)
+        if plan.write.recorded is not None:
+            self.published = record = MachineRecord(
+                plan.recorded_before, plan.write.recorded, plan.reported_before, plan.node_uid
+            )
         return record
 
     def settle(self, plan: Plan) -> None:
-        if plan.recorded is not None:
-            self.published = MachineRecord(plan.recorded, reported=plan.reported, node_uid=plan.node_uid)
+        if plan.write.recorded is not None:
+            self.published = MachineRecord(plan.write.recorded, reported=plan.write.reported, node_uid=plan.node_uid)
 
     # The kubelet and its device plugins
 

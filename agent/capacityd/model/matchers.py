@@ -111,9 +111,7 @@ def parse_network(text: str) -> tuple[int, int, int]:
 def check_glob(text: str) -> None:
     """Raises ValueError for a regular expression and for an unclosed class, which fnmatch would never match."""
     if _REGEX.search(text):
-        raise ValueError(
-            f'"{text}" is a regular expression; write a glob, where "*" is any text, or a list of globs'
-        )
+        raise ValueError(f'"{text}" is a regular expression; write a glob, where "*" is any text, or a list of globs')
     if _has_unclosed_class(text):
         raise ValueError(f'"{text}" has a "[" without a "]"; for the character itself write "[[]"')
 

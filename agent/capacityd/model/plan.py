@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from enum import Enum
+from typing import TypeAlias
 
 from capacityd.model.quantity import plain
+from capacityd.model.waits import Wait
+
+Patch: TypeAlias = tuple[Mapping[str, object], ...]
+"""A JSON Patch (RFC 6902)."""
 
 
 class Action(str, Enum):
@@ -99,13 +104,11 @@ class MachineRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """All that is to happen to a Node, and the one JSON Patch that does it."""
+class Write:
+    """What a plan writes: to the Node in one JSON Patch, and to the machine's record."""
 
-    node: str
-    changes: tuple[Change, ...]
-    patch: tuple[Mapping[str, object], ...]
-    """Empty: nothing is written."""
+    patch: Patch
+    """Empty: the Node stays as it is."""
     annotated: Mapping[str, int]
     """The quantities in the annotation afterwards."""
     writes_annotations: bool = False
@@ -114,31 +117,34 @@ class Plan:
     """Whether the patch changes our Node condition."""
     condition: tuple[str, str] | None = None
     """Reason and status of the Node condition that the patch sets; None if it sets none."""
-    refused: tuple[str, ...] = ()
-    newly_refused: tuple[str, ...] = ()
-    """Those that no Event has reported yet."""
-    lower_since: Mapping[str, float] = field(default_factory=dict)
-    """Name that is held back because it is lower -> uptime since when it is."""
-    held: Mapping[str, float] = field(default_factory=dict)
-    """Name -> uptime until when its change is held back."""
-    less_allocatable: frozenset[str] = frozenset()
-    """Names whose allocatable was less than what was published when the Node was read."""
-    metadata_held_until: float | None = None
-    """Uptime until when an update of the condition or the annotations is rate limited; None: it is not."""
-    recorded_before: Mapping[str, int] = field(default_factory=dict)
-    """The quantities in the machine's record, of the names that the annotation has, too."""
     recorded: Mapping[str, int] | None = None
-    """The same afterwards. None: the machine's record stays as it is."""
-    health: Health = Health()
-    reported_before: Reported = Reported()
+    """The quantities in the machine's record afterwards. None: the record stays as it is."""
     reported: Reported = Reported()
     """What Events have reported once those of this plan are created."""
     recovered: tuple[str, ...] = ()
     """Names that an Event has reported as below what is expected, and that no longer are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What happens to a Node: what is decided about each name, what is written now, and what waits."""
+
+    node: str
+    changes: tuple[Change, ...]
+    write: Write
+    recorded_before: Mapping[str, int] = field(default_factory=dict)
+    """The quantities in the machine's record, of the names that the annotation has, too."""
+    reported_before: Reported = Reported()
+    """What Events have reported before this plan."""
+    waits: tuple[Wait, ...] = ()
+    """The changes that limits hold back."""
+    lower_since: Mapping[str, float] = field(default_factory=dict)
+    """Name whose quantity is to be lower -> uptime since when it is."""
+    less_allocatable: frozenset[str] = frozenset()
+    """Names whose allocatable was less than what was published when the Node was read."""
+    health: Health = Health()
     has_condition: bool = False
     """Whether a Node condition is kept."""
-    device_plugins: tuple[str, ...] | None = ()
-    """Their names when the plan was made, sorted; None: unknown."""
     node_uid: str = ""
 
     @property
@@ -147,13 +153,29 @@ class Plan:
         return tuple(change.name for change in self.changes if change.action.writes)
 
     @property
+    def refused(self) -> tuple[str, ...]:
+        """Names whose key is not ours."""
+        return tuple(change.name for change in self.changes if change.action is Action.REFUSE)
+
+    @property
+    def newly_refused(self) -> tuple[str, ...]:
+        """Those that no Event has reported yet."""
+        return tuple(name for name in self.refused if name not in self.reported_before.refused)
+
+    @property
     def unknown(self) -> tuple[str, ...]:
         """Names of resources that could not be read."""
         return tuple(self.health.unknown)
+
+    def with_earlier(self, changes: Sequence[Change]) -> Plan:
+        """The same plan, with the changes that were written before it was made."""
+        merged = {change.name: change for change in (*self.changes, *changes)}
+        merged |= {change.name: change for change in self.changes if change.action.writes}
+        return replace(self, changes=tuple(merged[name] for name in sorted(merged)))
 
     def as_dict(self) -> dict[str, object]:
         """As JSON: node, changes, patch."""
         changes = [asdict(c) for c in self.changes]
         for change in changes:
             change |= {key: plain(change[key]) for key in ("old", "new") if change[key] is not None}
-        return {"node": self.node, "changes": changes, "patch": list(self.patch)}
+        return {"node": self.node, "changes": changes, "patch": list(self.write.patch)}

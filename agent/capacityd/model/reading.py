@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from enum import Enum
 from typing import TypeAlias
 
 from capacityd.model.errors import Cause
@@ -113,6 +114,35 @@ class Unknown:
 Reading: TypeAlias = Quantity | Absent | Unknown
 
 
+class Outcome(str, Enum):
+    """The kind of a reading. The values are those in JSON and metrics."""
+
+    QUANTITY = "quantity"
+    ABSENT = "absent"
+    UNKNOWN = "unknown"
+
+
+def outcome_of(reading: Reading) -> Outcome:
+    """The kind of a reading."""
+    if isinstance(reading, Quantity):
+        return Outcome.QUANTITY
+    return Outcome.ABSENT if isinstance(reading, Absent) else Outcome.UNKNOWN
+
+
+def reading_text(reading: Reading | None) -> str:
+    """The quantity of a reading, "absent" or "unknown"; "none" if the resource is not configured."""
+    if reading is None:
+        return "none"
+    return str(reading.value) if isinstance(reading, Quantity) else outcome_of(reading).value
+
+
+def without_details(reading: Reading) -> Reading:
+    """The reading without the devices that count, and without what explains it."""
+    if isinstance(reading, Quantity):
+        return replace(reading, contributions=(), rejections=(), explanation=None)
+    return replace(reading, rejections=(), explanation=None)
+
+
 def is_below(reading: Reading, expected: int | None) -> bool:
     """Whether the machine has less than expected. Unknown is not less, nor is what `when` excludes."""
     if expected is None or isinstance(reading, Unknown):
@@ -126,7 +156,7 @@ def reading_as_dict(name: str, reading: Reading) -> dict[str, object]:
     """name, outcome, quantity, cause, reason, contributions; with --explain also rejected and explanation."""
     document: dict[str, object] = {
         "name": name,
-        "outcome": "quantity",
+        "outcome": outcome_of(reading).value,
         "quantity": None,
         "cause": reading.cause.value if isinstance(reading, Unknown) else None,
         "reason": "",
@@ -136,7 +166,6 @@ def reading_as_dict(name: str, reading: Reading) -> dict[str, object]:
         contributions = [asdict(c) for c in reading.contributions]
         document |= {"quantity": reading.value, "reason": reading.warning, "contributions": contributions}
     else:
-        document["outcome"] = "absent" if isinstance(reading, Absent) else "unknown"
         document["reason"] = reading.reason
     if reading.rejections:
         document["rejected"] = [asdict(r) for r in reading.rejections]

@@ -11,7 +11,7 @@ from typing import TypeAlias
 from capacityd.model.errors import NodeConflict, NodeRejected, NodeUnreachable
 from capacityd.model.node import Node
 from capacityd.model.plan import MachineRecord, Plan
-from capacityd.reconcile.attempt import Attempt, Decide, Outcome, is_same_version, unexplained
+from capacityd.reconcile.writing import Attempt, Outcome, Planner, is_same_version, report, unexplained
 
 TRIES = 6
 """How often a plan is made because a guard failed, before the pass gives up."""
@@ -39,7 +39,7 @@ class Retries:
 
 def apply(
     node: Node,
-    decide: Decide,
+    make_plan: Planner,
     machine_record: MachineRecord | None,
     save_intention: SaveIntention = save_nothing,
     retries: Retries = Retries(),
@@ -60,12 +60,12 @@ def apply(
             node_state = node.read()
             no_other_writer = attempt is not None and is_same_version(node_state, attempt.node_state)
             rejection = unexplained(conflict) if conflict and no_other_writer else None
-            plan = decide(node_state, machine_record, {})
-            if plan.patch:
+            plan = make_plan(node_state, machine_record, {})
+            if plan.write.patch:
                 machine_record = save_intention(machine_record, plan)
-            attempt = Attempt(node, decide, node_state, machine_record, plan)
-            if not plan.patch:
-                return attempt.report_events(plan, node_state)
+            attempt = Attempt(node, make_plan, node_state, machine_record, plan)
+            if not plan.write.patch:
+                return report(node, Outcome(plan, node_state, applied=False))
             return attempt.write_one_by_one(rejection) if rejection else attempt.write()
         except NodeConflict as e:
             if rejection:

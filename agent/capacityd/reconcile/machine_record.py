@@ -68,12 +68,12 @@ def intend(directory: str, machine_record: MachineRecord | None, plan: Plan) -> 
 
     Raises StateError.
     """
-    if plan.recorded is None:
+    if plan.write.recorded is None:
         return machine_record
-    reported = machine_record.reported if machine_record else Reported()
-    if machine_record == MachineRecord(plan.recorded, reported=reported, node_uid=plan.node_uid):
+    settled = MachineRecord(plan.write.recorded, reported=plan.reported_before, node_uid=plan.node_uid)
+    if machine_record == settled:
         return machine_record
-    intended = MachineRecord(plan.recorded_before, plan.recorded, reported, plan.node_uid)
+    intended = MachineRecord(plan.recorded_before, plan.write.recorded, plan.reported_before, plan.node_uid)
     if intended != machine_record:
         write(directory, intended)
     return intended
@@ -81,8 +81,8 @@ def intend(directory: str, machine_record: MachineRecord | None, plan: Plan) -> 
 
 def settle(directory: str, plan: Plan) -> None:
     """After the plan has been written to the Node, or there was nothing to write. Raises StateError."""
-    if plan.recorded is None:
+    if plan.write.recorded is None:
         return
-    settled = MachineRecord(plan.recorded, reported=plan.reported, node_uid=plan.node_uid)
+    settled = MachineRecord(plan.write.recorded, reported=plan.write.reported, node_uid=plan.node_uid)
     if read(directory) != settled:
         write(directory, settled)

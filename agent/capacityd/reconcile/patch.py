@@ -13,11 +13,10 @@ from enum import Enum, auto
 from typing import TypeAlias
 
 from capacityd.model.node import ANNOTATION, CONFIGURATION_ANNOTATION, Condition, NodeState, annotation_content
-from capacityd.model.plan import Action, Change
+from capacityd.model.plan import Action, Change, Patch
 from capacityd.model.quantity import plain
 from capacityd.reconcile.condition import DesiredCondition
 
-Patch: TypeAlias = tuple[Mapping[str, object], ...]
 _Operations: TypeAlias = list[Mapping[str, object]]
 
 

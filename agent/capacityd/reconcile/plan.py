@@ -1,20 +1,19 @@
-"""Makes the plan for a Node: the steps, one for each name, and the patch that does them. Pure.
+"""Makes the plan for a Node: what happens to each name, what is written now, and what waits. Pure.
 
 The annotation is input like any other: only valid extended resource names in it count.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import replace
 
 from capacityd.model.node import NodeState, annotated_quantities
-from capacityd.model.plan import Action, Health, MachineRecord, Plan
+from capacityd.model.plan import Action, Health, MachineRecord, Plan, Reported, Write
 from capacityd.reconcile.condition import desired_condition
-from capacityd.reconcile.health import health_after, reported_after, reported_before
+from capacityd.reconcile.facts import Facts
 from capacityd.reconcile.patch import REMOVED, patch_for
-from capacityd.reconcile.plan_input import PlanInput
-from capacityd.reconcile.rate_limit import metadata_not_before
+from capacityd.reconcile.report import health_after, reported_after, reported_before
 from capacityd.reconcile.rules import (
     CapacityEntry,
     Decision,
@@ -23,123 +22,87 @@ from capacityd.reconcile.rules import (
     refuse_device_plugin,
     unpublish,
 )
-from capacityd.reconcile.step import change_of, make_step
+from capacityd.reconcile.step import Step, change_of, make_step
 
 
-def make_plan(node_state: NodeState, inputs: PlanInput) -> Plan:
-    """What to set, remove, keep, hold back, refuse and deny on this Node, with each reason, and the patch for it."""
-    policy, context, lower_since = inputs.policy, inputs.context, inputs.state.lower_since
-    entries = capacity_entries(node_state, context.machine_record, inputs.readings)
-    steps = [make_step(entry, inputs) for entry in entries]
-    changes = tuple(step.change for step in steps)
+def make_plan(node_state: NodeState, facts: Facts) -> Plan:
+    """What to set, remove, keep, hold back, refuse and deny on this Node, with each reason, and what to write now."""
+    memory, uptime = facts.memory, facts.context.uptime
+    entries = capacity_entries(node_state, facts.context.machine_record, facts.readings)
+    recorded_before = {entry.name: entry.recorded for entry in entries if entry.recorded is not None}
+    steps = [make_step(entry, facts) for entry in entries]
+    health, last = health_after(steps, facts), reported_before(node_state, facts)
+    write = _write(node_state, steps, health, last, facts)
+    waits = [step.wait for step in steps if step.wait]
+    limit, changes_quantities = memory.write_times.wait_for(""), any(step.decision.action.writes for step in steps)
+    if write.patch and not changes_quantities and limit.until > uptime and not facts.policy.observe:
+        waits.append(limit)
+    if facts.policy.observe or limit in waits:
+        write = Write((), annotated_quantities(node_state.annotation), recorded=recorded_before, reported=last)
+    return Plan(
+        node=node_state.name,
+        changes=tuple(step.change for step in steps),
+        write=write if facts.keeps_record else replace(write, recorded=None),
+        recorded_before=recorded_before,
+        reported_before=last,
+        waits=tuple(waits),
+        lower_since={step.name: memory.lower_since.get(step.name, uptime) for step in steps if step.lowers},
+        less_allocatable=frozenset(step.name for step in steps if step.allocatable_was_less),
+        health=health,
+        has_condition=facts.policy.condition and not facts.policy.observe,
+        node_uid=node_state.uid,
+    )
+
+
+def _write(node_state: NodeState, steps: Sequence[Step], health: Health, last: Reported, facts: Facts) -> Write:
+    """What to write, if no limit holds it back. last: what Events have reported."""
+    policy, changes = facts.policy, tuple(step.change for step in steps)
     annotated = {step.name: step.decision.annotated for step in steps if step.decision.annotated is not None}
-    health, last_reported = health_after(steps, inputs), reported_before(node_state, inputs)
-    reported = reported_after(health, last_reported, inputs)
-    refused = tuple(change.name for change in changes if change.action is Action.REFUSE)
-
-    concerned = bool(changes or node_state.condition)
-    condition = desired_condition(node_state, health, context.now, policy.heartbeat_after) if concerned else None
+    concerned, now = bool(changes or node_state.condition), facts.context.now
+    condition = desired_condition(node_state, health, now, policy.heartbeat_after) if concerned else None
     configuration = policy.configuration if concerned and policy.configuration else None
     patch = patch_for(node_state, changes, annotated, configuration, condition if policy.condition else REMOVED)
-    plan = Plan(
-        node=node_state.name,
-        changes=changes,
+    reported = reported_after(health, last, facts)
+    return Write(
         patch=patch.operations,
+        annotated=annotated,
         writes_annotations=patch.writes_annotations,
         writes_condition=patch.writes_condition,
         condition=(condition.reason.value, condition.status) if condition and policy.condition else None,
-        annotated=annotated,
-        refused=refused,
-        newly_refused=tuple(name for name in refused if name not in last_reported.refused),
-        lower_since={step.name: lower_since.get(step.name, context.uptime) for step in steps if step.lowers},
-        held={step.name: step.wait.until for step in steps if step.wait},
-        less_allocatable=frozenset(step.name for step in steps if step.allocatable_was_less),
-        recorded_before={entry.name: entry.recorded for entry in entries if entry.recorded is not None},
         recorded={step.name: step.recorded for step in steps if step.recorded is not None},
-        health=health,
-        reported_before=last_reported,
         reported=reported,
-        recovered=tuple(sorted((last_reported.below_expected - reported.below_expected) & policy.expect.keys())),
-        has_condition=policy.condition,
-        node_uid=node_state.uid,
-        device_plugins=None if inputs.device_plugins is None else tuple(sorted(inputs.device_plugins)),
-    )
-    held_until = metadata_not_before(inputs.state.write_times)
-    if plan.patch and not plan.changed_names and held_until > context.uptime:
-        plan = _without_metadata(plan, node_state, held_until)
-    return plan if _keeps_record(inputs) else replace(plan, recorded=None)
-
-
-def _without_metadata(plan: Plan, node_state: NodeState, held_until: float) -> Plan:
-    """The plan while an update of the condition and the annotations has to wait, and nothing else is to be written."""
-    return replace(
-        plan,
-        patch=(),
-        writes_annotations=False,
-        writes_condition=False,
-        condition=None,
-        annotated=annotated_quantities(node_state.annotation),
-        newly_refused=(),
-        metadata_held_until=held_until,
-        recorded=plan.recorded_before,
-        reported=plan.reported_before,
-        recovered=(),
+        recovered=tuple(sorted((last.below_expected - reported.below_expected) & policy.expect.keys())),
     )
 
 
-def unwritten(plan: Plan, node_state: NodeState, lower_since: Mapping[str, float]) -> Plan:
-    """The plan in observe mode: the annotation stays, and what is lower stays lower since the same moment."""
-    since = {name: at for name, at in lower_since.items() if name in plan.changed_names}
-    return replace(
-        plan,
-        annotated=annotated_quantities(node_state.annotation),
-        lower_since={**since, **plan.lower_since},
-        less_allocatable=frozenset(),
-        condition=None,
-        has_condition=False,
-    )
-
-
-def _keeps_record(inputs: PlanInput) -> bool:
-    """Whether it is known what is ours, so that it can be recorded."""
-    if inputs.context.machine_record_error:
-        return False
-    return inputs.context.machine_record is not None or (inputs.policy.complete and bool(inputs.readings))
-
-
-def make_withdrawal(node_state: NodeState, inputs: PlanInput) -> Plan:
+def make_withdrawal(node_state: NodeState, facts: Facts) -> Plan:
     """Removes what this machine has published, and the condition. Another writer's values stay.
 
     Without a machine record, every key that the annotation names counts as published by this machine. The annotation
     keeps a key whose removal is denied. It also keeps a key that the machine record does not name: this machine may
     have published it before it got a new image.
     """
-    machine_record = inputs.context.machine_record
+    machine_record = facts.context.machine_record
     published = published_quantities(node_state, machine_record)
-    decisions = [(entry, _withdraw(entry, inputs)) for entry in capacity_entries(node_state, machine_record, published)]
+    decisions = [(entry, _withdraw(entry, facts)) for entry in capacity_entries(node_state, machine_record, published)]
     changes = tuple(change_of(entry, decision) for entry, decision in decisions)
     annotated = {entry.name: decision.annotated for entry, decision in decisions if decision.annotated is not None}
-    refused = tuple(change.name for change in changes if change.action is Action.REFUSE)
     patch = patch_for(node_state, changes, annotated, "", REMOVED)
-    return Plan(
-        node=node_state.name,
-        changes=changes,
+    health = Health(denied={c.name: c.reason for c in changes if c.action is Action.DENY})
+    write = Write(
         patch=patch.operations,
+        annotated=annotated,
         writes_annotations=patch.writes_annotations,
         writes_condition=patch.writes_condition,
-        annotated=annotated,
-        refused=refused,
-        newly_refused=refused,
         recorded={name: n for name, n in annotated.items() if not _is_unconfirmed(name, n, machine_record)},
-        node_uid=node_state.uid,
-        health=Health(denied={c.name: c.reason for c in changes if c.action is Action.DENY}),
     )
+    return Plan(node_state.name, changes, write, health=health, node_uid=node_state.uid)
 
 
-def _withdraw(entry: CapacityEntry, inputs: PlanInput) -> Decision:
-    decision = refuse_device_plugin(entry, inputs) or unpublish(entry, "withdrawn")
-    if decision.action is Action.REMOVE and entry.name in inputs.denied:
-        return Decision(Action.DENY, None, inputs.denied[entry.name], entry.annotated)
+def _withdraw(entry: CapacityEntry, facts: Facts) -> Decision:
+    decision = refuse_device_plugin(entry, facts) or unpublish(entry, "withdrawn")
+    if decision.action is Action.REMOVE and entry.name in facts.denied:
+        return Decision(Action.DENY, None, facts.denied[entry.name], entry.annotated)
     return decision
 
 

@@ -1,4 +1,4 @@
-"""One reconcile pass, after discovery: whether the Node must be read at all, and the state for the next pass.
+"""One reconcile pass, after discovery: plan, read the Node if it may have to be written, write, and remember.
 
 Everything but the Node comes in and goes out as values, so that a model can drive it through any history.
 """
@@ -10,36 +10,31 @@ from dataclasses import dataclass, replace
 
 from capacityd.linux.clock import BOOTING
 from capacityd.model.config import Config
-from capacityd.model.errors import NodeError, StateError
+from capacityd.model.errors import NodeConflict, NodeDenied, NodeError, NodeUnreachable, StateError
+from capacityd.model.messages import Failure
 from capacityd.model.node import Node, NodeState
-from capacityd.model.plan import MachineRecord, Plan
+from capacityd.model.plan import Action, MachineRecord, Plan
+from capacityd.model.quantity import whole_quantity
 from capacityd.model.reading import Reading
-from capacityd.model.reasons import PassReason
+from capacityd.model.reasons import PassReason, RetryCause
+from capacityd.model.waits import Wait, WaitReason
+from capacityd.reconcile import timing
 from capacityd.reconcile.apply import TRIES, Retries, SaveIntention, apply, save_nothing
-from capacityd.reconcile.attempt import Denied, Outcome
-from capacityd.reconcile.held_back import changes_held_back
-from capacityd.reconcile.plan import make_plan, unwritten
-from capacityd.reconcile.plan_input import PlanInput, Policy
-from capacityd.reconcile.rate_limit import MIN_INTERVAL
-from capacityd.reconcile.result import (
-    ReconcileResult,
-    failed_result,
-    lasting_conflict,
-    reconciled_result,
-)
-from capacityd.reconcile.state import PassContext, ReconcileState, remember, retry_denied, with_readings, write_times_of
-
-_LOCAL = frozenset({PassReason.HARDWARE, PassReason.FILE, PassReason.REQUEUE, PassReason.PLUGINS})
-"""Reasons that say nothing about the Node: if the readings are what was last applied, it need not be read.
-
-PLUGINS: the kubelet rewrites its checkpoint for each pod with devices; only the set of names in it counts.
-"""
+from capacityd.reconcile.facts import Facts, PassContext, Policy
+from capacityd.reconcile.memory import Conflict, Memory, remembered
+from capacityd.reconcile.plan import make_plan
+from capacityd.reconcile.report import events
+from capacityd.reconcile.timing import Denial
+from capacityd.reconcile.writing import Denied, Outcome
 
 _RETRY_DENIED = frozenset({PassReason.BOOT, PassReason.CONFIG, PassReason.CREDENTIALS})
 """Reasons after which a denied change is tried again at once."""
 
 _HEARTBEAT_SHARE = 0.5
 """Share of the resync period after which a pass that reads the Node refreshes the heartbeat of the condition."""
+
+_MIN_REQUEUE = 0.1
+"""Seconds between two passes, at least."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,17 +49,56 @@ class Access:
     """As for apply(). If it raises StateError, what needs no record is still written."""
 
 
+@dataclass(frozen=True, slots=True)
+class ReconcileResult:
+    """The result of a pass."""
+
+    memory: Memory
+    """For the next pass."""
+    uptime: float
+    """Seconds of uptime at this pass."""
+    waits: tuple[Wait, ...] = ()
+    """All that later passes are for; the earliest decides when the next one comes."""
+    plan: Plan | None = None
+    """The last one; None: the Node was never read."""
+    outcome: Outcome | None = None
+    """None: the Node was not read in this pass."""
+    failure: Failure | None = None
+    """What has gone wrong. RetryCause.STATE: this machine could not save what must last, so nothing is lowered or
+    removed; any other cause: the Node is not as desired."""
+
+    @property
+    def unwritable(self) -> str:
+        """Why this machine could not save what must last; empty if it could."""
+        return self.failure.message if self.failure and self.failure.cause is RetryCause.STATE else ""
+
+    @property
+    def node_error(self) -> str:
+        """Why the Node could not be reconciled; empty if it could."""
+        return self.failure.message if self.failure and not self.unwritable else ""
+
+    @property
+    def requeue_after(self) -> float | None:
+        """Seconds until the next pass; None: nothing is due. After a failure, the retry comes as well."""
+        return max(_MIN_REQUEUE, min(wait.until for wait in self.waits) - self.uptime) if self.waits else None
+
+    def wait_text(self, name: str) -> str:
+        """Why and for how long this resource waits, after a semicolon; "" if it does not."""
+        wait = min((wait for wait in self.waits if wait.name == name), key=lambda wait: wait.until, default=None)
+        return f"; {wait.text(self.uptime)}" if wait else ""
+
+
 def reconcile(
-    config: Config, readings: Mapping[str, Reading], context: PassContext, state: ReconcileState, access: Access
+    config: Config, readings: Mapping[str, Reading], context: PassContext, memory: Memory, access: Access
 ) -> ReconcileResult:
     """Reconciles the Node with the readings, unless it matches, or has to wait. Raises no NodeError; the result has it.
 
-    state: what the pass before left.
+    memory: what the pass before left.
     """
-    state = with_readings(state, readings, context.uptime)
+    memory = memory.with_readings(readings, context.uptime)
     if not _RETRY_DENIED.isdisjoint(context.reasons):
-        state = retry_denied(state, context.uptime)
-    return Pass(config, readings, context, state, access).run()
+        memory = memory.with_denials_due(context.uptime)
+    return Pass(config, readings, context, memory, access).run()
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,71 +108,152 @@ class Pass:
     config: Config
     readings: Mapping[str, Reading]
     context: PassContext
-    state: ReconcileState
-    """The state before the pass, with its readings."""
+    memory: Memory
+    """What the pass before left, with the readings of this one."""
     access: Access
 
     def run(self) -> ReconcileResult:
         """Makes the pass. Raises no NodeError; the result has it."""
-        if not self.must_read_node() and (result := changes_held_back(self.plan_input())):
-            return result
-        if result := lasting_conflict(self.state, self.context.uptime):
-            return result
+        plan = self.plan_from_memory()
+        if plan is None:
+            return self.reconcile_node(None)
+        step = replace(self, memory=replace(self.memory, lower_since=plan.lower_since))
+        if self.facts().about_the_node or plan.write.patch or events(plan, applied=False):
+            return step.reconcile_node(plan)
+        return step.result(step.memory, plan)
+
+    def plan_from_memory(self) -> Plan | None:
+        """The plan for the Node as it was last seen, which tells whether it must be read; None if it was never seen."""
+        if self.memory.node is None:
+            return None
+        # The heartbeat alone is no reason to read the Node.
+        return make_plan(self.memory.node, self.facts(heartbeats=False))
+
+    def reconcile_node(self, first: Plan | None) -> ReconcileResult:
+        """Reads the Node, plans and writes. first: the plan from memory."""
+        uptime, conflict = self.context.uptime, self.memory.conflict
+        if conflict and 0 < (wait := conflict.at + timing.MIN_INTERVAL - uptime) <= timing.MIN_INTERVAL:
+            # Whatever the reason for this pass: conflicts cost the API server two requests a minute.
+            return self.result(self.memory, first, Failure(conflict.message, NodeConflict.cause, wait))
         try:
             node = self.access.open_node()
             outcome = self.observe(node) if self.config.settings.observe else self.write(node)
         except NodeError as error:
-            return failed_result(error, self.state, self.context.uptime)
-        state = remember(self.state, self.readings, outcome, self.context)
-        return reconciled_result(outcome, state, self.context.uptime)
-
-    def must_read_node(self) -> bool:
-        """Whether the reasons for this pass concern the Node itself."""
-        reasons, verify_at = self.context.reasons, self.state.verify_at
-        if not _LOCAL.issuperset(reasons) or (verify_at is not None and self.context.uptime >= verify_at):
-            return True
-        return PassReason.PLUGINS in reasons and _sorted(self.access.device_plugins()) != self.state.device_plugins
+            return self.fail(first, error)
+        unwritable = outcome.plan.health.unwritable
+        failure = Failure(unwritable, RetryCause.STATE) if unwritable else None
+        return replace(self.result(self.remember(outcome), outcome.plan, failure), outcome=outcome)
 
     def observe(self, node: Node) -> Outcome:
         """Reads the Node, and plans without writing."""
         node_state = node.read()
-        plan = unwritten(self.plan(node_state, self.context.machine_record, {}), node_state, self.state.lower_since)
-        return Outcome(plan, applied=False, node_state=node_state)
+        return Outcome(self.make_plan(node_state, self.context.machine_record, {}), node_state, applied=False)
 
     def write(self, node: Node) -> Outcome:
         """Reads the Node, plans and writes. What can't be recorded is neither lowered nor removed."""
         save_intention = save_nothing if self.context.unrecordable else self.access.save_intention
-        retries = Retries(conflicts=1 if self.state.conflict else TRIES)
+        retries = Retries(conflicts=1 if self.memory.conflict else TRIES)
         try:
-            return apply(node, self.plan, self.context.machine_record, save_intention, retries)
+            return apply(node, self.make_plan, self.context.machine_record, save_intention, retries)
         except StateError as error:
             return replace(self, context=replace(self.context, unwritable=str(error))).write(node)
 
-    def plan(self, node_state: NodeState, machine_record: MachineRecord | None, denied: Denied) -> Plan:
+    def make_plan(self, node_state: NodeState, machine_record: MachineRecord | None, denied: Denied) -> Plan:
         """The plan for this Node, and for what is denied just now."""
-        inputs = self.plan_input()
-        inputs = replace(
-            inputs,
-            context=replace(self.context, machine_record=machine_record),
-            state=replace(self.state, write_times=write_times_of(node_state, self.state)),
-            device_plugins=self.access.device_plugins(),
-            denied=denied,
+        return make_plan(
+            node_state,
+            replace(
+                self.facts(),
+                context=replace(self.context, machine_record=machine_record),
+                memory=replace(self.memory, write_times=self.memory.write_times_of(node_state)),
+                denied=denied,
+            ),
         )
-        return make_plan(node_state, inputs)
 
-    def plan_input(self) -> PlanInput:
-        """What a plan depends on, as far as it is known before the Node is read."""
-        settings, uptime, state = self.config.settings, self.context.uptime, self.state
+    def facts(self, *, heartbeats: bool = True) -> Facts:
+        """What a plan is made from. heartbeats: whether it refreshes the condition's heartbeat."""
+        settings, uptime = self.config.settings, self.context.uptime
         policy = replace(
             Policy.of(self.config),
             configuration_errors=self.context.configuration_errors or self.config.errors(),
             lower_after=max(settings.lower_after, settings.lower_after_boot if uptime < BOOTING else 0.0),
             reports_unknown=not settings.observe and not self.context.unwritable,
-            heartbeat_after=max(MIN_INTERVAL, settings.resync * _HEARTBEAT_SHARE),
+            heartbeat_after=max(timing.MIN_INTERVAL, settings.resync * _HEARTBEAT_SHARE) if heartbeats else None,
+            observe=settings.observe,
         )
-        return PlanInput(self.readings, policy, self.context, state)
+        return Facts(self.readings, policy, self.context, self.memory, self.access.device_plugins())
 
+    def remember(self, outcome: Outcome) -> Memory:
+        """What this pass, which has read the Node, leaves for the next one."""
+        plan, uptime, node_state = outcome.plan, self.context.uptime, outcome.node_state
+        changed = plan.changed_names if outcome.applied else ()
+        times = self.memory.write_times_of(node_state).recent(uptime)
+        if attempted := (*changed, *outcome.denied):
+            times = times.after_write(attempted, uptime)
+        elif outcome.applied:
+            times = times.after_write((), uptime)
+        return Memory(
+            node=remembered(node_state),
+            lower_since={name: since for name, since in plan.lower_since.items() if name not in changed},
+            unknown_since=self.memory.unknown_since,
+            write_times=times,
+            denied=self._denied(outcome),
+            conflict=None,
+            kubelet=timing.after_read(
+                self.memory.kubelet, self.context.kubelet_started_at, node_state.heartbeat, uptime
+            ),
+            less_allocatable=self._less_allocatable(outcome),
+            verify_at=self._verify_at(outcome),
+        )
 
-def _sorted(names: Collection[str] | None) -> tuple[str, ...] | None:
-    """The names of device plugins, so that they can be compared; None if they are unknown."""
-    return None if names is None else tuple(sorted(names))
+    def _denied(self, outcome: Outcome) -> dict[str, Denial]:
+        """What the API server denies, or has denied lately, by name."""
+        plan, uptime = outcome.plan, self.context.uptime
+        last = self.memory.denied
+        denied = {
+            name: denial for name, denial in last.items() if name in plan.health.denied or uptime < denial.retry_at
+        }
+        desired = {change.name: change.new for change in plan.changes}
+        for name, reason in outcome.denied.items():
+            value = whole_quantity(desired.get(name) or "")
+            denied[name] = timing.denial(last.get(name), value, reason, uptime)
+        return denied
+
+    def _verify_at(self, outcome: Outcome) -> float | None:
+        """When to read the Node again to compare allocatable; None if nobody is expected to change it.
+
+        A Node without a heartbeat has no kubelet that could.
+        """
+        plan, has_kubelet = outcome.plan, outcome.node_state.heartbeat is not None
+        if outcome.applied and has_kubelet and any(change.action is Action.SET for change in plan.changes):
+            return timing.verification_after_write(self.context.uptime)
+        return timing.verification_of_less(self.context.uptime) if self._less_allocatable(outcome) else None
+
+    def _less_allocatable(self, outcome: Outcome) -> frozenset[str]:
+        """Names with less allocatable than what is published. In observe mode nothing can be done about it."""
+        return frozenset() if self.config.settings.observe else outcome.plan.less_allocatable
+
+    def fail(self, first: Plan | None, error: NodeError) -> ReconcileResult:
+        """The result of a pass that has ended with this error."""
+        message, memory = str(error), self.memory
+        if isinstance(error, NodeConflict):
+            message = memory.conflict.message if memory.conflict else message
+            memory = replace(memory, conflict=Conflict(message, self.context.uptime))
+        files = error.files if isinstance(error, NodeDenied) else ()
+        retry_after = error.retry_after if isinstance(error, NodeUnreachable) else None
+        return self.result(memory, first, Failure(message, error.cause, retry_after, files))
+
+    def result(self, memory: Memory, plan: Plan | None, failure: Failure | None = None) -> ReconcileResult:
+        """The result, with all that waits. memory: for the next pass. plan: the last one."""
+        uptime = self.context.uptime
+        waits = list(plan.waits) if plan else []
+        denied = plan.health.denied if plan else ()
+        waits += [Wait(d.retry_at, WaitReason.DENIED, name) for name, d in memory.denied.items() if name in denied]
+        waits += [timing.wait_for_unknown(name, since, uptime) for name, since in memory.unknown_since.items()]
+        if memory.verify_at is not None:
+            waits.append(Wait(memory.verify_at, WaitReason.VERIFICATION))
+        if wait := timing.wait_for_kubelet(memory.kubelet, uptime):
+            waits.append(wait)
+        if memory.conflict:
+            waits.append(Wait(memory.conflict.at + timing.MIN_INTERVAL, WaitReason.CONFLICT))
+        return ReconcileResult(memory, uptime, tuple(waits), plan, failure=failure)

@@ -21,7 +21,7 @@ from capacityd.model.node import NodeState, annotated_quantities, annotation_con
 from capacityd.model.plan import Action, MachineRecord
 from capacityd.model.quantity import plain, whole_quantity
 from capacityd.model.reading import Absent, Quantity, Unknown
-from capacityd.reconcile.plan_input import PlanInput
+from capacityd.reconcile.facts import Facts
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +64,19 @@ class Decision:
     reason: str
     annotated: int | None
     """The quantity in the annotation afterwards; None if the annotation does not name it."""
+
+    def lowers(self, entry: CapacityEntry) -> bool:
+        """Whether this reduces capacity, below both the current and the annotated quantity. Removing a 0 does not."""
+        if not self.action.writes:
+            return False
+        if self.desired is None:
+            return not entry.equals(0)
+        if entry.current is None:
+            return False
+        current = whole_quantity(entry.current)
+        return (current is None or self.desired < current) and (
+            entry.annotated is None or self.desired < entry.annotated
+        )
 
 
 def capacity_entries(
@@ -116,62 +129,62 @@ def _may_be_claimed(name: str, node_state: NodeState, machine_record: MachineRec
     return current is not None and whole_quantity(current) != 0
 
 
-def decide(entry: CapacityEntry, inputs: PlanInput) -> Decision:
+def decide(entry: CapacityEntry, facts: Facts) -> Decision:
     """Decides about one name."""
-    return _restore_allocatable(entry, _decide_capacity(entry, inputs), inputs)
+    return _restore_allocatable(entry, _decide_capacity(entry, facts), facts)
 
 
-def _decide_capacity(entry: CapacityEntry, inputs: PlanInput) -> Decision:
-    reading = inputs.readings.get(entry.name)
-    if refusal := refuse_device_plugin(entry, inputs) or _refuse_possible_device_plugin(entry, inputs):
+def _decide_capacity(entry: CapacityEntry, facts: Facts) -> Decision:
+    reading = facts.readings.get(entry.name)
+    if refusal := refuse_device_plugin(entry, facts) or _refuse_possible_device_plugin(entry, facts):
         return refusal
     if isinstance(reading, Quantity):
-        return _publish(entry, reading.value, inputs)
+        return _publish(entry, reading.value, facts)
     if isinstance(reading, Unknown):
         return _keep_or_restore(entry, reading)
     if isinstance(reading, Absent):
         return unpublish(entry, reading.reason)
     # No longer configured. A damaged or empty configuration is more likely an accident than an intention.
-    if not inputs.policy.complete:
+    if not facts.policy.complete:
         reason = "kept: a file of the configuration can't be read, and may name it"
         return Decision(Action.KEEP, None, reason, entry.annotated)
-    if not inputs.readings:
+    if not facts.readings:
         reason = 'kept: no resource is configured at all; "capacityd withdraw" removes what was published'
         return Decision(Action.KEEP, None, reason, entry.annotated)
     return unpublish(entry, "no longer configured")
 
 
-def refuse_device_plugin(entry: CapacityEntry, inputs: PlanInput) -> Decision | None:
+def refuse_device_plugin(entry: CapacityEntry, facts: Facts) -> Decision | None:
     """Refuses a name that a device plugin owns: the kubelet writes its key. None if none owns it."""
-    if inputs.device_plugins is None or entry.name not in inputs.device_plugins:
+    if facts.device_plugins is None or entry.name not in facts.device_plugins:
         return None
-    if entry.annotated is None and not isinstance(inputs.readings.get(entry.name), Quantity):
+    if entry.annotated is None and not isinstance(facts.readings.get(entry.name), Quantity):
         return None
     return Decision(Action.REFUSE, None, "a device plugin has this name; the key is the kubelet's", None)
 
 
-def _refuse_possible_device_plugin(entry: CapacityEntry, inputs: PlanInput) -> Decision | None:
+def _refuse_possible_device_plugin(entry: CapacityEntry, facts: Facts) -> Decision | None:
     """Leaves a changed key of ours alone while device plugins are unknown: one may own it now."""
-    if inputs.device_plugins is not None or entry.annotated is None or not entry.is_ours:
+    if facts.device_plugins is not None or entry.annotated is None or not entry.is_ours:
         return None
     if entry.current is None or entry.equals(entry.annotated):
         return None
-    reading = inputs.readings.get(entry.name)
+    reading = facts.readings.get(entry.name)
     if isinstance(reading, Quantity) and entry.equals(reading.value):
         return None
-    if entry.equals(0) and inputs.kubelet_may_zero:
+    if entry.equals(0) and facts.kubelet_may_zero:
         return None  # a kubelet that restarts zeroes what is no plugin's
     current = plain(entry.current)
     reason = f"somebody else wrote {current}, and the kubelet's list of device plugins can't be read: it may be one's"
     return Decision(Action.REFUSE, None, reason, entry.annotated)
 
 
-def _publish(entry: CapacityEntry, desired: int, inputs: PlanInput) -> Decision:
+def _publish(entry: CapacityEntry, desired: int, facts: Facts) -> Decision:
     if entry.current is None:
         reason = f"lost from the Node, where {entry.annotated} was published" if entry.is_ours else "found"
         return Decision(Action.SET, desired, reason, desired)
     if entry.annotated is None or not entry.is_ours:
-        return _take_over(entry, desired, inputs)
+        return _take_over(entry, desired, facts)
     if entry.equals(desired):
         return Decision(Action.KEEP, desired, "as published", desired)
     if entry.equals(entry.annotated):
@@ -181,13 +194,13 @@ def _publish(entry: CapacityEntry, desired: int, inputs: PlanInput) -> Decision:
     return Decision(Action.SET, desired, f"put back: somebody else wrote {plain(entry.current)}", desired)
 
 
-def _take_over(entry: CapacityEntry, desired: int, inputs: PlanInput) -> Decision:
+def _take_over(entry: CapacityEntry, desired: int, facts: Facts) -> Decision:
     """Refuses a key that is not ours, whatever its value: a 0 may belong to a device plugin that comes back."""
-    if entry.name not in inputs.policy.adopt:
+    if entry.name not in facts.policy.adopt:
         same = "the same value, but " if entry.equals(desired) else ""
         reason = f"{same}not published by capacityd; adopt = true takes it over"
         return Decision(Action.REFUSE, None, reason, entry.annotated)
-    if inputs.device_plugins is None:
+    if facts.device_plugins is None:
         reason = "not adopted: the kubelet's list of device plugins can't be read, and this may be one's"
         return Decision(Action.REFUSE, None, reason, entry.annotated)
     return Decision(Action.KEEP if entry.equals(desired) else Action.SET, desired, "adopted", desired)
@@ -202,13 +215,13 @@ def _keep_or_restore(entry: CapacityEntry, reading: Unknown) -> Decision:
     return Decision(Action.KEEP, None, f"stays as it is; unknown: {reading.reason}", entry.annotated)
 
 
-def _restore_allocatable(entry: CapacityEntry, decision: Decision, inputs: PlanInput) -> Decision:
+def _restore_allocatable(entry: CapacityEntry, decision: Decision, facts: Facts) -> Decision:
     """The decision; or to write allocatable alone, where capacity stays as it is and is ours, or becomes so.
 
     While device plugins are unknown, less of it may be one's devices that are not healthy.
     """
     quantity = decision.annotated
-    if decision.action is not Action.KEEP or quantity is None or inputs.device_plugins is None:
+    if decision.action is not Action.KEEP or quantity is None or facts.device_plugins is None:
         return decision
     ours = entry.confirmed or decision.desired is not None
     if not ours or not entry.equals(quantity) or plain(entry.allocatable) == str(quantity):

@@ -3,22 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 from capacityd.model.plan import Action, Change
 from capacityd.model.quantity import whole_quantity
 from capacityd.model.reading import Quantity, Reading
-from capacityd.reconcile.plan_input import PlanInput
-from capacityd.reconcile.rate_limit import not_before
+from capacityd.model.waits import Wait, WaitReason
+from capacityd.reconcile.facts import Facts
 from capacityd.reconcile.rules import CapacityEntry, Decision, decide
-
-
-class Wait(NamedTuple):
-    """A limit that holds a change back."""
-
-    until: float
-    """Uptime."""
-    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +20,9 @@ class Step:
     reading: Reading | None
     decision: Decision
     wait: Wait | None = None
-    """None: no time holds it back."""
+    """None: no limit holds it back."""
     lowers: bool = False
-    """Whether it is held back because it is lower."""
+    """Whether what is decided about it reduces capacity, although it may be held back or denied."""
 
     @property
     def name(self) -> str:
@@ -69,31 +60,24 @@ class Step:
         return annotated and not isinstance(self.reading, Quantity) and not self.entry.confirmed
 
 
-def make_step(entry: CapacityEntry, inputs: PlanInput) -> Step:
+def make_step(entry: CapacityEntry, facts: Facts) -> Step:
     """Decides about a name, and whether that can be done now."""
-    reading, decision = inputs.readings.get(entry.name), decide(entry, inputs)
+    reading, decision, uptime = facts.readings.get(entry.name), decide(entry, facts), facts.context.uptime
     if not decision.action.writes:
         return Step(entry, reading, decision)
+    lowers = decision.lowers(entry)
     unchanged = replace(decision, annotated=entry.annotated)
-    if (reason := _why_denied(entry.name, decision.desired, inputs)) is not None:
-        return Step(entry, reading, replace(unchanged, action=Action.DENY, reason=reason))
+    if reason := _denial(entry.name, decision, facts):
+        return Step(entry, reading, replace(unchanged, action=Action.DENY, reason=reason), lowers=lowers)
     held = replace(unchanged, action=Action.HOLD)
-    if _needs_record(entry, decision, inputs):
+    if _needs_record(entry, decision, facts):
         reason = f"{decision.reason}; held back while this machine can't keep a record of it"
-        return Step(entry, reading, replace(held, reason=reason))
-    wait, uptime = _longest_wait(entry, decision, inputs), inputs.context.uptime
+        return Step(entry, reading, replace(held, reason=reason), lowers=lowers)
+    wait = _longest_wait(entry.name, facts, lowers=lowers)
     if wait.until <= uptime:
-        return Step(entry, reading, decision)
-    reason = f"{decision.reason}; held back for {wait.until - uptime:.0f} s more, {wait.reason}"
-    return Step(entry, reading, replace(held, reason=reason), wait, _lowers(entry, decision))
-
-
-def _why_denied(name: str, desired: int | None, inputs: PlanInput) -> str | None:
-    """Why the API server denies a change to this quantity (None: a removal); None if it can be tried."""
-    denial = inputs.state.denied.get(name)
-    if denial and denial.holds(desired, inputs.context.uptime):
-        return inputs.denied.get(name, denial.reason)
-    return inputs.denied.get(name)
+        return Step(entry, reading, decision, lowers=lowers)
+    reason = f"{decision.reason}; {wait.text(uptime)}"
+    return Step(entry, reading, replace(held, reason=reason), wait, lowers)
 
 
 def change_of(entry: CapacityEntry, decision: Decision) -> Change:
@@ -110,38 +94,34 @@ def is_less(current: str | None, quantity: int) -> bool:
     return current is None or (whole_quantity(current) or 0) < quantity
 
 
-def _lowers(entry: CapacityEntry, decision: Decision) -> bool:
-    """Whether this reduces capacity, below both the current and the annotated quantity. Removing a 0 does not."""
-    if decision.desired is None:
-        return not entry.equals(0)
-    if entry.current is None:
-        return False
-    current = whole_quantity(entry.current)
-    return (current is None or decision.desired < current) and (
-        entry.annotated is None or decision.desired < entry.annotated
-    )
+def _denial(name: str, decision: Decision, facts: Facts) -> str:
+    """Why the API server denies this change; "" if it is not known to. Another quantity is not denied."""
+    if name in facts.denied:
+        return facts.denied[name]
+    denial = facts.memory.denied.get(name)
+    return denial.reason if denial and denial.holds(decision.desired, facts.context.uptime) else ""
 
 
-def _needs_record(entry: CapacityEntry, decision: Decision, inputs: PlanInput) -> bool:
+def _needs_record(entry: CapacityEntry, decision: Decision, facts: Facts) -> bool:
     """Whether a change must wait until this machine can write its record.
 
     A reduction must last, and nothing would remember since when. A new name would not be known as ours later.
     """
-    machine_record = inputs.context.machine_record
-    if not inputs.context.unrecordable:
+    machine_record = facts.context.machine_record
+    if not facts.context.unrecordable:
         return False
-    if inputs.context.machine_record_error:
+    if facts.context.machine_record_error:
         new = entry.annotated is None
     else:
         new = machine_record is not None and not machine_record.names(entry.name)
-    return new or decision.action is Action.REMOVE or _lowers(entry, decision)
+    return new or decision.action is Action.REMOVE or decision.lowers(entry)
 
 
-def _longest_wait(entry: CapacityEntry, decision: Decision, inputs: PlanInput) -> Wait:
-    """The limit that holds this change back longest; it may be over."""
-    rate_limit = Wait(not_before(inputs.state.write_times, entry.name), "because it keeps changing")
-    if not _lowers(entry, decision):
+def _longest_wait(name: str, facts: Facts, *, lowers: bool) -> Wait:
+    """The limit that holds a change back longest; it may be over."""
+    rate_limit = facts.memory.write_times.wait_for(name)
+    if not lowers:
         return rate_limit
-    since = inputs.state.lower_since.get(entry.name, inputs.context.uptime)
-    lower_after = Wait(since + inputs.policy.lower_after, "in case it comes back")
+    since = facts.memory.lower_since.get(name, facts.context.uptime)
+    lower_after = Wait(since + facts.policy.lower_after, WaitReason.LOWER_AFTER, name)
     return max(lower_after, rate_limit, key=lambda wait: wait.until)

@@ -11,11 +11,11 @@ from capacityd.linux.systemd import EntryKind, Priority
 from capacityd.model.node import CONDITION
 from capacityd.model.plan import Action, Change, Health
 from capacityd.model.quantity import plain
-from capacityd.model.reading import Absent, Reading, Unknown
+from capacityd.model.reading import Absent, Reading, Unknown, reading_text
 from capacityd.model.reasons import PassReason
-from capacityd.reconcile.result import ReconcileResult
-from capacityd.reconcile.state import desired_quantity, is_lower, outcome_text
-from capacityd.worker.pass_state import Logged, NodeStatus, Outcome, PassState, PassStatus
+from capacityd.model.waits import Wait
+from capacityd.reconcile.reconcile import ReconcileResult
+from capacityd.worker.pass_state import Logged, PassState, PassStatus
 
 _MOST_REASONS, _REASONS_PERIOD = 6, 360.0
 """At most so many entries about one unknown resource in so many seconds: its reason may change at each pass."""
@@ -31,34 +31,33 @@ class Entry:
     fields: Mapping[str, str] = field(default_factory=dict)  # names in capitals, as journald requires
 
 
-def outcome_entries(result: ReconcileResult, previous: PassStatus | None) -> Iterator[Entry]:
+def outcome_entries(result: ReconcileResult, status: PassStatus, previous: PassStatus | None) -> Iterator[Entry]:
     """What a pass changed on the Node, what is newly wrong on it, and each Event that could not be created.
 
-    previous: the status of the last pass. What it contains is not logged again, even if the Node has no condition.
+    status: of this pass. previous: of the last one. What it contains is not logged again, even if the Node has no
+    condition.
     """
     if result.outcome is None:
         return
-    node, plan = result.outcome.node_state.name, result.outcome.plan
-    last = previous.node if previous and previous.node else NodeStatus(node, 0.0)
+    node, last = result.outcome.node_state.name, previous or PassStatus(0.0)
     refused = {change.name for change in last.changes if change.action is Action.REFUSE}
-    for change in plan.changes:
+    for change in status.changes:
         if change.action.writes and result.outcome.applied:
             fields = _fields(node, change)
             yield Entry(EntryKind.CHANGED, Priority.NOTICE, change.summary, fields)
-        elif change.name in plan.newly_refused and change.name not in refused:
+        elif change.name in result.outcome.plan.newly_refused and change.name not in refused:
             message = f"{change.name}: refused: {change.reason}"
             yield Entry(EntryKind.REFUSED, Priority.WARNING, message, _fields(node, change))
-        elif change.action is Action.DENY and change.name not in last.denied:
-            yield Entry(
-                EntryKind.DENIED, Priority.WARNING, f"{change.name}: denied: {change.reason}", _fields(node, change)
-            )
-    yield from _health_entries(node, plan.health, last)
-    yield from _condition_entries(NodeStatus.of(result.outcome, 0.0), last)
+        elif change.action is Action.DENY and change.name not in last.health.denied:
+            message = f"{change.name}: denied: {change.reason}{result.wait_text(change.name)}"
+            yield Entry(EntryKind.DENIED, Priority.WARNING, message, _fields(node, change))
+    yield from _health_entries(node, status.health, last.health)
+    yield from _condition_entries(node, status, last)
     for warning in result.outcome.warnings:
         yield Entry(EntryKind.EVENT_NOT_CREATED, Priority.WARNING, warning, {"NODE": node})
 
 
-def _health_entries(node: str, health: Health, last: NodeStatus) -> Iterator[Entry]:
+def _health_entries(node: str, health: Health, last: Health) -> Iterator[Entry]:
     for name, (quantity, expected) in health.below_expected.items():
         if last.below_expected.get(name) != (quantity, expected):
             fields = {"NODE": node, "RESOURCE": name, "NEW": str(quantity), "EXPECTED": str(expected)}
@@ -69,13 +68,13 @@ def _health_entries(node: str, health: Health, last: NodeStatus) -> Iterator[Ent
             yield Entry(EntryKind.NOT_ALLOCATABLE, Priority.WARNING, message, {"NODE": node, "RESOURCE": name})
 
 
-def _condition_entries(node: NodeStatus, last: NodeStatus) -> Iterator[Entry]:
-    if node.condition_not_stored and not last.condition_not_stored:
-        message = f"Node {node.name}: the API server does not store the condition {CONDITION}; does a policy change it?"
-        yield Entry(EntryKind.CONDITION_NOT_STORED, Priority.WARNING, message, {"NODE": node.name})
-    elif last.condition_not_stored and not node.condition_not_stored:
-        message = f"Node {node.name}: the API server stores the condition {CONDITION} again"
-        yield Entry(EntryKind.CONDITION_NOT_STORED, Priority.NOTICE, message, {"NODE": node.name})
+def _condition_entries(node: str, status: PassStatus, last: PassStatus) -> Iterator[Entry]:
+    if status.condition_not_stored and not last.condition_not_stored:
+        message = f"Node {node}: the API server does not store the condition {CONDITION}; does a policy change it?"
+        yield Entry(EntryKind.CONDITION_NOT_STORED, Priority.WARNING, message, {"NODE": node})
+    elif last.condition_not_stored and not status.condition_not_stored:
+        message = f"Node {node}: the API server stores the condition {CONDITION} again"
+        yield Entry(EntryKind.CONDITION_NOT_STORED, Priority.NOTICE, message, {"NODE": node})
 
 
 def first_pass_entries(
@@ -86,13 +85,13 @@ def first_pass_entries(
     previous: the status of the last pass.
     """
     outcome = result.outcome
-    if outcome is None or (previous is not None and previous.node is not None):
+    if outcome is None or (previous is not None and previous.read_at is not None):
         return
     if outcome.applied and outcome.plan.changed_names:
         return
     node, count = outcome.node_state.name, Counter(change.action for change in outcome.plan.changes)
     parts = {
-        "published": len(result.state.annotated),
+        "published": len(outcome.plan.write.annotated),
         "absent": sum(isinstance(reading, Absent) for reading in readings.values()),
         "unknown": sum(isinstance(reading, Unknown) for reading in readings.values()),
         "refused": count[Action.REFUSE],
@@ -135,8 +134,8 @@ def reading_entries(
     previous: what the last pass left. logged: as logged_after() returns it. at_boot: whether this is the first pass of
     the service: then an unknown resource is a notice, and a warning if it is still unknown at the next pass.
     """
-    last_readings = previous.status.readings if previous.status else {}
-    last_held = previous.status.held_until if previous.status else {}
+    last = previous.status or PassStatus(0.0)
+    changes = {change.name: change for change in result.plan.changes} if result.plan else {}
     for name, reading in readings.items():
         if isinstance(reading, Unknown):
             if logged[name] != previous.logged.get(name):
@@ -144,31 +143,23 @@ def reading_entries(
                 yield Entry(
                     EntryKind.UNKNOWN,
                     Priority.NOTICE if at_boot else Priority.WARNING,
-                    f"{name}: unknown: {reading.reason}",
+                    f"{name}: unknown: {reading.reason}{result.wait_text(name)}",
                     fields,
                 )
-        elif name in last_readings and last_readings[name].outcome is Outcome.UNKNOWN:
+        elif isinstance(last.readings.get(name), Unknown):
             yield Entry(
-                EntryKind.KNOWN, Priority.NOTICE, f"{name}: known again: {outcome_text(reading)}", {"RESOURCE": name}
+                EntryKind.KNOWN, Priority.NOTICE, f"{name}: known again: {reading_text(reading)}", {"RESOURCE": name}
             )
-    for name in sorted(result.held.keys() - last_held.keys()):
-        old, new = result.state.annotated.get(name), readings.get(name)
-        fields = {
-            "RESOURCE": name,
-            "OLD": "none" if old is None else str(old),
-            "NEW": "none" if new is None else outcome_text(new),
-            "REASON": f"{_limit(name, new, result)}: {result.held[name]:.0f} s left",
-        }
-        message = f"{name}: {fields['OLD']} → {fields['NEW']} is held back: {fields['REASON']}"
-        yield Entry(EntryKind.HELD, Priority.NOTICE, message, fields)
+    waiting = {wait.name for wait in last.waits if wait.holds_change}
+    for wait in result.waits:
+        if wait.holds_change and wait.name not in waiting:
+            yield _held_entry(changes[wait.name], wait, result.uptime)
 
 
-def _limit(name: str, reading: Reading | None, result: ReconcileResult) -> str:
-    """What holds a change back."""
-    denial = result.state.denied.get(name)
-    if denial and denial.desired == desired_quantity(reading, result.state.annotated.get(name)):
-        return "denied, retried later"
-    return "lower_after" if is_lower(reading, result.state.annotated.get(name)) else "rate limit"
+def _held_entry(change: Change, wait: Wait, uptime: float) -> Entry:
+    old, new, reason = plain(change.old), plain(change.new), wait.text(uptime)
+    fields = {"RESOURCE": change.name, "OLD": old, "NEW": new, "REASON": reason, "WAIT": wait.reason.value}
+    return Entry(EntryKind.HELD, Priority.NOTICE, f"{change.name}: {old} → {new}: {reason}", fields)
 
 
 def send(entries: Iterable[Entry]) -> None:

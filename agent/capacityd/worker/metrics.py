@@ -17,9 +17,10 @@ from capacityd import __version__
 from capacityd.linux.atomic_file import replace_file
 from capacityd.model.config import Config
 from capacityd.model.messages import MetricsResult
+from capacityd.model.node import NodeState, annotated_quantities
 from capacityd.model.plan import Action
-from capacityd.model.reading import Absent, Quantity, Reading, Unknown
-from capacityd.worker.pass_state import Counters, Outcome, PassStatus, ReadingStatus
+from capacityd.model.reading import Absent, Outcome, Quantity, Reading, Unknown, outcome_of
+from capacityd.worker.pass_state import Counters, PassStatus
 
 _HINTS = {
     errno.ENOENT: "make the folder (prometheus-node-exporter brings /var/lib/prometheus/node-exporter), then restart",
@@ -38,6 +39,8 @@ class PassMetrics:
     readings: Mapping[str, Reading]
     """Resource -> its reading."""
     status: PassStatus
+    node: NodeState | None
+    """The Node as it was last seen; None: not yet."""
     counters: Counters
     """After this pass."""
     durations: Mapping[str, float] = field(default_factory=dict)
@@ -122,7 +125,8 @@ def _gauges(metrics: PassMetrics, duration: float) -> Iterator[_Gauge]:
     yield from _resources(metrics)
     yield from _detectors(metrics)
     config, status = metrics.config, metrics.status
-    condition = status.node.condition if status.node else None
+    stored = metrics.node.condition if metrics.node else None
+    condition = (stored.reason, stored.status) if stored else None
     for name, about, value in (
         ("last_reconcile_timestamp_seconds", "Time of the last reconcile pass.", status.at),
         (
@@ -143,7 +147,12 @@ def _gauges(metrics: PassMetrics, duration: float) -> Iterator[_Gauge]:
         yield name, about, (), {} if value is None else {(): float(value)}
     infos: tuple[tuple[str, str, Sequence[str], Sequence[str] | None], ...] = (
         ("configuration_info", "The hash of the configuration.", ("hash",), (config.digest,)),
-        ("condition", "The Node condition CapacityPublished.", ("reason", "status"), condition),
+        (
+            "condition",
+            "The Node condition CapacityPublished.",
+            ("reason", "status"),
+            condition,
+        ),
         ("build_info", "The version of capacityd.", ("version",), (__version__,)),
     )
     for name, about, labels, values in infos:
@@ -152,15 +161,16 @@ def _gauges(metrics: PassMetrics, duration: float) -> Iterator[_Gauge]:
 
 def _resources(metrics: PassMetrics) -> Iterator[_Gauge]:
     readings = metrics.readings
-    status, node = metrics.status, metrics.status.node
-    published, held, denied = status.published, status.held_until, node.denied if node else {}
-    refused = {change.name for change in (node.changes if node else ()) if change.action is Action.REFUSE}
+    status, denied = metrics.status, metrics.status.health.denied
+    published = annotated_quantities(metrics.node.annotation) if metrics.node else {}
+    held = {wait.name for wait in status.waits if wait.holds_change}
+    refused = {change.name for change in status.changes if change.action is Action.REFUSE}
     yield (
         "resource_outcome",
         "1 for the outcome of the last reading of an extended resource: quantity, absent or unknown.",
         ("resource", "outcome"),
         {
-            (name, outcome.value): float(ReadingStatus.of(reading).outcome is outcome)
+            (name, outcome.value): float(outcome_of(reading) is outcome)
             for name, reading in sorted(readings.items())
             for outcome in Outcome
         },
@@ -199,5 +209,5 @@ def _detectors(metrics: PassMetrics) -> Iterator[_Gauge]:
 
 def _withheld(status: PassStatus) -> bool:
     """Whether observe mode withholds a change, so that the Node is not as desired although the pass succeeded."""
-    actions = {change.action for change in (status.node.changes if status.node else ())}
+    actions = {change.action for change in status.changes}
     return status.observe and not actions.isdisjoint((Action.SET, Action.REMOVE, Action.HOLD))

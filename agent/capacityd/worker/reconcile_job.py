@@ -18,18 +18,19 @@ from capacityd.model.config import Config
 from capacityd.model.errors import CapacitydError, StateError
 from capacityd.model.host import Host
 from capacityd.model.messages import Failure, PassResult, Probed
+from capacityd.model.node import annotated_quantities
 from capacityd.model.plan import MachineRecord
-from capacityd.model.reading import Reading, Unknown
+from capacityd.model.reading import Reading, Unknown, without_details
 from capacityd.model.reasons import PassReason, RetryCause
+from capacityd.model.waits import Wait, WaitReason
 from capacityd.node import ReviewCache
 from capacityd.reconcile import machine_record
-from capacityd.reconcile.reconcile import Access, reconcile
-from capacityd.reconcile.result import ReconcileResult
-from capacityd.reconcile.state import PassContext
+from capacityd.reconcile.facts import PassContext
+from capacityd.reconcile.reconcile import Access, ReconcileResult, reconcile
 from capacityd.worker import journal, metrics, runtime_files, send_message
 from capacityd.worker.await_node import await_node, registration_expected
 from capacityd.worker.context import host_of, node_name_of
-from capacityd.worker.pass_state import NodeStatus, PassState, PassStatus, ReadingStatus
+from capacityd.worker.pass_state import PassState, PassStatus, is_condition_not_stored, other_writers
 from capacityd.worker.selected_node import node_of
 
 _LOCK_TIMEOUT = 30.0  # seconds that a pass waits for a command by hand that writes
@@ -77,9 +78,9 @@ def reconcile_once(options: argparse.Namespace, reasons: frozenset[PassReason]) 
     logged = journal.logged_after(readings, last, uptime())
     succeeded = _failure(result, save_errors) is None
     counters = metrics.count_pass(last.counters, config, status, options.lost, succeeded=succeeded)
-    state = PassState(result.state, status, reconciled.cache.reviews, logged, counters)
+    state = PassState(result.memory, status, reconciled.cache.reviews, logged, counters)
     save_errors += _errors_of(partial(runtime_files.write_state, options.folder, state))
-    journal.send(journal.outcome_entries(result, last.status))
+    journal.send(journal.outcome_entries(result, status, last.status))
     journal.send(journal.first_pass_entries(readings, result, last.status))
     if not save_errors:  # else the next pass would not know that this has been reported
         at_boot = PassReason.BOOT in reasons
@@ -98,7 +99,13 @@ def reconcile_once(options: argparse.Namespace, reasons: frozenset[PassReason]) 
             return reconcile_once(options, reasons)
     send_message(answer)
     figures = metrics.PassMetrics(
-        config, readings, status, counters, discovery.durations, len(inputs.configuration_errors)
+        config,
+        readings,
+        status,
+        result.memory.node,
+        counters,
+        discovery.durations,
+        len(inputs.configuration_errors),
     )
     # Last in a pass, so that a file that can't be written costs it nothing.
     if written := metrics.replace_textfile(last.counters.path, figures, time.monotonic() - began):
@@ -142,11 +149,13 @@ def _start_later(inputs: _Inputs) -> int:
     """
     readings = probe(inputs.config, inputs.host, node_name_of(inputs.options, inputs.config, inputs.host))
     start_in = random.uniform(0.0, inputs.config.settings.start_jitter)  # noqa: S311  # jitter is no secret
-    status = _status(inputs, readings, ReconcileResult(inputs.state.reconcile, requeue_after=start_in))
+    now = uptime()
+    wait = Wait(now + start_in, WaitReason.START_JITTER)
+    status = _status(inputs, readings, ReconcileResult(inputs.state.memory, now, (wait,)))
     with suppress(CapacitydError):  # the next pass reports it
         runtime_files.write_state(inputs.options.folder, replace(inputs.state, status=status))
     send_message(Probed())
-    send_message(PassResult(start_in=start_in, node_read=False, status=f"reading the Node in {start_in:.0f} s"))
+    send_message(PassResult(start_in=start_in, node_read=False, status=wait.text(now)))
     return 0
 
 
@@ -175,7 +184,7 @@ def _reconcile(inputs: _Inputs, readings: Mapping[str, Reading]) -> _Reconciled:
                 configuration_errors=inputs.configuration_errors,
                 unwritable="; ".join(filter(None, unwritable)),
             ),
-            inputs.state.reconcile,
+            inputs.state.memory,
             Access(
                 partial(node_of, options, config, host, reads_only=config.settings.observe, cache=cache),
                 partial(device_plugin_names, host),
@@ -208,25 +217,32 @@ def _failure(result: ReconcileResult, save_errors: Sequence[str]) -> Failure | N
 
 
 def _status(inputs: _Inputs, readings: Mapping[str, Reading], result: ReconcileResult) -> PassStatus:
-    """What `status` shows of this pass. The Node's values are those of the last pass that read it."""
-    now, last = time.time(), inputs.state.status
-    node, written_at = (last.node, last.written_at) if last else (None, None)
-    if result.outcome is not None:
-        node = NodeStatus.of(result.outcome, now)
-        written_at = now if result.outcome.applied else written_at
-    return PassStatus(
+    """What `status` shows of this pass. What only the Node tells is that of the last pass that read it."""
+    now, last, plan, outcome = time.time(), inputs.state.status or PassStatus(0.0), result.plan, result.outcome
+    status = PassStatus(
         at=now,
         reasons=tuple(sorted(inputs.reasons)),
-        readings={name: ReadingStatus.of(reading) for name, reading in readings.items()},
+        readings={name: without_details(reading) for name, reading in readings.items()},
         observe=inputs.config.settings.observe,
         error=result.node_error,
-        published=dict(result.state.annotated),
         configuration=inputs.config.digest,
         expect=inputs.config.expectations(),
-        requeue_after=result.requeue_after,
-        held_until={name: now + seconds for name, seconds in result.held.items()},
-        node=node,
-        written_at=written_at,
+        waits=result.waits,
+        changes=plan.changes if plan else last.changes,
+        health=plan.health if plan else last.health,
+        others=last.others,
+        condition_not_stored=last.condition_not_stored,
+        read_at=last.read_at,
+        written_at=last.written_at,
+    )
+    if outcome is None:
+        return status
+    return replace(
+        status,
+        others=other_writers(outcome.node_state, outcome.plan.write.annotated, device_plugin_names(inputs.host)),
+        condition_not_stored=is_condition_not_stored(outcome),
+        read_at=now,
+        written_at=now if outcome.applied else last.written_at,
     )
 
 
@@ -235,9 +251,12 @@ def _status_line(readings: Mapping[str, Reading], result: ReconcileResult, failu
     if failure:
         no_kubeconfig = failure.cause is RetryCause.CREDENTIALS
         return f"waiting for a kubeconfig: {failure.message}" if no_kubeconfig else failure.message
-    unknown = sum(isinstance(r, Unknown) for r in readings.values())
-    parts = [f"{len(result.state.annotated)} of {len(readings)} resources published"]
-    parts += [f"{unknown} unknown"] if unknown else []
-    parts += [f"{len(result.state.denied)} denied"] if result.state.denied else []
-    parts += [f"{len(result.held)} held back"] if result.held else []
-    return ", ".join(parts)
+    node, plan = result.memory.node, result.plan
+    published = len(annotated_quantities(node.annotation)) if node else 0
+    numbers = {
+        "unknown": sum(isinstance(r, Unknown) for r in readings.values()),
+        "denied": len(plan.health.denied) if plan else 0,
+        "held back": len({wait.name for wait in result.waits if wait.holds_change}),
+    }
+    parts = [f"{published} of {len(readings)} resources published"]
+    return ", ".join(parts + [f"{number} {what}" for what, number in numbers.items() if number])

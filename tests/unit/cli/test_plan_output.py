@@ -10,9 +10,8 @@ from capacityd.cli.output.plan import print_plan
 from capacityd.model.plan import MachineRecord
 from capacityd.model.reading import Absent, Quantity, Reading, Unknown
 from capacityd.node.documents.node import node_state
+from capacityd.reconcile.facts import Facts, PassContext, Policy
 from capacityd.reconcile.plan import make_plan
-from capacityd.reconcile.plan_input import PlanInput, Policy
-from capacityd.reconcile.state import PassContext
 from tests.support.nodes import apply_patch, node
 
 A, B = "example.com/a", "example.com/b"
@@ -40,8 +39,8 @@ def test_summary(
     expected: str,
 ) -> None:
     context = PassContext(machine_record=MachineRecord({A: 4}))
-    before = make_plan(node_state(node()), PlanInput(PUBLISHED, Policy(configuration="first"), context))
+    before = make_plan(node_state(node()), Facts(PUBLISHED, Policy(configuration="first"), context))
     document = apply_patch(node(), before.patch)
-    plan = make_plan(node_state(document), PlanInput(readings, Policy(configuration=configuration), context))
+    plan = make_plan(node_state(document), Facts(readings, Policy(configuration=configuration), context))
     print_plan(plan, {}, applied=applied)
     assert expected in capsys.readouterr().out.splitlines()[-1]

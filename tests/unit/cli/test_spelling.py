@@ -12,10 +12,9 @@ from capacityd.cli.output.plan import print_plan
 from capacityd.model.plan import MachineRecord, Plan
 from capacityd.model.reading import Absent, Quantity, Reading, Unknown
 from capacityd.node.documents.node import node_state
-from capacityd.reconcile.events import events
+from capacityd.reconcile.facts import Facts, PassContext, Policy
 from capacityd.reconcile.plan import make_plan
-from capacityd.reconcile.plan_input import PlanInput, Policy
-from capacityd.reconcile.state import PassContext
+from capacityd.reconcile.report import events
 from capacityd.worker.pass_state import NodeStatus, PassStatus, ReadingStatus
 from tests.support.nodes import node
 
@@ -33,7 +32,7 @@ def planned(stored: str, case: tuple[Reading | None, int | None, bool, tuple[str
     document["status"]["allocatable"] = {NAME: stored}
     readings: dict[str, Reading] = {OTHER: Absent("")} | ({NAME: reading} if reading else {})
     policy, context = Policy({NAME} if adopt else ()), PassContext(machine_record=MachineRecord(record))
-    return make_plan(node_state(document), PlanInput(readings, policy, context, device_plugins=plugins))
+    return make_plan(node_state(document), Facts(readings, policy, context, device_plugins=plugins))
 
 
 def shown(plan: Plan, capsys: pytest.CaptureFixture[str]) -> list[str]:

@@ -8,13 +8,13 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from capacityd.model.config import Config, Resource, Settings
 from capacityd.model.errors import NodeError, NodeUnreachable, StateError
 from capacityd.model.node import Event, Node, NodeState
-from capacityd.model.plan import MachineRecord, Plan, Reported
+from capacityd.model.plan import MachineRecord, Plan
 from capacityd.model.reading import Absent, Quantity, Reading, Unknown
 from capacityd.model.reasons import PassReason
 from capacityd.node.documents.node import node_state
-from capacityd.reconcile.reconcile import Access, reconcile
-from capacityd.reconcile.result import ReconcileResult
-from capacityd.reconcile.state import PassContext, ReconcileState
+from capacityd.reconcile.facts import PassContext
+from capacityd.reconcile.memory import Memory
+from capacityd.reconcile.reconcile import Access, ReconcileResult, reconcile
 from tests.support.nodes import apply_patch, node
 
 A, B = "example.com/a", "example.com/b"
@@ -81,13 +81,18 @@ class MemoryNode:
         return node_state(self.document)
 
 
+def held(result: ReconcileResult) -> dict[str, float]:
+    """Name -> seconds for which its change is still held back."""
+    return {wait.name: wait.until - result.uptime for wait in result.waits if wait.holds_change}
+
+
 class Service:
     """Makes one pass after another, each with the state that the one before returned."""
 
     def __init__(self) -> None:
         self.settings = Settings()
         self.node = MemoryNode()
-        self.state = ReconcileState()
+        self.memory = Memory()
         self.kubelet_started_at: float | None = None
         self.error: NodeError | None = None
         self.opened = 0
@@ -116,19 +121,20 @@ class Service:
             configuration_errors=self.configuration_errors,
             unwritable=self.unwritable,
         )
-        result = reconcile(config, read, context, self.state, Access(self._open, self._plugins, self._intend))
+        result = reconcile(config, read, context, self.memory, Access(self._open, self._plugins, self._intend))
         plan = result.outcome.plan if result.outcome else None
-        if plan and plan.recorded is not None and not self.settings.observe:
-            self.record = MachineRecord(plan.recorded, reported=plan.reported, node_uid=plan.node_uid)
-        self.state = result.state
+        if plan and plan.write.recorded is not None and not self.settings.observe:
+            self.record = MachineRecord(plan.write.recorded, reported=plan.write.reported, node_uid=plan.node_uid)
+        self.memory = result.memory
         return result
 
     def _intend(self, record: MachineRecord | None, plan: Plan) -> MachineRecord | None:
         if self.full:
             raise StateError(self.full)
-        if plan.recorded is not None:
-            reported = record.reported if record else Reported()
-            self.record = record = MachineRecord(plan.recorded_before, plan.recorded, reported, plan.node_uid)
+        if plan.write.recorded is not None:
+            self.record = record = MachineRecord(
+                plan.recorded_before, plan.write.recorded, plan.reported_before, plan.node_uid
+            )
         return record
 
     def _plugins(self) -> Collection[str] | None:

@@ -11,9 +11,9 @@ from capacityd.model.node import NodeState
 from capacityd.model.plan import MachineRecord, Plan
 from capacityd.model.reading import Absent, Quantity, Reading
 from capacityd.reconcile.apply import TRIES, Retries, apply
-from capacityd.reconcile.attempt import Denied
+from capacityd.reconcile.facts import Facts
 from capacityd.reconcile.plan import make_plan
-from capacityd.reconcile.plan_input import PlanInput
+from capacityd.reconcile.writing import Denied
 from tests.support.nodes import node
 from tests.unit.reconcile.doubles import MemoryNode
 
@@ -53,7 +53,7 @@ def _most(least: float, most: float) -> float:
 
 
 def publish(state: NodeState, record: MachineRecord | None, denied: Denied) -> Plan:
-    return make_plan(state, PlanInput({A: Quantity(4)}))
+    return make_plan(state, Facts({A: Quantity(4)}))
 
 
 def test_a_successful_write_is_not_repeated_and_an_empty_plan_is_not_written(clock: Clock) -> None:
@@ -136,7 +136,7 @@ def test_events_are_created_at_most_once(clock: Clock, reading: Reading, lose: i
     unreliable.lose, unreliable.drop = lose, drop
 
     def decide(state: NodeState, record: MachineRecord | None, denied: Denied) -> Plan:
-        return make_plan(state, PlanInput({A: reading, B: Quantity(1)}))
+        return make_plan(state, Facts({A: reading, B: Quantity(1)}))
 
     for _ in range(3):
         apply(unreliable, decide, None, retries=Retries(60.0))

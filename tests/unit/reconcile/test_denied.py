@@ -19,11 +19,11 @@ from capacityd.model.plan import MachineRecord, Plan
 from capacityd.model.reading import Absent, Quantity, Reading, Unknown
 from capacityd.node.documents.node import node_state
 from capacityd.reconcile.apply import apply
-from capacityd.reconcile.attempt import Denied, Outcome
+from capacityd.reconcile.facts import Facts, Policy
+from capacityd.reconcile.memory import Memory
 from capacityd.reconcile.plan import make_plan, make_withdrawal
-from capacityd.reconcile.plan_input import PlanInput, Policy
-from capacityd.reconcile.rate_limit import BURST, MIN_INTERVAL
-from capacityd.reconcile.state import ReconcileState
+from capacityd.reconcile.timing import BURST, MIN_INTERVAL
+from capacityd.reconcile.writing import Denied, Outcome
 from tests.support.nodes import node
 from tests.unit.reconcile.doubles import MemoryNode, Service
 
@@ -63,7 +63,7 @@ class Admission(MemoryNode):
 
 def publish(node: MemoryNode, readings: Mapping[str, Reading], condition: bool = True) -> Outcome:
     def decide(state: NodeState, record: MachineRecord | None, denied: Denied) -> Plan:
-        return make_plan(state, PlanInput(readings, Policy(condition=condition, configuration="abc"), denied=denied))
+        return make_plan(state, Facts(readings, Policy(condition=condition, configuration="abc"), denied=denied))
 
     return apply(node, decide, None)
 
@@ -75,7 +75,7 @@ def test_each_denied_resource_is_isolated(names: list[str], denies: set[str]) ->
     outcome = publish(node, {name: Quantity(4) for name in names})
     assert node.published == {name: "4" for name in names if name not in denies}
     assert outcome.denied == dict.fromkeys(denied, "not on my Nodes")
-    assert outcome.plan.annotated == dict.fromkeys(sorted({*names} - denies), 4)
+    assert outcome.plan.write.annotated == dict.fromkeys(sorted({*names} - denies), 4)
     message = f"denied: {', '.join(denied)}: not on my Nodes"
     everything = ("True", "Published", "all configured resources are published")
     assert node.our_condition == (("False", "Denied", message) if denied else everything)
@@ -143,14 +143,14 @@ def test_a_denied_removal_and_a_denied_reduction_keep_what_was_published() -> No
     node.denied = {f"/status/capacity/{name.replace('/', '~1')}" for name in (A, B)}
     outcome = publish(node, {B: Quantity(3), C: Quantity(5)})
     assert node.published == {A: "4", B: "4", C: "5"}
-    assert outcome.plan.annotated == {A: 4, B: 4, C: 5}
+    assert outcome.plan.write.annotated == {A: 4, B: 4, C: 5}
 
 
 def test_a_denied_removal_blocks_no_other_when_all_is_withdrawn() -> None:
     state = node_state(node(capacity={A: "1", B: "2"}, annotated={A: 1, B: 2}))
-    plan = make_withdrawal(state, PlanInput(device_plugins=frozenset(), denied={A: "a policy"}))
+    plan = make_withdrawal(state, Facts(device_plugins=frozenset(), denied={A: "a policy"}))
     assert {change.name: change.action for change in plan.changes} == {A: "deny", B: "remove"}
-    assert (plan.annotated, plan.health.denied) == ({A: 1}, {A: "a policy"})
+    assert (plan.write.annotated, plan.health.denied) == ({A: 1}, {A: "a policy"})
 
 
 def test_an_altered_quantity_is_reported_as_denied() -> None:
@@ -159,7 +159,7 @@ def test_an_altered_quantity_is_reported_as_denied() -> None:
     outcome = publish(node, {A: Quantity(4), B: Quantity(1)})
     why = "the API server accepted 4 but stored 3; does an admission webhook or policy change it?"
     assert outcome.denied == {A: why}
-    assert outcome.plan.annotated == outcome.plan.recorded == {A: 4, B: 1}, "what is on the Node is ours"
+    assert outcome.plan.write.annotated == outcome.plan.write.recorded == {A: 4, B: 1}, "what is on the Node is ours"
     assert node.our_condition == ("False", "Denied", f"denied: {A}: {why}")
     assert len(node.requests) == 2
     node.alter = lambda document: document["status"]["capacity"].update({A: "4k", B: "1000m"})
@@ -326,7 +326,7 @@ def test_beside_a_denial_an_unknown_resource_is_reported_to_a_new_node_after_a_m
     service.reconcile(1000.0, a=Quantity(4), b=busy)
     service.reconcile(1060.0, {"requeue"}, a=Quantity(4), b=busy)
     assert service.node.events[-1] == f"{B}: busy"
-    service.node, service.state = Admission([A]), ReconcileState()
+    service.node, service.memory = Admission([A]), Memory()
     service.reconcile(10.0, a=Quantity(4), b=busy, c=Quantity(1))
     assert f"{B}: busy" not in service.node.events
     service.reconcile(70.0, {"requeue"}, a=Quantity(4), b=busy, c=Quantity(1))

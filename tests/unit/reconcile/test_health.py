@@ -12,8 +12,8 @@ from capacityd.model.plan import Health
 from capacityd.model.reading import Absent, Quantity, Reading, Unknown
 from capacityd.node.documents.node import node_state
 from capacityd.reconcile.condition import desired_condition, rejected_condition
+from capacityd.reconcile.facts import Facts, Policy
 from capacityd.reconcile.plan import make_plan
-from capacityd.reconcile.plan_input import PlanInput, Policy
 from tests.support.nodes import node
 from tests.unit.reconcile.doubles import ABSENT, EPOCH, FOUR, UNKNOWN, A, B, Service
 
@@ -61,9 +61,9 @@ def test_what_is_not_written_is_not_less_than_expected(
 ) -> None:
     """It has a reason of its own, and more hardware would not help."""
     policy = Policy(expect={A: 4})
-    plan = make_plan(node_state(node(capacity)), PlanInput({A: Quantity(3)}, policy, denied=denied))
+    plan = make_plan(node_state(node(capacity)), Facts({A: Quantity(3)}, policy, denied=denied))
     assert plan.health.below_expected == {}
-    (condition,) = (o["value"] for o in plan.patch if str(o["path"]).startswith("/status/conditions/"))
+    (condition,) = (o["value"] for o in plan.write.patch if str(o["path"]).startswith("/status/conditions/"))
     assert isinstance(condition, dict)
     assert condition["message"] == message
 
@@ -229,7 +229,8 @@ def test_an_event_when_it_has_been_unknown_for_a_minute_and_one_when_it_can_be_r
     assert events[len(before) :] == [f"{A}: busy"]
     opened = service.opened
     service.reconcile(1300.0, {"requeue"}, a=Unknown("still busy"), b=FOUR)
-    assert service.opened == opened, "nothing is new"
+    assert (service.opened, service.node.our_condition[2]) == (opened + 1, f"unknown: {A}: still busy")
+    assert events[len(before) :] == [f"{A}: busy"], "nothing is new"
     service.reconcile(4700.0, {"resync"}, a=UNKNOWN, b=FOUR)
     service.reconcile(4800.0, {"hardware"}, a=FOUR, b=FOUR)
     service.reconcile(4900.0, {"resync"}, a=FOUR, b=FOUR)

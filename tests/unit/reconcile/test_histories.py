@@ -20,10 +20,9 @@ from capacityd.model.node import CONDITION
 from capacityd.model.quantity import whole_quantity
 from capacityd.model.reading import Absent, Quantity, Reading, Unknown
 from capacityd.model.reasons import PassReason, RetryCause
+from capacityd.reconcile.facts import Facts, PassContext, Policy
 from capacityd.reconcile.plan import make_plan, make_withdrawal
-from capacityd.reconcile.plan_input import PlanInput, Policy
-from capacityd.reconcile.rate_limit import BURST, MIN_INTERVAL
-from capacityd.reconcile.state import PassContext
+from capacityd.reconcile.timing import BURST, MIN_INTERVAL
 from capacityd.service.schedule import BACKOFF_MAX, DEBOUNCE_MAX, RESYNC_PERIOD
 from tests.support.loop import Loop
 from tests.support.world import NAMES, OURS, THEIRS, World, configuration
@@ -209,13 +208,13 @@ class Histories(RuleBasedStateMachine):
     def somebody_applies(self, read: Mapping[str, Reading], adopt: frozenset[str], complete: bool) -> None:
         policy = Policy(adopt, complete=complete)
         context = PassContext(self.world.now(), machine_record=self.world.published)
-        inputs = PlanInput(read, policy, context, device_plugins=self.world.device_plugins())
+        inputs = Facts(read, policy, context, device_plugins=self.world.device_plugins())
         self.world.carry_out(lambda state: make_plan(state, inputs))
 
     @rule(pause=pauses)
     def all_is_withdrawn(self, pause: float) -> None:
         context = PassContext(machine_record=self.world.published)
-        inputs = PlanInput(context=context, device_plugins=self.world.device_plugins())
+        inputs = Facts(context=context, device_plugins=self.world.device_plugins())
         self.world.carry_out(lambda state: make_withdrawal(state, inputs))
         self.loop.run(pause)
 
@@ -386,7 +385,7 @@ class Histories(RuleBasedStateMachine):
 def test_histories(monkeypatch: pytest.MonkeyPatch) -> None:
     still = SimpleNamespace(monotonic=lambda: 0.0, sleep=lambda seconds: None, time=lambda: 0.0)
     monkeypatch.setattr("capacityd.reconcile.apply.time", still)
-    monkeypatch.setattr("capacityd.reconcile.attempt.time", still)
+    monkeypatch.setattr("capacityd.reconcile.writing.time", still)
     usual = how_hard().max_examples
     examples = min(20 * usual, 20_000) if usual > 20 else 5 * usual  # one takes 10 ms
     effort = how_hard(

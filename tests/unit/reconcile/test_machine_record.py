@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from capacityd.model.errors import StateError
-from capacityd.model.plan import MachineRecord, Plan, Reported
+from capacityd.model.plan import MachineRecord, Plan, Reported, Write
 from capacityd.reconcile import machine_record
 
 A, B = "example.com/a", "example.com/b"
@@ -30,7 +30,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def plan(recorded: dict[str, int] | None, before: dict[str, int] | None = None) -> Plan:
-    return Plan("n1", (), (), {}, recorded=recorded, recorded_before=before or {})
+    return Plan("n1", (), Write((), {}, recorded=recorded), recorded_before=before or {})
 
 
 @given(records)

@@ -13,8 +13,8 @@ from capacityd.model.errors import NodeConflict
 from capacityd.model.node import ANNOTATION, CONDITION
 from capacityd.model.reading import Absent, Quantity, Reading, Unknown
 from capacityd.node.documents.node import node_state
+from capacityd.reconcile.facts import Facts, Policy
 from capacityd.reconcile.plan import make_plan
-from capacityd.reconcile.plan_input import PlanInput, Policy
 from tests.support.nodes import apply_patch, node
 
 NAME = "example.com/a"
@@ -68,14 +68,14 @@ def test_a_plan_for_another_node_is_not_written(
     reading: Reading, current: str | None, annotated: int | None, adopt: bool, between: Callable[[Document], None]
 ) -> None:
     document = node({NAME: current} if current else {}, {NAME: annotated} if annotated is not None else None)
-    plan = make_plan(node_state(document), PlanInput({NAME: reading}, Policy(adopt={NAME} if adopt else ())))
-    assert plan.patch
-    apply_patch(document, plan.patch)
+    plan = make_plan(node_state(document), Facts({NAME: reading}, Policy(adopt={NAME} if adopt else ())))
+    assert plan.write.patch
+    apply_patch(document, plan.write.patch)
     before = json.dumps(document)
     between(document)
     if json.dumps(document) != before:
         with pytest.raises(NodeConflict):
-            apply_patch(document, plan.patch)
+            apply_patch(document, plan.write.patch)
 
 
 @pytest.mark.parametrize("condition", [True, False])
@@ -84,48 +84,48 @@ def test_of_several_own_conditions_one_or_none_remains(condition: bool) -> None:
     document = node(condition="True")
     ours, ready = document["status"]["conditions"]
     document["status"]["conditions"] = [ours, ready, ours | {"status": "False"}, ours]
-    plan = make_plan(node_state(document), PlanInput({NAME: Absent("none")}, Policy(condition=condition)))
-    written = apply_patch(document, plan.patch)
+    plan = make_plan(node_state(document), Facts({NAME: Absent("none")}, Policy(condition=condition)))
+    written = apply_patch(document, plan.write.patch)
     assert [c["type"] for c in written["status"]["conditions"]] == ([CONDITION, "Ready"] if condition else ["Ready"])
     for index in (0, 2, 3):
         changed = copy.deepcopy(document)
         changed["status"]["conditions"][index]["message"] = "another's"
         with pytest.raises(NodeConflict):
-            apply_patch(changed, plan.patch)
+            apply_patch(changed, plan.write.patch)
 
 
 def test_several_correct_conditions_become_one() -> None:
-    document = apply_patch(node(), make_plan(node_state(node()), PlanInput({NAME: Quantity(1)})).patch)
+    document = apply_patch(node(), make_plan(node_state(node()), Facts({NAME: Quantity(1)})).write.patch)
     document["status"]["conditions"].append(document["status"]["conditions"][-1])
-    plan = make_plan(node_state(document), PlanInput({NAME: Quantity(1)}))
-    written = apply_patch(document, plan.patch)
+    plan = make_plan(node_state(document), Facts({NAME: Quantity(1)}))
+    written = apply_patch(document, plan.write.patch)
     assert [c["type"] for c in written["status"]["conditions"]] == ["Ready", CONDITION]
-    assert make_plan(node_state(written), PlanInput({NAME: Quantity(1)})).patch == ()
+    assert make_plan(node_state(written), Facts({NAME: Quantity(1)})).write.patch == ()
 
 
 @pytest.mark.parametrize("current", [f'{{"{NAME}": true, "example.com/b": 2}}', f'{{"{NAME}":1,"example.com/b":2.0}}'])
 def test_an_annotation_with_equal_values_of_other_types_is_rewritten(current: str) -> None:
     document = node({NAME: "1", "example.com/b": "2"}, current)
     readings = {NAME: Quantity(1), "example.com/b": Quantity(2)}
-    plan = make_plan(node_state(document), PlanInput(readings, Policy(adopt={NAME, "example.com/b"})))
-    written = apply_patch(document, plan.patch)
+    plan = make_plan(node_state(document), Facts(readings, Policy(adopt={NAME, "example.com/b"})))
+    written = apply_patch(document, plan.write.patch)
     assert written["metadata"]["annotations"][ANNOTATION] == f'{{"{NAME}":1,"example.com/b":2}}'
 
 
 def test_an_unchanged_recorded_key_is_not_guarded() -> None:
     document = node({NAME: "1", "example.com/b": "2"}, {NAME: 1, "example.com/b": 1})
-    plan = make_plan(node_state(document), PlanInput({NAME: Quantity(1), "example.com/b": Quantity(2)}))
+    plan = make_plan(node_state(document), Facts({NAME: Quantity(1), "example.com/b": Quantity(2)}))
     document["status"]["capacity"][NAME] = "7"
-    assert apply_patch(document, plan.patch)["status"]["capacity"] == {NAME: "7", "example.com/b": "2"}
+    assert apply_patch(document, plan.write.patch)["status"]["capacity"] == {NAME: "7", "example.com/b": "2"}
 
 
 def test_the_condition_becomes_true_only_if_all_that_is_published_is_still_allocatable() -> None:
     document = node({NAME: "1", "example.com/b": "2"}, {NAME: 1, "example.com/b": 1}, condition="False")
-    plan = make_plan(node_state(document), PlanInput({NAME: Quantity(1), "example.com/b": Quantity(2)}))
-    apply_patch(document, plan.patch)
+    plan = make_plan(node_state(document), Facts({NAME: Quantity(1), "example.com/b": Quantity(2)}))
+    apply_patch(document, plan.write.patch)
     del document["status"]["allocatable"][NAME]
     with pytest.raises(NodeConflict):
-        apply_patch(document, plan.patch)
+        apply_patch(document, plan.write.patch)
 
 
 @pytest.mark.parametrize(
@@ -152,7 +152,7 @@ def test_allocatable_goes_with_capacity(
 ) -> None:
     document = node({NAME: current} if current else {}, {NAME: 3})
     document["status"]["allocatable"] = {"cpu": "8"} | ({NAME: allocatable} if allocatable else {})
-    patch = make_plan(node_state(document), PlanInput({NAME: reading})).patch
+    patch = make_plan(node_state(document), Facts({NAME: reading})).write.patch
     written = apply_patch(document, patch)["status"]["allocatable"]
     assert written == {"cpu": "8"} | ({NAME: after} if after else {})
     if written != document["status"]["allocatable"]:
@@ -165,8 +165,8 @@ def test_a_bare_node_is_patched_only_for_a_change() -> None:
     document = node()
     for part, name in (("metadata", "uid"), *((part, name) for part, name, _ in PARENTS)):
         del document[part][name]
-    assert make_plan(node_state(document), PlanInput({})).patch == ()
-    written = apply_patch(document, make_plan(node_state(document), PlanInput({NAME: Quantity(4)})).patch)
+    assert make_plan(node_state(document), Facts({})).write.patch == ()
+    written = apply_patch(document, make_plan(node_state(document), Facts({NAME: Quantity(4)})).write.patch)
     assert written["status"]["capacity"] == written["status"]["allocatable"] == {NAME: "4"}
     assert written["metadata"]["annotations"] == {ANNOTATION: f'{{"{NAME}":4}}'}
     assert [(c["type"], c["status"]) for c in written["status"]["conditions"]] == [(CONDITION, "True")]
@@ -176,7 +176,7 @@ def test_a_bare_node_is_patched_only_for_a_change() -> None:
 def test_what_another_writer_added_meanwhile_is_not_overwritten(part: str, name: str, another: object) -> None:
     document = node()
     del document[part][name]
-    patch = make_plan(node_state(document), PlanInput({NAME: Quantity(4)})).patch
+    patch = make_plan(node_state(document), Facts({NAME: Quantity(4)})).write.patch
     apply_patch(document, patch)
     document[part][name] = another
     with pytest.raises(NodeConflict):

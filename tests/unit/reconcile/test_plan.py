@@ -15,11 +15,12 @@ from capacityd.model.node import ANNOTATION, CONDITION, annotated_quantities
 from capacityd.model.plan import Action, Change, MachineRecord, Plan, Reported
 from capacityd.model.quantity import name_problem
 from capacityd.model.reading import Absent, Quantity, Reading, Unknown
+from capacityd.model.waits import Wait, WaitReason
 from capacityd.node.documents.node import node_state
+from capacityd.reconcile.facts import Facts, PassContext, Policy
+from capacityd.reconcile.memory import Memory
 from capacityd.reconcile.plan import make_plan, make_withdrawal
-from capacityd.reconcile.plan_input import PlanInput, Policy
-from capacityd.reconcile.rate_limit import BURST, WriteTimes
-from capacityd.reconcile.state import PassContext, ReconcileState
+from capacityd.reconcile.timing import BURST, Kubelet, WriteTimes
 from tests.support.loop import check_change, check_guards
 from tests.support.nodes import apply_patch, node
 
@@ -174,13 +175,13 @@ def inputs_of(
     adopt: Collection[str] = (),
     device_plugins: Collection[str] | None = (),
     **more: Any,
-) -> PlanInput:
-    """The reading, and more fields of Policy, PassContext and PlanInput."""
+) -> Facts:
+    """The reading, and more fields of Policy, PassContext and Facts."""
     kubelet_started_at = None if more.pop("kubelet_may_zero", True) else 0.0
     policy = Policy(adopt, complete=more.pop("complete", True), lower_after=more.pop("lower_after", 0.0))
     context = PassContext(kubelet_started_at=kubelet_started_at, machine_record=machine_record, **more)
-    state = ReconcileState(kubelet_started_at=kubelet_started_at)
-    return PlanInput(with_other(reading), policy, context, state, device_plugins)
+    memory = Memory(kubelet=Kubelet(kubelet_started_at))
+    return Facts(with_other(reading), policy, context, memory, device_plugins)
 
 
 def with_other(reading: Reading | None) -> dict[str, Reading]:
@@ -203,15 +204,15 @@ def our_condition(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def carried_out(
-    inputs: PlanInput, current: str | None, annotated: int | None, action: str, after: int | None
+    inputs: Facts, current: str | None, annotated: int | None, action: str, after: int | None
 ) -> tuple[Plan, dict[str, Any]]:
     """The plan, which does this to the name and its record, and the Node afterwards."""
     document = node_with(current, annotated)
     plan = make_plan(node_state(document), inputs)
-    written = apply_patch(document, plan.patch)
+    written = apply_patch(document, plan.write.patch)
     quantity = {"set": str(after), "remove": None}.get(action, current)
     change = change_of(plan)
-    assert (change.action, change.old, plan.annotated.get(NAME)) == (action, current, after)
+    assert (change.action, change.old, plan.write.annotated.get(NAME)) == (action, current, after)
     assert change.new == quantity or action == "hold"
     assert written["status"]["capacity"].get(NAME) == quantity
     assert json.loads(written["metadata"]["annotations"].get(ANNOTATION, "{}")).get(NAME) == after
@@ -229,7 +230,7 @@ def test_every_case(
 ) -> None:
     inputs = inputs_of(reading, **{"machine_record": witness(annotated), **more})
     plan, written = carried_out(inputs, current, annotated, action, after)
-    assert (plan.recorded or {}).get(NAME) == after
+    assert (plan.write.recorded or {}).get(NAME) == after
     assert (NAME in plan.refused) is (action == "refuse")
     condition = our_condition(written)
     lasts = action == "refuse" and (isinstance(reading, Quantity) or after is not None)
@@ -369,10 +370,10 @@ def test_what_the_annotation_alone_can_do(
     ours: bool,
 ) -> None:
     plan, written = carried_out(inputs_of(reading, machine_record), current, annotated, action, after)
-    assert plan.recorded is not None
-    assert (NAME in plan.recorded) is ours
+    assert plan.write.recorded is not None
+    assert (NAME in plan.write.recorded) is ours
     known = {machine_record.published.get(NAME), machine_record.intended.get(NAME)} if machine_record else {annotated}
-    assert plan.recorded.get(NAME) in {None, 4, *known}, "nobody else's number gets into the machine's record"
+    assert plan.write.recorded.get(NAME) in {None, 4, *known}, "nobody else's number gets into the machine's record"
     if action == "refuse":
         condition = our_condition(written)
         assert (condition["status"], condition["reason"]) == ("False", "Refused")
@@ -381,25 +382,25 @@ def test_what_the_annotation_alone_can_do(
         assert NAME in condition["message"]
         reason = "adopt = true takes it over" if isinstance(reading, Quantity) else "no record of having published it"
         assert reason in change_of(plan).reason
-        record = MachineRecord(plan.recorded, reported=plan.reported)
+        record = MachineRecord(plan.write.recorded, reported=plan.write.reported)
         again = make_plan(node_state(written), inputs_of(reading, record))
-        assert (again.patch, again.newly_refused) == ((), ())
+        assert (again.write.patch, again.newly_refused) == ((), ())
 
 
 def test_without_a_record_and_with_a_damaged_configuration_ownership_stays_unknown() -> None:
     state = node_state(node(capacity={NAME: "4"}, annotated={NAME: 4}))
-    inputs = PlanInput({OTHER: Quantity(1)}, Policy(complete=False))
-    assert make_plan(state, inputs).recorded is None
+    inputs = Facts({OTHER: Quantity(1)}, Policy(complete=False))
+    assert make_plan(state, inputs).write.recorded is None
     inputs = replace(inputs, context=PassContext(machine_record=MachineRecord()))
-    assert make_plan(state, inputs).recorded == {OTHER: 1}
+    assert make_plan(state, inputs).write.recorded == {OTHER: 1}
 
 
 def test_an_empty_configuration_removes_nothing_and_names_withdraw() -> None:
-    plan = make_plan(node_state(node(capacity={NAME: "4"}, annotated={NAME: 4})), PlanInput({}))
+    plan = make_plan(node_state(node(capacity={NAME: "4"}, annotated={NAME: 4})), Facts({}))
     assert [c.action for c in plan.changes] == ["keep"]
     assert "capacityd withdraw" in plan.changes[0].reason
-    assert plan.annotated == {NAME: 4}
-    assert make_plan(node_state(node(capacity={NAME: "4"})), PlanInput({})).patch == ()
+    assert plan.write.annotated == {NAME: 4}
+    assert make_plan(node_state(node(capacity={NAME: "4"})), Facts({})).write.patch == ()
 
 
 @pytest.mark.parametrize(
@@ -431,10 +432,10 @@ def test_a_forged_record_removes_nothing(record: str) -> None:
     # What may have been published from here by an older image stays on the record until somebody withdraws it.
     published = {"example.com/foreign": 4} if record == '{"example.com/foreign": 4}' else {}
     for plan, left in (
-        (make_plan(node_state(document), PlanInput({OTHER: Quantity(1)})), {OTHER: 1, **published}),
-        (make_withdrawal(node_state(document), PlanInput()), {}),
+        (make_plan(node_state(document), Facts({OTHER: Quantity(1)})), {OTHER: 1, **published}),
+        (make_withdrawal(node_state(document), Facts()), {}),
     ):
-        written = apply_patch(document, plan.patch)
+        written = apply_patch(document, plan.write.patch)
         assert {n: q for n, q in written["status"]["capacity"].items() if n != OTHER} == foreign
         assert written["metadata"]["annotations"].pop("theirs") == "x"
         assert json.loads(written["metadata"]["annotations"].get(ANNOTATION, "{}")) == left
@@ -444,62 +445,62 @@ def test_the_condition_names_unknown_and_refused_resources_and_recovers() -> Non
     document = node(capacity={NAME: "9", "example.com/card": "9"})
     readings: dict[str, Reading] = {OTHER: UNKNOWN, NAME: FOUR, "example.com/busy": UNKNOWN, "example.com/card": FOUR}
     refused, unknown = ("example.com/card", NAME), ("example.com/busy", OTHER)
-    plan = make_plan(node_state(document), PlanInput(readings, context=PassContext(now=0)))
+    plan = make_plan(node_state(document), Facts(readings, context=PassContext(now=0)))
     assert (plan.unknown, plan.refused, plan.newly_refused) == (unknown, refused, refused)
-    written = apply_patch(document, plan.patch)
+    written = apply_patch(document, plan.write.patch)
     condition = our_condition(written)
     why = "not published by capacityd; adopt = true takes it over"
     assert condition["message"] == f"unknown: {', '.join(unknown)}: it is busy; refused: {', '.join(refused)}: {why}"
     assert (condition["status"], condition["reason"]) == ("False", "Unknown")
     assert condition["lastTransitionTime"] == "1970-01-01T00:00:00Z"
 
-    assert plan.recorded is not None
-    context = PassContext(now=60, machine_record=MachineRecord(plan.recorded, reported=plan.reported))
-    again = make_plan(node_state(written), PlanInput(readings, context=context))
-    assert again.patch == ()
+    assert plan.write.recorded is not None
+    context = PassContext(now=60, machine_record=MachineRecord(plan.write.recorded, reported=plan.write.reported))
+    again = make_plan(node_state(written), Facts(readings, context=context))
+    assert again.write.patch == ()
     assert again.newly_refused == ()
 
     readings |= dict.fromkeys(unknown, Quantity(2))
-    less = make_plan(node_state(written), PlanInput(readings, context=PassContext(now=60)))
-    still = our_condition(apply_patch(written, less.patch))
+    less = make_plan(node_state(written), Facts(readings, context=PassContext(now=60)))
+    still = our_condition(apply_patch(written, less.write.patch))
     assert (still["reason"], still["lastTransitionTime"]) == ("Refused", "1970-01-01T00:00:00Z")
 
-    healed = make_plan(node_state(written), PlanInput(readings, Policy(adopt=refused), PassContext(now=60)))
-    condition = our_condition(apply_patch(written, healed.patch))
+    healed = make_plan(node_state(written), Facts(readings, Policy(adopt=refused), PassContext(now=60)))
+    condition = our_condition(apply_patch(written, healed.write.patch))
     assert (condition["status"], condition["reason"]) == ("True", "Published")
     assert condition["lastTransitionTime"] == "1970-01-01T00:01:00Z"
 
 
 def test_a_refused_removal_is_reported_once_and_then_no_error() -> None:
     document = node(capacity={NAME: "7"}, annotated={NAME: 4})
-    plan = make_plan(node_state(document), PlanInput({NAME: ABSENT}))
+    plan = make_plan(node_state(document), Facts({NAME: ABSENT}))
     assert (plan.refused, plan.newly_refused) == ((NAME,), (NAME,))
-    written = node_state(apply_patch(document, plan.patch))
+    written = node_state(apply_patch(document, plan.write.patch))
     assert written.condition is not None
     assert (written.condition.status, written.condition.message) == ("True", "all configured resources are published")
-    assert make_plan(written, PlanInput({NAME: ABSENT})).patch == ()
+    assert make_plan(written, Facts({NAME: ABSENT})).write.patch == ()
 
 
 def test_an_error_ends_once_nothing_is_configured() -> None:
     document = node(condition="False")
-    written = apply_patch(document, make_plan(node_state(document), PlanInput({})).patch)
+    written = apply_patch(document, make_plan(node_state(document), Facts({})).write.patch)
     assert our_condition(written)["status"] == "True"
 
 
 @pytest.mark.parametrize(
     ("uptime", "since", "action", "why"),
     [
-        (100, {}, Action.HOLD, "the reading changed; held back for 10 s more, in case it comes back"),
-        (105, {NAME: 100}, Action.HOLD, "the reading changed; held back for 5 s more, in case it comes back"),
-        (110, {NAME: 100}, Action.SET, "the reading changed"),
+        (100, {}, Action.HOLD, "; held back for 10 s more, in case it comes back (lower_after)"),
+        (105, {NAME: 100}, Action.HOLD, "; held back for 5 s more, in case it comes back (lower_after)"),
+        (110, {NAME: 100}, Action.SET, ""),
     ],
 )
 def test_lower_late(uptime: float, since: dict[str, float], action: Action, why: str) -> None:
     context = PassContext(uptime=uptime, machine_record=witness(4))
-    inputs = PlanInput({NAME: Quantity(3)}, Policy(lower_after=10), context, ReconcileState(lower_since=since))
+    inputs = Facts({NAME: Quantity(3)}, Policy(lower_after=10), context, Memory(lower_since=since))
     plan = make_plan(node_state(node_with("4", 4)), inputs)
-    assert plan.changes == (Change(NAME, action, "4", "3", why),)
-    assert plan.lower_since == ({NAME: 100} if action == Action.HOLD else {})
+    assert plan.changes == (Change(NAME, action, "4", "3", f"the reading changed{why}"),)
+    assert plan.lower_since == {NAME: 100}
     back = make_plan(node_state(node_with("4", 4)), replace(inputs, readings={NAME: FOUR}))
     assert ([c.action for c in back.changes], back.lower_since) == (["keep"], {})
 
@@ -509,26 +510,27 @@ def test_only_what_lowers_is_remembered_as_lower() -> None:
     state = node_state(node(capacity={NAME: "4", OTHER: "4"}, annotated={NAME: 4, OTHER: 4}))
     written = WriteTimes(dict.fromkeys([NAME, OTHER], (70.0,) * BURST))
     readings = {NAME: Quantity(5), OTHER: Quantity(3)}
-    inputs = PlanInput(readings, context=PassContext(uptime=100), state=ReconcileState(write_times=written))
+    inputs = Facts(readings, context=PassContext(uptime=100), memory=Memory(write_times=written))
     plan = make_plan(state, inputs)
-    assert (plan.held, plan.lower_since) == ({NAME: 130, OTHER: 130}, {OTHER: 100})
+    assert {wait.name: wait.until for wait in plan.waits} == {NAME: 130, OTHER: 130}
+    assert plan.lower_since == {OTHER: 100}
 
 
 def test_what_the_rate_limit_delays_is_neither_recorded_nor_reported() -> None:
     state = node_state(node({NAME: "4", OTHER: "9"}))
-    inputs = PlanInput(
+    inputs = Facts(
         {NAME: FOUR, OTHER: FOUR},
         Policy(adopt={NAME}),
         PassContext(uptime=100, machine_record=MachineRecord()),
-        ReconcileState(write_times=WriteTimes(metadata=(70.0,) * BURST)),
+        Memory(write_times=WriteTimes(metadata=(70.0,) * BURST)),
     )
     plan = make_plan(state, inputs)
-    assert (plan.patch, plan.metadata_held_until) == ((), 130)
-    assert (plan.annotated, plan.recorded, plan.newly_refused, plan.reported) == ({}, {}, (), Reported())
+    assert (plan.write.patch, plan.waits) == ((), (Wait(130, WaitReason.RATE_LIMIT),))
+    assert (plan.write.annotated, plan.write.recorded, plan.write.reported) == ({}, {}, Reported())
     plan = make_plan(state, replace(inputs, context=replace(inputs.context, uptime=130)))
-    assert plan.metadata_held_until is None
-    assert (plan.annotated, plan.recorded, plan.newly_refused) == ({NAME: 4}, {NAME: 4}, (OTHER,))
-    assert plan.reported == Reported(refused=frozenset({OTHER}))
+    assert plan.waits == ()
+    assert (plan.write.annotated, plan.write.recorded, plan.newly_refused) == ({NAME: 4}, {NAME: 4}, (OTHER,))
+    assert plan.write.reported == Reported(refused=frozenset({OTHER}))
 
 
 def test_a_withdrawal_removes_all_own_keys_and_no_others() -> None:
@@ -538,14 +540,14 @@ def test_a_withdrawal_removes_all_own_keys_and_no_others() -> None:
         annotated={zeroed: 2, plugin: 2, OTHER: 1, NAME: 4},
         condition="True",
     )
-    plan = make_withdrawal(node_state(document), PlanInput(device_plugins={plugin}))
+    plan = make_withdrawal(node_state(document), Facts(device_plugins={plugin}))
     assert [c.name for c in plan.changes] == [NAME, OTHER, plugin, zeroed]
     assert plan.refused == (OTHER, plugin)
-    written = apply_patch(document, plan.patch)
+    written = apply_patch(document, plan.write.patch)
     assert written["status"]["capacity"] == {"cpu": "8", OTHER: "7", plugin: "2"}
     assert ANNOTATION not in written["metadata"]["annotations"]
     assert [c["type"] for c in written["status"]["conditions"]] == ["Ready"]
-    assert make_withdrawal(node_state(written), PlanInput()).patch == ()
+    assert make_withdrawal(node_state(written), Facts()).write.patch == ()
 
 
 names = st.sampled_from([NAME, OTHER, "example.com/a.b_c~d", "cpu", "kubernetes.io/x", "a.example/x-1"])
@@ -569,7 +571,7 @@ machine_records = st.builds(
     MachineRecord, st.dictionaries(good_names, quantities), st.dictionaries(good_names, quantities)
 )
 inputs = st.builds(
-    PlanInput,
+    Facts,
     readings_of,
     st.builds(Policy, st.frozensets(good_names), condition=st.booleans(), complete=st.booleans()),
     st.builds(
@@ -579,19 +581,19 @@ inputs = st.builds(
         machine_record=st.none() | machine_records,
         unwritable=st.sampled_from(["", "", "/var is full"]),
     ),
-    st.just(ReconcileState(kubelet_started_at=0.0)),
+    st.just(Memory(kubelet=Kubelet(0.0))),
     device_plugins=st.none() | st.frozensets(names),
 )
 
 
 @given(nodes, inputs)
-def test_any_node_and_any_readings_keep_the_promises(document: dict[str, Any], inputs: PlanInput) -> None:
+def test_any_node_and_any_readings_keep_the_promises(document: dict[str, Any], inputs: Facts) -> None:
     plan = make_plan(node_state(document), inputs)
     withdrawal = make_withdrawal(node_state(document), inputs)
-    written = apply_patch(document, plan.patch)
-    apply_patch(document, withdrawal.patch)
-    check_guards(plan.patch)
-    check_guards(withdrawal.patch)
+    written = apply_patch(document, plan.write.patch)
+    apply_patch(document, withdrawal.write.patch)
+    check_guards(plan.write.patch)
+    check_guards(withdrawal.write.patch)
     before, after = _capacity(document), _capacity(written)
     annotated = annotated_quantities(node_state(document).annotation)
     machine_record, plugins, adopt = inputs.context.machine_record, inputs.device_plugins, inputs.policy.adopt
@@ -599,12 +601,12 @@ def test_any_node_and_any_readings_keep_the_promises(document: dict[str, Any], i
         old, new, reading = before.get(name), after.get(name), inputs.readings.get(name)
         if old != new:
             check_change(name, old, new, annotated.get(name), reading, machine_record, plugins, adopt)
-    if plan.recorded is not None:
-        machine_record = MachineRecord(plan.recorded)
+    if plan.write.recorded is not None:
+        machine_record = MachineRecord(plan.write.recorded)
     again = make_plan(
         node_state(written), replace(inputs, context=replace(inputs.context, machine_record=machine_record))
     )
-    assert again.patch == (), "it has nothing more to do"
+    assert again.write.patch == (), "it has nothing more to do"
 
 
 def _capacity(document: dict[str, Any]) -> dict[str, str]:

@@ -14,16 +14,17 @@ from capacityd.model.plan import Action, Change, Health, Plan
 from capacityd.model.reading import Absent, Quantity, Reading, Unknown
 from capacityd.model.reasons import PassReason
 from capacityd.node.documents.node import node_state
-from capacityd.reconcile.attempt import Outcome
-from capacityd.reconcile.result import ReconcileResult
-from capacityd.reconcile.state import Denial, ReconcileState
+from capacityd.reconcile.memory import Memory
+from capacityd.reconcile.reconcile import ReconcileResult
+from capacityd.reconcile.timing import Denial
+from capacityd.reconcile.writing import Outcome
 from capacityd.worker import journal
 from capacityd.worker.pass_state import Logged, NodeStatus, PassState, PassStatus, ReadingStatus
 from tests.support.nodes import node
 
 A, B = "example.com/a", "example.com/b"
 HEALTHY = Health()
-RESULT = ReconcileResult(ReconcileState())
+RESULT = ReconcileResult(Memory())
 
 
 def outcome(
@@ -34,7 +35,7 @@ def outcome(
     warnings: tuple[str, ...] = (),
 ) -> ReconcileResult:
     made = Plan("n1", changes, (), {}, newly_refused=newly, health=health)
-    return ReconcileResult(ReconcileState(), Outcome(made, applied, node_state(node()), warnings))
+    return ReconcileResult(Memory(), Outcome(made, applied, node_state(node()), warnings))
 
 
 DENIED = Change(A, Action.DENY, None, "4", "a policy")
@@ -93,7 +94,7 @@ def test_what_did_not_happen_is_not_logged() -> None:
         Change(A, Action.HOLD, "3", "2", "why"),
     ]
     assert logged(journal.outcome_entries(outcome(*changes, applied=False), None)) == []
-    assert logged(journal.outcome_entries(ReconcileResult(ReconcileState()), None)) == []
+    assert logged(journal.outcome_entries(ReconcileResult(Memory()), None)) == []
 
 
 def test_a_refusal_is_logged_once_also_without_a_condition() -> None:
@@ -178,7 +179,7 @@ def test_an_unknown_reading_at_boot_is_a_warning_only_if_it_lasts() -> None:
 
 
 def test_a_held_change_is_logged_once() -> None:
-    held = ReconcileResult(ReconcileState(annotated={A: 4}), held={A: 9.6})
+    held = ReconcileResult(Memory(annotated={A: 4}), held={A: 9.6})
     (entry,) = logged(journal.reading_entries({A: Quantity(3)}, held, state(Quantity(4)), {}, at_boot=False))
     fields = {"RESOURCE": A, "OLD": "4", "NEW": "3", "REASON": "lower_after: 10 s left"}
     assert entry == (EntryKind.HELD, 5, f"{A}: 4 → 3 is held back: lower_after: 10 s left", fields)
@@ -190,10 +191,10 @@ def test_a_held_change_is_logged_once() -> None:
 
 def test_what_holds_a_change_back() -> None:
     """The rate limit holds a raise back, and an earlier denial whatever is denied."""
-    held = ReconcileResult(ReconcileState(annotated={A: 4}), held={A: 56.0})
+    held = ReconcileResult(Memory(annotated={A: 4}), held={A: 56.0})
     (entry,) = logged(journal.reading_entries({A: Quantity(5)}, held, PassState(), {}, at_boot=False))
     assert entry[2] == f"{A}: 4 → 5 is held back: rate limit: 56 s left"
-    held = ReconcileResult(ReconcileState(annotated={A: 4}, denied={A: Denial("a policy", 5, 60.0)}), held={A: 56.0})
+    held = ReconcileResult(Memory(annotated={A: 4}, denied={A: Denial("a policy", 60.0)}), held={A: 56.0})
     (entry,) = logged(journal.reading_entries({A: Quantity(5)}, held, PassState(), {}, at_boot=False))
     assert entry[2] == f"{A}: 4 → 5 is held back: denied, retried later: 56 s left"
 
@@ -212,7 +213,7 @@ def test_each_kind_has_an_id_of_its_own() -> None:
     assert len(EntryKind) == len(EntryKind.__members__)
     changes = Change(A, Action.SET, "3", "4", "why"), Change(B, Action.REFUSE, "3", "3", "why"), DENIED
     change = outcome(*changes, newly=(B,), health=HEALTH, warnings=("x",))
-    pass_result = ReconcileResult(ReconcileState(annotated={A: 4}), held={A: 1.0})
+    pass_result = ReconcileResult(Memory(annotated={A: 4}), held={A: 1.0})
     entries = [
         *journal.outcome_entries(change, None),
         *entries_of({A: UNKNOWN}, PassState()),
@@ -255,7 +256,7 @@ def test_the_first_pass_names_all_outcomes() -> None:
 def test_a_condition_that_is_not_stored_is_logged_once_and_when_it_is_again() -> None:
     made = Plan("n1", (Change(A, Action.KEEP, "4", "4", "as published"),), (), {}, condition=("Published", "True"))
     lost, stored = (
-        ReconcileResult(ReconcileState(), Outcome(made, True, node_state(node(condition=c)))) for c in (None, "True")
+        ReconcileResult(Memory(), Outcome(made, True, node_state(node(condition=c)))) for c in (None, "True")
     )
     (entry,) = journal.outcome_entries(lost, before())
     assert (entry.kind, entry.priority) == (EntryKind.CONDITION_NOT_STORED, Priority.WARNING)

@@ -9,11 +9,11 @@ import pytest
 from capacityd.model.plan import MachineRecord
 from capacityd.model.reading import Quantity
 from capacityd.node.documents.node import node_state
-from capacityd.reconcile.attempt import Outcome
+from capacityd.reconcile.facts import Facts, PassContext, Policy
+from capacityd.reconcile.memory import Memory
 from capacityd.reconcile.plan import make_plan, unwritten
-from capacityd.reconcile.plan_input import PlanInput, Policy
-from capacityd.reconcile.rate_limit import WriteTimes
-from capacityd.reconcile.state import PassContext, ReconcileState
+from capacityd.reconcile.timing import WriteTimes
+from capacityd.reconcile.writing import Outcome
 from capacityd.worker.pass_state import NodeStatus, OtherWriter
 from tests.support.nodes import apply_patch, node
 
@@ -22,8 +22,8 @@ TIMES = (95.0, 96.0, 97.0, 98.0, 99.0, 100.0)
 PUBLISHED = {A: Quantity(4)}
 
 
-def inputs(**more: object) -> PlanInput:
-    return replace(PlanInput(PUBLISHED, Policy(), PassContext(machine_record=MachineRecord())), **more)  # type: ignore[arg-type]
+def inputs(**more: object) -> Facts:
+    return replace(Facts(PUBLISHED, Policy(), PassContext(machine_record=MachineRecord())), **more)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("found", [None, "True"], ids=["no condition", "an old condition"])
@@ -32,7 +32,7 @@ def test_a_condition_that_a_policy_changes(found: str | None, policy: str) -> No
     before = node(condition=found)
     given = inputs(readings={A: Quantity(4)}, policy=Policy(expect={A: 5}))
     plan = make_plan(node_state(before), given)
-    stored = apply_patch(before, plan.patch)
+    stored = apply_patch(before, plan.write.patch)
     written = stored["status"]["conditions"]
     others = [condition for condition in written if condition["type"] == "Ready"]
     if policy == "drops it":
@@ -49,7 +49,7 @@ def test_a_condition_that_a_policy_changes(found: str | None, policy: str) -> No
 def test_while_the_next_attempt_is_held_back() -> None:
     published = node({A: "4"}, {A: 4})
     context = PassContext(uptime=100.0, machine_record=MachineRecord({A: 4}))
-    busy = inputs(context=context, state=ReconcileState(write_times=WriteTimes(metadata=TIMES)))
+    busy = inputs(context=context, state=Memory(write_times=WriteTimes(metadata=TIMES)))
     plan = make_plan(node_state(published), busy)
     assert plan.metadata_held_until is not None
     assert NodeStatus.of(Outcome(plan, False, node_state(published)), 0.0).condition_not_stored
@@ -71,6 +71,6 @@ def test_where_none_is_written(mode: str) -> None:
 def test_the_writers_of_other_resources() -> None:
     before = node({"cpu": "2", "hugepages-2Mi": "0", PLUGIN: "3", THEIRS: "7"})
     plan = make_plan(node_state(before), inputs(device_plugins=frozenset({PLUGIN})))
-    after = node_state(apply_patch(before, plan.patch))
+    after = node_state(apply_patch(before, plan.write.patch))
     others = NodeStatus.of(Outcome(plan, True, after), 0.0).others
     assert others == {PLUGIN: OtherWriter.DEVICE_PLUGIN, THEIRS: OtherWriter.UNKNOWN}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from capacityd.model.plan import Action, Change, Plan
 from capacityd.node.documents.node import node_state
-from capacityd.reconcile.attempt import Outcome
+from capacityd.reconcile.writing import Outcome
 from capacityd.worker.pass_state import NodeStatus
 from tests.support.nodes import node
 

@@ -24,8 +24,8 @@ from capacityd.model.messages import ServiceStatus
 from capacityd.model.plan import Action, Change
 from capacityd.model.reasons import PassReason
 from capacityd.node import Review
-from capacityd.reconcile.rate_limit import WriteTimes
-from capacityd.reconcile.state import Denial, ReconcileState
+from capacityd.reconcile.memory import Memory
+from capacityd.reconcile.timing import Denial, WriteTimes
 from capacityd.worker import runtime_files
 from capacityd.worker.pass_state import Counters, Logged, NodeStatus, Outcome, PassState, PassStatus, ReadingStatus
 from capacityd.worker.runtime_files import SavedConfig
@@ -51,7 +51,7 @@ write_times = st.lists(times, min_size=1, max_size=4).map(tuple)
 states = st.builds(
     PassState,
     st.builds(
-        ReconcileState,
+        Memory,
         applied_readings=st.none() | st.dictionaries(texts, texts),
         annotated=st.dictionaries(texts, st.integers(0, 2**63 - 1)),
         lower_since=st.dictionaries(texts, times),
@@ -78,8 +78,8 @@ states = st.builds(
     st.builds(Counters, st.integers(0, 9), path=texts),
 )
 STATE = PassState(
-    ReconcileState(
-        {A: "4"}, {A: 4}, {A: 5.0}, WriteTimes({A: (1.0, 2.0)}, (3.0,)), 7.0, 3, 9.0, ("a", "b"), "a conflict", 8.0
+    Memory(
+        {A: "4"}, {A: 4}, {A: 5.0}, WriteTimes({A: (1.0, 2.0)}, (3.0,)), 7.0, 3, 1, 9.0, ("a", "b"), "a conflict", 8.0
     ),
     PassStatus(
         1.0,

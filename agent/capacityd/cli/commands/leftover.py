@@ -22,9 +22,8 @@ def leftover(options: argparse.Namespace) -> int:
     names = {*record.published, *record.intended} if record else set()
     if not names:
         return 0
-    last = runtime_files.read_state(runtime_files.runtime_directory()).status
-    known = last.node.name if last and last.node else ""
-    node = known or node_name_of(options, load(options.config).config, LiveHost())
+    seen = runtime_files.read_state(runtime_files.runtime_directory()).memory.node
+    node = seen.name if seen else node_name_of(options, load(options.config).config, LiveHost())
     print_line(
         f"capacityd: Node {node} keeps {len(names)} resource{'s'[: len(names) != 1]} and the condition {CONDITION}; "
         "to remove them, install capacityd again and run `capacityd withdraw`"

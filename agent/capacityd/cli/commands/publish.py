@@ -24,10 +24,9 @@ from capacityd.model.setting_types import Duration
 from capacityd.reconcile import machine_record
 from capacityd.reconcile.apply import Retries
 from capacityd.reconcile.apply import apply as apply_plan
-from capacityd.reconcile.attempt import Decide, Denied, Outcome
+from capacityd.reconcile.facts import Facts, PassContext, Policy
 from capacityd.reconcile.plan import make_plan, make_withdrawal, only_annotated
-from capacityd.reconcile.plan_input import PlanInput, Policy
-from capacityd.reconcile.state import PassContext
+from capacityd.reconcile.writing import Denied, Outcome, Planner
 from capacityd.worker import runtime_files
 from capacityd.worker.context import config_of, host_of, node_name_of, warn
 from capacityd.worker.selected_node import node_of
@@ -90,14 +89,14 @@ def withdraw(options: argparse.Namespace) -> int:
     def decide(state: NodeState, record: MachineRecord | None, denied: Denied) -> Plan:
         trusted = None if options.all_annotated else _trusted(options, state, record)
         context = PassContext(now=time.time(), machine_record=trusted)
-        return make_withdrawal(state, PlanInput(context=context, device_plugins=device_plugins, denied=denied))
+        return make_withdrawal(state, Facts(context=context, device_plugins=device_plugins, denied=denied))
 
     if options.dry_run:
         plan = decide(node.read(), _machine_record(options), {})
         _print(options, plan, _units(config), applied=False)
     else:
         plan = _write(options, node, decide, _units(config)).plan
-    if kept := [name for name in plan.annotated if name not in plan.health.denied]:
+    if kept := [name for name in plan.write.annotated if name not in plan.health.denied]:
         warn(
             f"left, because it may be another program's: {', '.join(kept)}. The Node's annotation lists it, and this "
             "machine's record does not; `capacityd withdraw --all-annotated` removes it"
@@ -105,7 +104,7 @@ def withdraw(options: argparse.Namespace) -> int:
     return _exit_status(plan)
 
 
-def _prepare(options: argparse.Namespace, *, reads_only: bool) -> tuple[Node, Decide, Units]:
+def _prepare(options: argparse.Namespace, *, reads_only: bool) -> tuple[Node, Planner, Units]:
     """Reads the machine, and returns the Node, the function that plans for it, and the units."""
     host, config = host_of(options), config_of(options)
     for hint in name_hints(config.resources):
@@ -119,8 +118,8 @@ def _prepare(options: argparse.Namespace, *, reads_only: bool) -> tuple[Node, De
     def decide(state: NodeState, record: MachineRecord | None, denied: Denied) -> Plan:
         context = PassContext(now=time.time(), machine_record=_trusted(options, state, record))
         device_plugins = device_plugin_names(host)
-        inputs = PlanInput(readings, Policy.of(config), context, device_plugins=device_plugins, denied=denied)
-        return make_plan(state, inputs)
+        facts = Facts(readings, Policy.of(config), context, device_plugins=device_plugins, denied=denied)
+        return make_plan(state, facts)
 
     return node, decide, _units(config)
 
@@ -139,7 +138,7 @@ def _trusted(options: argparse.Namespace, state: NodeState, record: MachineRecor
     return record if options.node_file is None else MachineRecord(annotated_quantities(state.annotation))
 
 
-def _write(options: argparse.Namespace, node: Node, decide: Decide, units: Units) -> Outcome:
+def _write(options: argparse.Namespace, node: Node, decide: Planner, units: Units) -> Outcome:
     directory = machine_record.state_directory()
     with runtime_files.locked(runtime_files.runtime_directory(), _RETRY_TIMEOUT):
         if options.node_file is not None:
@@ -199,5 +198,5 @@ def _await_allocatable(node: Node, outcome: Outcome, wait: float) -> None:
 
 def _not_updated(state: NodeState, plan: Plan, removed: list[str]) -> list[str]:
     allocatable = state.allocatable or {}
-    late = [name for name, value in plan.annotated.items() if whole_quantity(allocatable.get(name, "")) != value]
+    late = [name for name, value in plan.write.annotated.items() if whole_quantity(allocatable.get(name, "")) != value]
     return late + [name for name in removed if name in allocatable]

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from capacityd.cli.output.problems import problems_in
-from capacityd.cli.output.status import ResourceRow, ServiceReport, StatusReport, print_status
+from capacityd.cli.output.status import ResourceRow, ServiceReport, StatusReport, WaitReport, print_status
 from capacityd.cli.output.terminal import print_json
 from capacityd.cli.parser import refuse_other_sources
 from capacityd.host.cpu_memory import usage
@@ -18,13 +18,14 @@ from capacityd.linux.unit import unit_state
 from capacityd.model.codec import encode
 from capacityd.model.errors import CapacitydError, HostError
 from capacityd.model.messages import ServiceStatus
+from capacityd.model.node import NodeState, annotated_quantities
 from capacityd.model.plan import Action, Change
 from capacityd.model.quantity import plain
-from capacityd.model.text import duration_text
+from capacityd.model.reading import Quantity, Reading, Unknown, outcome_of
 from capacityd.worker import runtime_files
-from capacityd.worker.pass_state import NodeStatus, Outcome, PassStatus, ReadingStatus
+from capacityd.worker.pass_state import PassState, PassStatus
 
-_NO_PASS = PassStatus(at=0.0, reasons=())
+_NO_PASS = PassStatus(at=0.0)
 _NO_SERVICE = ServiceStatus(pid=0, next_reconcile=0.0, overdue_at_uptime=0.0)
 _UNIT = "capacityd.service"
 
@@ -51,14 +52,15 @@ def status(options: argparse.Namespace) -> int:
 
 def _report(directory: str, now: float) -> StatusReport:
     running, last_service = runtime_files.running(directory), runtime_files.read_service(directory) or _NO_SERVICE
-    last_pass, unreadable = None, ""
+    state, unreadable = PassState(), ""
     try:
-        last_pass = runtime_files.read_state(directory).status
+        state = runtime_files.read_state(directory)
     except CapacitydError as e:
         unreadable = f"{e}; what the last pass left is not shown"
-    last_pass, resident = last_pass or _NO_PASS, (running and running.status) or _NO_SERVICE
+    node, last_pass = state.memory.node, state.status or _NO_PASS
+    resident = (running and running.status) or _NO_SERVICE
     return StatusReport(
-        node=last_pass.node.name if last_pass.node else None,
+        node=node.name if node else None,
         observe=last_pass.observe,
         reasons=last_pass.reasons,
         next_reconcile=resident.next_reconcile or None,
@@ -67,19 +69,29 @@ def _report(directory: str, now: float) -> StatusReport:
         configuration_errors=last_service.configuration_errors,
         configuration=last_pass.configuration or None,
         previous_configuration_active=bool(last_service.configuration_errors and last_service.previous_active),
-        resources=_resources(last_pass, now),
+        resources=_resources(last_pass, node),
+        waits=_waits(last_pass, now),
         last_reconcile=last_pass.at or None,
-        last_read=last_pass.node.read_at if last_pass.node else None,
+        last_read=last_pass.read_at,
         last_write=last_pass.written_at,
         stale_reason=unreadable or (_stale_reason(directory, resident) if running else ""),
         pass_running=resident.pass_running,
-        condition_not_stored=bool(last_pass.node and last_pass.node.condition_not_stored),
-        other_resources=last_pass.node.others if last_pass.node else {},
+        condition_not_stored=last_pass.condition_not_stored,
+        other_resources=last_pass.others,
         slow_activity=resident.slow_activity,
         slow_since=resident.slow_since or None,
         metrics_error=last_service.metrics_error,
         metrics_advice=last_service.metrics_advice,
         service=_service(running.status) if running else None,
+    )
+
+
+def _waits(last_pass: PassStatus, now: float) -> tuple[WaitReport, ...]:
+    """What later passes are for, the earliest first."""
+    waits = sorted(last_pass.waits, key=lambda wait: wait.until)
+    current = uptime()
+    return tuple(
+        WaitReport(wait.reason, wait.name or None, now + wait.until - current, wait.text(current)) for wait in waits
     )
 
 
@@ -121,69 +133,52 @@ def _stale_reason(directory: str, service: ServiceStatus) -> str:
     return ""
 
 
-def _resources(last_pass: PassStatus, now: float) -> tuple[ResourceRow, ...]:
-    node = last_pass.node or NodeStatus("", 0.0)
-    changes = {change.name: change for change in node.changes}
+def _resources(last_pass: PassStatus, node: NodeState | None) -> tuple[ResourceRow, ...]:
+    changes = {change.name: change for change in last_pass.changes}
     return tuple(
-        _resource(name, last_pass, node, changes.get(name), now) for name in sorted({*last_pass.readings, *changes})
+        _resource(name, last_pass, node, changes.get(name)) for name in sorted({*last_pass.readings, *changes})
     )
 
 
-def _resource(name: str, last_pass: PassStatus, node: NodeStatus, change: Change | None, now: float) -> ResourceRow:
-    reading, expect = last_pass.readings.get(name), last_pass.expect.get(name)
-    action = change.action if change else None
+def _resource(name: str, last_pass: PassStatus, node: NodeState | None, change: Change | None) -> ResourceRow:
+    reading, health = last_pass.readings.get(name), last_pass.health
+    capacity, allocatable = (node.capacity or {}, node.allocatable or {}) if node else ({}, {})
+    wait = next((wait for wait in last_pass.waits if wait.name == name and wait.holds_change), None)
     row = ResourceRow(
         name=name,
-        reading=_reading(reading, action),
-        expect=expect,
-        published=last_pass.published.get(name),
+        reading=_reading(reading, change),
+        expect=last_pass.expect.get(name),
+        published=annotated_quantities(node.annotation).get(name) if node else None,
         # The API server returns 1000 as "1k".
-        capacity=plain(node.capacity[name]) if name in node.capacity else None,
-        allocatable=plain(node.allocatable[name]) if name in node.allocatable else None,
-        held_until=last_pass.held_until.get(name),
-        cause=reading.cause if reading else None,
-        refused=action is Action.REFUSE,
-        denied=action is Action.DENY,
-        below_expect=action not in (Action.REFUSE, Action.DENY) and _is_below(name, last_pass, node),
-        not_allocatable=name in node.not_allocatable,
-        overwritten=node.not_allocatable[name][1] if name in node.not_allocatable else None,
+        capacity=plain(capacity[name]) if name in capacity else None,
+        allocatable=plain(allocatable[name]) if name in allocatable else None,
+        held_until=time.time() + wait.until - uptime() if wait else None,
+        cause=reading.cause if isinstance(reading, Unknown) else None,
+        refused=change is not None and change.action is Action.REFUSE,
+        denied=name in health.denied,
+        below_expect=name in health.below_expected,
+        not_allocatable=name in health.not_allocatable,
+        overwritten=health.not_allocatable[name][1] if name in health.not_allocatable else None,
     )
-    unknown = reading is not None and reading.outcome is Outcome.UNKNOWN
-    degraded = unknown or row.refused or row.denied or row.below_expect or row.not_allocatable
-    return replace(row, degraded=degraded, note=_note(row, reading, change, now, observe=last_pass.observe))
+    degraded = row.cause is not None or row.refused or row.denied or row.below_expect or row.not_allocatable
+    note = wait.text(uptime()) if wait else _note(row, reading, change, observe=last_pass.observe)
+    return replace(row, degraded=degraded, note=note)
 
 
-def _is_below(name: str, last_pass: PassStatus, node: NodeStatus) -> bool:
-    """Whether a resource is less than expected. After the Node was read, the expectation may have changed."""
-    reading, expect = last_pass.readings.get(name), last_pass.expect.get(name)
-    if expect is None or reading is None or reading.outcome is Outcome.UNKNOWN:
-        return False
-    if name in node.below_expected:
-        return node.below_expected[name][0] < expect
-    # A quantity that is held back is not on the Node yet; an absent reading does not tell whether `when` applies.
-    known = reading.quantity is not None and name not in last_pass.held_until
-    return known and (reading.quantity or 0) < expect
-
-
-def _reading(reading: ReadingStatus | None, action: Action | None) -> int | str | None:
+def _reading(reading: Reading | None, change: Change | None) -> int | str | None:
     """The quantity, else the outcome; None if it is not known whether the resource is configured."""
     if reading is None:
         # Without a reading, a key is kept because the file that configures it may be unreadable.
-        return None if action is Action.KEEP else "unconfigured"
-    return reading.quantity if reading.outcome is Outcome.QUANTITY else reading.outcome.value
+        return None if change and change.action is Action.KEEP else "unconfigured"
+    return reading.value if isinstance(reading, Quantity) else outcome_of(reading).value
 
 
-def _note(row: ResourceRow, reading: ReadingStatus | None, change: Change | None, now: float, *, observe: bool) -> str:
-    """The pending change or the reason, for the last column."""
-    if row.held_until is not None:
-        quantity, published, wait = row.reading, row.published, duration_text(row.held_until - now)
-        if isinstance(quantity, int) and (published is None or quantity > published):
-            return f"set to {quantity} in {wait} (rate limit)"
-        return f"{f'lowered to {quantity}' if isinstance(quantity, int) else 'removed'} in {wait} unless it recovers"
+def _note(row: ResourceRow, reading: Reading | None, change: Change | None, *, observe: bool) -> str:
+    """The reason, for the last column."""
     if change and (row.refused or row.denied):
         return f"{'refused' if row.refused else 'denied'}: {change.reason}"
     if change and observe and change.action.writes:
         return f"would be {plain(change.new) if change.new else 'removed'}: {change.reason}"
     if reading is None:
         return change.reason if change and change.action is Action.KEEP else ""
-    return reading.reason if reading.outcome is not Outcome.QUANTITY or reading.reason else ""
+    return reading.warning if isinstance(reading, Quantity) else reading.reason

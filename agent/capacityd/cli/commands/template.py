@@ -20,9 +20,8 @@ from capacityd.model.host import Host
 from capacityd.model.node import annotated_quantities
 from capacityd.model.plan import Action, MachineRecord
 from capacityd.model.reading import Quantity, Reading, Unknown
+from capacityd.reconcile.facts import Facts, PassContext, Policy
 from capacityd.reconcile.plan import make_plan
-from capacityd.reconcile.plan_input import PlanInput, Policy
-from capacityd.reconcile.state import PassContext
 from capacityd.worker.context import host_of, node_name_of, nothing_configured, warn
 from capacityd.worker.selected_node import node_of
 
@@ -77,7 +76,7 @@ def _refusals(
     state = node_of(options, config, host, reads_only=True).read()
     record = MachineRecord(annotated_quantities(state.annotation))  # it has no other writers, as in `plan`
     context = PassContext(now=time.time(), machine_record=record)
-    inputs = PlanInput(readings, Policy.of(config), context, device_plugins=plugins)
+    inputs = Facts(readings, Policy.of(config), context, device_plugins=plugins)
     changes = {change.name: change for change in make_plan(state, inputs).changes}
     return {name: change.reason for name, change in changes.items() if change.action is Action.REFUSE}
 

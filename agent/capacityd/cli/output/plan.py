@@ -25,7 +25,7 @@ def print_plan(plan: Plan, units: Mapping[str, str], *, applied: bool = False) -
 
 def print_patch(plan: Plan) -> None:
     """Prints the JSON Patch for kubectl patch, one operation per line."""
-    print("[" + ",\n ".join(json.dumps(operation) for operation in plan.patch) + "]")
+    print("[" + ",\n ".join(json.dumps(operation) for operation in plan.write.patch) + "]")
 
 
 def _row(change: Change, unit: str) -> tuple[str, ...]:
@@ -53,7 +53,7 @@ def _summary(plan: Plan, *, applied: bool) -> str:
         "unchanged": count[Action.KEEP],
     }
     summary = ", ".join(f"{number} {result}" for result, number in parts.items() if number) or "no resources"
-    if not plan.patch:
+    if not plan.write.patch:
         return f"{summary}; nothing to write"
     if count[Action.SET] + count[Action.REMOVE]:
         return f"{summary}; {'written' if applied else 'nothing was written'}"
@@ -63,6 +63,6 @@ def _summary(plan: Plan, *, applied: bool) -> str:
 
 def _metadata_written(plan: Plan) -> str:
     """What a patch changes, if it neither sets nor removes a resource."""
-    parts = ["annotations"] if plan.writes_annotations else []
-    parts += ["Node condition"] if plan.writes_condition else []
+    parts = ["annotations"] if plan.write.writes_annotations else []
+    parts += ["Node condition"] if plan.write.writes_condition else []
     return " and ".join(parts)

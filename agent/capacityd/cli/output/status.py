@@ -9,6 +9,7 @@ from capacityd.cli.output.terminal import print_line, print_table
 from capacityd.model.errors import Cause
 from capacityd.model.reasons import Activity, PassReason
 from capacityd.model.text import duration_text
+from capacityd.model.waits import WaitReason
 from capacityd.worker.pass_state import OtherWriter
 
 _OLD_VALUES = 100.0  # seconds after which the age of the Node's values is printed
@@ -43,6 +44,18 @@ class ResourceRow:
 
 
 @dataclass(frozen=True, slots=True)
+class WaitReport:
+    """What a later pass is for."""
+
+    reason: WaitReason
+    name: str | None
+    """The resource; None if the Node, its condition or its annotations wait."""
+    until: float
+    text: str
+    """Why it waits, and for how long."""
+
+
+@dataclass(frozen=True, slots=True)
 class ServiceReport:
     """The resident process. A field is None or empty if it is not known."""
 
@@ -71,6 +84,8 @@ class StatusReport:
     """The hash of the configuration."""
     previous_configuration_active: bool
     resources: tuple[ResourceRow, ...]
+    waits: tuple[WaitReport, ...]
+    """What later passes are for, the earliest first."""
     last_reconcile: float | None
     """None: no pass has completed."""
     last_read: float | None

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from capacityd.model.node import Event
-from capacityd.model.plan import Action, Change, Plan
-from capacityd.reconcile.events import events
+from capacityd.model.plan import Action, Change, Plan, Reported, Write
+from capacityd.reconcile import report
 
 A, B, C, D = (f"example.com/{letter}" for letter in "abcd")
 PATCH: tuple[Mapping[str, object], ...] = ({"op": "add", "path": "/status/capacity/x", "value": "1"},)
@@ -20,7 +20,13 @@ MAX_BYTES = 1_024
 
 
 def plan(*changes: Change, newly: Sequence[str] = (), patch: Sequence[Mapping[str, object]] = PATCH) -> Plan:
-    return Plan("n1", changes, tuple(patch), {}, newly_refused=tuple(newly))
+    """newly: those that Events have not reported yet."""
+    reported = frozenset(c.name for c in changes if c.action is Action.REFUSE) - {*newly}
+    return Plan("n1", changes, Write(tuple(patch), {}), reported_before=Reported(refused=reported))
+
+
+def events(plan: Plan) -> list[Event]:
+    return report.events(plan, applied=bool(plan.write.patch))
 
 
 def changed(*changes: Change) -> str:

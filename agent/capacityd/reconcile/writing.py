@@ -1,4 +1,4 @@
-"""One attempt to write a plan: in one patch or, if the API server denies that, each change in a patch of its own.
+"""Writes a plan: in one patch or, if the API server denies that, each change in a patch of its own.
 
 So one denied resource blocks no other. Each plan is made from the Node and the machine's record as they are after the
 write before it.
@@ -14,11 +14,11 @@ from typing import TypeAlias
 
 from capacityd.model.errors import NodeConflict, NodeError, NodeRejected
 from capacityd.model.node import ANNOTATION, Node, NodeState, annotated_quantities
-from capacityd.model.plan import MachineRecord, Plan
+from capacityd.model.plan import Change, MachineRecord, Plan
 from capacityd.model.quantity import plain
 from capacityd.reconcile.condition import rejected_condition
-from capacityd.reconcile.events import events
 from capacityd.reconcile.patch import condition_patch
+from capacityd.reconcile.report import events
 
 _ALTERED = "the API server accepted {} but stored {}; does an admission webhook or policy change it?"
 _UNCHANGED = "the API server reports a conflict, but the Node has not changed: {}"
@@ -26,7 +26,7 @@ _UNCHANGED = "the API server reports a conflict, but the Node has not changed: {
 Denied: TypeAlias = Mapping[str, str]
 """Name -> why the API server denies its change."""
 
-Decide: TypeAlias = Callable[[NodeState, MachineRecord | None, Denied], Plan]
+Planner: TypeAlias = Callable[[NodeState, MachineRecord | None, Denied], Plan]
 """From the Node's state and the machine's record to the plan. Names that are denied keep their value, in addition to
 those known before."""
 
@@ -36,10 +36,11 @@ class Outcome:
     """What became of a plan."""
 
     plan: Plan
-    applied: bool
-    """Whether something was written."""
+    """The last plan, with all changes that have been written."""
     node_state: NodeState
     """The Node afterwards."""
+    applied: bool
+    """Whether something was written."""
     warnings: tuple[str, ...] = ()
     """Events that could not be created."""
     denied: Denied = field(default_factory=dict)
@@ -51,7 +52,7 @@ class Attempt:
     """One attempt to write a plan. Every method that writes raises NodeError."""
 
     node: Node
-    decide: Decide
+    make_plan: Planner
     node_state: NodeState
     """The Node before it."""
     machine_record: MachineRecord | None
@@ -61,12 +62,12 @@ class Attempt:
     def write(self) -> Outcome:
         """Writes the whole plan in one patch, or its changes one by one if that is denied."""
         try:
-            node_state = self.node.write(self.plan.patch)
+            node_state = self.node.write(self.plan.write.patch)
         except NodeRejected as error:
             return self.write_one_by_one(error)
         if denied := self._altered_quantities(self.plan, node_state):
-            return self._write_condition_of_denials(node_state, denied)
-        return self.report_events(self.plan, node_state)
+            return self._write_condition_of_denials(node_state, _writing(self.plan), denied)
+        return report(self.node, Outcome(self.plan, node_state, applied=True))
 
     def write_one_by_one(self, error: NodeRejected) -> Outcome:
         """Writes each change in a patch of its own. error: that of the patch with all of them.
@@ -80,21 +81,23 @@ class Attempt:
             raise error
         denied = dict.fromkeys(names, error.reason)
         node_state = self.node_state
+        written: tuple[Change, ...] = ()
         for name in names:
             if len(names) == 1 or (name == names[-1] and len(denied) == 1):
                 break  # it is the only one left, so the patch was denied because of it
             plan = self._plan_after(node_state, {other: why for other, why in denied.items() if other != name})
             try:
-                node_state = self.node.write(plan.patch)
+                node_state = self.node.write(plan.write.patch)
             except NodeRejected as e:
                 denied[name] = e.reason
                 continue
             except NodeConflict as e:
                 denied[name] = self._reason_without_other_writer(node_state, e)
                 continue
+            written += _writing(plan)
             del denied[name]
             denied |= self._altered_quantities(plan, node_state)
-        return self._write_condition_of_denials(node_state, denied, error)
+        return self._write_condition_of_denials(node_state, written, denied, error)
 
     def _reason_without_other_writer(self, node_state: NodeState, conflict: NodeConflict) -> str:
         """Why one change is denied with what looks like a conflict. Raises that if another writer explains it."""
@@ -103,33 +106,23 @@ class Attempt:
         return unexplained(conflict).reason
 
     def _write_condition_of_denials(
-        self, node_state: NodeState, denied: Denied, error: NodeRejected | None = None
+        self,
+        node_state: NodeState,
+        written: tuple[Change, ...],
+        denied: Denied,
+        error: NodeRejected | None = None,
     ) -> Outcome:
         """Reports what is denied in the condition, unless it is there. error: raised if that is also denied."""
-        remaining = self._plan_after(node_state, denied)
-        if remaining.patch:
+        plan = self._plan_after(node_state, denied)
+        if plan.write.patch:
             try:
-                node_state = self.node.write(remaining.patch)
+                node_state = self.node.write(plan.write.patch)
             except NodeRejected as e:
-                self.write_rejection(remaining, node_state, error or e)
+                self.write_rejection(plan, node_state, error or e)
                 raise error or e from None
-        plan = replace(
-            self._plan_after(self.node_state, denied),
-            annotated=remaining.annotated,
-            recorded=remaining.recorded,
-            health=remaining.health,
-        )
-        return self.report_events(plan, node_state, denied)
-
-    def report_events(self, plan: Plan, node_state: NodeState, denied: Denied | None = None) -> Outcome:
-        """Creates the plan's Events, and returns the outcome."""
-        warnings = []
-        for event in events(plan):
-            try:
-                self.node.report(event, node_state)
-            except NodeError as e:
-                warnings.append(f"the Event could not be written: {e}")
-        return Outcome(plan, bool(plan.patch), node_state, tuple(warnings), denied or {})
+        stored = [change for change in written if change.name not in denied]
+        applied = bool(written or plan.write.patch)
+        return report(self.node, Outcome(plan.with_earlier(stored), node_state, applied, denied=denied))
 
     def write_rejection(self, plan: Plan, node_state: NodeState, error: NodeError) -> None:
         """Writes the condition alone: it may pass where the rest is rejected, for example if annotations are too large.
@@ -147,11 +140,11 @@ class Attempt:
         If the annotation differs, writes that into the condition and raises NodeRejected: nothing else is written until
         the annotation lists what is ours.
         """
-        if annotated_quantities(node_state.annotation) != plan.annotated:
+        if annotated_quantities(node_state.annotation) != plan.write.annotated:
             error = NodeRejected(_ALTERED.format(f"the annotation {ANNOTATION}", "a different one"))
             self.write_rejection(plan, node_state, error)
             raise error
-        desired = {change.name: change.new for change in plan.changes if change.action.writes}
+        desired = {change.name: change.new for change in _writing(plan)}
         return {
             name: _ALTERED.format(plain(quantity), f"{plain(stored.get(name))}{suffix}")
             for suffix, stored in ((" as allocatable", node_state.allocatable or {}), ("", node_state.capacity or {}))
@@ -160,8 +153,27 @@ class Attempt:
         }
 
     def _plan_after(self, node_state: NodeState, denied: Denied) -> Plan:
-        """The plan for what is left to write."""
-        return self.decide(node_state, self.machine_record, denied)
+        """The plan for what is left to write. Events are those that were due before the first write."""
+        record = self.machine_record
+        if record is not None:
+            record = replace(record, reported=self.plan.reported_before)
+        return self.make_plan(node_state, record, denied)
+
+
+def _writing(plan: Plan) -> tuple[Change, ...]:
+    """The changes that the plan's patch makes."""
+    return tuple(change for change in plan.changes if change.action.writes)
+
+
+def report(node: Node, outcome: Outcome) -> Outcome:
+    """Creates the Events of what has been done, and returns the outcome with those that could not be created."""
+    warnings = []
+    for event in events(outcome.plan, applied=outcome.applied):
+        try:
+            node.report(event, outcome.node_state)
+        except NodeError as e:
+            warnings.append(f"the Event could not be written: {e}")
+    return replace(outcome, warnings=tuple(warnings))
 
 
 def is_same_version(node_state: NodeState, other: NodeState) -> bool:

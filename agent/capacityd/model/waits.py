@@ -1,0 +1,53 @@
+"""What a pass waits for, and until when: one type, and one text for `plan`, `status`, the journal and JSON."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from capacityd.model.text import duration_text
+
+
+class WaitReason(str, Enum):
+    """Why something is not done now. The values are those in JSON."""
+
+    LOWER_AFTER = "lower_after"  # a lower number may be temporary
+    RATE_LIMIT = "rate_limit"  # it has been written often lately
+    DENIED = "denied"  # the API server has denied this change
+    UNKNOWN = "unknown"  # the resource could not be read
+    KUBELET = "kubelet"  # a kubelet that has restarted may still reset capacity
+    VERIFICATION = "verification"  # another writer may change what was written
+    CONFLICT = "conflict"  # another writer has come between each read and write
+    START_JITTER = "start_jitter"  # the machines of a fleet start at the same time
+
+
+_TEXTS = {
+    WaitReason.LOWER_AFTER: "held back for {} more, in case it comes back (lower_after)",
+    WaitReason.RATE_LIMIT: "held back for {} more, because it keeps changing (rate limit)",
+    WaitReason.DENIED: "tried again in {} (denied)",
+    WaitReason.UNKNOWN: "read again in {} (unknown)",
+    WaitReason.KUBELET: "the Node is read again in {}, because the kubelet has restarted",
+    WaitReason.VERIFICATION: "the Node is read again in {}, to verify what is allocatable",
+    WaitReason.CONFLICT: "the Node is read again in {}, because another writer came in between",
+    WaitReason.START_JITTER: "the Node is first read in {} (start_jitter)",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Something that is not done before a time."""
+
+    until: float
+    """Seconds of uptime."""
+    reason: WaitReason
+    name: str = ""
+    """The resource that waits; "" if the Node, its condition or its annotations do."""
+
+    def text(self, uptime: float) -> str:
+        """Why it waits, and for how long from this uptime on."""
+        return _TEXTS[self.reason].format(duration_text(self.until - uptime))
+
+    @property
+    def holds_change(self) -> bool:
+        """Whether the change of a resource is held back by a limit of ours."""
+        return bool(self.name) and self.reason in (WaitReason.LOWER_AFTER, WaitReason.RATE_LIMIT)

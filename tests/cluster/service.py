@@ -12,8 +12,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from capacityd.linux.subreaper import children
+from capacityd.model.node import annotated_quantities
 from capacityd.worker import runtime_files
-from capacityd.worker.pass_state import PassStatus
+from capacityd.worker.pass_state import PassState, PassStatus
 from tests.cluster.agent import DONGLE, capacityd, condition_of
 from tests.cluster.audit import Request
 from tests.cluster.controlplane import Cluster
@@ -118,8 +119,21 @@ class Service:
 
     def last_pass(self) -> PassStatus:
         """What the last pass left for the command status, once no worker is under way."""
+        return self.state().status or PassStatus(0.0)
+
+    def state(self) -> PassState:
+        """All that the last pass left, once no worker is under way."""
         self.wait_idle()
-        return runtime_files.read_state(str(self.runtime_directory)).status or PassStatus(0.0, ())
+        return runtime_files.read_state(str(self.runtime_directory))
+
+    def held_back(self) -> set[str]:
+        """The resources whose change the last pass held back."""
+        return {wait.name for wait in self.last_pass().waits if wait.holds_change}
+
+    def published(self) -> dict[str, int] | None:
+        """The annotation on the Node as the service last saw it; None: it has seen no Node."""
+        node = self.state().memory.node
+        return annotated_quantities(node.annotation) if node else None
 
     def log(self) -> str:
         assert self.process is not None

@@ -23,7 +23,7 @@ def test_the_demo() -> None:
     assert [line.split()[2] for line in lines if line.startswith("$ capacityd")] == ["probe", "run", "fleet"]
     assert [line for line in lines if line.startswith("capacityd:")] == [
         f"capacityd: {DONGLE}: none → 4 (found)",
-        f"capacityd: {DONGLE}: 4 → 3 is held back: lower_after: 10 s left",
+        f"capacityd: {DONGLE}: 4 → 3: held back for 10 s more, in case it comes back (lower_after)",
         f"capacityd: {DONGLE}: 4 → 3 (the reading changed)",
         f"capacityd: {DONGLE}: 3, expected 4",
     ]

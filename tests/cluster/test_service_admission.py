@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from capacityd.model.node import CONDITION
+from capacityd.model.reading import reading_text
 from tests.cluster.admission import create_policy, delete_policy, removal_of, try_to_write
 from tests.cluster.agent import DONGLE
 from tests.cluster.controlplane import Cluster
@@ -50,7 +51,7 @@ def test_a_policy_takes_a_resource_out_of_the_write(cluster: Cluster, s: Service
     assert (by_hand.returncode, reason in by_hand.stdout) == (4, True)
     s.requests()
     s.machine.plug("1-2")
-    s.wait(lambda: s.last_pass().readings[DONGLE].quantity == 2, PROMPT, "it has read the device")
+    s.wait(lambda: reading_text(s.last_pass().readings[DONGLE]) == "2", PROMPT, "it has read the device")
     assert s.requested() == [], "it is tried again after a minute"
     allow(cluster, s.node)
     s.reload()

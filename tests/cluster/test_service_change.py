@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from capacityd.model.reading import Quantity
 from capacityd.reconcile.timing import BURST
 from tests.cluster.agent import DONGLE
 from tests.cluster.controlplane import Cluster
@@ -36,9 +37,9 @@ def test_a_device_that_resets_causes_no_request(cluster: Cluster) -> None:
         s.start()
         s.requests()
         s.machine.unplug("1-2")
-        s.wait(lambda: s.last_pass().held_until, PROMPT, "what is lower is held back")
+        s.wait(lambda: s.held_back() == {DONGLE}, PROMPT, "what is lower is held back")
         s.machine.plug("1-2")
-        s.wait(lambda: not s.last_pass().held_until, PROMPT, "nothing is held back any more")
+        s.wait(lambda: not s.held_back(), PROMPT, "nothing is held back any more")
         assert s.requested() == []
         assert s.capacity() == "2"
         began = time.monotonic()
@@ -65,7 +66,7 @@ def settled_on(s: Service, quantity: int) -> bool:
     """Whether the last pass has read this, and it is published."""
     last = s.last_pass()
     (reading,) = last.readings.values()
-    return reading.quantity == last.published[DONGLE] == quantity and not last.held_until
+    return reading == Quantity(quantity) and s.published() == {DONGLE: quantity} and not s.held_back()
 
 
 def pause_until(s: Service, seconds: float) -> None:

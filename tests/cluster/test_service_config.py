@@ -41,7 +41,7 @@ def test_nothing_is_configured(s: Service) -> None:
     s.configure("")
     s.start()
     assert s.last_applied() == {DONGLE: 1}
-    assert "withdraw" in str(s.last_pass().node)
+    assert "withdraw" in str(s.last_pass().changes)
 
 
 def test_a_reload_with_errors(s: Service) -> None:

@@ -35,7 +35,7 @@ def on_node(cluster: Cluster, kubelet: Kubelet) -> Iterator[Service]:
         assert s.capacity() == "2"
         wait_until(lambda: cluster.allocatable(kubelet.name).get(DONGLE) == "2", PATIENCE, "allocatable follows")
         s.wait(
-            lambda: s.last_pass().at and s.last_pass().requeue_after is None,
+            lambda: s.last_pass().at and not s.last_pass().waits,
             PATIENCE,
             "it has settled",
         )
@@ -186,7 +186,7 @@ def test_another_writer(cluster: Cluster, s: Service) -> None:
     assert len(quick) == BURST - 3
 
     cluster.set_capacity(s.node, {DONGLE: "9"})
-    s.wait(lambda: s.last_pass().held_until, PROMPT, "it is held back")
+    s.wait(lambda: s.held_back(), PROMPT, "it is held back")
     (held,) = s.status()["resources"]
     assert held["capacity"] == "9"
     s.wait_capacity("2", deadline=PATIENCE)
@@ -235,4 +235,4 @@ def settle(s: Service) -> None:
     passes = s.passes()
     s.machine.event("change", "/sys/devices/nothing", "usb", "usb_device")
     s.wait_passes(1, passes)
-    s.wait(lambda: s.last_pass().requeue_after is None, PATIENCE, "no pass is due")
+    s.wait(lambda: not s.last_pass().waits, PATIENCE, "no pass is due")

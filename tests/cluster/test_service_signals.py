@@ -72,7 +72,7 @@ def test_commands_by_hand_beside_it(s: Service) -> None:
     s.machine.plug("1-2")
     done = s.cli("apply")  # at the same time as the service
     assert done.returncode == 0, done.stderr
-    s.wait(lambda: s.last_pass().published == {DONGLE: 2}, PATIENCE, "the service has made its pass, too")
+    s.wait(lambda: s.published() == {DONGLE: 2}, PATIENCE, "the service has made its pass, too")
     assert s.capacity() == "2"
     assert [r.code for r in s.requests() if r.verb == "patch"] == [200, 200], "one of the two found it done"
     refused = s.cli("withdraw")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from capacityd.worker.pass_state import Outcome
+from capacityd.model.reading import Absent, reading_text
 from tests.cluster.agent import DONGLE
 from tests.cluster.controlplane import Cluster
 from tests.cluster.service import DONGLES, PROMPT, Service, service
@@ -24,7 +24,7 @@ def test_status(cluster: Cluster) -> None:
         s.configure(DONGLES + OTHERS, lower_after="9min")
         s.start()
         s.machine.unplug("1-2")
-        s.wait(lambda: s.last_pass().held_until, PROMPT, "what is lower is held back")
+        s.wait(lambda: s.held_back() == {DONGLE}, PROMPT, "what is lower is held back")
         done = s.cli("status")
         assert done.returncode == 4
         assert s.process is not None
@@ -41,7 +41,7 @@ def test_status(cluster: Cluster) -> None:
         assert 5 < int(used[1]) < 40
         rows = {line.split()[0]: line.split(maxsplit=4)[1:] for line in lines if line.startswith("example.com/")}
         assert rows[DONGLE][:2] == ["1", "2"]
-        assert re.fullmatch("lowered to 1 in [0-9]+ min unless it recovers", rows[DONGLE][3])
+        assert re.fullmatch(r"held back for [0-9]+ min more, in case it comes back \(lower_after\)", rows[DONGLE][3])
         assert rows[SEATS] == ["unknown", "-", "-", "-"]
         assert rows[GPU] == ["2", "9", "-", "refused"]
         assert f"! {GPU}: refused: not published by capacityd; adopt = true takes it over" in lines
@@ -68,7 +68,7 @@ def test_observe(cluster: Cluster, s: Service) -> None:
     s.requests()
     s.start()
     s.machine.plug("1-2")
-    s.wait(lambda: s.last_pass().readings[DONGLE].quantity == 2, PROMPT, "a pass")
+    s.wait(lambda: reading_text(s.last_pass().readings[DONGLE]) == "2", PROMPT, "a pass")
     resources = {r["name"]: r for r in s.status()["resources"]}
     assert (resources[DONGLE]["reading"], resources[DONGLE]["published"], resources[DONGLE]["capacity"]) == (
         2,
@@ -81,7 +81,7 @@ def test_observe(cluster: Cluster, s: Service) -> None:
     s.machine.unplug("1-1")
     s.machine.unplug("1-2")
     s.wait(
-        lambda: s.last_pass().readings[DONGLE].outcome is Outcome.ABSENT and not s.last_pass().held_until,
+        lambda: isinstance(s.last_pass().readings[DONGLE], Absent) and not s.held_back(),
         PROMPT,
         "a pass",
     )

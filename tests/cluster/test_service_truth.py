@@ -125,12 +125,12 @@ def test_allocatable_is_written_with_capacity_and_its_loss_is_reported(cluster: 
             assert f"{DONGLE}: allocatable put back to 1: somebody else made it 0" in s.events()
         s.wait(lambda: condition(s) == TRUE, 60 + PROMPT, "it is True again")
         assert cluster.allocatable(kubelet.name)[DONGLE] == "1"
-        s.wait(lambda: s.last_pass().requeue_after is None, 60, "nothing is due")
+        s.wait(lambda: not s.last_pass().waits, 60, "nothing is due")
         s.requests()
         s.machine.plug("1-2")
         s.wait_capacity("2")
         assert (cluster.allocatable(kubelet.name)[DONGLE], condition(s)) == ("2", TRUE)
-        s.wait(lambda: s.last_pass().requeue_after is None, PATIENCE, "it has read the Node again")
+        s.wait(lambda: not s.last_pass().waits, PATIENCE, "it has read the Node again")
         assert s.requested() == [*PUBLISHED, "get nodes"]
 
 

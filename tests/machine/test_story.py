@@ -16,6 +16,8 @@ from typing import Any
 import pytest
 
 from capacityd.model.codec import from_file
+from capacityd.model.node import annotated_quantities
+from capacityd.model.reading import Quantity, outcome_of
 from capacityd.worker.pass_state import PassState, PassStatus
 from tests.cluster.agent import ANNOTATION, condition_of
 from tests.cluster.processes import wait_until
@@ -82,27 +84,32 @@ def patches(node: Node) -> list[list[str]]:
 
 def last_pass(node: Node) -> PassStatus:
     """What the last pass has left: under emulation capacityd status takes seconds."""
+    return last_state(node).status or PassStatus(0.0)
+
+
+def last_state(node: Node) -> PassState:
+    """All that the last pass has left."""
     output = node.vm.run("cat", "/run/capacityd/state.json", status=None).stdout
-    status = from_file(PassState, output.encode()).status if output else None
-    return status or PassStatus(0.0, ())
+    return from_file(PassState, output.encode()) if output else PassState()
 
 
 def readings(node: Node) -> dict[str, Any]:
-    return {name: r.outcome.value if r.quantity is None else r.quantity for name, r in last_pass(node).readings.items()}
+    last = last_pass(node).readings.items()
+    return {name: r.value if isinstance(r, Quantity) else outcome_of(r).value for name, r in last}
 
 
 def read_at(node: Node) -> float:
     """When a pass has last read the Node."""
-    status = last_pass(node).node
-    return status.read_at if status else 0.0
+    return last_pass(node).read_at or 0.0
 
 
 def settled(node: Node) -> int:
     """The position in the audit log once the service has published all, created the Event, and no pass is due."""
 
     def nothing_due() -> bool:
-        last = last_pass(node)
-        return last.published == AMOUNTS and last.requeue_after is None
+        last = last_state(node)
+        published = annotated_quantities(last.memory.node.annotation) if last.memory.node else {}
+        return published == AMOUNTS and last.status is not None and not last.status.waits
 
     wait_for(nothing_due, f"it has published {AMOUNTS}, and the kubelet has followed")
     return node.cluster.audit.mark()

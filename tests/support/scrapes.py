@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -9,12 +10,12 @@ from dataclasses import dataclass, field
 from prometheus_client.parser import text_string_to_metric_families
 
 from capacityd.model.config import Config, Resource, Settings
-from capacityd.model.node import CONDITION
-from capacityd.model.plan import Action, Change
+from capacityd.model.node import CONDITION, Condition, NodeState
+from capacityd.model.plan import Action, Change, Health
 from capacityd.model.reading import Absent, Quantity, Reading, Unknown
 from capacityd.worker import metrics
 from capacityd.worker.metrics import PassMetrics
-from capacityd.worker.pass_state import Counters, NodeStatus, PassStatus
+from capacityd.worker.pass_state import Counters, PassStatus
 
 DONGLE, SEATS, GPU = "example.com/dongle", "example.com/seats", "example.com/gpu"
 RESYNC = 3600.0
@@ -49,19 +50,27 @@ def config_of(node: NodeAt) -> Config:
 
 def text_of(node: NodeAt) -> bytes:
     """The file of metrics of this node, by the service's own writer."""
-    node_status = NodeStatus(
-        "n1",
+    status = PassStatus(
         node.last_reconcile,
         changes=tuple(Change(name, Action.REFUSE, None, None, "another writer's") for name in node.refused),
-        condition=node.condition,
-        denied=dict.fromkeys(node.denied, "a policy"),
+        health=Health(denied=dict.fromkeys(node.denied, "a policy")),
+        read_at=node.last_reconcile,
+        written_at=node.last_success,
     )
-    status = PassStatus(
-        node.last_reconcile, (), published=node.published, node=node_status, written_at=node.last_success
+    reason, condition_status = node.condition
+    last_seen = NodeState(
+        name="n1",
+        uid="",
+        capacity=None,
+        allocatable=None,
+        has_annotations=True,
+        annotation=json.dumps(node.published),
+        conditions=1,
+        condition=Condition(condition_status, reason, "", 0, {}),
     )
     readings = {name: _reading(value) for name, value in node.readings.items()}
     counters = Counters(reconciles=9, succeeded=9, last_success=node.last_success)
-    figures = PassMetrics(config_of(node), readings, status, counters, node.durations, node.errors)
+    figures = PassMetrics(config_of(node), readings, status, last_seen, counters, node.durations, node.errors)
     return metrics.text(figures, 0.2)
 
 

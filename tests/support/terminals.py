@@ -1,7 +1,7 @@
 """Runs commands into files or on a pseudo-terminal; python -m tests.support.terminals rewrites the golden files.
 
-Each command is a process of its own, whose clock is stopped at NOW. Those that are run together are forks of one that
-has imported them.
+Each command is a process of its own, whose clocks are stopped at NOW and UPTIME. Those that are run together are forks
+of one that has imported them.
 """
 
 from __future__ import annotations
@@ -23,21 +23,27 @@ from capacityd import __version__
 from capacityd.model.codec import to_file
 from capacityd.model.errors import Cause
 from capacityd.model.messages import ServiceStatus
-from capacityd.model.plan import Action, Change
+from capacityd.model.node import NodeState
+from capacityd.model.plan import Action, Change, Health
+from capacityd.model.reading import Quantity, Reading, Unknown
 from capacityd.model.reasons import PassReason
+from capacityd.model.waits import Wait, WaitReason
+from capacityd.reconcile.memory import Memory
 from capacityd.worker import runtime_files
-from capacityd.worker.pass_state import NodeStatus, Outcome, PassState, PassStatus, ReadingStatus
+from capacityd.worker.pass_state import PassState, PassStatus
 from tests import ROOT
 from tests.support.nodes import node
 
 GOLDEN = Path(__file__).with_name("golden")
-NOW = 1_800_000_000.0
+NOW, UPTIME = 1_800_000_000.0, 250_000.0
 _PYTHON = "/usr/bin/python3"
 _DRIVER = f"""
 import sys, time
 time.time = lambda: {NOW}
 sys.argv[0] = "capacityd"
 from capacityd.host import cpu_memory
+from capacityd.linux import clock
+clock.uptime = lambda: {UPTIME}
 cpu_memory.usage = lambda pid: cpu_memory.Usage(15 << 20, 3.21)
 """
 _MAIN = "from capacityd.__main__ import main; sys.exit(main())"
@@ -172,9 +178,16 @@ def _file(name: str, text: str) -> Callable[[Path], object]:
 
 def _service(folder: Path, last_pass: PassStatus | None, service: ServiceStatus | None = None) -> None:
     """What a service leaves that has made this pass. service: None if it has ended."""
+    _pass(folder, last_pass, HEALTHY_NODE, service)
+
+
+def _pass(
+    folder: Path, last_pass: PassStatus | None, last_seen: NodeState, service: ServiceStatus | None = None
+) -> None:
+    """The same. last_seen: the Node as it was last seen."""
     run = folder / "run"
     if last_pass:
-        runtime_files.write_state(str(run), PassState(status=last_pass))
+        runtime_files.write_state(str(run), PassState(Memory(last_seen), last_pass))
     if service is not None:
         (run / "service.lock").touch()
         (run / "service.json").write_bytes(to_file(service, __version__))
@@ -182,22 +195,26 @@ def _service(folder: Path, last_pass: PassStatus | None, service: ServiceStatus 
 
 _PUBLISHED = {"example.com/dongle": 4, "example.com/nic-mbps": 10000}
 _RUNNING = ServiceStatus(pid=812, next_reconcile=NOW + 3300, overdue_at_uptime=1e12)
-_HEALTHY_NODE = NodeStatus(
-    "n1",
-    read_at=NOW - 7000,
-    changes=(
-        Change("example.com/dongle", Action.KEEP, "4", "4", "as published"),
-        Change("example.com/nic-mbps", Action.KEEP, "10000", "10000", "as published"),
-    ),
-    capacity={"example.com/dongle": "4", "example.com/nic-mbps": "10k"},
-    allocatable={"example.com/dongle": "4", "example.com/nic-mbps": "10k"},
+_QUANTITIES = {"example.com/dongle": "4", "example.com/nic-mbps": "10k"}
+HEALTHY_NODE = NodeState(
+    name="n1",
+    uid="11111111-2222-3333-4444-555555555555",
+    capacity={"cpu": "8", **_QUANTITIES},
+    allocatable={"cpu": "8", **_QUANTITIES},
+    has_annotations=True,
+    annotation=json.dumps(_PUBLISHED),
+    conditions=1,
+    condition=None,
 )
 _HEALTHY = PassStatus(
     at=NOW - 12,
     reasons=(PassReason.HARDWARE,),
-    readings={name: ReadingStatus(Outcome.QUANTITY, n) for name, n in _PUBLISHED.items()},
-    published=_PUBLISHED,
-    node=_HEALTHY_NODE,
+    readings={name: Quantity(n) for name, n in _PUBLISHED.items()},
+    changes=(
+        Change("example.com/dongle", Action.KEEP, "4", "4", "as published"),
+        Change("example.com/nic-mbps", Action.KEEP, "10000", "10000", "as published"),
+    ),
+    read_at=NOW - 7000,
     written_at=NOW - 200_000,
 )
 
@@ -209,34 +226,44 @@ _CAPACITY = {
     "example.com/nic-mbps": "0",
     "example.com/seats": "12",
 }
+_LOWER = Wait(UPTIME + 8, WaitReason.LOWER_AFTER, "example.com/dongle")
 _DEGRADED = replace(
     _HEALTHY,
     error="the API server https://10.0.0.1:6443 can't be reached: connection refused",
     readings={
-        "example.com/disk": ReadingStatus(Outcome.QUANTITY, 3),
-        "example.com/dongle": ReadingStatus(Outcome.QUANTITY, 3),
-        "example.com/gpu": ReadingStatus(Outcome.QUANTITY, 2),
-        "example.com/nic-mbps": ReadingStatus(Outcome.QUANTITY, 0, reason="less than one Mbit/s"),
-        "example.com/seats": ReadingStatus(Outcome.UNKNOWN, cause=Cause.UNREADABLE, reason=_SEATS_REASON),
+        "example.com/disk": Quantity(3),
+        "example.com/dongle": Quantity(3),
+        "example.com/gpu": Quantity(2),
+        "example.com/nic-mbps": Quantity(0, warning="less than one Mbit/s"),
+        "example.com/seats": Unknown(_SEATS_REASON, Cause.UNREADABLE),
     },
-    published={"example.com/disk": 2, "example.com/dongle": 4, "example.com/nic-mbps": 0, "example.com/seats": 12},
     expect={"example.com/dongle": 5, "example.com/gpu": 2, "example.com/seats": 12},
-    held_until={"example.com/dongle": NOW + 8},
-    node=replace(
-        _HEALTHY_NODE,
-        changes=(
-            Change("example.com/disk", Action.DENY, "2", "3", "the webhook quota.example.com allows 2"),
-            Change("example.com/dongle", Action.HOLD, "4", "3", "the reading changed; held back for 10 s more"),
-            Change(
-                "example.com/gpu", Action.REFUSE, "9", "9", "not published by capacityd; adopt = true takes it over"
-            ),
-            Change("example.com/nic-mbps", Action.KEEP, "0", "0", "as published"),
-            Change("example.com/seats", Action.KEEP, "12", "12", f"stays as it is; unknown: {_SEATS_REASON}"),
-        ),
+    waits=(
+        _LOWER,
+        Wait(UPTIME + 230, WaitReason.DENIED, "example.com/disk"),
+        Wait(UPTIME + 48, WaitReason.UNKNOWN, "example.com/seats"),
+        Wait(UPTIME + 33, WaitReason.VERIFICATION),
+    ),
+    changes=(
+        Change("example.com/disk", Action.DENY, "2", "3", "the webhook quota.example.com allows 2"),
+        Change("example.com/dongle", Action.HOLD, "4", "3", f"the reading changed; {_LOWER.text(UPTIME - 12)}"),
+        Change("example.com/gpu", Action.REFUSE, "9", "9", "not published by capacityd; adopt = true takes it over"),
+        Change("example.com/nic-mbps", Action.KEEP, "0", "0", "as published"),
+        Change("example.com/seats", Action.KEEP, "12", "12", f"stays as it is; unknown: {_SEATS_REASON}"),
+    ),
+    health=Health(
+        unknown={"example.com/seats": _SEATS_REASON},
+        denied={"example.com/disk": "the webhook quota.example.com allows 2"},
         below_expected={"example.com/dongle": (4, 5)},
         not_allocatable={"example.com/nic-mbps": ("0", "none")},
-        capacity=_CAPACITY,
-        allocatable={name: quantity for name, quantity in _CAPACITY.items() if name != "example.com/nic-mbps"},
+    ),
+)
+_DEGRADED_NODE = replace(
+    HEALTHY_NODE,
+    capacity=_CAPACITY,
+    allocatable={name: quantity for name, quantity in _CAPACITY.items() if name != "example.com/nic-mbps"},
+    annotation=json.dumps(
+        {"example.com/disk": 2, "example.com/dongle": 4, "example.com/nic-mbps": 0, "example.com/seats": 12}
     ),
 )
 
@@ -252,7 +279,7 @@ def _degraded(folder: Path) -> None:
         metrics_error="/srv/metrics/capacityd.prom could not be written: No such file or directory",
         metrics_advice="make the folder, then restart",
     )
-    _service(folder, _DEGRADED, service)
+    _pass(folder, _DEGRADED, _DEGRADED_NODE, service)
 
 
 def _invalid(folder: Path) -> None:
@@ -261,23 +288,24 @@ def _invalid(folder: Path) -> None:
     error = f'{file}: [resources."example.com/gpu".pci] vndor: unknown key; did you mean "vendor"?'
     reason = f"configuration: {error}"
     kept = "kept: a file of the configuration can't be read, and may name it"
-    gpu = ReadingStatus(Outcome.UNKNOWN, cause=Cause.CONFIGURATION, reason=reason)
+    gpu = Unknown(reason, Cause.CONFIGURATION)
     changes = (
         Change("example.com/dongle", Action.KEEP, "4", "4", "as published"),
         Change("example.com/gpu", Action.KEEP, None, None, f"unknown: {reason}"),
         Change("example.com/nic-mbps", Action.KEEP, "10000", "10000", kept),
     )
-    readings = {"example.com/dongle": ReadingStatus(Outcome.QUANTITY, 4), "example.com/gpu": gpu}
-    last_pass = replace(_HEALTHY, readings=readings, node=replace(_HEALTHY_NODE, changes=changes))
+    readings: dict[str, Reading] = {"example.com/dongle": Quantity(4), "example.com/gpu": gpu}
+    last_pass = replace(
+        _HEALTHY, readings=readings, changes=changes, health=Health(unknown={"example.com/gpu": reason})
+    )
     nics = "/etc/capacityd/conf.d/70-nics.toml:5: is not valid TOML: Invalid statement (column 1)"
     _service(folder, last_pass, replace(_RUNNING, configuration_errors=(error.replace(":", ":2:", 1), nics)))
 
 
 def _observed(folder: Path) -> None:
     change = Change("example.com/dongle", Action.SET, "4", "5", "the reading changed")
-    readings = {"example.com/dongle": ReadingStatus(Outcome.QUANTITY, 5)}
-    node_status = replace(_HEALTHY_NODE, changes=(change,))
-    _service(folder, replace(_HEALTHY, observe=True, readings=readings, node=node_status, written_at=None), _RUNNING)
+    readings = {"example.com/dongle": Quantity(5)}
+    _service(folder, replace(_HEALTHY, observe=True, readings=readings, changes=(change,), written_at=None), _RUNNING)
 
 
 def _begun(folder: Path) -> None:

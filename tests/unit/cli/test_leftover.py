@@ -8,9 +8,12 @@ import pytest
 
 from capacityd.cli import run
 from capacityd.model.plan import MachineRecord
+from capacityd.node.documents.node import node_state
 from capacityd.reconcile import machine_record
-from capacityd.worker.pass_state import NodeStatus, PassState, PassStatus
+from capacityd.reconcile.memory import Memory
+from capacityd.worker.pass_state import PassState, PassStatus
 from capacityd.worker.runtime_files import write_state
+from tests.support.nodes import node
 
 A, B = "example.com/a", "example.com/b"
 
@@ -38,7 +41,7 @@ def test_one_line_if_the_record_names_any(
     monkeypatch.setenv("STATE_DIRECTORY", str(tmp_path))
     if record is not None:
         machine_record.write(str(tmp_path), record)
-    write_state(str(tmp_path), PassState(status=PassStatus(1.0, (), node=NodeStatus("n1", 1.0))))
+    write_state(str(tmp_path), PassState(Memory(node_state(node())), PassStatus(1.0)))
     assert run(["leftover"]) == 0
     output = capsys.readouterr().out
     assert output.count("\n") == bool(expected)

@@ -40,7 +40,7 @@ def test_summary(
 ) -> None:
     context = PassContext(machine_record=MachineRecord({A: 4}))
     before = make_plan(node_state(node()), Facts(PUBLISHED, Policy(configuration="first"), context))
-    document = apply_patch(node(), before.patch)
+    document = apply_patch(node(), before.write.patch)
     plan = make_plan(node_state(document), Facts(readings, Policy(configuration=configuration), context))
     print_plan(plan, {}, applied=applied)
     assert expected in capsys.readouterr().out.splitlines()[-1]

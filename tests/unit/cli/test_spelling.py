@@ -15,7 +15,7 @@ from capacityd.node.documents.node import node_state
 from capacityd.reconcile.facts import Facts, PassContext, Policy
 from capacityd.reconcile.plan import make_plan
 from capacityd.reconcile.report import events
-from capacityd.worker.pass_state import NodeStatus, PassStatus, ReadingStatus
+from capacityd.worker.pass_state import PassStatus
 from tests.support.nodes import node
 
 NAME, OTHER = "example.com/nic-mbps", "example.com/other"
@@ -39,7 +39,7 @@ def shown(plan: Plan, capsys: pytest.CaptureFixture[str]) -> list[str]:
     """All output about a plan."""
     print_plan(plan, {NAME: "Mbit/s"})
     as_json = {key: value for key, value in plan.as_dict().items() if key != "patch"}  # which tests what is stored
-    messages = [event.message for event in events(plan)]
+    messages = [event.message for event in events(plan, applied=True)]
     return [capsys.readouterr().out, json.dumps(as_json), str(plan.health), *messages]
 
 
@@ -59,7 +59,6 @@ def test_a_plan_names_the_unit(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize("spelling", [PLAIN, *SPELLINGS])
 def test_the_status_is_the_same_for_any_notation_of_quantities(spelling: str) -> None:
-    node_status = NodeStatus("n1", 1.0, capacity={NAME: spelling}, allocatable={NAME: spelling})
-    last_pass = PassStatus(1.0, (), {NAME: ReadingStatus.of(Quantity(1000))}, node=node_status)
-    (row,) = _resources(last_pass, 1.0)
+    last_pass = PassStatus(1.0, readings={NAME: Quantity(1000)})
+    (row,) = _resources(last_pass, node_state(node(capacity={NAME: spelling})))
     assert (row.capacity, row.allocatable) == (PLAIN, PLAIN)

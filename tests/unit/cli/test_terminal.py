@@ -16,7 +16,7 @@ from capacityd.cli.help import EXAMPLES, PROGRAM_EXAMPLES
 from capacityd.cli.output.plan import print_plan
 from capacityd.cli.output.terminal import clear_screen, print_json, print_line, print_table
 from capacityd.cli.parser import COMMANDS, command_parser
-from capacityd.model.plan import Action, Change, Health, Plan
+from capacityd.model.plan import Action, Change, Health, Plan, Write
 from capacityd.model.text import printable
 from tests.support.terminals import CASES, GOLDEN, golden, in_files, on_terminal, without_colour
 
@@ -88,7 +88,7 @@ def test_columns_are_aligned_and_no_cell_is_empty(capsys: pytest.CaptureFixture[
 
 def test_a_plan_shows_what_is_below_expected(capsys: pytest.CaptureFixture[str]) -> None:
     change = Change("example.com/a", Action.KEEP, "3", "3", "as published")
-    print_plan(Plan("n1", (change,), (), {}, health=Health(below_expected={"example.com/a": (3, 4)})), {})
+    print_plan(Plan("n1", (change,), Write((), {}), health=Health(below_expected={"example.com/a": (3, 4)})), {})
     assert "< example.com/a: 3, expected 4" in capsys.readouterr().out.splitlines()
 
 

@@ -10,21 +10,22 @@ from typing import Any
 import pytest
 
 from capacityd.linux.systemd import EntryKind, Priority
-from capacityd.model.plan import Action, Change, Health, Plan
+from capacityd.model.plan import Action, Change, Health, Plan, Reported, Write
 from capacityd.model.reading import Absent, Quantity, Reading, Unknown
 from capacityd.model.reasons import PassReason
+from capacityd.model.waits import Wait, WaitReason
 from capacityd.node.documents.node import node_state
 from capacityd.reconcile.memory import Memory
 from capacityd.reconcile.reconcile import ReconcileResult
-from capacityd.reconcile.timing import Denial
 from capacityd.reconcile.writing import Outcome
 from capacityd.worker import journal
-from capacityd.worker.pass_state import Logged, NodeStatus, PassState, PassStatus, ReadingStatus
+from capacityd.worker.pass_state import Logged, PassState, PassStatus, is_condition_not_stored
 from tests.support.nodes import node
 
 A, B = "example.com/a", "example.com/b"
 HEALTHY = Health()
-RESULT = ReconcileResult(Memory())
+UPTIME = 100.0
+RESULT = ReconcileResult(Memory(), UPTIME)
 
 
 def outcome(
@@ -34,17 +35,28 @@ def outcome(
     applied: bool = True,
     warnings: tuple[str, ...] = (),
 ) -> ReconcileResult:
-    made = Plan("n1", changes, (), {}, newly_refused=newly, health=health)
-    return ReconcileResult(Memory(), Outcome(made, applied, node_state(node()), warnings))
+    refused = frozenset(change.name for change in changes if change.action is Action.REFUSE)
+    reported = Reported(refused=refused.difference(newly))
+    made = Plan("n1", changes, Write((), {}), reported_before=reported, health=health)
+    return ReconcileResult(Memory(), UPTIME, plan=made, outcome=Outcome(made, node_state(node()), applied, warnings))
 
 
+NO_PLAN = Plan("n1", (), Write((), {}))
 DENIED = Change(A, Action.DENY, None, "4", "a policy")
 HEALTH = Health(below_expected={A: (3, 4)}, not_allocatable={A: ("4", "0")})
 
 
 def before(*changes: Change, **health: Any) -> PassStatus:
     """What a pass has left that found this."""
-    return PassStatus(1.0, (), node=NodeStatus("n1", 1.0, changes, **health))
+    return PassStatus(1.0, changes=changes, health=Health(**health), read_at=1.0)
+
+
+def outcome_entries(result: ReconcileResult, previous: PassStatus | None) -> list[journal.Entry]:
+    """Those of this pass. previous: what the last one left."""
+    plan = result.plan or NO_PLAN
+    not_stored = result.outcome is not None and is_condition_not_stored(result.outcome)
+    status = PassStatus(2.0, changes=plan.changes, health=plan.health, condition_not_stored=not_stored, read_at=2.0)
+    return [*journal.outcome_entries(result, status, previous)]
 
 
 @pytest.mark.parametrize(
@@ -59,7 +71,7 @@ def before(*changes: Change, **health: Any) -> PassStatus:
     ],
 )
 def test_what_keeps_the_condition_false_is_logged_once(previous: PassStatus | None, kinds: list[EntryKind]) -> None:
-    entries = logged(journal.outcome_entries(outcome(DENIED, health=HEALTH), previous))
+    entries = logged(outcome_entries(outcome(DENIED, health=HEALTH), previous))
     assert [kind for kind, *_ in entries] == kinds
     assert all(level == Priority.WARNING and fields["RESOURCE"] == A for _, level, _, fields in entries)
 
@@ -84,7 +96,7 @@ def test_a_change_has_its_fields(change: Change, expected: tuple[EntryKind, int,
     kind, level, message, old, new = expected
     fields = {"NODE": "n1", "RESOURCE": A, "OLD": old, "NEW": new, "REASON": change.reason}
     newly = (A,) if kind is EntryKind.REFUSED else ()
-    assert logged(journal.outcome_entries(outcome(change, newly=newly), None)) == [(kind, level, message, fields)]
+    assert logged(outcome_entries(outcome(change, newly=newly), None)) == [(kind, level, message, fields)]
 
 
 def test_what_did_not_happen_is_not_logged() -> None:
@@ -93,20 +105,20 @@ def test_what_did_not_happen_is_not_logged() -> None:
         Change(A, Action.KEEP, "3", "3", "why"),
         Change(A, Action.HOLD, "3", "2", "why"),
     ]
-    assert logged(journal.outcome_entries(outcome(*changes, applied=False), None)) == []
-    assert logged(journal.outcome_entries(ReconcileResult(Memory()), None)) == []
+    assert logged(outcome_entries(outcome(*changes, applied=False), None)) == []
+    assert logged(outcome_entries(RESULT, None)) == []
 
 
 def test_a_refusal_is_logged_once_also_without_a_condition() -> None:
     refused = outcome(Change(A, Action.REFUSE, "9", "9", "theirs"), newly=(A,), applied=False)
-    assert logged(journal.outcome_entries(refused, before(Change(A, Action.REFUSE, "9", "9", "theirs")))) == []
+    assert logged(outcome_entries(refused, before(Change(A, Action.REFUSE, "9", "9", "theirs")))) == []
     others = before(Change(A, Action.KEEP, "9", "9", "ours"), Change(f"{A}-2", Action.REFUSE, "9", "9", "theirs"))
     for previous in (None, before(), others):
-        assert len(logged(journal.outcome_entries(refused, previous))) == 1
+        assert len(logged(outcome_entries(refused, previous))) == 1
 
 
 def test_an_event_that_could_not_be_created_is_logged() -> None:
-    assert logged(journal.outcome_entries(outcome(warnings=("forbidden",)), None)) == [
+    assert logged(outcome_entries(outcome(warnings=("forbidden",)), None)) == [
         (EntryKind.EVENT_NOT_CREATED, 4, "forbidden", {"NODE": "n1"})
     ]
 
@@ -116,8 +128,8 @@ UNKNOWN = Unknown("no")
 
 def state(reading: Reading | None, reason: PassReason = PassReason.HARDWARE, held: tuple[str, ...] = ()) -> PassState:
     """What a pass has left that read this."""
-    readings = {A: ReadingStatus.of(reading)} if reading else {}
-    status = PassStatus(1.0, (reason,), readings, held_until=dict.fromkeys(held, 1.0))
+    waits = tuple(Wait(1.0, WaitReason.LOWER_AFTER, name) for name in held)
+    status = PassStatus(1.0, (reason,), {A: reading} if reading else {}, waits=waits)
     known = {A: Logged(reading.reason, (1.0,))} if isinstance(reading, Unknown) else {}
     return PassState(status=status, logged=known)
 
@@ -178,25 +190,34 @@ def test_an_unknown_reading_at_boot_is_a_warning_only_if_it_lasts() -> None:
     assert [kind for kind, *_ in logged(entries_of({A: Quantity(1)}, after_boot))] == [EntryKind.KNOWN]
 
 
+def holding(change: Change, *waits: Wait) -> ReconcileResult:
+    """A pass that holds this change back and has not read the Node."""
+    return ReconcileResult(Memory(), UPTIME, waits, Plan("n1", (change,), Write((), {}), waits=waits))
+
+
 def test_a_held_change_is_logged_once() -> None:
-    held = ReconcileResult(Memory(annotated={A: 4}), held={A: 9.6})
+    wait = Wait(109.6, WaitReason.LOWER_AFTER, A)
+    held = holding(Change(A, Action.HOLD, "4", "3", "the reading changed"), wait)
     (entry,) = logged(journal.reading_entries({A: Quantity(3)}, held, state(Quantity(4)), {}, at_boot=False))
-    fields = {"RESOURCE": A, "OLD": "4", "NEW": "3", "REASON": "lower_after: 10 s left"}
-    assert entry == (EntryKind.HELD, 5, f"{A}: 4 → 3 is held back: lower_after: 10 s left", fields)
+    reason = "held back for 10 s more, in case it comes back (lower_after)"
+    fields = {"RESOURCE": A, "OLD": "4", "NEW": "3", "REASON": reason, "WAIT": "lower_after"}
+    assert entry == (EntryKind.HELD, 5, f"{A}: 4 → 3: {reason}", fields)
     before_it = state(Quantity(4), held=(A,))
     assert logged(journal.reading_entries({A: Quantity(3)}, held, before_it, {}, at_boot=False)) == []
-    (entry,) = logged(journal.reading_entries({}, held, PassState(), {}, at_boot=False))
+    removed = holding(Change(A, Action.HOLD, "4", None, "no longer configured"), wait)
+    (entry,) = logged(journal.reading_entries({}, removed, PassState(), {}, at_boot=False))
     assert entry[3]["NEW"] == "none"
 
 
 def test_what_holds_a_change_back() -> None:
-    """The rate limit holds a raise back, and an earlier denial whatever is denied."""
-    held = ReconcileResult(Memory(annotated={A: 4}), held={A: 56.0})
+    """The rate limit holds a raise back. A denial is an entry of its own, and so is no wait of the Node's."""
+    limit = Wait(156.0, WaitReason.RATE_LIMIT, A)
+    held = holding(Change(A, Action.HOLD, "4", "5", "the reading changed"), limit)
     (entry,) = logged(journal.reading_entries({A: Quantity(5)}, held, PassState(), {}, at_boot=False))
-    assert entry[2] == f"{A}: 4 → 5 is held back: rate limit: 56 s left"
-    held = ReconcileResult(Memory(annotated={A: 4}, denied={A: Denial("a policy", 60.0)}), held={A: 56.0})
-    (entry,) = logged(journal.reading_entries({A: Quantity(5)}, held, PassState(), {}, at_boot=False))
-    assert entry[2] == f"{A}: 4 → 5 is held back: denied, retried later: 56 s left"
+    assert entry[2] == f"{A}: 4 → 5: held back for 56 s more, because it keeps changing (rate limit)"
+    assert entry[3]["WAIT"] == "rate_limit"
+    denied = holding(DENIED, Wait(156.0, WaitReason.DENIED, A), Wait(120.0, WaitReason.RATE_LIMIT))
+    assert logged(journal.reading_entries({A: Quantity(5)}, denied, PassState(), {}, at_boot=False)) == []
 
 
 def test_without_a_journal_it_goes_to_standard_error(
@@ -213,9 +234,9 @@ def test_each_kind_has_an_id_of_its_own() -> None:
     assert len(EntryKind) == len(EntryKind.__members__)
     changes = Change(A, Action.SET, "3", "4", "why"), Change(B, Action.REFUSE, "3", "3", "why"), DENIED
     change = outcome(*changes, newly=(B,), health=HEALTH, warnings=("x",))
-    pass_result = ReconcileResult(Memory(annotated={A: 4}), held={A: 1.0})
+    pass_result = holding(Change(A, Action.HOLD, "4", "3", "why"), Wait(101.0, WaitReason.LOWER_AFTER, A))
     entries = [
-        *journal.outcome_entries(change, None),
+        *outcome_entries(change, None),
         *entries_of({A: UNKNOWN}, PassState()),
         *journal.reading_entries({A: Quantity(3)}, pass_result, state(UNKNOWN), {}, at_boot=False),
     ]
@@ -236,7 +257,7 @@ def test_a_first_pass_that_changes_nothing_is_one_line() -> None:
     readings: dict[str, Reading] = {A: Absent("none"), B: Absent("none")}
     entries = [*journal.first_pass_entries(readings, outcome(applied=False), None)]
     assert logged(entries) == [(EntryKind.STARTED, 5, "Node n1: 0 published, 2 absent", {"NODE": "n1"})]
-    waited = PassStatus(1.0, ())  # for the kubeconfig, say
+    waited = PassStatus(1.0)  # for the kubeconfig, say
     assert [*journal.first_pass_entries(readings, outcome(applied=False), waited)] == entries
     assert [*journal.first_pass_entries(readings, outcome(applied=False), before())] == []
     assert [*journal.first_pass_entries(readings, RESULT, None)] == [], "the Node has not been read"
@@ -254,13 +275,16 @@ def test_the_first_pass_names_all_outcomes() -> None:
 
 
 def test_a_condition_that_is_not_stored_is_logged_once_and_when_it_is_again() -> None:
-    made = Plan("n1", (Change(A, Action.KEEP, "4", "4", "as published"),), (), {}, condition=("Published", "True"))
+    kept = Change(A, Action.KEEP, "4", "4", "as published")
+    made = Plan("n1", (kept,), Write((), {}, condition=("Published", "True")))
+    not_stored = replace(before(), condition_not_stored=True)
     lost, stored = (
-        ReconcileResult(Memory(), Outcome(made, True, node_state(node(condition=c)))) for c in (None, "True")
+        ReconcileResult(Memory(), UPTIME, plan=made, outcome=Outcome(made, node_state(node(condition=c)), applied=True))
+        for c in (None, "True")
     )
-    (entry,) = journal.outcome_entries(lost, before())
+    (entry,) = outcome_entries(lost, before())
     assert (entry.kind, entry.priority) == (EntryKind.CONDITION_NOT_STORED, Priority.WARNING)
-    assert [*journal.outcome_entries(lost, before(condition_not_stored=True))] == []
-    (entry,) = journal.outcome_entries(stored, before(condition_not_stored=True))
+    assert [*outcome_entries(lost, not_stored)] == []
+    (entry,) = outcome_entries(stored, not_stored)
     assert (entry.kind, entry.priority) == (EntryKind.CONDITION_NOT_STORED, Priority.NOTICE)
-    assert [*journal.outcome_entries(stored, before())] == []
+    assert [*outcome_entries(stored, before())] == []

@@ -15,11 +15,14 @@ from prometheus_client.parser import text_string_to_metric_families
 from capacityd import __version__
 from capacityd.model.config import Config, Resource, Settings
 from capacityd.model.messages import MetricsResult
-from capacityd.model.plan import Action, Change
+from capacityd.model.plan import Action, Change, Health
 from capacityd.model.reading import Absent, Quantity, Reading, Unknown
+from capacityd.model.waits import Wait, WaitReason
+from capacityd.node.documents.node import node_state
 from capacityd.worker import metrics
 from capacityd.worker.metrics import PassMetrics
-from capacityd.worker.pass_state import Counters, NodeStatus, PassStatus
+from capacityd.worker.pass_state import Counters, PassStatus
+from tests.support.nodes import node
 
 A, B, C, D, E = (f"example.com/{letter}" for letter in "abcde")
 READINGS: Mapping[str, Reading] = {
@@ -31,18 +34,19 @@ READINGS: Mapping[str, Reading] = {
 }
 STATUS = PassStatus(
     1000.5,
-    (),
-    published={A: 4, C: 7, "example.com/gone": 2},
-    held_until={"example.com/gone": 1010.0},
-    node=NodeStatus(
-        "n1",
-        900.0,
-        (Change(A, Action.KEEP, "4", "4", "as published"), Change(D, Action.REFUSE, "1", "1", "another writer's")),
-        condition=("Denied", "False"),
-        denied={C: "a policy"},
+    waits=(
+        Wait(1010.0, WaitReason.LOWER_AFTER, "example.com/gone"),
+        Wait(1060.0, WaitReason.DENIED, C),
+        Wait(1015.0, WaitReason.RATE_LIMIT),
     ),
+    changes=(Change(A, Action.KEEP, "4", "4", "as published"), Change(D, Action.REFUSE, "1", "1", "another writer's")),
+    health=Health(denied={C: "a policy"}),
+    read_at=900.0,
     written_at=900.0,
 )
+_DOCUMENT = node(annotated={A: 4, C: 7, "example.com/gone": 2}, condition="False")
+_DOCUMENT["status"]["conditions"][0]["reason"] = "Denied"
+LAST_SEEN = node_state(_DOCUMENT)
 CONFIG = Config(
     (
         Resource(A, "usb", (), expect=4),
@@ -57,6 +61,7 @@ FIGURES = PassMetrics(
     CONFIG,
     READINGS,
     STATUS,
+    LAST_SEEN,
     Counters(reconciles=5, succeeded=3, writes=2, last_success=999.0),
     durations={A: 0.125, B: 0.5, C: 10.0},
     configuration_errors=2,
@@ -122,7 +127,7 @@ def test_every_series() -> None:
 
 
 def test_before_the_node_was_reached_there_is_no_success() -> None:
-    first_pass = PassMetrics(Config(), READINGS, PassStatus(1.0, ()), Counters(reconciles=1))
+    first_pass = PassMetrics(Config(), READINGS, PassStatus(1.0), None, Counters(reconciles=1))
     samples = series(metrics.text(first_pass, 0.1))
     assert "last_reconcile_timestamp_seconds{}" in samples
     assert "last_write_timestamp_seconds{}" not in samples
@@ -135,7 +140,7 @@ def test_before_the_node_was_reached_there_is_no_success() -> None:
 def test_one_unknown_resource_is_enough_for_a_detector_to_fail(order: int) -> None:
     resources = (Resource(A, "usb", ()), Resource(C, "usb", ()))
     config = Config(resources[::order])
-    figures = PassMetrics(config, READINGS, STATUS, Counters(), durations={A: 3.0, C: 2.0})
+    figures = PassMetrics(config, READINGS, STATUS, LAST_SEEN, Counters(), durations={A: 3.0, C: 2.0})
     samples = series(metrics.text(figures, 0.1))
     assert samples["detector_success{detector=usb}"] == 0
     assert samples["detector_duration_seconds{detector=usb}"] == 3
@@ -179,8 +184,8 @@ def test_the_last_success_stays_while_observe_mode_withholds_a_change(
 ) -> None:
     """It is no error either: the service does what it is configured to do."""
     path = tmp_path / "x.prom"
-    node = NodeStatus("n1", 1.0, (Change(A, Action.KEEP, "1", "1", "why"), Change(B, action, "1", "2", "why")))
-    passes.end(path, PassStatus(1000.0, (), observe=observe, node=node))
+    changes = Change(A, Action.KEEP, "1", "1", "why"), Change(B, action, "1", "2", "why")
+    passes.end(path, PassStatus(1000.0, observe=observe, changes=changes, read_at=1000.0))
     samples = series(path.read_bytes())
     assert (samples["last_success_timestamp_seconds{}"] > 0) == advances
     assert samples["observe{}"] == observe

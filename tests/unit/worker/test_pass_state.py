@@ -8,13 +8,14 @@ import pytest
 
 from capacityd.model.plan import MachineRecord
 from capacityd.model.reading import Quantity
+from capacityd.model.waits import Wait, WaitReason
 from capacityd.node.documents.node import node_state
 from capacityd.reconcile.facts import Facts, PassContext, Policy
 from capacityd.reconcile.memory import Memory
-from capacityd.reconcile.plan import make_plan, unwritten
+from capacityd.reconcile.plan import make_plan
 from capacityd.reconcile.timing import WriteTimes
 from capacityd.reconcile.writing import Outcome
-from capacityd.worker.pass_state import NodeStatus, OtherWriter
+from capacityd.worker.pass_state import OtherWriter, is_condition_not_stored, other_writers
 from tests.support.nodes import apply_patch, node
 
 A, PLUGIN, THEIRS = "example.com/a", "nvidia.com/gpu", "example.com/theirs"
@@ -42,17 +43,17 @@ def test_a_condition_that_a_policy_changes(found: str | None, policy: str) -> No
     elif policy == "sets it to True":
         for condition in written:
             condition["status"] = "True"
-    outcome = Outcome(plan, True, node_state(stored))
-    assert NodeStatus.of(outcome, 0.0).condition_not_stored is (policy != "does nothing")
+    outcome = Outcome(plan, node_state(stored), applied=True)
+    assert is_condition_not_stored(outcome) is (policy != "does nothing")
 
 
 def test_while_the_next_attempt_is_held_back() -> None:
     published = node({A: "4"}, {A: 4})
     context = PassContext(uptime=100.0, machine_record=MachineRecord({A: 4}))
-    busy = inputs(context=context, state=Memory(write_times=WriteTimes(metadata=TIMES)))
+    busy = inputs(context=context, memory=Memory(write_times=WriteTimes(metadata=TIMES)))
     plan = make_plan(node_state(published), busy)
-    assert plan.metadata_held_until is not None
-    assert NodeStatus.of(Outcome(plan, False, node_state(published)), 0.0).condition_not_stored
+    assert plan.waits == (Wait(160.0, WaitReason.RATE_LIMIT),)
+    assert is_condition_not_stored(Outcome(plan, node_state(published), applied=False))
 
 
 @pytest.mark.parametrize("mode", ["observe", "condition = false", "nothing is configured"])
@@ -60,17 +61,16 @@ def test_where_none_is_written(mode: str) -> None:
     state = node_state(node())
     given = inputs(
         readings={} if mode == "nothing is configured" else PUBLISHED,
-        policy=Policy(condition=mode != "condition = false"),
+        policy=Policy(condition=mode != "condition = false", observe=mode == "observe"),
     )
-    plan = make_plan(state, given)
-    if mode == "observe":
-        plan = unwritten(plan, state, {})
-    assert not NodeStatus.of(Outcome(plan, False, state), 0.0).condition_not_stored
+    assert not is_condition_not_stored(Outcome(make_plan(state, given), state, applied=False))
 
 
 def test_the_writers_of_other_resources() -> None:
     before = node({"cpu": "2", "hugepages-2Mi": "0", PLUGIN: "3", THEIRS: "7"})
     plan = make_plan(node_state(before), inputs(device_plugins=frozenset({PLUGIN})))
     after = node_state(apply_patch(before, plan.write.patch))
-    others = NodeStatus.of(Outcome(plan, True, after), 0.0).others
-    assert others == {PLUGIN: OtherWriter.DEVICE_PLUGIN, THEIRS: OtherWriter.UNKNOWN}
+    assert other_writers(after, plan.write.annotated, {PLUGIN}) == {
+        PLUGIN: OtherWriter.DEVICE_PLUGIN,
+        THEIRS: OtherWriter.UNKNOWN,
+    }

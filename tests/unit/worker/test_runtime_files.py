@@ -21,46 +21,64 @@ from capacityd.config import load
 from capacityd.model.codec import _checksum, to_file
 from capacityd.model.errors import CapacitydError, Cause
 from capacityd.model.messages import ServiceStatus
-from capacityd.model.plan import Action, Change
+from capacityd.model.node import Condition, NodeState
+from capacityd.model.plan import Action, Change, Health
+from capacityd.model.reading import Absent, Quantity, Unknown
 from capacityd.model.reasons import PassReason
+from capacityd.model.waits import Wait, WaitReason
 from capacityd.node import Review
-from capacityd.reconcile.memory import Memory
-from capacityd.reconcile.timing import Denial, WriteTimes
+from capacityd.reconcile.memory import Conflict, Memory
+from capacityd.reconcile.timing import Denial, Kubelet, WriteTimes
 from capacityd.worker import runtime_files
-from capacityd.worker.pass_state import Counters, Logged, NodeStatus, Outcome, PassState, PassStatus, ReadingStatus
+from capacityd.worker.pass_state import Counters, Logged, PassState, PassStatus
 from capacityd.worker.runtime_files import SavedConfig
 from tests.support.forked import forked, open_files
 
 A, B = "example.com/a", "example.com/b"
 texts = st.text(max_size=8)
 times = st.floats(0, 1e9)
-readings = st.builds(
-    ReadingStatus, st.sampled_from(Outcome), st.none() | st.integers(), st.none() | st.sampled_from(Cause)
+numbers = st.integers(0, 2**63 - 1)
+readings = (
+    st.builds(Quantity, st.integers(), warning=texts)
+    | st.builds(Absent, texts, applies=st.booleans())
+    | st.builds(Unknown, texts, st.sampled_from(Cause))
 )
-nodes = st.builds(
-    NodeStatus,
-    texts,
-    times,
-    st.lists(
-        st.builds(Change, texts, st.sampled_from(Action), st.none() | texts, st.none() | texts, texts), max_size=2
-    ).map(tuple),
-    st.none() | st.tuples(texts, texts),
+changes = st.builds(Change, texts, st.sampled_from(Action), st.none() | texts, st.none() | texts, texts)
+healths = st.builds(
+    Health,
+    denied=st.dictionaries(texts, texts, max_size=2),
     below_expected=st.dictionaries(texts, st.tuples(st.integers(), st.integers()), max_size=2),
+)
+waits = st.builds(Wait, times, st.sampled_from(WaitReason), texts)
+conditions = st.builds(Condition, texts, texts, texts, st.integers(0, 9), st.just({}), st.none() | times, texts)
+node_states = st.builds(
+    NodeState,
+    texts,
+    texts,
+    st.none() | st.dictionaries(texts, texts, max_size=2),
+    st.none() | st.dictionaries(texts, texts, max_size=2),
+    st.booleans(),
+    st.none() | texts,
+    st.none() | st.integers(0, 9),
+    st.none() | conditions,
+    texts,
+    heartbeat=st.none() | times,
+    configuration=st.none() | texts,
+    resource_version=texts,
 )
 write_times = st.lists(times, min_size=1, max_size=4).map(tuple)
 states = st.builds(
     PassState,
     st.builds(
         Memory,
-        applied_readings=st.none() | st.dictionaries(texts, texts),
-        annotated=st.dictionaries(texts, st.integers(0, 2**63 - 1)),
+        st.none() | node_states,
         lower_since=st.dictionaries(texts, times),
+        unknown_since=st.dictionaries(texts, times),
         write_times=st.builds(WriteTimes, st.dictionaries(texts, write_times), write_times),
-        kubelet_started_at=st.none() | times,
-        settle_passes=st.integers(0, 40),
-        metadata_held_until=st.none() | times,
-        device_plugins=st.none() | st.lists(texts).map(tuple),
-        denied=st.dictionaries(texts, st.builds(Denial, texts, st.none() | st.integers(0, 9), times)),
+        denied=st.dictionaries(texts, st.builds(Denial, texts, st.none() | numbers, times, st.integers(1, 9))),
+        conflict=st.none() | st.builds(Conflict, texts, times),
+        kubelet=st.builds(Kubelet, st.none() | times, st.none() | times),
+        less_allocatable=st.frozensets(texts),
         verify_at=st.none() | times,
     ),
     st.none()
@@ -70,23 +88,50 @@ states = st.builds(
         st.sets(st.sampled_from(PassReason)).map(sorted).map(tuple),
         st.dictionaries(texts, readings, max_size=2),
         st.booleans(),
-        node=st.none() | nodes,
+        waits=st.lists(waits, max_size=2).map(tuple),
+        changes=st.lists(changes, max_size=2).map(tuple),
+        health=healths,
+        read_at=st.none() | times,
         written_at=st.none() | times,
     ),
     st.dictionaries(texts, st.builds(Review, texts, texts, times), max_size=2),
     st.dictionaries(texts, st.builds(Logged, texts, st.tuples(times)), max_size=2),
     st.builds(Counters, st.integers(0, 9), path=texts),
 )
-STATE = PassState(
-    Memory(
-        {A: "4"}, {A: 4}, {A: 5.0}, WriteTimes({A: (1.0, 2.0)}, (3.0,)), 7.0, 3, 1, 9.0, ("a", "b"), "a conflict", 8.0
+MEMORY = Memory(
+    NodeState(
+        name="n1",
+        uid="11111111",
+        capacity={A: "4"},
+        allocatable={A: "4"},
+        has_annotations=True,
+        annotation='{"example.com/a":4}',
+        conditions=2,
+        condition=Condition("False", "Unknown", "unknown: b", 1, {}, 1.0, "2026-11-24T20:00:00Z"),
+        machine_id="0123",
+        heartbeat=1.5,
+        configuration="0a1b",
+        resource_version="77",
     ),
+    lower_since={A: 5.0},
+    unknown_since={B: 6.0},
+    write_times=WriteTimes({A: (1.0, 2.0)}, (3.0,)),
+    denied={B: Denial(7, "a policy", 8.0)},
+    conflict=Conflict("a conflict", 9.0),
+    kubelet=Kubelet(7.0, 3.0),
+    less_allocatable=frozenset({A}),
+    verify_at=8.0,
+)
+STATE = PassState(
+    MEMORY,
     PassStatus(
         1.0,
         (PassReason.BOOT, PassReason.FILE),
-        {A: ReadingStatus(Outcome.UNKNOWN, cause=Cause.TIMEOUT, reason="it did not end")},
-        published={A: 4},
-        node=NodeStatus("n1", 1.0, (Change(A, Action.KEEP, "4", "4", "as published"),), ("Unknown", "False")),
+        {A: Unknown("it did not end", Cause.TIMEOUT)},
+        waits=(Wait(60.0, WaitReason.UNKNOWN, A),),
+        changes=(Change(A, Action.KEEP, "4", "4", "as published"),),
+        health=Health(unknown={A: "it did not end"}),
+        read_at=1.0,
     ),
     {"hash": Review("system:node:n1", "n1")},
     {A: Logged("it did not end", (1.0, 2.0))},
@@ -128,7 +173,7 @@ FILES: dict[str, tuple[bytes, Callable[[str], object], object]] = {
 }
 """File -> its content, what reads it, and what that returns if there is no such file."""
 FOREIGN = [
-    *(b"", b"null", b"[]", b"4", b"{}", b"not json", b'{"reconcile": ', b"\xff\xfe\x00", b"\0" * 4096),
+    *(b"", b"null", b"[]", b"4", b"{}", b"not json", b'{"memory": ', b"\xff\xfe\x00", b"\0" * 4096),
     *(b"[" * 100_000, b'{"a":' * 100_000, b"9" * 5_000, b"NaN"),
 ]
 VALUES: list[Any] = [None, True, -7, 1e300, 10**400, "text", "\ud800", [], ["a"], {}, {"a": 1}, [[1, 2]], {"a": None}]

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from capacityd.cli.fleet.findings import Reason
 from capacityd.model.errors import Cause
+from capacityd.model.waits import WaitReason
 
 
 class Field(NamedTuple):
@@ -19,7 +20,7 @@ class Field(NamedTuple):
     meaning: str
 
 
-def _words(values: type[Cause] | type[Reason]) -> str:
+def _words(values: type[Cause] | type[Reason] | type[WaitReason]) -> str:
     return ", ".join(f"`{value.value}`" for value in values)
 
 
@@ -82,6 +83,10 @@ FIELDS: dict[str, tuple[Field, ...]] = {
         Field("configuration_errors", "list", "errors of the configuration"),
         Field("previous_configuration_active", "true or false", "after a rejected reload"),
         Field("condition_not_stored", "true or false", "whether the Node lacks the condition that was written"),
+        Field("waits[].reason", "text", f"why a later pass is due, the earliest first: {_words(WaitReason)}"),
+        Field("waits[].name", "text or null", "the resource that waits; null if the Node does"),
+        Field("waits[].until", "number", "when it is due, in seconds since 1970"),
+        Field("waits[].text", "text", "the reason and the time left, as `plan`, `status` and the journal print them"),
         Field("resources[].name", "text", "name of the resource"),
         Field("resources[].reading", "number or text", "the quantity, `absent` or `unknown`"),
         Field("resources[].cause", "text or null", "of an unknown reading, as in `probe`"),

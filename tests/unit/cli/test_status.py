@@ -15,50 +15,58 @@ from capacityd.cli import run
 from capacityd.cli.commands.status import _resources
 from capacityd.model.codec import from_file, to_file
 from capacityd.model.messages import ServiceStatus
-from capacityd.model.plan import Action, Change
+from capacityd.model.plan import Action, Change, Health
+from capacityd.model.reading import Absent, Quantity, Reading, Unknown
 from capacityd.model.reasons import Activity
-from capacityd.worker.pass_state import NodeStatus, OtherWriter, Outcome, PassState, PassStatus, ReadingStatus
+from capacityd.model.waits import Wait, WaitReason
+from capacityd.reconcile.memory import Memory
+from capacityd.worker.pass_state import OtherWriter, PassState, PassStatus
 from capacityd.worker.runtime_files import write_state
 from tests.support.server import answer, failure, serve
-from tests.support.terminals import CASES, world
+from tests.support.terminals import CASES, HEALTHY_NODE, world
 from tests.unit.node.test_api_node import configure
 
 NAME = "example.com/dongle"
 
 
+HELD = Wait(9.0, WaitReason.LOWER_AFTER, NAME)
+ABSENT = Absent("none")
+
+
 @pytest.mark.parametrize(
-    ("quantity", "below", "expect", "held", "action", "reported"),
+    ("reading", "below", "expect", "action", "reported"),
     [
-        (2, {NAME: (2, 3)}, 3, False, Action.KEEP, True),
-        (2, {NAME: (2, 3)}, 2, False, Action.KEEP, False),
-        (2, {}, 3, False, Action.KEEP, True),
-        (2, {}, None, False, Action.KEEP, False),
-        (2, {}, 3, True, Action.HOLD, False),
-        (2, {}, 3, False, Action.REFUSE, False),
-        (None, {NAME: (0, 3)}, 1, False, Action.KEEP, True),
-        (None, {}, 1, False, Action.KEEP, False),
+        (Quantity(2), {NAME: (2, 3)}, 3, Action.KEEP, True),
+        (Quantity(2), {NAME: (2, 3)}, 2, Action.KEEP, False),
+        (Quantity(2), {}, 3, Action.KEEP, True),
+        (Quantity(2), {}, 3, None, True),
+        (Quantity(2), {}, 2, None, False),
+        (Quantity(2), {}, None, Action.KEEP, False),
+        (Quantity(2), {}, 3, Action.HOLD, False),
+        (Quantity(2), {NAME: (2, 3)}, 3, Action.HOLD, True),
+        (Quantity(2), {}, 3, Action.REFUSE, False),
+        (ABSENT, {NAME: (0, 3)}, 1, Action.KEEP, True),
+        (ABSENT, {}, 1, None, True),
+        (replace(ABSENT, applies=False), {}, 1, Action.KEEP, False),
+        (Unknown("no"), {}, 3, Action.KEEP, False),
     ],
 )
 def test_expect_is_that_of_the_last_reload_though_the_node_was_not_read_since(
-    quantity: int | None,
-    below: dict[str, tuple[int, int]],
-    expect: int | None,
-    held: bool,
-    action: Action,
-    reported: bool,
+    reading: Reading, below: dict[str, tuple[int, int]], expect: int | None, action: Action | None, reported: bool
 ) -> None:
-    """There may be no kubeconfig yet, or the API server may be unreachable."""
-    reading = ReadingStatus(Outcome.ABSENT if quantity is None else Outcome.QUANTITY, quantity)
+    """There may be no kubeconfig yet (action: None), or the API server may be unreachable."""
     last_pass = PassStatus(
         at=1.0,
-        reasons=(),
         readings={NAME: reading},
         expect={} if expect is None else {NAME: expect},
-        held_until={NAME: 9.0} if held else {},
-        node=NodeStatus("n1", 0.0, (Change(NAME, action, "3", "2", ""),), below_expected=below),
+        waits=(HELD,) if action is Action.HOLD else (),
+        changes=(Change(NAME, action, "3", "2", ""),) if action else (),
+        health=Health(below_expected=below),
+        read_at=0.0,
     )
-    (row,) = _resources(last_pass, now=2.0)
-    assert (row.below_expect, row.degraded) == (reported, reported or action == Action.REFUSE)
+    (row,) = _resources(last_pass, HEALTHY_NODE if action else None)
+    unknown = isinstance(reading, Unknown)
+    assert (row.below_expect, row.degraded) == (reported, reported or unknown or action == Action.REFUSE)
 
 
 @pytest.mark.parametrize(
@@ -118,30 +126,28 @@ def test_a_device_class_of_the_same_name(
 
 
 def status_of(
-    monkeypatch: pytest.MonkeyPatch, last_pass: PassStatus, service: ServiceStatus | None = None, *options: str
+    monkeypatch: pytest.MonkeyPatch,
+    state: PassState,
+    service: ServiceStatus | None = None,
+    *options: str,
 ) -> int:
-    """Runs `status` with what this pass and this service have left; returns the exit status."""
+    """Runs `status` with what a pass and this service have left; returns the exit status."""
     with world(CASES["status-healthy"]) as folder:
         monkeypatch.setenv("RUNTIME_DIRECTORY", str(folder / "run"))
-        write_state(str(folder / "run"), PassState(status=last_pass))
+        write_state(str(folder / "run"), state)
         if service is not None:
             (folder / "run/service.json").write_bytes(to_file(service, __version__))
         return run(["status", *options])
 
 
 KEPT = Change(NAME, Action.KEEP, "4", "4", "as published")
-PUBLISHED = PassStatus(
-    at=1.0,
-    reasons=(),
-    readings={NAME: ReadingStatus(Outcome.QUANTITY, 4)},
-    published={NAME: 4},
-    node=NodeStatus("n1", 1.0, (KEPT,), capacity={NAME: "4"}, allocatable={NAME: "4"}),
-)
+LAST_PASS = PassStatus(at=1.0, readings={NAME: Quantity(4)}, changes=(KEPT,), read_at=1.0)
+LAST_SEEN = replace(HEALTHY_NODE, capacity={NAME: "4"}, allocatable={NAME: "4"}, annotation=json.dumps({NAME: 4}))
+PUBLISHED = PassState(Memory(LAST_SEEN), LAST_PASS)
 
 
-def with_node(**changes: Any) -> PassStatus:
-    assert PUBLISHED.node is not None
-    return replace(PUBLISHED, node=replace(PUBLISHED.node, **changes))
+def with_status(**changes: Any) -> PassState:
+    return replace(PUBLISHED, status=replace(LAST_PASS, **changes))
 
 
 @pytest.mark.parametrize(
@@ -162,15 +168,16 @@ def test_what_is_not_allocatable_does_not_contradict_itself(
 ) -> None:
     """The condition is about what was found; by then a repair may have written allocatable."""
     allocatable = {} if now is None else {NAME: now}
-    last_pass = with_node(allocatable=allocatable, not_allocatable={NAME: ("4", overwritten)})
-    assert status_of(monkeypatch, last_pass) == 4
+    state = with_status(health=Health(not_allocatable={NAME: ("4", overwritten)}))
+    last_seen = replace(LAST_SEEN, allocatable=allocatable)
+    assert status_of(monkeypatch, replace(state, memory=Memory(last_seen))) == 4
     assert f"! {NAME}: {expected}\n" in capsys.readouterr().out
 
 
 def test_a_condition_that_is_not_stored(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     assert status_of(monkeypatch, PUBLISHED) == 0
     assert "healthy" in capsys.readouterr().out
-    assert status_of(monkeypatch, with_node(condition_not_stored=True)) == 4
+    assert status_of(monkeypatch, with_status(condition_not_stored=True)) == 4
     text = capsys.readouterr().out
     assert "degraded" in text
     assert "! the Node does not have the condition CapacityPublished as capacityd wrote it\n  → look for " in text
@@ -183,11 +190,11 @@ def test_resources_of_other_writers(monkeypatch: pytest.MonkeyPatch, capsys: pyt
         NAME: OtherWriter.UNKNOWN,
         "nvidia.com/gpu": OtherWriter.DEVICE_PLUGIN,
     }
-    last_pass = with_node(others=others)
-    assert status_of(monkeypatch, last_pass) == 0
+    state = with_status(others=others)
+    assert status_of(monkeypatch, state) == 0
     text = capsys.readouterr().out
     assert "not capacityd's: example.com/theirs (another writer's), nvidia.com/gpu (a device plugin's)\n" in text
-    assert status_of(monkeypatch, last_pass, None, "--json") == 0
+    assert status_of(monkeypatch, state, None, "--json") == 0
     assert json.loads(capsys.readouterr().out)["other_resources"] == {k: v.value for k, v in others.items()}
 
 

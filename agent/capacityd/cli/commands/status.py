@@ -21,7 +21,7 @@ from capacityd.model.messages import ServiceStatus
 from capacityd.model.node import NodeState, annotated_quantities
 from capacityd.model.plan import Action, Change
 from capacityd.model.quantity import plain
-from capacityd.model.reading import Quantity, Reading, Unknown, outcome_of
+from capacityd.model.reading import Quantity, Reading, Unknown, is_below, outcome_of
 from capacityd.worker import runtime_files
 from capacityd.worker.pass_state import PassState, PassStatus
 
@@ -156,13 +156,26 @@ def _resource(name: str, last_pass: PassStatus, node: NodeState | None, change: 
         cause=reading.cause if isinstance(reading, Unknown) else None,
         refused=change is not None and change.action is Action.REFUSE,
         denied=name in health.denied,
-        below_expect=name in health.below_expected,
+        below_expect=_is_below(name, last_pass, change),
         not_allocatable=name in health.not_allocatable,
         overwritten=health.not_allocatable[name][1] if name in health.not_allocatable else None,
     )
     degraded = row.cause is not None or row.refused or row.denied or row.below_expect or row.not_allocatable
-    note = wait.text(uptime()) if wait else _note(row, reading, change, observe=last_pass.observe)
+    held = wait is not None and row.cause is None  # of what is unknown, the reason is more urgent
+    note = wait.text(uptime()) if wait and held else _note(row, reading, change, observe=last_pass.observe)
     return replace(row, degraded=degraded, note=note)
+
+
+def _is_below(name: str, last_pass: PassStatus, change: Change | None) -> bool:
+    """Whether a resource is less than expected. There may be no plan yet, or one that is older than `expect`."""
+    reading, expect = last_pass.readings.get(name), last_pass.expect.get(name)
+    if reading is None or expect is None:
+        return False
+    if name in last_pass.health.below_expected:
+        return last_pass.health.below_expected[name][0] < expect
+    if change and change.action in (Action.HOLD, Action.REFUSE, Action.DENY):
+        return False
+    return is_below(reading, expect)
 
 
 def _reading(reading: Reading | None, change: Change | None) -> int | str | None:

@@ -140,6 +140,7 @@ def print_status(report: StatusReport, errors: Sequence[Problem], now: float) ->
         print_line()
         _print_resources(report, now)
         _print_other_resources(report)
+        _print_waits(report)
     if errors:
         print_line()
         if report.pass_running:
@@ -159,6 +160,17 @@ def _print_other_resources(report: StatusReport) -> None:
     others = [f"{name} ({_WRITERS[writer]})" for name, writer in report.other_resources.items() if name not in rows]
     if others:
         print_line(f"not capacityd's: {', '.join(others)}")
+
+
+def _print_waits(report: StatusReport) -> None:
+    """What later passes are for, unless the table has it."""
+    noted = {(row.name, row.note) for row in report.resources}
+    for wait in report.waits:
+        if wait.name is None:
+            of_node = "Node condition and annotations: " if wait.reason is WaitReason.RATE_LIMIT else ""
+            print_line(f"{of_node}{wait.text}")
+        elif (wait.name, wait.text) not in noted:
+            print_line(f"{wait.name}: {wait.text}")
 
 
 def slow_activity(report: StatusReport, now: float) -> str:

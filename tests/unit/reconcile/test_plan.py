@@ -330,9 +330,9 @@ def test_a_lost_annotation_gives_up_nothing_that_this_machine_has_published(
     annotation: str | None, reading: Reading, current: str | None, action: str, after: int | None
 ) -> None:
     plan = plan_with_annotation(annotation, reading, current)
-    assert (change_of(plan).action, plan.annotated.get(NAME)) == (action, after)
-    assert plan.recorded is not None
-    assert plan.recorded.get(NAME) == after
+    assert (change_of(plan).action, plan.write.annotated.get(NAME)) == (action, after)
+    assert plan.write.recorded is not None
+    assert plan.write.recorded.get(NAME) == after
 
 
 @pytest.mark.parametrize("annotation", ["{}", '{"example.com/other": 1}'])
@@ -342,8 +342,8 @@ def test_an_annotation_without_the_key_claims_a_value_that_is_not_ours(
 ) -> None:
     plan = plan_with_annotation(annotation, FOUR, current)
     assert change_of(plan).action == action
-    assert plan.recorded is not None
-    assert (NAME in plan.recorded) is (action == "set")
+    assert plan.write.recorded is not None
+    assert (NAME in plan.write.recorded) is (action == "set")
 
 
 def test_nothing_is_ours_on_a_node_that_was_created_anew() -> None:

@@ -41,9 +41,9 @@ systems that the machines boot, then one or two minutes for each machine.
 """
 
 
-_MACHINES = """Each section lists the parts of a machine; the right answer and capacityd's answer for each need that concerns
-the machine and for each of the [recipes](../../docs/recipes.md); and how many devices each detector must list, and lists.
-Tests compare the devices one by one, with their values.
+_MACHINES = """Each section lists the parts of a machine; the right answer and capacityd's answer for each need that
+concerns the machine and for each of the [recipes](../../docs/recipes.md); and how many devices each detector must list,
+and lists. Tests compare the devices one by one, with their values.
 """
 
 

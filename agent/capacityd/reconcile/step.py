@@ -76,6 +76,9 @@ def make_step(entry: CapacityEntry, facts: Facts) -> Step:
     wait = _longest_wait(entry.name, facts, lowers=lowers)
     if wait.until <= uptime:
         return Step(entry, reading, decision, lowers=lowers)
+    if wait.reason is WaitReason.RATE_LIMIT and (denial := facts.memory.denied.get(entry.name)):
+        # It has often been denied lately, with other quantities.
+        return Step(entry, reading, replace(unchanged, action=Action.DENY, reason=denial.reason), wait, lowers)
     reason = f"{decision.reason}; {wait.text(uptime)}"
     return Step(entry, reading, replace(held, reason=reason), wait, lowers)
 

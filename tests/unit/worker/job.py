@@ -1,0 +1,102 @@
+"""Whole passes of the service's worker in this process, with real files, on a Node in memory."""
+
+from __future__ import annotations
+
+import time
+from argparse import Namespace
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from capacityd.cli import run
+from capacityd.discovery.runner import Discovery
+from capacityd.model.config import Config, Resource, Settings
+from capacityd.model.messages import Message, PassResult
+from capacityd.model.reading import Reading
+from capacityd.model.reasons import PassReason
+from capacityd.worker import runtime_files
+from capacityd.worker.journal import Entry
+from capacityd.worker.pass_state import PassState, PassStatus
+from capacityd.worker.reconcile_job import reconcile_once
+from tests.unit.reconcile.doubles import EPOCH, MemoryNode
+
+_JOB, _STATUS = "capacityd.worker.reconcile_job.", "capacityd.cli.commands.status."
+
+
+class Worker:
+    """Makes one pass after another. Doubles are the clocks, the readings, the kubelet and the Node."""
+
+    def __init__(self, folder: Path, patches: pytest.MonkeyPatch) -> None:
+        self.folder = folder
+        self.node = MemoryNode()
+        self.settings = Settings(lower_after=30.0)
+        self.digest = ""
+        self.uptime = 1000.0
+        self.readings: Mapping[str, Reading] = {}
+        self.kubelet_started_at: float | None = None
+        self.result = PassResult()
+        """What the last pass has told the service."""
+        self.entries: list[Entry] = []
+        """Those that the last pass has sent to the journal."""
+        self._messages: list[Message] = []
+        clock = SimpleNamespace(time=lambda: EPOCH + self.uptime, monotonic=lambda: self.uptime, sleep=lambda _: None)
+        patches.setenv("RUNTIME_DIRECTORY", str(folder))
+        patches.setenv("STATE_DIRECTORY", str(folder))
+        patches.setattr("capacityd.reconcile.apply.time", clock)
+        for module in (_JOB, _STATUS):
+            patches.setattr(f"{module}time", clock)
+            patches.setattr(f"{module}uptime", lambda: self.uptime)
+        saved = SimpleNamespace(restored=self._config, errors=())
+        patches.setattr(f"{_JOB}runtime_files.read_config", lambda _: saved)
+        patches.setattr(f"{_JOB}host_of", lambda _: None)
+        patches.setattr(f"{_JOB}node_name_of", lambda *_: "n1")
+        patches.setattr(f"{_JOB}discover", lambda *_: Discovery(dict(self.readings), {}))
+        patches.setattr(f"{_JOB}probe", lambda *_: dict(self.readings))
+        patches.setattr(f"{_JOB}kubelet_started_at", lambda _: self.kubelet_started_at)
+        patches.setattr(f"{_JOB}device_plugin_names", lambda _: frozenset())
+        patches.setattr(f"{_JOB}node_of", lambda *_, **__: self.node)
+        patches.setattr(f"{_JOB}send_message", self._messages.append)
+        patches.setattr(f"{_JOB}journal.send", self.entries.extend)
+
+    def configure(self, **settings: float) -> None:
+        """Changes settings of the service."""
+        self.settings = replace(self.settings, **settings)
+
+    def make_pass(self, at: float, *reasons: str, **readings: Reading) -> PassResult:
+        """A pass at that uptime. a, b: the readings of the two resources; those of the last pass if there are none."""
+        self.uptime = at
+        self.readings = {f"example.com/{name}": reading for name, reading in readings.items()} or self.readings
+        self.entries.clear()
+        self._messages.clear()
+        options = Namespace(folder=str(self.folder), lost=0, node_name=None, kubeconfig=None, config=None)
+        assert reconcile_once(options, frozenset(map(PassReason, reasons or ("hardware",)))) == 0
+        (self.result,) = (message for message in self._messages if isinstance(message, PassResult))
+        return self.result
+
+    def beat(self, at: float) -> None:
+        """The kubelet's heartbeat on the Node, at that uptime."""
+        stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(EPOCH + at))
+        (ready,) = (c for c in self.node.document["status"]["conditions"] if c["type"] == "Ready")
+        ready["lastHeartbeatTime"] = stamp
+
+    @property
+    def state(self) -> PassState:
+        """What the last pass has left."""
+        return runtime_files.read_state(str(self.folder))
+
+    @property
+    def status(self) -> PassStatus:
+        """The same, for `status`."""
+        assert self.state.status is not None
+        return self.state.status
+
+    def run_status(self, *options: str) -> None:
+        """The command `status`, at the time of the last pass. The service does not run."""
+        assert run(["status", *options]) == 1
+
+    def _config(self) -> Config:
+        resources = tuple(Resource(name, "static", ()) for name in self.readings)
+        return Config(resources, self.settings, digest=self.digest)

@@ -211,7 +211,8 @@ class Loop:
 
         A claim is a readable annotation that leaves the key out.
         """
-        machine, capacity = self._published, node["status"]["capacity"]
+        # Without a record, the first attempt of a pass has recorded what the annotation named then.
+        machine, capacity = self._published or self.world.published, node["status"]["capacity"]
         if machine is None or machine.node_uid != node["metadata"]["uid"]:
             return {}
         names = readable_names(node["metadata"]["annotations"].get(ANNOTATION))

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -61,7 +62,7 @@ class Worker:
         patches.setattr(f"{_JOB}send_message", self._messages.append)
         patches.setattr(f"{_JOB}journal.send", self.entries.extend)
 
-    def configure(self, **settings: float) -> None:
+    def configure(self, **settings: Any) -> None:
         """Changes settings of the service."""
         self.settings = replace(self.settings, **settings)
 

@@ -69,7 +69,7 @@ def test_a_change_is_one_patch_of_what_changed(cluster: Cluster, agent: Agent) -
         ("abcde", "abcde", 7),
     ],
 )
-def test_a_denial_costs_a_patch_for_each_change(
+def test_a_denial_of_few_costs_a_patch_for_each_change(
     cluster: Cluster, agent: Agent, changed: str, denied: str, patches: int
 ) -> None:
     """And one for all of them at first, and one for the condition if several are changed and all of them are denied."""
@@ -85,6 +85,19 @@ def test_a_denial_costs_a_patch_for_each_change(
     assert published == {f"example.com/{name}" for name in {*changed} - {*denied}}
     condition = condition_of(cluster.node(agent.node)) or {}
     assert (condition["status"], condition["reason"]) == ("False", "Denied")
+
+
+def test_a_denial_of_one_of_500_is_isolated_by_halves(cluster: Cluster, agent: Agent) -> None:
+    names = [f"example.com/n{n:03}" for n in range(500)]
+    agent.configure("".join(f'[resources."{name}"]\nstatic = {{ quantity = 4 }}\n' for name in names))
+    with webhook(cluster, agent.node) as hook, cluster.audit.requests(agent.user) as requests:
+        hook.denies = (Denies(names[0], 403),)
+        agent.run("apply", status=4)
+        counts = counted(requests)
+    assert counts[GET] == 1
+    assert 15 <= counts[PATCH] <= 25
+    published = {name for name in cluster.capacity(agent.node) if name.startswith("example.com/n")}
+    assert published == {*names[1:]}
 
 
 def test_reading_commands_write_nothing(cluster: Cluster, agent: Agent) -> None:

@@ -66,7 +66,7 @@ def apply(
             attempt = Attempt(node, make_plan, node_state, machine_record, plan)
             if not plan.write.patch:
                 return report(node, Outcome(plan, node_state, applied=False))
-            return attempt.write_one_by_one(rejection) if rejection else attempt.write()
+            return attempt.write_in_parts(rejection) if rejection else attempt.write()
         except NodeConflict as e:
             if rejection:
                 raise rejection from e

@@ -1,4 +1,4 @@
-"""Writes a plan: in one patch or, if the API server denies that, each change in a patch of its own.
+"""Writes a plan: in one patch or, if the API server denies that, in several.
 
 So one denied resource blocks no other. Each plan is made from the Node and the machine's record as they are after the
 write before it.
@@ -17,6 +17,7 @@ from capacityd.model.node import ANNOTATION, Node, NodeState, annotated_quantiti
 from capacityd.model.plan import Change, MachineRecord, Plan
 from capacityd.model.quantity import plain
 from capacityd.reconcile.condition import rejected_condition
+from capacityd.reconcile.isolation import Isolation
 from capacityd.reconcile.patch import condition_patch
 from capacityd.reconcile.report import events
 
@@ -60,44 +61,46 @@ class Attempt:
     plan: Plan
 
     def write(self) -> Outcome:
-        """Writes the whole plan in one patch, or its changes one by one if that is denied."""
+        """Writes the whole plan in one patch, or its changes in several if that is denied."""
         try:
             node_state = self.node.write(self.plan.write.patch)
         except NodeRejected as error:
-            return self.write_one_by_one(error)
+            return self.write_in_parts(error)
         if denied := self._altered_quantities(self.plan, node_state):
             return self._write_condition_of_denials(node_state, _writing(self.plan), denied)
         return report(self.node, Outcome(self.plan, node_state, applied=True))
 
-    def write_one_by_one(self, error: NodeRejected) -> Outcome:
-        """Writes each change in a patch of its own. error: that of the patch with all of them.
+    def write_in_parts(self, error: NodeRejected) -> Outcome:
+        """Writes the changes in several patches, so that what is denied is isolated. error: that of the whole patch.
 
         Each patch has the condition that is right if everything not yet written is denied. So the last one that
         succeeds leaves the right condition, and no further request is needed, unless all are denied.
         """
-        names = sorted(self.plan.changed_names)
+        names = tuple(sorted(self.plan.changed_names))
         if not names:
             self.write_rejection(self.plan, self.node_state, error)
             raise error
-        denied = dict.fromkeys(names, error.reason)
-        node_state = self.node_state
+        denied, altered = dict.fromkeys(names, error.reason), dict[str, str]()
+        node_state, isolation = self.node_state, Isolation.of(names)
         written: tuple[Change, ...] = ()
-        for name in names:
-            if len(names) == 1 or (name == names[-1] and len(denied) == 1):
-                break  # it is the only one left, so the patch was denied because of it
-            plan = self._plan_after(node_state, {other: why for other, why in denied.items() if other != name})
+        while tried := isolation.next_names:
+            others = {name: why for name, why in denied.items() if name not in tried} | altered
+            plan = self._plan_after(node_state, others)
             try:
                 node_state = self.node.write(plan.write.patch)
             except NodeRejected as e:
-                denied[name] = e.reason
+                denied |= dict.fromkeys(tried, e.reason)
+                isolation = isolation.after(accepted=False)
                 continue
             except NodeConflict as e:
-                denied[name] = self._reason_without_other_writer(node_state, e)
+                denied |= dict.fromkeys(tried, self._reason_without_other_writer(node_state, e))
+                isolation = isolation.after(accepted=False)
                 continue
             written += _writing(plan)
-            del denied[name]
-            denied |= self._altered_quantities(plan, node_state)
-        return self._write_condition_of_denials(node_state, written, denied, error)
+            denied = {name: why for name, why in denied.items() if name not in tried}
+            altered |= self._altered_quantities(plan, node_state)
+            isolation = isolation.after(accepted=True)
+        return self._write_condition_of_denials(node_state, written, denied | altered, error)
 
     def _reason_without_other_writer(self, node_state: NodeState, conflict: NodeConflict) -> str:
         """Why one change is denied with what looks like a conflict. Raises that if another writer explains it."""

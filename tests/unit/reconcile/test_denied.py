@@ -86,6 +86,19 @@ def test_each_denied_resource_is_isolated(names: list[str], denies: set[str]) ->
     assert changes == {name: "deny" if name in denies else "set" for name in names}
 
 
+@pytest.mark.parametrize("number", [0, 249, 499])
+@pytest.mark.parametrize("reason", ["not on my Nodes", "policy: {}"])
+def test_one_denied_resource_of_500_costs_25_patches_at_most(number: int, reason: str) -> None:
+    names = [f"example.com/n{n:03}" for n in range(500)]
+    node = Admission([names[number]], reason)
+    outcome = publish(node, {name: Quantity(4) for name in names})
+    assert {*node.document["status"]["capacity"]} == {*names} - {names[number]}
+    assert outcome.denied.keys() == {names[number]}
+    assert node.our_condition[:2] == ("False", "Denied")
+    assert node.our_condition[2].startswith(f"denied: {names[number]}: ")
+    assert len(node.requests) <= 25
+
+
 class Killed(BaseException):
     """The worker is killed."""
 

@@ -104,11 +104,20 @@ def _configuration(errors: tuple[str, ...]) -> str:
 
 
 def _with_reasons(prefix: str, reasons: Mapping[str, str], max_reason: int) -> str:
-    """Resources with the same reason share it."""
-    names: dict[str, list[str]] = {}
+    """Resources with the same reason share it, apart from the resource's own name in it."""
+    groups: dict[str, list[str]] = {}
     for name, reason in reasons.items():
-        names.setdefault(_shortened(reason, max_reason), []).append(name)
-    return "; ".join(": ".join(filter(None, (prefix, ", ".join(group), reason))) for reason, group in names.items())
+        groups.setdefault(_without_name(reason, name), []).append(name)
+    texts = []
+    for shared, names in groups.items():
+        reason = _shortened(reasons[names[0]] if len(names) == 1 else shared, max_reason)
+        texts.append(": ".join(filter(None, (prefix, ", ".join(names), reason))))
+    return "; ".join(texts)
+
+
+def _without_name(reason: str, name: str) -> str:
+    """A reason without the resource that it is about, which the API server may quote as a key or in a path."""
+    return reason.replace(name, "…").replace(name.replace("/", "~1"), "…")
 
 
 def _shortened(text: str, limit: int) -> str:

@@ -47,7 +47,7 @@ def status_details(body: bytes, secrets: Secrets) -> StatusDetails:
     message = str(document.get("message") or "")
     return StatusDetails(
         message=secrets.quote(message),
-        causes=tuple(texts),
+        causes=tuple(dict.fromkeys(texts)),  # several checks of a Node may each report the same
         resource=str(details.get("kind") or ""),
         is_status=True,
         denied=_DENIED.search(message) is not None,

@@ -141,7 +141,8 @@ class Plan:
     lower_since: Mapping[str, float] = field(default_factory=dict)
     """Name whose quantity is to be lower -> uptime since when it is."""
     less_allocatable: frozenset[str] = frozenset()
-    """Names whose allocatable was less than what was published when the Node was read."""
+    """Names whose allocatable was less than what was published when the Node was read. None in observe mode, which can
+    do nothing about it."""
     health: Health = Health()
     has_condition: bool = False
     """Whether a Node condition is kept."""

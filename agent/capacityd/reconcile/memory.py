@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from capacityd.model.node import NodeState
 from capacityd.model.reading import Reading, Unknown
-from capacityd.reconcile.timing import Denial, Kubelet, WriteTimes
+from capacityd.reconcile.timing import VERIFY_PERIOD, Denial, Kubelet, WriteTimes, pause_after_denials
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +42,28 @@ class Memory:
     verify_at: float | None = None
     """When the Node is read again to see whether allocatable is what was published."""
 
+    def without_future(self, uptime: float) -> Memory:
+        """The same as of this uptime: the files of a snapshot that was restored may have times after it.
+
+        What began in the future begins now, and what waits longer than anything does is due now.
+        """
+        latest = uptime + VERIFY_PERIOD
+        future_denials = {
+            name: replace(denial, retry_at=uptime)
+            for name, denial in self.denied.items()
+            if denial.retry_at > uptime + pause_after_denials(denial.attempts)
+        }
+        return replace(
+            self,
+            lower_since=_past(self.lower_since, uptime),
+            unknown_since=_past(self.unknown_since, uptime),
+            write_times=self.write_times.recent(uptime),
+            denied={**self.denied, **future_denials},
+            conflict=self.conflict and replace(self.conflict, at=min(self.conflict.at, uptime)),
+            kubelet=replace(self.kubelet, settling_since=_past_or_now(self.kubelet.settling_since, uptime)),
+            verify_at=uptime if self.verify_at is not None and self.verify_at > latest else self.verify_at,
+        )
+
     def with_readings(self, readings: Mapping[str, Reading], uptime: float) -> Memory:
         """The same with these readings: since when each of them has been unknown, even if this pass fails."""
         unknown = [name for name, reading in readings.items() if isinstance(reading, Unknown)]
@@ -61,3 +83,11 @@ def remembered(node_state: NodeState) -> NodeState:
     condition = node_state.condition
     stripped = None if condition is None else replace(condition, stored={})
     return replace(node_state, condition=stripped, duplicate_conditions=())
+
+
+def _past(times: Mapping[str, float], uptime: float) -> dict[str, float]:
+    return {name: at for name, at in times.items() if at <= uptime}
+
+
+def _past_or_now(at: float | None, uptime: float) -> float | None:
+    return None if at is None else min(at, uptime)

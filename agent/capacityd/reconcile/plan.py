@@ -47,7 +47,9 @@ def make_plan(node_state: NodeState, facts: Facts) -> Plan:
         reported_before=last,
         waits=tuple(waits),
         lower_since={step.name: memory.lower_since.get(step.name, uptime) for step in steps if step.lowers},
-        less_allocatable=frozenset(step.name for step in steps if step.allocatable_was_less),
+        less_allocatable=frozenset(
+            step.name for step in steps if step.allocatable_was_less and not facts.policy.observe
+        ),
         health=health,
         has_condition=facts.policy.condition and not facts.policy.observe,
         node_uid=node_state.uid,

@@ -13,18 +13,17 @@ from capacityd.model.config import Config
 from capacityd.model.errors import NodeConflict, NodeDenied, NodeError, NodeUnreachable, StateError
 from capacityd.model.messages import Failure
 from capacityd.model.node import Node, NodeState
-from capacityd.model.plan import Action, MachineRecord, Plan
-from capacityd.model.quantity import whole_quantity
+from capacityd.model.plan import MachineRecord, Plan
 from capacityd.model.reading import Reading
 from capacityd.model.reasons import PassReason, RetryCause
 from capacityd.model.waits import Wait, WaitReason
 from capacityd.reconcile import timing
 from capacityd.reconcile.apply import TRIES, Retries, SaveIntention, apply, save_nothing
 from capacityd.reconcile.facts import Facts, PassContext, Policy
-from capacityd.reconcile.memory import Conflict, Memory, remembered
+from capacityd.reconcile.memory import Conflict, Memory
 from capacityd.reconcile.plan import make_plan
+from capacityd.reconcile.remember import remember
 from capacityd.reconcile.report import events
-from capacityd.reconcile.timing import Denial
 from capacityd.reconcile.writing import Denied, Outcome
 
 _RETRY_DENIED = frozenset({PassReason.BOOT, PassReason.CONFIG, PassReason.CREDENTIALS})
@@ -95,7 +94,7 @@ def reconcile(
 
     memory: what the pass before left.
     """
-    memory = memory.with_readings(readings, context.uptime)
+    memory = memory.without_future(context.uptime).with_readings(readings, context.uptime)
     if not _RETRY_DENIED.isdisjoint(context.reasons):
         memory = memory.with_denials_due(context.uptime)
     return Pass(config, readings, context, memory, access).run()
@@ -142,7 +141,9 @@ class Pass:
             return self.fail(first, error)
         unwritable = outcome.plan.health.unwritable
         failure = Failure(unwritable, RetryCause.STATE) if unwritable else None
-        return replace(self.result(self.remember(outcome), outcome.plan, failure), outcome=outcome)
+        return replace(
+            self.result(remember(self.memory, outcome, self.context), outcome.plan, failure), outcome=outcome
+        )
 
     def observe(self, node: Node) -> Outcome:
         """Reads the Node, and plans without writing."""
@@ -182,56 +183,6 @@ class Pass:
             observe=settings.observe,
         )
         return Facts(self.readings, policy, self.context, self.memory, self.access.device_plugins())
-
-    def remember(self, outcome: Outcome) -> Memory:
-        """What this pass, which has read the Node, leaves for the next one."""
-        plan, uptime, node_state = outcome.plan, self.context.uptime, outcome.node_state
-        changed = plan.changed_names if outcome.applied else ()
-        times = self.memory.write_times_of(node_state).recent(uptime)
-        if attempted := (*changed, *outcome.denied):
-            times = times.after_write(attempted, uptime)
-        elif outcome.applied:
-            times = times.after_write((), uptime)
-        return Memory(
-            node=remembered(node_state),
-            lower_since={name: since for name, since in plan.lower_since.items() if name not in changed},
-            unknown_since=self.memory.unknown_since,
-            write_times=times,
-            denied=self._denied(outcome),
-            conflict=None,
-            kubelet=timing.after_read(
-                self.memory.kubelet, self.context.kubelet_started_at, node_state.heartbeat, uptime
-            ),
-            less_allocatable=self._less_allocatable(outcome),
-            verify_at=self._verify_at(outcome),
-        )
-
-    def _denied(self, outcome: Outcome) -> dict[str, Denial]:
-        """What the API server denies, or has denied lately, by name."""
-        plan, uptime = outcome.plan, self.context.uptime
-        last = self.memory.denied
-        denied = {
-            name: denial for name, denial in last.items() if name in plan.health.denied or uptime < denial.retry_at
-        }
-        desired = {change.name: change.new for change in plan.changes}
-        for name, reason in outcome.denied.items():
-            value = whole_quantity(desired.get(name) or "")
-            denied[name] = timing.denial(last.get(name), value, reason, uptime)
-        return denied
-
-    def _verify_at(self, outcome: Outcome) -> float | None:
-        """When to read the Node again to compare allocatable; None if nobody is expected to change it.
-
-        A Node without a heartbeat has no kubelet that could.
-        """
-        plan, has_kubelet = outcome.plan, outcome.node_state.heartbeat is not None
-        if outcome.applied and has_kubelet and any(change.action is Action.SET for change in plan.changes):
-            return timing.verification_after_write(self.context.uptime)
-        return timing.verification_of_less(self.context.uptime) if self._less_allocatable(outcome) else None
-
-    def _less_allocatable(self, outcome: Outcome) -> frozenset[str]:
-        """Names with less allocatable than what is published. In observe mode nothing can be done about it."""
-        return frozenset() if self.config.settings.observe else outcome.plan.less_allocatable
 
     def fail(self, first: Plan | None, error: NodeError) -> ReconcileResult:
         """The result of a pass that has ended with this error."""

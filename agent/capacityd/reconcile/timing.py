@@ -27,10 +27,10 @@ _AT_BOOT = 600.0
 _DENIED_PAUSE, _DENIED_PAUSE_FACTOR, _DENIED_PAUSE_MAX = 60.0, 4.0, 3600.0
 """Seconds until a denied change is tried again: at first, its growth, and at most."""
 
-_VERIFY_AFTER = 15.0
+VERIFY_AFTER = 15.0
 """Seconds after a write when the Node is read again: a kubelet reports each 10 s, and one may overwrite allocatable."""
 
-_VERIFY_PERIOD = 45.0
+VERIFY_PERIOD = 45.0
 """Seconds between reads of the Node while allocatable is less than what is published, and is not written."""
 
 _SETTLE_PAUSE_MAX, _SETTLE_MAX = 8.0, 300.0
@@ -124,21 +124,15 @@ def wait_for_unknown(name: str, unknown_since: float, uptime: float) -> Wait:
     return Wait(min(at, uptime + _UNKNOWN_PAUSE) if uptime < _AT_BOOT else at, WaitReason.UNKNOWN, name)
 
 
+def pause_after_denials(attempts: int) -> float:
+    """Seconds until a change that was denied so many times is tried again."""
+    return min(_DENIED_PAUSE * _DENIED_PAUSE_FACTOR ** min(attempts - 1, 10), _DENIED_PAUSE_MAX)
+
+
 def denial(last: Denial | None, desired: int | None, reason: str, uptime: float) -> Denial:
     """What to remember of a change that has just been denied. last: the denial of the name before."""
     attempts = last.attempts + 1 if last and last.desired == desired else 1
-    pause = min(_DENIED_PAUSE * _DENIED_PAUSE_FACTOR ** min(attempts - 1, 10), _DENIED_PAUSE_MAX)
-    return Denial(reason, desired, uptime + pause, attempts)
-
-
-def verification_after_write(uptime: float) -> float:
-    """When to read the Node again to see what became of a write."""
-    return uptime + _VERIFY_AFTER
-
-
-def verification_of_less(uptime: float) -> float:
-    """When to read the Node again while less is allocatable than what is published."""
-    return uptime + _VERIFY_PERIOD
+    return Denial(reason, desired, uptime + pause_after_denials(attempts), attempts)
 
 
 def _recent(times: tuple[float, ...], uptime: float) -> tuple[float, ...]:

@@ -115,6 +115,8 @@ def logged_after(readings: Mapping[str, Reading], previous: PassState, uptime: f
         if not isinstance(reading, Unknown):
             continue
         last = previous.logged.get(name, Logged("", ()))
+        if last.at and last.at[-1] > uptime:  # of a restored snapshot
+            last = Logged("", ())
         is_logged = bool(last.at) and last.reason == reading.reason and not after_boot
         flooding = len(last.at) == _MOST_REASONS and uptime - last.at[0] < _REASONS_PERIOD
         logged[name] = last if is_logged or flooding else Logged(reading.reason, (*last.at, uptime)[-_MOST_REASONS:])

@@ -132,7 +132,7 @@ def test_a_policy_denies_with_one_of_four_codes(code: int, policy: str) -> None:
 def test_a_cause_that_is_repeated_is_quoted_once() -> None:
     """The API server validates the metadata of a Node more than once."""
     cause = {"field": "metadata.annotations", "message": "Too long: may not be more than 262144 bytes"}
-    error = refusal(422, status("invalid", {"causes": [cause, cause, cause]}), CALL)
+    error = refusal(422, status("invalid", {"causes": [cause, cause, cause]}))
     assert str(error).count("Too long") == 1
 
 

@@ -1,0 +1,87 @@
+"""What a pass remembers: as far as a plan looks at it, and nothing of a later uptime."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass, replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from capacityd.model.reading import Quantity
+from capacityd.reconcile.memory import Conflict, Memory
+from capacityd.reconcile.timing import BURST, Denial, Kubelet, WriteTimes
+from tests.unit.reconcile.doubles import FOUR, UNKNOWN, A, B, Service
+
+LATER = tuple(90_000.0 + number for number in range(BURST))
+
+
+@pytest.mark.parametrize(
+    "times",
+    [
+        {"write_times": WriteTimes({A: LATER})},
+        {"write_times": WriteTimes(metadata=LATER)},
+        {"lower_since": {A: 90_000.0}, "unknown_since": {A: 90_000.0, B: 90_000.0}},
+        {"denied": {A: Denial("a policy", 5, 93_600.0, 4)}},
+        {"verify_at": 90_045.0},
+        {"kubelet": Kubelet(None, 90_000.0)},
+    ],
+    ids=["a write", "a write of the condition", "a reading", "a denial", "a verification", "a kubelet"],
+)
+@pytest.mark.parametrize("less", [False, True])
+def test_times_that_lie_in_the_future_are_forgotten(times: dict[str, Any], less: bool) -> None:
+    """A snapshot was restored, and the machine booted anew."""
+    service = Service()
+    service.reconcile(1000.0, a=FOUR)
+    service.memory = replace(service.memory, **times)
+    a = Quantity(3 if less else 5)
+    result = service.reconcile(1100.0, {"hardware"}, a=a, b=UNKNOWN)
+    if less:
+        assert result.requeue_after == 10.0
+        result = service.reconcile(1110.0, {"requeue"}, a=a, b=UNKNOWN)
+    assert service.capacity[A] == str(a.value)
+    assert service.condition == "False"
+    assert result.requeue_after is not None
+    assert result.requeue_after <= 60.0
+
+
+def test_a_conflict_in_the_future_is_over_after_a_minute() -> None:
+    service = Service()
+    service.memory = Memory(conflict=Conflict("another writer", 90_000.0))
+    assert service.reconcile(1000.0, a=FOUR).failure
+    service.memory = replace(service.memory, conflict=Conflict("another writer", 1000.0))
+    assert not service.reconcile(1060.0, {"retry"}, a=FOUR).failure
+
+
+times = st.floats(0, 1e6)
+several_times = st.lists(times, max_size=BURST).map(sorted).map(tuple)
+
+
+@given(
+    st.builds(
+        Memory,
+        lower_since=st.dictionaries(st.just(A), times),
+        unknown_since=st.dictionaries(st.just(A), times),
+        write_times=st.builds(WriteTimes, st.dictionaries(st.just(A), several_times), several_times),
+        denied=st.dictionaries(st.just(A), st.builds(Denial, st.just(""), st.none(), times)),
+        conflict=st.none() | st.builds(Conflict, st.just(""), times),
+        kubelet=st.builds(Kubelet, st.none(), st.none() | times),
+        verify_at=st.none() | times,
+    ),
+    times,
+)
+def test_no_time_lies_far_in_the_future(memory: Memory, uptime: float) -> None:
+    """Whatever the fields are called, so that one that is added later counts."""
+    assert all(at <= uptime + 60.0 for at in _floats(memory.without_future(uptime)))
+
+
+def _floats(value: object) -> list[float]:
+    if is_dataclass(value) and not isinstance(value, type):
+        return _floats([getattr(value, field.name) for field in fields(value) if field.name != "started_at"])
+    if isinstance(value, Mapping):
+        return _floats(list(value.values()))
+    if isinstance(value, list | tuple):
+        return [number for item in value for number in _floats(item)]
+    return [value] if isinstance(value, float) else []

@@ -44,7 +44,8 @@ def report(name: str, outcomes: Sequence[Outcome], seconds: float) -> None:
     for outcome in outcomes:
         print(f"  {outcome.part.name:14}{outcome.seconds:6.0f} s {outcome.cpu:6.0f} s of CPU  {counts(outcome)}")
     tests = sorted(((s, test) for o in outcomes for test, s in o.ended.items()), reverse=True)
-    print("\n".join(["slowest tests:", *(f"  {took:6.1f} s  {test}" for took, test in tests[:_SLOWEST])]))
+    for took, test in tests[:_SLOWEST]:
+        print(f"slowest: {took:6.1f} s  {test}")
     for outcome in outcomes:
         lines = [f"flaky: {test}" for test in outcome.flaky] + [f"FAILED {test}" for test in outcome.failed]
         print("".join(f"{line}\n" for line in sorted(lines)), end="")

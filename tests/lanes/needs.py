@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -58,6 +59,12 @@ def package_tools() -> str | None:
 @cache
 def machine_tools() -> str | None:
     return _packages("packages-machine")
+
+
+@cache
+def user_tools() -> str | None:
+    """What pip installs for another user."""
+    return _download("another user has no .venv", Path(tempfile.gettempdir()), 0.5)
 
 
 @cache

@@ -63,6 +63,9 @@ _SITE = _tool(
     needed=(needs.site_tools,),
 )
 
+# Makes a user, and an environment of its own.
+_AS_USER = _tool("as-user", ".ci/check-as-user", needed=(needs.root, needs.user_tools))
+
 _UNIT = ("tests/unit", "tests/corpus")
 
 
@@ -127,11 +130,11 @@ def _adding(name: str, marks: str) -> Part:
 _FAST = _unit("fast", "not slow", _CORES, environment={"HYPOTHESIS_PROFILE": "quick"})
 _CHECK = [_LINT, _SPELLING, _IMPORTS, _FAST, _TYPES]
 # What make test leaves to CI. Of the fast tests, check tries a fifth of hypothesis' examples.
-_REST = "not short and not whole"
+_SHORT, _REST = "short and not whole", "not short and not whole"
 
 LANES = {
     "check": _CHECK,
-    "test": [_SERVERS, *_CHECK, _package("package-short", "short", 1), _cluster("cluster-short", "short", 1, _SERVERS)],
+    "test": [_SERVERS, *_CHECK, _package("package-short", _SHORT, 1), _cluster("cluster-short", _SHORT, 1, _SERVERS)],
     "rest": [
         _KUBERNETES,
         _machine("machine-rest", "not whole"),
@@ -139,6 +142,7 @@ LANES = {
         _cluster("cluster-rest", _REST, 2 * _CORES),
         _package("package-rest", _REST, _CORES),
         _adding("adding-rest", "not whole"),
+        _AS_USER,
         _SITE,
         _WORKFLOWS,
     ],
@@ -150,6 +154,7 @@ LANES = {
         _cluster("cluster", "", 2 * _CORES),
         _package("package", "", _CORES),
         _adding("adding", ""),
+        _AS_USER,
         _SITE,
         _WORKFLOWS,
     ],

@@ -132,6 +132,7 @@ def build(names: list[str], folder: Path, source: Source) -> None:
     persistently(lambda: _build(go, names, unfinished, source), BuildError)
     for name in names:
         (unfinished / _built_as(PACKAGES[name])).rename(folder / name)
+    unfinished.rmdir()
     say(f"built {', '.join(names)}: {time.monotonic() - start:.0f} s")
 
 

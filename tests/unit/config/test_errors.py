@@ -1,4 +1,4 @@
-"""Every error that a configuration can hold, and the exact line that reports it: the table in errors/*.txt."""
+"""Every error that a configuration can hold, with its file, line, key and kind: the table in errors/*.txt."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ def lines(configuration: Loaded) -> list[str]:
 @pytest.mark.parametrize("case", cases(), ids=lambda case: case.name)
 def test_error(case: Case) -> None:
     configuration = loaded(case.text)
-    assert lines(configuration) == case.errors
+    for line, expected in zip(lines(configuration), case.errors, strict=True):
+        assert line.startswith(expected[:-1]) if expected.endswith("…") else line == expected
     assert configuration.config.complete is case.complete
     with pytest.raises(ConfigError) as e:
         configuration.require()

@@ -100,7 +100,7 @@ def _download(what: str, folder: Path, gigabytes: float) -> str | None:
     free = shutil.disk_usage(folder).free / 1e9
     if free >= gigabytes:
         return None
-    return f"{what}, which takes {gigabytes:g} GB in {folder}, and {free:.1f} GB are free: free some, or move the cache"
+    return f"{what}, which takes {gigabytes:g} GB in {folder}, and {free:.1f} GB are free: free some, or set XDG_CACHE_HOME"
 
 
 @cache

@@ -3,8 +3,8 @@
 tests/unit/config/errors/*.txt hold the cases, with an empty line between: TOML, then "> LINE: ERROR" for each error. In
 most files the TOML is the content of a resource, so that its header is line 1; files.txt and syntax.txt hold whole
 files, and those of syntax.txt are not TOML: <parser> is the parser's message, which differs between versions. After an
-error that ends with … comes a remedy that another case has word by word. "> incomplete": nothing may be removed from the
-Node. <keys of X>, <keys> and <detectors> stand for lists that grow.
+error that ends with … comes a remedy that another case has word by word. "> incomplete": nothing may be removed from
+the Node. <keys of X>, <keys> and <detectors> stand for lists that grow.
 """
 
 from __future__ import annotations

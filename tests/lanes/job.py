@@ -77,7 +77,9 @@ class Job:
             if self._again and not self.part.whole_again:
                 commands[-1] += " --last-failed --last-failed-no-failures none"
         if self.part.prepare:
-            commands.insert(0, shlex.join(["make", "--no-print-directory", *self.part.prepare]))
+            # One at a time: parts share what they prepare.
+            lock = ["flock", str(_FOLDER / "prepare.lock")]
+            commands.insert(0, shlex.join([*lock, "make", "--no-print-directory", *self.part.prepare]))
         return "; ".join(commands)
 
     def events(self) -> Iterator[tuple[str, str]]:

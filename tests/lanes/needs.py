@@ -53,7 +53,7 @@ def tree() -> str | None:
 
 @cache
 def package_tools() -> str | None:
-    return _packages("packages-package") or _made(".venv-packaging/ready")
+    return _packages("packages-package")
 
 
 @cache
@@ -100,7 +100,9 @@ def _download(what: str, folder: Path, gigabytes: float) -> str | None:
     free = shutil.disk_usage(folder).free / 1e9
     if free >= gigabytes:
         return None
-    return f"{what}, which takes {gigabytes:g} GB in {folder}, and {free:.1f} GB are free: free some, or set XDG_CACHE_HOME"
+    return (
+        f"{what}: it takes {gigabytes:g} GB in {folder}, and {free:.1f} GB are free: free some, or set XDG_CACHE_HOME"
+    )
 
 
 @cache

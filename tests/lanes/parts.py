@@ -66,6 +66,9 @@ _SITE = _tool(
 # Makes a user, and an environment of its own.
 _AS_USER = _tool("as-user", ".ci/check-as-user", needed=(needs.root, needs.user_tools))
 
+# Tests that need root: make test runs the first kind. make ci adds the second.
+_SHORT, _REST = "short and not whole", "not short and not whole"
+
 _UNIT = ("tests/unit", "tests/corpus")
 
 
@@ -99,12 +102,14 @@ def _cluster(name: str, marks: str, workers: int, after: Part = _KUBERNETES) -> 
 
 def _package(name: str, marks: str, workers: int) -> Part:
     files = sorted((ROOT / "tests/package").glob("test_*.py"), key=lambda path: (path.name[5] not in "lrs", path.name))
+    # Only the tests of a release need the tools that make one.
+    tools: tuple[str, ...] = () if marks == _SHORT else (".venv-packaging/ready",)
     return _pytest(
         name,
         f"-n {workers} --dist loadscope --no-loadscope-reorder",
         *(str(path.relative_to(ROOT)) for path in files),
         marks=marks,
-        prepare=("packages-package", ".venv-packaging/ready"),
+        prepare=("packages-package", *tools),
         needs=(needs.root, needs.namespaces, needs.package_tools, needs.tree),
     )
 
@@ -129,8 +134,6 @@ def _adding(name: str, marks: str) -> Part:
 
 _FAST = _unit("fast", "not slow", _CORES, environment={"HYPOTHESIS_PROFILE": "quick"})
 _CHECK = [_LINT, _SPELLING, _IMPORTS, _FAST, _TYPES]
-# What make test leaves to CI. Of the fast tests, check tries a fifth of hypothesis' examples.
-_SHORT, _REST = "short and not whole", "not short and not whole"
 
 LANES = {
     "check": _CHECK,
@@ -138,6 +141,7 @@ LANES = {
     "rest": [
         _KUBERNETES,
         _machine("machine-rest", "not whole"),
+        # Of the others, check tries all, but a fifth of hypothesis' examples.
         _unit("unit-rest", "slow or hypothesis"),
         _cluster("cluster-rest", _REST, 2 * _CORES),
         _package("package-rest", _REST, _CORES),

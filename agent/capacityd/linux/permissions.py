@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import stat
-from pathlib import Path
 
 _ACL = "system.posix_acl_access"
 _OVERFLOW_UID = "/proc/sys/kernel/overflowuid"
@@ -15,8 +14,9 @@ def why_unreadable_to_root(path: str) -> str:
 
     Returns "" if owners and modes deny nothing, or if one of these files has an ACL.
     """
-    resolved = Path(os.path.realpath(path))
-    for part in (*reversed(resolved.parents), resolved):
+    resolved = os.path.realpath(path)
+    folders = [resolved[:end] for end, character in enumerate(resolved) if end and character == "/"]
+    for part in (*folders, resolved):
         try:
             status = os.stat(part)
             if _ACL in os.listxattr(part):

@@ -29,57 +29,46 @@ _LEFTOVER = re.compile(
 """Names that nobody expects to be read: hidden files, and what editors and package managers leave behind."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Files:
     """The files to read, and what is wrong with their folders."""
 
-    paths: tuple[str, ...]
-    """In the order in which they are merged; later ones override."""
-    failures: dict[str, str]
-    """Path of a folder that cannot be used -> the reason."""
-    ignored: dict[str, str]
-    """Path of a file that is not read -> the reason."""
     usual: bool
     """Whether they are in the usual places, so that they must be safe from other users."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Folder:
-    """The content of a folder."""
-
-    paths: dict[str, str] = field(default_factory=dict)
-    """Name -> path of each file to read."""
+    paths: list[str] = field(default_factory=list)
+    """In the order in which they are merged; later ones override."""
     failures: dict[str, str] = field(default_factory=dict)
+    """Path of a folder that cannot be used -> the reason."""
     ignored: dict[str, str] = field(default_factory=dict)
-    """As in Files; so is failures."""
+    """Path of a file that is not read -> the reason."""
 
 
 def usual_files(root: str) -> Files:
     """The files in the usual places. root: the folder used as /."""
-    vendors = [_list_folder(os.path.join(root, folder), usual=True) for folder in _VENDORS]
-    local = _list_folder(os.path.join(root, _LOCAL), usual=True)
+    files = Files(usual=True)
+    vendors: dict[str, str] = {}
+    for folder in _VENDORS:
+        vendors |= _list_folder(os.path.join(root, folder), files)
+    local = _list_folder(os.path.join(root, _LOCAL), files)
     main = os.path.join(root, _MAIN)
-    vendor_paths = {name: path for folder in vendors for name, path in folder.paths.items()}
-    paths = [path for name, path in sorted(vendor_paths.items()) if name not in local.paths]
-    if os.path.lexists(main):
-        paths.append(main)
-    paths += [path for _, path in sorted(local.paths.items())]
-    failures = {path: why for folder in (*vendors, local) for path, why in folder.failures.items()}
-    ignored = {path: why for folder in (*vendors, local) for path, why in folder.ignored.items()}
-    return Files(tuple(paths), failures, ignored, usual=True)
+    files.paths += [vendors[name] for name in sorted(vendors.keys() - local.keys())]
+    files.paths += [main] if os.path.lexists(main) else []
+    files.paths += [local[name] for name in sorted(local)]
+    return files
 
 
 def files_at(path: str) -> Files:
     """The file at this path, or those in the folder there."""
+    files = Files(usual=False)
     if not os.path.lexists(path):
-        return Files((), {path: "no such file or folder"}, {}, usual=False)
-    if not os.path.isdir(path):
-        return Files((path,), {}, {}, usual=False)
-    folder = _list_folder(path, usual=False)
-    failures = folder.failures
-    if not folder.paths and not failures:
-        failures = {path: "contains no file whose name ends with .toml"}
-    return Files(tuple(path for _, path in sorted(folder.paths.items())), failures, folder.ignored, usual=False)
+        files.failures[path] = "no such file or folder"
+    elif not os.path.isdir(path):
+        files.paths.append(path)
+    else:
+        files.paths += [path for _, path in sorted(_list_folder(path, files).items())]
+        if not files.paths and not files.failures:
+            files.failures[path] = "contains no file whose name ends with .toml"
+    return files
 
 
 def read(path: str, *, usual: bool) -> str:
@@ -134,22 +123,27 @@ def untrusted(path: str, status: os.stat_result, *, usual: bool) -> str:
     return ""
 
 
-def _list_folder(folder: str, *, usual: bool) -> _Folder:
-    """A folder's .toml files, without hidden ones (editors' locks and swap files)."""
+def _list_folder(folder: str, files: Files) -> dict[str, str]:
+    """Name -> path of a folder's .toml files, without hidden ones (editors' locks and swap files).
+
+    Adds the folder to the failures if it cannot be used, and its other files to those that are ignored.
+    """
     try:
         names = os.listdir(folder)
-        unsafe = _unsafe_folder(folder) if usual else {}
+        unsafe = _unsafe_folder(folder) if files.usual else {}
     except OSError as e:
         # A missing folder is empty; one behind a dangling link is unknown, and must not remove anything from the Node.
         if e.errno != errno.ENOENT or any(map(_is_dangling, (folder, os.path.dirname(folder)))):
-            return _Folder(failures={folder: _reason(e, folder)})
-        return _Folder()
+            files.failures[folder] = _reason(e, folder)
+        return {}
+    files.failures |= unsafe
     if unsafe:
-        return _Folder(failures=unsafe)
+        return {}
     paths = {name: os.path.join(folder, name) for name in names if name.endswith(".toml") and not name.startswith(".")}
     others = [name for name in sorted(set(names) - paths.keys()) if not _LEFTOVER.fullmatch(name)]
     why = 'is not read, because its name does not end with ".toml"'
-    return _Folder(paths, ignored={os.path.join(folder, name): why for name in others})
+    files.ignored |= {os.path.join(folder, name): why for name in others}
+    return paths
 
 
 def _unsafe_folder(folder: str) -> dict[str, str]:

@@ -40,7 +40,7 @@ def building(fresh: Machine, packages: Packages) -> Machine:
     fresh.run("mkdir", "/build")
     fresh.run("mv", fresh.put(packages.current), f"/build/{packages.current.name}")
     fresh.write("/build/60-hardware.toml", CONFIG)
-    fresh.run("mv", fresh.put(ROOT / "docs/tour/machine.json"), "/build/model.json")
+    fresh.run("mv", fresh.put(ROOT / "conf/examples/tour/machine.json"), "/build/model.json")
     return fresh
 
 

@@ -12,7 +12,7 @@ ABOUT = (
 FILES = (
     ("/usr/lib/capacityd/conf.d/*.toml", "configuration from an image; read first"),
     ("/usr/local/lib/capacityd/conf.d/*.toml", "the same; replaces files of the same name in /usr/lib"),
-    ("/etc/capacityd/capacityd.toml", "the administrator's configuration; optional, read next"),
+    ("/etc/capacityd/capacityd.toml", "configuration of the administrator; optional, read next"),
     ("/etc/capacityd/conf.d/*.toml", "read last; replaces files of the same name in /usr. cloud-init writes here"),
     ("/usr/share/capacityd/schema.json", "the JSON Schema of these files, for editors"),
     ("/run/capacityd", "state of the running service; it can be recreated"),
@@ -20,10 +20,10 @@ FILES = (
 )
 
 ENVIRONMENT = (
-    ("NO_COLOR", "if set and not empty: no colour on a terminal"),
-    ("TERM", "`dumb` means no colour on a terminal"),
-    ("RUNTIME_DIRECTORY", "instead of /run/capacityd; systemd sets it"),
-    ("STATE_DIRECTORY", "instead of /var/lib/capacityd; systemd sets it"),
+    ("NO_COLOR", "if it is set and not empty, there is no colour on a terminal"),
+    ("TERM", "if it is `dumb`, there is no colour on a terminal"),
+    ("RUNTIME_DIRECTORY", "used instead of /run/capacityd; systemd sets it"),
+    ("STATE_DIRECTORY", "used instead of /var/lib/capacityd; systemd sets it"),
     (
         "KUBECONFIG",
         "read by `fleet` only, which uses ~/.kube/config without it. Other commands take `--kubeconfig`, or "
@@ -37,15 +37,16 @@ MERGING = (
     "/dev/null, disables the file of the same name.",
     "An unknown key, a wrong type or a unit that does not fit is an error. `capacityd config check` lists all errors. "
     "Commands refuse a configuration with errors. The service publishes the resources without errors and leaves the "
-    "others unchanged on the Node; if a reload finds errors, the previous configuration stays active. What is "
-    "valid but probably a mistake is a warning, as is a file in conf.d that is not read. Files and folders must belong "
-    "to root, and neither their group nor others may write them: they can name programs that run as root.",
-    "The first line `#:schema file:///usr/share/capacityd/schema.json` lets editors complete and check a file (Even "
-    "Better TOML, taplo). `capacityd config schema` prints the schema of the installed version.",
+    "others unchanged on the Node; if a reload finds errors, the previous configuration stays active. capacityd warns "
+    "about settings that are valid but probably mistakes, and about files in conf.d that it does not read. Files and "
+    "folders must belong to root, and neither their group nor others may be able to write them, because they can name "
+    "programs that run as root.",
+    "If the first line of a file is `#:schema file:///usr/share/capacityd/schema.json`, editors can complete and check "
+    "the file (Even Better TOML, taplo). `capacityd config schema` prints the schema of the installed version.",
 )
 
 RESOURCES = (
-    "The name of a resource is what pods request: a domain of your own, a slash, and a name, in quotes: `[resources."
+    "The name of a resource is what pods request: your own domain, a slash, and a name, in quotes: `[resources."
     '"example.com/dongle"]`. A resource needs exactly one detector, whose value is a table or a list of tables. A '
     "device matches if any table matches. All keys of a table must match; `{}` matches all devices that the defaults "
     "do not exclude.",

@@ -22,7 +22,7 @@ from tests.support.pages import blocks
 pytestmark = pytest.mark.protocol
 
 MANIFEST = ROOT / "packaging/kubernetes/enforce-bandwidth.yaml"
-PAGE = ROOT / "docs/how-to/nic-bandwidth.md"
+PAGE = ROOT / "docs/how-to/enforce-bandwidth.md"
 RESOURCE = "example.com/nic-mbps"
 INGRESS, EGRESS = "kubernetes.io/ingress-bandwidth", "kubernetes.io/egress-bandwidth"
 POLICIES = "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicies"
@@ -39,7 +39,7 @@ def enforced(cluster: Cluster, admin: Path) -> Iterator[None]:
     applied = kubectl(cluster, admin, "apply", "-f", MANIFEST)
     assert applied.returncode == 0, applied.stderr
     probe = pod(containers=[container(1)])
-    wait_until(lambda: bandwidth_annotations(create(cluster, probe, dry_run=True)), PATIENCE, "the policy is in force")
+    wait_until(lambda: annotations_of(create(cluster, probe, dry_run=True)), PATIENCE, "the policy is in force")
     yield
     kubectl(cluster, admin, "delete", "-f", MANIFEST)
 
@@ -76,7 +76,7 @@ def create(cluster: Cluster, body: object, *, dry_run: bool = False) -> Any:
     return cluster.admin.create(f"{PODS}?dryRun=All" if dry_run else PODS, body)
 
 
-def bandwidth_annotations(made: Any) -> dict[str, str]:
+def annotations_of(made: Any) -> dict[str, str]:
     return dict(made["metadata"].get("annotations", {}))
 
 
@@ -123,7 +123,7 @@ def test_the_limit_is_what_the_scheduler_counts(cluster: Cluster, name: str) -> 
     node = cluster.create_node(capacity=has, status={"allocatable": has})
     placed = pod(shape.containers, shape.init, nodeSelector={"kubernetes.io/hostname": node})
     made = create(cluster, placed)
-    assert bandwidth_annotations(made) == both(f"{shape.mbps}M")
+    assert annotations_of(made) == both(f"{shape.mbps}M")
     name = made["metadata"]["name"]
     wait_until(lambda: f"Insufficient {RESOURCE}" in cluster.unschedulable(name), PATIENCE, "1 is missing")
     has[RESOURCE] = str(shape.mbps)
@@ -149,14 +149,14 @@ def test_the_limit_is_what_the_scheduler_counts(cluster: Cluster, name: str) -> 
     ],
 )
 def test_what_a_pod_gets(cluster: Cluster, body: dict[str, Any], expected: dict[str, str]) -> None:
-    assert bandwidth_annotations(create(cluster, body, dry_run=True)) == expected
+    assert annotations_of(create(cluster, body, dry_run=True)) == expected
 
 
 @pytest.mark.since(MUTATING_POLICIES)
 @pytest.mark.usefixtures("enforced")
 def test_the_page_shows_what_its_pod_gets(cluster: Cluster) -> None:
     example, shown = (block for block in blocks(PAGE.read_text()) if block.kind in ("yaml", "text"))
-    made = bandwidth_annotations(create(cluster, yaml.safe_load(example.text), dry_run=True))
+    made = annotations_of(create(cluster, yaml.safe_load(example.text), dry_run=True))
     assert [line.strip() for line in shown.text.splitlines()[2:]] == [f"{key}: {made[key]}" for key in sorted(made)]
 
 
@@ -169,9 +169,9 @@ def test_the_default_of_a_limit_range_counts(cluster: Cluster) -> None:
     path = "/api/v1/namespaces/limited/pods?dryRun=All"
     body = pod([container(), container(20)])
     wait_until(
-        lambda: bandwidth_annotations(cluster.admin.create(path, body)) == both("120M"),
+        lambda: annotations_of(cluster.admin.create(path, body)).items() >= both("120M").items(),
         PATIENCE,
-        "the LimitRange counts",
+        "the default counts",
     )
 
 
@@ -186,7 +186,7 @@ def test_nothing_else_of_a_pod_changes(cluster: Cluster) -> None:
     )
     with_it = create(cluster, pod([unusual], [sidecar(1)]), dry_run=True)
     without = create(cluster, pod([unusual], [sidecar(1)], noted=both("8M")), dry_run=True)
-    assert bandwidth_annotations(with_it) == both("8M")
+    assert annotations_of(with_it) == both("8M")
     assert with_it["spec"] == without["spec"]
     assert [v["value"] for v in with_it["spec"]["containers"][0]["env"]] == ["1", "2"]
 
@@ -205,16 +205,14 @@ def test_a_pod_of_a_deployment(cluster: Cluster) -> None:
     apps = "/apis/apps/v1/namespaces/default"
     deployment = cluster.admin.create(f"{apps}/deployments", {"metadata": {"name": "stream"}, "spec": spec})
     owner = cluster.admin.create(f"{apps}/replicasets", {"metadata": {"name": "stream-1"}, "spec": spec})
-    assert (
-        bandwidth_annotations(deployment["spec"]["template"]) == bandwidth_annotations(owner["spec"]["template"]) == {}
-    )
+    assert annotations_of(deployment["spec"]["template"]) == annotations_of(owner["spec"]["template"]) == {}
     reference = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "stream-1", "controller": True}
     template["metadata"] = {
         "generateName": "stream-1-",
         "labels": labels,
         "ownerReferences": [{**reference, "uid": owner["metadata"]["uid"], "blockOwnerDeletion": True}],
     }
-    assert bandwidth_annotations(create(cluster, template)) == both("500M")
+    assert annotations_of(create(cluster, template)) == both("500M")
 
 
 @pytest.mark.since(MUTATING_POLICIES)
@@ -225,7 +223,7 @@ def test_an_update_of_a_pod_is_left_alone(cluster: Cluster) -> None:
     for removed in (INGRESS, EGRESS):
         cluster.admin.patch(path, {"metadata": {"annotations": {removed: None}}})
     cluster.admin.patch(path, {"metadata": {"labels": {"a": "b"}}})
-    assert bandwidth_annotations(cluster.admin.get(path)) == {}
+    assert annotations_of(cluster.admin.get(path)) == {}
 
 
 @pytest.mark.since(MUTATING_POLICIES)
@@ -240,7 +238,7 @@ def test_another_resource_by_one_change(cluster: Cluster, admin: Path, tmp_path:
         other = container()
         other["resources"]["limits"]["other.example/wan-mbps"] = "9"
         wait_until(
-            lambda: bandwidth_annotations(create(cluster, pod([other]), dry_run=True)) == both("9M"),
+            lambda: annotations_of(create(cluster, pod([other]), dry_run=True)) == both("9M"),
             PATIENCE,
             "it is in force",
         )
@@ -262,7 +260,7 @@ def test_an_error_in_the_policy_stops_no_pod(cluster: Cluster, admin: Path, tmp_
     assert kubectl(cluster, admin, "apply", "-f", file).returncode == 0
     body = pod([container()])
     try:
-        assert bandwidth_annotations(create(cluster, body, dry_run=True)) == {}
+        assert annotations_of(create(cluster, body, dry_run=True)) == {}
         # To see that it does fail: with Fail instead of Ignore nothing passes.
         cluster.admin.patch(f"{POLICIES}/capacityd-bandwidth-fails", {"spec": {"failurePolicy": "Fail"}})
         wait_until(lambda: "division by zero" in denial(cluster, body), PATIENCE, "it fails")

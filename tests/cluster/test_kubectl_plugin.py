@@ -45,7 +45,7 @@ def test_fleet_uses_the_kubeconfig_of_kubectl(cluster: Cluster, node: str, tmp_p
 @pytest.mark.parametrize(
     ("typed", "offered"),
     [
-        (["fle"], ["fleet"]),
+        (["flee"], ["fleet"]),
         (["fleet", "--wa"], ["--watch"]),
         (["config", ""], ["check", "show", "schema"]),
         (["fleet", "--textfile", ""], []),

@@ -20,7 +20,7 @@ from tests.cluster.credentials import ADMIN
 from tests.cluster.identity import create_node, identity, write
 from tests.cluster.kubectl import kubectl
 from tests.cluster.processes import PATIENCE, wait_until
-from tests.cluster.test_enforce_bandwidth import bandwidth_annotations, both, container, pod
+from tests.cluster.test_enforce_bandwidth import annotations_of, both, container, pod
 from tests.cluster.versions import MUTATING_POLICIES
 
 pytestmark = pytest.mark.since(MUTATING_POLICIES)
@@ -166,9 +166,7 @@ def test_the_names_are_set_in_one_place(own: Cluster, folder: Path) -> None:
         )
         assert denial("b.example") == ""
         made = wait_until(
-            lambda: bandwidth_annotations(own.admin.create(f"{PODS}?dryRun=All", body)),
-            PATIENCE,
-            "the bandwidth is enforced",
+            lambda: annotations_of(own.admin.create(f"{PODS}?dryRun=All", body)), PATIENCE, "the bandwidth is enforced"
         )
         assert made == both("9M")
         own.admin.get("/apis/monitoring.coreos.com/v1/namespaces/default/prometheusrules/capacityd")

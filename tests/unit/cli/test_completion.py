@@ -20,9 +20,9 @@ def words(typed: str) -> list[str]:
 @pytest.mark.parametrize(
     ("typed", "offered"),
     [
-        ("fle", ["fleet"]),
+        ("flee", ["fleet"]),
         ("--json st", ["status"]),
-        ("--kubeconfig f fle", ["fleet"]),
+        ("--kubeconfig f flee", ["fleet"]),
         ("fleet --wa", ["--watch"]),
         ("fleet --kube", ["--kubeconfig"]),
         ("fleet --by ", []),
@@ -50,6 +50,6 @@ def test_files(typed: str) -> None:
 
 
 def test_output(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sys.argv", ["kubectl_complete-capacityd", "fle"])
+    monkeypatch.setattr("sys.argv", ["kubectl_complete-capacityd", "flee"])
     assert main() == 0
     assert capsys.readouterr().out == f"fleet\t{COMMANDS['fleet'][1]}\n:4\n"

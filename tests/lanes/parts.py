@@ -32,6 +32,8 @@ class Part:
     pytest: bool = False
     whole_again: bool = False
     """Whether a failure repeats all of its tests: they build on each other."""
+    made: str = ""
+    """The file to open once it has passed, if there is one."""
 
 
 def lane(name: str) -> list[Part]:
@@ -39,8 +41,10 @@ def lane(name: str) -> list[Part]:
     return LANES[name] if name in LANES else [ALONE[name]]
 
 
-def _tool(name: str, *commands: str, prepare: tuple[str, ...] = (), needed: tuple[Need, ...] = ()) -> Part:
-    return Part(name, tuple(tuple(shlex.split(command)) for command in commands), prepare, needs=needed)
+def _tool(
+    name: str, *commands: str, prepare: tuple[str, ...] = (), needed: tuple[Need, ...] = (), made: str = ""
+) -> Part:
+    return Part(name, tuple(tuple(shlex.split(command)) for command in commands), prepare, needs=needed, made=made)
 
 
 def _pytest(name: str, options: str, *places: str, marks: str = "", **more: object) -> Part:
@@ -61,6 +65,7 @@ _SITE = _tool(
     "sh packaging/site/build .venv-packaging/bin build/site",
     prepare=(".venv-packaging/ready",),
     needed=(needs.site_tools,),
+    made="build/site/index.html",
 )
 
 # Makes a user, and an environment of its own.

@@ -79,7 +79,8 @@ class Lane:
             self._outcomes[job.part.name] = job.outcome
             if job.part.name in job.outcome.failed:
                 self.say(f"FAILED {job.part.name}\n{job.outcome.failed[job.part.name]}")
-            self.say(f"{job.part.name}: {counts(job.outcome)} in {job.outcome.seconds:.0f} s")
+            made = f": {job.part.made}" if job.part.made and not job.outcome.failed else ""
+            self.say(f"{job.part.name}: {counts(job.outcome)} in {job.outcome.seconds:.0f} s{made}")
 
     def say(self, text: str) -> None:
         clear = "\r\033[K" if self._moving else ""

@@ -118,7 +118,7 @@ class Loop:
         finally:
             self.between.clear()
         if result.outcome is not None and not world.config.settings.observe:
-            world.settle(result.outcome.plan)
+            world.confirm(result.outcome.plan)
         self._memory = result.memory
         self._remember(result)
         self.failure = result.failure.cause if result.failure else None

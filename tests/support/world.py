@@ -158,7 +158,7 @@ class World:
         if self.node is not None:
             plan = decide(node_state(self.node))
             self.node = patched(self.node, plan.write.patch)
-            self.settle(plan)
+            self.confirm(plan)
 
     # The machine's own record, as machine_record.py keeps it
 
@@ -169,7 +169,7 @@ class World:
             )
         return record
 
-    def settle(self, plan: Plan) -> None:
+    def confirm(self, plan: Plan) -> None:
         if plan.write.recorded is not None:
             self.published = MachineRecord(plan.write.recorded, reported=plan.write.reported, node_uid=plan.node_uid)
 

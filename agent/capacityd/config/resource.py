@@ -108,15 +108,15 @@ def _with_detector(raw: Mapping[str, object], detector: Detector, place: Place) 
     measure = raw.get("measure", "count")
     if measure == "count":
         _check_count(raw, place)
-    elif kind := _measured(measure, detector, place):
+    elif measure_type := _measure_type(measure, detector, place):
         fields["measure"] = measure
-        fields["unit"] = _unit(raw, str(measure), kind, place)
+        fields["unit"] = _unit(raw, str(measure), measure_type, place)
         if "fallback" in raw:
-            fields["fallback"] = place.parse("fallback", kind.amount, raw["fallback"])
+            fields["fallback"] = place.parse("fallback", measure_type.amount, raw["fallback"])
     return fields
 
 
-def _measured(measure: object, detector: DeviceDetector, place: Place) -> Amount | None:
+def _measure_type(measure: object, detector: DeviceDetector, place: Place) -> Amount | None:
     """The type of a measure: one of the detector's keys, or the name of an attribute or a property."""
     measures = {key: k.kind for key, k in detector.keys.items() if isinstance(k.kind, Amount)}
     if not isinstance(measure, str):

@@ -10,6 +10,7 @@ from capacityd.model.device import Device, DeviceDetector, Key, cached
 from capacityd.model.host import Host
 from capacityd.model.matchers import Value
 from capacityd.model.mistakes import PATH, SEVERAL_NAMES
+from capacityd.model.reasons import KernelEvents
 from capacityd.model.value_types import Choice, Flag, Network, Text
 
 
@@ -55,8 +56,7 @@ DETECTOR = DeviceDetector(
     identity=("interface", "address"),
     alike=("interface", "family"),
     defaults={"scope": "global", "temporary": False},
-    links=True,
-    addresses=True,
+    events=frozenset({KernelEvents.LINKS, KernelEvents.ADDRESSES}),
     suggest={"system": False},
     shown_by_default=False,
 )

@@ -179,8 +179,6 @@ DETECTOR = DeviceDetector(
     alike=("type", "model"),
     defaults={"size": ">0B"},
     subsystems=("block",),
-    mounts=True,  # some mounts, and swap, make a disk the system's
-    swaps=True,
     words=("vendor", "model"),
     suggest={"system": False},
 )

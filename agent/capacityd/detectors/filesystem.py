@@ -16,6 +16,7 @@ from capacityd.model.errors import HostError
 from capacityd.model.host import Host
 from capacityd.model.matchers import Value
 from capacityd.model.mistakes import FINAL_SLASH, NOT_ABSOLUTE
+from capacityd.model.reasons import KernelEvents
 from capacityd.model.text import printable
 from capacityd.model.value_types import Amount, Choice, Flag, Text
 
@@ -99,7 +100,7 @@ DETECTOR = DeviceDetector(
     identity=("mount", "source"),
     alike=("type",),
     defaults={"kind": "local"},
-    mounts=True,
+    events=frozenset({KernelEvents.MOUNTS}),
     suggest={"system": False},
     shown_by_default=False,
 )

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from capacityd.model.device import Device, DeviceDetector, Key, cached
 from capacityd.model.host import Host
+from capacityd.model.reasons import KernelEvents
 from capacityd.model.value_types import Amount
 
 _PATH = "/"  # the whole machine, which is not a device of udev's
@@ -36,6 +37,6 @@ DETECTOR = DeviceDetector(
     identity=(),
     alike=(),
     subsystems=("memory",),
-    swaps=True,
+    events=frozenset({KernelEvents.SWAPS}),
     shown_by_default=False,
 )

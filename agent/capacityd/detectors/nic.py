@@ -23,6 +23,7 @@ from capacityd.model.host import (
 )
 from capacityd.model.matchers import Value
 from capacityd.model.mistakes import ALTERNATIVES, PATH, SEVERAL_NAMES
+from capacityd.model.reasons import KernelEvents
 from capacityd.model.text import printable
 from capacityd.model.value_types import Amount, Choice, Flag, HexId, Text
 
@@ -240,5 +241,5 @@ DETECTOR = DeviceDetector(
     subsystems=("net",),
     modalias=_modalias,
     suggest={"system": False},
-    links=True,
+    events=frozenset({KernelEvents.LINKS}),
 )

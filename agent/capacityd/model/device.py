@@ -9,6 +9,7 @@ from typing import TypeAlias
 from capacityd.model.host import Host, SystemDevices
 from capacityd.model.matchers import Value
 from capacityd.model.reading import Contribution
+from capacityd.model.reasons import KernelEvents
 from capacityd.model.setting_types import Setting
 from capacityd.model.value_types import Kind
 
@@ -71,11 +72,8 @@ class DeviceDetector:
     """Tests, as in TOML, that apply unless a table names their key."""
     subsystems: tuple[str, ...] = ()
     """Those of udev whose events start a pass."""
-    links: bool = False
-    """Whether a changed network link starts a pass; addresses, mounts and swap areas likewise."""
-    addresses: bool = False
-    mounts: bool = False
-    swaps: bool = False
+    events: frozenset[KernelEvents] = frozenset()
+    """Further events of the kernel that start a pass."""
     scope: Scope | None = None
     """None: the detector always enumerates everything."""
     modalias: Callable[[Host, Device], str | None] | None = None

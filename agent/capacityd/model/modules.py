@@ -81,6 +81,6 @@ def _missing(names: Sequence[str]) -> ModuleMissing:
     debian, pip = (
         " ".join(texts) for texts in zip(*((PACKAGES[n].debian, PACKAGES[n].pip) for n in names), strict=True)
     )
-    which = f"Python module{'s'[: len(names) != 1]} {', '.join(names)}"
+    which = f"Python {'module' if len(names) == 1 else 'modules'} {', '.join(names)}"
     # The interpreter: another one than the distribution's does not see the distribution's packages.
     return ModuleMissing(f"{sys.executable} has no {which}: apt install {debian}, or pip install {pip}")

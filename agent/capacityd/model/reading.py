@@ -114,7 +114,7 @@ class Unknown:
 Reading: TypeAlias = Quantity | Absent | Unknown
 
 
-class Outcome(str, Enum):
+class ReadingOutcome(str, Enum):
     """The kind of a reading. The values are those in JSON and metrics."""
 
     QUANTITY = "quantity"
@@ -122,11 +122,11 @@ class Outcome(str, Enum):
     UNKNOWN = "unknown"
 
 
-def outcome_of(reading: Reading) -> Outcome:
+def outcome_of(reading: Reading) -> ReadingOutcome:
     """The kind of a reading."""
     if isinstance(reading, Quantity):
-        return Outcome.QUANTITY
-    return Outcome.ABSENT if isinstance(reading, Absent) else Outcome.UNKNOWN
+        return ReadingOutcome.QUANTITY
+    return ReadingOutcome.ABSENT if isinstance(reading, Absent) else ReadingOutcome.UNKNOWN
 
 
 def reading_text(reading: Reading | None) -> str:

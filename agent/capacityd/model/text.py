@@ -34,6 +34,11 @@ def has_escapes(text: str) -> bool:
     return _ESCAPE.search(text) is not None
 
 
+def plural(count: int, noun: str) -> str:
+    """A number of things, e.g. "1 file", "2 files"."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
 def duration_text(seconds: float) -> str:
     """A duration in the unit that suits it, e.g. "45 s", "3 h"; "0 s" if it is negative."""
     seconds = max(0.0, seconds)

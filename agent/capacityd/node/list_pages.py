@@ -26,7 +26,7 @@ def pages(send: Callable[[str], object], kind: str, server: str) -> Iterator[Seq
     """
     token = ""
     while True:
-        page = list_page(_patiently(send, token), kind)
+        page = list_page(_send_retrying(send, token), kind)
         if page is None:
             raise NodeUnreachable(f"{server} sent a response that is not a {kind}. Is it an API server?")
         yield page.items
@@ -37,7 +37,7 @@ def pages(send: Callable[[str], object], kind: str, server: str) -> Iterator[Seq
         token = page.next_token
 
 
-def restarted(read: Callable[[], T]) -> T:
+def retry_if_expired(read: Callable[[], T]) -> T:
     """Returns what read() returns, and calls it once more if the list has expired.
 
     The API server keeps the version of the first page for 5 to 10 minutes.
@@ -48,7 +48,7 @@ def restarted(read: Callable[[], T]) -> T:
         return read()
 
 
-def _patiently(send: Callable[[str], object], token: str) -> object:
+def _send_retrying(send: Callable[[str], object], token: str) -> object:
     for remaining in reversed(range(_TRIES)):
         try:
             return send(token)

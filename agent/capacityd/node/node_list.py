@@ -15,7 +15,7 @@ from capacityd.node.cluster_access import ClusterAccess
 from capacityd.node.documents.lists import device_classes_by_resource, list_page
 from capacityd.node.documents.node_summary import summarize
 from capacityd.node.documents.pod_requests import requests_of_pods
-from capacityd.node.list_pages import pages, restarted
+from capacityd.node.list_pages import pages, retry_if_expired
 from capacityd.node.operator_kubeconfig import load_operators
 
 _NODE_PAGE = 250
@@ -49,9 +49,9 @@ def read_fleet(kubeconfig: str | None, query: FleetQuery, progress: Callable[[st
     """
     client = Client(load_operators(kubeconfig), _MAX_PAGE_BYTES, _PAGE_TIMEOUT)
     with _usable_responses(client.access):
-        nodes = restarted(lambda: tuple(_nodes(client, query, partial(progress, "Nodes"))))
+        nodes = retry_if_expired(lambda: tuple(_nodes(client, query, partial(progress, "Nodes"))))
         classes = _device_classes(client)
-        requests = restarted(lambda: _requests(client, query.names, partial(progress, "pods")))
+        requests = retry_if_expired(lambda: _requests(client, query.names, partial(progress, "pods")))
     return Fleet(nodes, classes, requests)
 
 

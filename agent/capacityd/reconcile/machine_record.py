@@ -70,8 +70,8 @@ def intend(directory: str, machine_record: MachineRecord | None, plan: Plan) -> 
     """
     if plan.write.recorded is None:
         return machine_record
-    settled = MachineRecord(plan.write.recorded, reported=plan.reported_before, node_uid=plan.node_uid)
-    if machine_record == settled:
+    written = MachineRecord(plan.write.recorded, reported=plan.reported_before, node_uid=plan.node_uid)
+    if machine_record == written:
         return machine_record
     intended = MachineRecord(plan.recorded_before, plan.write.recorded, plan.reported_before, plan.node_uid)
     if intended != machine_record:
@@ -79,10 +79,10 @@ def intend(directory: str, machine_record: MachineRecord | None, plan: Plan) -> 
     return intended
 
 
-def settle(directory: str, plan: Plan) -> None:
+def confirm(directory: str, plan: Plan) -> None:
     """After the plan has been written to the Node, or there was nothing to write. Raises StateError."""
     if plan.write.recorded is None:
         return
-    settled = MachineRecord(plan.write.recorded, reported=plan.write.reported, node_uid=plan.node_uid)
-    if read(directory) != settled:
-        write(directory, settled)
+    written = MachineRecord(plan.write.recorded, reported=plan.write.reported, node_uid=plan.node_uid)
+    if read(directory) != written:
+        write(directory, written)

@@ -50,13 +50,13 @@ class Service:
         self._ready = False  # whether systemd has been notified
         self._reports = Reports(folder)
         self._lost = 0  # passes without a result since the last one that had one
-        self._schedule = Schedule(time.monotonic(), uniform, settle=uptime() < BOOTING)
+        self._schedule = Schedule(time.monotonic(), uniform, debounce_first=uptime() < BOOTING)
 
     def run(self) -> int:
         """Runs until a signal ends it; returns the exit status."""
         self._write_status_file()
         while True:
-            if self._worker is not None and self._worker.waits and self._next_worker_at() <= time.monotonic():
+            if self._worker is not None and self._worker.awaits_node and self._next_worker_at() <= time.monotonic():
                 self._worker.kill()  # if there still is no Node, the next worker waits for it
                 self._worker = None
             if self._worker is None:
@@ -105,7 +105,7 @@ class Service:
         for fd in (self._signals.fileno(), *self._sources.filenos(), *([worker.fileno()] if worker else [])):
             poll.register(fd, select.POLLIN)
         until = min(worker.deadline, worker.slow_at()) if worker else math.inf
-        if worker is None or worker.waits:
+        if worker is None or worker.awaits_node:
             until = min(until, self._next_worker_at())
         timeout = min(max(0.0, until - time.monotonic()), WATCHDOG_INTERVAL)
         ready = {fd for fd, _ in poll.poll(timeout * 1000 + 1)}
@@ -136,16 +136,16 @@ class Service:
         return min(times, default=math.inf)
 
     def _read_worker(self, worker: WorkerProcess) -> None:
-        waited, had_probed = worker.waits, worker.probed
+        waited, had_probed = worker.awaits_node, worker.probed
         closed = worker.read_messages()
-        if waited and not worker.waits:
+        if waited and not worker.awaits_node:
             self._schedule.stop_awaiting_node()
         if worker.probed and not self._ready:
             self._ready = True
             sd_notify("READY=1")
         if closed:
             self._on_worker_exit(worker.result, worker.kill() or "exited without a result")
-        elif worker.waits and not waited and isinstance(worker.result, PassResult):
+        elif worker.awaits_node and not waited and isinstance(worker.result, PassResult):
             worker.deadline += worker.result.awaits_node
             self._on_pass_result(worker.result, time.monotonic())
             self._schedule.postpone(worker.result.awaits_node)
@@ -222,7 +222,7 @@ class Service:
     def _write_status_file(self) -> None:
         """Writes service.json, for `capacityd status`."""
         next_pass_in = max(0.0, self._schedule.wakes_at() - time.monotonic())
-        running = (self._worker is not None and not self._worker.waits) or next_pass_in <= DEBOUNCE
+        running = (self._worker is not None and not self._worker.awaits_node) or next_pass_in <= DEBOUNCE
         self._reports.write_status_file(
             next_pass_in=0.0 if running else next_pass_in,
             running=running,

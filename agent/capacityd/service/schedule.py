@@ -68,13 +68,13 @@ _KEPT_FAILURES = 3  # failures that still count after a kubelet restart or a res
 class Schedule:
     """The time of the next pass, and its reasons. now is always a monotonic time; uniform(low, high) draws the jitter.
 
-    settle: whether the first pass is also debounced, because the machine is still booting.
+    debounce_first: whether the first pass is also debounced, because the machine is still booting.
     """
 
-    def __init__(self, now: float, uniform: Callable[[float, float], float], *, settle: bool = False) -> None:
+    def __init__(self, now: float, uniform: Callable[[float, float], float], *, debounce_first: bool = False) -> None:
         self._uniform = uniform
         self._reasons: set[PassReason] = {PassReason.BOOT}
-        self._first_event = self._last_event = now if settle else now - DEBOUNCE_MAX
+        self._first_event = self._last_event = now if debounce_first else now - DEBOUNCE_MAX
         self._requeue_at: float | None = None  # the last pass asked for another one at this time
         self._retry_at: float | None = None  # no pass before this time (backoff)
         self._awaits_node = False  # whether a worker waits for the Node until the retry

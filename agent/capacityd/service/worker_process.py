@@ -40,7 +40,7 @@ class WorkerProcess:
         """Whether it has read the machine."""
         self.result: CheckResult | PassResult | None = None
         """None until it has sent one."""
-        self.waits = False
+        self.awaits_node = False
         """Whether it waits for its Node, so that it may be killed."""
         self.metrics: MetricsResult | None = None
         """None if it has written no metrics."""
@@ -52,7 +52,7 @@ class WorkerProcess:
 
     def slow_at(self) -> float:
         """When it becomes slow, as time.monotonic(); infinity if it already is, or if it waits for its Node."""
-        return math.inf if self.is_slow or self.waits else self.began + SLOW
+        return math.inf if self.is_slow or self.awaits_node else self.began + SLOW
 
     def slow(self, job: Job) -> SlowWorker | None:
         """What it has been doing for long; None if it is not slow. job: what it was started for."""
@@ -80,14 +80,14 @@ class WorkerProcess:
         except Malformed:  # a library may also print
             return
         if isinstance(message, Probed):
-            if self.waits:  # for its Node, which is there now
+            if self.awaits_node:  # for its Node, which is there now
                 self.began = time.monotonic()
-            self.probed, self.waits = True, False
+            self.probed, self.awaits_node = True, False
         elif isinstance(message, MetricsResult):
             self.metrics = message
         else:
             self.result = message
-            self.waits = isinstance(message, PassResult) and message.awaits_node > 0
+            self.awaits_node = isinstance(message, PassResult) and message.awaits_node > 0
 
     def kill(self) -> str:
         """Kills the worker, if it still runs, and all its descendants.

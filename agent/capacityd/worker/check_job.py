@@ -74,7 +74,7 @@ def watch_of(config: Config, kubeconfig: str | None) -> Watch:
         if isinstance(detector, DeviceDetector):
             subsystems |= set(detector.subsystems)
             subsystems |= set(resource.literals(detector.scope.key) if detector.scope else ())
-            kernel |= {events for events in KernelEvents if getattr(detector, events.value)}
+            kernel |= detector.events
         elif detector.watched:
             files |= {str(table.settings[detector.watched]): PassReason.FILE for table in resource.tables}
     return Watch(

@@ -19,7 +19,7 @@ from capacityd.model.config import Config
 from capacityd.model.messages import MetricsResult
 from capacityd.model.node import NodeState, annotated_quantities
 from capacityd.model.plan import Action
-from capacityd.model.reading import Absent, Outcome, Quantity, Reading, Unknown, outcome_of
+from capacityd.model.reading import Absent, Quantity, Reading, ReadingOutcome, Unknown, outcome_of
 from capacityd.worker.pass_state import Counters, PassStatus
 
 _HINTS = {
@@ -172,7 +172,7 @@ def _resources(metrics: PassMetrics) -> Iterator[_Gauge]:
         {
             (name, outcome.value): float(outcome_of(reading) is outcome)
             for name, reading in sorted(readings.items())
-            for outcome in Outcome
+            for outcome in ReadingOutcome
         },
     )
     quantities = {name: r.value for name, r in readings.items() if isinstance(r, Quantity)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import random
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -17,10 +17,9 @@ from capacityd.linux.clock import uptime
 from capacityd.model.config import Config
 from capacityd.model.errors import CapacitydError, StateError
 from capacityd.model.host import Host
-from capacityd.model.messages import Failure, PassResult, Probed
-from capacityd.model.node import annotated_quantities
+from capacityd.model.messages import PassResult, Probed
 from capacityd.model.plan import MachineRecord
-from capacityd.model.reading import Reading, Unknown, without_details
+from capacityd.model.reading import Reading, without_details
 from capacityd.model.reasons import PassReason, RetryCause
 from capacityd.model.waits import Wait, WaitReason
 from capacityd.node import ReviewCache
@@ -28,6 +27,7 @@ from capacityd.reconcile import machine_record
 from capacityd.reconcile.facts import PassContext
 from capacityd.reconcile.reconcile import Access, ReconcileResult, reconcile
 from capacityd.worker import journal, metrics, runtime_files, send_message
+from capacityd.worker.answer import failure_of, status_line
 from capacityd.worker.await_node import await_node, registration_expected
 from capacityd.worker.context import host_of, node_name_of
 from capacityd.worker.pass_state import PassState, PassStatus, is_condition_not_stored, other_writers
@@ -63,12 +63,23 @@ class _Reconciled:
 
 
 def reconcile_once(options: argparse.Namespace, reasons: frozenset[PassReason]) -> int:
-    """Probes, and reconciles the Node if necessary. Returns the exit status."""
+    """Probes, and reconciles the Node if necessary; again once a Node is registered that was missing.
+
+    Returns the exit status.
+    """
+    while _make_pass(options, reasons):
+        pass
+    return 0
+
+
+def _make_pass(options: argparse.Namespace, reasons: frozenset[PassReason]) -> bool:
+    """Makes one pass. Returns whether another one is due, because its Node is registered now."""
     began = time.monotonic()
     inputs = _prepare(options, reasons)
     config, host, last = inputs.config, inputs.host, inputs.state
     if PassReason.BOOT in reasons and config.settings.start_jitter:
-        return _start_later(inputs)
+        _start_later(inputs)
+        return False
     discovery = discover(config, host, node_name_of(options, config, host))
     readings = discovery.readings
     send_message(Probed())
@@ -76,7 +87,7 @@ def reconcile_once(options: argparse.Namespace, reasons: frozenset[PassReason]) 
     result, save_errors = reconciled.result, reconciled.save_errors
     status = _status(inputs, readings, result)
     logged = journal.logged_after(readings, last, uptime())
-    succeeded = _failure(result, save_errors) is None
+    succeeded = failure_of(result, save_errors) is None
     counters = metrics.count_pass(last.counters, config, status, options.lost, succeeded=succeeded)
     state = PassState(result.memory, status, reconciled.cache.reviews, logged, counters)
     save_errors += _errors_of(partial(runtime_files.write_state, options.folder, state))
@@ -85,18 +96,18 @@ def reconcile_once(options: argparse.Namespace, reasons: frozenset[PassReason]) 
     if not save_errors:  # else the next pass would not know that this has been reported
         at_boot = PassReason.BOOT in reasons
         journal.send(journal.reading_entries(readings, result, last, logged, at_boot=at_boot))
-    failure = _failure(result, save_errors)
+    failure = failure_of(result, save_errors)
     answer = PassResult(
         failure,
         requeue_after=result.requeue_after,
         node_read=result.outcome is not None,
-        status=_status_line(readings, result, failure),
+        status=status_line(readings, result, failure),
     )
     node_missing = failure is not None and failure.cause is RetryCause.MISSING
     if node_missing and (seconds := registration_expected(config, host, options)):
         send_message(replace(answer, awaits_node=seconds))
         if await_node(node_of(options, config, host, reads_only=True, cache=reconciled.cache), seconds):
-            return reconcile_once(options, reasons)
+            return True
     send_message(answer)
     figures = metrics.PassMetrics(
         config,
@@ -110,7 +121,7 @@ def reconcile_once(options: argparse.Namespace, reasons: frozenset[PassReason]) 
     # Last in a pass, so that a file that can't be written costs it nothing.
     if written := metrics.replace_textfile(last.counters.path, figures, time.monotonic() - began):
         send_message(written)
-    return 0
+    return False
 
 
 def _prepare(options: argparse.Namespace, reasons: frozenset[PassReason]) -> _Inputs:
@@ -142,11 +153,8 @@ def _errors_of(save: Callable[[], None]) -> tuple[str, ...]:
     return ()
 
 
-def _start_later(inputs: _Inputs) -> int:
-    """Probes, so that the service is ready, but reads the Node later: a fleet that boots at once causes no peak.
-
-    Returns the exit status.
-    """
+def _start_later(inputs: _Inputs) -> None:
+    """Probes, so that the service is ready, but reads the Node later: a fleet that boots at once causes no peak."""
     readings = probe(inputs.config, inputs.host, node_name_of(inputs.options, inputs.config, inputs.host))
     start_in = random.uniform(0.0, inputs.config.settings.start_jitter)  # noqa: S311  # jitter is no secret
     now = uptime()
@@ -156,7 +164,6 @@ def _start_later(inputs: _Inputs) -> int:
         runtime_files.write_state(inputs.options.folder, replace(inputs.state, status=status))
     send_message(Probed())
     send_message(PassResult(start_in=start_in, node_read=False, status=wait.text(now)))
-    return 0
 
 
 def _reconcile(inputs: _Inputs, readings: Mapping[str, Reading]) -> _Reconciled:
@@ -192,7 +199,7 @@ def _reconcile(inputs: _Inputs, readings: Mapping[str, Reading]) -> _Reconciled:
             ),
         )
         if result.outcome is not None and not config.settings.observe:
-            save_errors += _errors_of(partial(machine_record.settle, directory, result.outcome.plan))
+            save_errors += _errors_of(partial(machine_record.confirm, directory, result.outcome.plan))
     return _Reconciled(result, cache, save_errors)
 
 
@@ -202,18 +209,6 @@ def _read_record(directory: str) -> tuple[MachineRecord | None, str]:
         return machine_record.read(directory), ""
     except StateError as e:
         return None, str(e)
-
-
-def _failure(result: ReconcileResult, save_errors: Sequence[str]) -> Failure | None:
-    """What has gone wrong in a pass, with what could not be saved."""
-    failure = result.failure
-    unsaved = result.unwritable or "".join(save_errors[:1])
-    if not unsaved:
-        return failure
-    message = f"{unsaved}; until this is fixed, nothing is lowered or removed"
-    if failure is None or result.unwritable:
-        return Failure(message, RetryCause.STATE)
-    return replace(failure, message=f"{message}; {failure.message}")
 
 
 def _status(inputs: _Inputs, readings: Mapping[str, Reading], result: ReconcileResult) -> PassStatus:
@@ -244,19 +239,3 @@ def _status(inputs: _Inputs, readings: Mapping[str, Reading], result: ReconcileR
         read_at=now,
         written_at=now if outcome.applied else last.written_at,
     )
-
-
-def _status_line(readings: Mapping[str, Reading], result: ReconcileResult, failure: Failure | None) -> str:
-    """One line for systemctl status."""
-    if failure:
-        no_kubeconfig = failure.cause is RetryCause.CREDENTIALS
-        return f"waiting for a kubeconfig: {failure.message}" if no_kubeconfig else failure.message
-    node, plan = result.memory.node, result.plan
-    published = len(annotated_quantities(node.annotation)) if node else 0
-    numbers = {
-        "unknown": sum(isinstance(r, Unknown) for r in readings.values()),
-        "denied": len(plan.health.denied) if plan else 0,
-        "held back": len({wait.name for wait in result.waits if wait.holds_change}),
-    }
-    parts = [f"{published} of {len(readings)} resources published"]
-    return ", ".join(parts + [f"{number} {what}" for what, number in numbers.items() if number])

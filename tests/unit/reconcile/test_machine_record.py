@@ -124,7 +124,7 @@ def test_the_record_has_both_quantities_before_a_write_and_one_after(tmp_path: P
     assert between.confirms(B, 1)
     assert not between.confirms(B, 4)
     assert not between.names("c")
-    machine_record.settle(directory, plan({A: 5, B: 1}))
+    machine_record.confirm(directory, plan({A: 5, B: 1}))
     assert machine_record.read(directory) == MachineRecord({A: 5, B: 1})
 
 
@@ -135,7 +135,7 @@ def test_an_unchanged_record_is_not_written(tmp_path: Path) -> None:
     inode = (tmp_path / "published.json").stat().st_ino
     for recorded in ({A: 4}, None):
         machine_record.intend(directory, record, plan(recorded))
-        machine_record.settle(directory, plan(recorded))
+        machine_record.confirm(directory, plan(recorded))
     assert (tmp_path / "published.json").stat().st_ino == inode, "a write replaces the file"
 
 

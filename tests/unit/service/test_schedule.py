@@ -47,7 +47,7 @@ def after_boot(uniform: Uniform = middle) -> Schedule:
 
 def test_the_first_pass_is_debounced_at_boot_only() -> None:
     assert Schedule(5.0, middle).wakes_at() <= 5.0
-    schedule = Schedule(5000.0, middle, settle=True)
+    schedule = Schedule(5000.0, middle, debounce_first=True)
     assert schedule.wakes_at() == 5000.0 + DEBOUNCE
     assert schedule.pop_due(5001.0) == {PassReason.BOOT}
     assert schedule.wakes_at() == 5000.0 + RESYNC_PERIOD

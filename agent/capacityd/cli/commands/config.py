@@ -13,7 +13,7 @@ from capacityd.config.toml import toml_key, toml_value
 from capacityd.linux.permissions import why_unreadable_to_root
 from capacityd.model.errors import NodeDenied
 from capacityd.model.node import CONFIGURATION_ANNOTATION
-from capacityd.model.text import printable
+from capacityd.model.text import plural, printable
 from capacityd.node.kubelet_kubeconfig import first_path
 
 
@@ -61,7 +61,7 @@ def config(options: argparse.Namespace) -> int:
         if loaded.problems:
             return 2
         resources, files = len(loaded.config.resources), len(loaded.files)
-        print(f"no errors: {resources} resource{'s'[: resources != 1]} from {files} file{'s'[: files != 1]}")
+        print(f"no errors: {plural(resources, 'resource')} from {plural(files, 'file')}")
         return 0
     loaded.require()
     if options.json:

@@ -8,6 +8,7 @@ from capacityd.cli.output.terminal import print_line
 from capacityd.config import load
 from capacityd.host.live import LiveHost
 from capacityd.model.node import CONDITION
+from capacityd.model.text import plural
 from capacityd.reconcile import machine_record
 from capacityd.worker import runtime_files
 from capacityd.worker.context import node_name_of
@@ -25,7 +26,7 @@ def leftover(options: argparse.Namespace) -> int:
     seen = runtime_files.read_state(runtime_files.runtime_directory()).memory.node
     node = seen.name if seen else node_name_of(options, load(options.config).config, LiveHost())
     print_line(
-        f"capacityd: Node {node} keeps {len(names)} resource{'s'[: len(names) != 1]} and the condition {CONDITION}; "
+        f"capacityd: Node {node} keeps {plural(len(names), 'resource')} and the condition {CONDITION}; "
         "to remove them, install capacityd again and run `capacityd withdraw`"
     )
     return 0

@@ -146,7 +146,7 @@ def _write(options: argparse.Namespace, node: Node, decide: Planner, units: Unit
         else:
             record, save_intention = machine_record.read(directory), partial(machine_record.intend, directory)
             outcome = apply_plan(node, decide, record, save_intention, Retries(_RETRY_TIMEOUT))
-            machine_record.settle(directory, outcome.plan)
+            machine_record.confirm(directory, outcome.plan)
     _print(options, outcome.plan, units, applied=outcome.applied)
     for warning in outcome.warnings:
         warn(warning)

@@ -51,37 +51,37 @@ def status(options: argparse.Namespace) -> int:
 
 
 def _report(directory: str, now: float) -> StatusReport:
-    running, last_service = runtime_files.running(directory), runtime_files.read_service(directory) or _NO_SERVICE
+    running, last_written = runtime_files.running(directory), runtime_files.read_service(directory) or _NO_SERVICE
     state, unreadable = PassState(), ""
     try:
         state = runtime_files.read_state(directory)
     except CapacitydError as e:
         unreadable = f"{e}; what the last pass left is not shown"
     node, last_pass = state.memory.node, state.status or _NO_PASS
-    resident = (running and running.status) or _NO_SERVICE
+    now_running = (running and running.status) or _NO_SERVICE
     return StatusReport(
         node=node.name if node else None,
         observe=last_pass.observe,
         reasons=last_pass.reasons,
-        next_reconcile=resident.next_reconcile or None,
-        error=resident.error or last_pass.error,
-        event_source_errors=resident.event_source_errors,
-        configuration_errors=last_service.configuration_errors,
+        next_reconcile=now_running.next_reconcile or None,
+        error=now_running.error or last_pass.error,
+        event_source_errors=now_running.event_source_errors,
+        configuration_errors=last_written.configuration_errors,
         configuration=last_pass.configuration or None,
-        previous_configuration_active=bool(last_service.configuration_errors and last_service.previous_active),
+        previous_configuration_active=bool(last_written.configuration_errors and last_written.previous_active),
         resources=_resources(last_pass, node),
         waits=_waits(last_pass, now),
         last_reconcile=last_pass.at or None,
         last_read=last_pass.read_at,
         last_write=last_pass.written_at,
-        stale_reason=unreadable or (_stale_reason(directory, resident) if running else ""),
-        pass_running=resident.pass_running,
+        stale_reason=unreadable or (_stale_reason(directory, now_running) if running else ""),
+        pass_running=now_running.pass_running,
         condition_not_stored=last_pass.condition_not_stored,
         other_resources=last_pass.others,
-        slow_activity=resident.slow_activity,
-        slow_since=resident.slow_since or None,
-        metrics_error=last_service.metrics_error,
-        metrics_advice=last_service.metrics_advice,
+        slow_activity=now_running.slow_activity,
+        slow_since=now_running.slow_since or None,
+        metrics_error=last_written.metrics_error,
+        metrics_advice=last_written.metrics_advice,
         service=_service(running.status) if running else None,
     )
 

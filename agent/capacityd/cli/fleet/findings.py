@@ -69,13 +69,18 @@ class Norm:
     configuration: Usual | None
 
     @property
-    def group(self) -> str:
-        """The name of the group, as it follows "Nodes"."""
+    def _of_group(self) -> str:
+        """The name of the group as it follows "Nodes", with a space in front."""
         return f" of {self.label}" if self.label else ""
+
+    @property
+    def nodes(self) -> str:
+        """What to call the Nodes of the group."""
+        return f"Nodes{self._of_group}"
 
     def others(self, usual: Usual) -> str:
         """The Nodes that have what is usual, as the subject of a clause."""
-        return f"{usual.having} of {usual.of} Nodes{self.group} have"
+        return f"{usual.having} of {usual.of} {self.nodes} have"
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +117,7 @@ def findings_of_node(node: NodeSummary, norm: Norm, limits: Limits) -> Iterator[
         if expectation:
             differing = [name for name in differing if not _is_lower(node, norm, name)]
     elif norm.has_condition:
-        message = f"other Nodes{norm.group} have the condition {CONDITION}: does capacityd run on this one?"
+        message = f"other {norm.nodes} have the condition {CONDITION}: does capacityd run on this one?"
         yield _same_for_all(Reason.CONDITION_MISSING, message)
     if node.annotation_error:
         yield _same_for_all(Reason.ANNOTATION_UNREADABLE, f"capacityd/published: {node.annotation_error}")

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from capacityd.cli.fleet.assess import Attention, FleetReport, Group, NodeReport, rank
 from capacityd.cli.fleet.findings import OUTLIERS
 from capacityd.cli.output.terminal import print_line, print_table
-from capacityd.model.text import duration_text
+from capacityd.model.text import duration_text, plural
 
 _MAX_NAMES = 3
 """Nodes of a group that are named."""
@@ -42,12 +42,14 @@ def print_fleet(report: FleetReport, *, every_node: bool, requests_hint: str) ->
 
 
 def _headline(report: FleetReport) -> str:
-    nodes = f"{report.nodes} Node{'s'[: report.nodes != 1]}"
+    nodes = plural(report.nodes, "Node")
     as_of = f" (as of {time.strftime('%Y-%m-%d %H:%M:%S', time.gmtime(report.as_of))} UTC)"
     if not report.resources and not report.attention:
         return f"{nodes}; capacityd publishes nothing{as_of}"
     number = sum(subject.node is not None for subject in report.attention)
-    attention = f"{number} need{'s'[: number == 1]} attention" if number else "none needs attention"
+    attention = "none needs attention"
+    if number:
+        attention = "1 needs attention" if number == 1 else f"{number} need attention"
     return f"{nodes}, {attention}{as_of}"
 
 

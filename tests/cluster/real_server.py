@@ -112,7 +112,7 @@ class RealServer:
             await asyncio.to_thread(between)
         changed = {op["path"] for op in json.loads(exchange.request.body) if op["op"] != "test"}
         for denies in self._denies:
-            if denies.kind == "opaque" and f"/status/capacity/{denies.name.replace('/', '~1')}" in changed:
+            if denies.kind in ("opaque", "storage") and f"/status/capacity/{denies.name.replace('/', '~1')}" in changed:
                 body = denies.error().body
                 await status(denies.code, body, {"Content-Type": "application/json"})(exchange)
                 return

@@ -54,10 +54,9 @@ class History:
                 self._reasons.setdefault(denies.name, set()).add(denies.reason())
         server.denies = server.denies if step.denies is None else step.denies
         server.alters = server.alters if step.alters is None else step.alters
-        for alters in server.alters:
-            if alters.key == "annotation":
-                self._annotation_lost = True
-                self._forged |= _table(alters.value).keys()
+        for alters in [alters for alters in server.alters if alters.key == "annotation"]:
+            self._annotation_lost = True
+            self._forged |= _table(alters.value).keys()
         if step.record:
             self._change_record(step.record)
         if step.between:
@@ -67,7 +66,8 @@ class History:
         machine.kill_at, server.lose = step.kill_at, step.lost_answer
         self._make_pass(step.reason)
         server.between, server.lose = None, False
-        self._make_pass("resync")
+        for _ in range(2 if any(denies.kind == "storage" for denies in server.denies) else 1):
+            self._make_pass("resync")  # a server error is a rejection after a minute
         self.check_truth()
         if self._only_denials:
             self.check_isolation()

@@ -42,6 +42,7 @@ THEIRS = "vendor.example/gpu"
 WEBHOOK = 'admission webhook "w.example.com" denied the request: '
 _POLICY = "nodes \"n1\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'p' denied request: "
 _GUARD = "the server rejected our request due to an error in our request"
+_TOO_LARGE = "etcdserver: request is too large"
 _EPOCH = 1_700_000_000.0
 
 
@@ -56,7 +57,8 @@ class Denies:
     name: str
     code: int
     kind: str = "webhook"
-    """webhook, policy (with a cause), or opaque: with the text of a failed guard or of a conflict."""
+    """webhook; policy: with a cause; opaque: with the text of a failed guard or of a conflict; storage: a server error,
+    as if etcd could not store the Node."""
     most: int | None = None
     """A webhook allows quantities up to this, and the removal of the key. None: it denies any change."""
 
@@ -66,13 +68,14 @@ class Denies:
 
     def reason(self) -> str:
         """What the condition has to say about it."""
-        return "" if self.kind == "opaque" else "not on my Nodes"
+        return {"opaque": "", "storage": _TOO_LARGE}.get(self.kind, "not on my Nodes")
 
     def error(self) -> HttpError:
         text = {
             "webhook": WEBHOOK + "not on my Nodes",
             "policy": _POLICY + "not on my Nodes",
             "opaque": _GUARD,
+            "storage": _TOO_LARGE,
         }[self.kind]
         return http_error(self.code, text, [{"message": text}] if self.kind == "policy" else [])
 

@@ -47,6 +47,13 @@ def _denials(name: str) -> Sequence[_Fields]:
     return [{"denies": (Denies(name, code, kind),)} for kind, codes in ways.items() for code in codes]
 
 
+def _server_errors(name: str) -> Sequence[_Fields]:
+    """In response to a PATCH only."""
+    fields: list[_Fields] = [{"denies": (Denies(name, code, "storage"),)} for code in (500, 502, 503, 504)]
+    besides: Sequence[_Fields] = ({}, {"annotates": ""}, {"lost_answer": True}, {"kill_at": 3})
+    return [{**more, **other} for more in fields for other in besides]
+
+
 def _alterations(name: str) -> Sequence[_Fields]:
     values: Mapping[str, Sequence[str | None]] = {
         name: (None, "3", "1k"),
@@ -95,6 +102,7 @@ def _nodes_created_anew(name: str) -> Sequence[_Fields]:
 
 _CAUSES: Mapping[str, Callable[[str], Sequence[_Fields]]] = {
     "denials": _denials,
+    "server errors": _server_errors,
     "alterations": _alterations,
     "faults of the record": _record_faults,
     "other writers": _other_writers,

@@ -179,3 +179,14 @@ class NodeRejected(NodeError):
         super().__init__(message)
         self.reason = reason or message
         """The reason that the API server gives."""
+
+
+class NodeWriteFailed(NodeUnreachable):
+    """A server error (HTTP 5xx) in response to a write: the API server is starting, or cannot store what was written.
+
+    rejection: the error if it is the latter.
+    """
+
+    def __init__(self, message: str, retry_after: float | None, rejection: NodeRejected) -> None:
+        super().__init__(message, retry_after)
+        self.rejection = rejection

@@ -17,6 +17,7 @@ from capacityd.model.errors import (
     NodeMissing,
     NodeRejected,
     NodeUnreachable,
+    NodeWriteFailed,
 )
 from capacityd.model.modules import missing_module
 from capacityd.node.cluster_access import ClusterAccess
@@ -88,7 +89,7 @@ def from_http_status(error: HttpError, call: Call) -> NodeError:
         return NodeConflict(message, f"HTTP {status}{reason}")
     starting = status == 403 and details.message.endswith(_NOT_READY)
     if status == 429 or status >= 500 or starting:
-        return NodeUnreachable(f"API server {server} is unavailable (HTTP {status}){reason}", error.retry_after)
+        return _unavailable(call, error, text)
     if status == 401:
         return NodeDenied(
             f"API server {server} rejected the credentials in {kubeconfig} (HTTP 401): {why_not_accepted(call.access)}"
@@ -119,6 +120,14 @@ def _rejected(call: Call, status: int, text: str) -> NodeRejected:
     return NodeRejected(
         f"API server {call.access.server} refused to {call.verb} {call.resource} (HTTP {status}){reason}", text
     )
+
+
+def _unavailable(call: Call, error: HttpError, text: str) -> NodeUnreachable:
+    reason = f": {text}" if text else ""
+    message = f"API server {call.access.server} is unavailable (HTTP {error.status}){reason}"
+    if error.status >= 500 and call.resource == "nodes/status":
+        return NodeWriteFailed(message, error.retry_after, _rejected(call, error.status, text))
+    return NodeUnreachable(message, error.retry_after)
 
 
 def unexpected_response(call: Call, reason: str) -> NodeUnreachable:

@@ -39,6 +39,8 @@ class Memory:
     kubelet: Kubelet = field(default_factory=Kubelet)
     less_allocatable: frozenset[str] = frozenset()
     """Names whose allocatable was less than what was published when the Node was last read."""
+    writes_fail_since: float | None = None
+    """Since when the API server answers writes with a server error, although the Node can be read; None: it doesn't."""
     verify_at: float | None = None
     """When the Node is read again to see whether allocatable is what was published."""
 
@@ -59,6 +61,7 @@ class Memory:
             unknown_since=_past(self.unknown_since, uptime),
             write_times=self.write_times.recent(uptime),
             denied={**self.denied, **future_denials},
+            writes_fail_since=_past_or_now(self.writes_fail_since, uptime),
             conflict=self.conflict and replace(self.conflict, at=min(self.conflict.at, uptime)),
             kubelet=replace(self.kubelet, settling_since=_past_or_now(self.kubelet.settling_since, uptime)),
             verify_at=uptime if self.verify_at is not None and self.verify_at > latest else self.verify_at,

@@ -20,6 +20,7 @@ from capacityd.model.waits import Wait, WaitReason
 from capacityd.reconcile import timing
 from capacityd.reconcile.apply import TRIES, Retries, SaveIntention, apply, save_nothing
 from capacityd.reconcile.facts import Facts, PassContext, Policy
+from capacityd.reconcile.failed_writes import RejectingNode, counts_as_rejection, failing_since
 from capacityd.reconcile.memory import Conflict, Memory
 from capacityd.reconcile.plan import make_plan
 from capacityd.reconcile.remember import remember
@@ -136,6 +137,8 @@ class Pass:
             return self.result(self.memory, first, Failure(conflict.message, NodeConflict.cause, wait))
         try:
             node = self.access.open_node()
+            if counts_as_rejection(self.memory.writes_fail_since, self.context.uptime):
+                node = RejectingNode(node)
             outcome = self.observe(node) if self.config.settings.observe else self.write(node)
         except NodeError as error:
             return self.fail(first, error)
@@ -190,6 +193,7 @@ class Pass:
         if isinstance(error, NodeConflict):
             message = memory.conflict.message if memory.conflict else message
             memory = replace(memory, conflict=Conflict(message, self.context.uptime))
+        memory = replace(memory, writes_fail_since=failing_since(memory.writes_fail_since, error, self.context.uptime))
         files = error.files if isinstance(error, NodeDenied) else ()
         retry_after = error.retry_after if isinstance(error, NodeUnreachable) else None
         return self.result(memory, first, Failure(message, error.cause, retry_after, files))

@@ -23,6 +23,7 @@ def remember(last: Memory, outcome: Outcome, context: PassContext) -> Memory:
         conflict=None,
         kubelet=timing.after_read(last.kubelet, context.kubelet_started_at, node_state.heartbeat, uptime),
         less_allocatable=plan.less_allocatable,
+        writes_fail_since=last.writes_fail_since if plan.health.denied else None,
         verify_at=_verify_at(outcome, uptime),
     )
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
@@ -78,8 +77,7 @@ class Attempt:
         """
         names = tuple(sorted(self.plan.changed_names))
         if not names:
-            self.write_rejection(self.plan, self.node_state, error)
-            raise error
+            raise self._reported(self.plan, self.node_state, error)
         denied, altered = dict.fromkeys(names, error.reason), dict[str, str]()
         node_state, isolation = self.node_state, Isolation.of(names)
         written: tuple[Change, ...] = ()
@@ -121,21 +119,32 @@ class Attempt:
             try:
                 node_state = self.node.write(plan.write.patch)
             except NodeRejected as e:
-                self.write_rejection(plan, node_state, error or e)
-                raise error or e from None
+                raise self._reported(plan, node_state, error or e) from None
         stored = [change for change in written if change.name not in denied]
         applied = bool(written or plan.write.patch)
         return report(self.node, Outcome(plan.with_earlier(stored), node_state, applied, denied=denied))
 
-    def write_rejection(self, plan: Plan, node_state: NodeState, error: NodeError) -> None:
+    def _reported(self, plan: Plan, node_state: NodeState, error: NodeRejected) -> NodeRejected:
+        """Writes a rejection into the condition. Returns its error, which says so if the condition can't be written."""
+        if not (unwritten := self.write_rejection(plan, node_state, error)):
+            return error
+        message = f"{error}; the Node's condition can't be written either, so it may be out of date: {unwritten}"
+        return NodeRejected(message, error.reason)
+
+    def write_rejection(self, plan: Plan, node_state: NodeState, error: NodeError) -> str:
         """Writes the condition alone: it may pass where the rest is rejected, for example if annotations are too large.
 
-        Raises nothing.
+        Returns why it can't be written; "" if it is as desired. Raises nothing.
         """
         condition = rejected_condition(node_state, str(error), time.time()) if plan.has_condition else None
         if patch := condition_patch(node_state, condition):
-            with suppress(NodeError):
+            try:
                 self.node.write(patch)
+            except NodeRejected as e:
+                return e.reason
+            except NodeError as e:
+                return str(e)
+        return ""
 
     def _altered_quantities(self, plan: Plan, node_state: NodeState) -> dict[str, str]:
         """Name -> how the stored quantity differs from the one that the API server accepted.
@@ -145,8 +154,7 @@ class Attempt:
         """
         if annotated_quantities(node_state.annotation) != plan.write.annotated:
             error = NodeRejected(_ALTERED.format(f"the annotation {ANNOTATION}", "a different one"))
-            self.write_rejection(plan, node_state, error)
-            raise error
+            raise self._reported(plan, node_state, error)
         desired = {change.name: change.new for change in _writing(plan)}
         return {
             name: _ALTERED.format(plain(quantity), f"{plain(stored.get(name))}{suffix}")

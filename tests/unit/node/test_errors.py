@@ -23,6 +23,7 @@ from capacityd.model.errors import (
     NodeMissing,
     NodeRejected,
     NodeUnreachable,
+    NodeWriteFailed,
 )
 from capacityd.node.cluster_access import ClusterAccess
 from capacityd.node.errors import Call, from_http_status, why_not_accepted
@@ -81,9 +82,9 @@ NOT_READY = 'nodes "n2" is forbidden: not yet ready to handle request'
         (302, status("elsewhere"), CALL, NodeUnreachable, "not an API server"),
         (101, b"", CALL, NodeUnreachable, "not an API server"),
         (429, status("slow down"), CALL, NodeUnreachable, "is unavailable (HTTP 429): slow down"),
-        (500, b"", CALL, NodeUnreachable, "is unavailable (HTTP 500)"),
-        (500, status("etcd", {"kind": "nodes"}), CALL, NodeUnreachable, "is unavailable (HTTP 500): etcd"),
-        (503, b"<html>", CALL, NodeUnreachable, "is unavailable (HTTP 503)"),
+        (500, b"", CALL, NodeWriteFailed, "is unavailable (HTTP 500)"),
+        (500, status("etcd", {"kind": "nodes"}), CALL, NodeWriteFailed, "is unavailable (HTTP 500): etcd"),
+        (503, b"<html>", CALL, NodeWriteFailed, "is unavailable (HTTP 503)"),
         (401, status("Unauthorized"), CALL, NodeDenied, "rejected the credentials in /etc/k.conf (HTTP 401)"),
         (401, b"", CALL, NodeDenied, "(HTTP 401): are they expired"),
         # What an authorizer refuses, an admission plugin, or an API server that starts.

@@ -13,10 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from capacityd.model.config import Settings
-from capacityd.model.errors import NodeConflict, NodeRejected, NodeUnreachable
+from capacityd.model.errors import NodeConflict, NodeRejected, NodeUnreachable, NodeWriteFailed
 from capacityd.model.node import ANNOTATION, NodeState
 from capacityd.model.plan import MachineRecord, Plan
 from capacityd.model.reading import Absent, Quantity, Reading, Unknown
+from capacityd.model.reasons import RetryCause
 from capacityd.node.documents.node import node_state
 from capacityd.reconcile.apply import apply
 from capacityd.reconcile.facts import Facts, Policy
@@ -342,3 +343,55 @@ def test_beside_a_denial_an_unknown_resource_is_reported_to_a_new_node_after_a_m
     assert f"{B}: busy" not in service.node.events
     service.reconcile(70.0, {"requeue"}, a=Quantity(4), b=busy, c=Quantity(1))
     assert service.node.events[-1] == f"{B}: busy"
+
+
+def server_error() -> NodeWriteFailed:
+    rejection = NodeRejected("the API server refused (HTTP 500): too large", "too large")
+    return NodeWriteFailed("the API server is unavailable (HTTP 500): too large", None, rejection)
+
+
+class Storage(Admission):
+    """A Node whose API server answers writes of these paths with a server error."""
+
+    def write(self, patch: Sequence[Mapping[str, object]]) -> NodeState:
+        try:
+            return super().write(patch)
+        except NodeRejected as e:
+            raise server_error() from e
+
+
+def test_a_server_error_to_writes_only_is_a_rejection_after_a_minute() -> None:
+    service = Service()
+    service.reconcile(1000.0, a=Quantity(4))
+    service.node, document = Storage([B]), service.node.document
+    service.node.document = document
+    causes = []
+    for second in range(0, 61, 4):
+        result = service.reconcile(1010.0 + second, {"hardware", "retry"}, a=Quantity(5), b=Quantity(1))
+        causes.append(result.failure.cause if result.failure else None)
+    assert causes[:-1] == [RetryCause.UNREACHABLE] * 15
+    assert causes[-1] is None
+    assert (service.capacity, service.node.our_condition) == ({A: "5"}, ("False", "Denied", f"denied: {B}: too large"))
+
+
+def test_a_server_error_to_every_write_is_reported_by_the_service_alone() -> None:
+    service = Service()
+    service.node = Storage(["/"])
+    service.reconcile(1000.0, a=Quantity(4))
+    failure = service.reconcile(1060.0, {"retry"}, a=Quantity(4)).failure
+    assert failure is not None
+    assert failure.cause is RetryCause.REJECTED
+    assert failure.message.endswith("the Node's condition can't be written either, so it may be out of date: too large")
+    failure = service.reconcile(1150.0, {"retry"}, a=Quantity(4)).failure
+    assert failure is not None
+    assert failure.cause is RetryCause.REJECTED, "it does not start over"
+
+
+def test_an_outage_is_no_rejection() -> None:
+    """However long it lasts, the Node could not be read in between."""
+    service = Service()
+    for second in range(0, 600, 10):
+        service.node = MemoryNode(None, server_error()) if second % 20 else MemoryNode(NodeUnreachable("down"))
+        failure = service.reconcile(1000.0 + second, {"retry"}, a=Quantity(4)).failure
+        assert failure is not None
+        assert failure.cause is RetryCause.UNREACHABLE

@@ -23,6 +23,7 @@ denials = st.one_of(
     st.builds(Denies, names, codes),
     st.builds(Denies, names, st.sampled_from([401, 403, 413, 422]), st.just("policy")),
     st.builds(Denies, names, st.sampled_from([409, 422]), st.just("opaque")),
+    st.builds(Denies, names, st.sampled_from([500, 503]), st.just("storage")),
     st.builds(Denies, names, st.sampled_from([403, 500]), most=st.integers(0, 5)),
 )
 alterations = st.one_of(

@@ -191,6 +191,18 @@ def test_annotations_that_are_full(cluster: Cluster, s: Service) -> None:
     assert s.condition()["status"] == "True"
 
 
+def test_writes_that_fail_while_the_node_can_be_read(proxied: Service, proxy: Proxy) -> None:
+    """As if etcd could not store the Node: after a minute it is a rejection, and is reported as far as it can be."""
+    s = proxied
+    s.wait_capacity("1")
+    proxy.fault(refusal(500, message="etcdserver: request is too large"), PATCH, times=None)
+    s.machine.plug("1-2")
+    s.wait(lambda: "can't be written either" in s.status()["error"], 60.0 + PATIENCE, "it is a rejection")
+    assert "the Node's condition can't be written either" in s.log()
+    status = s.status()
+    assert status["next_reconcile"] - status["last_reconcile"] > 55.0, "from then on it has the pace of a rejection"
+
+
 def test_another_authority(cluster: Cluster) -> None:
     stranger = Authority.create(cluster.folder / "stranger")
     with fault_proxy(cluster, stranger) as proxy, service(cluster, usb_device("1-1")) as s:

@@ -7,13 +7,14 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from random import Random
 
 import pytest
 
 from capacityd.model.reasons import PassReason
 from capacityd.reconcile.timing import BURST, MIN_INTERVAL
 from tests.cluster import faults
-from tests.cluster.agent import DONGLE
+from tests.cluster.agent import ANNOTATION, DONGLE
 from tests.cluster.controlplane import Cluster
 from tests.cluster.kubelet import Kubelet
 from tests.cluster.kubelet import kubelet as kubelet_of
@@ -198,6 +199,22 @@ def test_another_writer(cluster: Cluster, s: Service) -> None:
         " 1 → 2 (the reading changed)",
         " 9 → 2 (put back: somebody else wrote 9); pods that no longer fit are stopped at the kubelet's next start",
     ]
+
+
+def test_a_writer_that_loses_the_annotation(cluster: Cluster, s: Service) -> None:
+    """At random, several times a second, it removes the annotation or breaks it, and writes a value of its own."""
+    s.configure(resync="1s")
+    s.start()
+    random = Random(35)  # a test's own
+    passes = s.passes()
+    while s.passes() < passes + 8:
+        text, value = random.choice([None, "", "garbage"]), random.choice([None, "0", "3", "7"])
+        change = {"metadata": {"annotations": {ANNOTATION: text}}, "status": {"capacity": {DONGLE: value}}}
+        cluster.admin.patch(f"/api/v1/nodes/{s.node}/status", change)
+        threading.Event().wait(random.uniform(0.05, 0.5))
+    s.wait_capacity("1", deadline=MIN_INTERVAL + PROMPT)
+    s.wait(lambda: s.last_applied() == {DONGLE: 1}, PROMPT, "the annotation is there")
+    s.wait(lambda: s.condition()["status"] == "True", MIN_INTERVAL + PROMPT, "nothing is wrong any more")
 
 
 @pytest.mark.protocol

@@ -12,6 +12,7 @@ from tests.cluster.controlplane import Cluster
 from tests.cluster.processes import PATIENCE, wait_until
 from tests.cluster.service import DONGLES, PROMPT, Service
 from tests.cluster.versions import MUTATING_POLICIES
+from tests.support.machines import usb_path
 
 SEATS = "example.com/seats"
 
@@ -52,13 +53,19 @@ def test_a_policy_takes_a_resource_out_of_the_write(cluster: Cluster, s: Service
     s.requests()
     s.machine.plug("1-2")
     s.wait(lambda: reading_text(s.last_pass().readings[DONGLE]) == "2", PROMPT, "it has read the device")
-    assert s.requested() == [], "it is tried again after a minute"
+    assert s.requested()[:3] == ["get nodes", "patch nodes/status", "patch nodes/status"], "another value is tried"
+    assert s.condition()["message"] == f"denied: {DONGLE}: {reason.replace('1', '2')}"
+    passes = s.passes()
+    s.machine.plug("1-3", vendor="1234", events=False)
+    s.machine.event("add", usb_path("1-3"), "usb", "usb_device")
+    s.wait_passes(1, passes)
+    assert s.requested() == [], "the same one is tried again after a minute"
     allow(cluster, s.node)
     s.reload()
     assert s.capacity() == "2"
     s.wait(lambda: s.condition()["status"] == "True", PROMPT, "the condition is True")
     assert s.log().count(f"{DONGLE}: denied: {reason}") == 1
-    lost = f"{DONGLE}: none → 2 (lost from the Node, where 1 was published)"
+    lost = f"{DONGLE}: none → 2 (lost from the Node, where 2 was published)"
     s.wait(lambda: lost in s.events(), PROMPT, "an Event")
 
 

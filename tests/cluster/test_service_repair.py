@@ -101,7 +101,7 @@ def test_the_node_is_deleted_and_registered_again(cluster: Cluster, kubelet: Kub
 
 
 def test_the_kubelet_rewrites_its_checkpoint(cluster: Cluster, kubelet: Kubelet) -> None:
-    """As it does for each pod with devices. Only another set of names is a reason for a request."""
+    """As it does for each pod with devices. Only a name that is ours, or is to be, is a reason for a request."""
     with on_node(cluster, kubelet) as s, kubelet.device_plugin("vendor.example/card", 2):
         settle(s)
         s.requests()
@@ -111,12 +111,14 @@ def test_the_kubelet_rewrites_its_checkpoint(cluster: Cluster, kubelet: Kubelet)
             replace(kubelet.checkpoint, json.dumps(document | {"Checksum": checksum}))
             s.wait_passes(1, passes)
             assert s.last_pass().reasons == (PassReason.PLUGINS,)
-        assert s.requested() == []
-        document["Data"]["RegisteredDevices"]["vendor.example/other"] = ["1"]
-        passes = s.passes()
-        replace(kubelet.checkpoint, json.dumps(document))
-        s.wait_passes(1, passes)
-        assert s.requested() == ["get nodes"]
+        for name, request in (("vendor.example/other", []), (DONGLE, ["get nodes"])):
+            assert s.requested() == []
+            document["Data"]["RegisteredDevices"][name] = ["1"]
+            passes = s.passes()
+            replace(kubelet.checkpoint, json.dumps(document))
+            s.wait_passes(1, passes)
+            assert s.last_pass().reasons == (PassReason.PLUGINS,)
+            assert s.requested()[:1] == request
 
 
 def test_while_the_checkpoint_is_unreadable_another_writer_is_not_reverted(cluster: Cluster, kubelet: Kubelet) -> None:

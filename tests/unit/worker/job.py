@@ -5,10 +5,8 @@ from __future__ import annotations
 import time
 from argparse import Namespace
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -61,10 +59,6 @@ class Worker:
         patches.setattr(f"{_JOB}node_of", lambda *_, **__: self.node)
         patches.setattr(f"{_JOB}send_message", self._messages.append)
         patches.setattr(f"{_JOB}journal.send", self.entries.extend)
-
-    def configure(self, **settings: Any) -> None:
-        """Changes settings of the service."""
-        self.settings = replace(self.settings, **settings)
 
     def make_pass(self, at: float, *reasons: str, **readings: Reading) -> PassResult:
         """A pass at that uptime. a, b: the readings of the two resources; those of the last pass if there are none."""

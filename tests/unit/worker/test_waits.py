@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -67,7 +67,7 @@ def conflict(worker: Worker) -> None:
 
 
 def start_later(worker: Worker) -> None:
-    worker.configure(start_jitter=120.0)
+    worker.settings = replace(worker.settings, start_jitter=120.0)
     worker.make_pass(1000.0, "boot", a=FOUR)
 
 

@@ -35,7 +35,7 @@ def test_status(cluster: Cluster) -> None:
         assert last.endswith(" s ago (hardware)")
         assert read.startswith("Node read ")
         assert written.startswith("written ")
-        assert re.fullmatch("next pass in [0-9]+ min or after an event", again)
+        assert re.fullmatch("next pass in [0-9]+ s or after an event", again)
         used = re.fullmatch(r"uses (\d+) MiB of memory, has used \d+\.\d s of CPU time", lines[2])
         assert used
         assert 5 < int(used[1]) < 40

@@ -33,7 +33,7 @@ def test_the_page_on_the_condition_has_every_reason() -> None:
 
 
 def test_the_page_on_the_condition_has_every_event() -> None:
-    source = (ROOT / "agent/capacityd/reconcile/events.py").read_text()
+    source = "".join(path.read_text() for path in (ROOT / "agent/capacityd/reconcile").glob("*.py"))
     written = re.findall(r'Event\("(\w+)", "(\w+)"', source)
     table_rows = rows("how-to/conditions.md", r"`(\w+)` \| (Normal|Warning) \| (.*)")
     assert sorted((kind, reason) for reason, kind, _ in table_rows) == sorted(written)

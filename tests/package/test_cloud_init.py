@@ -1,18 +1,32 @@
-"""The examples for cloud-init: valid for cloud-init itself, what they write valid for capacityd."""
+"""The examples for cloud-init: valid for cloud-init, which runs them, and what they write is valid for capacityd."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
 from capacityd.config import load
 from tests import ROOT
+from tests.cluster.processes import PATIENCE, wait_until
 from tests.package.machine import Machine, machine
+from tests.package.packages import Packages
+from tests.package.test_repository import PROMOTE, SERVED, new_repository, serve
 
 EXAMPLES = sorted((ROOT / "conf/cloud-init").glob("*.yaml"))
+STAGES = (("init", "--local"), ("init",), ("modules", "--mode=config"), ("modules", "--mode=final"))
+# Only the modules that the examples use: others would set up a network, accounts and keys.
+SETTINGS = {
+    "datasource_list": ["NoCloud"],
+    "network": {"config": "disabled"},
+    "cloud_init_modules": ["write-files"],
+    "cloud_config_modules": ["runcmd"],
+    "cloud_final_modules": ["package-update-upgrade-install", "scripts-user"],
+}
 
 
 @pytest.fixture(scope="module")
@@ -38,3 +52,46 @@ def test_what_is_written(path: Path, tmp_path: Path) -> None:
         written.write_text(file["content"])
         assert load(str(written)).problems == ()
     assert ["systemctl", "enable", "--now", "--no-block", "capacityd.service"] in document["runcmd"]
+
+
+@pytest.fixture
+def fresh() -> Iterator[Machine]:
+    """Debian 12 with cloud-init, which has not run, and a program in place of kubeadm."""
+    with machine("12") as running:
+        running.write("/usr/bin/kubeadm", "#!/bin/sh\necho $* >/run/joined\n", "755")
+        running.write("/etc/cloud/cloud.cfg.d/99-tests.cfg", json.dumps(SETTINGS))
+        running.run("rm", "/etc/cloud/cloud-init.disabled")
+        yield running
+
+
+def test_an_image_with_the_package(fresh: Machine, packages: Packages) -> None:
+    fresh.install(packages.current)
+    boot_with(fresh, yaml.safe_load((ROOT / "conf/cloud-init/kubeadm.yaml").read_text()))
+
+
+def test_a_stock_image(fresh: Machine, packages: Packages) -> None:
+    """The repository is in a folder, because the machine has no network."""
+    document = yaml.safe_load((ROOT / "conf/cloud-init/repository.yaml").read_text())
+    key, sources, _ = document["write_files"]
+    with new_repository() as repository:
+        repository.add(packages.current)
+        repository.run("gpg --armor --export packages@example.com >example.asc")
+        repository.run(PROMOTE)
+        serve(fresh, repository)
+        key["content"] = (repository.folder / "example.asc").read_text()
+    sources["content"] = sources["content"].replace("https://packages.example.com/", f"file:{SERVED}/")
+    fresh.run("sh", "-c", "rm -f /etc/apt/sources.list /etc/apt/sources.list.d/*")
+    boot_with(fresh, document)
+
+
+def boot_with(machine: Machine, document: dict[str, Any]) -> None:
+    """cloud-init runs its stages: capacityd publishes, and the node joins."""
+    seed = "/var/lib/cloud/seed/nocloud-net"
+    machine.write(f"{seed}/meta-data", "instance-id: i-1\n")
+    machine.write(f"{seed}/user-data", f"#cloud-config\n{yaml.safe_dump(document)}")
+    for stage in STAGES:
+        machine.run("cloud-init", *stage, deadline=300)
+    assert machine.out("cat", "/run/joined") == "join --config /etc/kubernetes/join.yaml"
+    assert machine.enabled == "enabled"
+    wait_until(lambda: machine.active == "active", PATIENCE, "the service is up")
+    machine.wait_for_readings({"example.com/dongle": "absent"})

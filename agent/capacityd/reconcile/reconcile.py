@@ -114,23 +114,18 @@ class Pass:
 
     def run(self) -> ReconcileResult:
         """Makes the pass. Raises no NodeError; the result has it."""
-        plan = self.plan_from_memory()
-        if plan is None:
+        seen = self.memory.node
+        if seen is None:
             return self.reconcile_node(None)
+        facts = self.facts(heartbeats=False)  # a heartbeat alone is no reason to read the Node
+        plan = make_plan(seen, facts)
         step = replace(self, memory=replace(self.memory, lower_since=plan.lower_since))
-        if self.facts().about_the_node or plan.write.patch or events(plan, applied=False):
+        if facts.about_the_node or plan.write.patch or events(plan, applied=False):
             return step.reconcile_node(plan)
         return step.result(step.memory, plan)
 
-    def plan_from_memory(self) -> Plan | None:
-        """The plan for the Node as it was last seen, which tells whether it must be read; None if it was never seen."""
-        if self.memory.node is None:
-            return None
-        # The heartbeat alone is no reason to read the Node.
-        return make_plan(self.memory.node, self.facts(heartbeats=False))
-
     def reconcile_node(self, first: Plan | None) -> ReconcileResult:
-        """Reads the Node, plans and writes. first: the plan from memory."""
+        """Reads the Node, plans and writes. first: the plan for the Node as it was last seen; None: it never was."""
         uptime, conflict = self.context.uptime, self.memory.conflict
         if conflict and 0 < (wait := conflict.at + timing.MIN_INTERVAL - uptime) <= timing.MIN_INTERVAL:
             # Whatever the reason for this pass: conflicts cost the API server two requests a minute.

@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests import ROOT
 from tests.package.packages import Packages
@@ -115,6 +116,15 @@ def test_the_package_contains_what_the_table_lists(packages: Packages) -> None:
         "/usr/share/python3/runtime.d/capacityd.rtupdate",
     }
     assert "/etc/capacityd/conf.d/" in {row[-1] for row in rows(packages.current)}
+
+
+def test_the_kustomization_finds_its_parts(packages: Packages, tmp_path: Path) -> None:
+    """In the package they lie beside it, not where the project has them."""
+    subprocess.run(["dpkg-deb", "--extract", packages.current, tmp_path], check=True)
+    folder = tmp_path / _DOC.removeprefix("/") / "examples/kubernetes"
+    parts = yaml.safe_load((folder / "kustomization.yaml").read_text())["resources"]
+    assert {"../prometheus", "../grafana"} < {*parts}
+    assert [part for part in parts if not (folder / part).exists()] == []
 
 
 def test_pages(packages: Packages, tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from tests.support.pages import blocks
 pytestmark = pytest.mark.protocol
 
 MANIFEST = ROOT / "packaging/kubernetes/enforce-bandwidth.yaml"
-PAGE = ROOT / "docs/how-to/enforce-bandwidth.md"
+PAGE = ROOT / "docs/how-to/nic-bandwidth.md"
 RESOURCE = "example.com/nic-mbps"
 INGRESS, EGRESS = "kubernetes.io/ingress-bandwidth", "kubernetes.io/egress-bandwidth"
 POLICIES = "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicies"

@@ -34,9 +34,9 @@ def load_driver(s: Service) -> None:
 
 def test_changes_of_another_file_do_not_delay_it(s: Service) -> None:
     s.start()
-    for number in range(2, 9):
+    for _ in range(7):
         passes = s.passes()
-        (s.folder / "seats").write_text(str(number))
+        (s.folder / "seats").write_text("1")  # it is written anew; the rate limit holds nothing back
         s.wait_passes(1, passes)
     load_driver(s)
     s.wait_capacity("4", LICENCES, deadline=FIRST_PAUSE + PROMPT)

@@ -19,7 +19,9 @@ from tests.cluster.proxy import Proxy
 from tests.cluster.test_fleet import fleet
 from tests.cluster.test_requests import EVENT, GET, PATCH, WHO, counted
 from tests.support.server import serve
-from tests.support.tls import answers, certificate, closes_after_client_hello, plain_http, serve_tls
+from tests.support.tls import DRIPS, answers, certificate, closes_after_client_hello, plain_http, serve_tls
+from tests.unit.cli import test_exit
+from tests.unit.node.test_credentials import config, written
 from tests.unit.node.test_tls import script
 
 # All on the newest urllib3, and the oldest on the old one. tests.cluster.matrix has the others.
@@ -162,3 +164,16 @@ def test_every_version_uses_the_proxy_of_the_kubeconfig_only(tmp_path: Path, pyt
             process = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **environment})
             assert (process.stdout, process.stderr) == ("", "")
     assert len(server.received) == 6
+
+
+@pytest.mark.parametrize("fault", DRIPS)
+def test_no_version_ends_the_process_by_a_signal_if_a_request_does_not_end(
+    tmp_path: Path, python: Path, fault: str
+) -> None:
+    """From version 36 on the client calls pydantic, whose Rust code aborts if Python ends a thread that is inside."""
+    with serve_tls(DRIPS[fault]) as server:
+        url = server.url if fault == "handshake" else server.url.replace("https", "http")
+        written(tmp_path, config({"server": url}))
+        done = test_exit.run(tmp_path, fault, "plan", python=python)
+    assert done.returncode == 3, done.stderr
+    assert "did not complete its response within 0.3 s" in done.stderr

@@ -6,7 +6,8 @@ import os
 import socketserver
 import ssl
 import subprocess
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -95,6 +96,33 @@ def plain_http(connection: socket) -> None:
     """What a server without TLS sends after a ClientHello."""
     connection.recv(1 << 16)
     connection.sendall(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+
+
+def _drip(connection: socket, begin: bytes, part: bytes) -> None:
+    """Sends the beginning at once, and then this part again and again, until the client has left."""
+    connection.sendall(begin)
+    while True:
+        time.sleep(0.02)
+        connection.sendall(part)
+
+
+def _drips(begin: bytes, part: bytes) -> Behaviour:
+    """Drips after a request without TLS."""
+
+    def behave(connection: socket) -> None:
+        with connection.makefile("rb") as lines:
+            read_request(lines)
+        _drip(connection, begin, part)
+
+    return behave
+
+
+DRIPS: Mapping[str, Behaviour] = {
+    "handshake": lambda connection: _drip(connection, b"\x16\x03\x03\x40\x00", b"\0"),
+    "header": _drips(b"HTTP/1.1 200 OK\r\n", b"a"),
+    "body": _drips(b"HTTP/1.1 200 OK\r\nContent-Length: 10000\r\n\r\n", b" "),
+}
+"""Responses that take hours, by where the server drips: in the TLS handshake, or in a response without TLS."""
 
 
 class TlsServer:

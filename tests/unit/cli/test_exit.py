@@ -1,0 +1,93 @@
+"""The exit status of a command whose request does not end: a thread of its process still waits for the server.
+
+The servers here are doubles: no real one drips on cue. tests/cluster/test_clients.py runs the versions of the client
+that would end the process with SIGABRT.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+import capacityd
+from capacityd.model.codec import decode_variant, parse
+from capacityd.model.messages import Message, PassResult
+from capacityd.model.reasons import RetryCause
+from tests.support.tls import DRIPS, serve_tls
+from tests.unit.node.test_credentials import config, written
+
+pytestmark = pytest.mark.slow
+
+# What the interpreter runs when it finalizes is registered last, so that it would run first.
+PROGRAM = """
+import atexit, socket, sys, time
+sys.path.insert(0, sys.argv[1])
+from capacityd.cli.commands import publish
+from capacityd.node import client, node_list
+client.REQUEST_TIMEOUT = node_list._PAGE_TIMEOUT = float(sys.argv[2])
+publish._RETRY_TIMEOUT = 0.0
+
+def unresolved(*_, **__):
+    while True:
+        time.sleep(0.01)
+
+if sys.argv[3] == "name":
+    socket.getaddrinfo = unresolved
+from capacityd.__main__ import main
+atexit.register(print, "finalized")
+print("begun", end="; ")
+sys.exit(main(sys.argv[4:]))
+"""
+AGENT = str(Path(capacityd.__file__).parents[1])
+# Each fault with one command, and each command with one fault.
+CASES = [
+    *((fault, "plan") for fault in (*DRIPS, "name")),
+    *(("header", c) for c in ("apply", "withdraw", "fleet", "child")),
+]
+
+
+def run(
+    folder: Path, fault: str, command: str, timeout: float = 0.3, python: str | Path = sys.executable
+) -> subprocess.CompletedProcess[str]:
+    """Runs a command with the kubeconfig in the folder. timeout: seconds for each request.
+
+    fault: the server's, or "name" for a name that is not resolved.
+    """
+    (folder / "conf.toml").write_text('[resources]\n"example.com/a" = { static = { quantity = 4 } }\n')
+    options = [f"--kubeconfig={folder}/kubelet.conf", f"--config={folder}/conf.toml", "--node-name=n1"]
+    rest = {"fleet": [options[0], "fleet"], "child": [*options, "child", str(folder), "reconcile", "boot"]}
+    arguments: Sequence[str] = rest.get(command, [*options, command])
+    environment = os.environ | {"RUNTIME_DIRECTORY": str(folder), "STATE_DIRECTORY": str(folder)}
+    program = [python, "-I", "-c", PROGRAM, AGENT, str(timeout), fault, *arguments]
+    return subprocess.run(program, capture_output=True, text=True, env=environment, check=False)
+
+
+@pytest.mark.parametrize(("fault", "command"), CASES)
+def test_a_request_that_does_not_end(tmp_path: Path, fault: str, command: str) -> None:
+    with serve_tls(DRIPS.get(fault, DRIPS["header"])) as server:
+        url = server.url if fault == "handshake" else server.url.replace("https", "http")
+        written(tmp_path, config({"server": url}))
+        done = run(tmp_path, fault, command)
+    began, _, message = done.stdout.partition("; ")
+    assert began == "begun", "the output is flushed"
+    error = f"API server {url} did not complete its response within 0.3 s"
+    if command == "child":
+        result: Message = decode_variant(Message, parse(message.splitlines()[-1].encode()))
+        assert isinstance(result, PassResult)
+        assert result.failure is not None
+        assert (result.failure.cause, result.failure.message) == (RetryCause.UNREACHABLE, error)
+        assert (done.returncode, json.loads((tmp_path / "state.json").read_text())["status"] is not None) == (0, True)
+    else:
+        assert (done.returncode, done.stderr, message) == (3, f"capacityd: {error}\n", "")
+
+
+def test_a_request_that_fails_in_time(tmp_path: Path) -> None:
+    written(tmp_path, config({"server": "http://127.0.0.1:1"}))
+    done = run(tmp_path, "", "plan", timeout=30.0)
+    assert (done.returncode, done.stdout) == (3, "begun; finalized\n")

@@ -89,7 +89,8 @@ def from_http_status(error: HttpError, call: Call) -> NodeError:
         return NodeConflict(message, f"HTTP {status}{reason}")
     starting = status == 403 and details.message.endswith(_NOT_READY)
     if status == 429 or status >= 500 or starting:
-        return _unavailable(call, error, text)
+        # The causes of a server error are no validation errors: nobody can correct them.
+        return _unavailable(call, error, details.message)
     if status == 401:
         return NodeDenied(
             f"API server {server} rejected the credentials in {kubeconfig} (HTTP 401): {why_not_accepted(call.access)}"

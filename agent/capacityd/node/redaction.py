@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from string import ascii_lowercase, ascii_uppercase
 from urllib.parse import unquote, urlsplit
 
 from capacityd.model.text import printable
@@ -19,7 +20,14 @@ _MIN_VALUE = 4
 """Characters of a secret that is replaced. A shorter one would make any text unreadable."""
 _PART = 12
 """Characters that a word and a secret must share to be taken for each other: a server may quote half a token."""
-_WORD = re.compile(rf"[\w+/=.~%-]{{{_PART},}}", re.ASCII)
+_MIN_ENCODED = 9
+"""Characters of a secret that is also searched for in parts, encoded, and divided by blanks."""
+_HIDDEN = "\0"
+"""Takes the place of each character of a secret, until the words that contain one are replaced."""
+_WORD = re.compile(rf"[\w+/=.~%-]*{_HIDDEN}[\w+/=.~%{_HIDDEN}-]*", re.ASCII)
+"""A word that contains a part of a secret."""
+# Base64 has two alphabets, and hexadecimal numbers have two cases.
+_FOLDED = str.maketrans("-_" + ascii_uppercase, "+/" + ascii_lowercase)
 _UNKNOWN = re.compile(
     r"""
     (?i: \b(bearer|basic)\s+ (?=\S*[0-9]|\S{20}) [^\s"',;]{6,} )   # an Authorization header
@@ -50,12 +58,21 @@ class Secrets:
         for value in sorted(self.values, key=len, reverse=True):
             text = text.replace(value, REDACTED)
         text = _UNKNOWN.sub(lambda match: _before(match) + REDACTED, text)
-        return _WORD.sub(lambda match: REDACTED if self._share(match[0]) else match[0], text)
+        return _WORD.sub(REDACTED, self._with_hidden_parts(text))
 
-    def _share(self, word: str) -> bool:
-        """Whether a part of the word is a part of a secret."""
-        parts = {word[start : start + _PART] for start in range(len(word) - _PART + 1)}
-        return any(part in value for value in self.values for part in parts)
+    def _with_hidden_parts(self, text: str) -> str:
+        """Returns the text with _HIDDEN for each character of a part of a secret, in each form, divided by blanks."""
+        forms = {form for value in self.values if len(value) >= _MIN_ENCODED for form in _forms(value)}
+        parts = {form[i : i + _PART] for form in forms for i in range(max(1, len(form) - _PART + 1))}
+        places = [place for place, character in enumerate(text) if not character.isspace()]
+        dense = _dense(text)
+        characters = list(text)
+        for size in {len(part) for part in parts}:
+            for start in range(len(dense) - size + 1):
+                if dense[start : start + size] in parts:
+                    first, last = places[start], places[start + size - 1]
+                    characters[first : last + 1] = _HIDDEN * (last + 1 - first)
+        return "".join(characters)
 
 
 NO_SECRETS = Secrets()
@@ -73,6 +90,24 @@ def secrets_of(token: str | None, pem: Iterable[str | None], proxy: str | None) 
         # As in the URL, and as in the header Proxy-Authorization.
         values |= {quoted, quoted.partition(":")[2], _base64(quoted)}
     return Secrets(tuple(value for value in values if len(value) >= _MIN_VALUE))
+
+
+def _forms(secret: str) -> Iterator[str]:
+    """Yields a secret as _dense() returns a text that contains it: as it is, in hexadecimal, and in base64.
+
+    Base64 depends on the number of bytes before the secret, modulo 3. The characters that encode bits of others are
+    left out.
+    """
+    content = secret.encode("utf-8", "surrogatepass")
+    yield from filter(lambda form: len(form) >= _MIN_ENCODED, (_dense(secret), content.hex()))
+    for before in range(3):
+        encoded = base64.b64encode(bytes(before) + content).decode()
+        yield _dense(encoded[(4 * before + 2) // 3 : 4 * (before + len(content)) // 3])
+
+
+def _dense(text: str) -> str:
+    """Returns the text without blanks, in the form in which texts and secrets are compared."""
+    return "".join(text.split()).translate(_FOLDED)
 
 
 def _base64(text: str) -> str:

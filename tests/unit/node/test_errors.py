@@ -84,6 +84,7 @@ NOT_READY = 'nodes "n2" is forbidden: not yet ready to handle request'
         (429, status("slow down"), CALL, NodeUnreachable, "is unavailable (HTTP 429): slow down"),
         (500, b"", CALL, NodeWriteFailed, "is unavailable (HTTP 500)"),
         (500, status("etcd", {"kind": "nodes"}), CALL, NodeWriteFailed, "is unavailable (HTTP 500): etcd"),
+        (500, status("etcd", {"causes": [{"message": "x"}]}), CALL, NodeWriteFailed, "is unavailable (HTTP 500): etcd"),
         (503, b"<html>", CALL, NodeWriteFailed, "is unavailable (HTTP 503)"),
         (401, status("Unauthorized"), CALL, NodeDenied, "rejected the credentials in /etc/k.conf (HTTP 401)"),
         (401, b"", CALL, NodeDenied, "(HTTP 401): are they expired"),

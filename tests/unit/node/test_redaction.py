@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import gc
 import json
+import re
 import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ from hypothesis import strategies as st
 from capacityd.model.errors import NodeError, NodeRejected
 from capacityd.node import open_node
 from capacityd.node.kubeconfig import load
-from capacityd.node.redaction import Secrets, secrets_of
+from capacityd.node.redaction import REDACTED, Secrets, secrets_of
 from tests.cluster.credentials import Authority
 from tests.support.nodes import node
 from tests.support.server import Request, answer, failure, review, serve
@@ -80,6 +81,19 @@ def kinds(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Kind]:
     }
 
 
+FORMS: dict[str, Callable[[str], str]] = {
+    "base64": encoded,
+    "base64 of a header": lambda text: encoded(f"Authorization: {text}"),
+    "base64 that begins in the middle": lambda text: encoded(f"a{text}"),
+    "base64 for URLs": lambda text: base64.urlsafe_b64encode(f">>>???{text}".encode()).decode(),
+    "base64 in lines": lambda text: base64.encodebytes(text.encode()).decode(),
+    "hexadecimal": lambda text: text.encode().hex(),
+    "upper case hexadecimal": lambda text: text.encode().hex().upper(),
+    "hexadecimal bytes": lambda text: text.encode().hex(" "),
+    "divided by blanks": lambda text: " ".join(text[i : i + 8] for i in range(0, len(text), 8)),
+    "a character on each line": "\n".join,
+}
+
 KINDS = (
     *("token", "token file", "certificate", "certificate files"),
     *("token of a plugin", "certificate of a plugin", "password of a proxy"),
@@ -89,6 +103,7 @@ KINDS = (
 ANSWERS: dict[str, Callable[[str], bytes]] = {
     "500": lambda text: failure(500, f"boom: {text}"),
     "500 that begins with it": lambda text: failure(500, text),
+    "500 with causes": lambda text: failure(500, "boom", {"causes": [{"field": "x", "message": text}]}),
     "500 of a proxy": lambda text: answer(500, f"<html>{text}".encode()),
     "429": lambda text: failure(429, text, headers="Retry-After: 1\r\n"),
     "401": lambda text: failure(401, text),
@@ -119,6 +134,19 @@ def leaked(secrets: tuple[str, ...], text: str) -> set[str]:
     """The parts of the secrets that are in the text."""
     parts = {secret[i : i + LEAK] for secret in secrets for i in range(len(secret) - LEAK + 1)}
     return {part for part in parts if part in text and part not in PEM_LINES}
+
+
+def decoded(text: str) -> str:
+    """The text without blanks, and all that it contains in base64 or hexadecimal."""
+    dense = "".join(text.split())
+    found = [dense]
+    for word in re.findall(r"[A-Za-z0-9+/_-]{16,}", dense):
+        for start in range(4):
+            part = word[start : start + (len(word) - start) // 4 * 4]
+            found.append(base64.b64decode(part, altchars=b"-_" if {*part} & {*"-_"} else None).decode("latin-1"))
+    for word in re.findall(r"[0-9a-fA-F]{16,}", dense):
+        found += [bytes.fromhex(word[start:][: (len(word) - start) // 2 * 2]).decode("latin-1") for start in range(2)]
+    return " ".join("".join(part.split()) for part in found)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -156,6 +184,24 @@ def test_each_form_and_part_of_a_secret(tmp_path: Path, kinds: dict[str, Kind], 
         half = len(secret) // 2
         for text in (secret, secret[:half], secret[half:], f"x{secret}x", f'"{secret[2:half]}..."'):
             assert not leaked(kinds[kind].secrets, access.quote(text)), text
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("secret", [TOKEN, TOKEN[:9], "a secret of words"])
+def test_an_encoded_secret(secret: str, form: str) -> None:
+    text = f"it sent {FORMS[form](secret)}, which is invalid"
+    quoted = secrets_of(secret, (), None).quote(text)
+    assert quoted.startswith("it sent ")
+    dense = "".join(secret.split())
+    length = min(LEAK, len(dense)) - 2  # of a secret of 9 characters, hardly more than the ends may remain
+    parts = [dense[i : i + length] for i in range(len(dense) - length + 1)]
+    assert any(part in decoded(text) for part in parts), "otherwise this test would find nothing"
+    assert not any(part in decoded(quoted) for part in parts), quoted
+
+
+def test_words_near_an_encoded_secret_stay() -> None:
+    quoted = secrets_of(TOKEN, (), None).quote(f"the webhook at 10.0.0.1 got {' '.join(TOKEN)} and does not like it")
+    assert quoted == f"the webhook at 10.0.0.1 got {REDACTED} and does not like it"
 
 
 # urllib3 1.26 does not close the socket if a proxy refuses a tunnel.

@@ -56,6 +56,7 @@ class Recorder:
         self._left_out: dict[str, list[str]] = {}
         self._folders: set[str] = set()  # those with nothing recorded below them
         self._walked: set[str] = set()
+        self._listed: set[str] = set()  # devices that a bus or class lists
         self._unknown: dict[str, list[str | None]] = {}
 
     def run(self) -> Recording:
@@ -100,9 +101,11 @@ class Recorder:
         source = self._source
         properties: dict[str, Any] = {}
         for path in sorted(self._walked):
-            if f"{path}/subsystem" in self._links or not self._errors.keys().isdisjoint(
+            # Some devices have no link to their subsystem: udev may not answer for them.
+            in_doubt = path in self._listed or not self._errors.keys().isdisjoint(
                 (f"{path}/subsystem", f"{path}/uevent")
-            ):
+            )
+            if f"{path}/subsystem" in self._links or in_doubt:
                 properties |= self._answer(f"properties {path}", path, partial(self._properties, path))
         speeds: dict[str, Any] = {}
         kinds: dict[str, Any] = {}
@@ -144,6 +147,8 @@ class Recorder:
             if kind == "folder":
                 self._folder(path)
             path = os.path.normpath(os.path.join(folder, self._links.get(path, "")))
+            if path.startswith(f"{_DEVICES}/"):
+                self._listed.add(path)
             while path.startswith(f"{_DEVICES}/") and path not in self._walked:
                 self._folder(path)
                 path = path.rpartition("/")[0]

@@ -31,6 +31,7 @@ _NETS = "/sys/class/net"
 _KINDS = ("physical", "vf", "representor", "bmc", "wireless", "bond", "team", "bridge", "vlan", "other", "virtual")
 _WITHOUT_HARDWARE = ("bond", "team", "bridge", "vlan", "virtual")
 _NETWORK_TYPES = ("1", "32")  # ARPHRD_ETHER, ARPHRD_INFINIBAND
+_WIRELESS_DEVTYPES = ("bluetooth", "wimax", "wlan", "wwan")
 _BMC_IDS = (  # USB vendor and product of service processors: iDRAC, iLO, IMM and XCC, AMI's, Supermicro's
     ("413c", "a102"),
     ("03f0", "2927"),
@@ -69,7 +70,10 @@ def _kind(host: Host, device: Device) -> Value:
 def _hardware_kind(host: Host, device: Device, hardware: str) -> str:
     """Physical, unless it shares its hardware with another interface or is no network port."""
     path = device.path
-    if uevent_value(host, path, "DEVTYPE") in ("bluetooth", "wlan", "wwan") or resolve_link(host, f"{path}/phy80211"):
+    if uevent_value(host, path, "DEVTYPE") in _WIRELESS_DEVTYPES:
+        return "wireless"
+    # Old drivers set no DEVTYPE, and those older than cfg80211 have no phy80211 either (net/core/net-sysfs.c).
+    if resolve_link(host, f"{path}/phy80211") or host.resolve(f"{path}/wireless"):
         return "wireless"
     # A subfunction's device has a name such as mlx5_core.sf.4.
     if resolve_link(host, f"{path}/device/physfn") or ".sf." in (basename(hardware) or ""):

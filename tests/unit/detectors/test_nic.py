@@ -73,7 +73,8 @@ KINDS = [
     *((attribute("phys_port_name", port), "physical") for port in ("p0", "p0s1", "")),
     *((attribute("phys_port_name", port), "representor") for port in ("pf0vf1", "pf0hpf", "c12pf0sf88", "p0pf0vf1")),
     *((merge(E0, errors({f"{ETH0}/phys_port_name": error})), "physical") for error in ("EOPNOTSUPP", "EINVAL")),
-    *((pci_nic(devtype=devtype), "wireless") for devtype in ("bluetooth", "wlan", "wwan")),
+    *((pci_nic(devtype=devtype), "wireless") for devtype in ("bluetooth", "wimax", "wlan", "wwan")),
+    (attribute("wireless/status", "0"), "wireless"),  # a driver older than cfg80211
     (merge(pci_nic(), {"links": {f"{ETH0}/phy80211": "../.."}}), "wireless"),  # an old driver
     *((usb_gadget(*ids), "bmc") for ids in (("413c", "a102"), ("03f0", "2927"), ("04b3", "4010"))),
     *((usb_gadget(*ids), "bmc") for ids in (("046b", "ffb0"), ("0b1f", "03ee"))),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from capacityd.model.errors import HostError
@@ -14,6 +15,8 @@ _SOFTWARE = ("dm-", "loop", "md", "ram", "zram")
 """Beginnings of names of block devices without hardware, never of disks. The name is reliable in any /sys."""
 _NOT_DISKS = ("fd", "mtdblock", "rbd", "sr", "ubiblock")
 """Beginnings of names of drives and network disks that have a path like that of a disk."""
+_NVME_PATH = re.compile("nvme[0-9]+c[0-9]+n[0-9]+")
+"""One of several paths to an NVMe namespace: nvme6c6n1 beside nvme6n1 (nvme_alloc_ns in drivers/nvme/host/core.c)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,11 +90,12 @@ def device_of(host: Host, path: str) -> str:
 
 def _is_excluded(name: str) -> bool:
     """Whether the name alone says that it is not a whole disk. mmcblk0boot0 is a part of the memory card mmcblk0."""
-    return name.startswith((*_SOFTWARE, *_NOT_DISKS)) or (name.startswith("mmcblk") and not name[6:].isdigit())
+    part_of_card = name.startswith("mmcblk") and not name[6:].isdigit()
+    return name.startswith((*_SOFTWARE, *_NOT_DISKS)) or part_of_card or _NVME_PATH.fullmatch(name) is not None
 
 
 def _is_hidden(host: Host, name: str) -> bool:
-    """Whether it is one of several paths to an NVMe namespace: nvme6c6n1 beside nvme6n1, which is the disk."""
+    """Whether the kernel hides it, as it does with one of several paths to a disk."""
     return host.text(f"{BLOCK}/{name}/hidden") == "1"
 
 

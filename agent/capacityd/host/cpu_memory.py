@@ -30,7 +30,7 @@ def processors(host: Host) -> Processors:
     with _psutil_errors("the processors"):
         threads, cores = psutil.cpu_count(logical=True), psutil.cpu_count(logical=False)
     folders = _online(host)
-    cores = _groups(host, folders, ("core_cpus_list", "thread_siblings_list")) or cores
+    cores = _groups(host, folders, ("core_cpus_list", "thread_siblings_list", "thread_siblings")) or cores
     if cores and threads and cores > threads:
         cores = None
     return Processors(cores, threads, _sockets(host, folders), _max_frequency(host, folders))
@@ -73,12 +73,17 @@ def _psutil_errors(subject: str) -> Iterator[None]:
 
 
 def _online(host: Host) -> list[str]:
-    """The folders in /sys of the processors that are online; of all if the kernel can't take any offline."""
+    """The folders in /sys of the processors that are online; of all if the kernel can't take any offline.
+
+    Kernels without the list have a file for each processor that can be taken offline.
+    """
     names = [name for name in host.listdir(_CPUS) if _CPU.fullmatch(name)]
     online = host.text(f"{_CPUS}/online")
     if online is not None:
         numbers = _numbers(online)
         names = [name for name in names if int(name.removeprefix("cpu")) in numbers]
+    else:
+        names = [name for name in names if host.text(f"{_CPUS}/{name}/online") != "0"]
     return [f"{_CPUS}/{name}" for name in names]
 
 
@@ -94,7 +99,8 @@ def _numbers(text: str) -> set[int]:
 def _groups(host: Host, folders: Sequence[str], names: Sequence[str]) -> int | None:
     """The number of groups that the processors form, each with a list of its members; None if there are no such lists.
 
-    names: the names of the list's file, the present and the older one (Documentation/admin-guide/cputopology.rst).
+    names: the names of the list's file, the newest first (Documentation/admin-guide/cputopology.rst). A mask of the
+    members does as well, which is all that the oldest kernels have.
     """
     member_lists = [_first_text(host, [f"{folder}/topology/{name}" for name in names]) for folder in folders]
     if not any(member_lists):
@@ -123,7 +129,7 @@ def _sockets(host: Host, folders: Sequence[str]) -> int | None:
         return None
     if ids == {"-1"} and host.arch().startswith(("aarch64", "arm")):
         return None
-    packages = _groups(host, folders, ("package_cpus_list", "core_siblings_list"))
+    packages = _groups(host, folders, ("package_cpus_list", "core_siblings_list", "core_siblings"))
     if packages is None and "-1" not in ids:
         return len(ids)
     return packages

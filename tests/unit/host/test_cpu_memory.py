@@ -11,6 +11,7 @@ import pytest
 
 from capacityd.host.cpu_memory import processors as live_processors
 from capacityd.host.live import LiveHost
+from capacityd.host.recording.replay import RecordedHost
 from capacityd.model.errors import HostError
 from tests.support.forked import can_be_alone, run_alone
 from tests.support.machines import Recording, bare, errors, files, machine, merge, write_tree
@@ -80,6 +81,23 @@ def test_an_offline_processor_that_keeps_its_topology_does_not_count(monkeypatch
     assert live_processors(machine(files(without_lists), online)).cores is None
 
 
+def test_a_kernel_without_lists_of_processors(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two sockets of two cores with two threads each; the last thread is offline, and keeps its topology."""
+    contents: dict[str, str] = {}
+    for number in range(8):
+        topology = f"{CPUS}/cpu{number}/topology"
+        contents[f"{topology}/physical_package_id"] = f"{number // 4}\n"
+        contents[f"{topology}/thread_siblings"] = f"{3 << number // 2 * 2:08x}\n" if number < 7 else "00000080\n"
+        contents[f"{topology}/core_siblings"] = f"{15 << number // 4 * 4:08x}\n" if number < 7 else "00000080\n"
+        if number > 0:  # the first can't be taken offline
+            contents[f"{CPUS}/cpu{number}/online"] = f"{int(number < 7)}\n"
+    monkeypatch.setattr(psutil, "cpu_count", lambda logical: 7 if logical else None)
+    processors = live_processors(RecordedHost(files(contents)))
+    assert (processors.cores, processors.sockets) == (4, 2)
+    with pytest.raises(HostError, match="could not be read"):
+        live_processors(RecordedHost(merge(files(contents), errors({f"{CPUS}/cpu5/online": "EIO"}))))
+
+
 def test_a_processor_without_topology_among_others_is_unknown() -> None:
     host = machine(files(package(0, "0")), files({f"{CPUS}/cpu1/uevent": "", f"{CPUS}/online": "0-1\n"}))
     with pytest.raises(HostError, match="changed while they were read"):
@@ -135,6 +153,7 @@ MOUNT_SYS = 'mount --rbind "$1/sys" /sys; shift'
 LIVE_PROCESSORS = """
 import dataclasses, json
 from capacityd.host.live import LiveHost
+from capacityd.host.recording.replay import RecordedHost
 print(json.dumps(dataclasses.asdict(LiveHost().processors())))
 """
 
@@ -153,6 +172,7 @@ LIVE_MEMORY = """
 import dataclasses, json
 from capacityd.model.errors import HostError
 from capacityd.host.live import LiveHost
+from capacityd.host.recording.replay import RecordedHost
 try:
     print(json.dumps(dataclasses.asdict(LiveHost().memory())))
 except HostError as e:

@@ -195,7 +195,7 @@ def _cached_reader(
     def read(key: str) -> Value:
         if key not in cache:
             cache[key] = value_of(host, detector, device, key)
-            if cache[key] in (None, "", ()) and host.resolve(device.path) is None:
+            if cache[key] in (None, "", ()) and resolve_link(host, device.path) is None:
                 raise disappeared(f"it disappeared during each of {_MAX_ATTEMPTS} attempts to read it")
         return cache[key]
 

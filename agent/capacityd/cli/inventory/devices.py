@@ -10,7 +10,7 @@ from capacityd.cli.inventory.selectors import DeviceIndex, DeviceValues, TomlSel
 from capacityd.discovery.reader import value_of
 from capacityd.model.device import Device, DeviceDetector
 from capacityd.model.errors import HostError
-from capacityd.model.host import Host
+from capacityd.model.host import Host, resolve_link
 from capacityd.model.matchers import Value
 
 
@@ -94,14 +94,15 @@ def _values_of(host: Host, detector: DeviceDetector, device: Device) -> DeviceVa
         else:
             values[key] = value
     doubt = device.doubt
-    if missing and _has_disappeared(host, device):
-        doubt = "it disappeared while it was read"
-        unread |= dict.fromkeys(missing, HostError(doubt))
+    if missing and (gone := _why_gone(host, device)):
+        doubt = gone
+        unread |= dict.fromkeys(missing, HostError(gone))
     return DeviceValues(values, unread, doubt)
 
 
-def _has_disappeared(host: Host, device: Device) -> bool:
+def _why_gone(host: Host, device: Device) -> str:
+    """Why the device has no values: it has disappeared, or its link leads nowhere; "" if it is there."""
     try:
-        return host.resolve(device.path) is None
-    except HostError:
-        return False
+        return "" if resolve_link(host, device.path) else "it disappeared while it was read"
+    except HostError as e:
+        return str(e)

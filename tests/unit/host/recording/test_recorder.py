@@ -126,6 +126,15 @@ def test_a_recorded_machine_can_be_recorded_again(tmp_path: Path, capsys: pytest
     assert shown[0] == shown[1]
 
 
+def test_the_identifiers_of_a_recording_can_be_replaced(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    kept, public = tmp_path / "kept.json", tmp_path / "public.json"
+    kept.write_text(json.dumps(merge(bare(), usb_device(serial="SN-4711-0815"))))
+    output_of(capsys, "record", str(public), "--machine", str(kept))
+    assert "SN-4711-0815" not in public.read_text()
+    (device,) = json.loads(output_of(capsys, "devices", "usb", "--json", "--machine", str(public)))["devices"]
+    assert device["values"]["serial"].startswith("id-")
+
+
 HOSTILE = st.binary(max_size=60).map(lambda raw: raw.replace(b"\0", b"").decode("utf-8", "surrogateescape"))
 
 

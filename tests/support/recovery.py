@@ -30,8 +30,7 @@ from capacityd.model.reading import Absent, Quantity, Reading
 from capacityd.model.reasons import PassReason
 from capacityd.node.client import Client
 from capacityd.node.cluster_access import ClusterAccess
-from capacityd.node.errors import Call, from_http_status
-from capacityd.node.http_error import HttpError
+from capacityd.node.errors import Call, HttpError, from_http_status
 from capacityd.worker import reconcile_job
 from tests.support.nodes import apply_patch, node
 

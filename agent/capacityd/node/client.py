@@ -17,8 +17,7 @@ from capacityd import __version__
 from capacityd.model.errors import NodeError
 from capacityd.node.cluster_access import ClusterAccess
 from capacityd.node.deadline import run_within
-from capacityd.node.errors import Call, from_http_status, no_library_error, unexpected_response
-from capacityd.node.http_error import HttpError
+from capacityd.node.errors import Call, HttpError, from_http_status, no_library_error, unexpected_response
 from capacityd.node.tls import proxy_headers, tls_context
 from capacityd.node.transport_errors import from_transport_error
 

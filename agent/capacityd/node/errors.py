@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -22,7 +22,6 @@ from capacityd.model.errors import (
 from capacityd.model.modules import missing_module
 from capacityd.node.cluster_access import ClusterAccess
 from capacityd.node.documents.status import StatusDetails, status_details
-from capacityd.node.http_error import HttpError
 from capacityd.node.redaction import NO_SECRETS, Secrets
 
 _ANONYMOUS = "system:anonymous"
@@ -33,6 +32,24 @@ _NOT_READY = "is forbidden: not yet ready to handle request"
 Source: Dispatch in k8s.io/apiserver, pkg/admission/plugin/policy/generic/plugin.go."""
 _FORBIDDEN_USER = re.compile(r'User "([^"]+)" cannot ')
 """The user in an authorizer's message."""
+_MAX_RETRY_AFTER = 3600.0
+"""Seconds; a server that asks for more is asked again after this time."""
+
+
+class HttpError(Exception):
+    """A response with a status other than 2xx, before from_http_status() has explained it."""
+
+    def __init__(self, status: int, headers: Mapping[str, str], body: bytes) -> None:
+        super().__init__(status)
+        self.status = status
+        self.headers = headers
+        self.body = body
+
+    @property
+    def retry_after(self) -> float | None:
+        """Seconds after which the server asks to try again. It always sends seconds, never a date."""
+        text = next((value for name, value in self.headers.items() if name.lower() == "retry-after"), "")
+        return min(float(text), _MAX_RETRY_AFTER) if re.fullmatch(r"[0-9]{1,9}", text.strip(), re.ASCII) else None
 
 
 @dataclass(frozen=True, slots=True)

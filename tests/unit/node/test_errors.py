@@ -26,8 +26,7 @@ from capacityd.model.errors import (
     NodeWriteFailed,
 )
 from capacityd.node.cluster_access import ClusterAccess
-from capacityd.node.errors import Call, from_http_status, why_not_accepted
-from capacityd.node.http_error import HttpError
+from capacityd.node.errors import Call, HttpError, from_http_status, why_not_accepted
 from capacityd.node.redaction import NO_SECRETS
 from capacityd.node.transport_errors import from_transport_error
 

@@ -12,6 +12,7 @@ from capacityd.model.errors import HostError
 from capacityd.model.host import Host, SystemDevices, basename, link_name, read_int, resolve_link
 from capacityd.model.matchers import Value
 from capacityd.model.mistakes import PATH, SEVERAL_NAMES
+from capacityd.model.reasons import KernelEvents
 from capacityd.model.value_types import Amount, Choice, Flag, Text
 
 _SECTOR = 512  # bytes; /sys counts in these whatever the disk's own block size is
@@ -179,6 +180,7 @@ DETECTOR = DeviceDetector(
     alike=("type", "model"),
     defaults={"size": ">0B"},
     subsystems=("block",),
+    events=frozenset({KernelEvents.MOUNTS, KernelEvents.SWAPS}),  # some mounts, and swap, make a disk the system's
     words=("vendor", "model"),
     suggest={"system": False},
 )

@@ -1,1 +1,2 @@
-"""Readings and the Node -> plan -> JSON Patch -> written. Pure, but for apply.py and machine_record.py."""
+"""Turns readings and the Node's state into a plan, a JSON Patch, and a write. Only apply.py, writing.py and
+machine_record.py have side effects."""

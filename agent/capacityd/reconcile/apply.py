@@ -1,4 +1,4 @@
-"""Reads the Node, plans, writes, and starts over when another writer came in between."""
+"""Reads the Node, plans and writes; starts over if another writer changes the Node in between."""
 
 from __future__ import annotations
 
@@ -14,16 +14,17 @@ from capacityd.model.plan import MachineRecord, Plan
 from capacityd.reconcile.writing import Attempt, Outcome, Planner, is_same_version, report, unexplained
 
 TRIES = 6
-"""How often a plan is made because a guard failed, before the pass gives up."""
+"""How often apply() makes a plan because a patch's test failed, before it gives up."""
 
 _MAX_PAUSE = 5.0  # seconds between two attempts while the API server is unavailable
 
 SaveIntention: TypeAlias = Callable[[MachineRecord | None, Plan], MachineRecord | None]
-"""Saves in the machine's record what a plan is about to publish. From the record before to the record after."""
+"""Saves in the machine record what a plan is about to publish: takes the old record and the plan, returns the new
+record."""
 
 
 def save_nothing(machine_record: MachineRecord | None, _: Plan) -> MachineRecord | None:
-    """For a machine that can't save its record, or a Node that needs none."""
+    """Saves nothing: for a machine that can't save its record, or for a Node whose record is not kept."""
     return machine_record
 
 
@@ -32,9 +33,9 @@ class Retries:
     """How often apply() tries again."""
 
     timeout: float = 0.0
-    """Seconds for which an API server that is unavailable is tried again."""
+    """Seconds for which apply() retries while the API server is unavailable."""
     conflicts: int = TRIES
-    """How often a plan is made because of conflicts."""
+    """How many plans apply() makes because of conflicts."""
 
 
 def apply(
@@ -46,9 +47,10 @@ def apply(
 ) -> Outcome:
     """Makes a plan and writes it. Raises NodeError.
 
-    save_intention: called before a plan is written, so that this machine knows what it is about to publish even if it
-    is killed; what it raises ends the attempt.
-    Events are best effort: a change is reported once, after its write, and not at all if the response is lost.
+    save_intention: apply() calls this function before it writes a plan, so that this machine knows what it is about to
+    publish even if the process is killed. An exception from this function ends the attempt.
+    Events are best effort: apply() reports a change once, after the write. If the response is lost, no Event is
+    created.
     """
     deadline = time.monotonic() + retries.timeout
     conflicts = failures = 0
@@ -87,7 +89,7 @@ def apply(
 
 
 def _report_conflict(attempt: Attempt | None, error: NodeConflict, conflicts: int) -> None:
-    """Writes the condition alone while conflicts do not end. A single attempt does not replace the first message."""
+    """Writes only the condition while conflicts continue. A single attempt does not replace the first message."""
     if attempt is None:
         return
     condition = attempt.node_state.condition

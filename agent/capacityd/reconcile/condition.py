@@ -1,4 +1,4 @@
-"""The Node condition: what keeps it from being True, in one reason and one message. Pure."""
+"""The Node condition: one reason and one message that say why the condition is not True. Pure."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from capacityd.model.node import CONDITION, ConditionReason, NodeState
 from capacityd.model.plan import Health
 
 _MAX_MESSAGE = 32_768
-"""Characters of the message. metav1.Condition has this limit; the API server sets none for a Node's condition."""
+"""Maximum length of the message in characters: metav1.Condition's limit. The API server sets no limit for Nodes."""
 _MAX_REASONS = 300, 150, 60, 0
-"""Characters of each resource's reason in the message: the first with which all of it fits."""
+"""Maximum lengths of each resource's reason, in characters. The first one with which the whole message fits is used."""
 
 _UNVERIFIED = "not published by this machine"
 
@@ -26,11 +26,11 @@ class DesiredCondition:
     heartbeat: float
     """lastHeartbeatTime, in seconds since the epoch."""
     transition: str = ""
-    """lastTransitionTime as stored; "" for the time of the heartbeat."""
+    """lastTransitionTime as the Node stores it; "" to use the heartbeat's time."""
 
     @property
     def is_true(self) -> bool:
-        """Whether all is published."""
+        """Whether all configured resources are published."""
         return self.reason is ConditionReason.PUBLISHED
 
     @property
@@ -39,7 +39,7 @@ class DesiredCondition:
         return "True" if self.is_true else "False"
 
     def to_json(self) -> Mapping[str, object]:
-        """Returns it as an entry of a Node's status.conditions."""
+        """Returns the condition as an entry of a Node's status.conditions."""
         stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self.heartbeat))
         return {
             "type": CONDITION,
@@ -54,7 +54,7 @@ class DesiredCondition:
 def desired_condition(
     node_state: NodeState, health: Health, now: float, heartbeat_after: float | None
 ) -> DesiredCondition | None:
-    """The desired condition, now (seconds since the epoch); None if the Node has it already.
+    """The desired condition at the time now (seconds since the epoch); None if the Node already has this condition.
 
     heartbeat_after: the age in seconds at which an unchanged condition is written again. None: never.
     """
@@ -68,12 +68,12 @@ def desired_condition(
 
 
 def rejected_condition(node_state: NodeState, message: str, now: float) -> DesiredCondition | None:
-    """The condition while the API server rejects the whole patch; None if the Node has it already."""
+    """The condition while the API server rejects the whole patch; None if the Node already has this condition."""
     return _unless_current(node_state, ConditionReason.REJECTED, message, now, None)
 
 
 def _messages(health: Health, max_reason: int) -> dict[ConditionReason, str]:
-    """The message of each reason that applies, the most urgent first. max_reason: characters of a resource's reason."""
+    """The message for each reason that applies, most urgent first. max_reason: limit for each reason, in characters."""
     refused = _with_reasons("refused", health.refused, max_reason), _list(_UNVERIFIED, health.unverified)
     messages = {
         ConditionReason.CONFIGURATION_REJECTED: _configuration(health.configuration_errors),
@@ -104,7 +104,7 @@ def _configuration(errors: tuple[str, ...]) -> str:
 
 
 def _with_reasons(prefix: str, reasons: Mapping[str, str], max_reason: int) -> str:
-    """Resources with the same reason share it, apart from the resource's own name in it."""
+    """Lists the resources. Resources with the same reason, apart from their own name in the reason, share one entry."""
     groups: dict[str, list[str]] = {}
     for name, reason in reasons.items():
         groups.setdefault(_without_name(reason, name), []).append(name)
@@ -116,7 +116,7 @@ def _with_reasons(prefix: str, reasons: Mapping[str, str], max_reason: int) -> s
 
 
 def _without_name(reason: str, name: str) -> str:
-    """A reason without the resource that it is about, which the API server may quote as a key or in a path."""
+    """The reason without the resource's name, which the API server may quote as a key or in a path."""
     return reason.replace(name, "…").replace(name.replace("/", "~1"), "…")
 
 
@@ -129,7 +129,7 @@ def _shortened(text: str, limit: int) -> str:
 def _unless_current(
     node_state: NodeState, reason: ConditionReason, message: str, now: float, heartbeat_after: float | None
 ) -> DesiredCondition | None:
-    """The condition; None if the Node has it already, with a heartbeat that is young enough."""
+    """The condition; None if the Node already has this condition and its heartbeat is recent enough."""
     desired = DesiredCondition(reason, _shortened(message, _MAX_MESSAGE), heartbeat=now)
     current = node_state.condition
     if current is None or current.status != desired.status:
@@ -141,7 +141,7 @@ def _unless_current(
 
 
 def _is_old(heartbeat: float | None, now: float, heartbeat_after: float | None) -> bool:
-    """Whether to refresh a heartbeat: also one that is missing, or in the future because a clock was wrong."""
+    """Whether to refresh the heartbeat. True if it is missing, or in the future because a clock was wrong."""
     if heartbeat_after is None:
         return False
     return heartbeat is None or not 0 <= now - heartbeat < heartbeat_after

@@ -1,4 +1,4 @@
-"""What a plan is made from, beside the Node: values only."""
+"""The input of a plan, except for the Node: values only."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _LOCAL = frozenset({PassReason.HARDWARE, PassReason.FILE, PassReason.REQUEUE, Pa
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What the configuration says about the Node, beside its resources' readings."""
+    """The configuration's rules for the Node. The readings of its resources are separate."""
 
     adopt: Collection[str] = ()
-    """Names that may be taken over."""
+    """Names that capacityd may take over from another writer."""
     expect: Mapping[str, int] = field(default_factory=dict)
-    """Name -> the quantity below which the condition is False."""
+    """Name -> expected quantity. The condition is False if less is published."""
     condition: bool = True
     """Whether to keep a Node condition."""
     configuration: str = ""
@@ -30,19 +30,21 @@ class Policy:
     complete: bool = True
     """Whether the whole configuration could be read."""
     configuration_errors: tuple[str, ...] = ()
-    """Each with its file and line. The effective configuration may be an older one without them."""
+    """Each error with its file and line. The effective configuration may be an older one without these errors."""
     lower_after: float = 0.0
-    """Seconds for which a lower quantity must hold."""
+    """Seconds for which a lower quantity must hold before it is written."""
     reports_unknown: bool = True
-    """Whether an Event reports what has been unknown for long. If that can't be recorded, it would be repeated."""
+    """Whether an Event reports a resource that has been unknown for long. False if this report can't be recorded: the
+    Event would be repeated."""
     heartbeat_after: float | None = None
-    """Seconds after which the condition's heartbeat is refreshed. None: it is written only with a change."""
+    """Seconds after which the condition's heartbeat is refreshed. None: the heartbeat changes only with other
+    changes."""
     observe: bool = False
-    """Whether nothing is written."""
+    """Whether to plan only, and to write nothing."""
 
     @classmethod
     def of(cls, config: Config) -> Policy:
-        """The policy of a plan that is carried out at once."""
+        """The policy for a plan that is carried out at once."""
         return cls(
             adopt=frozenset(r.name for r in config.resources if r.adopt),
             expect=config.expectations(),
@@ -59,46 +61,47 @@ class PassContext:
     now: float = 0.0
     """Seconds since the epoch."""
     uptime: float = 0.0
-    """Seconds since the machine booted; no change of the clock moves them."""
+    """Seconds since the machine booted. Changes of the clock do not affect this value."""
     reasons: frozenset[PassReason] = frozenset()
-    """Why the pass is made; none if it is a command by hand."""
+    """Why the pass runs; empty if a user's command runs it."""
     kubelet_started_at: float | None = None
-    """When the kubelet made its socket, in seconds since the epoch; None: it has none."""
+    """When the kubelet created its socket, in seconds since the epoch; None if there is no socket."""
     machine_record: MachineRecord | None = None
-    """What this machine has published; None: its record is missing."""
+    """The quantities that this machine has published; None if the machine record is missing."""
     machine_record_error: str = ""
-    """Why the record can't be read; empty if it could be read, or is missing."""
+    """Why the machine record can't be read; empty if it could be read or is missing."""
     configuration_errors: tuple[str, ...] = ()
     """The errors of the last check of the configuration, each with its file and line."""
     unwritable: str = ""
-    """Why nothing can be saved here; empty if it can."""
+    """Why this machine can't save files; empty if it can."""
 
     @property
     def unrecordable(self) -> str:
-        """Why this pass can't keep a record of what it publishes; empty if it can."""
+        """Why this pass can't record what it publishes; empty if it can."""
         return "; ".join(filter(None, (self.machine_record_error, self.unwritable)))
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """All that a plan depends on, beside the Node."""
+    """The complete input of a plan, except for the Node."""
 
     readings: Mapping[str, Reading] = field(default_factory=dict)
-    """Those of the configured resources."""
+    """The readings of the configured resources, by name."""
     policy: Policy = field(default_factory=Policy)
     context: PassContext = field(default_factory=PassContext)
-    """Without a machine's record in it (a new image for an old Node), the annotation counts alone for configured
-    resources; if that can't be read, for all that has been published."""
+    """If this contains no machine record (a new image for an old Node), the annotation alone decides about configured
+    resources. If the record can't be read, the annotation alone decides about everything that has been published."""
     memory: Memory = field(default_factory=Memory)
-    """What the pass before left, with the readings of this one."""
+    """The previous pass's memory, updated with the readings of this pass."""
     device_plugins: Collection[str] | None = ()
-    """Their names. None: unknown, so nothing is adopted, and what another writer wrote is left."""
+    """Names of the registered device plugins. None: unknown, so capacityd adopts nothing and keeps other writers'
+    values."""
     denied: Mapping[str, str] = field(default_factory=dict)
-    """Name -> why the API server has denied its change just now."""
+    """Name -> why the API server has denied its change in this pass."""
 
     @property
     def about_the_node(self) -> bool:
-        """Whether the Node must be read whatever the readings are."""
+        """Whether the pass must read the Node, whatever the readings are."""
         memory = self.memory
         verification_due = memory.verify_at is not None and memory.verify_at <= self.context.uptime
         settling = memory.kubelet.settling_since is not None
@@ -106,16 +109,16 @@ class Facts:
 
     @property
     def keeps_record(self) -> bool:
-        """Whether it is known what is ours, so that it can be recorded."""
+        """Whether this pass knows which keys capacityd owns, so that it can record them."""
         if self.context.machine_record_error:
             return False
         return self.context.machine_record is not None or (self.policy.complete and bool(self.readings))
 
     @property
     def kubelet_may_zero(self) -> bool:
-        """Whether a 0 may come from a kubelet that has restarted, or registered the Node, since the last read of it.
+        """Whether a 0 may come from a kubelet that has restarted or registered the Node since the Node was last read.
 
-        True if it is unknown when the kubelet started.
+        True if the kubelet's start time is unknown.
         """
         started_at, last = self.context.kubelet_started_at, self.memory.kubelet
         return last.settling_since is not None or started_at is None or started_at != last.started_at

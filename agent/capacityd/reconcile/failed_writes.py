@@ -1,7 +1,8 @@
-"""Writes that the API server answers with a server error although it lets the Node be read.
+"""Writes that the API server answers with a server error although reads of the Node succeed.
 
-While the API server starts, that ends within seconds. What lasts longer is a rejection of what is written, for example
-of a Node that is too large for etcd. Then the changes are written in parts, so that what is rejected blocks no other.
+While the API server starts, such errors end within seconds. If they last longer, the API server rejects the content,
+for example because the Node is too large for etcd. Then capacityd writes the changes in parts, so that the rejected
+part does not block the others.
 """
 
 from __future__ import annotations
@@ -16,9 +17,10 @@ _REJECTED_AFTER = 60.0
 
 
 def failing_since(last: float | None, error: NodeError, uptime: float) -> float | None:
-    """Since when writes fail, after a pass that has ended with this error; None: they don't, as far as is known.
+    """When writes began to fail, after a pass that has ended with this error; None if they do not fail, as far as
+    known.
 
-    last: the same before the pass.
+    last: the previous result of this function.
     """
     if isinstance(error, NodeWriteFailed):
         return uptime if last is None else last
@@ -26,7 +28,7 @@ def failing_since(last: float | None, error: NodeError, uptime: float) -> float 
 
 
 def counts_as_rejection(since: float | None, uptime: float) -> bool:
-    """Whether a write that fails is rejected. since: as failing_since() returns it."""
+    """Whether to treat a write that fails as rejected. since: the result of failing_since()."""
     return since is not None and uptime - since >= _REJECTED_AFTER
 
 

@@ -1,7 +1,7 @@
-"""Which changes to write together next, while the API server denies some of them. Pure.
+"""Decides which changes to write together next, while the API server denies some of them. Pure.
 
-A part that is denied is halved. So one denied change of n costs about 2 * log2(n) requests. A few changes are tried one
-by one: that costs fewer requests if several are denied.
+A denied part is halved, so isolating one denied change of n takes about 2 * log2(n) requests. A small part is tried
+change by change: this takes fewer requests if several changes are denied.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 FEW = 8
-"""A denied part with at most so many names is tried name by name."""
+"""A denied part with at most this many names is tried name by name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,23 +18,23 @@ class Part:
 
     names: tuple[str, ...]
     denied: bool
-    """Whether a patch with all of them was denied, or would be."""
+    """Whether a patch with all of these names was denied, or would be."""
 
 
 @dataclass(frozen=True, slots=True)
 class Isolation:
-    """What is still to be tried, last part first."""
+    """The parts that are still to be tried. The last part comes first."""
 
     parts: tuple[Part, ...]
 
     @classmethod
     def of(cls, names: tuple[str, ...]) -> Isolation:
-        """The isolation after a patch with all these names was denied."""
+        """The isolation after the API server has denied a patch with all of these names."""
         return cls((Part(names, denied=True),)).simplified()
 
     @property
     def next_names(self) -> tuple[str, ...]:
-        """The names to write in the next patch; empty: each of the others is denied."""
+        """The names to write in the next patch; empty if all remaining names are denied."""
         if not self.parts:
             return ()
         part = self.parts[-1]
@@ -43,13 +43,13 @@ class Isolation:
         return part.names[: 1 if len(part.names) <= FEW else (len(part.names) + 1) // 2]
 
     def after(self, *, accepted: bool) -> Isolation:
-        """The isolation after the patch with next_names was accepted, or denied."""
+        """The isolation after the API server has accepted or denied the patch with next_names."""
         part, tried = self.parts[-1], self.next_names
         rest = part.names[len(tried) :]
         return Isolation((*self.parts[:-1], *_remaining(part, tried, rest, accepted=accepted))).simplified()
 
     def simplified(self) -> Isolation:
-        """Without the last parts that have a single name: nothing is left to try of a name that is denied."""
+        """Drops single-name parts from the end: if a single name is denied, nothing is left to try."""
         parts = self.parts
         while parts and parts[-1].denied and len(parts[-1].names) == 1:
             parts = parts[:-1]
@@ -57,8 +57,8 @@ class Isolation:
 
 
 def _remaining(part: Part, tried: tuple[str, ...], rest: tuple[str, ...], *, accepted: bool) -> tuple[Part, ...]:
-    """What is left of a part, of which these names were tried."""
-    if accepted:  # what was denied is among the rest
+    """The parts that remain of a part after some of its names were tried."""
+    if accepted:  # the denied names are among the rest
         return (Part(rest, denied=True),) if rest else ()
     if not rest:  # it had not been tried before
         return (Part(tried, denied=True),)

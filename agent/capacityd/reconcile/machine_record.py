@@ -1,6 +1,7 @@
-"""The file on this machine that lists what it has published: the second witness beside the annotation on the Node.
+"""The machine record: the file on this machine that lists the published quantities.
 
-Whoever may patch the Node's metadata can write the annotation. Only root on this machine can write this file.
+The file confirms the annotation on the Node. Anybody who may patch the Node's metadata can write the annotation. Only
+root on this machine can write the file.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ _FILE = "published.json"
 
 
 class _Content(NamedTuple):
-    """The file: a MachineRecord whose quantities must all be there. Every version can read that of every other."""
+    """The file's content: a MachineRecord in which every quantity is required. All versions can read each other's
+    files."""
 
     published: Mapping[str, int]
     intended: Mapping[str, int]
@@ -28,14 +30,14 @@ class _Content(NamedTuple):
 
 
 def state_directory() -> str:
-    """systemd's StateDirectory, or where it would be."""
+    """systemd's StateDirectory, or the directory where it would be."""
     return os.environ.get("STATE_DIRECTORY", "/var/lib/capacityd").split(":")[0]
 
 
 def read(directory: str) -> MachineRecord | None:
-    """The record; None if it is missing or damaged. Raises StateError if there is one that can't be read.
+    """Reads the record; None if it is missing or damaged. Raises StateError if the file exists but can't be read.
 
-    A damaged record counts as none: no entry of it is a witness.
+    A damaged record counts as missing: none of its entries can be trusted.
     """
     path = os.path.join(directory, _FILE)
     try:
@@ -47,24 +49,24 @@ def read(directory: str) -> MachineRecord | None:
 
 
 def write(directory: str, machine_record: MachineRecord) -> None:
-    """Replaces the record, so that it is whole after a crash or a power failure. Raises StateError."""
+    """Replaces the record atomically and durably: it survives a crash or a power failure. Raises StateError."""
     path = os.path.join(directory, _FILE)
     try:
         os.makedirs(directory, mode=0o755, exist_ok=True)
-        # It holds no secret. Whoever writes it holds the lock for writing to the Node.
+        # The file contains no secret. The writer holds the lock for writing to the Node.
         replace_file(path, to_file(machine_record), 0o644, durable=True)
     except OSError as e:
         raise StateError(f"{path} could not be written: {os.strerror(e.errno or 0)}") from e
 
 
 def not_writable(directory: str) -> str:
-    """Why no record can be kept there, as far as it shows without trying; "" if it does not."""
+    """Why no record can be kept in the directory, as far as this shows without a write; "" if nothing prevents it."""
     code = write_error(directory)
     return f"{directory} can't be written: {os.strerror(code)}" if code not in (0, errno.ENOENT) else ""
 
 
 def intend(directory: str, machine_record: MachineRecord | None, plan: Plan) -> MachineRecord | None:
-    """Before the plan is written to the Node: adds what it makes ours. Returns the record as it is then.
+    """Before a write to the Node: adds the keys that the plan will own. Returns the new record.
 
     Raises StateError.
     """
@@ -80,7 +82,7 @@ def intend(directory: str, machine_record: MachineRecord | None, plan: Plan) -> 
 
 
 def confirm(directory: str, plan: Plan) -> None:
-    """After the plan has been written to the Node, or there was nothing to write. Raises StateError."""
+    """After the write to the Node, or if there was nothing to write: saves the result. Raises StateError."""
     if plan.write.recorded is None:
         return
     written = MachineRecord(plan.write.recorded, reported=plan.write.reported, node_uid=plan.node_uid)

@@ -12,42 +12,43 @@ from capacityd.reconcile.timing import VERIFY_PERIOD, Denial, Kubelet, WriteTime
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """Conflicts that have not ended."""
+    """Conflicts with other writers that continue."""
 
     message: str
-    """Of the first ones: a single attempt can't determine the cause."""
+    """The message of the first conflicts. A single attempt can't determine the cause."""
     at: float
-    """When the last attempt ended in one."""
+    """When the last attempt ended in a conflict."""
 
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """What a pass leaves for the next one. Times are seconds of uptime."""
+    """The state that a pass leaves for the next pass. Times are seconds of uptime."""
 
     node: NodeState | None = None
-    """The Node as the API server returned it last, as far as a plan looks at it. It decides only whether the Node must
-    be read: nothing is written from it. None: it has to be read."""
+    """The parts of the Node that a plan uses, as the API server last returned them. They only decide whether the pass
+    must
+    read the Node; no write is derived from them. None: the pass must read the Node."""
     lower_since: Mapping[str, float] = field(default_factory=dict)
-    """Name -> since when its quantity is to be lower."""
+    """Name -> since when a reduction of its quantity has been due."""
     unknown_since: Mapping[str, float] = field(default_factory=dict)
     """Name -> since when its reading has been unknown."""
     write_times: WriteTimes = field(default_factory=WriteTimes)
-    """When the Node was written lately."""
+    """Recent writes to the Node."""
     denied: Mapping[str, Denial] = field(default_factory=dict)
-    """By name."""
+    """Name -> its denied change."""
     conflict: Conflict | None = None
     kubelet: Kubelet = field(default_factory=Kubelet)
     less_allocatable: frozenset[str] = frozenset()
-    """Names whose allocatable was less than what was published when the Node was last read."""
+    """Names whose allocatable was less than the published quantity when the Node was last read."""
     writes_fail_since: float | None = None
-    """Since when the API server answers writes with a server error, although the Node can be read; None: it doesn't."""
+    """Since when the API server answers writes with a server error although reads succeed; None: writes do not fail."""
     verify_at: float | None = None
-    """When the Node is read again to see whether allocatable is what was published."""
+    """When the pass reads the Node again, to compare allocatable with the published quantities."""
 
     def without_future(self, uptime: float) -> Memory:
-        """The same as of this uptime: the files of a snapshot that was restored may have times after it.
+        """The memory as of this uptime. Files from a restored snapshot of the machine may contain later times.
 
-        What began in the future begins now, and what waits longer than anything does is due now.
+        Periods that began in the future begin now. Waits that are longer than the longest possible wait end now.
         """
         latest = uptime + VERIFY_PERIOD
         future_denials = {
@@ -68,21 +69,22 @@ class Memory:
         )
 
     def with_readings(self, readings: Mapping[str, Reading], uptime: float) -> Memory:
-        """The same with these readings: since when each of them has been unknown, even if this pass fails."""
+        """The memory with these readings. It records since when each reading has been unknown, even if this pass
+        fails."""
         unknown = [name for name, reading in readings.items() if isinstance(reading, Unknown)]
         return replace(self, unknown_since={name: self.unknown_since.get(name, uptime) for name in unknown})
 
     def with_denials_due(self, uptime: float) -> Memory:
-        """The same, with each denied change to be tried now, and again in the next pass if this one fails."""
+        """The memory in which every denied change is due now, and due again in the next pass if this pass fails."""
         return replace(self, denied={name: replace(denial, retry_at=uptime) for name, denial in self.denied.items()})
 
     def write_times_of(self, node_state: NodeState) -> WriteTimes:
-        """When this Node was written lately. One that was created anew has not been written yet."""
+        """Recent writes to this Node. A Node that was deleted and created again has none."""
         return self.write_times if self.node is None or self.node.uid == node_state.uid else WriteTimes()
 
 
 def remembered(node_state: NodeState) -> NodeState:
-    """The Node as far as a plan looks at it: without the documents of its conditions, which only a patch tests."""
+    """The parts of the Node that a plan uses: without the conditions' JSON, which only a patch tests."""
     condition = node_state.condition
     stripped = None if condition is None else replace(condition, stored={})
     return replace(node_state, condition=stripped, duplicate_conditions=())

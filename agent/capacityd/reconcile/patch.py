@@ -1,7 +1,7 @@
-"""The one JSON Patch (RFC 6902) on nodes/status that carries out a plan. Pure.
+"""Builds the one JSON Patch (RFC 6902) on nodes/status that carries out a plan. Pure.
 
-Every value that it touches is guarded by a test on what was stored, null for absent: all of it happens, or nothing.
-A test for null passes below an existing parent only, so a missing parent is tested and added itself.
+A test on the stored value (null for absent) guards every value that the patch changes: the patch succeeds or fails as a
+whole. A test for null requires an existing parent, so the patch tests and adds a missing parent itself.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ class Removed(Enum):
 
 REMOVED = Removed.REMOVED
 _ConditionChange: TypeAlias = DesiredCondition | Removed | None
-"""None: it is left as it is."""
+"""None: the condition stays as it is."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodePatch:
-    """The patch of a plan, and which parts of the Node it changes beside the quantities."""
+    """A plan's patch, and which parts of the Node it changes besides the quantities."""
 
     operations: Patch
     """Empty: nothing is written."""
@@ -51,10 +51,11 @@ def patch_for(
     configuration: str | None,
     condition: _ConditionChange,
 ) -> NodePatch:
-    """The patch; empty if nothing differs.
+    """Builds the patch; its operations are empty if nothing differs.
 
-    annotated: the quantities in the annotation afterwards. configuration: the hash of the configuration; "" to remove
-    it, None to leave it.
+    annotated: the quantities in the annotation after the write. configuration: the hash of the configuration; ""
+    removes
+    the stored hash, None keeps it.
     """
     capacity_tests, capacity_writes = _quantities(_CAPACITY, node_state.capacity, changes)
     allocatable_tests, allocatable_writes = _quantities(_ALLOCATABLE, node_state.allocatable, changes)
@@ -68,7 +69,7 @@ def patch_for(
 
 
 def condition_patch(node_state: NodeState, condition: DesiredCondition | None) -> Patch:
-    """The patch of the condition alone; empty if it is None."""
+    """Builds a patch of the condition alone; empty if the condition is None."""
     return _patch(node_state, *_condition(node_state, condition)) if condition else ()
 
 
@@ -80,7 +81,7 @@ def _patch(node_state: NodeState, tests: _Operations, writes: _Operations) -> Pa
 def _quantities(
     path: str, current: Mapping[str, str] | None, changes: Sequence[Change]
 ) -> tuple[_Operations, _Operations]:
-    """Of the map at this path. A value that is already as desired is guarded, but not written."""
+    """The operations on the map at this path. A value that is already as desired is tested but not written."""
     desired = {c.name: c.new if c.action is Action.SET else None for c in changes if c.action.writes}
     if current is None:
         added = {name: quantity for name, quantity in desired.items() if quantity is not None}
@@ -94,7 +95,7 @@ def _quantities(
 
 
 def _allocatable_guards(node_state: NodeState, changes: Sequence[Change], annotated: Mapping[str, int]) -> _Operations:
-    """Tests that what is published and not written is still allocatable, so that the condition may be True."""
+    """Tests that published quantities that are not written are still allocatable, so that the condition may be True."""
     written = {c.name for c in changes if c.action.writes}
     allocatable = node_state.allocatable or {}
     return [_test(_key(_ALLOCATABLE, name), allocatable[name]) for name in annotated if name not in written]
@@ -113,7 +114,7 @@ def _annotations(
         added = {key: text for key, text in changed.items() if text is not None}
         path = "/metadata/annotations"
         return ([*tests, _test(path, None)], [_add(path, added)]) if added else (tests, [])
-    # The annotation determines whose the keys are, so it is guarded even if it does not change.
+    # The annotation determines who owns the keys, so the patch tests it even if it does not change.
     guarded = [key for key in desired if key in changed or key == ANNOTATION]
     tests += [_test(_annotation(key), current[key]) for key in guarded]
     return tests, [
@@ -124,20 +125,21 @@ def _annotations(
 def _quantities_annotation(
     node_state: NodeState, changes: Sequence[Change], annotated: Mapping[str, int]
 ) -> tuple[_Operations, str | None]:
-    """Guards of what the annotation newly names, and its desired text, None for no annotation."""
+    """Tests of the quantities that are new in the annotation, and the annotation's desired text (None: no
+    annotation)."""
     if not annotated:
         return [], None
     current = annotation_content(node_state.annotation)
     if current == annotated and all(type(quantity) is int for quantity in current.values()):
         return [], node_state.annotation
-    # A key that has the desired value already is recorded without being written; it must still have it.
+    # A key that already has the desired value is recorded without a write; the patch tests that the key still has it.
     newly = {name for name, quantity in annotated.items() if current.get(name) != quantity}
     tests = [_test(_key(_CAPACITY, c.name), c.old) for c in changes if c.action is Action.KEEP and c.name in newly]
     return tests, json.dumps(dict(sorted(annotated.items())), separators=(",", ":"))
 
 
 def _condition(node_state: NodeState, desired: _ConditionChange) -> tuple[_Operations, _Operations]:
-    duplicates = [*reversed(node_state.duplicate_conditions)]  # the last first, so that the others keep their places
+    duplicates = [*reversed(node_state.duplicate_conditions)]  # the last one first: removals move later entries
     tests = [_test(_place(duplicate), dict(duplicate.stored)) for duplicate in duplicates]
     writes = [_remove(_place(duplicate)) for duplicate in duplicates]
     current = node_state.condition

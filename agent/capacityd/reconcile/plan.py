@@ -1,6 +1,6 @@
 """Makes the plan for a Node: what happens to each name, what is written now, and what waits. Pure.
 
-The annotation is input like any other: only valid extended resource names in it count.
+The annotation is untrusted input: only valid extended resource names in it count.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ from capacityd.reconcile.step import Step, change_of, make_step
 
 
 def make_plan(node_state: NodeState, facts: Facts) -> Plan:
-    """What to set, remove, keep, hold back, refuse and deny on this Node, with each reason, and what to write now."""
+    """Decides what to set, remove, keep, hold, refuse and deny on this Node, each with a reason, and what to write
+    now."""
     memory, uptime = facts.memory, facts.context.uptime
     entries = capacity_entries(node_state, facts.context.machine_record, facts.readings)
     recorded_before = {entry.name: entry.recorded for entry in entries if entry.recorded is not None}
@@ -57,7 +58,7 @@ def make_plan(node_state: NodeState, facts: Facts) -> Plan:
 
 
 def _write(node_state: NodeState, steps: Sequence[Step], health: Health, last: Reported, facts: Facts) -> Write:
-    """What to write, if no limit holds it back. last: what Events have reported."""
+    """The changes to write now, except those that a limit holds back. last: what Events have already reported."""
     policy, changes = facts.policy, tuple(step.change for step in steps)
     annotated = {step.name: step.decision.annotated for step in steps if step.decision.annotated is not None}
     concerned, now = bool(changes or node_state.condition), facts.context.now
@@ -78,11 +79,12 @@ def _write(node_state: NodeState, steps: Sequence[Step], health: Health, last: R
 
 
 def make_withdrawal(node_state: NodeState, facts: Facts) -> Plan:
-    """Removes what this machine has published, and the condition. Another writer's values stay.
+    """Plans to remove everything that this machine has published, and the condition. Other writers' values stay.
 
-    Without a machine record, every key that the annotation names counts as published by this machine. The annotation
-    keeps a key whose removal is denied. It also keeps a key that the machine record does not name: this machine may
-    have published it before it got a new image.
+    Without a machine record, every key in the annotation counts as published by this machine. The annotation keeps a
+    key
+    if its removal is denied. The annotation also keeps a key that is not in the machine record: this machine may have
+    published the key before the machine got a new image.
     """
     machine_record = facts.context.machine_record
     published = published_quantities(node_state, machine_record)
@@ -109,7 +111,7 @@ def _withdraw(entry: CapacityEntry, facts: Facts) -> Decision:
 
 
 def only_annotated(node_state: NodeState, machine_record: MachineRecord | None) -> list[str]:
-    """The keys on the Node that the annotation names and this machine's record does not confirm."""
+    """The keys on the Node that the annotation lists but this machine's record does not confirm."""
     published, capacity = published_quantities(node_state, machine_record), node_state.capacity or {}
     return [name for name, n in published.items() if name in capacity and _is_unconfirmed(name, n, machine_record)]
 

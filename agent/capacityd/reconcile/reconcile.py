@@ -1,6 +1,6 @@
-"""One reconcile pass, after discovery: plan, read the Node if it may have to be written, write, and remember.
+"""One reconcile pass after discovery: plan, read the Node if a write may be needed, write, and remember.
 
-Everything but the Node comes in and goes out as values, so that a model can drive it through any history.
+Except for the Node, all input and output is values, so that tests can drive a pass through any history.
 """
 
 from __future__ import annotations
@@ -28,25 +28,25 @@ from capacityd.reconcile.report import events
 from capacityd.reconcile.writing import Denied, Outcome
 
 _RETRY_DENIED = frozenset({PassReason.BOOT, PassReason.CONFIG, PassReason.CREDENTIALS})
-"""Reasons after which a denied change is tried again at once."""
+"""Reasons for a pass that retry denied changes at once."""
 
 _HEARTBEAT_SHARE = 0.5
-"""Share of the resync period after which a pass that reads the Node refreshes the heartbeat of the condition."""
+"""Share of the resync period. A pass that reads the Node refreshes the condition's heartbeat if it is older."""
 
 _MIN_REQUEUE = 0.1
-"""Seconds between two passes, at least."""
+"""Minimum pause between two passes, in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """How a pass reaches what is outside of it."""
+    """The interfaces through which a pass reads and writes external state."""
 
     open_node: Callable[[], Node]
     device_plugins: Callable[[], Collection[str] | None]
-    """Returns their names, None if unknown; called for each plan, because a conflict may come from one that
-    registers."""
+    """Returns the device plugins' names, None if they are unknown. Called for each plan, because a device plugin that
+    registers may cause a conflict."""
     save_intention: SaveIntention = save_nothing
-    """As for apply(). If it raises StateError, what needs no record is still written."""
+    """As for apply(). If it raises StateError, the pass still writes the changes that need no machine record."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,36 +54,36 @@ class ReconcileResult:
     """The result of a pass."""
 
     memory: Memory
-    """For the next pass."""
+    """The memory for the next pass."""
     uptime: float
     """Seconds of uptime at this pass."""
     waits: tuple[Wait, ...] = ()
-    """All that later passes are for; the earliest decides when the next one comes."""
+    """Reasons for later passes. The earliest one decides when the next pass runs."""
     plan: Plan | None = None
-    """The last one; None: the Node was never read."""
+    """The last plan; None if the Node has never been read."""
     outcome: Outcome | None = None
-    """None: the Node was not read in this pass."""
+    """The result of reading and writing the Node; None if this pass did not read it."""
     failure: Failure | None = None
-    """What has gone wrong. RetryCause.STATE: this machine could not save what must last, so nothing is lowered or
-    removed; any other cause: the Node is not as desired."""
+    """The error that ended the pass. RetryCause.STATE: this machine could not save its state, so the pass lowered and
+    removed nothing. With any other cause, the Node is not as desired."""
 
     @property
     def unwritable(self) -> str:
-        """Why this machine could not save what must last; empty if it could."""
+        """Why this machine could not save its state; empty if it could."""
         return self.failure.message if self.failure and self.failure.cause is RetryCause.STATE else ""
 
     @property
     def node_error(self) -> str:
-        """Why the Node could not be reconciled; empty if it could."""
+        """Why the pass could not reconcile the Node; empty if it could."""
         return self.failure.message if self.failure and not self.unwritable else ""
 
     @property
     def requeue_after(self) -> float | None:
-        """Seconds until the next pass; None: nothing is due. After a failure, the retry comes as well."""
+        """Seconds until the next pass; None if none is due. The retry after a failure is scheduled in addition."""
         return max(_MIN_REQUEUE, min(wait.until for wait in self.waits) - self.uptime) if self.waits else None
 
     def wait_text(self, name: str) -> str:
-        """Why and for how long this resource waits, after a semicolon; "" if it does not."""
+        """Why and for how long this resource waits, after a semicolon; "" if it does not wait."""
         wait = min((wait for wait in self.waits if wait.name == name), key=lambda wait: wait.until, default=None)
         return f"; {wait.text(self.uptime)}" if wait else ""
 
@@ -91,9 +91,11 @@ class ReconcileResult:
 def reconcile(
     config: Config, readings: Mapping[str, Reading], context: PassContext, memory: Memory, access: Access
 ) -> ReconcileResult:
-    """Reconciles the Node with the readings, unless it matches, or has to wait. Raises no NodeError; the result has it.
+    """Reconciles the Node with the readings, unless the Node already matches or must wait. A NodeError is not raised:
+    it
+    becomes the result's failure.
 
-    memory: what the pass before left.
+    memory: the memory of the previous pass.
     """
     memory = memory.without_future(context.uptime).with_readings(readings, context.uptime)
     if not _RETRY_DENIED.isdisjoint(context.reasons):
@@ -103,17 +105,17 @@ def reconcile(
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """A reconcile pass: run(), and its steps in their order."""
+    """A reconcile pass: run() and its steps, in order."""
 
     config: Config
     readings: Mapping[str, Reading]
     context: PassContext
     memory: Memory
-    """What the pass before left, with the readings of this one."""
+    """The memory of the previous pass, with the readings of this pass."""
     access: Access
 
     def run(self) -> ReconcileResult:
-        """Makes the pass. Raises no NodeError; the result has it."""
+        """Runs the pass. A NodeError is not raised: it becomes the result's failure."""
         seen = self.memory.node
         if seen is None:
             return self.reconcile_node(None)
@@ -128,7 +130,7 @@ class Pass:
         """Reads the Node, plans and writes. first: the plan for the Node as it was last seen; None: it never was."""
         uptime, conflict = self.context.uptime, self.memory.conflict
         if conflict and 0 < (wait := conflict.at + timing.MIN_INTERVAL - uptime) <= timing.MIN_INTERVAL:
-            # Whatever the reason for this pass: conflicts cost the API server two requests a minute.
+            # This limit applies to every reason for a pass: conflicts cost the API server two requests a minute.
             return self.result(self.memory, first, Failure(conflict.message, NodeConflict.cause, wait))
         try:
             node = self.access.open_node()
@@ -149,7 +151,7 @@ class Pass:
         return Outcome(self.make_plan(node_state, self.context.machine_record, {}), node_state, applied=False)
 
     def write(self, node: Node) -> Outcome:
-        """Reads the Node, plans and writes. What can't be recorded is neither lowered nor removed."""
+        """Reads the Node, plans and writes. A change that can't be recorded neither lowers nor removes anything."""
         save_intention = save_nothing if self.context.unrecordable else self.access.save_intention
         retries = Retries(conflicts=1 if self.memory.conflict else TRIES)
         try:
@@ -158,7 +160,7 @@ class Pass:
             return replace(self, context=replace(self.context, unwritable=str(error))).write(node)
 
     def make_plan(self, node_state: NodeState, machine_record: MachineRecord | None, denied: Denied) -> Plan:
-        """The plan for this Node, and for what is denied just now."""
+        """The plan for this Node. denied: names whose changes the API server has denied in this pass."""
         return make_plan(
             node_state,
             replace(
@@ -170,7 +172,7 @@ class Pass:
         )
 
     def facts(self, *, heartbeats: bool = True) -> Facts:
-        """What a plan is made from. heartbeats: whether it refreshes the condition's heartbeat."""
+        """The input of a plan. heartbeats: whether the plan refreshes the condition's heartbeat."""
         settings, uptime = self.config.settings, self.context.uptime
         policy = replace(
             Policy.of(self.config),
@@ -194,7 +196,7 @@ class Pass:
         return self.result(memory, first, Failure(message, error.cause, retry_after, files))
 
     def result(self, memory: Memory, plan: Plan | None, failure: Failure | None = None) -> ReconcileResult:
-        """The result, with all that waits. memory: for the next pass. plan: the last one."""
+        """The result, with all waits. memory: for the next pass. plan: the last plan."""
         uptime = self.context.uptime
         waits = list(plan.waits) if plan else []
         denied = plan.health.denied if plan else ()

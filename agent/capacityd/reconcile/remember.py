@@ -1,4 +1,4 @@
-"""What a pass that has read the Node leaves for the next one. Pure."""
+"""Computes the memory that a pass leaves for the next pass, after it has read the Node. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from capacityd.reconcile.writing import Outcome
 
 
 def remember(last: Memory, outcome: Outcome, context: PassContext) -> Memory:
-    """The memory after a pass. last: that before it, with the readings of this pass."""
+    """The memory after a pass. last: the memory before it, with the readings of this pass."""
     plan, uptime, node_state = outcome.plan, context.uptime, outcome.node_state
     changed = plan.changed_names if outcome.applied else ()
     return Memory(
@@ -29,7 +29,7 @@ def remember(last: Memory, outcome: Outcome, context: PassContext) -> Memory:
 
 
 def _write_times(last: Memory, outcome: Outcome, changed: tuple[str, ...], uptime: float) -> timing.WriteTimes:
-    """When the Node was written. What was denied counts as written: its next attempt is no cheaper."""
+    """The write times. A denied write counts as a write, because its next attempt costs as many requests."""
     times = last.write_times_of(outcome.node_state).recent(uptime)
     if attempted := (*changed, *outcome.denied):
         return times.after_write(attempted, uptime)
@@ -37,7 +37,7 @@ def _write_times(last: Memory, outcome: Outcome, changed: tuple[str, ...], uptim
 
 
 def _denied(last: Memory, outcome: Outcome, uptime: float) -> dict[str, timing.Denial]:
-    """What the API server denies, or has denied lately, by name."""
+    """The changes that the API server denies or has recently denied, by name."""
     changes = {change.name: change for change in outcome.plan.changes}
     denied = {
         name: denial
@@ -51,9 +51,9 @@ def _denied(last: Memory, outcome: Outcome, uptime: float) -> dict[str, timing.D
 
 
 def _verify_at(outcome: Outcome, uptime: float) -> float | None:
-    """When to read the Node again to compare allocatable; None if nobody is expected to change it.
+    """When to read the Node again to compare allocatable; None if no other writer is expected to change it.
 
-    A Node without a heartbeat has no kubelet that could.
+    A Node without a heartbeat has no kubelet that could change allocatable.
     """
     plan, has_kubelet = outcome.plan, outcome.node_state.heartbeat is not None
     if outcome.applied and has_kubelet and any(change.action is Action.SET for change in plan.changes):

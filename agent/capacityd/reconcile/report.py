@@ -1,6 +1,6 @@
-"""What the condition and Events report of a Node: what is wrong with it, and what has been reported. Pure.
+"""Computes what the condition and Events report: what is wrong with the Node, and what was already reported. Pure.
 
-`kubectl describe` shows an Event as one line of at most 1,024 bytes. Changes that do not fit are counted.
+`kubectl describe` shows an Event as one line of at most 1,024 bytes. The text counts the changes that do not fit.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from capacityd.reconcile.facts import Facts
 from capacityd.reconcile.step import Step, is_less
 
 _REPORT_UNKNOWN_AFTER = 60.0
-"""Seconds for which a resource is unknown before an Event reports it: at boot, a driver may only be late."""
+"""Seconds for which a resource must be unknown before an Event reports it: at boot, a driver may only be late."""
 
 _MAX_MESSAGE_BYTES = 1000  # the API server takes 1,024
 _MAX_TEXTS = 40
@@ -24,8 +24,8 @@ _LOWERED = "; pods that no longer fit are stopped at the kubelet's next start"
 
 
 def health_after(steps: Sequence[Step], facts: Facts) -> Health:
-    """What is wrong with the Node once these steps are done."""
-    # A refusal to remove is over once an Event has reported it: from then on the key is not ours.
+    """What will be wrong with the Node after these steps."""
+    # A refused removal counts until an Event has reported it. After the Event, capacityd no longer owns the key.
     lasting = {
         step.name: step.decision.reason
         for step in steps
@@ -46,14 +46,14 @@ def health_after(steps: Sequence[Step], facts: Facts) -> Health:
 
 
 def _below_expected(step: Step, facts: Facts) -> tuple[int, int] | None:
-    """(quantity, expected quantity) if the Node has less than expected. Unknown is not less."""
+    """(quantity, expected quantity) if the Node has less than expected. An unknown resource does not count as less."""
     expected = facts.policy.expect.get(step.name)
     if expected is None or not isinstance(step.reading, Quantity | Absent):
         return None
     if isinstance(step.reading, Absent) and not step.reading.applies:
         return None
     if step.decision.action in (Action.REFUSE, Action.DENY):
-        return None  # a reason of its own
+        return None  # the condition reports this with another reason
     if step.decision.action is Action.HOLD:
         quantity = whole_quantity(step.entry.current or "") or 0
     else:
@@ -62,13 +62,14 @@ def _below_expected(step: Step, facts: Facts) -> tuple[int, int] | None:
 
 
 def _not_allocatable(step: Step, facts: Facts) -> tuple[str, str] | None:
-    """(published quantity, allocatable) if it is less after this plan, or if what the last plan repaired is less again.
+    """(published quantity, allocatable) if allocatable is less after this plan, or less again after the last plan's
+    repair.
 
-    So the condition is never set to True while pods can't get what is published.
+    So the condition is never set to True while less is allocatable than what is published.
     """
     published, allocatable = step.decision.annotated, step.entry.allocatable
     if published is None or step.decision.action in (Action.REFUSE, Action.DENY):
-        return None  # a reason of its own
+        return None  # the condition reports this with another reason
     if step.decision.action is Action.SET:
         less = step.allocatable_was_less and step.name in facts.memory.less_allocatable
     else:
@@ -77,16 +78,16 @@ def _not_allocatable(step: Step, facts: Facts) -> tuple[str, str] | None:
 
 
 def reported_before(node_state: NodeState, facts: Facts) -> Reported:
-    """What Events have reported. All of it is reported again on a Node that was created anew."""
+    """What Events have already reported. A Node that was deleted and created again starts with nothing reported."""
     machine_record = facts.context.machine_record
     created_anew = node_state.condition is None and facts.policy.condition
     return Reported() if machine_record is None or created_anew else machine_record.reported
 
 
 def reported_after(health: Health, last: Reported, facts: Facts) -> Reported:
-    """What Events have reported once those of a plan with this health are created. last: before it."""
+    """What Events have reported once the Events of a plan with this health exist. last: what they reported before."""
     errors = "\n".join(health.configuration_errors)
-    # What is unknown meanwhile is still below as far as Events are concerned.
+    # For Events, a resource that becomes unknown, denied or refused is still below the expected quantity.
     still_below = last.below_expected & facts.policy.expect.keys() & {*health.unknown, *health.denied, *health.refused}
     return Reported(
         refused=frozenset((*health.refused, *health.unverified)),
@@ -98,16 +99,17 @@ def reported_after(health: Health, last: Reported, facts: Facts) -> Reported:
 
 
 def long_unknown(facts: Facts) -> frozenset[str]:
-    """The names that have been unknown for so long that an Event reports it."""
-    recordable = facts.policy.reports_unknown and facts.keeps_record  # else it would be repeated
+    """The names that have been unknown long enough for an Event."""
+    recordable = facts.policy.reports_unknown and facts.keeps_record  # otherwise, the Event would be repeated
     unknown_since = facts.memory.unknown_since if recordable else {}
     return frozenset(n for n, since in unknown_since.items() if facts.context.uptime - since >= _REPORT_UNKNOWN_AFTER)
 
 
 def events(plan: Plan, *, applied: bool) -> list[Event]:
-    """The Events once a plan is carried out: at most one of each reason, for what is new since the last ones.
+    """The Events for a plan that has been carried out: at most one for each reason, for what the last ones did not
+    report.
 
-    applied: whether the Node was written. If not, only that something has been unknown for long can be new.
+    applied: whether the Node was written. If not, the only possible news is that a resource has been unknown for long.
     """
     last, reported = plan.reported_before, plan.write.reported
     unknown = [f"{name}: {why}" for name, why in plan.health.unknown.items() if name in reported.unknown - last.unknown]
@@ -121,7 +123,7 @@ def events(plan: Plan, *, applied: bool) -> list[Event]:
         if name not in last.below_expected
     ]
     denied = {change.name for change in plan.changes if change.action is Action.DENY} - last.denied
-    # Also errors that differ from those rejected before.
+    # This includes errors that differ from the previously rejected ones.
     rejected = plan.health.configuration_errors if reported.configuration != last.configuration else ()
     lowered = _LOWERED if any(map(_lowers, changed)) else ""
     candidates = (
@@ -146,7 +148,7 @@ def _quantities(plan: Plan, names: Collection[str]) -> list[str]:
 
 
 def _joined(texts: Sequence[str], after: str = "") -> str:
-    """As many of the texts as fit, how many there are beside them, and what follows them. Nothing for no texts."""
+    """Joins as many texts as fit, the number of texts left out, and the text after them. Returns "" for no texts."""
     if not texts:
         return ""
     for count in range(min(len(texts), _MAX_TEXTS), 0, -1):
@@ -159,6 +161,6 @@ def _joined(texts: Sequence[str], after: str = "") -> str:
 
 
 def _lowers(change: Change) -> bool:
-    """A restarted kubelet stops pods because of a lower key, but not because of one that is gone."""
+    """Whether the change can stop pods at a kubelet's restart: a lower key can, a removed key can't."""
     old = whole_quantity(change.old or "")
     return change.action is Action.SET and old is not None and (whole_quantity(change.new or "") or 0) < old

@@ -1,14 +1,14 @@
-"""Decides what happens to one name, by its quantities on the Node, in the annotation and in the machine's record. Pure.
+"""Decides what happens to one name, from its quantities on the Node, in the annotation and in the machine record. Pure.
 
 The rules, in order of precedence:
-- A device plugin's name is refused, whatever our records contain.
-- While it can't be known whether it is one's, what somebody else wrote to a key of ours is left, and reported.
-- Ours is what both records name: the annotation, which others may write, and the file on this machine. While the
-  annotation is lost, the file decides alone.
-- A key is removed only when its value is what both records say, or 0.
-- Unknown never lowers or removes; what was lost or zeroed meanwhile is restored if both records say the same.
-- Raise at once, lower late: pods that no longer fit are stopped at the kubelet's next restart.
-- Allocatable is written with capacity, and equals it: nothing reserves a share of an extended resource
+- Refuse a registered device plugin's name, whatever the annotation and the machine record contain.
+- While the device plugins are unknown, keep another writer's value of an owned key, and report it.
+- capacityd owns a key if both the annotation, which others may write, and the machine record list it. While the
+  annotation is lost, the machine record decides alone.
+- Remove a key only if its value is the quantity in both records, or 0.
+- An unknown reading never lowers or removes a key. It restores a lost or zeroed key if both records agree.
+- Raise at once, lower late: the kubelet's next restart stops pods that no longer fit.
+- Write allocatable together with capacity, with the same quantity: nothing reserves a share of an extended resource
   (MachineInfo in k8s.io/kubernetes, pkg/kubelet/nodestatus/setters.go).
 """
 
@@ -26,27 +26,28 @@ from capacityd.reconcile.facts import Facts
 
 @dataclass(frozen=True, slots=True)
 class CapacityEntry:
-    """A name on the Node, and in both records of it: the Node's annotation and this machine's."""
+    """The quantities of one name: on the Node, in the Node's annotation, and in the machine record."""
 
     name: str
     current: str | None
     """The quantity in the Node's capacity; None if the key is absent."""
     allocatable: str | None
-    """The same in the Node's allocatable."""
+    """The quantity in the Node's allocatable; None if the key is absent."""
     annotated: int | None
-    """The quantity in the annotation; or that of the machine's record, if the Node has it or no other writer claims the
-    key. None if neither names it."""
+    """The quantity in the annotation. It is the machine record's if the Node has that quantity, or if no other writer
+    claims
+    the key. None if neither lists the key."""
     recorded: int | None
-    """The quantity in the machine's record, which is the annotated one if both agree. None unless both name it."""
+    """The quantity in the machine record; equal to annotated if both agree. None unless both list the key."""
 
     @property
     def is_ours(self) -> bool:
-        """Whether both records name it."""
+        """Whether capacityd owns the key: both records list it."""
         return self.recorded is not None
 
     @property
     def confirmed(self) -> bool:
-        """Whether both records have the same quantity of it."""
+        """Whether both records contain the same quantity."""
         return self.recorded is not None and self.recorded == self.annotated
 
     def equals(self, quantity: int) -> bool:
@@ -56,17 +57,18 @@ class CapacityEntry:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What is done to a name: action and reason as in Change."""
+    """The decision about a name. action and reason are as in Change."""
 
     action: Action
     desired: int | None
-    """The quantity to publish; None: none."""
+    """The quantity to publish; None: no quantity."""
     reason: str
     annotated: int | None
-    """The quantity in the annotation afterwards; None if the annotation does not name it."""
+    """The quantity in the annotation after the write; None: the annotation does not list the name."""
 
     def lowers(self, entry: CapacityEntry) -> bool:
-        """Whether this reduces capacity, below both the current and the annotated quantity. Removing a 0 does not."""
+        """Whether this reduces capacity below both the current and the annotated quantity. Removing a 0 does not
+        count."""
         if not self.action.writes:
             return False
         if self.desired is None:
@@ -82,7 +84,7 @@ class Decision:
 def capacity_entries(
     node_state: NodeState, machine_record: MachineRecord | None, configured: Collection[str]
 ) -> list[CapacityEntry]:
-    """The entries of all names that are configured or published, sorted. configured: the names."""
+    """The entries of all configured or published names, sorted. configured: the configured names."""
     published = published_quantities(node_state, machine_record)
     capacity, allocatable = node_state.capacity or {}, node_state.allocatable or {}
     entries = []
@@ -99,9 +101,9 @@ def capacity_entries(
 
 
 def published_quantities(node_state: NodeState, machine_record: MachineRecord | None) -> dict[str, int]:
-    """What has been published, by name: the annotation, and what of the machine's record no other writer claims.
+    """Name -> published quantity: the annotation, and each quantity of the machine record that no other writer claims.
 
-    So whoever alters or removes the annotation makes this machine give up nothing that is still as it was published.
+    So altering or removing the annotation does not make capacityd give up a key that still has its published quantity.
     """
     published = annotated_quantities(node_state.annotation)
     if machine_record is None:
@@ -118,8 +120,9 @@ def published_quantities(node_state: NodeState, machine_record: MachineRecord | 
 def _may_be_claimed(name: str, node_state: NodeState, machine_record: MachineRecord) -> bool:
     """Whether another writer may have taken over a key whose value is not the recorded one.
 
-    A writer claims a key by a value of its own and a valid annotation without the key. A lost annotation is no claim,
-    nor is a missing key, or a 0, which may be the kubelet's. On a Node that was created anew, nothing is ours yet.
+    A writer claims a key if it sets a different value and the annotation is valid but does not list the key. A lost
+    annotation, a missing key, or a 0 (which may be the kubelet's) is no claim. On a new Node, capacityd owns nothing
+    yet.
     """
     if machine_record.node_uid != node_state.uid:
         return True
@@ -144,7 +147,7 @@ def _decide_capacity(entry: CapacityEntry, facts: Facts) -> Decision:
         return _keep_or_restore(entry, reading)
     if isinstance(reading, Absent):
         return unpublish(entry, reading.reason)
-    # No longer configured. A damaged or empty configuration is more likely an accident than an intention.
+    # The name is no longer configured. A damaged or empty configuration is probably an accident.
     if not facts.policy.complete:
         reason = "kept: a file of the configuration can't be read, and may name it"
         return Decision(Action.KEEP, None, reason, entry.annotated)
@@ -155,7 +158,7 @@ def _decide_capacity(entry: CapacityEntry, facts: Facts) -> Decision:
 
 
 def refuse_device_plugin(entry: CapacityEntry, facts: Facts) -> Decision | None:
-    """Refuses a name that a device plugin owns: the kubelet writes its key. None if none owns it."""
+    """Refuses a name that a device plugin owns, because the kubelet writes the key. None if no plugin owns the name."""
     if facts.device_plugins is None or entry.name not in facts.device_plugins:
         return None
     if entry.annotated is None and not isinstance(facts.readings.get(entry.name), Quantity):
@@ -164,7 +167,7 @@ def refuse_device_plugin(entry: CapacityEntry, facts: Facts) -> Decision | None:
 
 
 def _refuse_possible_device_plugin(entry: CapacityEntry, facts: Facts) -> Decision | None:
-    """Leaves a changed key of ours alone while device plugins are unknown: one may own it now."""
+    """Keeps an owned key that another writer changed while device plugins are unknown: a plugin may own the key now."""
     if facts.device_plugins is not None or entry.annotated is None or not entry.is_ours:
         return None
     if entry.current is None or entry.equals(entry.annotated):
@@ -173,7 +176,7 @@ def _refuse_possible_device_plugin(entry: CapacityEntry, facts: Facts) -> Decisi
     if isinstance(reading, Quantity) and entry.equals(reading.value):
         return None
     if entry.equals(0) and facts.kubelet_may_zero:
-        return None  # a kubelet that restarts zeroes what is no plugin's
+        return None  # a kubelet that restarts sets every key without a plugin to 0
     current = plain(entry.current)
     reason = f"somebody else wrote {current}, and the kubelet's list of device plugins can't be read: it may be one's"
     return Decision(Action.REFUSE, None, reason, entry.annotated)
@@ -195,7 +198,7 @@ def _publish(entry: CapacityEntry, desired: int, facts: Facts) -> Decision:
 
 
 def _take_over(entry: CapacityEntry, desired: int, facts: Facts) -> Decision:
-    """Refuses a key that is not ours, whatever its value: a 0 may belong to a device plugin that comes back."""
+    """Refuses a key that capacityd does not own, whatever its value: a 0 may belong to a device plugin that returns."""
     if entry.name not in facts.policy.adopt:
         same = "the same value, but " if entry.equals(desired) else ""
         reason = f"{same}not published by capacityd; adopt = true takes it over"
@@ -216,9 +219,9 @@ def _keep_or_restore(entry: CapacityEntry, reading: Unknown) -> Decision:
 
 
 def _restore_allocatable(entry: CapacityEntry, decision: Decision, facts: Facts) -> Decision:
-    """The decision; or to write allocatable alone, where capacity stays as it is and is ours, or becomes so.
+    """The decision, or a decision to write only allocatable, if capacity is as desired and capacityd owns the key.
 
-    While device plugins are unknown, less of it may be one's devices that are not healthy.
+    While device plugins are unknown, allocatable stays: a plugin may have reported unhealthy devices.
     """
     quantity = decision.annotated
     if decision.action is not Action.KEEP or quantity is None or facts.device_plugins is None:
@@ -239,7 +242,7 @@ def unpublish(entry: CapacityEntry, reason: str) -> Decision:
     if not entry.confirmed:
         reason += ", but this machine has no record of having published it, so it is left"
         return Decision(Action.REFUSE, None, reason, entry.annotated)
-    is_zeroed = entry.equals(0)  # by a kubelet that started
+    is_zeroed = entry.equals(0)  # by a kubelet that has started
     if not entry.equals(entry.annotated) and not is_zeroed:
         published = entry.annotated
         reason += f", but its value is not the {published} that was published: somebody else's, so it is left"

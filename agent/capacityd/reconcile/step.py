@@ -1,4 +1,4 @@
-"""What is done to one name: what rules.py decides, unless it is denied, or held back. Pure."""
+"""What happens to one name: rules.py's decision, unless the change is denied or held back. Pure."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from capacityd.reconcile.rules import CapacityEntry, Decision, decide
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What is done to one name."""
+    """What happens to one name."""
 
     entry: CapacityEntry
     reading: Reading | None
     decision: Decision
     wait: Wait | None = None
-    """None: no limit holds it back."""
+    """The limit that holds the change back; None: no limit does."""
     lowers: bool = False
-    """Whether what is decided about it reduces capacity, although it may be held back or denied."""
+    """Whether the decision reduces capacity, even if the change is held back or denied."""
 
     @property
     def name(self) -> str:
@@ -31,21 +31,21 @@ class Step:
 
     @property
     def change(self) -> Change:
-        """What it does, for Events and the journal."""
+        """The change, for Events and the journal."""
         return change_of(self.entry, self.decision)
 
     @property
     def recorded(self) -> int | None:
-        """The quantity in the machine's record afterwards. Another writer's number never gets into it."""
+        """The quantity in the machine record after the write. Another writer's number never enters the record."""
         decision = self.decision
         publishes = decision.action is Action.SET or (decision.action is Action.KEEP and decision.desired is not None)
         return decision.annotated if publishes or decision.annotated is None else self.entry.recorded
 
     @property
     def allocatable_was_less(self) -> bool:
-        """Whether the Node had less allocatable of it than what was published, and it is ours.
+        """Whether capacityd owns the key, and allocatable was less than the published quantity.
 
-        Where capacity itself differs and is left as it is, no kubelet and no repair will change allocatable.
+        If capacity differs, and stays as it is, neither the kubelet nor a repair will change allocatable.
         """
         annotated = self.entry.annotated
         if annotated is None or not self.entry.is_ours or self.decision.action is Action.REFUSE:
@@ -55,13 +55,13 @@ class Step:
 
     @property
     def unverified(self) -> bool:
-        """Whether it stays because only the annotation lists it as ours."""
+        """Whether the key stays because only the annotation, and not the machine record, lists it."""
         annotated = self.decision.action is Action.REFUSE and self.decision.annotated is not None
         return annotated and not isinstance(self.reading, Quantity) and not self.entry.confirmed
 
 
 def make_step(entry: CapacityEntry, facts: Facts) -> Step:
-    """Decides about a name, and whether that can be done now."""
+    """Decides about a name, and whether the decision can be carried out now."""
     reading, decision, uptime = facts.readings.get(entry.name), decide(entry, facts), facts.context.uptime
     if not decision.action.writes:
         return Step(entry, reading, decision)
@@ -77,14 +77,14 @@ def make_step(entry: CapacityEntry, facts: Facts) -> Step:
     if wait.until <= uptime:
         return Step(entry, reading, decision, lowers=lowers)
     if wait.reason is WaitReason.RATE_LIMIT and (denial := facts.memory.denied.get(entry.name)):
-        # It has often been denied lately, with other quantities.
+        # The API server has recently denied this name several times, with other quantities.
         return Step(entry, reading, replace(unchanged, action=Action.DENY, reason=denial.reason), wait, lowers)
     reason = f"{decision.reason}; {wait.text(uptime)}"
     return Step(entry, reading, replace(held, reason=reason), wait, lowers)
 
 
 def change_of(entry: CapacityEntry, decision: Decision) -> Change:
-    """What a decision does to a name."""
+    """The change that a decision makes to a name."""
     if decision.action in (Action.KEEP, Action.REFUSE):
         after = entry.current
     else:
@@ -93,12 +93,12 @@ def change_of(entry: CapacityEntry, decision: Decision) -> Change:
 
 
 def is_less(current: str | None, quantity: int) -> bool:
-    """Whether a quantity on the Node is missing, or less."""
+    """Whether a quantity on the Node is missing, or less than this quantity."""
     return current is None or (whole_quantity(current) or 0) < quantity
 
 
 def _denial(name: str, decision: Decision, facts: Facts) -> str:
-    """Why the API server denies this change; "" if it is not known to. Another quantity is not denied."""
+    """Why the API server denies this change; "" if it is not known to. A change to another quantity is not denied."""
     if name in facts.denied:
         return facts.denied[name]
     denial = facts.memory.denied.get(name)
@@ -108,7 +108,7 @@ def _denial(name: str, decision: Decision, facts: Facts) -> str:
 def _needs_record(entry: CapacityEntry, decision: Decision, facts: Facts) -> bool:
     """Whether a change must wait until this machine can write its record.
 
-    A reduction must last, and nothing would remember since when. A new name would not be known as ours later.
+    Without a record, capacityd could not know since when a reduction has been due, or later that it owns a new name.
     """
     machine_record = facts.context.machine_record
     if not facts.context.unrecordable:
@@ -121,7 +121,7 @@ def _needs_record(entry: CapacityEntry, decision: Decision, facts: Facts) -> boo
 
 
 def _longest_wait(name: str, facts: Facts, *, lowers: bool) -> Wait:
-    """The limit that holds a change back longest; it may be over."""
+    """The limit that holds a change back longest; this limit may be over."""
     rate_limit = facts.memory.write_times.wait_for(name)
     if not lowers:
         return rate_limit

@@ -1,6 +1,6 @@
-"""All limits and pauses of a pass: from what happened, and when, to when something may be done. Pure.
+"""All limits and pauses of a pass: from events and their times to the time of the next action. Pure.
 
-Times are seconds of uptime, unless a docstring says otherwise. No pause follows a number of passes.
+Times are seconds of uptime, unless a docstring says otherwise. No pause depends on the number of passes.
 """
 
 from __future__ import annotations
@@ -11,43 +11,45 @@ from dataclasses import dataclass, field, replace
 from capacityd.model.waits import Wait, WaitReason
 
 MIN_INTERVAL = 60.0
-"""Seconds between two writes of a resource that is rate limited, and between two attempts while conflicts go on."""
+"""Seconds between two writes of a rate-limited resource, and between two attempts while conflicts continue."""
 
 BURST = 6
-"""A resource that is written this often within BURST * MIN_INTERVAL seconds is rate limited. A few writes in a row are
-free: a device is plugged, another pulled, one plugged again. Then there is one a minute, also where another writer
-changes the same."""
+"""A resource with this many writes within BURST * MIN_INTERVAL seconds is rate limited. This leaves room for a few
+writes in a row: a user plugs in a device, pulls another, and plugs it in again. After them, there is one write a
+minute,
+even if another writer keeps changing the value."""
 
 _UNKNOWN_PAUSE, _UNKNOWN_PAUSE_MAX = 60.0, 3600.0
-"""Seconds between two reads of a resource that is unknown: at first, and at most."""
+"""Seconds between two reads of an unknown resource: the first pause, and the longest."""
 
 _AT_BOOT = 600.0
-"""Seconds of uptime during which _UNKNOWN_PAUSE is the longest pause: drivers, routes and mounts still appear."""
+"""Seconds of uptime during which no pause is longer than _UNKNOWN_PAUSE: drivers, routes and mounts still appear."""
 
 _DENIED_PAUSE, _DENIED_PAUSE_FACTOR, _DENIED_PAUSE_MAX = 60.0, 4.0, 3600.0
-"""Seconds until a denied change is tried again: at first, its growth, and at most."""
+"""Seconds until a denied change is tried again: the first pause, the growth factor, and the longest pause."""
 
 VERIFY_AFTER = 15.0
-"""Seconds after a write when the Node is read again: a kubelet reports each 10 s, and one may overwrite allocatable."""
+"""Seconds after a write until the Node is read again: a kubelet reports every 10 s and may overwrite allocatable."""
 
 VERIFY_PERIOD = 45.0
-"""Seconds between reads of the Node while allocatable is less than what is published, and is not written."""
+"""Seconds between reads of the Node while allocatable is less than what is published and the pass does not write it."""
 
 _SETTLE_PAUSE_MAX, _SETTLE_MAX = 8.0, 300.0
-"""Seconds between reads of the Node while a restarted kubelet may still write, at most; and for how long it may."""
+"""After a kubelet's restart: the longest pause between reads of the Node, and for how long they continue, in
+seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class WriteTimes:
-    """When a Node was written lately, the last BURST times."""
+    """Times of the last BURST writes to a Node."""
 
     resources: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
-    """By name."""
+    """Name -> times of writes to the resource."""
     metadata: tuple[float, ...] = ()
-    """Writes of the condition or an annotation alone."""
+    """Times of writes that changed only the condition or an annotation."""
 
     def after_write(self, names: tuple[str, ...], uptime: float) -> WriteTimes:
-        """The same after a write of these names, without outdated times. No names: of the condition or annotations."""
+        """The times after a write of these names, without outdated times. No names: only metadata was written."""
         recent = self.recent(uptime)
         if not names:
             return replace(recent, metadata=(*recent.metadata, uptime)[-BURST:])
@@ -55,48 +57,52 @@ class WriteTimes:
         return replace(recent, resources={**recent.resources, **written})
 
     def recent(self, uptime: float) -> WriteTimes:
-        """The same without outdated times."""
+        """The times without outdated ones."""
         resources = {n: recent for n, times in self.resources.items() if (recent := _recent(times, uptime))}
         return WriteTimes(resources, _recent(self.metadata, uptime))
 
     def wait_for(self, name: str) -> Wait:
-        """Until when this name is rate limited; it may be over. "": the condition and the annotations."""
+        """The time until which this name is rate limited; it may be over. "": the condition and the annotations."""
         times = self.resources.get(name, ()) if name else self.metadata
         return Wait(times[-1] + MIN_INTERVAL if len(times) == BURST else 0.0, WaitReason.RATE_LIMIT, name)
 
 
 @dataclass(frozen=True, slots=True)
 class Denial:
-    """A change that the API server denies. A change to another quantity is another matter."""
+    """A change that the API server denies. A change to another quantity is not affected."""
 
     reason: str
     desired: int | None
-    """The quantity that is denied; None: the removal is."""
+    """The denied quantity; None: the API server denies the removal."""
     retry_at: float
-    """When it is tried again."""
+    """When the change is tried again."""
     attempts: int = 1
 
     def holds(self, desired: int | None, uptime: float) -> bool:
-        """Whether a change to this quantity (None: a removal) is not tried now."""
+        """Whether a change to this quantity (None: a removal) must wait."""
         return desired == self.desired and uptime < self.retry_at
 
 
 @dataclass(frozen=True, slots=True)
 class Kubelet:
-    """What the last pass that read the Node knew of the kubelet."""
+    """The state of the kubelet, as of the last pass that read the Node."""
 
     started_at: float | None = None
-    """When it started, in seconds since the epoch; None: it has not."""
+    """When the kubelet started, in seconds since the epoch; None: it has not started."""
     settling_since: float | None = None
-    """Since when it may still reset capacity to zero, because it has restarted; None: that is over."""
+    """Since when the kubelet may reset capacity to zero, because it has restarted; None: it no longer does."""
 
 
 def after_read(last: Kubelet, started_at: float | None, heartbeat: float | None, uptime: float) -> Kubelet:
-    """What is known of the kubelet after the Node was read. heartbeat: that of its condition Ready.
+    """The state of the kubelet after the Node was read.
 
-    Both in seconds since the epoch. The kubelet decides whether it resets capacity before its socket appears, but its
-    write may come much later. The heartbeat of the Ready condition comes after it, in whole seconds. A heartbeat that
-    never comes (a kubelet that hangs, a clock that was set back) is waited for once.
+    started_at: when the kubelet started. heartbeat: the heartbeat of the Node's Ready condition. Both are in seconds
+    since
+    the epoch. The kubelet decides whether to reset capacity before its socket appears, but may write much later. Its
+    first
+    heartbeat follows this write, in whole seconds. If no heartbeat comes (a kubelet that hangs, a clock that was set
+    back),
+    the wait ends after _SETTLE_MAX and does not start again.
     """
     if started_at is None or heartbeat is None or heartbeat >= int(started_at):
         return Kubelet(started_at)
@@ -105,7 +111,7 @@ def after_read(last: Kubelet, started_at: float | None, heartbeat: float | None,
 
 
 def wait_for_kubelet(kubelet: Kubelet, uptime: float) -> Wait | None:
-    """When to read the Node again because of a kubelet that has restarted: after 1, 3, 7, 15 and 23 s, and so on."""
+    """When to read the Node again after a kubelet's restart: after 1, 3, 7, 15 and 23 s, and so on."""
     if kubelet.settling_since is None:
         return None
     pause = min(_SETTLE_PAUSE_MAX, max(0.0, uptime - kubelet.settling_since) + 1.0)
@@ -113,10 +119,12 @@ def wait_for_kubelet(kubelet: Kubelet, uptime: float) -> Wait | None:
 
 
 def wait_for_unknown(name: str, unknown_since: float, uptime: float) -> Wait:
-    """When a resource that has been unknown since that uptime is read again: no event may announce that it can be read.
+    """When to read an unknown resource again, because there may be no event when it becomes readable.
 
-    The times depend on nothing else, so neither an event of another resource nor a failed pass delays a read: 60, 120,
-    240 s and so on after unknown_since, with pauses that double to an hour. Soon after boot it is read each minute.
+    The times depend only on unknown_since, so neither another resource's event nor a failed pass delays a read: 60,
+    120,
+    240 s and so on after unknown_since, with pauses that double up to an hour. Soon after boot, there is a read a
+    minute.
     """
     at, pause = unknown_since + _UNKNOWN_PAUSE, _UNKNOWN_PAUSE
     while at <= uptime:
@@ -125,16 +133,16 @@ def wait_for_unknown(name: str, unknown_since: float, uptime: float) -> Wait:
 
 
 def pause_after_denials(attempts: int) -> float:
-    """Seconds until a change that was denied so many times is tried again."""
+    """Seconds until the next try of a change that was denied this many times."""
     return min(_DENIED_PAUSE * _DENIED_PAUSE_FACTOR ** min(attempts - 1, 10), _DENIED_PAUSE_MAX)
 
 
 def denial(last: Denial | None, desired: int | None, reason: str, uptime: float) -> Denial:
-    """What to remember of a change that has just been denied. last: the denial of the name before."""
+    """What to remember of a change that was just denied. last: the name's previous denial."""
     attempts = last.attempts + 1 if last and last.desired == desired else 1
     return Denial(reason, desired, uptime + pause_after_denials(attempts), attempts)
 
 
 def _recent(times: tuple[float, ...], uptime: float) -> tuple[float, ...]:
-    """Without those that are over, and those in the future: a snapshot of the machine was restored."""
+    """Drops outdated times, and times in the future: they come from a restored snapshot of the machine."""
     return tuple(at for at in times if 0 <= uptime - at < BURST * MIN_INTERVAL)

@@ -1,7 +1,7 @@
-"""Writes a plan: in one patch or, if the API server denies that, in several.
+"""Writes a plan in one patch or, if the API server denies this patch, in several.
 
-So one denied resource blocks no other. Each plan is made from the Node and the machine's record as they are after the
-write before it.
+So a denied resource does not block the others. Each plan starts from the Node and the machine record as the previous
+write left them.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ Denied: TypeAlias = Mapping[str, str]
 """Name -> why the API server denies its change."""
 
 Planner: TypeAlias = Callable[[NodeState, MachineRecord | None, Denied], Plan]
-"""From the Node's state and the machine's record to the plan. Names that are denied keep their value, in addition to
-those known before."""
+"""Takes the Node's state, the machine record and the names denied in addition to the known ones; returns the plan.
+Denied names keep their values."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a plan."""
+    """The result of carrying out a plan."""
 
     plan: Plan
-    """The last plan, with all changes that have been written."""
+    """The last plan, with all changes that were written."""
     node_state: NodeState
-    """The Node afterwards."""
+    """The Node after the writes."""
     applied: bool
     """Whether something was written."""
     warnings: tuple[str, ...] = ()
-    """Events that could not be created."""
+    """Errors from creating Events."""
     denied: Denied = field(default_factory=dict)
-    """What the API server has denied just now."""
+    """Name -> why the API server has denied its change in this attempt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,13 +54,14 @@ class Attempt:
     node: Node
     make_plan: Planner
     node_state: NodeState
-    """The Node before it."""
+    """The Node before the attempt."""
     machine_record: MachineRecord | None
-    """It has the plan's intention."""
+    """The machine record, which already contains the plan's intention."""
     plan: Plan
 
     def write(self) -> Outcome:
-        """Writes the whole plan in one patch, or its changes in several if that is denied."""
+        """Writes the whole plan in one patch. If the API server denies the patch, writes the changes in several
+        patches."""
         try:
             node_state = self.node.write(self.plan.write.patch)
         except NodeRejected as error:
@@ -70,10 +71,11 @@ class Attempt:
         return report(self.node, Outcome(self.plan, node_state, applied=True))
 
     def write_in_parts(self, error: NodeRejected) -> Outcome:
-        """Writes the changes in several patches, so that what is denied is isolated. error: that of the whole patch.
+        """Writes the changes in several patches, to isolate the denied ones. error: the error of the whole patch.
 
-        Each patch has the condition that is right if everything not yet written is denied. So the last one that
-        succeeds leaves the right condition, and no further request is needed, unless all are denied.
+        Each patch sets the condition as if everything not yet written were denied. So the last patch that succeeds
+        leaves the
+        right condition, and no further request is needed unless all changes are denied.
         """
         names = tuple(sorted(self.plan.changed_names))
         if not names:
@@ -101,7 +103,9 @@ class Attempt:
         return self._write_condition_of_denials(node_state, written, denied | altered, error)
 
     def _reason_without_other_writer(self, node_state: NodeState, conflict: NodeConflict) -> str:
-        """Why one change is denied with what looks like a conflict. Raises that if another writer explains it."""
+        """Why the API server denies a change with what looks like a conflict. Raises the conflict if another writer
+        explains
+        it."""
         if not is_same_version(self.node.read(), node_state):
             raise conflict
         return unexplained(conflict).reason
@@ -113,7 +117,8 @@ class Attempt:
         denied: Denied,
         error: NodeRejected | None = None,
     ) -> Outcome:
-        """Reports what is denied in the condition, unless it is there. error: raised if that is also denied."""
+        """Reports denied changes in the condition, unless it already does. error: raised if this write is denied as
+        well."""
         plan = self._plan_after(node_state, denied)
         if plan.write.patch:
             try:
@@ -125,16 +130,18 @@ class Attempt:
         return report(self.node, Outcome(plan.with_earlier(stored), node_state, applied, denied=denied))
 
     def _reported(self, plan: Plan, node_state: NodeState, error: NodeRejected) -> NodeRejected:
-        """Writes a rejection into the condition. Returns its error, which says so if the condition can't be written."""
+        """Writes a rejection into the condition. Returns the error, which also says if the condition can't be
+        written."""
         if not (unwritten := self.write_rejection(plan, node_state, error)):
             return error
         message = f"{error}; the Node's condition can't be written either, so it may be out of date: {unwritten}"
         return NodeRejected(message, error.reason)
 
     def write_rejection(self, plan: Plan, node_state: NodeState, error: NodeError) -> str:
-        """Writes the condition alone: it may pass where the rest is rejected, for example if annotations are too large.
+        """Writes only the condition. This may succeed where the rest is rejected, for example if annotations are too
+        large.
 
-        Returns why it can't be written; "" if it is as desired. Raises nothing.
+        Returns why the condition can't be written; "" if it is as desired. Raises nothing.
         """
         condition = rejected_condition(node_state, str(error), time.time()) if plan.has_condition else None
         if patch := condition_patch(node_state, condition):
@@ -149,8 +156,9 @@ class Attempt:
     def _altered_quantities(self, plan: Plan, node_state: NodeState) -> dict[str, str]:
         """Name -> how the stored quantity differs from the one that the API server accepted.
 
-        If the annotation differs, writes that into the condition and raises NodeRejected: nothing else is written until
-        the annotation lists what is ours.
+        If the annotation differs, writes this into the condition and raises NodeRejected: nothing else is written until
+        the
+        annotation lists the keys that capacityd owns.
         """
         if annotated_quantities(node_state.annotation) != plan.write.annotated:
             error = NodeRejected(_ALTERED.format(f"the annotation {ANNOTATION}", "a different one"))
@@ -164,7 +172,7 @@ class Attempt:
         }
 
     def _plan_after(self, node_state: NodeState, denied: Denied) -> Plan:
-        """The plan for what is left to write. Events are those that were due before the first write."""
+        """The plan for the remaining changes. Its Events are those that were due before the first write."""
         record = self.machine_record
         if record is not None:
             record = replace(record, reported=self.plan.reported_before)
@@ -177,7 +185,8 @@ def _writing(plan: Plan) -> tuple[Change, ...]:
 
 
 def report(node: Node, outcome: Outcome) -> Outcome:
-    """Creates the Events of what has been done, and returns the outcome with those that could not be created."""
+    """Creates the Events for an outcome. Returns the outcome with a warning for each Event that could not be
+    created."""
     warnings = []
     for event in events(outcome.plan, applied=outcome.applied):
         try:
@@ -188,7 +197,7 @@ def report(node: Node, outcome: Outcome) -> Outcome:
 
 
 def is_same_version(node_state: NodeState, other: NodeState) -> bool:
-    """Whether nobody has written the Node in between."""
+    """Whether both states are the same version of the Node: nobody has written it in between."""
     return bool(node_state.resource_version) and node_state.resource_version == other.resource_version
 
 

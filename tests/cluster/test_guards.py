@@ -66,8 +66,8 @@ def test_the_same_key_when_it_is_not_ours_yet(cluster: Cluster, proxy: Proxy, ag
 @pytest.mark.parametrize(
     ("theirs", "reported"),
     [
-        ("9", "9 → 3 (put back: somebody else wrote 9); pods that no longer fit"),
-        (None, "none → 3 (lost from the Node, where 4 was published)"),
+        ("9", "9 → 3 (restored: another writer wrote 9); pods that no longer fit"),
+        (None, "none → 3 (missing from the Node, although 4 was published)"),
     ],
 )
 def test_the_same_key_when_it_is_ours(

@@ -54,7 +54,7 @@ def is_only_the_plugins(s: Service) -> None:
     status = s.status()
     (row,) = (row for row in status["resources"] if row["name"] == GPU)
     assert (row["published"], row["refused"]) == (None, True)
-    assert "a device plugin has this name; the key is the kubelet's" in row["note"]
+    assert "a device plugin has this name, so the kubelet writes the key" in row["note"]
     assert status["other_resources"] == {GPU: "device_plugin"}
     assert GPU not in s.last_applied()
     assert not recorded(s)

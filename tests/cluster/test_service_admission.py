@@ -65,7 +65,7 @@ def test_a_policy_takes_a_resource_out_of_the_write(cluster: Cluster, s: Service
     assert s.capacity() == "2"
     s.wait(lambda: s.condition()["status"] == "True", PROMPT, "the condition is True")
     assert s.log().count(f"{DONGLE}: denied: {reason}") == 1
-    lost = f"{DONGLE}: none → 2 (lost from the Node, where 2 was published)"
+    lost = f"{DONGLE}: none → 2 (missing from the Node, although 2 was published)"
     s.wait(lambda: lost in s.events(), PROMPT, "an Event")
 
 

@@ -22,7 +22,7 @@ def always_another(s: Service) -> Action:
 
 
 def test_a_conflict_that_does_not_end(proxied: Service, proxy: Proxy) -> None:
-    s, message = proxied, f"tried {TRIES} times, each time somebody else wrote the same"
+    s, message = proxied, f"tried {TRIES} times; another writer changed the Node first each time"
     proxy.fault(always_another(s), "PATCH", f"/api/v1/nodes/{s.node}/status", times=None)
     before = len(proxy.requests)
     first = [*["GET", "PATCH"] * TRIES, "PATCH"]

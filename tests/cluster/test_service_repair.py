@@ -134,7 +134,7 @@ def test_while_the_checkpoint_is_unreadable_another_writer_is_not_reverted(clust
             assert s.requested() == expected, "only the first is an Event; the condition has each value"
             assert s.capacity() == value
         assert s.condition()["message"].startswith(f"refused: {DONGLE}: ")
-        assert "somebody else wrote 9, and the kubelet's list of device plugins can't be read" in s.events()[-1]
+        assert "another writer (a device plugin?) set it to 9" in s.events()[-1]
         assert s.last_applied() == {DONGLE: 2}
         kubelet.checkpoint.unlink()
         s.wait_capacity("2")
@@ -197,9 +197,9 @@ def test_another_writer(cluster: Cluster, s: Service) -> None:
     assert put_back - last > MIN_INTERVAL / 2, "a resync, which is every 3 s, would have put it back"
     events = [event.partition(":")[2] for event in s.events()]
     assert [*events[1:3], events[-1]] == [
-        " none → 1 (lost from the Node, where 1 was published)",
+        " none → 1 (missing from the Node, although 1 was published)",
         " 1 → 2 (the reading changed)",
-        " 9 → 2 (put back: somebody else wrote 9); pods that no longer fit are stopped at the kubelet's next start",
+        " 9 → 2 (restored: another writer wrote 9); pods that no longer fit are stopped at the kubelet's next start",
     ]
 
 

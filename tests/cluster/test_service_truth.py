@@ -122,7 +122,7 @@ def test_allocatable_is_written_with_capacity_and_its_loss_is_reported(cluster: 
             s.start()
             s.wait(lambda: condition(s)[1] == "NotAllocatable", 60, "the service notices")
             assert condition(s)[2] == f"not allocatable: {DONGLE} is 0 of 1"
-            assert f"{DONGLE}: allocatable put back to 1: somebody else made it 0" in s.events()
+            assert f"{DONGLE}: allocatable restored to 1: another writer set it to 0" in s.events()
         s.wait(lambda: condition(s) == TRUE, 60 + PROMPT, "it is True again")
         assert cluster.allocatable(kubelet.name)[DONGLE] == "1"
         s.wait(lambda: not s.last_pass().waits, 60, "nothing is due")

@@ -75,7 +75,7 @@ def apply(
             conflicts += 1
             conflict = e
             if conflicts == retries.conflicts:
-                error = NodeConflict(f"{e}; tried {conflicts} times, each time somebody else wrote the same in between")
+                error = NodeConflict(f"{e}; tried {conflicts} times; another writer changed the Node first each time")
                 _report_conflict(attempt, error, conflicts)
                 raise error from e
             time.sleep(random.uniform(0, 0.05 * 2**conflicts))  # noqa: S311  # jitter is no secret

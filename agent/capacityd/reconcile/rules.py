@@ -163,7 +163,7 @@ def refuse_device_plugin(entry: CapacityEntry, facts: Facts) -> Decision | None:
         return None
     if entry.annotated is None and not isinstance(facts.readings.get(entry.name), Quantity):
         return None
-    return Decision(Action.REFUSE, None, "a device plugin has this name; the key is the kubelet's", None)
+    return Decision(Action.REFUSE, None, "a device plugin has this name, so the kubelet writes the key", None)
 
 
 def _refuse_possible_device_plugin(entry: CapacityEntry, facts: Facts) -> Decision | None:
@@ -178,13 +178,13 @@ def _refuse_possible_device_plugin(entry: CapacityEntry, facts: Facts) -> Decisi
     if entry.equals(0) and facts.kubelet_may_zero:
         return None  # a kubelet that restarts sets every key without a plugin to 0
     current = plain(entry.current)
-    reason = f"somebody else wrote {current}, and the kubelet's list of device plugins can't be read: it may be one's"
+    reason = f"another writer (a device plugin?) set it to {current}: the kubelet's list of plugins can't be read"
     return Decision(Action.REFUSE, None, reason, entry.annotated)
 
 
 def _publish(entry: CapacityEntry, desired: int, facts: Facts) -> Decision:
     if entry.current is None:
-        reason = f"lost from the Node, where {entry.annotated} was published" if entry.is_ours else "found"
+        reason = f"missing from the Node, although {entry.annotated} was published" if entry.is_ours else "found"
         return Decision(Action.SET, desired, reason, desired)
     if entry.annotated is None or not entry.is_ours:
         return _take_over(entry, desired, facts)
@@ -194,7 +194,7 @@ def _publish(entry: CapacityEntry, desired: int, facts: Facts) -> Decision:
         return Decision(Action.SET, desired, "the reading changed", desired)
     if entry.equals(0):
         return Decision(Action.SET, desired, "restored: something else set it to 0 (a kubelet restart?)", desired)
-    return Decision(Action.SET, desired, f"put back: somebody else wrote {plain(entry.current)}", desired)
+    return Decision(Action.SET, desired, f"restored: another writer wrote {plain(entry.current)}", desired)
 
 
 def _take_over(entry: CapacityEntry, desired: int, facts: Facts) -> Decision:
@@ -204,7 +204,7 @@ def _take_over(entry: CapacityEntry, desired: int, facts: Facts) -> Decision:
         reason = f"{same}not published by capacityd; adopt = true takes it over"
         return Decision(Action.REFUSE, None, reason, entry.annotated)
     if facts.device_plugins is None:
-        reason = "not adopted: the kubelet's list of device plugins can't be read, and this may be one's"
+        reason = "not adopted: the kubelet's list of device plugins can't be read, and the key may belong to one"
         return Decision(Action.REFUSE, None, reason, entry.annotated)
     return Decision(Action.KEEP if entry.equals(desired) else Action.SET, desired, "adopted", desired)
 
@@ -229,22 +229,22 @@ def _restore_allocatable(entry: CapacityEntry, decision: Decision, facts: Facts)
     ours = entry.confirmed or decision.desired is not None
     if not ours or not entry.equals(quantity) or plain(entry.allocatable) == str(quantity):
         return decision
-    reason = f"allocatable put back to {quantity}: somebody else made it {plain(entry.allocatable)}"
+    reason = f"allocatable restored to {quantity}: another writer set it to {plain(entry.allocatable)}"
     return Decision(Action.SET, quantity, reason, quantity)
 
 
 def unpublish(entry: CapacityEntry, reason: str) -> Decision:
     """Decides about a name that must go, for this reason."""
     if entry.current is None and entry.confirmed and plain(entry.allocatable) in ("0", str(entry.annotated)):
-        return Decision(Action.REMOVE, None, f"{reason}; allocatable still has it", None)
+        return Decision(Action.REMOVE, None, f"{reason}; allocatable still contains it", None)
     if entry.current is None or entry.annotated is None:
         return Decision(Action.KEEP, None, reason, None)
     if not entry.confirmed:
-        reason += ", but this machine has no record of having published it, so it is left"
+        reason += ", but this machine has no record of publishing it, so the key stays"
         return Decision(Action.REFUSE, None, reason, entry.annotated)
     is_zeroed = entry.equals(0)  # by a kubelet that has started
     if not entry.equals(entry.annotated) and not is_zeroed:
         published = entry.annotated
-        reason += f", but its value is not the {published} that was published: somebody else's, so it is left"
+        reason += f", but another writer changed the published {published}, so the key stays"
         return Decision(Action.REFUSE, None, reason, None)
     return Decision(Action.REMOVE, None, reason, None)

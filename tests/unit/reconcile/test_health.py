@@ -119,7 +119,7 @@ def test_a_kubelet_that_overwrites_allocatable(service: Service) -> None:
     service.node.lags = {A: "0"}
     service.reconcile(1100.0, {"resync"}, a=FOUR)
     assert (service.allocatable, service.condition) == ({A: "4"}, "True")
-    assert service.node.events[-1] == f"{A}: allocatable put back to 4: somebody else made it 0"
+    assert service.node.events[-1] == f"{A}: allocatable restored to 4: another writer set it to 0"
     at, writes = 1100.0, []
     while at < 1800.0:
         before = service.node.writes

@@ -244,12 +244,12 @@ def test_every_case(
     ("reading", "current", "annotated", "reason"),
     [
         (FOUR, None, None, "found"),
-        (FOUR, None, 3, "lost from the Node, where 3 was published"),
+        (FOUR, None, 3, "missing from the Node, although 3 was published"),
         (FOUR, "4", 3, "as published"),
         (FOUR, "3", 3, "the reading changed"),
         (FOUR, "0", 0, "the reading changed"),
         (FOUR, "0", 3, "restored: something else set it to 0 (a kubelet restart?)"),
-        (FOUR, "7", 3, "put back: somebody else wrote 7"),
+        (FOUR, "7", 3, "restored: another writer wrote 7"),
         (FOUR, "4", None, "the same value, but not published by capacityd; adopt = true takes it over"),
         (FOUR, "7", None, "not published by capacityd; adopt = true takes it over"),
         (UNKNOWN, None, None, "unknown: it is busy"),
@@ -259,7 +259,7 @@ def test_every_case(
         (None, "3", 3, "no longer configured"),
         (
             *(None, "7", 3),
-            "no longer configured, but its value is not the 3 that was published: somebody else's, so it is left",
+            "no longer configured, but another writer changed the published 3, so the key stays",
         ),
     ],
 )
@@ -380,7 +380,7 @@ def test_what_the_annotation_alone_can_do(
         whose = "refused" if isinstance(reading, Quantity) else "not published by this machine"
         assert condition["message"].startswith(whose)
         assert NAME in condition["message"]
-        reason = "adopt = true takes it over" if isinstance(reading, Quantity) else "no record of having published it"
+        reason = "adopt = true takes it over" if isinstance(reading, Quantity) else "no record of publishing it"
         assert reason in change_of(plan).reason
         record = MachineRecord(plan.write.recorded, reported=plan.write.reported)
         again = make_plan(node_state(written), inputs_of(reading, record))

@@ -27,10 +27,16 @@ _ERRORS = (psutil.Error, OSError, NotImplementedError, AttributeError, LookupErr
 
 def processors(host: Host) -> Processors:
     """The processors that are online. Raises HostError."""
-    with _psutil_errors("the processors"):
-        threads, cores = psutil.cpu_count(logical=True), psutil.cpu_count(logical=False)
     folders = _online(host)
-    cores = _groups(host, folders, ("core_cpus_list", "thread_siblings_list", "thread_siblings")) or cores
+    cores = _groups(host, folders, ("core_cpus_list", "thread_siblings_list", "thread_siblings"))
+    try:
+        with _psutil_errors("the processors"):
+            threads = psutil.cpu_count(logical=True)
+            cores = cores or psutil.cpu_count(logical=False)
+    except HostError:  # of /proc/cpuinfo, for example
+        if not cores:
+            raise
+        threads = len(folders)
     if cores and threads and cores > threads:
         cores = None
     return Processors(cores, threads, _sockets(host, folders), _max_frequency(host, folders))

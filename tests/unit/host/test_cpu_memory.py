@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import subprocess
 from pathlib import Path
@@ -96,6 +97,29 @@ def test_a_kernel_without_lists_of_processors(monkeypatch: pytest.MonkeyPatch) -
     assert (processors.cores, processors.sockets) == (4, 2)
     with pytest.raises(HostError, match="could not be read"):
         live_processors(RecordedHost(merge(files(contents), errors({f"{CPUS}/cpu5/online": "EIO"}))))
+
+
+def test_what_the_kernel_itself_lists_needs_no_psutil(monkeypatch: pytest.MonkeyPatch) -> None:
+    """/proc/cpuinfo, which psutil reads, may be unreadable."""
+
+    def fail(logical: bool) -> int:
+        raise PermissionError(errno.EACCES, "Permission denied", "/proc/cpuinfo")
+
+    monkeypatch.setattr(psutil, "cpu_count", fail)
+    topology = {
+        f"{CPUS}/cpu{number}/topology/{name}": text
+        for number in range(4)
+        for name, text in (
+            ("physical_package_id", f"{number // 2}\n"),
+            ("core_cpus_list", f"{number // 2 * 2}-{number // 2 * 2 + 1}\n"),
+            ("package_cpus_list", f"{number // 2 * 2}-{number // 2 * 2 + 1}\n"),
+        )
+    }
+    host = machine(files(topology), files({f"{CPUS}/online": "0-3\n"}))
+    processors = live_processors(host)
+    assert (processors.threads, processors.cores, processors.sockets) == (4, 2, 2)
+    with pytest.raises(HostError, match="the processors could not be read: PermissionError"):
+        live_processors(machine())
 
 
 def test_a_processor_without_topology_among_others_is_unknown() -> None:

@@ -238,6 +238,6 @@ def test_its_folder_is_gone(service: Service) -> None:
     assert service.process
     assert service.process.wait(DEADLINE) == 1
     assert service.output().endswith(
-        f"capacityd: {service.run}/service.lock is gone; the service exits so that it is created again\n"
+        f"capacityd: {service.run}/service.lock is gone; the service exits so that systemd recreates it\n"
     )
     assert "Traceback" not in service.output()

@@ -1,4 +1,4 @@
-"""The event sources of the service: devices, links, addresses, mounts, swap, files, signals, and suspends.
+"""The service's event sources: devices, links, addresses, mounts, swap, files, signals, and suspends.
 
 An event is only a reason for a reconcile pass. It is parsed only as far as needed to ignore the events of pods, which
 are frequent on a node.
@@ -31,7 +31,7 @@ _KERNEL: dict[KernelEvents, Callable[[], Source]] = {
     KernelEvents.MOUNTS: mount_events,
     KernelEvents.SWAPS: swap_events,
 }
-_SUSPENDED = 5.0  # seconds of suspend that are a reason for a pass
+_SUSPENDED = 5.0  # seconds; a longer suspend is a reason for a pass
 _SIGNALS = (signal.SIGHUP, signal.SIGTERM, signal.SIGINT, signal.SIGCHLD)
 
 
@@ -39,16 +39,16 @@ class EventSources:
     """The open event sources of a configuration."""
 
     def __init__(self, watch: Watch) -> None:
-        self.unavailable: list[str] = []  # error of each source that is not open
-        self.retry = False  # whether opening them again may help
-        self.awaits_udev = False  # whether they have to be opened again once udev runs
+        self.unavailable: list[str] = []  # the error of each source that is not open
+        self.retry = False  # whether opening the sources again may help
+        self.awaits_udev = False  # whether the sources must be opened again once udev runs
         self._open: dict[int, Source] = {}
         openers: list[Callable[[], Source]] = []
         files = dict(watch.files)
         if watch.subsystems:
             openers.append(lambda: UdevEvents(watch.subsystems))
             if not os.path.exists(UDEV):
-                # libudev decides when the monitor starts whether udev sends events.
+                # libudev decides only when the monitor starts whether udev sends events.
                 self.unavailable.append("udev is not running: there are no device events")
                 self.awaits_udev = True
                 files[UDEV] = PassReason.HARDWARE
@@ -70,7 +70,7 @@ class EventSources:
     def drain(self, ready: Collection[int]) -> tuple[set[PassReason], list[OSError]]:
         """Reads the events of these file descriptors. Returns reasons for a pass, and errors.
 
-        After an error, the sources have to be opened again.
+        After an error, the caller must open the sources again.
         """
         reasons: set[PassReason] = set()
         failures = []
@@ -100,7 +100,7 @@ class Signals:
         return self._read
 
     def drain(self) -> set[signal.Signals]:
-        """The signals that were received."""
+        """The received signals."""
         received: set[signal.Signals] = set()
         while select.select([self._read], [], [], 0)[0]:
             numbers = os.read(self._read, 512)
@@ -109,13 +109,14 @@ class Signals:
 
 
 def ignore_signals() -> None:
-    """Ignores signals while the process ends: Python restores their default, which would replace the exit status."""
+    """Ignores signals while the process ends: Python restores their default actions, which would replace the exit
+    status."""
     for number in _SIGNALS:
         signal.signal(number, signal.SIG_IGN)
 
 
 class Suspends:
-    """Suspends of the machine. They wake nobody, so this is asked whenever the service is awake."""
+    """Suspends of the machine. A suspend wakes no process, so the service calls drain() whenever it is awake."""
 
     def __init__(self) -> None:
         self._suspended = suspended()

@@ -1,7 +1,7 @@
-"""Changes of files, by inotify(7): of files that exist, files that do not exist yet, and targets of links.
+"""Changes of files, from inotify(7): of existing files, files that do not exist yet, and the targets of links.
 
-A watch on a folder reports changes of each file in it by name, those of content once the file is closed. Nothing below
-a network or FUSE mount is watched or accessed: that would hang the service while the server or program is gone.
+A watch on a folder reports changes of each file in it by name; changes of content when the file is closed. Nothing
+below a network or FUSE mount is watched or accessed: if its server or program did not respond, the service would hang.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ _MASK = (
     _IN_CREATE | _IN_MOVED | _IN_DELETE | _IN_CLOSE_WRITE | _IN_ATTRIB | _IN_DELETE_SELF | _IN_MOVE_SELF | _IN_ONLYDIR
 )
 _FILE_MASK = 0x2 | 0x2000000 | 0x20000000  # IN_MODIFY, IN_DONT_FOLLOW, IN_MASK_ADD
-_MAXSYMLINKS = 40  # links that the kernel follows in one path
-_ATTEMPTS = 3  # to watch a folder that is created meanwhile
+_MAXSYMLINKS = 40  # the kernel's limit for links in one path
+_ATTEMPTS = 3  # attempts to watch a folder while it is being created
 
 
 class FileEvents:
-    """Changes of files. Each is watched in its folder or, until that exists, in the nearest folder above it.
+    """Changes of files. A file is watched through its folder or, if that does not exist, the nearest existing parent.
 
-    paths: path -> the reason for a pass when it changes. Targets of links are also watched.
+    paths: path -> the reason for a pass when the file changes. The targets of links are also watched.
     """
 
     def __init__(self, paths: dict[str, PassReason]) -> None:
@@ -40,8 +40,8 @@ class FileEvents:
         if self._fd < 0:
             raise OSError(ctypes.get_errno(), "no more files can be watched (fs.inotify.max_user_instances)")
         self._paths = paths
-        self._watched_folders: dict[str, str] = {}  # watch point -> the folder that is watched for it
-        self._watches: dict[int, set[str]] = {}  # watch descriptor -> its paths, as several may lead to one inode
+        self._watched_folders: dict[str, str] = {}  # watch point -> the folder watched for it
+        self._watches: dict[int, set[str]] = {}  # watch descriptor -> its paths: several may lead to one inode
         try:
             self._watch()
         except OSError:
@@ -52,7 +52,7 @@ class FileEvents:
         return int(self._fd)
 
     def _watch(self) -> None:
-        """Updates the watches to what each path needs now, and nothing else, because some folders are busy."""
+        """Watches what each path requires now, and nothing else, because some folders change often."""
         folders: dict[str, str] = {}
         watches: defaultdict[int, set[str]] = defaultdict(set)
         self._remote = _remote_mount_points()
@@ -62,7 +62,7 @@ class FileEvents:
                 descriptor, folder = self._watch_nearest_folder(point)
                 folders[point] = folder
                 watches[descriptor].add(folder)
-            # Only a watch on the file reports truncate(2): no file is opened for writing, so none is closed.
+            # Only a watch on the file itself reports truncate(2): no writer opens the file, so none closes it.
             target = points[-1]
             if target not in self._remote and (descriptor := self._add(target, _FILE_MASK)) >= 0:
                 watches[descriptor].add(target)
@@ -71,7 +71,7 @@ class FileEvents:
         self._watched_folders, self._watches = folders, watches
 
     def _watch_nearest_folder(self, path: str) -> tuple[int, str]:
-        """Watches the nearest folder above the path that exists. Returns its watch descriptor and path."""
+        """Watches the nearest existing folder above the path. Returns the watch descriptor and the folder's path."""
         for _ in range(_ATTEMPTS):
             missing, folder = "", os.path.dirname(path)
             while (descriptor := self._add(folder, _MASK)) < 0:
@@ -79,11 +79,11 @@ class FileEvents:
                     raise OSError(errno.ENOENT, "nothing can be watched")
                 missing, folder = folder, os.path.dirname(folder)
             if not missing or not os.path.isdir(missing):
-                break  # else it was created just before its parent was watched
+                break  # otherwise it was created just before its parent was watched
         return descriptor, folder
 
     def _add(self, path: str, mask: int) -> int:
-        """Adds a watch. Returns its descriptor, which is negative if the path does not exist."""
+        """Adds a watch. Returns the watch descriptor; negative if the path does not exist."""
         descriptor = int(self._libc.inotify_add_watch(self._fd, os.fsencode(path), mask))
         if descriptor < 0 and (code := ctypes.get_errno()) in (errno.ENOSPC, errno.ENOMEM):
             raise OSError(code, "no more files can be watched (fs.inotify.max_user_watches)")
@@ -110,7 +110,7 @@ class FileEvents:
         }
 
     def _changed_paths(self, data: bytes) -> Iterable[str]:
-        """The paths that these events are about; "/" if events were lost."""
+        """The paths that these events concern; "/" if events were lost."""
         while data:
             descriptor, mask, _, length = struct.unpack_from("iIII", data)
             name, data = os.fsdecode(data[16 : 16 + length].rstrip(b"\0")), data[16 + length :]
@@ -130,9 +130,9 @@ def _remote_mount_points() -> set[str]:
 
 
 def _watch_points(path: str, remote: Collection[str]) -> list[str]:
-    """The paths whose change may change what this path leads to: each link on the way, and the final target.
+    """The paths whose change may change the target of this path: each link on the way, and the final target.
 
-    remote: mount points below which nothing is accessed.
+    remote: mount points; nothing below them is accessed.
     """
     links: dict[str, None] = {}
     followed = 0
@@ -161,5 +161,5 @@ def _watch_points(path: str, remote: Collection[str]) -> list[str]:
 
 
 def _may_affect(changed: str, watched: str) -> bool:
-    """Whether a change of the one path may affect the watched file: it is the file or a folder above it."""
+    """Whether a change of one path may affect the watched file: the path is the file or a folder above it."""
     return changed == watched or changed == "/" or watched.startswith(f"{changed}/")

@@ -1,7 +1,7 @@
 """The resident process: waits for events and starts a short-lived worker for each reconcile pass.
 
-The worker makes all decisions. So a detector that hangs or leaks, the Kubernetes client and the TOML parser never live
-here, and a worker that crashes loses nothing. Workers keep their state in files; this process reads their messages.
+The worker makes all decisions. So detectors that may hang or leak, the Kubernetes client and the TOML parser never run
+here, and a crash of a worker loses nothing. Workers keep their state in files; this process reads their messages.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from capacityd.service.schedule import DEBOUNCE, Schedule, uniform
 from capacityd.service.service_lock import ServiceLock
 from capacityd.service.worker_process import WorkerProcess
 
-WORKER_TIMEOUT_BASE = 180.0  # seconds that a worker may run, in addition to what the configuration allows its programs
-WATCHDOG_INTERVAL = 60.0  # seconds: the longest wait, so that systemd's watchdog is fed and a resume is noticed
+WORKER_TIMEOUT_BASE = 180.0  # seconds that a worker may run, besides the time that the configuration allows programs
+WATCHDOG_INTERVAL = 60.0  # seconds: the longest wait, to notify systemd's watchdog and to notice a resume
 CHECK_RETRY_PERIOD = 20.0  # seconds until a failed check is retried
 _STOP = {signal.SIGTERM, signal.SIGINT}
 
@@ -33,7 +33,7 @@ _STOP = {signal.SIGTERM, signal.SIGINT}
 class Service:
     """The main loop.
 
-    command: starts a worker; its job and the job's arguments are appended. folder: the runtime directory.
+    command: starts a worker; the service appends the job and its arguments. folder: the runtime directory.
     """
 
     def __init__(self, command: list[str], folder: str, lock: ServiceLock) -> None:
@@ -41,27 +41,27 @@ class Service:
         self._lock = lock
         self._signals = Signals()
         self._suspends = Suspends()
-        self._watch: Watch | None = None  # of the last check; None: there was none yet
+        self._watch: Watch | None = None  # from the last check; None: no check has ended yet
         self._sources = EventSources(Watch())
-        self._awaited_files: set[str] = set()  # further files whose change may end an error
+        self._awaited_files: set[str] = set()  # further files; a change of one may end an error
         self._worker: WorkerProcess | None = None
-        self._job = Job.CHECK  # of the worker
+        self._job = Job.CHECK  # the worker's job
         self._worker_timeout = WORKER_TIMEOUT_BASE
         self._ready = False  # whether systemd has been notified
         self._reports = Reports(folder)
-        self._lost = 0  # passes without a result since the last one that had one
+        self._lost = 0  # passes without a result since the last one with a result
         self._schedule = Schedule(time.monotonic(), uniform, debounce_first=uptime() < BOOTING)
 
     def run(self) -> int:
-        """Runs until a signal ends it; returns the exit status."""
+        """Runs until a signal ends it. Returns the exit status."""
         self._write_status_file()
         while True:
             if self._worker is not None and self._worker.awaits_node and self._next_worker_at() <= time.monotonic():
-                self._worker.kill()  # if there still is no Node, the next worker waits for it
+                self._worker.kill()  # if the Node is still missing, the next worker waits for it
                 self._worker = None
             if self._worker is None:
-                if not self._lock.is_held():  # only systemd can create the folder again
-                    message = f"{self._lock.path} is gone; the service exits so that it is created again"
+                if not self._lock.is_held():  # only systemd can recreate the folder
+                    message = f"{self._lock.path} is gone; the service exits so that systemd recreates it"
                     log(Priority.ERROR, message, EntryKind.DEGRADED)
                     return 1
                 self._start_worker(time.monotonic())
@@ -86,7 +86,7 @@ class Service:
                 sd_notify(f"RELOADING=1\nMONOTONIC_USEC={time.monotonic_ns() // 1000}")
             self._job, arguments = Job.CHECK, ["reload" if self._ready else "boot"]
         elif self._watch and (reasons := self._schedule.pop_due(now)):
-            if self._sources.retry:  # this pass detects what changed until they are open again
+            if self._sources.retry:  # this pass detects changes that happen until the sources are open again
                 self._open_sources()
             self._job, arguments = Job.RECONCILE, [",".join(sorted(reason.value for reason in reasons))]
             arguments += [str(self._lost)] if self._lost else []
@@ -99,7 +99,7 @@ class Service:
             self._on_worker_exit(None, f"could not be started: {e.strerror}")
 
     def _wait(self) -> tuple[set[signal.Signals], set[PassReason]]:
-        """Waits for an event, a message or a deadline; returns the signals and the new reasons for a pass."""
+        """Waits for an event, a message or a deadline. Returns the signals and the new reasons for a pass."""
         poll = select.poll()
         worker = self._worker
         for fd in (self._signals.fileno(), *self._sources.filenos(), *([worker.fileno()] if worker else [])):
@@ -128,10 +128,10 @@ class Service:
         return signals, reasons
 
     def _next_worker_at(self) -> float:
-        """When the next worker is started, unless an event comes first."""
+        """When the next worker starts, unless an event comes first."""
         check_at = self._schedule.check_at()
         times = [] if check_at is None else [check_at]
-        if self._watch:  # a check that is retried delays no pass
+        if self._watch:  # the retry of a check does not delay a pass
             times.append(self._schedule.wakes_at())
         return min(times, default=math.inf)
 
@@ -155,7 +155,7 @@ class Service:
             self._write_status_file()
 
     def _on_worker_exit(self, result: CheckResult | PassResult | None, failure: str) -> None:
-        """Handles the result of a worker that has ended. failure: how it ended, if it sent no result."""
+        """Handles the result of a worker that has ended. failure: how the worker ended, if it sent no result."""
         metrics, self._worker = self._worker.metrics if self._worker else None, None
         now = time.monotonic()
         if self._job is Job.CHECK:
@@ -181,11 +181,11 @@ class Service:
             if result.start_in is not None:
                 self._schedule.start_in(result.start_in, now)
         files = set(failure.files) if failure else set()
-        if files or not failure:  # an error that names no files does not end the wait for those of an earlier one
+        if files or not failure:  # an error without files keeps the files of an earlier error
             self._await_files(files, now)
 
     def _await_files(self, files: set[str], now: float) -> None:
-        """Watches the files whose change may end an error. A pass follows, as a file may already have changed."""
+        """Watches the files whose change may end an error. Runs a pass, because a file may already have changed."""
         files -= self._watch.files.keys() if self._watch else set()
         if files != self._awaited_files:
             self._awaited_files = files
@@ -193,7 +193,7 @@ class Service:
             self._schedule.notify({PassReason.CREDENTIALS if files else PassReason.HARDWARE}, now)
 
     def _on_check_result(self, result: CheckResult, now: float) -> None:
-        """Applies what a check asks to watch; if it asks for nothing, the previous configuration stays active."""
+        """Applies the check's watches. If the check sends none, the previous configuration stays active."""
         error = f"the configuration check failed and is retried: {result.error}" if result.error else ""
         self._reports.log_error(Job.CHECK, error)
         if error:
@@ -201,7 +201,7 @@ class Service:
         if result.watch:
             self._reports.check = result
         if result.watch and result.watch != self._watch:
-            if not self._watch:  # the machine's events are received from now on, so debouncing starts now
+            if not self._watch:  # the machine's events arrive from now on, so debouncing starts now
                 self._schedule.notify({PassReason.BOOT}, now)
             self._watch = result.watch
             self._open_sources()
@@ -212,7 +212,7 @@ class Service:
             self._schedule.checked(now)
 
     def _open_sources(self) -> None:
-        """Opens the event sources again, and logs each that is newly unavailable."""
+        """Opens the event sources again, and logs each newly unavailable one."""
         self._sources.close()
         watch = self._watch or Watch()
         files = dict.fromkeys(self._awaited_files, PassReason.CREDENTIALS) | dict(watch.files)

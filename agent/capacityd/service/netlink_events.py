@@ -1,4 +1,4 @@
-"""Changes of links and addresses, by rtnetlink(7). Those of pods, which are frequent on a node, are ignored."""
+"""Changes of links and addresses, from rtnetlink(7). Ignores those of pods, which are frequent on a node."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class AddressEvents:
             else:
                 relevant = self._is_relevant(*message) or relevant
         if overflow:
-            # A removal may be lost. All queued messages are older than the overflow, so forget them now, not earlier.
+            # A removal may have been lost. All queued messages are older than the overflow, so clear the set only now.
             self._known.clear()
         return {PassReason.HARDWARE} if overflow or relevant else set()
 

@@ -1,4 +1,4 @@
-"""What the service reports: to the journal each change of its state, to systemd a line, to `status` its file."""
+"""The service's reports: changes of its state to the journal, a line to systemd, and a file for `status`."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from capacityd.model.reasons import Activity, Job
 
 
 class SlowWorker(NamedTuple):
-    """A worker that has taken long."""
+    """A worker that has been running for long."""
 
     activity: Activity
-    seconds: float  # since it began
+    seconds: float  # since the worker started
 
 
 class Reports:
-    """What the service knows of its errors. folder: the runtime directory."""
+    """The errors that the service has reported, and their current state. folder: the runtime directory."""
 
     def __init__(self, folder: str) -> None:
         self.check = CheckResult()  # the last one whose watches are active
         self._errors: dict[Job, str] = {}
-        self._metrics = MetricsResult("")  # of the last pass
+        self._metrics = MetricsResult("")  # the last pass's
         self._unavailable: tuple[str, ...] = ()  # the error of each event source that is not open
         self._path = os.path.join(folder, "service.json")
 
     def log_error(self, job: Job, error: str) -> None:
-        """Logs an error of a job when it is new, and once that there is none any more. error: "" if there is none."""
+        """Logs a job's error when it is new, and once when it has ended. error: "" if there is none."""
         last = self._errors.pop(job, "")
         if error:
             if error != last:
@@ -45,7 +45,7 @@ class Reports:
             log(Priority.NOTICE, "recovered", EntryKind.RECOVERED)
 
     def log_metrics(self, metrics: MetricsResult) -> None:
-        """Logs an error of the file of metrics when it is new, and once that it is written again."""
+        """Logs an error of the metrics file when it is new, and once when the file is written again."""
         last, self._metrics = self._metrics, metrics
         if metrics.error and metrics != last:
             log(Priority.WARNING, "; ".join(filter(None, (metrics.error, metrics.advice))), EntryKind.METRICS)
@@ -53,7 +53,7 @@ class Reports:
             log(Priority.NOTICE, f"{metrics.path} is written again", EntryKind.METRICS)
 
     def log_unavailable(self, errors: Sequence[str]) -> None:
-        """Logs each event source that is newly unavailable. errors: one of each that is not open."""
+        """Logs each newly unavailable event source. errors: one for each source that is not open."""
         last, self._unavailable = self._unavailable, tuple(errors)
         for error in self._unavailable:
             if error not in last:
@@ -64,7 +64,7 @@ class Reports:
                 )
 
     def notify_systemd(self, line: str) -> None:
-        """Sends the line that `systemctl status` shows: that of a pass, else the errors."""
+        """Sends the line for `systemctl status`: the errors or, if there are none, the last pass's line."""
         sd_notify(f"STATUS={' '.join((line or '; '.join(self._errors.values()) or 'waiting').split())}")
 
     def write_status_file(
@@ -72,8 +72,8 @@ class Reports:
     ) -> None:
         """Replaces service.json.
 
-        next_pass_in: seconds. overdue_after: so many seconds after the next pass, the file must have been replaced.
-        running: as in ServiceStatus.pass_running. slow: None if no worker is slow.
+        next_pass_in: seconds. overdue_after: if the file is not replaced within this many seconds after the next pass
+        is due, the service is stuck. running: as in ServiceStatus.pass_running. slow: None if no worker is slow.
         """
         now = time.time()
         status = ServiceStatus(
@@ -90,5 +90,5 @@ class Reports:
             slow_activity=slow.activity if slow else None,
             slow_since=now - slow.seconds if slow else 0.0,
         )
-        with suppress(OSError):  # workers write here too and report the error; `status` shows the file as stale
-            replace_file(self._path, to_file(status, __version__), 0o644)  # `status` needs no root
+        with suppress(OSError):  # workers write here as well, and report the error; `status` shows the file's age
+            replace_file(self._path, to_file(status, __version__), 0o644)  # `status` works without root

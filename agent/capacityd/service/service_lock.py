@@ -1,4 +1,4 @@
-"""service.lock: locked as long as the resident process runs. A PID file could name a recycled PID."""
+"""service.lock: locked while the resident process runs. A PID file could contain a recycled PID."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ class ServiceLock:
     """The lock in a runtime directory, held for the life of the process."""
 
     def __init__(self, folder: str) -> None:
-        """Raises BlockingIOError if another service holds it, and another OSError if it can't be opened.
+        """Raises BlockingIOError if another service holds the lock, and another OSError if the file can't be opened.
 
-        What is in its place (a folder, a link) is removed: the runtime directory is ours alone.
+        Removes anything else at its path (a folder, a link): only capacityd uses the runtime directory.
         """
         self.path = os.path.join(folder, _FILE)
         try:
@@ -27,7 +27,7 @@ class ServiceLock:
         fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
     def is_held(self) -> bool:
-        """Whether it is still the lock that others find."""
+        """Whether the locked file is still the one at its path."""
         try:
             return os.path.samestat(os.stat(self.path), os.fstat(self._fd))
         except OSError:

@@ -1,6 +1,7 @@
-"""Changes of two tables in /proc: mounts, without those of pods, which are frequent on a node; and swap areas.
+"""Changes of two tables in /proc: mounts (without those of pods, which are frequent on a node) and swap areas.
 
-The kernel reports a change as an exceptional condition of the file, which is always readable (proc_pid_mountinfo(5)).
+The kernel reports a change as an exceptional condition of the file (proc_pid_mountinfo(5)); the file is always
+readable.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ SWAPS = "/proc/swaps"
 class TableEvents:
     """Changes of a table.
 
-    relevant: returns what detectors use of the table's text; other changes are ignored.
+    relevant: takes the table's text and returns the parts that detectors use. Other changes are ignored.
     """
 
     def __init__(self, path: str, relevant: Callable[[str], frozenset[object]]) -> None:
@@ -73,11 +74,11 @@ def swap_events() -> TableEvents:
 
 
 def _relevant_mounts(table: str) -> frozenset[object]:
-    """What detectors use of each mount that is not of a pod: all but its id."""
+    """The parts of each mount that detectors use: everything but its id. Pods' mounts are left out."""
     mounts = map(mount_of, table.split("\n"))
     return frozenset(replace(mount, id="") for mount in mounts if mount and not is_of_pods(mount.point, mount.type))
 
 
 def _relevant_swaps(table: str) -> frozenset[object]:
-    """The name, type and size of each swap area, without how much of it is used."""
+    """The name, type and size of each swap area, without its used space."""
     return frozenset(tuple(line.split()[:3]) for line in table.split("\n"))

@@ -1,4 +1,4 @@
-"""Device events of udev: devices that were added, removed or changed, after its rules have run."""
+"""Device events from udev: devices that were added, removed or changed, after udev's rules have run."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from capacityd.model.reasons import PassReason
 
 
 class UdevEvents:
-    """Events of these subsystems. The kernel filters them, so others do not wake this process."""
+    """Events of these subsystems. The kernel filters them, so other events do not wake this process."""
 
     def __init__(self, subsystems: Sequence[str]) -> None:
         self._monitor: Any = pyudev.Monitor.from_netlink(_context())
         for subsystem in subsystems:
             self._monitor.filter_by(subsystem)
         self._monitor.start()
-        # pyudev's poll() can't clear the error of an overflow, so it would fail for ever. Its socket can.
+        # pyudev's poll() can't clear the error of an overflow, so it would fail forever. A socket can.
         self._socket = socket.socket(fileno=os.dup(self._monitor.fileno()))
 
     def fileno(self) -> int:
@@ -50,7 +50,7 @@ class UdevEvents:
 
 @cache
 def _context() -> Any:
-    """One for all monitors: each loads libudev again, 65 KiB until garbage collection."""
+    """One context for all monitors: each context loads libudev again, 65 KiB until garbage collection."""
     return pyudev.Context()
 
 

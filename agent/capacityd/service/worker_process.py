@@ -1,6 +1,6 @@
 """A worker of the service: a short-lived process that checks the configuration or runs one reconcile pass.
 
-It sends its messages as lines of JSON on its standard output.
+A worker sends its messages as lines of JSON on its standard output.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from capacityd.model.messages import CheckResult, Message, MetricsResult, PassRe
 from capacityd.model.reasons import Activity, Job
 from capacityd.service.reports import SlowWorker
 
-SLOW = 30.0  # seconds after which `status` says what a worker is doing
+SLOW = 30.0  # seconds after which `status` shows a worker's activity
 _MAX_LINE_BYTES = 1 << 20
 
 
 class WorkerProcess:
-    """A running worker. timeout: seconds after which it is killed. Raises OSError if it can't be started."""
+    """A running worker. timeout: in seconds, until the deadline. Raises OSError if the worker can't be started."""
 
     def __init__(self, command: list[str], timeout: float) -> None:
         self.began = time.monotonic()
         self.deadline = self.began + timeout
         self.is_slow = False
-        """Whether it has taken so long that `status` says what it is doing."""
+        """Whether the worker has run for so long that `status` shows its activity."""
         self._read, write = os.pipe2(os.O_CLOEXEC)
         os.set_blocking(self._read, False)
         try:
@@ -37,13 +37,13 @@ class WorkerProcess:
         finally:
             os.close(write)
         self.probed = False
-        """Whether it has read the machine."""
+        """Whether the worker has read the machine."""
         self.result: CheckResult | PassResult | None = None
-        """None until it has sent one."""
+        """None until the worker has sent a result."""
         self.awaits_node = False
-        """Whether it waits for its Node, so that it may be killed."""
+        """Whether the worker only waits for its Node, so that it may be killed."""
         self.metrics: MetricsResult | None = None
-        """None if it has written no metrics."""
+        """None if the worker has written no metrics."""
         self._buffer = b""
         self._closed = False
 
@@ -51,18 +51,18 @@ class WorkerProcess:
         return self._read
 
     def slow_at(self) -> float:
-        """When it becomes slow, as time.monotonic(); infinity if it already is, or if it waits for its Node."""
+        """When the worker becomes slow (time.monotonic()); infinity if it already is, or if it waits for its Node."""
         return math.inf if self.is_slow or self.awaits_node else self.began + SLOW
 
     def slow(self, job: Job) -> SlowWorker | None:
-        """What it has been doing for long; None if it is not slow. job: what it was started for."""
+        """The activity of a slow worker; None if the worker is not slow. job: the worker's job."""
         if not self.is_slow:
             return None
         activity = Activity.NODE if self.probed else Activity.PROBE
         return SlowWorker(Activity.CHECK if job is Job.CHECK else activity, time.monotonic() - self.began)
 
     def read_messages(self) -> bool:
-        """Reads the messages since the last call. Returns whether there will be no more."""
+        """Reads the messages since the last call. Returns whether the output has ended."""
         try:
             data = os.read(self._read, 65536)
         except BlockingIOError:
@@ -77,10 +77,10 @@ class WorkerProcess:
     def _take(self, line: bytes) -> None:
         try:
             message: Message = decode_variant(Message, parse(line))
-        except Malformed:  # a library may also print
+        except Malformed:  # a library may print as well
             return
         if isinstance(message, Probed):
-            if self.awaits_node:  # for its Node, which is there now
+            if self.awaits_node:  # the Node exists now
                 self.began = time.monotonic()
             self.probed, self.awaits_node = True, False
         elif isinstance(message, MetricsResult):
@@ -90,9 +90,9 @@ class WorkerProcess:
             self.awaits_node = isinstance(message, PassResult) and message.awaits_node > 0
 
     def kill(self) -> str:
-        """Kills the worker, if it still runs, and all its descendants.
+        """Kills the worker, if it is still running, and all its descendants.
 
-        Returns "was killed by" and the signal, if a signal had already ended it, else "".
+        Returns "was killed by" and the signal, if a signal had already ended the worker; otherwise "".
         """
         os.close(self._read)
         with suppress(ProcessLookupError):

@@ -1,4 +1,4 @@
-"""The service's short-lived child: it checks the configuration, or makes one reconcile pass."""
+"""The service's short-lived child process: it checks the configuration, or runs one reconcile pass."""
 
 from __future__ import annotations
 

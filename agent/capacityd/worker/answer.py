@@ -1,4 +1,4 @@
-"""What a pass tells the resident process: what has gone wrong, and a line for `systemctl status`. Pure."""
+"""Builds a pass's answer to the resident process: its failure, and a line for `systemctl status`. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from capacityd.reconcile.reconcile import ReconcileResult
 
 
 def failure_of(result: ReconcileResult, save_errors: Sequence[str]) -> Failure | None:
-    """What has gone wrong in a pass, with what could not be saved."""
+    """The failure of a pass, including errors from saving its state; None if nothing failed."""
     failure = result.failure
     unsaved = result.unwritable or "".join(save_errors[:1])
     if not unsaved:

@@ -1,6 +1,6 @@
 """Waits for a Node that is not registered yet, at the cost of a small request every few seconds.
 
-A pass costs a hundred times as much, so a pass that has found no Node goes on to wait, instead of being made again.
+A pass costs a hundred times as much, so a pass that finds no Node keeps waiting instead of running again and again.
 """
 
 from __future__ import annotations
@@ -18,13 +18,14 @@ from capacityd.model.node import Node
 from capacityd.node.kubelet_kubeconfig import changed_at
 
 _EXPECTED_FOR = 600.0
-"""Seconds after a start of the machine or the kubelet, or a change of the kubeconfig, in which a Node is expected."""
+"""A Node is expected for this many seconds after the machine or kubelet starts, or the kubeconfig changes."""
 _PAUSE, _PAUSE_FACTOR, _PAUSE_MAX = 1.0, 1.1, 4.0
-"""The pause in seconds between two requests is random, up to a limit: its first value, its growth, its last value."""
+"""The pause between two requests is random, up to a limit. In seconds: the first limit, its growth factor, the last
+limit."""
 
 
 def registration_expected(config: Config, host: Host, options: argparse.Namespace) -> float:
-    """Seconds for which it is worthwhile to wait for the Node; 0 if it is not."""
+    """Seconds for which to wait for the Node; 0 if the Node is not expected."""
     if options.node_file is not None:
         return 0.0
     starts = changed_at(options.kubeconfig or config.settings.kubeconfig), kubelet_started_at(host)
@@ -33,7 +34,8 @@ def registration_expected(config: Config, host: Host, options: argparse.Namespac
 
 
 def await_node(node: Node, seconds: float) -> bool:
-    """Waits so many seconds at most. Returns whether a pass is needed: the Node exists, or there is another error."""
+    """Waits for at most this many seconds. Returns whether to run a pass: the Node exists, or there is another
+    error."""
     deadline, pause = time.monotonic() + seconds, _PAUSE
     while time.monotonic() < deadline:
         time.sleep(random.uniform(pause / 2, pause))  # noqa: S311  # jitter is no secret

@@ -1,4 +1,4 @@
-"""The job that checks the configuration, and saves it for all later workers."""
+"""The job that checks the configuration and saves it for all later workers."""
 
 from __future__ import annotations
 
@@ -20,14 +20,15 @@ from capacityd.worker import journal, runtime_files, send_message
 from capacityd.worker.runtime_files import SavedConfig
 
 RELOAD = "reload"
-"""The reason for a check that, if there are errors, leaves the previous configuration active."""
+"""The reason for a check that keeps the previous configuration if the new one has errors."""
 
 
 def check(options: argparse.Namespace) -> int:
-    """Saves the configuration for later workers; if a reload has errors, only the errors. Returns the exit status.
+    """Saves the configuration for later workers; if a reload finds errors, saves only the errors. Returns the exit
+    status.
 
-    If it can't be saved, the check fails and is retried. Until then, workers use the previous configuration or, at
-    boot, the files themselves.
+    If the configuration can't be saved, the check fails and the service retries it. Until then, workers use the
+    previous configuration or, at boot, the files themselves.
     """
     loaded = load(options.config)
     previous = runtime_files.read_config(options.folder) if options.reasons == RELOAD else None
@@ -61,7 +62,7 @@ def check(options: argparse.Namespace) -> int:
 
 
 def watch_of(config: Config, kubeconfig: str | None) -> Watch:
-    """What the resident process has to watch for this configuration. kubeconfig: that of the command line."""
+    """The events and files that the resident process must watch. kubeconfig: the command line's option."""
     subsystems: set[str] = set()
     kernel: set[KernelEvents] = set()
     kubeconfig = kubeconfig or config.settings.kubeconfig

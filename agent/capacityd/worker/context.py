@@ -1,4 +1,4 @@
-"""What the options of a command select: a machine and a configuration."""
+"""The machine and the configuration that a command's options select."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def host_of(options: argparse.Namespace) -> Host:
 
 
 def config_of(options: argparse.Namespace) -> Config:
-    """The configuration. Raises ConfigError with all errors, if it has any."""
+    """The configuration. Raises ConfigError with all errors if there are any."""
     config = load(options.config).require()
     if not config.resources:
         warn(nothing_configured(options))
@@ -31,14 +31,14 @@ def config_of(options: argparse.Namespace) -> Config:
 def nothing_configured(options: argparse.Namespace) -> str:
     """The message for a configuration without resources."""
     path = options.config or "/etc/capacityd"
-    return f'no resource is configured in {path}; "capacityd devices --toml" makes a configuration to begin with'
+    return f'no resource is configured in {path}; "capacityd devices --toml" prints a configuration to start with'
 
 
 def node_name_of(options: argparse.Namespace, config: Config, host: Host) -> str:
-    """The Node's name as far as it is known without asking the API server."""
+    """The Node's name, as far as it is known without a request to the API server."""
     return str(options.node_name or config.settings.node_name or host.hostname().lower())
 
 
 def warn(message: str) -> None:
-    """Prints a message for the user on standard error, apart from the result."""
+    """Prints a message for the user on standard error; the result goes to standard output."""
     print(f"capacityd: {message}", file=sys.stderr)

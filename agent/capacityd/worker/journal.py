@@ -18,7 +18,7 @@ from capacityd.reconcile.reconcile import ReconcileResult
 from capacityd.worker.pass_state import Logged, PassState, PassStatus
 
 _MOST_REASONS, _REASONS_PERIOD = 6, 360.0
-"""At most so many entries about one unknown resource in so many seconds: its reason may change at each pass."""
+"""At most this many entries about one unknown resource in this many seconds: its reason may change at each pass."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,14 +28,14 @@ class Entry:
     kind: EntryKind
     priority: Priority
     message: str
-    fields: Mapping[str, str] = field(default_factory=dict)  # names in capitals, as journald requires
+    fields: Mapping[str, str] = field(default_factory=dict)  # names in capital letters, as journald requires
 
 
 def outcome_entries(result: ReconcileResult, status: PassStatus, previous: PassStatus | None) -> Iterator[Entry]:
-    """What a pass changed on the Node, what is newly wrong on it, and each Event that could not be created.
+    """The changes that a pass made on the Node, new problems, and each Event that could not be created.
 
-    status: of this pass. previous: of the last one. What it contains is not logged again, even if the Node has no
-    condition.
+    status: the status of this pass. previous: the status of the last pass. Problems in it are not logged again, even if
+    the Node has no condition.
     """
     if result.outcome is None:
         return
@@ -80,7 +80,7 @@ def _condition_entries(node: str, status: PassStatus, last: PassStatus) -> Itera
 def first_pass_entries(
     readings: Mapping[str, Reading], result: ReconcileResult, previous: PassStatus | None
 ) -> Iterator[Entry]:
-    """A summary of the first pass that read the Node, if it has changed no quantity: else nothing would be logged.
+    """A summary of the first pass that read the Node, if it has changed no quantity: otherwise nothing would be logged.
 
     previous: the status of the last pass.
     """
@@ -105,9 +105,10 @@ def first_pass_entries(
 
 
 def logged_after(readings: Mapping[str, Reading], previous: PassState, uptime: float) -> dict[str, Logged]:
-    """What the journal has of each unknown resource once reading_entries() is sent. previous: what the last pass left.
+    """Name of each unknown resource -> its journal entries, after those of reading_entries(). previous: the last state.
 
-    At boot a default route or a driver may only be late, so what is still unknown at the next pass is logged again.
+    At boot, a default route or a driver may only be late, so a resource that is still unknown at the next pass is
+    logged again.
     """
     after_boot = previous.status is not None and PassReason.BOOT in previous.status.reasons
     logged = {}
@@ -115,7 +116,7 @@ def logged_after(readings: Mapping[str, Reading], previous: PassState, uptime: f
         if not isinstance(reading, Unknown):
             continue
         last = previous.logged.get(name, Logged("", ()))
-        if last.at and last.at[-1] > uptime:  # of a restored snapshot
+        if last.at and last.at[-1] > uptime:  # from a restored snapshot of the machine
             last = Logged("", ())
         is_logged = bool(last.at) and last.reason == reading.reason and not after_boot
         flooding = len(last.at) == _MOST_REASONS and uptime - last.at[0] < _REASONS_PERIOD
@@ -131,10 +132,10 @@ def reading_entries(
     *,
     at_boot: bool,
 ) -> Iterator[Entry]:
-    """Resources that are newly unknown, unknown for another reason, known again or held back since the last pass.
+    """Entries for resources that, since the last pass, became unknown (or so for another reason), known, or held back.
 
-    previous: what the last pass left. logged: as logged_after() returns it. at_boot: whether this is the first pass of
-    the service: then an unknown resource is a notice, and a warning if it is still unknown at the next pass.
+    previous: the last pass's state. logged: the result of logged_after(). at_boot: whether this is the service's first
+    pass. Then an unknown resource is a notice, and a warning if it is still unknown at the next pass.
     """
     last = previous.status or PassStatus(0.0)
     changes = {change.name: change for change in result.plan.changes} if result.plan else {}
@@ -165,7 +166,7 @@ def _held_entry(change: Change, wait: Wait, uptime: float) -> Entry:
 
 
 def send(entries: Iterable[Entry]) -> None:
-    """Writes the entries to the journal, or to standard error if that is not the journal."""
+    """Writes the entries to the journal; if standard error is not the journal, to standard error."""
     for entry in entries:
         systemd.log_entry(entry.priority, entry.message, entry.kind, entry.fields)
 

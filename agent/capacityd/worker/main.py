@@ -1,4 +1,4 @@
-"""The main function of a worker: it checks the configuration, or makes one reconcile pass."""
+"""The main function of a worker: it checks the configuration, or runs one reconcile pass."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from capacityd.worker import send_message
 
 
 def child(options: argparse.Namespace) -> int:
-    """Runs the job that the service has started it for; returns the exit status. The service reports its errors."""
+    """Runs the worker's job and returns the exit status. The service reports errors."""
     try:
         return _run_job(options)
     except ImportError as e:
@@ -24,7 +24,7 @@ def child(options: argparse.Namespace) -> int:
 
 
 def _run_job(options: argparse.Namespace) -> int:
-    # Imported here, so that a missing module is an error of the job. While the system is upgraded, one may be missing.
+    # These imports are here so that a missing module fails the job. During a system upgrade, a module may be missing.
     from capacityd.linux.systemd import use_nonblocking_stderr
 
     use_nonblocking_stderr()

@@ -1,7 +1,7 @@
-"""Metrics of the service: a file for node_exporter's textfile collector, if one is configured.
+"""The service's metrics: a file for node_exporter's textfile collector, if a path is configured.
 
-The file is replaced after each reconcile pass, so series of removed resources disappear. An error here does not fail
-the pass: the resident process logs it once, and the time stamps in the file show its age.
+Each reconcile pass replaces the file, so the series of removed resources disappear. If this fails, the pass continues,
+the resident process logs the error once, and the time stamps in the file show its age.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from capacityd.model.reading import Absent, Quantity, Reading, ReadingOutcome, U
 from capacityd.worker.pass_state import Counters, PassStatus
 
 _HINTS = {
-    errno.ENOENT: "make the folder (prometheus-node-exporter brings /var/lib/prometheus/node-exporter), then restart",
-    errno.EROFS: "the service's sandbox keeps it from there: a folder that is not Debian's own needs ReadWritePaths= in"
-    " a drop-in of the unit, and one that was made later a restart of the service",
-    errno.EACCES: "the folder must belong to root, for the service has no right to other users' files",
+    errno.ENOENT: "create the folder (prometheus-node-exporter provides /var/lib/prometheus/node-exporter) and restart",
+    errno.EROFS: "the service's sandbox makes the folder read-only: for a folder that is not Debian's own, set"
+    " ReadWritePaths= in a drop-in of the unit; for one that was created later, restart the service",
+    errno.EACCES: "root must own the folder, because the service has no right to other users' files",
 }
-"""What to do about an error of the file."""
+"""Advice for each error of the file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,18 +40,18 @@ class PassMetrics:
     """Resource -> its reading."""
     status: PassStatus
     node: NodeState | None
-    """The Node as it was last seen; None: not yet."""
+    """The Node as last seen; None if it has not been read yet."""
     counters: Counters
-    """After this pass."""
+    """The counters after this pass."""
     durations: Mapping[str, float] = field(default_factory=dict)
     """Resource -> seconds that its detector ran (Discovery.durations)."""
     configuration_errors: int = 0
 
 
 def count_pass(counters: Counters, config: Config, status: PassStatus, lost: int, *, succeeded: bool) -> Counters:
-    """The counters after a pass; all are 0 if no file is configured. counters: those before it.
+    """The counters after a pass; all are 0 if no file is configured. counters: the counters before the pass.
 
-    lost: passes since then that did not end. succeeded: whether this one ended without an error.
+    lost: passes without a result since the last one that ended. succeeded: whether this pass ended without an error.
     """
     if not config.settings.textfile:
         return Counters()
@@ -65,9 +65,9 @@ def count_pass(counters: Counters, config: Config, status: PassStatus, lost: int
 
 
 def replace_textfile(previous: str, metrics: PassMetrics, duration: float) -> MetricsResult | None:
-    """Writes the file, and returns the result; None if no file is configured.
+    """Writes the file and returns the result; None if no file is configured.
 
-    previous: the file of the last pass, which is removed if it is another one. duration: seconds that the pass took.
+    previous: the last pass's file, removed if the path has changed. duration: of the pass, in seconds.
     """
     path = metrics.config.settings.textfile
     if previous and previous != path:
@@ -87,13 +87,13 @@ def replace_textfile(previous: str, metrics: PassMetrics, duration: float) -> Me
 
 
 def text(metrics: PassMetrics, duration: float) -> bytes:
-    """The file, in Prometheus' text format. Raises ImportError without its library."""
+    """The file's content in Prometheus' text format. Raises ImportError if the Prometheus library is missing."""
     from prometheus_client import CollectorRegistry, generate_latest
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
     counters = metrics.counters
 
-    class PassCollector:  # a Collector by its method: older libraries have no such class
+    class PassCollector:  # duck-typed: older versions of the library have no class Collector
         def collect(self) -> Iterator[Any]:
             for name, about, labels, values in _gauges(metrics, duration):
                 gauge = GaugeMetricFamily(f"capacityd_{name}", about, labels=labels)
@@ -104,7 +104,7 @@ def text(metrics: PassMetrics, duration: float) -> bytes:
                 ("reconciles", "Reconcile passes that were started.", counters.reconciles),
                 (
                     "reconcile_errors",
-                    "Reconcile passes that ended with an error, or did not end.",
+                    "Reconcile passes that ended with an error or did not end.",
                     counters.reconciles - counters.succeeded,
                 ),
                 ("writes", "Writes of the Node's capacity.", counters.writes),
@@ -131,14 +131,14 @@ def _gauges(metrics: PassMetrics, duration: float) -> Iterator[_Gauge]:
         ("last_reconcile_timestamp_seconds", "Time of the last reconcile pass.", status.at),
         (
             "last_success_timestamp_seconds",
-            "When the Node was last as desired; 0: not yet. It stays while observe mode withholds a change.",
+            "When the Node was last as desired; 0: not yet. Does not change while observe mode withholds a change.",
             metrics.counters.last_success,
         ),
         ("last_write_timestamp_seconds", "Time of the last write to the Node.", status.written_at),
         ("last_reconcile_duration_seconds", "Duration of the last reconcile pass.", duration),
         (
             "resync_period_seconds",
-            "Period of the passes that read the Node although no event came.",
+            "Period of the passes that read the Node without an event.",
             config.settings.resync,
         ),
         ("observe", "1 while observe mode is on: nothing is written to the Node.", config.settings.observe),
@@ -181,8 +181,8 @@ def _resources(metrics: PassMetrics) -> Iterator[_Gauge]:
     names = {*readings, *published, *denied}
     families: tuple[tuple[str, str, Mapping[str, float]], ...] = (
         ("quantity", "Quantity in the last reading; no series if it is absent or unknown.", quantities),
-        ("published", "Quantity that is published on the Node.", published),
-        ("expected", "Quantity that is expected (`expect`), on machines that the resource applies to.", expected),
+        ("published", "Quantity published on the Node.", published),
+        ("expected", "Expected quantity (`expect`), on machines that the resource applies to.", expected),
         ("held_back", "1 while a change is held back (lower_after).", {n: n in held for n in names}),
         ("refused", "1 if the key belongs to another writer and is not changed.", {n: n in refused for n in names}),
         ("denied", "1 if the API server, a policy or a webhook denies the write.", {n: n in denied for n in names}),
@@ -192,7 +192,7 @@ def _resources(metrics: PassMetrics) -> Iterator[_Gauge]:
 
 
 def _detectors(metrics: PassMetrics) -> Iterator[_Gauge]:
-    """If several resources have the same detector, the slowest one counts: the deadline is for each of them."""
+    """If several resources use the same detector, the slowest one counts: each has the same deadline."""
     seconds: dict[tuple[str, ...], float] = {}
     success: dict[tuple[str, ...], float] = {}
     for r in sorted(metrics.config.resources, key=lambda r: r.detector):
@@ -201,9 +201,9 @@ def _detectors(metrics: PassMetrics) -> Iterator[_Gauge]:
             seconds[labels] = max(metrics.durations[r.name], seconds.get(labels, 0.0))
         if r.name in metrics.readings:
             success[labels] = min(float(not isinstance(metrics.readings[r.name], Unknown)), success.get(labels, 1.0))
-    about = "Time that a detector took in the last pass, for the slowest of its resources."
+    about = "Duration of a detector in the last pass, for the slowest of its resources."
     yield "detector_duration_seconds", about, ("detector",), seconds
-    about = "1 if every resource of a detector was read in the last pass, 0 if one is unknown."
+    about = "1 if all of a detector's resources were read in the last pass, 0 if one is unknown."
     yield "detector_success", about, ("detector",), success
 
 

@@ -1,4 +1,4 @@
-"""state.json: what a reconcile pass leaves for the next pass, for `status` and for the metrics.
+"""state.json: a reconcile pass writes it for the next pass, for `status` and for the metrics.
 
 A pass reads it once, at its start, and replaces it once, at its end.
 """
@@ -21,7 +21,7 @@ from capacityd.reconcile.writing import Outcome
 
 
 class OtherWriter(str, Enum):
-    """Who writes an extended resource that capacityd does not publish."""
+    """The writer of an extended resource that capacityd does not publish."""
 
     DEVICE_PLUGIN = "device_plugin"  # the kubelet writes it for a device plugin
     UNKNOWN = "unknown"
@@ -34,7 +34,7 @@ class PassStatus:
     at: float
     reasons: tuple[PassReason, ...] = ()
     readings: Mapping[str, Reading] = field(default_factory=dict)
-    """Without their details."""
+    """Readings by name, without their details."""
     observe: bool = False
     error: str = ""
     """Why the Node could not be reconciled; empty if it could."""
@@ -42,15 +42,15 @@ class PassStatus:
     """The hash of the configuration."""
     expect: Mapping[str, int] = field(default_factory=dict)
     waits: tuple[Wait, ...] = ()
-    """All that later passes are for."""
+    """Reasons for later passes."""
     changes: tuple[Change, ...] = ()
-    """What the last plan does to each name."""
+    """The last plan's change for each name."""
     health: Health = field(default_factory=Health)
     """What is wrong with the Node after the last plan."""
     others: Mapping[str, OtherWriter] = field(default_factory=dict)
-    """The extended resources of the Node that capacityd does not publish."""
+    """Name -> writer, for the Node's extended resources that capacityd does not publish."""
     condition_not_stored: bool = False
-    """Whether the Node lacks the condition, or has another one than was written."""
+    """Whether the Node lacks the condition, or its condition differs from the written one."""
     read_at: float | None = None
     """When the Node was last read; None: not yet."""
     written_at: float | None = None
@@ -60,7 +60,7 @@ class PassStatus:
 def other_writers(
     node_state: NodeState, published: Collection[str], device_plugins: Collection[str] | None
 ) -> dict[str, OtherWriter]:
-    """Who writes the extended resources of this Node that capacityd does not publish, by name."""
+    """Name -> writer, for this Node's extended resources that capacityd does not publish."""
     return {
         name: OtherWriter.DEVICE_PLUGIN if name in (device_plugins or ()) else OtherWriter.UNKNOWN
         for name in sorted(node_state.capacity or {})
@@ -69,20 +69,20 @@ def other_writers(
 
 
 def is_condition_not_stored(outcome: Outcome) -> bool:
-    """Whether the API server accepted the Node condition without storing it, as if a policy or webhook changes it."""
+    """Whether the API server accepted the condition but did not store it; a policy or webhook may change it."""
     plan, stored = outcome.plan, outcome.node_state.condition
     if outcome.applied and plan.write.condition is not None:
         return stored is None or (stored.reason, stored.status) != plan.write.condition
-    # It was written before, and the next attempt is held back.
+    # An earlier pass wrote the condition, and the next attempt is held back.
     return plan.has_condition and bool(plan.changes) and stored is None
 
 
 @dataclass(frozen=True, slots=True)
 class Counters:
-    """What is counted while the service runs, over all its workers, and the state of the file of metrics."""
+    """Counters since the service started, over all its workers, and the state of the metrics file."""
 
     reconciles: int = 0
-    """Passes that were started."""
+    """Passes that have started."""
     succeeded: int = 0
     """Passes that ended without an error."""
     writes: int = 0
@@ -90,21 +90,21 @@ class Counters:
     last_success: float = 0.0
     """When the Node last was as desired, in seconds since the epoch; 0: not yet."""
     path: str = ""
-    """The file that was written last."""
+    """The last metrics file written."""
     error: str = ""
-    """Why it could not be written, as it was logged."""
+    """Why the file could not be written, as logged."""
     advice: str = ""
-    """What to do about that."""
+    """How to fix the error."""
 
 
 @dataclass(frozen=True, slots=True)
 class Logged:
-    """The journal entries about a resource that is unknown."""
+    """The journal entries about an unknown resource."""
 
     reason: str
-    """The one that was logged last."""
+    """The last reason logged."""
     at: tuple[float, ...]
-    """Seconds of uptime of the last ones."""
+    """Times of the last entries, in seconds of uptime."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +115,7 @@ class PassState:
     status: PassStatus | None = None
     """None: no pass has ended yet."""
     reviews: Mapping[str, Review] = field(default_factory=dict)
-    """Whom the API server takes the holder of the credentials for (node/identity.py)."""
+    """The API server's answer about the identity behind the credentials (node/identity.py)."""
     logged: Mapping[str, Logged] = field(default_factory=dict)
-    """Resource that is unknown -> what the journal has of it."""
+    """Unknown resource -> its journal entries."""
     counters: Counters = Counters()

@@ -1,4 +1,4 @@
-"""The job of one reconcile pass: probe, reconcile, and leave what the next pass, status and the metrics need."""
+"""The job of one reconcile pass: probe, reconcile, and save the state for the next pass, `status` and the metrics."""
 
 from __future__ import annotations
 
@@ -33,37 +33,38 @@ from capacityd.worker.context import host_of, node_name_of
 from capacityd.worker.pass_state import PassState, PassStatus, is_condition_not_stored, other_writers
 from capacityd.worker.selected_node import node_of
 
-_LOCK_TIMEOUT = 30.0  # seconds that a pass waits for a command by hand that writes
+_LOCK_TIMEOUT = 30.0  # seconds that a pass waits for a user's command that writes
 
 
 @dataclass(frozen=True, slots=True)
 class _Inputs:
-    """What a pass starts with."""
+    """The input of a pass."""
 
     options: argparse.Namespace
     config: Config
     configuration_errors: tuple[str, ...]
-    """Of the last check. A rejected reload leaves the previous configuration active, without them."""
+    """Errors of the last check. After a rejected reload, the previous configuration stays active without these
+    errors."""
     host: Host
     reasons: frozenset[PassReason]
     state: PassState
-    """What the last pass left."""
+    """The last pass's state."""
     save_errors: tuple[str, ...]
-    """Why the state could not be read, or could not be written."""
+    """Why the state could not be read or written."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Reconciled:
-    """What a pass has done with the Node."""
+    """The result of reconciling the Node."""
 
     result: ReconcileResult
     cache: ReviewCache
     save_errors: tuple[str, ...]
-    """Why something could not be saved, with that of the inputs."""
+    """Why something could not be saved, including the errors of the inputs."""
 
 
 def reconcile_once(options: argparse.Namespace, reasons: frozenset[PassReason]) -> int:
-    """Probes, and reconciles the Node if necessary; again once a Node is registered that was missing.
+    """Probes, and reconciles the Node if necessary. If the Node is missing, waits and runs again once it is registered.
 
     Returns the exit status.
     """
@@ -73,7 +74,7 @@ def reconcile_once(options: argparse.Namespace, reasons: frozenset[PassReason]) 
 
 
 def _make_pass(options: argparse.Namespace, reasons: frozenset[PassReason]) -> bool:
-    """Makes one pass. Returns whether another one is due, because its Node is registered now."""
+    """Runs one pass. Returns whether another one is due because the Node is registered now."""
     began = time.monotonic()
     inputs = _prepare(options, reasons)
     config, host, last = inputs.config, inputs.host, inputs.state
@@ -93,7 +94,7 @@ def _make_pass(options: argparse.Namespace, reasons: frozenset[PassReason]) -> b
     save_errors += _errors_of(partial(runtime_files.write_state, options.folder, state))
     journal.send(journal.outcome_entries(result, status, last.status))
     journal.send(journal.first_pass_entries(readings, result, last.status))
-    if not save_errors:  # else the next pass would not know that this has been reported
+    if not save_errors:  # otherwise the next pass would not know that these problems were reported
         at_boot = PassReason.BOOT in reasons
         journal.send(journal.reading_entries(readings, result, last, logged, at_boot=at_boot))
     failure = failure_of(result, save_errors)
@@ -118,17 +119,17 @@ def _make_pass(options: argparse.Namespace, reasons: frozenset[PassReason]) -> b
         discovery.durations,
         len(inputs.configuration_errors),
     )
-    # Last in a pass, so that a file that can't be written costs it nothing.
+    # The last step of a pass: if the file can't be written, nothing else is lost.
     if written := metrics.replace_textfile(last.counters.path, figures, time.monotonic() - began):
         send_message(written)
     return False
 
 
 def _prepare(options: argparse.Namespace, reasons: frozenset[PassReason]) -> _Inputs:
-    """Reads the configuration and the state of the last pass, and makes sure that this pass can leave its own."""
+    """Reads the configuration and the last pass's state. Checks that this pass can save its own state."""
     if saved := runtime_files.read_config(options.folder):
         config, configuration_errors = saved.restored(), saved.errors
-    else:  # there was no room for it at boot, so read the files again
+    else:  # at boot, there was no room to save the configuration: read the files again
         loaded = load(options.config)
         config, configuration_errors = loaded.config, tuple(problem.located() for problem in loaded.problems)
     state, read_errors = _read_state(options.folder)
@@ -137,7 +138,7 @@ def _prepare(options: argparse.Namespace, reasons: frozenset[PassReason]) -> _In
 
 
 def _read_state(folder: str) -> tuple[PassState, tuple[str, ...]]:
-    """What the last pass left, and why it can't be read."""
+    """The last pass's state, and why it can't be read."""
     try:
         return runtime_files.read_state(folder), ()
     except CapacitydError as e:
@@ -145,7 +146,7 @@ def _read_state(folder: str) -> tuple[PassState, tuple[str, ...]]:
 
 
 def _errors_of(save: Callable[[], None]) -> tuple[str, ...]:
-    """Saves something, and returns the error, if any: the pass continues although its result can't be saved."""
+    """Calls save() and returns its error, if any. The pass continues even if its result can't be saved."""
     try:
         save()
     except CapacitydError as e:
@@ -154,13 +155,14 @@ def _errors_of(save: Callable[[], None]) -> tuple[str, ...]:
 
 
 def _start_later(inputs: _Inputs) -> None:
-    """Probes, so that the service is ready, but reads the Node later: a fleet that boots at once causes no peak."""
+    """Probes, so that the service becomes ready, but reads the Node later: machines that boot together cause no
+    peak."""
     readings = probe(inputs.config, inputs.host, node_name_of(inputs.options, inputs.config, inputs.host))
     start_in = random.uniform(0.0, inputs.config.settings.start_jitter)  # noqa: S311  # jitter is no secret
     now = uptime()
     wait = Wait(now + start_in, WaitReason.START_JITTER)
     status = _status(inputs, readings, ReconcileResult(inputs.state.memory, now, (wait,)))
-    with suppress(CapacitydError):  # the next pass reports it
+    with suppress(CapacitydError):  # the next pass reports the error
         runtime_files.write_state(inputs.options.folder, replace(inputs.state, status=status))
     send_message(Probed())
     send_message(PassResult(start_in=start_in, node_read=False, status=wait.text(now)))
@@ -170,7 +172,7 @@ def _reconcile(inputs: _Inputs, readings: Mapping[str, Reading]) -> _Reconciled:
     """Reconciles the Node if necessary.
 
     If nothing can be saved (a full /run or /var), quantities are still raised, but nothing is lowered or removed: the
-    state could not record that a device has come back meanwhile.
+    state could not record that a device has returned in the meantime.
     """
     options, config, host = inputs.options, inputs.config, inputs.host
     cache, save_errors = ReviewCache(inputs.state.reviews), inputs.save_errors
@@ -204,7 +206,7 @@ def _reconcile(inputs: _Inputs, readings: Mapping[str, Reading]) -> _Reconciled:
 
 
 def _read_record(directory: str) -> tuple[MachineRecord | None, str]:
-    """The machine's record, and why it can't be read; "" if it can."""
+    """The machine record, and why it can't be read; "" if it can."""
     try:
         return machine_record.read(directory), ""
     except StateError as e:
@@ -212,7 +214,7 @@ def _read_record(directory: str) -> tuple[MachineRecord | None, str]:
 
 
 def _status(inputs: _Inputs, readings: Mapping[str, Reading], result: ReconcileResult) -> PassStatus:
-    """What `status` shows of this pass. What only the Node tells is that of the last pass that read it."""
+    """The pass's status for `status`. Facts about the Node come from the last pass that read it."""
     now, last, plan, outcome = time.time(), inputs.state.status or PassStatus(0.0), result.plan, result.outcome
     status = PassStatus(
         at=now,

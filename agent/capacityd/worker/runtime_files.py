@@ -1,10 +1,10 @@
-"""The service's files in its runtime directory. Each can be recreated: a file that is lost costs only its content.
+"""The service's files in its runtime directory. Each can be recreated: if a file is lost, only its content is lost.
 
-config.json: the checked configuration with its errors, which every pass uses, so that a rejected reload has no effect.
-state.json: what a pass leaves for the next one. service.json: the resident process's own status. service.lock is locked
-while that runs, and lock while a worker or a command writes to the Node.
+config.json: the checked configuration with its errors. All passes use it, so a rejected reload has no effect.
+state.json: a pass's state, for the next pass. service.json: the resident process's status. service.lock: locked while
+the resident process runs. lock: locked while a worker or a command writes to the Node.
 
-A file is replaced atomically. One that another version of capacityd wrote counts as missing.
+Files are replaced atomically. A file from another version of capacityd counts as missing.
 """
 
 from __future__ import annotations
@@ -31,20 +31,21 @@ _T = TypeVar("_T")
 _POLL = 0.05
 _CONFIG, _STATE, _SERVICE = "config.json", "state.json", "service.json"
 _MORE = 4096
-"""Bytes that a pass may add to its state."""
+"""Bytes by which a pass may increase its state."""
 
 
 @dataclass(frozen=True, slots=True)
 class SavedConfig:
-    """config.json. It is one file: if half of it could be missing, that half would count as not configured."""
+    """config.json. This is one file, because resources in a missing second file would count as not configured."""
 
     values: Mapping[str, Any]
     """Loaded.values"""
     broken: Mapping[str, str]
     complete: bool
-    """As in Loaded.config; so is broken."""
+    """complete and broken are as in Loaded.config."""
     errors: tuple[str, ...] = ()
-    """Of the last check, each with its file and line. After a rejected reload, they are not about these values."""
+    """Errors of the last check, each with its file and line. After a rejected reload, they do not concern these
+    values."""
 
     @classmethod
     def of(cls, loaded: Loaded) -> SavedConfig:
@@ -54,13 +55,13 @@ class SavedConfig:
         return cls(dict(loaded.values), dict(config.broken), config.complete, errors)
 
     def restored(self) -> Config:
-        """The configuration that was saved."""
+        """The saved configuration."""
         return restore(self.values, self.broken, complete=self.complete)
 
 
 @dataclass(frozen=True, slots=True)
 class RunningService:
-    """The service runs. status: None if it has written none yet, or one that can't be read."""
+    """The service is running. status: None if it has not written a readable status yet."""
 
     status: ServiceStatus | None
 
@@ -71,24 +72,24 @@ class RunningService:
 
 
 def runtime_directory() -> str:
-    """The folder of the files: systemd's RuntimeDirectory, or where it would be."""
+    """The folder of the files: systemd's RuntimeDirectory, or the folder where it would be."""
     return os.environ.get("RUNTIME_DIRECTORY", "/run/capacityd").split(":")[0]
 
 
 def read_config(folder: str) -> SavedConfig | None:
-    """The saved configuration; None if there is none that can be read."""
+    """The saved configuration; None if there is no readable one."""
     return _read_or_none(folder, _CONFIG, SavedConfig)
 
 
 def write_config(folder: str, config: SavedConfig) -> None:
     """Saves the configuration for all later passes. Raises CapacitydError."""
-    _write(folder, _CONFIG, config, 0o600)  # a file of the configuration may be for root only
+    _write(folder, _CONFIG, config, 0o600)  # only root may be allowed to read a file of the configuration
 
 
 def read_state(folder: str) -> PassState:
-    """The state that the last pass left; an empty one if it is missing or damaged.
+    """The last pass's state; an empty state if the file is missing or damaged.
 
-    Raises CapacitydError if there is a file that can't be read: then the next pass may not be able to read it either.
+    Raises CapacitydError if the file exists but can't be read: the next pass may not be able to read it either.
     """
     path = os.path.join(folder, _STATE)
     try:
@@ -101,11 +102,11 @@ def read_state(folder: str) -> PassState:
 
 def write_state(folder: str, state: PassState) -> None:
     """Saves the state for the next pass. Raises CapacitydError."""
-    _write(folder, _STATE, state, 0o644)  # `status` needs no root; it holds no secret
+    _write(folder, _STATE, state, 0o644)  # `status` works without root; the state contains no secret
 
 
 def reserve_state(folder: str) -> None:
-    """Makes sure, before a pass decides, that its state can be saved. Raises CapacitydError."""
+    """Checks, before a pass decides, that the pass will be able to save its state. Raises CapacitydError."""
     path = os.path.join(folder, _STATE)
     try:
         size = os.stat(path).st_size if os.path.isfile(path) else 0
@@ -115,12 +116,12 @@ def reserve_state(folder: str) -> None:
 
 
 def read_service(folder: str) -> ServiceStatus | None:
-    """The last status of the resident process, running or not; None if there is none that can be read."""
+    """The resident process's last status, even if the process has ended; None if there is no readable one."""
     return _read_or_none(folder, _SERVICE, ServiceStatus)
 
 
 def unwritable(folder: str) -> str:
-    """Why the folder can't be written, as far as that can be told without writing; "" if it can."""
+    """Why the folder can't be written, as far as this shows without a write; "" if nothing prevents it."""
     code = write_error(folder)
     return os.strerror(code) if code else ""
 
@@ -145,7 +146,7 @@ def locked(folder: str, retry_timeout: float) -> Iterator[None]:
             except BlockingIOError:
                 if time.monotonic() > deadline:
                     raise CapacitydError(
-                        f"another capacityd has been writing for {retry_timeout:g} s; is it stuck?"
+                        f"another capacityd process has been writing for {retry_timeout:g} s; is it stuck?"
                     ) from None
                 time.sleep(_POLL)
         yield
@@ -154,9 +155,9 @@ def locked(folder: str, retry_timeout: float) -> Iterator[None]:
 
 
 def running(folder: str) -> RunningService | None:
-    """The service if it runs, which is so if the kernel's list of locks, proc_locks(5), has its lock.
+    """The service, if it is running: if the kernel's list of locks, proc_locks(5), contains its lock.
 
-    Only root may open the lock: whoever opens it could keep the service from starting.
+    Only root may open the lock file, because any process that opens it could prevent the service from starting.
     """
     try:
         file = os.stat(os.path.join(folder, "service.lock"))

@@ -1,4 +1,4 @@
-"""The Node that the options of a command select."""
+"""The Node that a command's options select."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def node_of(
     reads_only: bool,
     cache: ReviewCache | None = None,
 ) -> Node:
-    """The Node, in a file or on the API server. cache: the reviews of earlier Nodes.
+    """The Node, in a file or on the API server. cache: reviews of earlier Nodes.
 
     Raises UsageError for options that can't be combined, and NodeError.
     """
@@ -39,6 +39,6 @@ def refuse_combinations(options: argparse.Namespace, *, reads_only: bool) -> Non
     """Raises UsageError for options that can't be combined. reads_only: whether the command never writes to a Node."""
     if options.machine is not None and options.node_file is None and not reads_only:
         dry = ", or --dry-run" if options.command == "apply" else ""
-        raise UsageError(f"--machine is another machine, so nothing is written to a real Node; give --node-file{dry}")
+        raise UsageError(f"--machine selects another machine, which has no Node to write; add --node-file{dry}")
     if options.node_file is not None and (options.kubeconfig or options.node_name):
-        raise UsageError("--node-file takes the place of the API server: leave out --kubeconfig and --node-name")
+        raise UsageError("--node-file replaces the API server: leave out --kubeconfig and --node-name")

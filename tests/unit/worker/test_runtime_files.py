@@ -355,7 +355,7 @@ def test_the_lock_excludes_and_gives_up(tmp_path: Path) -> None:
     before = open_files()
     with runtime_files.locked(where, 0.0):
         with (
-            pytest.raises(CapacitydError, match="another capacityd has been writing for 0 s"),
+            pytest.raises(CapacitydError, match="another capacityd process has been writing for 0 s"),
             runtime_files.locked(where, 0.0),
         ):
             pytest.fail("both have it")

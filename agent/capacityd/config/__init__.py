@@ -1,4 +1,5 @@
-"""The configuration: TOML files -> model.config.Config, strictly and with all problems at once. Only reads files."""
+"""The configuration: TOML files -> model.config.Config. Checks strictly and reports all problems at once. Only
+reads."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ _OBSERVE = re.compile(r"^\s*observe\s*=\s*true", re.MULTILINE)
 def load(path: str | None = None, root: str = "/") -> Loaded:
     """Reads the files in the usual places below root, or the file or folder at path instead. Raises nothing.
 
-    Problems are in the result: commands raise them with Loaded.require(), the service works with what is valid.
+    The result contains the problems: commands raise them with Loaded.require(), the service uses the valid part.
     """
     files = usual_files(root) if path is None else files_at(path)
     unreadable = [Problem(clean(file), clean(why)) for file, why in files.failures.items()]
@@ -38,7 +39,7 @@ def load(path: str | None = None, root: str = "/") -> Loaded:
             document = parse_toml(text)
         except ConfigError as e:
             unreadable.append(Problem(clean(file), clean(str(e)), line=e.line))
-            if _OBSERVE.search(text):  # fail safe: the Node must not be written to
+            if _OBSERVE.search(text):  # fail safe: do not write to the Node
                 observe = file
         else:
             documents += [(file, document)] if text else []
@@ -50,7 +51,7 @@ def load(path: str | None = None, root: str = "/") -> Loaded:
 def restore(values: Mapping[str, Any], broken: Mapping[str, str], *, complete: bool) -> Config:
     """The configuration of a snapshot. values: Loaded.values; broken and complete: as in Loaded.config.
 
-    A value that this version rejects makes its resource broken, and the configuration incomplete.
+    If this version rejects a value, the value's resource is broken and the configuration is incomplete.
     """
     loaded = parse([("the snapshot of the configuration", values)])
     config = loaded.config

@@ -1,8 +1,8 @@
-"""The files of the configuration, in the order in which they are merged, and their text.
+"""The files of the configuration in the order in which they are merged, and their text.
 
 File names merge and mask as in the UAPI configuration files specification, except that the main file comes after the
-vendors' files and before the administrator's. A file in the usual places must be safe from other users, because it can
-name programs, which the service runs as root.
+vendors' files and before the administrator's. Only root may be able to change files in the usual places, because they
+can name programs, which the service runs as root.
 """
 
 from __future__ import annotations
@@ -18,29 +18,29 @@ from capacityd.model.errors import ConfigError
 
 MAX_FILE_BYTES = 1 << 20
 
-# Later folders mask earlier ones. The specification's /run/capacityd is left out: it holds the service's own files, and
-# systemd removes it when the service stops.
+# Later folders mask earlier ones. The specification's /run/capacityd is left out: it contains the service's own files,
+# and systemd removes it when the service stops.
 _VENDORS = ("usr/lib/capacityd/conf.d", "usr/local/lib/capacityd/conf.d")
 _MAIN = "etc/capacityd/capacityd.toml"
 _LOCAL = "etc/capacityd/conf.d"
 _LEFTOVER = re.compile(
     r"\..*|README.*|.*~|.*\.(bak|old|new|orig|swp|disabled|(dpkg|ucf)-[a-z]+|rpm(new|save|orig))|lost\+found"
 )
-"""Names that nobody expects to be read: hidden files, and what editors and package managers leave behind."""
+"""Names of files that are skipped silently: hidden files, and leftovers of editors and package managers."""
 
 
 @dataclass(slots=True)
 class Files:
-    """The files to read, and what is wrong with their folders."""
+    """The files to read, and the errors of their folders."""
 
     usual: bool
-    """Whether they are in the usual places, so that they must be safe from other users."""
+    """Whether the files are in the usual places, so that only root may be able to change them."""
     paths: list[str] = field(default_factory=list)
     """In the order in which they are merged; later ones override."""
     failures: dict[str, str] = field(default_factory=dict)
-    """Path of a folder that cannot be used -> the reason."""
+    """Path of an unusable folder -> the reason."""
     ignored: dict[str, str] = field(default_factory=dict)
-    """Path of a file that is not read -> the reason."""
+    """Path of a skipped file -> the reason."""
 
 
 def usual_files(root: str) -> Files:
@@ -58,7 +58,7 @@ def usual_files(root: str) -> Files:
 
 
 def files_at(path: str) -> Files:
-    """The file at this path, or those in the folder there."""
+    """The file at this path or, for a folder, the files in it."""
     files = Files(usual=False)
     if not os.path.lexists(path):
         files.failures[path] = "no such file or folder"
@@ -72,12 +72,13 @@ def files_at(path: str) -> Files:
 
 
 def read(path: str, *, usual: bool) -> str:
-    """A file's text; "" for /dev/null, which masks as an empty file does. Raises ConfigError with the reason.
+    """A file's text; "" for /dev/null, which masks another file as an empty one does. Raises ConfigError with the
+    reason.
 
-    usual: whether it is in one of the usual places.
+    usual: whether the file is in one of the usual places.
     """
     try:
-        # Before open(), which can have an effect on a device and can wait for the other end of a pipe.
+        # Before open(), because open() may have an effect on a device, or wait for the other end of a pipe.
         status = os.stat(path)
         if stat.S_ISCHR(status.st_mode) and status.st_rdev == os.makedev(1, 3):
             return ""
@@ -100,10 +101,10 @@ def read(path: str, *, usual: bool) -> str:
 
 
 def untrusted(path: str, status: os.stat_result, *, usual: bool) -> str:
-    """Why a configuration file or its folder is not used, with the command that mends it; "" if it is safe.
+    """Why a configuration file or its folder is rejected, with the command that fixes it; "" if it is safe.
 
-    usual: whether it is in one of the usual places. Any other file was named by whoever started the command, so it does
-    not matter who owns it, or whether its group can write it.
+    usual: whether it is in one of the usual places. The user has named any other file, so its owner does not matter,
+    nor whether its group can write it.
     """
     state = f"({owner_and_mode(status)})"
     folder = stat.S_ISDIR(status.st_mode)
@@ -116,7 +117,7 @@ def untrusted(path: str, status: os.stat_result, *, usual: bool) -> str:
         return f"does not belong to root {state}, {why}: chown root {path}"
     if status.st_mode & stat.S_IWGRP:
         return f"is writable by its group {state}, {why}: chmod g-w {path}"
-    # The service is root without CAP_DAC_OVERRIDE, so it needs permission to read, unlike root in a shell.
+    # The service runs as root without CAP_DAC_OVERRIDE. Unlike root in a shell, it needs permission to read.
     needed = stat.S_IRUSR | (stat.S_IXUSR if folder else 0)
     if status.st_mode & needed != needed:
         return f"is not readable by its owner {state}, so not by the service: chmod u+{'rx' if folder else 'r'} {path}"
@@ -126,13 +127,13 @@ def untrusted(path: str, status: os.stat_result, *, usual: bool) -> str:
 def _list_folder(folder: str, files: Files) -> dict[str, str]:
     """Name -> path of a folder's .toml files, without hidden ones (editors' locks and swap files).
 
-    Adds the folder to the failures if it cannot be used, and its other files to those that are ignored.
+    Adds the folder to the failures if it is unusable, and its other files to the ignored ones.
     """
     try:
         names = os.listdir(folder)
         unsafe = _unsafe_folder(folder) if files.usual else {}
     except OSError as e:
-        # A missing folder is empty; one behind a dangling link is unknown, and must not remove anything from the Node.
+        # A missing folder is empty. A folder behind a dangling link is unknown: nothing on the Node may be removed.
         if e.errno != errno.ENOENT or any(map(_is_dangling, (folder, os.path.dirname(folder)))):
             files.failures[folder] = _reason(e, folder)
         return {}
@@ -147,7 +148,7 @@ def _list_folder(folder: str, files: Files) -> dict[str, str]:
 
 
 def _unsafe_folder(folder: str) -> dict[str, str]:
-    """Of the folder and its parent, each that other users can change -> the reason. Raises OSError."""
+    """The folder and its parent, if other users can change them -> the reason. Raises OSError."""
     reasons = {path: untrusted(path, os.stat(path), usual=True) for path in (os.path.dirname(folder), folder)}
     return {path: why for path, why in reasons.items() if why}
 

@@ -1,4 +1,4 @@
-"""Hints for `config check` and `probe --explain` about what is valid, but more often a mistake."""
+"""Hints for `config check` and `probe --explain` about settings that are valid but probably mistakes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from capacityd.model.value_types import Amount
 
 @dataclass(frozen=True, slots=True)
 class Hint:
-    """A hint about a resource. path: the keys below the resource's table that lead to its place; () for the table."""
+    """A hint about a resource. path: the keys that lead to the setting, from the resource's table; () for the table."""
 
     path: tuple[str, ...]
     text: str
@@ -42,16 +42,16 @@ def hints(resource: Resource) -> Iterator[Hint]:
 
 
 def name_hints(resources: Iterable[Resource]) -> Iterator[str]:
-    """Yields a hint for each name that a device plugin may take: its domain is one that plugins use."""
+    """Yields a hint for each name that a device plugin may register: device plugins use its domain."""
     for resource in resources:
         if domain := plugin_domain(resource.name):
             _, _, rest = resource.name.partition("/")
             yield (
                 f"device plugins use names in {domain} ({PLUGIN_DOMAINS[domain]}); if one registers {resource.name}, "
-                f"capacityd gives it up: use a domain of your own, as in example.com/{rest}"
+                f"capacityd gives it up: use your own domain, as in example.com/{rest}"
             )
 
 
 def _is_empty(table: Table, detector: DeviceDetector) -> bool:
-    """Whether a table has no tests but the detector's defaults."""
+    """Whether a table contains no tests other than the detector's defaults."""
     return all(test.key in detector.defaults for test in table.tests)

@@ -1,7 +1,7 @@
-"""The JSON Schema of a configuration file, from the declarations that the parser uses: keys.py and the detectors.
+"""The JSON Schema of a configuration file, built from the parser's declarations: keys.py and the detectors.
 
-It is draft-07, which taplo and Even Better TOML support (https://taplo.tamasfe.dev). These complete from "properties"
-and "items" only, so both name every key, and rules between keys are in "dependencies".
+It is draft-07, which taplo and Even Better TOML support (https://taplo.tamasfe.dev). Both complete only from
+"properties" and "items", so these list every key, and "dependencies" contains the rules between keys.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def schema() -> Schema:
 def _resource() -> Schema:
     detectors = [load(name) for name in names()]
     devices = [d for d in detectors if isinstance(d, DeviceDetector)]
-    # The detector of the resource adds more rules for these.
+    # The resource's detector adds more rules for these keys.
     all_keys: Schema = {key: {"description": k.about} for d in devices for key, k in d.keys.items()} | _groups()
     dependent: dict[str, Schema] = {
         "except": {"properties": all_keys, "items": {"properties": all_keys}},
@@ -63,7 +63,7 @@ def _resource() -> Schema:
 
 
 def _table(detector: Detector, key: str) -> Schema:
-    """A table below the detector's name, or "except"."""
+    """A table below the detector's name or "except"."""
     if isinstance(detector, DeviceDetector):
         defaults = detector.defaults if key != "except" else {}
         table = _closed(
@@ -87,7 +87,7 @@ def _with_detector(detector: Detector) -> Schema:
 
 
 def _measure(known: Iterable[str]) -> Schema:
-    """One of these measures, or an attribute or a property of a device."""
+    """One of these measures, or an attribute or property of a device."""
     return {
         "anyOf": [{"enum": [*known]}, {"type": "string", "pattern": rf"^(attributes\..+|properties\.({PROPERTY}))$"}]
     }
@@ -98,7 +98,7 @@ def _measures(detector: DeviceDetector) -> list[str]:
 
 
 def _groups() -> dict[str, Schema]:
-    """The tables attributes and properties, which every table of devices can have."""
+    """The tables attributes and properties, which every table of devices may contain."""
     return {
         "attributes": _by_name("files below the device in /sys -> their content", {}),
         "properties": _by_name("properties of the device in udev", {"pattern": f"^({PROPERTY})$"}),
@@ -118,7 +118,7 @@ def _by_name(about: str, named: Schema) -> Schema:
 
 
 def _key(about: str, kind: Kind | SettingKind | Arch | Paths, default: object = None) -> Schema:
-    """The schema of a key. default: as in TOML; None if there is none."""
+    """The schema of a key. default: the value in TOML; None if there is none."""
     return {"description": about, **kind.schema()} | ({} if default is None else {"default": default})
 
 
@@ -127,5 +127,5 @@ def _closed(properties: Mapping[str, object]) -> Schema:
 
 
 def _tables(table: Schema) -> Schema:
-    """One table or a list of tables. Not by "anyOf", of which editors only report that nothing matches."""
+    """One table or a list of tables. "anyOf" is avoided, because editors would report only that nothing matches."""
     return table | {"type": ["object", "array"], "items": table, "minItems": 1}

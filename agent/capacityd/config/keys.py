@@ -1,7 +1,7 @@
-"""The keys of a configuration outside the detectors' tables: the type of each and what it is for.
+"""The keys of a configuration outside the detectors' tables: their types and purposes.
 
-A key is declared once, for the parser, the schema and the documentation: the keys of resources here, with the defaults
-of model.config.Resource, and all others in model.config.Settings.
+Each key is declared once, for the parser, the schema and the documentation: a resource's keys here, with the defaults
+of model.config.Resource; all others in model.config.Settings.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ UNAME_MACHINES = {
     **dict.fromkeys(("arm", "armhf"), "armv7l"),
     **dict.fromkeys(("386", "i386", "x86"), "i686"),
 }
-"""Other names of an architecture, such as Kubernetes' -> the name that uname -m prints."""
+"""Other names for an architecture, such as Kubernetes' -> the name that uname -m prints."""
 _RESOURCE = {field.name: field.default for field in fields(Resource)}
 
 
@@ -29,14 +29,14 @@ class Arch:
     """Architectures, exactly or as globs."""
 
     def parse(self, raw: object) -> tuple[Matcher, ...]:
-        """The patterns. Raises ValueError with the error and its remedy."""
+        """Returns the patterns. Raises ValueError with the error and its remedy."""
         for word in raw if isinstance(raw, list) else [raw]:
             if isinstance(word, str) and word in UNAME_MACHINES:
                 raise ValueError(f'must be an architecture of uname -m; got "{word}", write "{UNAME_MACHINES[word]}"')
         return Text().parse(raw)
 
     def schema(self) -> Schema:
-        """The JSON Schema. Draft-07 can combine its rules only by "allOf"."""
+        """The JSON Schema. Draft-07 can combine the rules only with "allOf"."""
         return {"allOf": [Text().schema(), texts_schema({"not": {"enum": [*UNAME_MACHINES]}})]}
 
 
@@ -44,7 +44,7 @@ class Paths:
     """Absolute paths, without globs."""
 
     def parse(self, raw: object) -> tuple[Matcher, ...]:
-        """The paths as patterns. Raises ValueError with the error and its remedy."""
+        """Returns the paths as patterns. Raises ValueError with the error and its remedy."""
         paths = [FilePath().parse(path) for path in (raw if isinstance(raw, list) else [raw])]
         if not paths:
             raise ValueError("must not be an empty list")
@@ -60,7 +60,7 @@ class Paths:
 
 @dataclass(frozen=True, slots=True)
 class DetectorDependentKey:
-    """A key of a resource whose value depends on the resource's detector, or is a table."""
+    """A key of a resource whose value is a table or depends on the resource's detector."""
 
     about: str
     """As in Setting; so is default."""
@@ -77,34 +77,36 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class FactTable:
-    """A key of "when" that is a table: the name of a property -> text."""
+    """A key of "when" that is a table: property name -> text."""
 
     about: str
     known: tuple[str, ...] = ()
-    """The valid names; empty if pattern decides."""
+    """The valid property names; empty if pattern decides."""
     pattern: str = ""
-    """A regular expression for the names."""
+    """A regular expression for valid property names."""
 
 
 RESOURCE: dict[str, Setting | DetectorDependentKey] = {
     "except": DetectorDependentKey("devices that do not count although they match"),
-    "when": DetectorDependentKey("the machines that the resource applies to; on others it is absent"),
+    "when": DetectorDependentKey("the machines that the resource applies to; on others, the resource is absent"),
     "slots": Setting(Integer(1, 10**9), "pods that can share one device", _RESOURCE["slots"]),
-    "measure": DetectorDependentKey('what is added up: "count", or what the detector measures', "count"),
+    "measure": DetectorDependentKey('the value to add up: "count", or one of the detector\'s measures', "count"),
     "unit": DetectorDependentKey("unit of the quantity, for sizes and speeds"),
     "reserve": Setting(
-        ReserveValue(), 'what is kept back, in units of the quantity, or as a share such as "10%"', Reserve().units
+        ReserveValue(),
+        'the quantity to hold back, in units of the quantity, or as a share such as "10%"',
+        Reserve().units,
     ),
     "reduce": Setting(Word(("sum", "min", "max")), "how the devices' shares become one number", _RESOURCE["reduce"]),
     "fallback": DetectorDependentKey(
-        "the measure of a device that does not report it; without it such a device makes the resource unknown"
+        "the measure of a device that does not report it; without it, such a device makes the resource unknown"
     ),
     "expect": Setting(
         Integer(1, LARGEST),
         "a smaller quantity, or an absent resource, makes the Node condition False (BelowExpected)",
     ),
-    "adopt": Setting(Boolean(), "take over a key of the Node that something else wrote", _RESOURCE["adopt"]),
-    "enabled": Setting(Boolean(), "false drops the resource, even if an earlier file has it", default=True),
+    "adopt": Setting(Boolean(), "take over a key of the Node that another writer has set", _RESOURCE["adopt"]),
+    "enabled": Setting(Boolean(), "false drops the resource, even if an earlier file configures it", default=True),
 }
 """The keys of a resource, except its detector's name."""
 
@@ -127,7 +129,7 @@ WHEN: dict[str, Fact | FactTable] = {
     "node_name": Fact(Text(), "the Node's name"),
     "path": Fact(Paths(), "a file or folder that must exist"),
 }
-"""The keys of a resource's "when". Of several values any must match, of several keys all."""
+"""The keys of a resource's "when". If a key lists several values, one must match. All keys must match."""
 
 
 def _tables() -> dict[str, dict[str, Setting]]:

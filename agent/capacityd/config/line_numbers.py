@@ -1,4 +1,4 @@
-"""The line numbers of keys and tables in a file. The TOML parser does not return them, so the text is searched."""
+"""The line numbers of keys and tables in a file. The TOML parser does not return them, so this searches the text."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ _Path = tuple[Step, ...]
 
 
 def numbered(problems: Iterable[Problem], texts: Mapping[str, str]) -> list[Problem]:
-    """The problems with their line numbers, 0 if none is known. texts: file -> its text."""
+    """The problems with their line numbers, 0 if unknown. texts: file -> its text."""
     lines = {file: _lines(text) for file, text in texts.items()}
     return [p if p.line else replace(p, line=_line(p.path, lines.get(p.file, {}))) for p in problems]
 
 
 def _line(path: _Path, lines: Mapping[_Path, int]) -> int:
-    """The line of a path, else of the innermost table around it; 0 if none is known."""
+    """The line of a path or, if unknown, of the innermost table around it; 0 if neither is known."""
     for end in range(len(path), 0, -1):
         name, number = path[end - 1]
-        for last in ((name, number), (name, 0)):  # of the tables in an inline list only the list's line is known
+        for last in ((name, number), (name, 0)):  # for the tables in an inline list, only the list's line is known
             if line := lines.get((*path[: end - 1], last)):
                 return line
     return 0
@@ -39,7 +39,7 @@ def _lines(text: str) -> dict[_Path, int]:
     """Path -> line of each table and key. The tables of a list are numbered as in Problem.path."""
     rows = text.split("\n")
     lists = [_names(m[2]) for row in rows if (m := _HEADER.match(row)) and m[1] == "[["]
-    counts: dict[tuple[str, ...], int] = {}  # of the tables of each list so far
+    counts: dict[tuple[str, ...], int] = {}  # number of tables in each list so far
     table: _Path = ()
     lines: dict[_Path, int] = {}
     for line, row in enumerate(rows, 1):
@@ -55,14 +55,14 @@ def _lines(text: str) -> dict[_Path, int]:
             steps = tuple((name, 0) for name in _names(match[1]))
             for end in range(1, len(steps) + 1):
                 lines.setdefault((*table, *steps[:end]), line)
-    for path, line in [*lines.items()]:  # a header can begin several tables; "resources" itself has no line
+    for path, line in [*lines.items()]:  # a header may begin several tables; "resources" itself has no line
         for end in range(1 + (path[0][0] == "resources"), len(path)):
             lines.setdefault(path[:end], line)
     return lines
 
 
 def _names(path: str) -> tuple[str, ...]:
-    """The names of a dotted key of TOML, without quotes."""
+    """The parts of a dotted TOML key, without quotes."""
     return tuple(map(_plain, _PART.findall(path)))
 
 

@@ -23,35 +23,36 @@ _EXAMPLE = '[resources."example.com/dongle"]'
 
 @dataclass(slots=True)
 class _Merged:
-    """What remains after later files replaced parts of earlier ones. Each value has its place."""
+    """The remaining values after later files have replaced parts of earlier ones. Each value knows its place."""
 
     resources: dict[str, tuple[Place, object]] = field(default_factory=dict)
     settings: dict[tuple[str, str], tuple[Place, object]] = field(default_factory=dict)
     broken: dict[str, str] = field(default_factory=dict)
     complete: bool = True
     observe: str = ""
-    """A file with a misplaced or invalid `observe`, "" if there is none. Fail safe: it is treated as set."""
+    """The path of a file with a misplaced or invalid `observe`, "" if there is none. Fail safe: `observe` counts as
+    true."""
 
 
 @dataclass(slots=True)
 class _Valid:
-    """What is valid."""
+    """The valid settings and their origins."""
 
     settings: Settings = field(default_factory=Settings)
     values: dict[str, dict[str, Any]] = field(default_factory=dict)
     origins: dict[str, str] = field(default_factory=dict)
-    """As in Loaded; so is values."""
+    """origins and values are as in Loaded."""
 
 
 def parse(
     documents: Sequence[tuple[str, Mapping[str, object]]], unreadable: Sequence[Problem] = (), observe: str = ""
 ) -> Loaded:
-    """The configuration of documents (file, content); later ones override.
+    """The configuration of documents (file, content). Later documents override earlier ones.
 
-    unreadable: the problems of other files. observe: one of those files that has a line "observe = true", "" if none.
+    unreadable: the problems of other files. observe: one of these files with a line "observe = true", "" if none.
 
-    A replaced resource is not checked. If its replacement has a problem, the resource is broken: the earlier one is
-    outdated.
+    A replaced resource is not checked. If its replacement has a problem, the resource is broken, because the earlier
+    definition is outdated.
     """
     merged = _Merged(complete=not unreadable, observe=observe)
     problems = [*unreadable]
@@ -91,12 +92,12 @@ def _digest(values: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def _merge(file: str, document: Mapping[str, object], merged: _Merged) -> list[Problem]:
-    """Adds a document. Returns its problems, without those in the resources and the settings that it adds."""
+    """Adds a document. Returns its problems, except for those in the resources and settings that it adds."""
     top = Place(file)
     for name, raw in document.items():
         if name != "resources" and name not in TABLES:
             top.report(name, _unknown_table(name))
-            merged.complete = False  # it can be a resource in the wrong place
+            merged.complete = False  # the key may be a misplaced resource
             merged.observe = file if _asks_to_observe(name, raw) else merged.observe
         elif not isinstance(raw, dict):
             example = f"[{name}]" if name in TABLES else _EXAMPLE
@@ -127,11 +128,11 @@ def _merge_resource(name: str, raw: object, place: Place, merged: _Merged) -> No
     if not nested:
         place.report(name, f"the name {name_problem(name)}")
     merged.broken[clean(name)] = _summary(place.problems[earlier:])
-    merged.complete = False  # the resource with the right name may be published
+    merged.complete = False  # the resource may already be published under its right name
 
 
 def _nested(path: tuple[str, ...], raw: object) -> Iterable[tuple[str, ...]]:
-    """Yields the paths of the tables that look like a resource. parse_toml has checked the depth."""
+    """Yields the paths of the tables that look like resources. parse_toml() has limited the depth."""
     inner = {}
     if isinstance(raw, dict):
         inner = {k: v for k, v in raw.items() if isinstance(v, dict) and k not in RESOURCE and k not in names()}
@@ -142,7 +143,7 @@ def _nested(path: tuple[str, ...], raw: object) -> Iterable[tuple[str, ...]]:
 
 
 def _intended_name(path: Sequence[str]) -> str:
-    """The name that was probably meant by the path of a table: example.com/dongle by [resources.example.com.dongle]."""
+    """The name that a table's path was probably meant to be: example.com/dongle for [resources.example.com.dongle]."""
     name = ".".join(path)
     if "/" in name:
         return name
@@ -156,7 +157,7 @@ def _unknown_table(name: str) -> str:
 
 
 def _belongs_elsewhere(name: str) -> str:
-    """Where a key belongs; "" if it is neither a setting nor a key of a resource."""
+    """The place where a key belongs; "" if it is neither a setting nor a key of a resource."""
     if table := next((table for table, keys in TABLES.items() if name in keys), None):
         return f"belongs in [{table}]: move it below that header"
     if name in RESOURCE or name in names():
@@ -165,7 +166,7 @@ def _belongs_elsewhere(name: str) -> str:
 
 
 def _settings(merged: _Merged) -> tuple[_Valid, list[Problem]]:
-    """The settings, and the problems in them."""
+    """The settings, and their problems."""
     parsed: dict[str, Any] = {}
     problems: list[Problem] = []
     valid = _Valid()
@@ -191,7 +192,8 @@ def _settings(merged: _Merged) -> tuple[_Valid, list[Problem]]:
 
 
 def _asks_to_observe(name: str, raw: object) -> bool:
-    """Whether a misplaced key or table may be meant to set `observe`. Fail safe: then it is treated as set."""
+    """Whether a misplaced key or table may be meant to set `observe`. Fail safe: in this case, `observe` counts as
+    true."""
     tables = raw if isinstance(raw, list) else [raw]
     return name == "observe" or any(isinstance(table, dict) and "observe" in table for table in tables)
 

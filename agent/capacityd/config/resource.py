@@ -17,7 +17,7 @@ from capacityd.model.units import UNITS, Unit
 from capacityd.model.value_types import Amount
 
 DEVICE_KEYS = ("except", "slots", "measure", "unit", "fallback")
-"""The keys of a resource that only a DeviceDetector takes."""
+"""The keys of a resource that only a DeviceDetector supports."""
 
 _OTHER_NAMES = {
     **dict.fromkeys(("gpu", "accelerator", "npu", "tpu"), 'pci = { class = "03" }'),
@@ -33,11 +33,12 @@ _OTHER_NAMES = {
     **dict.fromkeys(("script", "program", "run", "cmd"), "exec = { command = … }"),
     **dict.fromkeys(("dongle", "usb_device"), 'usb = { vendor = "…", product = "…" }'),
 }
-"""A key that someone may take for a detector -> the line to write instead."""
+"""A key that a user may take for a detector -> the line to write instead."""
 
 
 def resource_of(name: str, raw: object, place: Place) -> Resource | None:
-    """The resource; None if it is disabled or has a problem. place: its table, which collects the problems."""
+    """The resource; None if it is disabled or has a problem. place: the resource's table, which collects the
+    problems."""
     if isinstance(raw, list) and raw and all(isinstance(item, dict) for item in raw):
         place.report("", "must be one table: write the header in single brackets")
         return None
@@ -65,7 +66,7 @@ def resource_of(name: str, raw: object, place: Place) -> Resource | None:
 
 
 def _check_detectors(raw: Mapping[str, object], detectors: Sequence[Detector], place: Place) -> None:
-    """Reports unknown keys, and a number of detectors other than one."""
+    """Reports unknown keys, and any number of detectors other than one."""
     unknown = [key for key in raw if key not in RESOURCE and key not in names()]
     for key in unknown:
         owner = next((d.name for d in detectors if key in _keys(d)), None)
@@ -96,7 +97,7 @@ def _tables(raw: object, detector: Detector, place: Place) -> object:
 
 
 def _with_detector(raw: Mapping[str, object], detector: Detector, place: Place) -> dict[str, object]:
-    """The fields of Resource whose keys depend on the detector."""
+    """The fields of Resource that depend on the detector."""
     if isinstance(detector, ValueDetector):
         for key in DEVICE_KEYS:
             if key in raw:
@@ -117,7 +118,7 @@ def _with_detector(raw: Mapping[str, object], detector: Detector, place: Place) 
 
 
 def _measure_type(measure: object, detector: DeviceDetector, place: Place) -> Amount | None:
-    """The type of a measure: one of the detector's keys, or the name of an attribute or a property."""
+    """The type of a measure: one of the detector's keys, or an attribute or property."""
     measures = {key: k.kind for key, k in detector.keys.items() if isinstance(k.kind, Amount)}
     if not isinstance(measure, str):
         place.report("measure", f"must be text in quotes; got {describe_toml_value(measure)}")

@@ -1,6 +1,6 @@
-"""Syntax errors: the parser's message with its place, and a hint for the most common mistakes.
+"""Syntax errors: the parser's message with its position, and a hint about the most common mistakes.
 
-The hints depend on the text only, never on the wording of the parser's message, which differs between versions.
+The hints depend on the file's text only. The wording of the parser's message differs between versions.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from capacityd.model.errors import ConfigError
 
 _MAX_COLUMNS = 1000
-"""The rest of a longer line is not searched, because the patterns take more than linear time."""
+"""Limit of the part of a line that is searched, because the patterns take more than linear time."""
 _AT = re.compile(
     r"\s*\(at (?:line ([0-9]+), column ([0-9]+)|end of document)\)$"
 )  # the text before it may quote the file
@@ -39,7 +39,7 @@ _QUOTES = ('"', "'")
 
 @dataclass(frozen=True, slots=True)
 class _Unclosed:
-    """A quote or a bracket without its other half."""
+    """An opening quote or bracket without its closing one."""
 
     sign: str
     line: int
@@ -47,9 +47,9 @@ class _Unclosed:
 
 
 def syntax_error(message: str, text: str) -> ConfigError:
-    """The error for a text that is not TOML. message: the parser's, with its position at the end."""
+    """The error for text that is not TOML. message: the parser's message, which ends with the position."""
     at = _AT.search(message)
-    if at is None:  # an integer of thousands of digits, which Python refuses to convert
+    if at is None:  # an integer with thousands of digits, which Python refuses to convert
         digits = [max(map(len, re.findall("[0-9_]+", row)), default=0) for row in text.split("\n")]
         return ConfigError("is not valid TOML: an integer has more than 64 bits", digits.index(max(digits)) + 1)
     rows = [row[:_MAX_COLUMNS] for row in text.replace("\r\n", "\n").split("\n")]
@@ -71,7 +71,7 @@ def syntax_error(message: str, text: str) -> ConfigError:
 
 
 def _odd_character(row: str, column: int) -> str:
-    """A hint about the character at which the parser stopped, if people mistake it for another, or do not see it."""
+    """A hint about the character at which the parser stopped, if it looks like another one or is invisible."""
     character = row[column - 1 : column] if column else ""
     if not character or character == "\t" or (character.isascii() and character.isprintable()):
         return ""
@@ -80,13 +80,14 @@ def _odd_character(row: str, column: int) -> str:
 
 
 def _trailing_comma(row: str, column: int) -> str:
-    """A hint about a comma before a closing brace, if the parser stopped between the two. TOML 1.0 allows it in []."""
+    """A hint about a comma before a closing brace, if the parser stopped between them. TOML 1.0 allows it in []
+    only."""
     before, after = row[: max(column - 1, 0)].rstrip(), row[max(column - 1, 0) :].lstrip()
     return "remove the comma before }" if before.endswith(",") and after.startswith("}") else ""
 
 
 def _unclosed(text: str) -> Iterator[_Unclosed]:
-    """Yields every quote and bracket that is not closed, in order. A table in braces ends with its line."""
+    """Yields every unclosed quote and bracket, in order. A table in braces ends with its line."""
     opened: list[_Unclosed] = []
     line, begin = 1, 0
     in_header = at_start = True
@@ -112,7 +113,7 @@ def _unclosed(text: str) -> Iterator[_Unclosed]:
 
 
 def _unclosed_hint(unclosed: _Unclosed | None, line: int, column: int) -> str:
-    """A hint about a missing sign, unless it was opened at or after the place where the parser stopped.
+    """A hint about a missing closing sign, if the opening one is before the place where the parser stopped.
 
     column: 0 for the end of the file.
     """
@@ -127,7 +128,7 @@ def _unclosed_hint(unclosed: _Unclosed | None, line: int, column: int) -> str:
 
 
 def _set_twice(rows: list[str], line: int) -> str:
-    """A hint about a header or a key that an earlier line also has."""
+    """A hint about a header or key that is also in an earlier line."""
     if not (twice := _HEADER_OR_KEY.match(rows[line - 1])):
         return ""
     is_header = twice[1].startswith("[")
@@ -136,12 +137,12 @@ def _set_twice(rows: list[str], line: int) -> str:
         if match and match[1] == twice[1]:
             return f"{twice[1]} is already in line {number}; {'put its keys there' if is_header else 'remove one'}"
         if match and match[1].startswith("[") and not is_header:
-            return ""  # the lines above are of another table
+            return ""  # the lines above belong to another table
     return ""
 
 
 def _not_in_quotes(row: str) -> str:
-    """A hint about a name or a value without quotes, or a colon in place of "="."""
+    """A hint about a name or value without quotes, or a colon instead of "="."""
     if header := _UNQUOTED_NAME.match(row):
         return f'the name must be in quotes: [resources."{header[1]}"]'
     if row.lstrip().startswith("["):

@@ -1,4 +1,4 @@
-"""The tables of a detector, "except" and "when": TOML -> the tests and settings of model.config.Table."""
+"""The tables of a detector, "except" and "when": from TOML to the tests and settings of model.config.Table."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from capacityd.model.toml_values import describe_toml_value
 from capacityd.model.value_types import Amount, Kind, Text
 
 GROUPS = ("attributes", "properties")
-"""Tables of text by name that every table of devices can have."""
+"""Tables (name -> text) that every table of devices may contain."""
 PROPERTY = r"[^\s=/]+"
-"""The name of a property of udev, as a regular expression."""
-UNSAFE_ATTRIBUTES = (  # files in /sys -> what reading them does
+"""A regular expression for the name of a udev property."""
+UNSAFE_ATTRIBUTES = (  # files in /sys -> the effect of reading them
     ("vpd", "takes seconds, and hangs some cards"),
-    ("vpd_pg*", "gives binary data"),
-    ("rom", "makes the card show its firmware in place of its memory"),
-    ("config", "gives binary data, and can upset the card"),
+    ("vpd_pg*", "returns binary data"),
+    ("rom", "makes the card show its firmware instead of its memory"),
+    ("config", "returns binary data, and can disturb the card"),
     ("resource*", "touches the card's registers"),
-    ("eeprom", "takes seconds, and gives binary data"),
+    ("eeprom", "takes seconds, and returns binary data"),
     ("remove", "is not possible; writing it removes the device"),
     ("delete", "is not possible; writing it removes the device"),
     ("rescan", "is not possible; writing it searches for devices"),
@@ -36,10 +36,10 @@ UNSAFE_ATTRIBUTES = (  # files in /sys -> what reading them does
 
 
 def device_tables(raw: object, detector: DeviceDetector, key: str, place: Place) -> tuple[Table, ...]:
-    """The tables of devices at a key of a resource: its detector's name or "except". place: the resource.
+    """The tables of devices at a resource's key: the detector's name or "except". place: the resource.
 
-    The tests of a table are ordered by cost, because the first mismatch ends the matching: plain keys, measures,
-    attributes, properties.
+    A table's tests are sorted by cost, because the first mismatch ends the matching: plain keys, measures, attributes,
+    properties.
     """
     tables = []
     for table_place, table in _tables(raw, key, place, f"{{ {(*detector.identity, *detector.keys)[0]} = … }}"):
@@ -51,13 +51,13 @@ def device_tables(raw: object, detector: DeviceDetector, key: str, place: Place)
             defaults = {k: v for k, v in detector.defaults.items() if k not in table}
             tests += [t for k, v in defaults.items() for t in _device_tests(k, v, detector, table_place)]
         elif not any(table.values()) and not table.keys() - {*GROUPS}:
-            table_place.report("", "must not be empty, because it would except every device")
+            table_place.report("", "must not be empty: an empty table would exclude every device")
         tables.append(Table(tests=tuple(sorted(tests, key=lambda t: _cost(t, detector)))))
     return tuple(tables)
 
 
 def setting_tables(raw: object, detector: ValueDetector, place: Place) -> tuple[Table, ...]:
-    """The tables of settings below a detector's name. place: the resource."""
+    """The tables of settings below the detector's name. place: the resource."""
     example = ", ".join(f"{name} = …" for name, setting in detector.settings.items() if setting.required)
     return tuple(
         Table(settings=_settings(table, detector, table_place))
@@ -66,7 +66,7 @@ def setting_tables(raw: object, detector: ValueDetector, place: Place) -> tuple[
 
 
 def when_tests(raw: object, place: Place) -> tuple[KeyMatcher, ...]:
-    """The tests of a resource's "when". place: the resource."""
+    """The tests in a resource's "when". place: the resource."""
     if not isinstance(raw, dict):
         place.report("when", f'must be a table such as {{ arch = "aarch64" }}; got {describe_toml_value(raw)}')
         return ()
@@ -86,7 +86,7 @@ def when_tests(raw: object, place: Place) -> tuple[KeyMatcher, ...]:
 
 
 def _tables(raw: object, key: str, place: Place, example: str) -> list[tuple[Place, Mapping[str, object]]]:
-    """The place and content of one table, or of each in a list."""
+    """The place and content of a single table, or of each table in a list."""
     tables = raw if isinstance(raw, list) else [raw]
     if not tables:
         place.report(key, f"must not be an empty list; write a table such as {example}")
@@ -133,7 +133,7 @@ def _settings(raw: Mapping[str, object], detector: ValueDetector, place: Place) 
 
 
 def group_problem(path: str) -> str | None:
-    """The error in attributes.NAME or properties.NAME, "" if there is none; None if the path is neither of them."""
+    """The error in attributes.NAME or properties.NAME, "" if there is none; None for any other path."""
     group, dot, name = path.partition(".")
     if not dot or group not in GROUPS:
         return None
@@ -141,7 +141,7 @@ def group_problem(path: str) -> str | None:
 
 
 def _group(group: str, raw: object, place: Place, name_problem: Callable[[str], str]) -> list[KeyMatcher | None]:
-    """The tests of a table of text by name. name_problem: returns the error in a name, "" if there is none."""
+    """The tests of a table of names and texts. name_problem: returns the error in a name, "" if there is none."""
     if not isinstance(raw, dict):
         place.report(group, f'must be a table such as {{ NAME = "text" }}; got {describe_toml_value(raw)}')
         return []
@@ -156,14 +156,15 @@ def _group(group: str, raw: object, place: Place, name_problem: Callable[[str], 
 
 
 def _test(key: str, written: str, kind: Kind | Arch | Paths, raw: object, place: Place) -> KeyMatcher | None:
-    """The test of a key; None if its value is invalid. key: as in KeyMatcher. written: the same as in the file."""
+    """The test of a key; None if its value is invalid. key: as in KeyMatcher. written: the key as written in the
+    file."""
     patterns = place.parse(written, kind.parse, raw)
     if patterns is None:
         return None
     if any(isinstance(p, GlobMatcher) and not p.pattern.isprintable() for p in patterns):
         command = "probe --explain" if ("when", 0) in place.path else "devices"
         hint = "" if isinstance(kind, Paths) else f'; write the escape that "capacityd {command}" shows for it'
-        place.report(written, f"holds an unprintable character{hint}")
+        place.report(written, f"contains an unprintable character{hint}")
         return None
     items = raw if isinstance(raw, list) else [raw]
     return KeyMatcher(key, patterns, " or ".join(_shown(item, kind) for item in items))
@@ -181,7 +182,7 @@ def _report_unknown(key: str, known: Mapping[str, object] | list[str], place: Pl
 
 
 def _misplaced(key: str, place: Place) -> str:
-    """A hint for a key below the header of a sub-table, which is no longer part of the resource's own table."""
+    """A hint about a key that is below the header of a sub-table, and so no longer in the resource's own table."""
     if key not in RESOURCE and key not in names():
         return ""
     return f"; {key} belongs to the resource: move it to the lines directly below [{place.resource}]"
@@ -201,7 +202,7 @@ def _attribute_problem(name: str) -> str:
     why = next((why for pattern, why in UNSAFE_ATTRIBUTES if fnmatchcase(parts[-1], pattern)), None)
     if why:
         return f"cannot be matched: reading it {why}"
-    # These names are keys of a resource in the wrong table: no file in /sys has them, except a display's "enabled".
+    # These names are misplaced keys of a resource: no file in /sys has such a name, except a display's "enabled".
     return "unknown attribute" if name in RESOURCE and name != "enabled" else ""
 
 

@@ -1,4 +1,4 @@
-"""TOML as text: parses a document, and writes a value. Does not know what the keys mean."""
+"""TOML as text: parses a document, and writes a value. Does not know the keys' meanings."""
 
 from __future__ import annotations
 
@@ -16,34 +16,34 @@ else:
     import tomli as tomllib
 
 MAX_DEPTH = 20
-"""The most levels of tables in tables, because later code recurses."""
+"""Maximum depth of nested tables, because later code is recursive."""
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
 def parse_toml(text: str) -> dict[str, Any]:
-    """The document; an integer of more than 64 bits is a TooLargeInteger. Raises ConfigError with the line."""
+    """Parses a document. An integer over 64 bits becomes a TooLargeInteger. Raises ConfigError with the line."""
     try:
         document: dict[str, Any] = _checked(tomllib.loads(text))
     except RecursionError as e:
         rows = [sum(map(row.count, "[{.")) for row in text.split("\n")]
         why = f"has more than {MAX_DEPTH} tables or lists inside each other"
         raise ConfigError(why, rows.index(max(rows)) + 1) from e
-    except ValueError as e:  # also for an integer of thousands of digits, which is not a TOMLDecodeError
+    except ValueError as e:  # includes integers with thousands of digits, which raise no TOMLDecodeError
         raise syntax_error(str(e), text) from e
     return document
 
 
 @dataclass(frozen=True, slots=True)
 class TooLargeInteger:
-    """Stands for an integer of more than 64 bits, which TOML does not allow and Python cannot always print."""
+    """A placeholder for an integer over 64 bits: TOML does not allow it, and Python can't always print it."""
 
     def __str__(self) -> str:
         return "an integer of more than 64 bits"
 
 
 def _checked(value: Any, depth: int = 1) -> Any:
-    """The value without too large integers. Raises RecursionError if it is too deep."""
+    """The value without too large integers. Raises RecursionError if it is nested too deeply."""
     if depth > MAX_DEPTH:
         raise RecursionError
     if isinstance(value, dict):
@@ -54,12 +54,12 @@ def _checked(value: Any, depth: int = 1) -> Any:
 
 
 def toml_key(name: str) -> str:
-    """A key, in quotes if it needs them."""
+    """A key, in quotes if necessary."""
     return name if _BARE.fullmatch(name) else toml_value(name)
 
 
 def toml_value(value: object) -> str:
-    """Text, an integer, a boolean, a list or a table in one line of TOML."""
+    """Text, an integer, a boolean, a list or a table as one line of TOML."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int):

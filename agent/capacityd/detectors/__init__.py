@@ -1,4 +1,4 @@
-"""The detectors, one file each: the constant DETECTOR of the module that is named like it."""
+"""The detectors, one file each: the constant DETECTOR in the module with the detector's name."""
 
 from __future__ import annotations
 
@@ -16,6 +16,6 @@ def names() -> tuple[str, ...]:
 
 
 def load(name: str) -> Detector:
-    """The detector of this name (one of names()). Imports only its module."""
+    """The detector with this name (one of names()). Imports only its module."""
     detector: Detector = import_module(f"{__name__}.{name}").DETECTOR
     return detector

@@ -1,4 +1,4 @@
-"""address: the IP addresses that interfaces have. The detector pool counts the addresses of a range instead."""
+"""address: the IP addresses of interfaces. The detector pool counts the addresses of a range instead."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from capacityd.model.value_types import Choice, Flag, Network, Text
 
 
 def find(host: Host) -> Iterator[Device]:
-    """Every address, as a device with the path of its interface."""
+    """Yields every address, as a device with the path of its interface."""
     system = cache(partial(system_interfaces, host))
     for address in host.addresses():
         cached_values: dict[str, Value] = {
@@ -41,17 +41,17 @@ DETECTOR = DeviceDetector(
         "interface": Key(
             Text(mistakes=(PATH, SEVERAL_NAMES)),
             cached("interface"),
-            "its interface, such as eth0; interfaces for containers also have addresses (docker0, kube-ipvs0)",
+            "the interface, such as eth0; interfaces for containers also have addresses (docker0, kube-ipvs0)",
         ),
         "family": Key(Choice(("ipv4", "ipv6")), cached("family"), "ipv4 or ipv6"),
-        "address": Key(Network(), cached("address"), 'the address, or a network that it is in: "192.0.2.0/24"'),
+        "address": Key(Network(), cached("address"), 'the address, or a network that contains it: "192.0.2.0/24"'),
         "scope": Key(
             Choice(("global", "site", "link", "host")),
             cached("scope"),
-            "its scope; private addresses are also global. New addresses of scope link are found at a resync only",
+            "the scope; private addresses are also global. New addresses of scope link are found only at a resync",
         ),
         "temporary": Key(Flag(), cached("temporary"), "whether it is a temporary IPv6 address (RFC 8981)"),
-        "system": Key(Flag(), _is_system, "whether its interface carries the default route"),
+        "system": Key(Flag(), _is_system, "whether the interface carries the default route"),
     },
     identity=("interface", "address"),
     alike=("interface", "family"),

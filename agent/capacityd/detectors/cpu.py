@@ -1,4 +1,4 @@
-"""cpu: the machine's processors as one device, measured by their numbers. Offline processors do not count."""
+"""cpu: the machine's processors as one device, with their numbers as measures. Offline processors do not count."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from capacityd.model.host import Host
 from capacityd.model.matchers import Value
 from capacityd.model.value_types import Amount
 
-_PATH = "/"  # the whole machine, which is not a device of udev's
+_PATH = "/"  # the whole machine, which is not a udev device
 
 
 def find(host: Host) -> Iterator[Device]:
-    """The one device, with all its measures."""
+    """Yields the one device, with all its measures."""
     processors = host.processors()
     measures: dict[str, Value] = {
         "cores": processors.cores,
@@ -26,7 +26,7 @@ def find(host: Host) -> Iterator[Device]:
 
 
 def _measure(key: str) -> Callable[[Host, Device], Value]:
-    """Reads a measure. Every processor has each of them, so a missing one is unknown rather than absent."""
+    """Reads a measure. Every processor has each of them, so a missing measure is unknown, not absent."""
 
     def read(_: Host, device: Device) -> Value:
         value = device.cached_values[key]
@@ -39,7 +39,7 @@ def _measure(key: str) -> Callable[[Host, Device], Value]:
 
 DETECTOR = DeviceDetector(
     name="cpu",
-    about="the machine's processors, all together as one device; those that are offline do not count",
+    about="the machine's processors, all together as one device; offline processors do not count",
     find=find,
     keys={
         "cores": Key(Amount("number"), _measure("cores"), "physical cores, as licences count them"),
@@ -47,12 +47,12 @@ DETECTOR = DeviceDetector(
             Amount("number"), _measure("threads"), "logical processors, several for each core with Hyper-Threading"
         ),
         "sockets": Key(
-            Amount("number"), _measure("sockets"), "sockets that have a processor; some ARM machines report none"
+            Amount("number"), _measure("sockets"), "sockets with a processor; some ARM machines report none"
         ),
         "max_frequency": Key(
             Amount("frequency"),
             _measure("max_frequency"),
-            "the highest frequency of the fastest core, as its driver reports it; virtual machines mostly report none",
+            "the highest frequency of the fastest core, as its driver reports it; most virtual machines report none",
         ),
     },
     identity=(),

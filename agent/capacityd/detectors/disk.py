@@ -1,4 +1,5 @@
-"""disk: whole disks, each counted once however many paths lead to it; neither partitions nor devices made of disks."""
+"""disk: whole disks. Each disk counts once, even if several paths lead to it; partitions, and devices made of disks,
+do not count."""
 
 from __future__ import annotations
 
@@ -15,8 +16,8 @@ from capacityd.model.mistakes import PATH, SEVERAL_NAMES
 from capacityd.model.reasons import KernelEvents
 from capacityd.model.value_types import Amount, Choice, Flag, Text
 
-_SECTOR = 512  # bytes; /sys counts in these whatever the disk's own block size is
-_TRANSPORTS = (  # a part of the path in /sys -> the transport; the first match wins: a SATA disk behind USB is "usb"
+_SECTOR = 512  # bytes; /sys uses this unit regardless of the disk's block size
+_TRANSPORTS = (  # part of the path in /sys -> transport; the first match wins: a SATA disk behind USB is "usb"
     ("/usb", "usb"),
     ("/session", "iscsi"),
     ("/rport-", "fc"),
@@ -27,16 +28,16 @@ _TRANSPORTS = (  # a part of the path in /sys -> the transport; the first match 
 )
 _TYPES = {"0": "ssd", "1": "hdd"}
 _LOCAL_NVME = (None, "pcie", "apple-nvme")
-"""The transports of NVMe inside the machine: names of nvme_ctrl_ops in the kernel's drivers/nvme/host/{pci,apple}.c."""
+"""Transports of NVMe inside the machine: names of nvme_ctrl_ops in the kernel's drivers/nvme/host/{pci,apple}.c."""
 
 
 def find(host: Host) -> Iterator[Device]:
-    """Every disk; one with several paths is the device of its first path."""
+    """Yields every disk. A disk with several paths is represented by the device of its first path."""
     disks = whole_disks(host)
 
     @cache
     def system() -> SystemDevices:
-        """The disks that have a path on which the operating system depends."""
+        """The disks with at least one path that the operating system depends on."""
         on_paths = system_disks(host)
         ours = [disk for disk in disks if not on_paths.names.isdisjoint(disk.paths)]
         doubt = next((disk.doubt for disk in sorted(ours, key=lambda disk: disk.name) if disk.doubt), "")
@@ -56,9 +57,10 @@ def _wwn(host: Host, device: Device) -> Value:
 
 
 def _serial(host: Host, device: Device) -> Value:
-    """The serial number: virtio has it at the disk, NVMe and memory cards at the device; of SCSI and USB, udev has it.
+    """The serial number. For virtio it is at the disk, for NVMe and memory cards at the device, for SCSI and USB in
+    udev.
 
-    Udev's properties are in lsblk's order: for a SCSI disk with a world-wide name, ID_SERIAL_SHORT is that name.
+    udev's properties are tried in lsblk's order: for a SCSI disk with a world-wide name, ID_SERIAL_SHORT is that name.
     """
     for folder in (device.path, device_of(host, device.path)):
         if (serial := host.text(f"{folder}/serial")) is not None:
@@ -67,14 +69,14 @@ def _serial(host: Host, device: Device) -> Value:
 
 
 def _model(host: Host, device: Device) -> Value:
-    """The model; memory cards have a name instead."""
+    """The model; for memory cards, their name."""
     folder = device_of(host, device.path)
     return host.text(f"{folder}/model") or host.text(f"{folder}/name") or None
 
 
 def _vendor(host: Host, device: Device) -> Value:
     vendor = host.text(f"{device_of(host, device.path)}/vendor")
-    return None if vendor and vendor.startswith("0x") else vendor  # virtio has a PCI id there
+    return None if vendor and vendor.startswith("0x") else vendor  # for virtio, this is a PCI id
 
 
 def _type(host: Host, device: Device) -> Value:
@@ -85,12 +87,12 @@ def _type(host: Host, device: Device) -> Value:
     path = f"{device.path}/queue/rotational"
     rotational = host.text(path)
     if rotational not in _TYPES:
-        raise HostError(f"{path} does not exist" if rotational is None else f'{path} holds "{rotational[:60]}"')
+        raise HostError(f"{path} does not exist" if rotational is None else f'{path} contains "{rotational[:60]}"')
     return _TYPES[rotational]
 
 
 def _transport(host: Host, device: Device) -> Value:
-    """How the disk is attached, by its path in /sys; else the name of its bus."""
+    """How the disk is attached, from its path in /sys; otherwise the name of its bus."""
     real = host.resolve(device.path) or ""
     transport = next((transport for part, transport in _TRANSPORTS if part in real), None)
     if transport == "nvme":
@@ -102,12 +104,13 @@ def _transport(host: Host, device: Device) -> Value:
 
 
 def _ata(host: Host, real: str) -> str:
-    """Serial or parallel ATA (IDE), by the driver, as lsblk does. Raises HostError if its folder leads nowhere."""
+    """Serial or parallel ATA (IDE), from the driver, as lsblk does. Raises HostError if its folder's link is
+    dangling."""
     number = next((part for part in real.split("/") if part.startswith("host")), "host")
     folder = f"/sys/class/scsi_host/{number}"
     driver = host.text(f"{folder}/proc_name")
     if driver is None:
-        resolve_link(host, folder)  # raises if it leads nowhere: then the transport is unknown
+        resolve_link(host, folder)  # raises HostError if the link is dangling: then the transport is unknown
         return "sata"
     return "ata" if driver == "ata_piix" or driver.startswith("pata") else "sata"
 
@@ -115,7 +118,7 @@ def _ata(host: Host, real: str) -> str:
 def _fabric(host: Host, real: str) -> str | None:
     """The NVMe transport: pcie, apple-nvme, tcp, rdma or fc.
 
-    With multipath, it is an attribute of the subsystem's controllers.
+    With multipath, the transport is an attribute of the subsystem's controllers.
     """
     parent = real.rpartition("/")[0]
     for controller in [parent, *(f"{parent}/{name}" for name in host.listdir(parent) if name.startswith("nvme"))]:
@@ -126,7 +129,7 @@ def _fabric(host: Host, real: str) -> str | None:
 
 def _removable(host: Host, device: Device) -> Value:
     removable = host.text(f"{device.path}/removable")
-    return None if removable is None else removable == "1"  # None: it disappeared
+    return None if removable is None else removable == "1"  # None: the disk has disappeared
 
 
 def _is_system(_: Host, device: Device) -> Value:
@@ -134,9 +137,9 @@ def _is_system(_: Host, device: Device) -> Value:
 
 
 def _size(host: Host, device: Device) -> Value:
-    """The size in bytes of the first path that has one, as a path that the storage keeps on standby (ALUA) has none.
+    """The size in bytes, from the first path with a size: a path on standby (ALUA) may report none.
 
-    None for 0 sectors, as an empty card reader has: it matches no comparison.
+    None for 0 sectors, as in an empty card reader: then no comparison matches.
     """
     paths = device.cached_values["paths"]
     for path in paths if isinstance(paths, tuple) else ():
@@ -149,7 +152,7 @@ def _size(host: Host, device: Device) -> Value:
 
 DETECTOR = DeviceDetector(
     name="disk",
-    about="whole disks; neither partitions nor devices made of disks (md, dm, loop), nor drives without a medium",
+    about="whole disks; no partitions, no devices made of disks (md, dm, loop), no drives without a medium",
     find=find,
     keys={
         "name": Key(
@@ -169,12 +172,12 @@ DETECTOR = DeviceDetector(
         "transport": Key(
             Text(),
             _transport,
-            "how it is attached: nvme, nvme-tcp, sata, ata (IDE), sas, usb, iscsi, fc, mmc, virtio, nvdimm, "
-            "scsi (a controller's own), …",
+            "how the disk is attached: nvme, nvme-tcp, sata, ata (IDE), sas, usb, iscsi, fc, mmc, virtio, nvdimm, "
+            "scsi (other controllers), …",
         ),
-        "removable": Key(Flag(), _removable, "whether its medium is removable"),
-        "system": Key(Flag(), _is_system, "whether the machine's own file systems or swap are on it"),
-        "size": Key(Amount("size"), _size, "its size"),
+        "removable": Key(Flag(), _removable, "whether the medium is removable"),
+        "system": Key(Flag(), _is_system, "whether the disk holds the machine's own file systems or swap"),
+        "size": Key(Amount("size"), _size, "the size"),
     },
     identity=("wwn", "serial", "name"),
     alike=("type", "model"),

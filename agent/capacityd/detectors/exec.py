@@ -14,19 +14,20 @@ from capacityd.model.setting_types import Command, Duration, Setting
 from capacityd.model.text import printable
 
 _MAX_NOTE = 500
-"""Characters of standard error that are kept."""
+"""Characters of standard error to keep."""
 
 _SANDBOXED = "NoNewPrivs: 1"
-"""The line of /proc/self/status (proc_pid_status(5)) of processes in the service's sandbox."""
+"""The line in /proc/self/status (proc_pid_status(5)) of processes in the service's sandbox."""
 
 _SANDBOX_HINT = (
-    " (it ran in the service's sandbox, which may deny what it needs: capacityd probe --as-service runs it there, "
-    "systemctl edit capacityd can extend the sandbox)"
+    " (it ran in the service's sandbox, which may deny access: run capacityd probe --as-service to test it there, "
+    "and systemctl edit capacityd to extend the sandbox)"
 )
 
 
 def read(host: Host, settings: Mapping[str, object]) -> Contribution:
-    """The number that the program prints. Raises HostError unless it exits with status 0 and prints one number."""
+    """The number that the program prints. Raises HostError if the exit status is not 0 or the output is not one
+    number."""
     try:
         return _read(host, settings)
     except HostError as e:
@@ -51,7 +52,7 @@ def _read(host: Host, settings: Mapping[str, object]) -> Contribution:
 
 DETECTOR = ValueDetector(
     name="exec",
-    about="the whole number that a program prints; its standard error is shown as a note",
+    about="the whole number that a program prints; probe shows its standard error as a note",
     settings={
         "command": Setting(Command(), "the program and its arguments, no shell", required=True),
         "timeout": Setting(Duration(0.1, 300), "how long it may run", default="10s"),

@@ -1,4 +1,4 @@
-"""file: the whole number in a file, which another program writes."""
+"""file: the whole number in a file that another program writes."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from capacityd.model.text import duration_text
 
 _MAX_BYTES = 4096
 _MAX_CLOCK_STEP = 60
-"""Seconds that the clock may have been set back since the file was written."""
+"""Seconds by which the clock may have been set back since the file was written."""
 
 
 def read(host: Host, settings: Mapping[str, object]) -> Contribution:
-    """The number in the file. Raises HostError if it is missing: its writer may not have started yet."""
+    """The number in the file. Raises HostError if the file is missing: its writer may not have started yet."""
     path, max_age = str(settings["path"]), settings["max_age"]
     content = host.read_file(path, _MAX_BYTES)
     if isinstance(max_age, float) and content.age < -_MAX_CLOCK_STEP:

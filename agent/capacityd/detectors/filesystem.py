@@ -1,6 +1,7 @@
-"""filesystem: mounted file systems and their size, each once however often it is mounted; local ones by default.
+"""filesystem: mounted file systems and their sizes. Each counts once, even if mounted several times; local ones by
+default.
 
-statvfs(2) hangs on a network file system whose server is gone, so the kind is determined from the mount table alone.
+statvfs(2) hangs on a network file system whose server does not respond, so only the mount table decides the kind.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _BY_BACKING = {
 
 
 def find(host: Host) -> Iterator[Device]:
-    """Every mounted file system, but not those of pods: their volumes do not belong to the machine."""
+    """Yields every mounted file system except for pods' volumes, which do not belong to the machine."""
     for filesystem in filesystems(host):
         points = tuple(point for point in filesystem.points if not is_of_pods(point, filesystem.type))
         if points:
@@ -54,12 +55,12 @@ def _kind(filesystem: Filesystem) -> str:
     if backed_by in _BY_BACKING:
         return _BY_BACKING[backed_by]
     if has_device(filesystem.number):
-        return "local"  # also FUSE on a disk, such as NTFS: its type is fuseblk
+        return "local"  # includes FUSE on a disk, such as NTFS, with the type fuseblk
     return "network" if backed_by is Backing.PROGRAM else "pseudo"
 
 
 def _size(host: Host, device: Device) -> Value:
-    """The size in bytes by statvfs(2): with used space and root's reserve, without the file system's own tables."""
+    """The size in bytes by statvfs(2). Includes used space and root's reserve, but not the file system's own tables."""
     ids, points = device.cached_values["ids"], device.cached_values["mount"]
     error: HostError | None = None
     for point in points if isinstance(points, tuple) else (str(points),):
@@ -67,7 +68,7 @@ def _size(host: Host, device: Device) -> Value:
             return host.filesystem_size(point, ids if isinstance(ids, tuple) else ())
         except HostError as e:
             error = error or e
-    raise error or HostError("it is not mounted anywhere")
+    raise error or HostError("the file system is not mounted anywhere")
 
 
 DETECTOR = DeviceDetector(
@@ -78,15 +79,15 @@ DETECTOR = DeviceDetector(
         "mount": Key(
             Text(mistakes=(NOT_ABSOLUTE, FINAL_SLASH)),
             cached("mount"),
-            "mount point of the whole file system; with several, any of them matches",
+            "mount point of the whole file system; if there are several, any of them matches",
         ),
         "type": Key(Text(), cached("type"), "such as ext4, xfs or btrfs"),
         "kind": Key(
             Choice(_KINDS),
             cached("kind"),
-            "local, image (squashfs, …), memory (tmpfs), network (NFS, FUSE, …), overlay or pseudo (all else)",
+            "local, image (squashfs, …), memory (tmpfs), network (NFS, FUSE, …), overlay or pseudo (all others)",
         ),
-        "source": Key(Text(), cached("source"), "what was mounted, such as /dev/sda1 or /dev/mapper/data"),
+        "source": Key(Text(), cached("source"), "the mounted device or share, such as /dev/sda1 or /dev/mapper/data"),
         "read_only": Key(
             Flag(), cached("read_only"), "whether the file system itself is read-only, at every mount point"
         ),
@@ -94,7 +95,7 @@ DETECTOR = DeviceDetector(
         "size": Key(
             Amount("size"),
             _size,
-            "its size, free or not, as df prints it; for ZFS, each dataset includes the free space of its pool",
+            "the size, free or not, as df prints it; for ZFS, each dataset includes the free space of its pool",
         ),
     },
     identity=("mount", "source"),

@@ -9,11 +9,11 @@ from capacityd.model.host import Host
 from capacityd.model.reasons import KernelEvents
 from capacityd.model.value_types import Amount
 
-_PATH = "/"  # the whole machine, which is not a device of udev's
+_PATH = "/"  # the whole machine, which is not a udev device
 
 
 def find(host: Host) -> Iterator[Device]:
-    """The one device, with all its measures."""
+    """Yields the one device, with all its measures."""
     memory = host.memory()
     yield Device(_PATH, "memory", cached_values={"size": memory.size, "swap": memory.swap})
 
@@ -26,12 +26,12 @@ DETECTOR = DeviceDetector(
         "size": Key(
             Amount("size"),
             cached("size"),
-            "the memory that the kernel has, free or not, as the kubelet publishes it; a little less than is installed",
+            "the kernel's memory, free or not, as the kubelet publishes it; a little less than the installed memory",
         ),
         "swap": Key(
             Amount("size"),
             cached("swap"),
-            'all swap areas together, free or not; 0 without one: ask for swap = ">0B" to publish nothing then',
+            'all swap areas together, free or not; 0 without swap: use swap = ">0B" to publish nothing then',
         ),
     },
     identity=(),

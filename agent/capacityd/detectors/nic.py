@@ -1,6 +1,6 @@
-"""nic: network interfaces and their speed; physical ones by default.
+"""nic: network interfaces and their speeds; physical ones by default.
 
-Virtual functions, bonds, bridges and VLANs report the speed of the interfaces below them, which must not count twice.
+Virtual functions, bonds, bridges and VLANs report the speed of the underlying interfaces, which must not count twice.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _SPEED_UNKNOWN = 2**32 - 1  # SPEED_UNKNOWN (-1) as older kernels print it
 
 
 def find(host: Host) -> Iterator[Device]:
-    """Every interface of the network namespace. bonding_masters is a file beside them."""
+    """Yields every interface of the network namespace. The file bonding_masters is in the same folder."""
     system = cache(partial(system_interfaces, host))
     for name in host.listdir(_NETS):
         if name != "bonding_masters":
@@ -52,7 +52,7 @@ def find(host: Host) -> Iterator[Device]:
 
 
 def _hardware(host: Host, device: Device) -> str | None:
-    """The path of the device that the interface belongs to; None for a software interface."""
+    """The path of the interface's hardware device; None for a software interface."""
     return resolve_link(host, f"{device.path}/device")
 
 
@@ -64,28 +64,28 @@ def _kind(host: Host, device: Device) -> Value:
         if hardware is None:
             raise AmbiguousValue(e, _WITHOUT_HARDWARE) from e
         raise
-    return kind if host.resolve(device.path) else None  # it disappeared, and may have done so while it was read
+    return kind if host.resolve(device.path) else None  # None: the interface disappeared, perhaps during the reads
 
 
 def _hardware_kind(host: Host, device: Device, hardware: str) -> str:
-    """Physical, unless it shares its hardware with another interface or is no network port."""
+    """Physical, unless the interface shares its hardware with another interface or is not a network port."""
     path = device.path
     if uevent_value(host, path, "DEVTYPE") in _WIRELESS_DEVTYPES:
         return "wireless"
     # Old drivers set no DEVTYPE, and those older than cfg80211 have no phy80211 either (net/core/net-sysfs.c).
     if resolve_link(host, f"{path}/phy80211") or host.resolve(f"{path}/wireless"):
         return "wireless"
-    # A subfunction's device has a name such as mlx5_core.sf.4.
+    # The device of a subfunction has a name such as mlx5_core.sf.4.
     if resolve_link(host, f"{path}/device/physfn") or ".sf." in (basename(hardware) or ""):
         return "vf"
-    # On Azure, and with a failover interface of virtio, a virtual function is the member of an interface that also
-    # has hardware, as no bond or bridge has. That interface counts for both.
+    # On Azure, and with virtio failover, a virtual function belongs to an interface that has hardware itself, unlike a
+    # bond or a bridge. That interface counts for both.
     if resolve_link(host, f"{path}/master") and resolve_link(host, f"{path}/master/device"):
         return "vf"
     if _is_representor(host, path):
         return "representor"
     if host.listdir(f"{path}/dsa"):
-        return "other"  # the conduit to a switch inside the machine, whose ports are interfaces themselves
+        return "other"  # the conduit to a switch inside the machine; the switch's ports are separate interfaces
     if _bus(host, device) == "usb" and _is_bmc(host, device):
         return "bmc"
     return "physical" if host.text(f"{path}/type") in _NETWORK_TYPES else "other"
@@ -95,23 +95,23 @@ def _software_kind(host: Host, path: str) -> str | None:
     devtype = uevent_value(host, path, "DEVTYPE")
     if devtype in ("bond", "bridge", "vlan"):
         return devtype
-    # A child of an IPoIB interface has its parent's device.
+    # A child of an IPoIB interface links to its parent's device.
     if host.text(f"{path}/parent"):
         return "virtual"
-    # /sys does not show that an interface is a team. Without members it can't carry anything.
+    # /sys does not show whether an interface is a team. A team without members can't carry anything.
     may_be_team = not devtype and host.resolve(f"{path}/device") is None
     has_members = may_be_team and any(name.startswith("lower_") for name in host.listdir(path))
     return "team" if has_members and host.link_kind(basename(path) or "") == "team" else None
 
 
 def _is_bmc(host: Host, device: Device) -> bool:
-    """Whether it leads to the machine's own service processor."""
+    """Whether the interface leads to the machine's own service processor."""
     ids = tuple(_id(host, device, {"usb": name})[1] for name in ("idVendor", "idProduct"))
     return ids in _BMC_IDS or _id(host, device, {"usb": "manufacturer"})[1] == "OpenBMC"
 
 
 def _is_representor(host: Host, path: str) -> bool:
-    """Whether it is the switch's port of a virtual or sub-function: its name is like pf0vf1; p0 is a physical port."""
+    """Whether it is the switch port of a virtual function or subfunction: named like pf0vf1; p0 is a physical port."""
     return "pf" in (read_optional_attr(host, f"{path}/phys_port_name") or "")
 
 
@@ -124,12 +124,12 @@ def _bus(host: Host, device: Device) -> Value:
 
 
 def _ids(usb: str, pci: str) -> Callable[[Host, Device], Value]:
-    """Reads an id of the USB or PCI device that the interface belongs to: the nearest one above it."""
+    """Reads an id of the interface's USB or PCI device: the nearest one above the interface."""
     return lambda host, device: _id(host, device, {"usb": usb, "pci": pci})[1]
 
 
 def _id(host: Host, device: Device, names: Mapping[str, str]) -> tuple[str, str | None]:
-    """The bus and the id. names: bus -> the attribute that holds the id."""
+    """The bus and the id. names: bus -> the attribute with the id."""
     path = _hardware(host, device) or ""
     while path.startswith("/sys/devices/"):
         bus = link_name(host, f"{path}/subsystem") or ""
@@ -141,7 +141,7 @@ def _id(host: Host, device: Device, names: Mapping[str, str]) -> tuple[str, str 
 
 
 def _modalias(host: Host, device: Device) -> str | None:
-    """The modalias of its PCI or USB device, with vendor and product only."""
+    """The modalias of the interface's PCI or USB device, with only vendor and product."""
     bus, vendor = _id(host, device, {"usb": "idVendor", "pci": "vendor"})
     _, product = _id(host, device, {"usb": "idProduct", "pci": "device"})
     if not vendor or not product:
@@ -151,7 +151,7 @@ def _modalias(host: Host, device: Device) -> str | None:
 
 
 def _link(host: Host, device: Device) -> Value:
-    """Whether it can carry packets now. Some drivers do not set operstate; carrier is EINVAL while it is down."""
+    """Whether the link can carry packets now. Some drivers do not set operstate; carrier is EINVAL while it is down."""
     state, up = host.text(f"{device.path}/operstate"), "up"
     if state == "unknown":
         try:
@@ -182,7 +182,7 @@ def _speed(host: Host, device: Device) -> Value:
 
 
 def _max_speed(host: Host, device: Device) -> Value:
-    """The speed of the best link mode that it supports, whatever its optics or link partner allow (netdata#14803)."""
+    """The speed of the best supported link mode, even if its optics or link partner are slower (netdata#14803)."""
     name = basename(device.path) or ""
     kind = _software_kind(host, device.path)
     if kind == "team":
@@ -195,11 +195,11 @@ def _max_speed(host: Host, device: Device) -> Value:
     mode = (host.text(f"{device.path}/bonding/mode") or "").partition(" ")[0]
     if not mode:
         raise HostError("it is a bond that does not report its mode")
-    if mode == "802.3ad":  # members of one speed form an aggregator, and only one aggregator is active
+    if mode == "802.3ad":  # members of the same speed form an aggregator, and only one aggregator is active
         return max(speed * members.count(speed) for speed in members)
     if mode.startswith("balance-"):
         return sum(members)
-    # One member is active at a time, preferably the fastest; broadcast is as slow as its slowest member.
+    # One member is active at a time, preferably the fastest. Broadcast is as slow as its slowest member.
     return min(members) if mode == "broadcast" else max(members)
 
 
@@ -215,15 +215,15 @@ DETECTOR = DeviceDetector(
     about='network interfaces; physical ones, unless the table has kind = "bond" or another',
     find=find,
     keys={
-        "name": Key(Text(mistakes=(PATH, SEVERAL_NAMES)), lambda _, device: device.name, "its name, such as eth0"),
-        "driver": Key(Text(mistakes=(ALTERNATIVES,)), _driver, "driver of its hardware"),
-        "bus": Key(Text(), _bus, "bus of its hardware: pci, usb, virtio, …"),
-        "vendor": Key(HexId(4), _ids("idVendor", "vendor"), "vendor id of its PCI or USB device"),
-        "device": Key(HexId(4), _ids("idProduct", "device"), "device or product id of its PCI or USB device"),
+        "name": Key(Text(mistakes=(PATH, SEVERAL_NAMES)), lambda _, device: device.name, "the name, such as eth0"),
+        "driver": Key(Text(mistakes=(ALTERNATIVES,)), _driver, "the hardware's driver"),
+        "bus": Key(Text(), _bus, "the hardware's bus: pci, usb, virtio, …"),
+        "vendor": Key(HexId(4), _ids("idVendor", "vendor"), "vendor id of the PCI or USB device"),
+        "device": Key(HexId(4), _ids("idProduct", "device"), "device or product id of the PCI or USB device"),
         "kind": Key(
             Choice(_KINDS),
             _kind,
-            "physical: also virtio; vf: of SR-IOV, or the lower half of an accelerated pair; bmc: to the machine's own "
+            "physical: includes virtio; vf: of SR-IOV, or the lower half of an accelerated pair; bmc: to the machine's "
             "service processor (iDRAC, iLO); other: CAN, or to a switch inside the machine; virtual: other software",
         ),
         "link": Key(
@@ -235,7 +235,7 @@ DETECTOR = DeviceDetector(
         "max_speed": Key(
             Amount("speed"),
             _max_speed,
-            "the best link mode that it supports; for a bond, of its active members together",
+            "speed of the best supported link mode; for a bond, of its active members together",
         ),
         "speed": Key(Amount("speed"), _speed, "the negotiated speed; unknown while the link is down"),
     },

@@ -1,4 +1,4 @@
-"""pci: PCI functions. A card can have several, and virtual ones with SR-IOV, which do not count by default."""
+"""pci: PCI functions. A card may have several; with SR-IOV also virtual ones, which do not count by default."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _IDS = {"vendor": "v", "device": "d", "subsystem_vendor": "sv", "subsystem_devic
 
 
 def find(host: Host) -> Iterator[Device]:
-    """Every function, named by its address."""
+    """Yields every function, with its address as the name."""
     for name in host.listdir(_DEVICES):
         yield Device(f"{_DEVICES}/{name}", name)
 
@@ -35,10 +35,10 @@ def _driver(host: Host, device: Device) -> Value:
 
 
 def _is_virtual(host: Host, device: Device) -> Value:
-    """Whether it links to its physical function. In a virtual machine, a virtual function looks like a physical one."""
+    """Whether the function links to a physical function. In a virtual machine, a virtual function looks physical."""
     if resolve_link(host, f"{device.path}/physfn") is not None:
         return True
-    return None if host.text(f"{device.path}/class") is None else False  # None: it disappeared
+    return None if host.text(f"{device.path}/class") is None else False  # None: the device has disappeared
 
 
 def _virtual_functions(name: str) -> Callable[[Host, Device], Value]:
@@ -48,13 +48,13 @@ def _virtual_functions(name: str) -> Callable[[Host, Device], Value]:
         number = read_int(host, f"{device.path}/{name}")
         if number is None and host.text(f"{device.path}/vendor") is not None:
             return 0
-        return number  # None: the device disappeared
+        return number  # None: the device has disappeared
 
     return read
 
 
 def _modalias(host: Host, device: Device) -> str | None:
-    """The modalias, as the kernel's scripts/mod/file2alias.c has it."""
+    """The modalias in the format of the kernel's scripts/mod/file2alias.c."""
     read = {name: (host.text(f"{device.path}/{name}") or "0x")[2:].upper() for name in _IDS}
     if not all(read.values()):
         return None
@@ -77,20 +77,20 @@ DETECTOR = DeviceDetector(
             _id("class"),
             "class, subclass and interface: 03 is any display, 0302 a 3D controller",
         ),
-        "driver": Key(Text(mistakes=(ALTERNATIVES,)), _driver, "its driver; missing if it has none"),
+        "driver": Key(Text(mistakes=(ALTERNATIVES,)), _driver, "the driver; missing if there is none"),
         "address": Key(
             Text(fold=True, mistakes=(NO_PCI_DOMAIN,)),
             lambda _, device: device.name,
-            "its address, such as 0000:3b:00.0",
+            "the address, such as 0000:3b:00.0",
         ),
-        "vf": Key(Flag(), _is_virtual, "whether it is a virtual function"),
+        "vf": Key(Flag(), _is_virtual, "whether the function is a virtual function"),
         "sriov_totalvfs": Key(
             Amount("number"),
             _virtual_functions("sriov_totalvfs"),
-            "virtual functions that it supports, 0 without SR-IOV",
+            "number of supported virtual functions, 0 without SR-IOV",
         ),
         "sriov_numvfs": Key(
-            Amount("number"), _virtual_functions("sriov_numvfs"), "virtual functions that are configured"
+            Amount("number"), _virtual_functions("sriov_numvfs"), "number of configured virtual functions"
         ),
     },
     identity=("vendor", "device", "address"),
@@ -98,7 +98,7 @@ DETECTOR = DeviceDetector(
     defaults={"vf": False},
     subsystems=("pci",),
     modalias=_modalias,
-    # Displays, sound and capture, co-processors, radio, encryption, accelerators. Pods do not use other parts of a
-    # machine (bridges, controllers, sensors); network cards and disks are counted by nic and disk.
+    # Displays, sound and capture, co-processors, radio, encryption, accelerators. Pods do not use the other parts of a
+    # machine (bridges, controllers, sensors). The detectors nic and disk count network cards and disks.
     suggest={"class": ["03", "04", "0b", "0d", "10", "12"]},
 )

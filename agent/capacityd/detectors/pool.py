@@ -1,4 +1,5 @@
-"""pool: how many addresses a range has for pods, whether or not they are in use: the scheduler subtracts that."""
+"""pool: the number of addresses that a range provides for pods, in use or not: the scheduler subtracts the used
+ones."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from capacityd.model.setting_types import Setting
 
 
 def read(_: Host, settings: Mapping[str, object]) -> Contribution:
-    """The number of addresses in all networks, each counted once, without the excepted ones."""
+    """The number of addresses in all networks, each counted once, without the excluded ones."""
     networks, excepted = (cast("tuple[AddressRange, ...]", settings[key] or ()) for key in ("cidr", "except"))
     usable = [span.usable() for span in networks]
     remaining = _size([*usable, *excepted]) - _size(excepted)
@@ -24,7 +25,7 @@ def read(_: Host, settings: Mapping[str, object]) -> Contribution:
 
 
 def _size(spans: Iterable[AddressRange]) -> int:
-    """The number of different addresses in the ranges."""
+    """The number of distinct addresses in the ranges."""
     size, family, end = 0, 0, -1
     for span in sorted(spans, key=lambda s: (s.bits, s.first, s.last)):
         if span.bits != family:
@@ -36,11 +37,11 @@ def _size(spans: Iterable[AddressRange]) -> int:
 
 DETECTOR = ValueDetector(
     name="pool",
-    about="addresses of a range for pods, less those that something else uses",
+    about="addresses of a range for pods, without those that other machines or programs use",
     settings={
         "cidr": Setting(
             AddressRanges(networks=True),
-            'the network, such as "192.0.2.0/24", or several; its own address and broadcast do not count',
+            'the network, such as "192.0.2.0/24", or several; network and broadcast addresses do not count',
             required=True,
         ),
         "except": Setting(

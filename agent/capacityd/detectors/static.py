@@ -1,4 +1,4 @@
-"""static: a number from the configuration, for what no file or device reports."""
+"""static: a number from the configuration, for resources that no file or device reports."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def read(_: Host, settings: Mapping[str, object]) -> Contribution:
 
 DETECTOR = ValueDetector(
     name="static",
-    about="a number that the configuration gives",
+    about="a number in the configuration",
     settings={"quantity": Setting(Integer(0, LARGEST), "the number", required=True)},
     read=read,
 )

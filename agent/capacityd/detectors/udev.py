@@ -1,6 +1,6 @@
-"""udev: devices of any subsystem that has no detector of its own: serial ports, FPGAs, TPMs, sound cards, ….
+"""udev: devices of any subsystem without a specific detector: serial ports, FPGAs, TPMs, sound cards, ….
 
-Devices are enumerated in /sys; udev's database is read for tags, links and properties only.
+Devices are enumerated in /sys; udev's database is read only for tags, links and properties.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ _BUSES, _CLASSES = "/sys/bus", "/sys/class"
 
 
 def find(host: Host) -> Iterator[Device]:
-    """Every device of every subsystem."""
+    """Yields every device of every subsystem."""
     yield from find_in(host, {*host.listdir(_BUSES), *host.listdir(_CLASSES)})
 
 
 def find_in(host: Host, subsystems: Collection[str]) -> Iterator[Device]:
-    """Every device of these subsystems, which are buses or classes."""
+    """Yields every device of these subsystems, which are buses or classes."""
     error: HostError | None = None
     for subsystem in sorted(subsystems):
         for folder in (f"{_BUSES}/{subsystem}/devices", f"{_CLASSES}/{subsystem}"):
@@ -39,9 +39,9 @@ def find_in(host: Host, subsystems: Collection[str]) -> Iterator[Device]:
 
 
 def _may_be_of(host: Host, path: str, subsystem: str) -> bool:
-    """Whether an entry of a bus or class is a device of it, also if that can't be read.
+    """Whether an entry of a bus or class is, or may be, one of its devices: True if this can't be read.
 
-    A class may have attributes beside its devices, and may be another name for a bus (i2c-adapter).
+    A class may contain attributes beside its devices, and may be an alias of a bus (i2c-adapter).
     """
     try:
         own_subsystem = link_name(host, f"{path}/subsystem")
@@ -51,11 +51,11 @@ def _may_be_of(host: Host, path: str, subsystem: str) -> bool:
 
 
 def _subsystem(host: Host, device: Device) -> Value:
-    """The subsystem. If it can't be read, it can only be that of the folder that has the device."""
+    """The subsystem. If it can't be read, only the subsystem of the device's folder is possible."""
     try:
         name = link_name(host, f"{device.path}/subsystem")
         if name is None:
-            raise HostError(f"{device.path} leads nowhere")
+            raise HostError(f"{device.path} is a link whose target does not exist")
     except HostError as e:
         folder = device.path.removeprefix(f"{_BUSES}/").removeprefix(f"{_CLASSES}/")
         raise AmbiguousValue(e, (folder.partition("/")[0],)) from e
@@ -77,7 +77,8 @@ def _node(host: Host, device: Device) -> Value:
 
 
 def _tags(host: Host, device: Device) -> Value:
-    """The tags of its last event. TAGS also has those of earlier events; before systemd 247 there is only TAGS."""
+    """The tags of the last event. TAGS also contains those of earlier events; before systemd 247, there is only
+    TAGS."""
     tags = host.property(device.path, "CURRENT_TAGS", "TAGS") or ""
     return tuple(sorted({tag for tag in tags.split(":") if tag}))
 
@@ -88,20 +89,20 @@ def _links(host: Host, device: Device) -> Value:
 
 DETECTOR = DeviceDetector(
     name="udev",
-    about="devices of a named subsystem; for devices that another detector counts, use that one",
+    about="devices of a named subsystem; for devices that another detector counts, use that detector",
     find=find,
     keys={
-        "subsystem": Key(Text(whole=True), _subsystem, "the bus or class that it belongs to, such as tty"),
+        "subsystem": Key(Text(whole=True), _subsystem, "the device's bus or class, such as tty"),
         "name": Key(
             Text(mistakes=(PATH, ALTERNATIVES)), lambda _, device: device.name, "the kernel's name, such as ttyUSB0"
         ),
-        "devtype": Key(Text(), _devtype, "its type, if its subsystem has several"),
-        "driver": Key(Text(mistakes=(ALTERNATIVES,)), _driver, "its driver"),
-        "node": Key(Text(mistakes=(NOT_IN_DEV,)), _node, "its device node, such as /dev/ttyUSB0"),
+        "devtype": Key(Text(), _devtype, "the type, if the subsystem has several"),
+        "driver": Key(Text(mistakes=(ALTERNATIVES,)), _driver, "the driver"),
+        "node": Key(Text(mistakes=(NOT_IN_DEV,)), _node, "the device node, such as /dev/ttyUSB0"),
         "link": Key(
             Text(mistakes=(NOT_IN_DEV,)),
             _links,
-            "a link to its node that udev created, such as /dev/serial/by-id/usb-FTDI_*",
+            "a link to the node that udev created, such as /dev/serial/by-id/usb-FTDI_*",
         ),
         "tag": Key(Text(), _tags, "a tag from udev's rules"),
     },

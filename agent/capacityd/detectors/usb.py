@@ -1,4 +1,4 @@
-"""usb: USB devices, each counted once however many interfaces or /dev nodes it has."""
+"""usb: USB devices. Each counts once, regardless of its number of interfaces or /dev nodes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _HUB = "09"  # bDeviceClass, https://www.usb.org/defined-class-codes
 
 
 def find(host: Host) -> Iterator[Device]:
-    """Every device. Names with a colon are interfaces; usb1, usb2, … are the controllers' root hubs."""
+    """Yields every device. Names with a colon are interfaces; usb1, usb2, … are the controllers' root hubs."""
     for name in host.listdir(_DEVICES):
         if ":" not in name and not name.startswith("usb"):
             yield Device(f"{_DEVICES}/{name}", name)
@@ -30,7 +30,7 @@ def _interfaces(host: Host, device: Device) -> list[str]:
 
 
 def _classes(host: Host, device: Device) -> Value:
-    """Class, subclass and protocol of the device and of each interface. Class 00: defined by the interfaces."""
+    """Class, subclass and protocol of the device and of each interface. Class 00: the interfaces define the class."""
     classes = [_class(host, device.path, "bDevice")]
     classes += [_class(host, path, "bInterface") for path in _interfaces(host, device)]
     return tuple(sorted({c for c in classes if c and not c.startswith("00")}))
@@ -42,18 +42,19 @@ def _class(host: Host, path: str, prefix: str) -> str:
 
 
 def _drivers(host: Host, device: Device) -> Value:
-    """Drivers are bound to interfaces; the device itself usually has the generic driver "usb"."""
+    """The drivers of the interfaces; the device itself usually has the generic driver "usb"."""
     names = {link_name(host, f"{path}/driver") for path in [device.path, *_interfaces(host, device)]}
     return tuple(sorted(name for name in names if name and name != "usb"))
 
 
 def _is_hub(host: Host, device: Device) -> Value:
     device_class = host.text(f"{device.path}/bDeviceClass")
-    return None if device_class is None else device_class == _HUB  # None: it disappeared
+    return None if device_class is None else device_class == _HUB  # None: the device has disappeared
 
 
 def _modalias(host: Host, device: Device) -> str | None:
-    """The modalias as udev's rule has it (builtin hwdb --subsystem=usb); the kernel has one for interfaces only."""
+    """The modalias in the format of udev's rule (builtin hwdb --subsystem=usb); the kernel's are for interfaces
+    only."""
     vendor, product = host.text(f"{device.path}/idVendor"), host.text(f"{device.path}/idProduct")
     return f"usb:v{vendor.upper()}p{product.upper()}" if vendor and product else None
 
@@ -75,9 +76,9 @@ DETECTOR = DeviceDetector(
         "port": Key(
             Text(),
             lambda _, device: device.name,
-            "port that it is plugged into, such as 1-1.2; the same after a replug",
+            "the port that the device is plugged into, such as 1-1.2; the same after a replug",
         ),
-        "hub": Key(Flag(), _is_hub, "whether it is a hub"),
+        "hub": Key(Flag(), _is_hub, "whether the device is a hub"),
     },
     identity=("vendor", "product", "serial", "port"),
     alike=("vendor", "product"),

@@ -1,1 +1,1 @@
-"""Configuration -> a fork for each resource -> readings."""
+"""From the configuration to the readings: a fork for each resource."""

@@ -1,4 +1,4 @@
-"""A forked child that reads one resource, with a deadline and limits, and returns the reading through a pipe."""
+"""A forked child process that reads one resource with a deadline and limits. A pipe returns the reading."""
 
 from __future__ import annotations
 
@@ -24,48 +24,50 @@ from capacityd.model.reading import Reading, Unknown
 from capacityd.model.text import printable
 
 DEADLINE = 10.0
-"""Seconds that a detector may be blocked, unless it has a timeout setting. The time that it runs or waits for a
-processor does not count: a machine may be busy and have 50,000 devices. One that hangs in the kernel does not run."""
+"""Seconds for which a detector without a timeout setting may be blocked. Time spent running or waiting for a processor
+does not count, because a machine may be busy and have 50,000 devices. A detector that hangs in the kernel does not
+run."""
 
 MAX_RUNNING = 300.0
-"""Seconds after the start of a pass until which the time that a detector runs does not count."""
+"""Seconds after the start of a pass; until then, a detector's running time does not count."""
 
 MAX_CPU = 60
-"""Seconds of processor time (RLIMIT_CPU), without a timeout setting: ten times what 50,000 devices take."""
+"""Limit of processor time in seconds (RLIMIT_CPU), without a timeout setting: ten times as much as 50,000 devices
+take."""
 
 MAX_MEMORY = 512 * 1024 * 1024
-"""Bytes of private memory (RLIMIT_DATA) for a detector and for each program that it starts. Not RLIMIT_AS: programs in
-Go and Java reserve far more address space than they use."""
+"""Limit of private memory in bytes (RLIMIT_DATA), for a detector and for each program that it starts. RLIMIT_AS would
+be wrong: programs in Go and Java reserve far more address space than they use."""
 
 _HINTS: dict[int, str] = {signal.SIGKILL: ", out of memory?", signal.SIGXCPU: ", too much processor time"}
-_TIMEOUT_MARGIN = 2.0  # seconds that a detector may take beyond the timeouts of its programs
+_TIMEOUT_MARGIN = 2.0  # seconds that a detector may take in addition to its programs' timeouts
 
 
 @dataclass(slots=True)
 class Child:
-    """A child that runs, or has closed its pipe and has to be finished."""
+    """A child that is running, or that has closed its pipe and must be finished."""
 
     resource: Resource
     pid: int
     pipe: int
     started: float
-    """By time.monotonic(); so are deadline and latest."""
+    """The time from time.monotonic(), as in deadline and latest."""
     allowed: float
-    """Seconds that it may be blocked."""
+    """Seconds for which the child may be blocked."""
     deadline: float
-    """When it is killed, as far as is known now: later by the time that it runs, but not later than latest."""
+    """When to kill the child, as far as known: running time postpones the deadline, but not beyond latest."""
     latest: float
     output: bytearray = field(default_factory=bytearray)
 
     def is_late(self) -> bool:
-        """Whether it has to be killed now."""
+        """Whether to kill the child now."""
         now = time.monotonic()
         if self.deadline <= now:
             self.deadline = min(self.started + self.allowed + running_time(self.pid), self.latest)
         return self.deadline <= now
 
     def finish(self) -> Reading:
-        """Kills the child if it still runs, and returns its reading, or why there is none."""
+        """Kills the child if it is still running. Returns its reading, or Unknown if there is none."""
         late = self.deadline <= time.monotonic()
         status = self.kill()
         if self.output:
@@ -73,7 +75,7 @@ class Child:
                 reading: Reading = decode_variant(Reading, parse(self.output))
                 return reading
             except Malformed:
-                pass  # it was killed while it wrote
+                pass  # the child was killed while it wrote
         name = self.resource.detector
         if late:
             seconds = self.allowed if self.deadline < self.latest else self.latest - self.started
@@ -88,7 +90,7 @@ class Child:
     def kill(self) -> int | None:
         """Kills the child and its process group, closes the pipe, and returns the wait status.
 
-        None: it is in an uninterruptible sleep and did not exit within a second.
+        None: the child is in an uninterruptible sleep and did not exit within a second.
         """
         os.close(self.pipe)
         pidfd = os.pidfd_open(self.pid)
@@ -96,7 +98,7 @@ class Child:
             try:
                 os.killpg(self.pid, signal.SIGKILL)
             except ProcessLookupError:
-                signal.pidfd_send_signal(pidfd, signal.SIGKILL)  # it has not created its group yet, or has exited
+                signal.pidfd_send_signal(pidfd, signal.SIGKILL)  # the child has not created a group yet, or has exited
             poll = select.poll()
             poll.register(pidfd, select.POLLIN)
             return os.waitpid(self.pid, 0)[1] if poll.poll(1000) else None
@@ -105,9 +107,9 @@ class Child:
 
 
 def allowed_seconds(resource: Resource) -> float:
-    """Seconds that the reading of a resource may be blocked or, if its detector has a timeout setting, may take."""
+    """Seconds for which a resource's reading may be blocked or, if its detector has a timeout setting, may take."""
     timeouts = _timeouts(resource)
-    # Programs run one after another; killing each and its children may take another second.
+    # Programs run one after another. Killing each program and its children may take another second.
     return sum(t + 1 for t in timeouts) + _TIMEOUT_MARGIN if timeouts else DEADLINE
 
 
@@ -123,9 +125,9 @@ def label(resource: Resource) -> str:
 def start_child(
     resource: Resource, host: Host, node_name: str, *, explain: bool, running_until: float
 ) -> Child | Unknown:
-    """Forks. Returns Unknown if the system has no process, memory or file descriptor left for it.
+    """Forks. Returns Unknown if the system lacks processes, memory or file descriptors.
 
-    running_until: the time, by time.monotonic(), until which the time that it runs does not count.
+    running_until: a time from time.monotonic(). Until then, the child's running time does not count.
     """
     pipe: tuple[int, ...] = ()
     try:
@@ -148,10 +150,10 @@ def start_child(
 
 
 def _be_child(read: Callable[[], Reading], resource: Resource, pipe: int) -> None:
-    """Reads the resource and writes the reading to the pipe. Never returns."""
+    """Reads the resource and writes the reading to the pipe. Does not return."""
     try:
         os.setpgid(0, 0)
-        # A child that can't be killed must not hold the output that the service waits for.
+        # A child that can't be killed must not keep the worker's output open: the service waits for its end.
         os.dup2(2, 1)
         with suppress(OSError), open("/proc/self/comm", "w") as f:
             f.write(label(resource))

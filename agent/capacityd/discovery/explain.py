@@ -1,4 +1,4 @@
-"""Explains a reading for probe --explain: the rule that excluded each device, and what to fix."""
+"""Explains a reading for probe --explain: which rule excludes each device, and what to fix."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def explain_devices(
     counted: Sequence[Contribution],
     reading: Reading,
 ) -> Reading:
-    """The reading of a resource of devices, with its rejections and explanation."""
+    """The reading of a resource of devices, with rejections and an explanation."""
     rejections, undetermined = [], []
     for device, result in devices:
         if result.matches is False:
@@ -61,7 +61,7 @@ def explain_devices(
 
 
 def not_applicable(resource: Resource, read: Reader, result: MatchResult, reading: Absent | Unknown) -> Reading:
-    """The reading of a resource that does not or may not apply to this machine, with each test of its `when`."""
+    """The reading of a resource that does not, or may not, apply to this machine, with each test of its `when`."""
     compared = []
     for test in resource.when:
         try:
@@ -76,12 +76,12 @@ def not_applicable(resource: Resource, read: Reader, result: MatchResult, readin
 
 
 def explain_error(resource: Resource, error: HostError) -> Unknown:
-    """The reading of a resource whose detector failed as a whole."""
+    """The reading of a resource whose whole detector failed."""
     return Unknown(str(error), error.cause, explanation=Explanation(advice=_advice(resource, "", error)))
 
 
 def _hints(resource: Resource, devices: Sequence[Matched], counted: Sequence[Contribution]) -> tuple[str, ...]:
-    """Possible mistakes: an "except" that excludes nothing, and text that nearly matches if no device matches."""
+    """Possible mistakes: an "except" that excludes nothing or, if no device matches, text that nearly matches."""
     if counted:
         idle = resource.excepts and all(result.excepted is None for _, result in devices)
         return ("except excludes none of the devices that match",) if idle else ()
@@ -90,7 +90,8 @@ def _hints(resource: Resource, devices: Sequence[Matched], counted: Sequence[Con
 
 
 def _near_miss(test: KeyMatcher, value: Value) -> str:
-    """A hint about text that differs from the configured one in case only, or begins with it; "" if it does neither."""
+    """A hint about text that differs from the configured text only in case, or begins with it; "" for any other
+    text."""
     texts = (value,) if isinstance(value, str) else value
     if not isinstance(texts, tuple):
         return ""
@@ -104,7 +105,7 @@ def _near_miss(test: KeyMatcher, value: Value) -> str:
 
 
 def _reason(mismatches: Sequence[Compared]) -> str:
-    """The reason for a rejection. It names each key once, although several tables may test it."""
+    """The reason for a rejection. Lists each key once, although several tables may test it."""
     wanted: dict[tuple[str, str, bool], list[str]] = {}
     for c in mismatches:
         wanted.setdefault((c.key, c.value, c.default), []).append(c.wanted)
@@ -123,7 +124,7 @@ def _compare(detector: DeviceDetector | None, test: KeyMatcher, value: Value) ->
 
 
 def _in_unit(test: KeyMatcher, value: Value, kind: Kind | None) -> str:
-    """The value in the unit of the test; in base units if rounding to a tenth would hide the difference."""
+    """The value in the test's unit; in base units if rounding to a tenth would hide the difference."""
     if not isinstance(kind, Amount) or not isinstance(value, int):
         return describe_value(value)
     unit = _UNIT.search(test.text)
@@ -137,7 +138,7 @@ def _in_unit(test: KeyMatcher, value: Value, kind: Kind | None) -> str:
 
 
 def _advice(resource: Resource, key: str, error: HostError) -> str:
-    """How to fix an error. key: the device's key that could not be read; "" if the detector or the measure failed."""
+    """How to fix an error. key: the device's unreadable key; "" if the detector or the measure failed."""
     if advice := _errno_advice(error):
         return advice
     if error.cause is Cause.NO_MEASURE:
@@ -155,7 +156,7 @@ def _advice(resource: Resource, key: str, error: HostError) -> str:
 
 def _errno_advice(error: HostError) -> str:
     if isinstance(error, NotRecorded):
-        return "read it on the machine itself: a recording has only what detectors read"
+        return "run it on the recorded machine: a recording contains only the files that detectors read"
     if error.errno in (errno.EACCES, errno.EPERM):
         return "run it as root, as the service does"
     if error.errno in _NOT_RESPONDING:

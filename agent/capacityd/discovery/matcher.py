@@ -1,7 +1,8 @@
-"""Decides whether a device matches: yes, no, or unknown because something could not be read. Only the reader reads.
+"""Decides whether a device matches: yes, no, or unknown because a value could not be read. Only the reader reads
+values.
 
-Three-valued logic, after Kleene: one false test decides a table whatever is unknown, and one matching table decides a
-list of tables. Texts are formatted only when they are needed: a machine may have thousands of devices.
+This is Kleene's three-valued logic: one false test decides a table regardless of unknown tests, and one matching table
+decides a list of tables. Texts are formatted only on demand, because a machine may have thousands of devices.
 """
 
 from __future__ import annotations
@@ -19,20 +20,20 @@ class MatchResult:
     """Whether a device matches, and why."""
 
     matches: bool | None
-    """None: unknown, because of error."""
+    """None: unknown, because of the error."""
     mismatches: tuple[tuple[KeyMatcher, Value], ...] = ()
-    """The first test of each table that failed, with the device's value."""
+    """The first failed test of each table, with the device's value."""
     excepted: tuple[KeyMatcher, ...] | None = None
     """The tests of the `except` table that excluded the device."""
     matched: tuple[KeyMatcher, ...] = ()
     """The tests that hold."""
     unreadable_key: str = ""
     error: HostError | None = None
-    """Why unreadable_key, or the measure if that is "", could not be read."""
+    """Why unreadable_key could not be read; if unreadable_key is "", why the measure could not be read."""
 
     @property
     def reason(self) -> str:
-        """The rule that excluded the device, or the error; "" if it matches."""
+        """The rule that excluded the device, or the error; "" if the device matches."""
         if self.error is not None:
             return f"{self.unreadable_key}: {self.error}" if self.unreadable_key else str(self.error)
         if self.excepted is not None:
@@ -43,12 +44,12 @@ class MatchResult:
 
     @property
     def cause(self) -> Cause:
-        """The cause of a reading that is unknown because of this result."""
+        """The cause of an unknown reading that this result leads to."""
         return self.error.cause if self.error is not None else Cause.UNREADABLE
 
 
 def match_device(tables: Sequence[Table], excepts: Sequence[Table], read: Callable[[str], Value]) -> MatchResult:
-    """Whether a device counts: any of the tables matches it, and no `except` table does. read: returns its values."""
+    """Whether a device counts: at least one table matches it, and no `except` table does. read: returns its values."""
     wanted = _match_any(tables, read)
     if wanted.matches is False:
         return wanted
@@ -59,7 +60,8 @@ def match_device(tables: Sequence[Table], excepts: Sequence[Table], read: Callab
 
 
 def with_doubt(result: MatchResult, doubt: str) -> MatchResult:
-    """The result for a device that may not be a device of its own. doubt: why; "" if it certainly is one."""
+    """The result for a device that may not be a separate device. doubt: why it may not; "" if it certainly is
+    separate."""
     return MatchResult(matches=None, error=HostError(doubt)) if result.matches and doubt else result
 
 
@@ -94,7 +96,7 @@ def _match_any(tables: Sequence[Table], read: Callable[[str], Value]) -> MatchRe
 
 
 def describe_except(tests: Sequence[KeyMatcher]) -> str:
-    """The `except` table that excluded a device."""
+    """The `except` table that excluded a device, as text."""
     return "except: " + " and ".join(f"{t.key} is {t.text}" for t in tests)
 
 

@@ -1,6 +1,6 @@
-"""Reads one resource from the machine: which devices count, for how much, and the quantity that they add up to.
+"""Reads one resource from the machine: which devices count, how much each counts, and the total quantity.
 
-Quantity = floor(reduce(measure x slots) - reserve), at least 0, in exact whole-number arithmetic.
+Quantity = floor(reduce(measure x slots) - reserve), at least 0, in exact integer arithmetic.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from capacityd.model.reading import Absent, Contribution, Quantity, Reading, Unk
 from capacityd.model.text import has_escapes, strip_control
 
 _REDUCTIONS: Mapping[str, Callable[[Sequence[int]], int]] = {"sum": sum, "min": min, "max": max}
-"""The setting reduce -> how the devices' shares become one number."""
+"""Value of the setting reduce -> the function that combines the devices' shares."""
 
 _MAX_ATTEMPTS = 3
-"""Attempts to read a resource while its devices disappear."""
+"""Attempts to read a resource if devices disappear in the meantime."""
 
 
 def read_resource(resource: Resource, host: Host, node_name: str, *, explain: bool = False) -> Reading:
-    """The reading of one resource. explain: whether to add the devices that did not count, and the explanation.
+    """The reading of one resource. explain: whether to add the uncounted devices and the explanation.
 
-    Never raises HostError: what can't be read makes the resource unknown.
+    Never raises HostError: unreadable data makes the resource unknown.
     """
     try:
         if (reading := _reading_of_when(resource, host, node_name, explain=explain)) is not None:
@@ -43,7 +43,7 @@ def read_resource(resource: Resource, host: Host, node_name: str, *, explain: bo
 
 
 def _reading_of_when(resource: Resource, host: Host, node_name: str, *, explain: bool) -> Reading | None:
-    """The reading of a resource that does not or may not apply to this machine, by its `when`; None if it applies."""
+    """The reading of a resource whose `when` excludes, or may exclude, this machine; None if the resource applies."""
 
     def read(key: str) -> Value:
         return _machine_value(host, node_name, resource.when, key)
@@ -60,23 +60,23 @@ def _reading_of_when(resource: Resource, host: Host, node_name: str, *, explain:
 
 
 def candidates(resource: Resource, detector: DeviceDetector, host: Host) -> Iterable[Device]:
-    """Every device that may count. Raises HostError."""
+    """Yields every device that may count. Raises HostError."""
     scope = detector.scope
     return detector.find(host) if scope is None else scope.find(host, resource.literals(scope.key))
 
 
 def value_of(host: Host, detector: DeviceDetector, device: Device, key: str) -> Value:
-    """A device's value of a key, which may be attributes.NAME or properties.NAME. Raises HostError."""
+    """A device's value for a key, which may be attributes.NAME or properties.NAME. Raises HostError."""
     group, _, name = key.partition(".")
     if group in ("attributes", "properties"):
         if not device.path.startswith("/sys/"):
-            return None  # not a device of udev's, such as a file system in memory
+            return None  # not a udev device, for example a file system in memory
         return host.text(f"{device.path}/{name}") if group == "attributes" else host.property(device.path, name)
     return detector.keys[key].read(host, device)
 
 
 def _machine_value(host: Host, node_name: str, when: tuple[KeyMatcher, ...], key: str) -> Value:
-    """The machine's value of a key of `when`."""
+    """The machine's value for a key of `when`."""
     group, _, name = key.partition(".")
     if group == "dmi":
         return _dmi_value(host, f"/sys/class/dmi/id/{name}")
@@ -89,7 +89,7 @@ def _machine_value(host: Host, node_name: str, when: tuple[KeyMatcher, ...], key
 
 
 def _existing(host: Host, paths: Iterable[str]) -> tuple[str, ...]:
-    """The paths that exist. Raises HostError if none is known to exist and one could not be checked."""
+    """The paths that exist. Raises HostError if none is known to exist and at least one could not be checked."""
     existing, error = [], None
     for path in paths:
         try:
@@ -103,10 +103,10 @@ def _existing(host: Host, paths: Iterable[str]) -> tuple[str, ...]:
 
 
 def _dmi_value(host: Host, path: str) -> str | None:
-    """A DMI text. Vendors leave fields unset in many ways, so control characters at the ends are ignored.
+    """A DMI text. Vendors leave fields unset in many ways, so control characters at both ends are ignored.
 
-    Raises HostError if it is not printable: it may be garbage, which must decide nothing. Also raises it if the link to
-    the folder leads nowhere.
+    Raises HostError if the text is not printable: it may be garbage, which must not decide anything. Also if the
+    link to the folder is dangling.
     """
     text = host.text(path)
     if text is None:
@@ -114,7 +114,7 @@ def _dmi_value(host: Host, path: str) -> str | None:
     text = strip_control(text or "")
     if has_escapes(text):
         raise HostError(
-            f'{path} holds unprintable characters ("{text}"); test another key: '
+            f'{path} contains unprintable characters ("{text}"); test another key: '
             '"capacityd probe --explain" shows the values of all keys of "when"'
         )
     return text or None
@@ -126,10 +126,10 @@ def _read_values(resource: Resource, detector: ValueDetector, host: Host) -> Rea
 
 
 def _read_devices(resource: Resource, detector: DeviceDetector, host: Host, *, explain: bool) -> Reading:
-    """Reads the devices, again if one disappears meanwhile.
+    """Reads the devices; reads all of them again if one disappears in the meantime.
 
-    Partial data must not be used, and the device may have been one of several paths to a disk. If one disappears in
-    each attempt, what is known of it decides, such as its name.
+    Partial data must not be used, and the device may have been one of several paths to a disk. If a device disappears
+    in every attempt, the known values decide, such as its name.
     """
     for _ in range(_MAX_ATTEMPTS - 1):
         try:
@@ -140,7 +140,7 @@ def _read_devices(resource: Resource, detector: DeviceDetector, host: Host, *, e
 
 
 class _DisappearedError(Exception):
-    """A device does not exist any more, so all devices must be read again."""
+    """A device no longer exists, so all devices must be read again."""
 
 
 def _read_devices_once(
@@ -148,7 +148,8 @@ def _read_devices_once(
 ) -> Reading:
     """Reads the devices in one attempt.
 
-    disappeared: the exception for a value of a device that does not exist any more; HostError makes it unknown.
+    disappeared: the exception to raise for a value of a device that no longer exists. HostError makes the value
+    unknown.
     """
     counted: list[tuple[Contribution, int]] = []
     devices: list[tuple[Device, MatchResult]] = []
@@ -177,7 +178,7 @@ def _read_devices_once(
 def _devices_reading(
     resource: Resource, kind: str, total: int, unknown: Sequence[Unknown], counted: Sequence[tuple[Contribution, int]]
 ) -> Reading:
-    """The reading of the devices. kind, total: of those enumerated. unknown: one for each undetermined device."""
+    """The reading of the devices. kind, total: of all enumerated devices. unknown: one for each undetermined device."""
     if unknown:
         more = f" (and {len(unknown) - 1} more)" if len(unknown) > 1 else ""
         return Unknown(unknown[0].reason + more, unknown[0].cause)
@@ -189,7 +190,7 @@ def _devices_reading(
 def _cached_reader(
     host: Host, detector: DeviceDetector, device: Device, disappeared: type[Exception]
 ) -> Callable[[str], Value]:
-    """A reader that reads each key at most once: several tables may test it, and its value may change in between."""
+    """A reader that reads each key at most once: several tables may test a key, and its value may change in between."""
     cache: dict[str, Value] = {}
 
     def read(key: str) -> Value:
@@ -203,11 +204,11 @@ def _cached_reader(
 
 
 class _NoMeasureError(HostError):
-    """A device has no measure, and there is no fallback."""
+    """A device does not report the measure, and there is no fallback."""
 
 
 def _measure(host: Host, resource: Resource, device: Device, read: Callable[[str], Value]) -> tuple[Contribution, int]:
-    """What a device that matches contributes, and its share in base units. Raises _NoMeasureError."""
+    """The contribution of a matching device, and its share in base units. Raises _NoMeasureError."""
     note, value = "", 1
     if resource.measure is not None:
         try:
@@ -235,11 +236,11 @@ def _quantity(resource: Resource, counted: Sequence[tuple[Contribution, int]]) -
     total = _REDUCTIONS[resource.reduce](shares)
     factor = resource.unit.factor if resource.unit else 1
     part, whole = resource.reserve.share
-    # total/factor - reserve, with the share of the total taken off first, rounded down once at the end
+    # total/factor - reserve: the share of the total is subtracted first; rounded down once at the end
     value = (total * (whole - part) - resource.reserve.units * factor * whole) // (factor * whole)
     contributions = tuple(c for c, _ in counted)
     if value > LARGEST or not storable(max(0, value)):
-        larger = "; take a larger unit" if resource.unit else ""
+        larger = "; use a larger unit" if resource.unit else ""
         return Unknown(f"{value} is more than Kubernetes can count{larger}", Cause.TOO_LARGE)
     warning = ""
     if value <= 0:

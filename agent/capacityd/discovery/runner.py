@@ -1,6 +1,6 @@
-"""Reads all resources, each in a child of its own.
+"""Reads all resources, each in its own child process.
 
-So a detector that hangs in the kernel, dies, leaks or leaves children behind makes only its own resource unknown.
+So if a detector hangs in the kernel, dies, leaks memory or leaves children behind, only its own resource is unknown.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from capacityd.model.errors import Cause
 from capacityd.model.host import Host
 from capacityd.model.reading import Reading, Unknown
 
-_MAX_CHILDREN = 8  # that run at the same time
+_MAX_CHILDREN = 8  # running at the same time
 
 
 @dataclass(frozen=True, slots=True)
 class Discovery:
-    """The readings of all configured resources, and how long they took."""
+    """The readings of all configured resources, and their durations."""
 
     readings: dict[str, Reading]
     """Resource -> its reading, sorted by name."""
     durations: dict[str, float]
-    """Resource -> seconds from the start of its fork to its end. A resource that was not read has none."""
+    """Resource -> seconds from the start to the end of its fork. Resources that were not read are missing."""
 
 
 @dataclass(slots=True)
@@ -39,10 +39,10 @@ class _Pool:
     """The children of a discovery."""
 
     waiting: list[Resource]
-    """Those that have no child yet, the next one last."""
+    """Resources without a child so far; the last one is the next."""
     start: Callable[[Resource], Child | Unknown]
     running: dict[int, Child] = field(default_factory=dict)
-    """By file descriptor of the pipe."""
+    """File descriptor of the pipe -> its child."""
     readings: dict[str, Reading] = field(default_factory=dict)
     durations: dict[str, float] = field(default_factory=dict)
     """As in Discovery; so are readings."""
@@ -54,13 +54,13 @@ class _Pool:
             if isinstance(started, Child):
                 self.running[started.pipe] = started
             elif self.running:
-                return  # retry when one of them has ended
+                return  # retry when a child has ended
             else:
                 self.readings[self.waiting[-1].name] = started
             self.waiting.pop()
 
     def finish_ended(self) -> None:
-        """Waits until a child ends or is late, and takes the readings of all that have or are."""
+        """Waits until a child ends or is late. Collects the readings of all such children."""
         for child in wait_for_any(self.running):
             del self.running[child.pipe]
             self.readings[child.resource.name] = child.finish()
@@ -73,9 +73,9 @@ def probe(config: Config, host: Host, node_name: str, *, explain: bool = False) 
 
 
 def discover(config: Config, host: Host, node_name: str, *, explain: bool = False) -> Discovery:
-    """Reads every configured resource; one that has an error in the configuration is unknown.
+    """Reads every configured resource. A resource with an error in the configuration is unknown.
 
-    explain: whether to add the devices that did not count, and the explanation.
+    explain: whether to add the uncounted devices and the explanation.
     """
     readings: dict[str, Reading] = {
         name: Unknown(f"configuration: {why}", Cause.CONFIGURATION) for name, why in config.broken.items()
@@ -114,9 +114,9 @@ def _spawns(resource: Resource) -> bool:
 
 
 def _hanging() -> dict[str, str]:
-    """Label -> process id of children that earlier passes could not kill; the service is their parent now.
+    """Label -> process id of children that earlier passes could not kill. Their parent is now the service.
 
-    Another child for the same resource would also hang, and after many passes they would fill the memory.
+    Another child for the same resource would also hang, and after many passes such children would fill the memory.
     """
     hanging = {}
     for process in children(os.getppid()):

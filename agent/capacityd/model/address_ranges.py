@@ -1,4 +1,4 @@
-"""Ranges of IP addresses: networks in CIDR notation, single addresses, and from the first to the last."""
+"""Ranges of IP addresses: networks in CIDR notation, single addresses, and ranges from a first to a last address."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from capacityd.model.toml_values import Schema, describe_toml_value, texts_schem
 
 @dataclass(frozen=True, slots=True)
 class AddressRange:
-    """IP addresses from the first to the last."""
+    """IP addresses from a first to a last one."""
 
     text: str
-    """As in the configuration."""
+    """The range as written in the configuration."""
     bits: int
     """32 (IPv4) or 128 (IPv6)."""
     first: int
     last: int
 
     def usable(self) -> AddressRange:
-        """Without the network's own address (IPv6: the subnet-router anycast address) and the broadcast address.
+        """The range without the network address (IPv6: the subnet-router anycast address) and the broadcast address.
 
         A network of one or two addresses has neither (RFC 3021, RFC 6164).
         """
@@ -34,7 +34,7 @@ class AddressRanges:
     """IP addresses: networks in CIDR notation, single addresses and ranges."""
 
     networks: bool = False
-    """Only networks."""
+    """Whether only networks are allowed."""
 
     def parse(self, raw: object) -> tuple[AddressRange, ...]:
         items = raw if isinstance(raw, list) else [raw]
@@ -45,7 +45,7 @@ class AddressRanges:
     def _range(self, raw: object) -> AddressRange:
         example = "192.0.2.0/24" if self.networks else "192.0.2.1-192.0.2.9"
         if not isinstance(raw, str):
-            raise ValueError(f'must be text such as "{example}", or a list of such; got {describe_toml_value(raw)}')
+            raise ValueError(f'must be text such as "{example}", or a list of texts; got {describe_toml_value(raw)}')
         if self.networks and "/" not in raw:
             raise ValueError(f'"{raw}" is not a network; write it like "{example}"')
         first, dash, last = raw.partition("-")

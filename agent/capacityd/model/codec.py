@@ -1,7 +1,8 @@
-"""The one codec for what crosses a process or lies in a file: frozen dataclasses, NamedTuples and enums as JSON.
+"""The one codec for values that cross a process boundary or are stored in a file: frozen dataclasses, NamedTuples and
+enums as JSON.
 
-Decoding is strict: a value of another type, an unknown key or a missing one without a default is Malformed. So a reader
-gets exactly the types that it declares, or knows that there is nothing to read.
+Decoding is strict: a value of another type, an unknown key, or a missing key without a default is Malformed. So a
+reader gets exactly the types that it declares, or an error.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _CHECKSUM, _VERSION = "checksum", "version"
 
 
 class Malformed(ValueError):
-    """Not what encode() makes of a value of this type."""
+    """The data is not the output of encode() for this type."""
 
 
 class _Field(NamedTuple):
@@ -31,7 +32,7 @@ class _Field(NamedTuple):
 
 
 def encode(value: object) -> Any:
-    """The value as what json.dumps() takes: an object with a key for each field, a list for each tuple and set."""
+    """The value in a form that json.dumps() accepts: an object for each class, a list for each tuple and set."""
     if isinstance(value, Enum):
         return value.value
     if is_dataclass(value):
@@ -48,21 +49,22 @@ def encode(value: object) -> Any:
 
 
 def decode(kind: type[_T], data: object, *, ignore_unknown: bool = False) -> _T:
-    """The value that encode() was given. Raises Malformed.
+    """Restores the value that was given to encode(). Raises Malformed.
 
-    ignore_unknown: whether keys that no field has are left out: those that a later version adds to a file.
+    ignore_unknown: whether to skip keys without a field: a later version may have added them to a file.
     """
     decoded: _T = _decode(kind, data, lenient=ignore_unknown)
     return decoded
 
 
 def encode_variant(value: object) -> Any:
-    """The same for a value of one of several classes, with the name of its class."""
+    """As encode(), for a value of one of several classes: adds the name of the class."""
     return [type(value).__name__, encode(value)]
 
 
 def decode_variant(union: Any, data: object) -> Any:
-    """The value that encode_variant() was given. union: its class, or a union of classes. Raises Malformed."""
+    """Restores the value that was given to encode_variant(). union: its class or a union of classes. Raises
+    Malformed."""
     kinds = {kind.__name__: kind for kind in get_args(union) or (union,)}
     if not isinstance(data, list) or len(data) != 2 or not isinstance(data[0], str) or data[0] not in kinds:
         raise Malformed("not a variant")
@@ -70,7 +72,7 @@ def decode_variant(union: Any, data: object) -> Any:
 
 
 def parse(content: bytes | bytearray) -> Any:
-    """JSON as values. Raises Malformed, also for what Python alone accepts (NaN), and for what nests too deeply."""
+    """Parses JSON. Raises Malformed, also for values that only Python accepts (NaN) and for JSON nested too deeply."""
     try:
         return json.loads(content, parse_constant=_refuse)
     except (ValueError, RecursionError) as e:
@@ -78,16 +80,16 @@ def parse(content: bytes | bytearray) -> Any:
 
 
 def to_file(value: object, version: str = "") -> bytes:
-    """A file with this value: its fields, the version that wrote it, if one is given, and a checksum of all that."""
+    """A file with the value's fields, a checksum and, if given, the version of capacityd that writes it."""
     content = encode(value) | ({_VERSION: version} if version else {})
     return json.dumps(content | {_CHECKSUM: _checksum(content)}).encode()
 
 
 def from_file(kind: type[_T], content: bytes, version: str = "") -> _T:
-    """The value that to_file() was given. Raises Malformed.
+    """Restores the value that was given to to_file(). Raises Malformed.
 
-    With a version, the file must be of that version. Without one, it may be of any: of an earlier one that wrote no
-    checksum, or of a later one that added keys.
+    If a version is given, the file must be from that version. Otherwise, the file may be from any version: an earlier
+    one that wrote no checksum, or a later one that added keys.
     """
     data = parse(content)
     if not isinstance(data, dict):
@@ -96,7 +98,7 @@ def from_file(kind: type[_T], content: bytes, version: str = "") -> _T:
     if checksum != _checksum(data) and (version or checksum is not None):
         raise Malformed("the checksum differs")
     if version and data.pop(_VERSION, None) != version:
-        raise Malformed("of another version")
+        raise Malformed("written by another version")
     return decode(kind, data, ignore_unknown=not version)
 
 
@@ -136,7 +138,7 @@ def _decode_union(kinds: tuple[Any, ...], data: Any, *, lenient: bool) -> Any:
             return _decode(kind, data, lenient=lenient)
         except Malformed:
             continue
-    raise Malformed("of no type that is allowed here")
+    raise Malformed("not of an allowed type")
 
 
 def _decode_tuple(kinds: tuple[Any, ...], data: Any, *, lenient: bool) -> tuple[Any, ...]:
@@ -144,7 +146,7 @@ def _decode_tuple(kinds: tuple[Any, ...], data: Any, *, lenient: bool) -> tuple[
     if len(kinds) == 2 and kinds[1] is Ellipsis:
         return tuple(_decode(kinds[0], item, lenient=lenient) for item in items)
     if len(items) != len(kinds):
-        raise Malformed("of another length")
+        raise Malformed("of a wrong length")
     return tuple(_decode(kind, item, lenient=lenient) for kind, item in zip(kinds, items, strict=True))
 
 
@@ -173,14 +175,14 @@ def _decode_number(data: Any) -> float:
 
 
 def _as(kind: type[_T], data: Any) -> _T:
-    """The value if it has exactly this type: true is no integer."""
+    """The value, if its type is exactly this one: true is not an integer."""
     if type(data) is not kind:
         raise Malformed(f"not a {kind.__name__}")
     return data
 
 
 def _construct(kind: Any, *arguments: Any, **named: Any) -> Any:
-    """Calls a class. What it refuses is malformed."""
+    """Calls a class. If the class raises ValueError, the data is malformed."""
     try:
         return kind(*arguments, **named)
     except (ValueError, TypeError) as e:

@@ -25,12 +25,12 @@ _NO_RESERVE = Reserve()
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """One table below a detector's name."""
+    """A table below a detector's name."""
 
     tests: tuple[KeyMatcher, ...] = ()
-    """For a DeviceDetector; all must match."""
+    """For a DeviceDetector: all tests must match."""
     settings: Mapping[str, object] = field(default_factory=dict)
-    """For a ValueDetector."""
+    """For a ValueDetector: its settings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,33 +47,34 @@ class Resource:
     reduce: str = "sum"
     slots: int = 1
     reserve: Reserve = _NO_RESERVE
-    fallback: int | None = None  # in base units of the measure
+    fallback: int | None = None  # in the measure's base units
     adopt: bool = False
     expect: int | None = None
-    """In units of the quantity. Less than this, or an absent resource, makes the Node condition False."""
+    """In units of the quantity. If there are fewer, or the resource is absent, the Node condition is False."""
     source: str = ""
-    """The file that it is from."""
+    """The path of the file that configures the resource."""
 
     def literals(self, key: str) -> tuple[str, ...]:
-        """The text patterns of a key in its tables."""
+        """The text patterns of a key in the resource's tables."""
         asked = (test for table in self.tables for test in table.tests if test.key == key)
         return tuple(sorted({m.pattern for test in asked for m in test.matchers if isinstance(m, GlobMatcher)}))
 
 
 def _setting(table: str, kind: SettingKind, about: str, default: Any = None) -> Any:
-    """A field of Settings: a key of this table in TOML. default: of the field, from which that in TOML is derived."""
+    """A field of Settings: a key of this table in TOML. default: the field's value; the default in TOML follows from
+    it."""
     written = duration_value(default) if isinstance(kind, Duration) else default
     return field(default=default, metadata={table: Setting(kind, about, written)})
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Everything in the configuration but the resources. A key is declared here once: for the parser, the JSON Schema,
-    the manual page and the reference. Durations are in seconds."""
+    """All settings in the configuration except for the resources. A key is declared here once: for the parser, the JSON
+    Schema, the manual page and the reference. Durations are in seconds."""
 
     kubeconfig: str | None = _setting("kubernetes", FilePath(), "instead of the kubelet's own")
     node_name: str | None = _setting(
-        "kubernetes", NodeName(), "the Node's name, if the credentials and the host name do not give it"
+        "kubernetes", NodeName(), "the Node's name, if it can't be derived from the credentials or the host name"
     )
     observe: bool = _setting("kubernetes", Boolean(), "true: read and report, never write to the Node", default=False)
     condition: bool = _setting(
@@ -83,19 +84,19 @@ class Settings:
         "service", Duration(0, _DAY), "how long a lower quantity must hold before it is written", 10.0
     )
     lower_after_boot: float = _setting(
-        "service", Duration(0, _DAY), "the same in the first three minutes after boot", 60.0
+        "service", Duration(0, _DAY), "the value of lower_after in the first three minutes after boot", 60.0
     )
     resync: float = _setting(
         "service",
         Duration(1, _DAY),
-        "how often the Node is read although no event came; jittered by a fifth",
+        "how often the Node is read without an event; jittered by a fifth",
         3600.0,
     )
     start_jitter: float = _setting(
-        "service", Duration(0, 3600), "a random time up to this before it first asks the API server", 0.0
+        "service", Duration(0, 3600), "the service waits up to this time, at random, before its first request", 0.0
     )
     textfile: str | None = _setting(
-        "service", FilePath(".prom"), "a file of metrics for node_exporter's textfile collector"
+        "service", FilePath(".prom"), "a metrics file for node_exporter's textfile collector"
     )
 
 
@@ -108,15 +109,15 @@ class Config:
     broken: Mapping[str, str] = field(default_factory=dict)
     """Resources with an error -> the error. Their readings are unknown."""
     complete: bool = True
-    """Whether every file could be parsed. If not, nothing is removed: a file may configure it."""
+    """Whether every file could be parsed. If not, nothing is removed: the unparsed file may configure it."""
     digest: str = ""
-    """A short hash of the effective configuration, the same on every machine that has the same files."""
+    """A short hash of the effective configuration. Machines with the same files have the same hash."""
 
     def expectations(self) -> dict[str, int]:
-        """Name -> expected quantity, of the resources that have one."""
+        """Name -> expected quantity, for resources with `expect`."""
         return {resource.name: resource.expect for resource in self.resources if resource.expect is not None}
 
     def errors(self) -> tuple[str, ...]:
-        """The errors that it has although it is in effect."""
+        """The errors of the effective configuration."""
         errors = tuple(f"{name}: {error}" for name, error in self.broken.items())
         return errors or (() if self.complete else ("a file could not be parsed",))

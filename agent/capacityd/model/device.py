@@ -1,4 +1,4 @@
-"""How a detector declares itself: what it can find, by which keys its devices match, and what it measures."""
+"""The declaration of a detector: the devices that it finds, the keys that match them, and the measures."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ class Device:
     """Something that a detector can count."""
 
     path: str
-    """Where it is on the machine: usually a folder in /sys."""
+    """The device's location on the machine: usually a folder in /sys."""
     name: str
-    """What people call it."""
+    """The device's name in messages."""
     system: Callable[[], SystemDevices] | None = field(default=None, compare=False, repr=False)
-    """The devices that the operating system depends on: read once per pass, and only if a key needs it, because it
-    reads every mount or route. None: the detector has no such key."""
+    """The devices that the operating system depends on. Read once per pass, and only if a configured key needs it,
+    because this reads every mount or route. None: the detector has no such key."""
     cached_values: Mapping[str, Value] = field(default_factory=dict, compare=False, repr=False)
-    """Values that find has read already; see cached()."""
+    """Values that find has already read; see cached()."""
     doubt: str = field(default="", compare=False)
-    """Why it is unknown whether this is a device of its own: if it matches, the match is unknown. "": it is one."""
+    """Why it is unknown whether this is a separate device: if it matches, the match is unknown. "": it is separate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,44 +51,45 @@ class Scope:
 
     key: str
     find: Callable[[Host, Collection[str]], Iterable[Device]]
-    """Yields the candidates in these subsystems."""
+    """Yields the candidates in the given subsystems."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceDetector:
-    """A detector that enumerates devices, of which a configuration picks some by their keys."""
+    """A detector that enumerates devices. A configuration selects some of them by their keys."""
 
     name: str
     about: str
     find: Callable[[Host], Iterable[Device]]
-    """Yields every candidate. Raises HostError, after all that it could find, if there may be others."""
+    """Yields every candidate. If there may be more, raises HostError after yielding all that it could find."""
     keys: Mapping[str, Key]
-    """By name. A key of type Amount is also a measure."""
+    """Key name -> key. A key of type Amount is also a measure."""
     identity: tuple[str, ...]
-    """The keys that distinguish a device from all others: used in this order until only that device matches."""
+    """Keys that distinguish a device from all others. `devices --toml` adds them in this order until only that device
+    matches."""
     alike: tuple[str, ...]
-    """The keys that all devices of one model share."""
+    """Keys with the same value for all devices of one model."""
     defaults: Mapping[str, object] = field(default_factory=dict)
-    """Tests, as in TOML, that apply unless a table names their key."""
+    """Tests, in TOML's form, that apply unless a table contains their key."""
     subsystems: tuple[str, ...] = ()
-    """Those of udev whose events start a pass."""
+    """udev subsystems whose events start a pass."""
     events: frozenset[KernelEvents] = frozenset()
-    """Further events of the kernel that start a pass."""
+    """Other kernel events that start a pass."""
     scope: Scope | None = None
-    """None: the detector always enumerates everything."""
+    """Limits the enumeration to subsystems. None: the detector always enumerates all devices."""
     modalias: Callable[[Host, Device], str | None] | None = None
-    """For `devices`: the key of the device in the hardware database, hwdb(7)."""
+    """For `devices`: returns the device's key in the hardware database, hwdb(7)."""
     words: tuple[str, ...] = ()
-    """For `devices`: the keys whose values name the device."""
+    """For `devices`: keys whose values name the device."""
     suggest: Mapping[str, object] = field(default_factory=dict)
-    """For `devices --toml`: further tests, as in TOML, that a device must pass to be suggested."""
+    """For `devices --toml`: additional tests, in TOML's form, that a suggested device must pass."""
     shown_by_default: bool = True
-    """Whether `devices` lists them without the detector's name."""
+    """Whether `devices` lists the detector's devices if no detector is given."""
 
 
 @dataclass(frozen=True, slots=True)
 class ValueDetector:
-    """A detector that reads one whole number, as its settings say."""
+    """A detector that reads one whole number, as its settings specify."""
 
     name: str
     about: str
@@ -96,9 +97,9 @@ class ValueDetector:
     read: Callable[[Host, Mapping[str, object]], Contribution]
     """Returns the number and its source. If it raises HostError, the resource is unknown."""
     watched: str | None = None
-    """The setting that holds the path of a file whose change starts a pass."""
+    """The setting with the path of a file whose change starts a pass."""
     spawns: bool = False
-    """Whether it runs programs."""
+    """Whether the detector runs programs."""
 
 
 Detector: TypeAlias = "DeviceDetector | ValueDetector"

@@ -1,7 +1,7 @@
-"""The domains in which device plugins name their resources by custom: data, each entry with its source.
+"""The domains that device plugins conventionally use for their resources: data, each entry with its source.
 
-A plugin may use any domain, so the table is for warnings only. What a plugin on this machine has registered is in the
-kubelet's checkpoint (host/kubelet.py).
+A plugin may use any domain, so this table is only for warnings. The kubelet's checkpoint (host/kubelet.py) lists the
+resources that plugins have registered on this machine.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ PLUGIN_DOMAINS: Mapping[str, str] = {
     "habana.ai": "https://github.com/HabanaAI/habanalabs-k8s-device-plugin",
     "huawei.com": "https://github.com/Ascend/ascend-device-plugin",
     "iluvatar.com": "https://github.com/Deep-Spark/ix-device-plugin",
-    # Also gpu.intel.com, qat.intel.com and the others of that project, and the SR-IOV network device plugin.
+    # This includes the project's other domains (gpu.intel.com, qat.intel.com) and the SR-IOV network device plugin.
     "intel.com": "https://github.com/intel/intel-device-plugins-for-kubernetes",
     "mellanox.com": "https://github.com/k8snetworkplumbingwg/sriov-network-device-plugin",
     "nvidia.com": "https://github.com/NVIDIA/k8s-device-plugin",
@@ -29,11 +29,12 @@ PLUGIN_DOMAINS: Mapping[str, str] = {
     "squat.ai": "https://github.com/squat/generic-device-plugin",
     "vpc.amazonaws.com": "https://docs.aws.amazon.com/eks/latest/userguide/device-management-efa.html",
 }
-"""Domain -> the project or documentation that uses it. The domains below it count as well."""
+"""Domain -> the project or documentation that uses it. Its subdomains count as well."""
 
 
 def plugin_domain(name: str) -> str | None:
-    """The domain of PLUGIN_DOMAINS that an extended resource's name is in, or in a domain below; None if in none."""
+    """The domain in PLUGIN_DOMAINS that contains an extended resource's name, directly or in a subdomain; None if
+    none."""
     labels = name.partition("/")[0].split(".")
     parents = (".".join(labels[start:]) for start in range(len(labels)))
     return next((domain for domain in parents if domain in PLUGIN_DOMAINS), None)

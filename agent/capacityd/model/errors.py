@@ -1,6 +1,6 @@
-"""The exceptions of capacityd: a small tree, each with the exit status that a command ends with.
+"""The exceptions of capacityd: a small tree. Each class defines a command's exit status.
 
-Every message is for the person who runs the agent: what is wrong, where, and what to do about it.
+Every message is for the agent's user: it says what is wrong, where, and how to fix it.
 """
 
 from __future__ import annotations
@@ -12,21 +12,21 @@ from capacityd.model.reasons import RetryCause
 
 
 class Cause(Enum):
-    """The cause of an unknown reading. The values are those in JSON."""
+    """The cause of an unknown reading. The values are the same in JSON."""
 
     CONFIGURATION = "configuration"  # the resource has an error in the configuration
-    UNREADABLE = "unreadable"  # the machine does not provide what the reading needs
-    NO_MEASURE = "no_measure"  # a device matches, and has no value to add up
+    UNREADABLE = "unreadable"  # the machine does not provide the data
+    NO_MEASURE = "no_measure"  # a device matches but has no value to add up
     TOO_LARGE = "too_large"  # more than Kubernetes can count
     PROGRAM_FAILED = "program_failed"  # a program of the detector exec failed or printed no number
     TIMEOUT = "timeout"  # the program or the detector did not end in time
-    HANGING = "hanging"  # the detector of an earlier pass hangs in the kernel, so no other is started
-    KILLED = "killed"  # the detector was killed by a signal, or because it used too much memory
-    DETECTOR_FAILED = "detector_failed"  # a defect in the detector, or it could not be started
+    HANGING = "hanging"  # an earlier pass's detector hangs in the kernel, so no other one is started
+    KILLED = "killed"  # a signal killed the detector, or it used too much memory
+    DETECTOR_FAILED = "detector_failed"  # the detector has a defect or could not be started
 
 
 class CapacitydError(Exception):
-    """An error for the user; str() of it is the whole message."""
+    """An error for the user; str() returns the whole message."""
 
     exit_status = 1
 
@@ -38,9 +38,9 @@ class UsageError(CapacitydError):
 
 
 class ConfigError(CapacitydError):
-    """The configuration is invalid; the message has a line for each error.
+    """The configuration is invalid. The message contains a line for each error.
 
-    line: of the file that was being read, where the parser stopped; 0 if it has none.
+    line: the line of the file at which the parser stopped; 0 if there is none.
     """
 
     exit_status = 2
@@ -51,9 +51,9 @@ class ConfigError(CapacitydError):
 
 
 class HostError(CapacitydError):
-    """Something of the machine could not be read, so the value is unknown, not absent.
+    """Some data of the machine could not be read, so the value is unknown, not absent.
 
-    cause: that of a reading that is unknown for this error.
+    cause: the cause of the unknown reading that results from this error.
     """
 
     def __init__(self, message: str, errno: int | None = None, cause: Cause = Cause.UNREADABLE) -> None:
@@ -63,9 +63,9 @@ class HostError(CapacitydError):
 
 
 class AmbiguousValue(HostError):
-    """A value could not be read, but it is one of a few. A test that matches none of them fails.
+    """A value could not be read, but it is one of a few known values. A test that matches none of them fails.
 
-    possible: the values that it may have.
+    possible: the values that are possible.
     """
 
     def __init__(self, error: HostError, possible: tuple[str, ...]) -> None:
@@ -74,35 +74,35 @@ class AmbiguousValue(HostError):
 
 
 class NotRecorded(HostError):
-    """A recording does not have what was asked for, although the machine may."""
+    """A recording does not contain the requested data, although the machine may."""
 
 
 class ProgramFailed(HostError):
-    """A program could not be run, or did not do what it is for."""
+    """A program could not be run, or did not produce its result."""
 
     def __init__(self, message: str, errno: int | None = None) -> None:
         super().__init__(message, errno, Cause.PROGRAM_FAILED)
 
 
 class StateError(CapacitydError):
-    """This machine can't keep what has to outlive a worker: a full or read-only file system."""
+    """This machine can't save state that must outlive a worker: a full or read-only file system."""
 
 
 class NodeError(CapacitydError):
     """The Node could not be read or written."""
 
     cause = RetryCause.OTHER
-    """It decides the pace at which the service tries again."""
+    """The cause decides how soon the service retries."""
 
 
 class InvalidDocument(NodeError):
-    """A document of Kubernetes, from the API server or from a file, is of another kind, or has an invalid field."""
+    """A Kubernetes object, from the API server or a file, is of the wrong kind or has an invalid field."""
 
 
 class NodeUnreachable(NodeError):
-    """No response, one that cannot be used, or HTTP 429 or 5xx. A later attempt may succeed.
+    """There is no response or no usable one, or HTTP 429 or 5xx. A later attempt may succeed.
 
-    retry_after: seconds that the server asked to wait, if it did.
+    retry_after: the server's Retry-After in seconds; None if there is none.
     """
 
     exit_status = 3
@@ -114,9 +114,10 @@ class NodeUnreachable(NodeError):
 
 
 class NodeDenied(NodeError):
-    """The API server denies access: credentials are missing, expired or lack a right, or a certificate is not trusted.
+    """The API server denies access: credentials are missing or expired or lack a right, or a certificate is not
+    trusted.
 
-    files: those that the credentials are in, where they are known. A change of one may end it.
+    files: the files that contain the credentials, as far as known. A change of one of them may end the error.
     """
 
     exit_status = 3
@@ -125,9 +126,9 @@ class NodeDenied(NodeError):
 
 
 class CredentialsMissing(NodeDenied):
-    """There is no kubeconfig, or a file that it names does not exist: this machine has not joined a cluster yet.
+    """There is no kubeconfig, or a file that it names is missing: this machine has not joined a cluster yet.
 
-    files: where what is missing is expected.
+    files: the expected paths of the missing files.
     """
 
     cause = RetryCause.CREDENTIALS
@@ -138,7 +139,7 @@ class CredentialsMissing(NodeDenied):
 
 
 class PluginFailed(NodeDenied):
-    """The exec plugin of a kubeconfig failed. It may need the network, so it is tried again as a server is."""
+    """The exec plugin of a kubeconfig failed. It may need the network, so retries are as for an unreachable server."""
 
     cause = RetryCause.UNREACHABLE
 
@@ -148,15 +149,15 @@ class NodeForbidden(NodeDenied):
 
 
 class NodeMissing(NodeError):
-    """There is no such Node: it is not registered yet, or was deleted."""
+    """The Node does not exist: it is not registered yet, or was deleted."""
 
     cause = RetryCause.MISSING
 
 
 class NodeConflict(NodeError):
-    """Somebody else wrote in between. Read, plan and write again.
+    """Another writer changed the Node in between. Read, plan and write again.
 
-    reason: what the API server says about it.
+    reason: the API server's explanation.
     """
 
     cause = RetryCause.CONFLICT
@@ -167,24 +168,24 @@ class NodeConflict(NodeError):
 
 
 class NodeListExpired(NodeError):
-    """The API server no longer has the version of the list whose first pages have been read."""
+    """The API server no longer provides the version of the list whose first pages were read."""
 
 
 class NodeRejected(NodeError):
-    """The API server, or an admission policy or webhook in it, denies the content of a write."""
+    """The API server, or one of its admission policies or webhooks, denies the content of a write."""
 
     cause = RetryCause.REJECTED
 
     def __init__(self, message: str, reason: str = "") -> None:
         super().__init__(message)
         self.reason = reason or message
-        """The reason that the API server gives."""
+        """The API server's reason."""
 
 
 class NodeWriteFailed(NodeUnreachable):
-    """A server error (HTTP 5xx) in response to a write: the API server is starting, or cannot store what was written.
+    """A server error (HTTP 5xx) in response to a write: the API server is starting, or can't store the content.
 
-    rejection: the error if it is the latter.
+    rejection: the error to raise in the second case.
     """
 
     def __init__(self, message: str, retry_after: float | None, rejection: NodeRejected) -> None:

@@ -1,4 +1,4 @@
-"""The Nodes of a cluster and what its pods request, as far as `fleet` needs them."""
+"""A cluster's Nodes and its pods' requests, as far as `fleet` uses them."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ class NodeSummary:
 
     name: str
     label: str | None = None
-    """The value of the label that groups Nodes; None if the Node does not have it."""
+    """The value of the label that groups Nodes; None if the Node lacks the label."""
     capacity: Mapping[str, int] = field(default_factory=dict)
-    """Extended resources only, including those of other writers."""
+    """Extended resources only, including those of other writers: name -> quantity."""
     allocatable: Mapping[str, int] = field(default_factory=dict)
     annotated: Mapping[str, int] = field(default_factory=dict)
-    """What is published, according to the annotation."""
+    """The published quantities according to the annotation: name -> quantity."""
     configuration: str = ""
-    """The hash of the configuration, "" if the Node has none."""
+    """The hash of the configuration; "" if the Node has no such annotation."""
     condition: Condition | None = None
     condition_since: float | None = None
-    """lastTransitionTime of our condition; None if it is missing or damaged."""
+    """lastTransitionTime of the condition CapacityPublished; None if missing or damaged."""
     annotation_error: str = ""
-    """Why the annotation can't be read, or can't be read completely; "" if it can."""
+    """Why the annotation can't be read, wholly or in part; "" if it can."""
     ready: bool | None = None
-    """Whether the condition Ready is True; None if the Node has none."""
+    """Whether the condition Ready is True; None if the Node has no such condition."""
     ready_since: float | None = None
     """lastTransitionTime of the condition Ready."""
     cordoned: bool = False
@@ -36,10 +36,10 @@ class NodeSummary:
 
 @dataclass(frozen=True, slots=True)
 class Requests:
-    """What the pods of a cluster request of extended resources. Pods that have finished do not count."""
+    """The extended resources that the pods of a cluster request. Finished pods do not count."""
 
     by_node: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    """Node -> resource -> the sum of the requests of the pods that are bound to the Node."""
+    """Node -> resource -> the sum of the requests of the Node's pods."""
     waiting: Mapping[str, int] = field(default_factory=dict)
     """Resource -> number of pods that request it and are not bound to a Node."""
 
@@ -50,8 +50,8 @@ class Fleet:
 
     nodes: tuple[NodeSummary, ...]
     device_classes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Extended resource name -> names of the DeviceClasses that have it; empty if they cannot be listed."""
+    """Extended resource name -> names of the DeviceClasses that define it; empty if they can't be listed."""
     requests: Requests | None = None
-    """None: the pods are not known."""
+    """None: the pods are unknown."""
     read_at: float | None = None
     """When a saved list was read from the cluster, in seconds since the epoch; None for a list from the API server."""

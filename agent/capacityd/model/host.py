@@ -1,4 +1,4 @@
-"""The interface to the machine and its values: plain text and numbers that are safe to print. Errors are HostError."""
+"""The interface to the machine, and its values: text and numbers that are safe to print. Its errors are HostErrors."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Content:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """The output of a program that has ended. status: its exit status; negative: the signal that killed it."""
+    """The output of a program that has ended. status: its exit status or, if negative, the signal that killed it."""
 
     status: int
     out: str
@@ -37,33 +37,33 @@ class Address:
     """ipv4 or ipv6"""
     address: str
     prefix: int
-    """The length of the network's prefix, in bits."""
+    """The length of the network prefix in bits."""
     scope: str
     """global, site, link, host, or the number of another scope: rtnetlink(7)."""
     temporary: bool = False
-    """A temporary IPv6 address: RFC 8981."""
+    """Whether it is a temporary IPv6 address: RFC 8981."""
 
 
 @dataclass(frozen=True, slots=True)
 class Processors:
-    """The processors that are online. None: the machine does not report it."""
+    """The online processors. None: the machine does not report the number."""
 
     cores: int | None
     """Physical cores."""
     threads: int | None
-    """Logical processors: several for each core with SMT (Hyper-Threading)."""
+    """Logical processors: several for each core if SMT (Hyper-Threading) is on."""
     sockets: int | None
-    """Packages that the cores are in."""
+    """Physical packages."""
     max_frequency: int | None
-    """The highest frequency of the fastest one, in Hz."""
+    """The highest frequency of the fastest processor, in Hz."""
 
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """The machine's memory, free or not, in bytes."""
+    """The machine's total memory and swap, in bytes."""
 
     size: int
-    """What the kernel manages: less than what is installed by what firmware and the kernel itself take at boot."""
+    """The memory that the kernel manages: the installed memory minus what firmware and kernel reserve at boot."""
     swap: int
     """All swap areas together; 0: the machine has none."""
 
@@ -74,12 +74,12 @@ class SystemDevices:
 
     names: frozenset[str]
     incomplete_because: str = ""
-    """Why the list may be incomplete."""
+    """Why the list may be incomplete; "" if it is complete."""
 
     def has(self, name: str) -> bool:
         """Whether the system depends on this device.
 
-        Raises HostError if that is unknown: a wrong "no" would give pods what the machine runs on.
+        Raises HostError if this is unknown: a wrong "no" would give pods a device that the machine needs.
         """
         if name not in self.names and self.incomplete_because:
             raise HostError(self.incomplete_because)
@@ -90,61 +90,61 @@ class Host(Protocol):
     """A machine, live or recorded. Every method may raise HostError: then the value is unknown."""
 
     def listdir(self, folder: str) -> Sequence[str]:
-        """The names in a folder, sorted; empty if there is no such folder."""
+        """The names in a folder, sorted; empty if the folder does not exist."""
 
     def text(self, path: str) -> str | None:
-        """The text of a small file, without surrounding white space; None if there is no such file."""
+        """The text of a small file, without surrounding white space; None if the file does not exist."""
 
     def resolve(self, path: str) -> str | None:
-        """The path with all links followed; None if it leads nowhere."""
+        """The path with all links resolved; None if its target does not exist."""
 
     def exists(self, path: str) -> bool:
-        """Whether the path leads to something. HostError if a recording does not show it."""
+        """Whether the path's target exists. HostError if a recording does not show it."""
 
     def properties(self, device: str) -> Mapping[str, str]:
-        """All properties in udev's database of the device at this path in /sys."""
+        """All properties in udev's database for the device at this path in /sys."""
 
     def property(self, device: str, *names: str) -> str | None:
-        """The first of these properties of a device that is not empty; None if it has none of them.
+        """The first non-empty one of these properties of a device; None if all are missing or empty.
 
-        Of thousands of devices this takes half the time of properties().
+        For thousands of devices, this takes half as long as properties().
         """
 
     def hardware_names(self, modalias: str) -> Mapping[str, str]:
         """The properties in udev's hardware database for this modalias, such as ID_VENDOR_FROM_DATABASE."""
 
     def link_speeds(self, interface: str) -> Sequence[int]:
-        """The speeds in bit/s of the link modes that an interface supports; empty if its driver names none."""
+        """The speeds in bit/s of the link modes that an interface supports; empty if its driver reports none."""
 
     def link_kind(self, interface: str) -> str:
         """The kind of a virtual interface, as `ip -details link` shows it: team, macvlan, …; "" for hardware."""
 
     def default_interfaces(self) -> Sequence[str]:
-        """The names of the interfaces that default routes leave by."""
+        """The names of the interfaces that default routes use."""
 
     def addresses(self) -> Sequence[Address]:
         """The addresses of all interfaces."""
 
     def processors(self) -> Processors:
-        """The processors that are online."""
+        """The online processors."""
 
     def memory(self) -> Memory:
         """The size of memory and swap."""
 
     def filesystem_size(self, point: str, mounts: Collection[str]) -> int:
-        """The size in bytes of the file system that is mounted there. mounts: its mount ids."""
+        """The size in bytes of the file system mounted at this point. mounts: its mount ids."""
 
     def lines(self, path: str) -> Sequence[str]:
-        """The lines of a text file, or its NUL-separated parts, with tabs as spaces; empty if there is no such file."""
+        """A text file's lines, or its NUL-separated parts, with tabs as spaces; empty if the file does not exist."""
 
     def read_file(self, path: str, most: int) -> Content:
-        """A file of at most this many bytes; HostError even if it is only missing."""
+        """A file of at most this many bytes. Raises HostError for a missing file as well."""
 
     def run(self, command: Sequence[str], timeout: float) -> Output:
-        """Runs a program to its end, at most timeout seconds; nothing that it started is left afterwards."""
+        """Runs a program for at most timeout seconds. Afterwards, none of its child processes is left."""
 
     def ctime(self, path: str) -> float | None:
-        """When a file or socket was made or changed (ctime), in seconds since the epoch; None if there is none."""
+        """The ctime of a file or socket, in seconds since the epoch; None if it does not exist."""
 
     def arch(self) -> str:
         """The architecture, as uname -m prints it."""
@@ -154,18 +154,18 @@ class Host(Protocol):
 
 
 def read_int(host: Host, path: str) -> int | None:
-    """The whole number that a small file holds, None if there is no such file. Raises HostError if it holds none."""
+    """The whole number in a small file; None if the file does not exist. Raises HostError for any other content."""
     text = host.text(path)
     if text is None:
         return None
     number = number_in(text)
     if number is None:
-        raise HostError(f'{path} holds "{text[:60]}", not a whole number')
+        raise HostError(f'{path} contains "{text[:60]}", not a whole number')
     return number
 
 
 def read_optional_attr(host: Host, path: str) -> str | None:
-    """As host.text, but also None if the driver reports that it has no such value: EINVAL, EOPNOTSUPP."""
+    """As host.text, but also None if the driver reports that it does not support the value: EINVAL, EOPNOTSUPP."""
     try:
         return host.text(path)
     except HostError as e:
@@ -175,17 +175,17 @@ def read_optional_attr(host: Host, path: str) -> str | None:
 
 
 def resolve_link(host: Host, path: str) -> str | None:
-    """As host.resolve, but raises HostError if the link exists and leads nowhere: then its target is unknown."""
+    """As host.resolve, but raises HostError if the link exists and its target does not: then the target is unknown."""
     target = host.resolve(path)
     if target is None:
         folder, _, name = path.rpartition("/")
         if name in host.listdir(folder):
-            raise HostError(f"{path} leads nowhere")
+            raise HostError(f"{path} is a link whose target does not exist")
     return target
 
 
 def link_name(host: Host, path: str) -> str | None:
-    """The name that a link in /sys leads to: for example of the driver. None if there is no such link.
+    """The name of the target of a link in /sys, for example of a driver. None if the link does not exist.
 
     Raises HostError if the link can't be resolved.
     """
@@ -193,16 +193,16 @@ def link_name(host: Host, path: str) -> str | None:
 
 
 def uevent_value(host: Host, device: str, name: str) -> str | None:
-    """A variable of the uevent of the device at this path in /sys; None if it has none of this name."""
+    """A variable in the uevent file of the device at this path in /sys; None if it is missing."""
     lines = host.lines(f"{device}/uevent")
     return next((line.partition("=")[2] for line in lines if line.startswith(f"{name}=")), None)
 
 
 def basename(path: str | None) -> str | None:
-    """The last part of a path: the name of the driver or bus that a link in /sys leads to."""
+    """The last part of a path: the name of the driver or bus that is the target of a link in /sys."""
     return None if path is None else path.rpartition("/")[2]
 
 
 def machine_id(host: Host) -> str:
-    """The machine's id (machine-id(5)), "" if it has none."""
+    """The machine's id (machine-id(5)); "" if it has none."""
     return host.text("/etc/machine-id") or ""

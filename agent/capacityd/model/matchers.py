@@ -1,4 +1,4 @@
-"""What a value is matched by: the compiled form of a key's value in the configuration. Nothing here reads TOML."""
+"""Matchers for values: the compiled form of a key's value in the configuration. Nothing here reads TOML."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from fnmatch import fnmatchcase
 from typing import TypeAlias
 
 Value: TypeAlias = "str | int | bool | tuple[str, ...] | None"
-"""A device's value for one key. None or "": the device has none. A tuple: it has several, and any may match."""
+"""A device's value for one key. None or "": the device has no value. A tuple: several values, any of which may
+match."""
 
 GLOB_CHARACTERS = frozenset("*?[")
 
@@ -24,7 +25,7 @@ class GlobMatcher:
 
     pattern: str
     fold: bool = False
-    """Case does not matter; the pattern is in lower case."""
+    """Whether to ignore case; then the pattern is in lower case."""
 
     def matches(self, value: Value) -> bool:
         if isinstance(value, tuple):
@@ -39,7 +40,7 @@ class GlobMatcher:
 
 @dataclass(frozen=True, slots=True)
 class RangeMatcher:
-    """Matches a number for which all comparisons hold; a missing value never matches."""
+    """Matches a number if all comparisons hold; a missing value never matches."""
 
     comparisons: tuple[tuple[str, int], ...]
     """Sign and bound in base units."""
@@ -62,7 +63,7 @@ class BoolMatcher:
 
 @dataclass(frozen=True, slots=True)
 class CidrMatcher:
-    """Matches the IP addresses from the first to the last."""
+    """Matches the IP addresses from a first to a last one."""
 
     bits: int
     """32 (IPv4) or 128 (IPv6)."""
@@ -81,12 +82,12 @@ Matcher: TypeAlias = "GlobMatcher | RangeMatcher | BoolMatcher | CidrMatcher"
 
 @dataclass(frozen=True, slots=True)
 class KeyMatcher:
-    """One key of a table."""
+    """A key of a table, with its matchers."""
 
     key: str
-    """As in TOML; those of attributes, properties, dmi and devicetree with the table's name and a dot before them."""
+    """As in TOML. For keys in attributes, properties, dmi and devicetree: the table's name, a dot, and the key."""
     matchers: tuple[Matcher, ...]
-    """Any must match."""
+    """A value must match at least one of them."""
     text: str
     """The configured value, for messages."""
 
@@ -95,7 +96,7 @@ class KeyMatcher:
 
 
 def parse_network(text: str) -> tuple[int, int, int]:
-    """Bits (32 or 128), first and last address of a network or a single address. Raises ValueError."""
+    """The bits (32 or 128), first and last address of a network or of a single address. Raises ValueError."""
     try:
         network = ipaddress.ip_network(text, strict=False)
     except ValueError:
@@ -109,18 +110,18 @@ def parse_network(text: str) -> tuple[int, int, int]:
 
 
 def check_glob(text: str) -> None:
-    """Raises ValueError for a regular expression and for an unclosed class, which fnmatch would never match."""
+    """Raises ValueError for a regular expression, and for an unclosed class: fnmatch would never match it."""
     if _REGEX.search(text):
         raise ValueError(f'"{text}" is a regular expression; write a glob, where "*" is any text, or a list of globs')
     if _has_unclosed_class(text):
-        raise ValueError(f'"{text}" has a "[" without a "]"; for the character itself write "[[]"')
+        raise ValueError(f'"{text}" contains a "[" without a "]"; for the character itself, write "[[]"')
 
 
 def _has_unclosed_class(text: str) -> bool:
-    """Whether fnmatch takes a "[" as a plain character, because no class ends with "]"."""
+    """Whether fnmatch treats a "[" as a plain character, because no "]" ends the class."""
     at = text.find("[")
     while at >= 0:
-        first = at + 1 + text.startswith("!", at + 1)  # a "]" at the start of a class is part of it
+        first = at + 1 + text.startswith("!", at + 1)  # a "]" at the start of a class belongs to the class
         end = text.find("]", first + 1)
         if end < 0:
             return True

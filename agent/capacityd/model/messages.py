@@ -1,6 +1,6 @@
-"""What the resident process and its workers tell each other, on a worker's command line and standard output.
+"""The messages between the resident process and its workers, on a worker's command line and standard output.
 
-Also what the resident process leaves for `status`. The resident process imports this module, so it imports little.
+Also the resident process's status for `status`. The resident process imports this module, so it imports little.
 """
 
 from __future__ import annotations
@@ -14,29 +14,29 @@ from capacityd.model.reasons import Activity, KernelEvents, PassReason, RetryCau
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """Which events concern a configuration, and what else the resident process has to know of it."""
+    """The events that concern a configuration, and other values from it that the resident process uses."""
 
     subsystems: tuple[str, ...] = ()
-    """Those of udev."""
+    """udev subsystems."""
     kernel: tuple[KernelEvents, ...] = ()
     files: Mapping[str, PassReason] = field(default_factory=dict)
-    """Path -> the reason for a pass that a change of it is."""
+    """Path -> the reason for a pass when the file changes."""
     allowed: float = 0.0
-    """Seconds that the detectors of a pass may take together."""
+    """Seconds that the detectors of a pass may take in total."""
     resync: float = 3600.0
-    """Seconds between two passes that read the Node although no event came."""
+    """Seconds between two passes that read the Node without an event."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """What has gone wrong in a pass."""
+    """The error of a pass."""
 
     message: str
     cause: RetryCause = RetryCause.OTHER
     retry_after: float | None = None
-    """Seconds that the API server asked to wait."""
+    """The API server's Retry-After in seconds."""
     files: tuple[str, ...] = ()
-    """Files whose change may end it."""
+    """Files whose change may end the error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +49,13 @@ class CheckResult:
     """A check of the configuration has ended."""
 
     watch: Watch | None = None
-    """None: what the one before asked for."""
+    """None: the previous check's watch stays active."""
     error: str = ""
-    """Why it failed and has to be repeated; empty if it did not."""
+    """Why the check failed and must be retried; empty if it did not fail."""
     configuration_errors: tuple[str, ...] = ()
     """Each with its file and line."""
     previous_active: bool = False
-    """Whether they are those of a reload, so that the previous configuration stays active."""
+    """Whether these errors come from a reload, so that the previous configuration stays active."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,24 +64,24 @@ class PassResult:
 
     failure: Failure | None = None
     requeue_after: float | None = None
-    """Seconds until the pass that it asks for; None: it asks for none."""
+    """Seconds until the pass that this one requests; None: it requests none."""
     start_in: float | None = None
-    """Seconds by which the pass that first reads the Node is delayed (start_jitter); None: it is not."""
+    """Seconds by which the first pass that reads the Node is delayed (start_jitter); None: no delay."""
     node_read: bool = True
     awaits_node: float = 0.0
-    """Seconds for which the worker goes on to wait for the Node, and then makes the pass again. It may be killed."""
+    """Seconds for which the worker waits for the Node before it runs the pass again. The worker may be killed."""
     status: str = ""
     """A line for `systemctl status`."""
 
 
 @dataclass(frozen=True, slots=True)
 class MetricsResult:
-    """The file of metrics was written, or could not be."""
+    """The metrics file was written, or could not be."""
 
     path: str
     error: str = ""
     advice: str = ""
-    """What to do about the error."""
+    """How to fix the error."""
 
 
 Message: TypeAlias = Probed | CheckResult | PassResult | MetricsResult
@@ -90,25 +90,25 @@ Message: TypeAlias = Probed | CheckResult | PassResult | MetricsResult
 
 @dataclass(frozen=True, slots=True)
 class ServiceStatus:
-    """service.json: what the resident process knows."""
+    """service.json: the resident process's state."""
 
     pid: int
     next_reconcile: float
     """When the next pass is due, in seconds since the epoch."""
     overdue_at_uptime: float
-    """Seconds of uptime by which the file is written again, unless the process is stuck."""
+    """The uptime in seconds by which the file is written again, unless the process is stuck."""
     error: str = ""
     """The errors of the last check and of the last pass."""
     event_source_errors: tuple[str, ...] = ()
     configuration_errors: tuple[str, ...] = ()
-    """Of the last check, as in CheckResult; so is previous_active."""
+    """As in CheckResult, from the last check; so is previous_active."""
     previous_active: bool = False
     metrics_error: str = ""
     metrics_advice: str = ""
-    """Of the last pass, as in MetricsResult."""
+    """As in MetricsResult.advice, from the last pass."""
     pass_running: bool = False
-    """Whether a worker runs that does not only wait for the Node, or is about to."""
+    """Whether a worker is running or about to run. A worker that only waits for the Node does not count."""
     slow_activity: Activity | None = None
-    """What a worker is doing that has taken long (worker_process.SLOW); None: there is none."""
+    """The activity of a slow worker (worker_process.SLOW); None if no worker is slow."""
     slow_since: float = 0.0
-    """When that worker began, in seconds since the epoch."""
+    """When that worker started, in seconds since the epoch."""

@@ -1,6 +1,6 @@
-"""Text that matches nothing on any machine, because of how the values of its key are written: what was meant instead.
+"""Text that matches nothing on any machine, because a key's values are never written like it, with the probable intent.
 
-The JSON Schema has the same patterns, so they hold only what its dialect of regular expressions knows.
+The JSON Schema contains the same patterns, so they use only the features of its regular expressions.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Mistake:
-    """One way to write text that matches nothing."""
+    """A way to write text that matches nothing."""
 
     pattern: str
-    """A regular expression that is found in such text."""
+    """A regular expression that finds such text."""
     remedy: Callable[[str], str]
-    """The text -> why it matches nothing and what to write, as the end of a sentence."""
+    """Takes the text; returns why it matches nothing and what to write, as the end of a sentence."""
 
     def found_in(self, text: str) -> bool:
         return re.search(self.pattern, text) is not None
@@ -29,7 +29,7 @@ def _list_of(text: str) -> str:
 
 
 def _absolute(text: str) -> str:
-    """by-id/* is in a folder of /dev whose name depends on the device: disk, serial, …"""
+    """A by-id/* link is in a folder of /dev whose name depends on the device: disk, serial, …"""
     return f'is not below /dev; write "/dev/{"*/" if text.startswith("by-") else ""}{text}"'
 
 
@@ -39,11 +39,11 @@ NEGATION = Mistake(
         f'is not a negation: exclude devices with "except"; to match a value that begins with "!", write "?{text[1:]}"'
     ),
 )
-"""fnmatch knows "!" in a class only."""
+"""fnmatch supports "!" only in a class."""
 SEVERAL_NAMES = Mistake(r"^[^\[]*[|,]", _list_of)
-"""No name of an interface or a disk has these characters. If one does, a glob with a class matches it: "a[,]b"."""
+"""No name of an interface or disk contains these characters. If one does, a glob with a class matches it: "a[,]b"."""
 ALTERNATIVES = Mistake(r"^[^\[]*[|]", _list_of)
-"""The same where a name can have commas."""
+"""As SEVERAL_NAMES, for names that may contain commas."""
 PATH = Mistake(r"^/.*[^/]", lambda text: f'is a path; write the name: "{text.rstrip("/").rpartition("/")[2]}"')
 NOT_IN_DEV = Mistake(r"^[^/*?\[]", _absolute)
 NOT_ABSOLUTE = Mistake(r"^[^/*?\[]", lambda text: f'is not an absolute path; write "/{text}"')

@@ -1,4 +1,4 @@
-"""Which Python modules capacityd needs, and which package has each."""
+"""The Python modules that capacityd needs, and the package that provides each."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from types import TracebackType
 from capacityd.model.errors import CapacitydError
 
 NOT_INSTALLED = 5
-"""The exit status of the service without a module, for which systemd does not start it again (systemd.exec(5))."""
+"""The service's exit status if a module is missing: systemd does not restart the service (systemd.exec(5))."""
 
 
 class ModuleMissing(CapacitydError):
@@ -21,7 +21,7 @@ class ModuleMissing(CapacitydError):
 
 @dataclass(frozen=True, slots=True)
 class Package:
-    """Where a module is: the package of Debian, and what pip calls it."""
+    """A module's package: its names in Debian and for pip."""
 
     debian: str
     pip: str
@@ -40,17 +40,17 @@ PACKAGES = {
 }
 OPTIONAL = ("prometheus_client",)
 COMMANDS_ONLY = ("jsonpatch", "tabulate")
-"""What only commands by hand need: --node-file, and tables."""
+"""Modules that only users' commands need: for --node-file, and for tables."""
 SERVICE_MODULES = tuple(
     module
     for module in PACKAGES
     if module not in (*OPTIONAL, *COMMANDS_ONLY) and (module != "tomli" or sys.version_info < (3, 11))
 )
-"""What the service needs, its workers included."""
+"""The modules that the service and its workers need."""
 
 
 def require_service_modules() -> None:
-    """Raises ModuleMissing, with NOT_INSTALLED as exit status, if the service would lack a module sooner or later."""
+    """Raises ModuleMissing with the exit status NOT_INSTALLED if a module that the service needs is missing."""
     if missing := [module for module in SERVICE_MODULES if find_spec(module) is None]:
         error = _missing(missing)
         error.exit_status = NOT_INSTALLED
@@ -58,29 +58,29 @@ def require_service_modules() -> None:
 
 
 def missing_module(error: ImportError) -> ModuleMissing:
-    """Explains why an import has failed."""
+    """Explains why an import failed."""
     module = (error.name or "").partition(".")[0]
     if module == "capacityd":
         return ModuleMissing(f"capacityd is not completely installed: {error}. Install it again")
     if module in PACKAGES and isinstance(error, ModuleNotFoundError):
         return _missing([module])
-    # A library that our library needs, or a shared one, such as libudev.
+    # The missing part is a dependency of our library, or a shared library such as libudev.
     text = f"a library that capacityd needs is missing or damaged, in {sys.executable}: {error}"
     package = _importing(error.__traceback__)
     return ModuleMissing(f"{text}. Install it again: apt install --reinstall {package.debian}" if package else text)
 
 
 def _importing(trace: TracebackType | None) -> Package | None:
-    """The package of the module of PACKAGES in whose import an error was raised; None if there is none."""
+    """The package in PACKAGES whose import raised the error; None if there is none."""
     modules = (str(frame.f_globals.get("__name__", "")).partition(".")[0] for frame, _ in walk_tb(trace))
     return next((PACKAGES[module] for module in modules if module in PACKAGES), None)
 
 
 def _missing(names: Sequence[str]) -> ModuleMissing:
-    """The error for these of PACKAGES, of which there is at least one."""
+    """The error for these missing PACKAGES; names contains at least one."""
     debian, pip = (
         " ".join(texts) for texts in zip(*((PACKAGES[n].debian, PACKAGES[n].pip) for n in names), strict=True)
     )
     which = f"Python {'module' if len(names) == 1 else 'modules'} {', '.join(names)}"
-    # The interpreter: another one than the distribution's does not see the distribution's packages.
+    # The message names the interpreter, because another interpreter does not see the distribution's packages.
     return ModuleMissing(f"{sys.executable} has no {which}: apt install {debian}, or pip install {pip}")

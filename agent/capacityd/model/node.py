@@ -1,4 +1,4 @@
-"""The Node: its state, and the interface to read and write it. Nothing here decides."""
+"""The Node: its state, and the interface that reads and writes it. Nothing here decides."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from typing import Protocol
 from capacityd.model.quantity import LARGEST, name_problem
 
 ANNOTATION = "capacityd/published"
-"""The annotation on the Node that records what we published: JSON, name -> quantity."""
+"""The annotation on the Node that lists the published quantities: JSON, name -> quantity."""
 
 CONFIGURATION_ANNOTATION = "capacityd/configuration"
-"""The annotation on the Node with a short hash of the effective configuration, by which a rollout can be verified."""
+"""The annotation on the Node with a short hash of the effective configuration. It shows whether a rollout is done."""
 
 CONDITION = "CapacityPublished"
-"""The type of our Node condition."""
+"""The type of capacityd's Node condition."""
 
 
 class ConditionReason(Enum):
-    """The reasons of our Node condition, the most urgent first. All but the last make its status False."""
+    """The reasons of capacityd's Node condition, most urgent first. All but the last set its status to False."""
 
     CONFIGURATION_REJECTED = "ConfigurationRejected"  # a file or a resource has an error
-    STATE_NOT_WRITABLE = "StateNotWritable"  # this machine can't save what must last, so nothing is reduced
+    STATE_NOT_WRITABLE = "StateNotWritable"  # this machine can't save its state, so nothing is reduced
     REJECTED = "Rejected"  # the API server rejects the whole patch
     UNKNOWN = "Unknown"  # a resource could not be read
-    REFUSED = "Refused"  # a key of this name is not ours
+    REFUSED = "Refused"  # capacityd does not own a key of this name
     DENIED = "Denied"  # the API server, an admission policy or a webhook denies a resource
     BELOW_EXPECTED = "BelowExpected"  # a resource is less than `expect`
     NOT_ALLOCATABLE = "NotAllocatable"  # another writer keeps allocatable below what is published
@@ -36,13 +36,13 @@ class ConditionReason(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """Our Node condition, as stored."""
+    """capacityd's Node condition, as stored."""
 
     status: str
     reason: str
     message: str
     index: int
-    """Its index in the Node's list of conditions."""
+    """The condition's index in the Node's list of conditions."""
     stored: Mapping[str, object]
     heartbeat: float | None = None
     """lastHeartbeatTime, in seconds since the epoch; None if it is missing or damaged."""
@@ -57,25 +57,26 @@ class NodeState:
     name: str
     uid: str
     capacity: Mapping[str, str] | None
-    """Name -> quantity as stored. None: the Node has no such map."""
+    """Name -> quantity as stored. None: the Node's status has no capacity."""
     allocatable: Mapping[str, str] | None
-    """The same of what pods are placed by."""
+    """Name -> quantity as stored, by which the scheduler places pods. None: the Node's status has no allocatable."""
     has_annotations: bool
     annotation: str | None
     """The annotation ANNOTATION as stored; None if absent."""
     conditions: int | None
-    """The number of conditions; None: the Node has no list of them."""
+    """The number of conditions; None: the Node's status has no list of conditions."""
     condition: Condition | None
-    """The first condition of our type."""
+    """The first condition with capacityd's type."""
     machine_id: str = ""
     duplicate_conditions: tuple[Condition, ...] = ()
-    """Further ones. Two writers at the same time can leave them, because an append can't be guarded."""
+    """Further conditions with capacityd's type. Two concurrent writers can create them, because no test can guard an
+    append."""
     heartbeat: float | None = None
     """lastHeartbeatTime of the condition Ready, in seconds since the epoch."""
     configuration: str | None = None
     """The annotation CONFIGURATION_ANNOTATION as stored; None if absent."""
     resource_version: str = ""
-    """It changes with each write to the Node, whoever's it is; "" if unknown."""
+    """Changes with each write to the Node, by any writer; "" if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +92,7 @@ class Event:
 
 
 class Node(Protocol):
-    """A Node. The name and every method may send a request to the API server and raise NodeError."""
+    """A Node. Its name and every method may send a request to the API server and raise NodeError."""
 
     @property
     def name(self) -> str:
@@ -103,7 +104,7 @@ class Node(Protocol):
     def write(self, patch: Sequence[Mapping[str, object]]) -> NodeState:
         """Applies a JSON Patch to the Node and its status atomically, and returns the patched Node.
 
-        Raises NodeConflict if a guard in it fails.
+        Raises NodeConflict if a test in the patch fails.
         """
 
     def report(self, event: Event, state: NodeState) -> None:
@@ -111,7 +112,7 @@ class Node(Protocol):
 
 
 def annotation_content(annotation: str | None) -> Mapping[str, object]:
-    """The annotation ANNOTATION as JSON, whatever a writer may have put there."""
+    """The annotation ANNOTATION parsed as JSON, with whatever a writer may have put there; empty if it is lost."""
     try:
         content = json.loads(annotation or "{}")
     except (ValueError, RecursionError):
@@ -128,7 +129,7 @@ def is_annotation_lost(annotation: str | None) -> bool:
 
 
 def annotated_quantities(annotation: str | None) -> dict[str, int]:
-    """The quantities in the annotation ANNOTATION by name. Entries that can't be ours are left out."""
+    """Name -> quantity, from the annotation ANNOTATION. Skips entries that capacityd can't have written."""
     return {
         name: value
         for name, value in sorted(annotation_content(annotation).items())

@@ -1,7 +1,7 @@
-"""Kubernetes quantities, read and compared by value, and the names that extended resources may have.
+"""Parses and compares Kubernetes quantities by value, and checks the names of extended resources.
 
-The API server stores "1000" as "1k", so text comparison is wrong; it validates no resource name at all, so we must.
-Rules: apimachinery's resource.Quantity, and IsExtendedResourceName of pkg/apis/core/v1/helper.
+The API server stores "1000" as "1k", so comparing text would be wrong. It does not validate resource names, so
+capacityd does. Rules: apimachinery's resource.Quantity, and IsExtendedResourceName of pkg/apis/core/v1/helper.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 LARGEST = 2**63 - 1
-"""The largest quantity that the scheduler and the kubelet count with (int64); the API server accepts more."""
+"""The largest quantity that the scheduler and the kubelet can count (int64). The API server accepts larger ones."""
 
 _QUANTITY = re.compile(r"([+-]?)([0-9]*)(?:\.([0-9]*))?(?:[eE]([+-]?[0-9]{1,4})|([numkMGTPE]|[KMGTPE]i|))")
 _TENS = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
@@ -19,7 +19,7 @@ NAME_SCHEMA = {
     "pattern": rf"^{_LABEL.pattern}(\.{_LABEL.pattern})*/{_NAME.pattern}$",
     "not": {"pattern": r"kubernetes\.io/|^requests\.|^[^/]{245}"},
 }
-"""The rules of name_problem as JSON Schema."""
+"""The rules of name_problem() as a JSON Schema."""
 
 
 def parse_quantity(text: str) -> tuple[int, int]:
@@ -39,7 +39,7 @@ def parse_quantity(text: str) -> tuple[int, int]:
 
 
 def whole_quantity(text: str) -> int | None:
-    """The value of a stored quantity in any notation if it is a whole number, else None."""
+    """The value of a stored quantity in any notation, if it is a whole number; otherwise None."""
     try:
         numerator, denominator = parse_quantity(text)
     except ValueError:
@@ -48,20 +48,20 @@ def whole_quantity(text: str) -> int | None:
 
 
 def number_in(text: str) -> int | None:
-    """The number that a text of at most 20 decimal digits holds; None for any other text."""
+    """The number in a text of at most 20 decimal digits; None for any other text."""
     return int(text) if text.isascii() and text.isdigit() and len(text) <= 20 else None
 
 
 def plain(text: str | None) -> str:
-    """A stored quantity in plain digits, "10k" as 10000; None as "none". Other text, and over 64 bits, is unchanged."""
+    """A stored quantity in plain digits: "10k" as 10000, None as "none". Other text, or over 64 bits, is unchanged."""
     number = None if text is None else whole_quantity(text)
     return text or "none" if number is None or number.bit_length() > 64 else str(number)
 
 
 def whole_number(text: str) -> int:
-    """A whole number from 0 to LARGEST in plain digits. Raises ValueError whose message quotes the text."""
+    """A whole number from 0 to LARGEST in plain digits. Raises ValueError with a message that quotes the text."""
     if not text:
-        raise ValueError("nothing where a whole number was expected")
+        raise ValueError("empty; a whole number was expected")
     if not (text.isascii() and text.isdigit()):
         raise ValueError(f'"{text if len(text) <= 60 else text[:57] + "..."}" is not a whole number from 0 up')
     if len(text) > 30 or int(text) > LARGEST:
@@ -72,31 +72,32 @@ def whole_number(text: str) -> int:
 def storable(number: int) -> bool:
     """Whether the API server accepts a whole number from 0 to LARGEST as a quantity.
 
-    It checks in 64 bits that the number's thousandths are a multiple of 1000 (ValidateResourceQuantityValue). Above
-    LARGEST / 1000 that overflows. It then rejects nearly every number, and everything else in the same patch.
+    The API server checks in 64 bits that the number's thousandths are a multiple of 1000
+    (ValidateResourceQuantityValue).
+    Above LARGEST / 1000, this overflows: the API server rejects nearly every number, and the rest of the patch with it.
     """
     thousandths = (number * 1000 + 2**63) % 2**64 - 2**63
     return thousandths % 1000 == 0
 
 
 def name_problem(name: str) -> str:
-    """Why a name is not valid for an extended resource, as the end of a sentence; "" if it is valid."""
+    """Why a name is not valid for an extended resource, as the end of a sentence; "" if the name is valid."""
     domain, slash, rest = name.partition("/")
     if not slash:
         return 'needs a domain of yours and a slash, as in "example.com/dongle"'
     if "/" in rest:
-        return "may hold only one slash"
+        return "may contain only one slash"
     if "kubernetes.io/" in name:
         return "is in a domain that is reserved for Kubernetes; use one of yours"
     if domain.startswith("requests."):
         return 'may not begin with "requests."'
     if len(domain) > 244:
-        return f"has a domain of {len(domain)} characters; 244 is the most"
+        return f"has a domain of {len(domain)} characters; the limit is 244"
     if not all(_LABEL.fullmatch(label) and len(label) <= 253 for label in domain.split(".")):
         lower = ", in lower case" if domain != domain.lower() else ""
         return f'has the domain "{domain}"; it must be a DNS name of letters a-z, digits and "-"{lower}'
     if not rest or len(rest) > 63:
-        return f"has {len(rest)} characters after the slash; it must have 1 to 63"
+        return f"has {len(rest)} characters after the slash; 1 to 63 are allowed"
     if not _NAME.fullmatch(rest):
         return f'has "{rest}" after the slash; only letters, digits, and between them "-", "_" and "." are allowed'
     return ""

@@ -1,4 +1,4 @@
-"""The reading of a resource (a quantity, absent or unknown), and what explains it."""
+"""The reading of a resource (a quantity, absent or unknown), and its explanation."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from capacityd.model.errors import Cause
 
 @dataclass(frozen=True, slots=True)
 class Contribution:
-    """A device that counted."""
+    """A counted device."""
 
     device: str
     amount: int | float
-    """In the resource's unit, before reduce and reserve."""
+    """The device's share of the quantity, in the resource's unit, before reduce and reserve."""
     note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """A key of the configuration, compared with a device or with the machine."""
+    """A key of the configuration and its comparison with a device or with the machine."""
 
     key: str
     value: str
     """The actual value, or why it could not be read."""
     wanted: str
     matches: bool | None
-    """None: the value could not be read."""
+    """Whether the value matches; None: the value could not be read."""
     default: bool = False
-    """The test is a default of the detector, not written in the configuration."""
+    """Whether the test is a default of the detector that the configuration does not contain."""
 
     def __str__(self) -> str:
         if self.matches:
@@ -42,49 +42,49 @@ class Compared:
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """A device that did not count."""
+    """A device that was not counted."""
 
     device: str
     reason: str
-    """The rule that excluded it."""
+    """The rule that excludes the device."""
     mismatches: tuple[Compared, ...] = ()
-    """The first key of each table that does not match; none if an `except` table excluded it."""
+    """The first key in each table that does not match; empty if an `except` table excludes the device."""
 
 
 @dataclass(frozen=True, slots=True)
 class Undetermined:
-    """A device for which it is unknown whether it counts, or for how much."""
+    """A device of which it is unknown whether it counts, or how much it counts."""
 
     device: str
     reason: str
     advice: str
-    """How to fix it."""
+    """How to resolve this."""
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """What `probe --explain` adds to a reading."""
+    """The details that `probe --explain` adds to a reading."""
 
     when: tuple[Compared, ...] = ()
-    """The tests of `when`, if one of them failed."""
+    """The tests of `when`, if at least one failed."""
     undetermined: tuple[Undetermined, ...] = ()
     counted: tuple[Contribution, ...] = ()
-    """The devices that match, if the resource is unknown."""
+    """The matching devices, if the resource is unknown."""
     advice: str = ""
-    """How to fix what does not depend on a device."""
+    """How to fix a problem that does not depend on a device."""
     hints: tuple[str, ...] = ()
-    """What is probably a mistake in the configuration."""
+    """Probable mistakes in the configuration."""
 
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """The machine has this much."""
+    """The machine has this quantity of the resource."""
 
     value: int
-    """In the resource's unit."""
+    """The quantity in the resource's unit."""
     contributions: tuple[Contribution, ...] = ()
     rejections: tuple[Rejection, ...] = ()
-    """Only with --explain, here and below."""
+    """Filled in only with --explain; so are the fields below."""
     warning: str = ""
     explanation: Explanation | None = None
 
@@ -97,7 +97,7 @@ class Absent:
     rejections: tuple[Rejection, ...] = ()
     explanation: Explanation | None = None
     applies: bool = True
-    """False: `when` excludes this machine, so nothing is missing."""
+    """False: `when` excludes this machine, so no hardware is missing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,7 @@ class Unknown:
     """Something could not be read. The last applied quantity stays on the Node."""
 
     reason: str
-    """For people; decisions are made by the cause."""
+    """For people; programs decide by the cause."""
     cause: Cause = Cause.UNREADABLE
     rejections: tuple[Rejection, ...] = ()
     explanation: Explanation | None = None
@@ -115,7 +115,7 @@ Reading: TypeAlias = Quantity | Absent | Unknown
 
 
 class ReadingOutcome(str, Enum):
-    """The kind of a reading. The values are those in JSON and metrics."""
+    """The kind of a reading. The values are the same in JSON and metrics."""
 
     QUANTITY = "quantity"
     ABSENT = "absent"
@@ -130,21 +130,21 @@ def outcome_of(reading: Reading) -> ReadingOutcome:
 
 
 def reading_text(reading: Reading | None) -> str:
-    """The quantity of a reading, "absent" or "unknown"; "none" if the resource is not configured."""
+    """The quantity of a reading as text, "absent" or "unknown"; "none" if the resource is not configured."""
     if reading is None:
         return "none"
     return str(reading.value) if isinstance(reading, Quantity) else outcome_of(reading).value
 
 
 def without_details(reading: Reading) -> Reading:
-    """The reading without the devices that count, and without what explains it."""
+    """The reading without its devices and its explanation."""
     if isinstance(reading, Quantity):
         return replace(reading, contributions=(), rejections=(), explanation=None)
     return replace(reading, rejections=(), explanation=None)
 
 
 def is_below(reading: Reading, expected: int | None) -> bool:
-    """Whether the machine has less than expected. Unknown is not less, nor is what `when` excludes."""
+    """Whether the machine has less than expected. False for an unknown reading, and if `when` excludes the machine."""
     if expected is None or isinstance(reading, Unknown):
         return False
     if isinstance(reading, Absent):
@@ -153,7 +153,8 @@ def is_below(reading: Reading, expected: int | None) -> bool:
 
 
 def reading_as_dict(name: str, reading: Reading) -> dict[str, object]:
-    """name, outcome, quantity, cause, reason, contributions; with --explain also rejected and explanation."""
+    """The fields name, outcome, quantity, cause, reason, contributions; with --explain also rejected and
+    explanation."""
     document: dict[str, object] = {
         "name": name,
         "outcome": outcome_of(reading).value,

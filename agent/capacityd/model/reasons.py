@@ -1,4 +1,4 @@
-"""Why the service acts: the jobs of a worker, the reasons for a pass, the causes of a retry, the kernel's events.
+"""The service's reasons to act: a worker's jobs, reasons for a pass, causes of a retry, and kernel events.
 
 The resident process imports this module, so it imports little.
 """
@@ -9,52 +9,52 @@ from enum import Enum
 
 
 class Job(str, Enum):
-    """What a worker is started for."""
+    """The job of a worker."""
 
     CHECK = "check"
     RECONCILE = "reconcile"
 
 
 class PassReason(str, Enum):
-    """Why a reconcile pass is made. The values are those of `status`."""
+    """The reason for a reconcile pass. The values are the same in `status`."""
 
     BOOT = "boot"  # the service has started
     CONFIG = "config"  # the configuration was checked again
-    CREDENTIALS = "credentials"  # a file that the credentials are in has changed
+    CREDENTIALS = "credentials"  # a file with credentials has changed
     FILE = "file"  # a file that a resource is read from has changed
-    HARDWARE = "hardware"  # an event of a device, a link, an address, a mount or swap
+    HARDWARE = "hardware"  # a device, a link, an address, a mount or swap has changed
     KUBELET = "kubelet"  # the kubelet has restarted
     PLUGINS = "plugins"  # the kubelet's list of device plugins has changed
-    REQUEUE = "requeue"  # an earlier pass asked for it
+    REQUEUE = "requeue"  # an earlier pass requested it
     RESUME = "resume"  # the machine was suspended
     RETRY = "retry"  # the last pass failed
-    RESYNC = "resync"  # the period has passed
+    RESYNC = "resync"  # the resync period has passed
     START = "start"  # start_jitter has passed
 
 
 class Activity(str, Enum):
-    """What a worker is doing."""
+    """A worker's activity."""
 
-    CHECK = "check"  # it checks the configuration
-    PROBE = "probe"  # it reads the machine
-    NODE = "node"  # it talks to the API server, or runs the exec plugin of the kubeconfig
+    CHECK = "check"  # the worker checks the configuration
+    PROBE = "probe"  # the worker reads the machine
+    NODE = "node"  # the worker contacts the API server, or runs the kubeconfig's exec plugin
 
 
 class RetryCause(str, Enum):
-    """What kind of error a pass ended with. It decides the pace of retries (service/schedule.py)."""
+    """The kind of error that a pass ended with. It decides how soon the pass is retried (service/schedule.py)."""
 
-    UNREACHABLE = "unreachable"  # no response, or an API server that is overloaded
-    MISSING = "missing"  # there is no such Node
-    STATE = "state"  # this machine could not save what must last
+    UNREACHABLE = "unreachable"  # no response, or the API server is overloaded
+    MISSING = "missing"  # the Node does not exist
+    STATE = "state"  # this machine could not save its state
     DENIED = "denied"  # the credentials lack a right
-    CREDENTIALS = "credentials"  # there are none yet
-    CONFLICT = "conflict"  # another writer comes in between each time
+    CREDENTIALS = "credentials"  # there are no credentials yet
+    CONFLICT = "conflict"  # another writer changes the Node before each write
     REJECTED = "rejected"  # the API server denies the content of a write
     OTHER = "other"
 
 
 class KernelEvents(str, Enum):
-    """Events that do not come from udev, and not from a file of the configuration."""
+    """Kernel events that come neither from udev nor from files."""
 
     LINKS = "links"
     ADDRESSES = "addresses"

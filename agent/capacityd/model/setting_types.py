@@ -1,7 +1,7 @@
-"""The types of value that a setting can have: a path, a duration, a command, a number, a name, a share.
+"""The types of a setting's value: a path, a duration, a command, a number, a name, a share.
 
-parse raises ValueError with the error and its remedy; config/ adds the file, the line and the key. schema is the JSON
-Schema of what parse takes.
+parse() raises ValueError with the error and its remedy; config/ adds the file, the line and the key. schema is the JSON
+Schema of the values that parse() accepts.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class FilePath:
     """An absolute path."""
 
     ending: str = ""
-    """The path must end with this."""
+    """The end that the path must have, such as ".prom"; "" for any."""
 
     def parse(self, raw: object) -> str:
         if not isinstance(raw, str):
@@ -48,7 +48,7 @@ class FilePath:
 
 
 def duration_value(seconds: float) -> str:
-    """A time as the text that Duration parses."""
+    """A time in the form that Duration parses."""
     unit = next((u for u in ("d", "h", "min") if seconds and seconds % _SECONDS[u] == 0), "s")
     return f"{seconds / _SECONDS[unit]:g}{unit}"
 
@@ -58,9 +58,9 @@ class Duration:
     """A time such as "30s"; parsed into seconds."""
 
     least: float
-    """In seconds."""
+    """The shortest time in seconds."""
     most: float
-    """In seconds."""
+    """The longest time in seconds."""
 
     def parse(self, raw: object) -> float:
         match = _DURATION.fullmatch(raw) if isinstance(raw, str) else None
@@ -77,7 +77,7 @@ class Duration:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A program and its arguments. No shell interprets them."""
+    """A program and its arguments, without a shell."""
 
     def parse(self, raw: object) -> tuple[str, ...]:
         if isinstance(raw, str) and len(raw.split()) > 1:
@@ -93,7 +93,7 @@ class Command:
         if not words[0].startswith("/"):
             raise ValueError(f'the program must be an absolute path such as "/usr/bin/program"; got "{words[0]}"')
         if any("\0" in word for word in words):
-            raise ValueError("must not hold a NUL character")
+            raise ValueError("must not contain a NUL character")
         unexpanded = [word for word in words if word in _SHELL_OPERATORS or _SHELL_VARIABLE.fullmatch(word)]
         if unexpanded:
             raise ValueError(f'"{unexpanded[0]}" needs a shell: ["/bin/sh", "-c", "…"]')
@@ -170,16 +170,16 @@ class NodeName:
 
 @dataclass(frozen=True, slots=True)
 class Reserve:
-    """What is kept back of a resource."""
+    """The quantity of a resource that is held back from publishing."""
 
     units: int = 0
     """In the resource's unit."""
     share: tuple[int, int] = (0, 1)
-    """Numerator and denominator of a share of the total."""
+    """A share of the total: numerator and denominator."""
 
 
 class ReserveValue:
-    """What is kept back: a whole number of units, or a share of the total."""
+    """The quantity to hold back: a whole number of units, or a share of the total."""
 
     def parse(self, raw: object) -> Reserve:
         if type(raw) is int:
@@ -208,11 +208,11 @@ SettingKind: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """A key whose value is parsed without knowledge of other keys."""
+    """A key whose value can be parsed independently of other keys."""
 
     kind: SettingKind
     about: str
-    """For the documentation and for messages, in lower case and without a full stop."""
+    """A description for the documentation and for messages, in lower case and without a full stop."""
     default: object = None
-    """The TOML value that an absent key is equal to; None if there is none."""
+    """The TOML value that a missing key is equal to; None if there is none."""
     required: bool = False

@@ -1,6 +1,6 @@
-"""Text from devices, files and servers, made safe for terminals, logs and JSON; and durations for people.
+"""Makes text from devices, files and servers safe for terminals, logs and JSON; and formats durations for people.
 
-Unprintable bytes and characters become escapes such as \\x1b, so a configuration matches the text as it is printed.
+Unprintable bytes and characters become escapes such as \\x1b. A configuration matches the text as it is printed.
 """
 
 from __future__ import annotations
@@ -13,34 +13,34 @@ _CONTROL_AT_ENDS = re.compile(f"^{_CONTROL}|{_CONTROL}$")
 
 
 def printable(raw: bytes | str) -> str:
-    """The text (bytes are UTF-8) with an escape for every unprintable character."""
+    """The text with an escape for every unprintable character. Bytes are decoded as UTF-8."""
     text = raw.decode("utf-8", "surrogateescape") if isinstance(raw, bytes) else raw
     return text if text.isprintable() else "".join(c if c.isprintable() else _escape(c) for c in text)
 
 
 def _escape(char: str) -> str:
-    if "\udc80" <= char <= "\udcff":  # a byte that is not UTF-8, also in file names
+    if "\udc80" <= char <= "\udcff":  # a byte that is not UTF-8; file names may contain them
         return f"\\x{ord(char) - 0xDC00:02x}"
     return char.encode("unicode_escape", "surrogatepass").decode("ascii")
 
 
 def strip_control(text: str) -> str:
-    """Printable text without white space and escaped control characters at its ends."""
+    """Printable text without white space and escaped control characters at both ends."""
     return _CONTROL_AT_ENDS.sub("", text)
 
 
 def has_escapes(text: str) -> bool:
-    """Whether printable() may have escaped a character of this text. A backslash of the text may look like that."""
+    """Whether printable() may have escaped a character. A backslash in the original text may look like an escape."""
     return _ESCAPE.search(text) is not None
 
 
 def plural(count: int, noun: str) -> str:
-    """A number of things, e.g. "1 file", "2 files"."""
+    """A number with its noun, e.g. "1 file", "2 files"."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def duration_text(seconds: float) -> str:
-    """A duration in the unit that suits it, e.g. "45 s", "3 h"; "0 s" if it is negative."""
+    """A duration in a suitable unit, e.g. "45 s", "3 h"; "0 s" if it is negative."""
     seconds = max(0.0, seconds)
     for limit, unit, size in ((100, "s", 1), (100 * 60, "min", 60), (48 * 3600, "h", 3600)):
         if seconds < limit:

@@ -1,4 +1,4 @@
-"""What the types of value share: TOML values in messages, a text or a list of texts, and their JSON Schema."""
+"""Shared by the types of values: TOML values in messages, a text or a list of texts, and their JSON Schema."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ Schema: TypeAlias = dict[str, Any]
 
 
 def parse_boolean(raw: object) -> bool:
-    """A TOML value that must be true or false. Raises ValueError."""
+    """Parses a TOML value that must be true or false. Raises ValueError."""
     if isinstance(raw, bool):
         return raw
     if isinstance(raw, str) and raw.lower() in ("true", "false"):
@@ -18,7 +18,7 @@ def parse_boolean(raw: object) -> bool:
 
 
 def describe_toml_value(raw: object) -> str:
-    """A TOML value as an error message quotes it."""
+    """A TOML value in the form that error messages use."""
     if isinstance(raw, bool):
         return "true" if raw else "false"
     if isinstance(raw, str):
@@ -29,7 +29,7 @@ def describe_toml_value(raw: object) -> str:
 
 
 def strings(raw: object, kind: str) -> list[str]:
-    """A TOML value that must be a text or a list of texts. kind: of text, for messages. Raises ValueError."""
+    """Parses a text or a list of texts. kind: the kind of text, for messages. Raises ValueError."""
     texts: list[str] = []
     items = raw if isinstance(raw, list) else [raw]
     if not items:
@@ -38,17 +38,17 @@ def strings(raw: object, kind: str) -> list[str]:
         if type(item) is int:
             raise ValueError(f'must be {kind} in quotes: "{item}"')
         if not isinstance(item, str):
-            raise ValueError(f"must be {kind} in quotes, or a list of such; got {describe_toml_value(item)}")
+            raise ValueError(f"must be {kind} in quotes, or a list of them; got {describe_toml_value(item)}")
         texts.append(item)
     return texts
 
 
 def texts_schema(text: Schema) -> Schema:
-    """One text with this schema, or a list of them."""
+    """The schema of one text with this schema, or a list of such texts."""
     return {"type": ["string", "array"], **text, "items": {"type": "string", **text}, "minItems": 1}
 
 
 def or_whole_number(text: Schema) -> Schema:
-    """The schema of text, and whole numbers from 0."""
+    """The schema of this text or a whole number from 0."""
     kinds = text["type"]
     return text | {"type": [*([kinds] if isinstance(kinds, str) else kinds), "integer"], "minimum": 0}

@@ -1,4 +1,4 @@
-"""Units of measure, and amounts: a number with a unit, as text."""
+"""Units of measure, and amounts: text that contains a number with a unit."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ UNITS: Mapping[Dimension, Mapping[str, int]] = {
     "frequency": {"Hz": 1} | {f"{p}Hz": 1000**n for n, p in enumerate("kMG", 1)},
     "number": {},
 }
-"""By dimension and unit: how many base units (bytes, bit/s, Hz) one is. A plain number has no unit."""
+"""Dimension -> unit -> number of base units (bytes, bit/s, Hz). A plain number has no unit."""
 
 _NUMBER = r"[0-9]{1,20}(\.[0-9]{1,20})?"
 _AMOUNT = re.compile(r"([0-9]{1,20})(?:\.([0-9]{1,20}))?\s*([A-Za-z/]*)")
@@ -29,22 +29,22 @@ class Unit:
 
     name: str
     factor: int
-    """Base units in one."""
+    """Number of base units in this unit."""
 
 
 def is_amount(text: str) -> bool:
-    """Whether a text is a number with or without a unit, whatever the unit is."""
+    """Whether a text is a number with or without a unit; the unit may be unknown."""
     return _AMOUNT.fullmatch(text) is not None
 
 
 def amount_pattern(dimension: Dimension) -> str:
-    """An amount of this dimension, as a regular expression."""
+    """A regular expression for an amount of this dimension."""
     units = "|".join(UNITS[dimension])
     return rf"{_NUMBER}\s*({units})" if units else _NUMBER
 
 
 def parse_amount(text: str, dimension: Dimension) -> int:
-    """A number with a unit, in base units. Raises ValueError."""
+    """Parses a number with a unit into base units. Raises ValueError."""
     match = _AMOUNT.fullmatch(text)
     units = UNITS[dimension]
     if match is None:
@@ -64,7 +64,7 @@ def parse_amount(text: str, dimension: Dimension) -> int:
 
 
 def _nearest_unit(unit: str, units: Iterable[str]) -> str | None:
-    """The unit that was probably meant: in another case, without its end, or with "bps"."""
+    """The unit that the user probably meant: with different case, without its ending, or with "bps"."""
     word = unit.lower().replace("bps", "bit/s")
     return next(
         (u for u in units if unit and u.lower() in (word, f"{word}/s", f"{word}bit/s", f"{word}b", f"{word}hz")), None

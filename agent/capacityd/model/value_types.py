@@ -1,8 +1,8 @@
-"""The types of value that a device or machine is matched by: TOML value -> matchers.
+"""The types of value that devices and machines are matched by: from a TOML value to matchers.
 
-A key is declared once (type, reader, sentence); the parser, the schema, the matching and the documentation use that
-declaration. parse raises ValueError with the error and its remedy; config/ adds the file, the line and the key.
-schema is the JSON Schema of what parse takes.
+A key is declared once (type, reader, sentence). The parser, the schema, the matching and the documentation use this
+declaration. parse() raises ValueError with the error and its remedy; config/ adds the file, the line and the key.
+schema is the JSON Schema of the values that parse() accepts.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ class Text:
     """Text, matched exactly or as a glob."""
 
     fold: bool = False
-    """Case does not matter."""
+    """Whether to ignore case."""
     whole: bool = False
-    """An exact name: no glob and no "/"."""
+    """Whether it must be an exact name: no glob, no "/"."""
     mistakes: tuple[Mistake, ...] = ()
-    """What can match no value of this key."""
+    """Ways to write text that matches no value of this key."""
 
     def parse(self, raw: object) -> tuple[Matcher, ...]:
         written = strings(raw, "text")
@@ -87,13 +87,13 @@ class HexId:
     """An ID of hexadecimal digits."""
 
     digits: int
-    """How many digits it has."""
+    """The number of digits."""
     prefix: bool = False
-    """Fewer digits match every ID that begins with them (PCI and USB classes)."""
+    """Whether fewer digits match every ID that begins with them (PCI and USB classes)."""
 
     def parse(self, raw: object) -> tuple[Matcher, ...]:
         for item in raw if isinstance(raw, list) else [raw]:
-            if type(item) is int:  # TOML's parser does not keep how it was written
+            if type(item) is int:  # the TOML parser does not keep the notation
                 digits = 2 if self.prefix else self.digits
                 decimal, hexadecimal = f"{item:0{digits}}", f"{item:0{digits}x}"
                 hint = "" if decimal == hexadecimal else f', or "{hexadecimal}" if it was written 0x{hexadecimal}'
@@ -104,7 +104,7 @@ class HexId:
         text = written.lower().removeprefix("0x")
         number = f"{'at most ' if self.prefix else ''}{self.digits} hexadecimal digits"
         if ":" in text:
-            raise ValueError(f'"{written}" must be one ID of {number}; write a second one as a key of its own')
+            raise ValueError(f'"{written}" must be one ID of {number}; write a second one as a separate key')
         check_glob(text)
         if not text or _HEX_GLOB.fullmatch(text):
             return GlobMatcher(text, fold=True)
@@ -133,7 +133,7 @@ class Flag:
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """A measure, compared with numbers that have a unit. All comparisons between commas must hold."""
+    """A measure, compared with numbers that have a unit. All comparisons separated by commas must hold."""
 
     dimension: Dimension
 
@@ -157,7 +157,7 @@ class Amount:
         lowest = max((n + (sign == ">") for sign, n in comparisons if sign in (">", ">=", "=")), default=None)
         highest = min((n - (sign == "<") for sign, n in comparisons if sign in ("<", "<=", "=")), default=None)
         if lowest is not None and highest is not None and lowest > highest:
-            raise ValueError(f'"{written}" matches nothing; for either of them write a list')
+            raise ValueError(f'"{written}" matches nothing; to match either comparison, write a list')
         return RangeMatcher(comparisons)
 
     def _comparison(self, part: str, written: str) -> tuple[str, int]:
@@ -169,7 +169,7 @@ class Amount:
         return sign or "=", parse_amount(amount, self.dimension)
 
     def amount(self, raw: object) -> int:
-        """A TOML value without a comparison (a fallback), in base units. Raises ValueError."""
+        """Parses a TOML value without a comparison (a fallback) into base units. Raises ValueError."""
         if self.dimension == "number" and type(raw) is int and raw >= 0:
             return raw
         if not isinstance(raw, str):

@@ -1,4 +1,4 @@
-"""What a pass waits for, and until when: one type, and one text for `plan`, `status`, the journal and JSON."""
+"""Why and until when a pass waits: one type, and one text for `plan`, `status`, the journal and JSON."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from capacityd.model.text import duration_text
 
 
 class WaitReason(str, Enum):
-    """Why something is not done now. The values are those in JSON."""
+    """Why an action is delayed. The values are the same in JSON."""
 
     LOWER_AFTER = "lower_after"  # a lower number may be temporary
-    RATE_LIMIT = "rate_limit"  # it has been written often lately
+    RATE_LIMIT = "rate_limit"  # the resource has been written often lately
     DENIED = "denied"  # the API server has denied this change
     UNKNOWN = "unknown"  # the resource could not be read
     KUBELET = "kubelet"  # a kubelet that has restarted may still reset capacity
-    VERIFICATION = "verification"  # another writer may change what was written
-    CONFLICT = "conflict"  # another writer has come between each read and write
+    VERIFICATION = "verification"  # another writer may change the written value
+    CONFLICT = "conflict"  # another writer changed the Node before each write
     START_JITTER = "start_jitter"  # the machines of a fleet start at the same time
 
 
@@ -35,19 +35,19 @@ _TEXTS = {
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Something that is not done before a time."""
+    """An action that is delayed until a time."""
 
     until: float
     """Seconds of uptime."""
     reason: WaitReason
     name: str = ""
-    """The resource that waits; "" if the Node, its condition or its annotations do."""
+    """The resource that waits; "" if the Node, its condition or its annotations wait."""
 
     def text(self, uptime: float) -> str:
-        """Why it waits, and for how long from this uptime on."""
+        """The reason for the wait, and its length from this uptime on."""
         return _TEXTS[self.reason].format(duration_text(self.until - uptime))
 
     @property
     def holds_change(self) -> bool:
-        """Whether the change of a resource is held back by a limit of ours."""
+        """Whether one of capacityd's limits holds back a change of a resource."""
         return bool(self.name) and self.reason in (WaitReason.LOWER_AFTER, WaitReason.RATE_LIMIT)

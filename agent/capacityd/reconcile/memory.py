@@ -26,8 +26,7 @@ class Memory:
 
     node: NodeState | None = None
     """The parts of the Node that a plan uses, as the API server last returned them. They only decide whether the pass
-    must
-    read the Node; no write is derived from them. None: the pass must read the Node."""
+    must read the Node; no write is derived from them. None: the pass must read the Node."""
     lower_since: Mapping[str, float] = field(default_factory=dict)
     """Name -> since when a reduction of its quantity has been due."""
     unknown_since: Mapping[str, float] = field(default_factory=dict)

@@ -54,8 +54,7 @@ def patch_for(
     """Builds the patch; its operations are empty if nothing differs.
 
     annotated: the quantities in the annotation after the write. configuration: the hash of the configuration; ""
-    removes
-    the stored hash, None keeps it.
+    removes the stored hash, None keeps it.
     """
     capacity_tests, capacity_writes = _quantities(_CAPACITY, node_state.capacity, changes)
     allocatable_tests, allocatable_writes = _quantities(_ALLOCATABLE, node_state.allocatable, changes)

@@ -82,9 +82,8 @@ def make_withdrawal(node_state: NodeState, facts: Facts) -> Plan:
     """Plans to remove everything that this machine has published, and the condition. Other writers' values stay.
 
     Without a machine record, every key in the annotation counts as published by this machine. The annotation keeps a
-    key
-    if its removal is denied. The annotation also keeps a key that is not in the machine record: this machine may have
-    published the key before the machine got a new image.
+    key if its removal is denied. The annotation also keeps a key that is not in the machine record: this machine may
+    have published the key before the machine got a new image.
     """
     machine_record = facts.context.machine_record
     published = published_quantities(node_state, machine_record)

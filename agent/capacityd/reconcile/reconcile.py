@@ -92,8 +92,7 @@ def reconcile(
     config: Config, readings: Mapping[str, Reading], context: PassContext, memory: Memory, access: Access
 ) -> ReconcileResult:
     """Reconciles the Node with the readings, unless the Node already matches or must wait. A NodeError is not raised:
-    it
-    becomes the result's failure.
+    it becomes the result's failure.
 
     memory: the memory of the previous pass.
     """

@@ -35,8 +35,7 @@ class CapacityEntry:
     """The quantity in the Node's allocatable; None if the key is absent."""
     annotated: int | None
     """The quantity in the annotation. It is the machine record's if the Node has that quantity, or if no other writer
-    claims
-    the key. None if neither lists the key."""
+    claims the key. None if neither lists the key."""
     recorded: int | None
     """The quantity in the machine record; equal to annotated if both agree. None unless both list the key."""
 

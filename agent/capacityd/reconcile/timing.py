@@ -16,8 +16,7 @@ MIN_INTERVAL = 60.0
 BURST = 6
 """A resource with this many writes within BURST * MIN_INTERVAL seconds is rate limited. This leaves room for a few
 writes in a row: a user plugs in a device, pulls another, and plugs it in again. After them, there is one write a
-minute,
-even if another writer keeps changing the value."""
+minute, even if another writer keeps changing the value."""
 
 _UNKNOWN_PAUSE, _UNKNOWN_PAUSE_MAX = 60.0, 3600.0
 """Seconds between two reads of an unknown resource: the first pause, and the longest."""
@@ -97,12 +96,9 @@ def after_read(last: Kubelet, started_at: float | None, heartbeat: float | None,
     """The state of the kubelet after the Node was read.
 
     started_at: when the kubelet started. heartbeat: the heartbeat of the Node's Ready condition. Both are in seconds
-    since
-    the epoch. The kubelet decides whether to reset capacity before its socket appears, but may write much later. Its
-    first
-    heartbeat follows this write, in whole seconds. If no heartbeat comes (a kubelet that hangs, a clock that was set
-    back),
-    the wait ends after _SETTLE_MAX and does not start again.
+    since the epoch. The kubelet decides whether to reset capacity before its socket appears, but may write much later.
+    Its first heartbeat follows this write, in whole seconds. If no heartbeat comes (a kubelet that hangs, a clock that
+    was set back), the wait ends after _SETTLE_MAX and does not start again.
     """
     if started_at is None or heartbeat is None or heartbeat >= int(started_at):
         return Kubelet(started_at)
@@ -122,8 +118,7 @@ def wait_for_unknown(name: str, unknown_since: float, uptime: float) -> Wait:
     """When to read an unknown resource again, because there may be no event when it becomes readable.
 
     The times depend only on unknown_since, so neither another resource's event nor a failed pass delays a read: 60,
-    120,
-    240 s and so on after unknown_since, with pauses that double up to an hour. Soon after boot, there is a read a
+    120, 240 s and so on after unknown_since, with pauses that double up to an hour. Soon after boot, there is a read a
     minute.
     """
     at, pause = unknown_since + _UNKNOWN_PAUSE, _UNKNOWN_PAUSE

@@ -74,8 +74,7 @@ class Attempt:
         """Writes the changes in several patches, to isolate the denied ones. error: the error of the whole patch.
 
         Each patch sets the condition as if everything not yet written were denied. So the last patch that succeeds
-        leaves the
-        right condition, and no further request is needed unless all changes are denied.
+        leaves the right condition, and no further request is needed unless all changes are denied.
         """
         names = tuple(sorted(self.plan.changed_names))
         if not names:
@@ -104,8 +103,7 @@ class Attempt:
 
     def _reason_without_other_writer(self, node_state: NodeState, conflict: NodeConflict) -> str:
         """Why the API server denies a change with what looks like a conflict. Raises the conflict if another writer
-        explains
-        it."""
+        explains it."""
         if not is_same_version(self.node.read(), node_state):
             raise conflict
         return unexplained(conflict).reason
@@ -157,8 +155,7 @@ class Attempt:
         """Name -> how the stored quantity differs from the one that the API server accepted.
 
         If the annotation differs, writes this into the condition and raises NodeRejected: nothing else is written until
-        the
-        annotation lists the keys that capacityd owns.
+        the annotation lists the keys that capacityd owns.
         """
         if annotated_quantities(node_state.annotation) != plan.write.annotated:
             error = NodeRejected(_ALTERED.format(f"the annotation {ANNOTATION}", "a different one"))

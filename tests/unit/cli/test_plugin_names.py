@@ -19,7 +19,7 @@ from tests.support.nodes import node
 NAME = "gpu.intel.com/i915"
 WARNING = (
     "device plugins use names in intel.com (https://github.com/intel/intel-device-plugins-for-kubernetes); if one "
-    "registers gpu.intel.com/i915, capacityd gives it up: use a domain of your own, as in example.com/i915"
+    "registers gpu.intel.com/i915, capacityd gives it up: use your own domain, as in example.com/i915"
 )
 
 

@@ -54,7 +54,7 @@ ONLY_THE_PARSER: dict[str, tuple[str, str]] = {
     "whether an amount is a whole number": (r"is not a whole number of (bytes|units)$", "disk = { size = '1.5B' }"),
     "that 2.0 is not an integer": (r"must be a whole number(: |.*; got -?[0-9.]+[e.])", "usb = {}\nslots = 2.0"),
     "that a date is not text": (r"; got \d{4}-\d\d-\d\d$", "usb = { serial = 2020-01-01 }"),
-    "unprintable characters": (r"holds an unprintable character", "usb = { serial = '\u200b' }"),
+    "unprintable characters": (r"contains an unprintable character", "usb = { serial = '\u200b' }"),
     "unprintable characters in a name": (
         r"\\[uUx][0-9A-Fa-f]+.*(must be a path below|is not the name)",
         "usb = { attributes = { '\u200b' = 'a' } }",
@@ -67,7 +67,7 @@ ONLY_THE_PARSER: dict[str, tuple[str, str]] = {
         r"must be a path below the device|cannot be matched: reading it|unknown attribute",
         "usb = { attributes = { vpd = 'a' } }",
     ),
-    "globs": (r"is a regular expression|has a \"\[\" without", "usb = { serial = '[abc' }"),
+    "globs": (r"is a regular expression|contains a \"\[\" without", "usb = { serial = '[abc' }"),
     "comparisons that exclude each other": (r"matches nothing", "disk = { size = '>2GB, <1GB' }"),
     "the unit and the fallback of a measure": (
         r" (unit|fallback): ",

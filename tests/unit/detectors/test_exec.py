@@ -69,7 +69,7 @@ def test_the_number_that_it_prints(
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("", "nothing where a whole number was expected"),
+        ("", "empty; a whole number was expected"),
         ("echo many", '"many" is not a whole number'),
         ("echo 1; echo 2", r"1\n2"),
         ("printf '\\303\\050\\033[2J'", r"\xc3(\x1b[2J"),

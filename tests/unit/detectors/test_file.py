@@ -37,7 +37,7 @@ def test_the_number_in_it(tmp_path: Path, text: str, number: int) -> None:
 @pytest.mark.parametrize(
     ("raw", "reason"),
     [
-        (b"", "nothing where a whole number was expected"),
+        (b"", "empty; a whole number was expected"),
         (b"-4", '"-4" is not a whole number'),
         (b"4 seats", "not a whole number"),
         (b"\x1b[2J4", r"\x1b[2J4"),

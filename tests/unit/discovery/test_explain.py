@@ -152,7 +152,7 @@ def test_hint_at_a_probable_mistake(
 def test_what_a_recording_lacks_is_no_fault_of_a_device(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = output(tmp_path, 'when = { path = "/etc/seats" }\nusb = {}', bare(), capsys)
     assert "unknown (when: path: /etc/seats is not part of the recording)" in out
-    assert "read it on the machine itself: a recording has only what detectors read" in out
+    assert "run it on the recorded machine: a recording contains only the files that detectors read" in out
 
 
 def test_hint_at_the_text_of_a_machine(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -85,7 +85,7 @@ def test_more_than_kubernetes_can_count_is_unknown() -> None:
     reading = read(disks([2**54] * 2), "disk", measure="size", unit=Unit("B", 1))
     assert isinstance(reading, Unknown)
     assert reading.cause is Cause.TOO_LARGE
-    assert "take a larger unit" in reading.reason
+    assert "use a larger unit" in reading.reason
     assert quantity(disks([2**54] * 2), "disk", measure="size", unit=GIB) == 2**34
     without_unit = read(machine(usb_device()), "usb", slots=2 * LARGEST)
     assert isinstance(without_unit, Unknown)

@@ -210,6 +210,12 @@ def test_a_hundred_reasons_fit(service: Service, length: int, shown: int) -> Non
     assert len(message) < 32_768
 
 
+def test_where_no_reason_fits_the_names_do(service: Service) -> None:
+    unknown = {f"r{number:03}": Unknown(f"{number:03}".ljust(100, "x")) for number in range(600)}
+    service.reconcile(1010.0, {"config"}, a=FOUR, **unknown)
+    assert service.node.our_condition[2] == "; ".join(f"unknown: example.com/{name}" for name in unknown)
+
+
 def test_the_message_of_a_rejection_is_as_long_as_fits() -> None:
     """Kubernetes' API conventions give a condition's message 32,768 characters."""
     fitting, longer = (rejected_condition(node_state(node()), "x" * length, EPOCH) for length in (32_768, 32_769))

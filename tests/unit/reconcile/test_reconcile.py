@@ -367,6 +367,14 @@ def test_observe_mode_writes_nothing(service: Service) -> None:
     assert (service.node.writes, service.capacity) == (writes, {A: "4"})
 
 
+def test_in_observe_mode_less_allocatable_is_not_verified(service: Service) -> None:
+    """It would be read each minute, and nothing would be done about it."""
+    service.settings = Settings(observe=True)
+    service.beat(1000.0)
+    service.node.lags = {A: "0"}
+    assert service.reconcile(1010.0, {"resync"}, a=FOUR).requeue_after is None
+
+
 def test_in_observe_mode_a_reduction_of_a_foreign_name_is_held_back_once() -> None:
     service = Service()
     service.settings, service.adopt = Settings(observe=True), {A}

@@ -89,7 +89,7 @@ class Killer:
 @contextmanager
 def killer(s: Service) -> Iterator[Killer]:
     """Makes passes of this service, which does not run itself."""
-    arguments: list[str | Path] = ["--config", s.config, "child", s.runtime_directory, "reconcile", "resync"]
+    arguments: list[str | Path] = ["--config", s.config, "worker", s.runtime_directory, "reconcile", "resync"]
     command = s.inside([PYTHON, "-I", Path(__file__).with_name("killer.py"), AGENT, *arguments])
     process = subprocess.Popen([*TIED_TO_US, *command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     with process:

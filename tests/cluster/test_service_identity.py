@@ -83,13 +83,13 @@ def known(cluster: Cluster) -> Iterator[tuple[Service, Plugin]]:
 def run_passes(s: Service, count: int = PASSES) -> None:
     """So many, one after another, as the service starts them for what may concern the Node."""
     for _ in range(count):
-        command = s.by_hand("child", str(s.runtime_directory), "reconcile", "resync")
+        command = s.by_hand("worker", str(s.runtime_directory), "reconcile", "resync")
         subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
 
 
 def run_until_it_waits_for_the_node(s: Service) -> None:
     """One pass that does not find the Node. It would go on to wait for it."""
-    command = s.by_hand("child", str(s.runtime_directory), "reconcile", "resync")
+    command = s.by_hand("worker", str(s.runtime_directory), "reconcile", "resync")
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as worker:
         assert worker.stdout is not None
         assert any("has no Node" in line for line in worker.stdout)

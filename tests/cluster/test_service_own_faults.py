@@ -84,7 +84,7 @@ def test_passes_are_killed(cluster: Cluster) -> None:
 @contextmanager
 def killer(s: Service) -> Iterator[Callable[[float], bool]]:
     """Runs a pass and kills it after so many seconds; whether it still ran then."""
-    arguments: list[str | Path] = ["--config", s.config, "child", s.runtime_directory, "reconcile", "resync"]
+    arguments: list[str | Path] = ["--config", s.config, "worker", s.runtime_directory, "reconcile", "resync"]
     command = s.inside([PYTHON, "-I", Path(__file__).with_name("killer.py"), AGENT, *arguments])
     process = subprocess.Popen([*TIED_TO_US, *command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     with process:
@@ -271,6 +271,6 @@ def pretending(s: Service, clock: Path) -> Sequence[str | Path]:
         "__main__",
         "--config",
         s.config,
-        "child",
+        "worker",
         s.runtime_directory,
     ]

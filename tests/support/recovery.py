@@ -274,7 +274,7 @@ class Machine:
         self._points, self.killed, self.messages = 0, "", []
         options = argparse.Namespace(
             folder=str(self.folder / "run"),
-            command="child",
+            command="worker",
             config="none",
             kubeconfig=None,
             node_name=None,

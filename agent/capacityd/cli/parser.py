@@ -27,7 +27,7 @@ COMMANDS = {
 }
 """Name -> the module with a function of this name, and what the command does."""
 
-INTERNAL = {"child": ("worker.main", ""), "leftover": ("cli.commands.leftover", "")}
+INTERNAL = {"worker": ("worker.main", ""), "leftover": ("cli.commands.leftover", "")}
 """Commands for the service and the package, hidden from --help."""
 
 
@@ -152,11 +152,11 @@ def command_parser() -> argparse.ArgumentParser:
         choices=["check", "show", "schema"],
         help="check: list all errors; show: the merged result; schema: the JSON Schema of the files, for editors",
     )
-    child = commands.add_parser("child", parents=[common])  # for the service; hidden from --help
-    child.add_argument("folder")
-    child.add_argument("job", choices=[job.value for job in Job])
-    child.add_argument("reasons", nargs="?", default="")
-    child.add_argument("lost", nargs="?", type=int, default=0)  # earlier passes that have not ended
+    worker = commands.add_parser("worker", parents=[common])  # for the service; hidden from --help
+    worker.add_argument("folder")
+    worker.add_argument("job", choices=[job.value for job in Job])
+    worker.add_argument("reasons", nargs="?", default="")
+    worker.add_argument("lost", nargs="?", type=int, default=0)  # earlier passes that have not ended
     commands.add_parser("leftover", parents=[common])  # for the package; hidden from --help
     return parser
 

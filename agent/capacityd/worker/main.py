@@ -11,7 +11,7 @@ from capacityd.model.reasons import Job, PassReason
 from capacityd.worker import send_message
 
 
-def child(options: argparse.Namespace) -> int:
+def worker(options: argparse.Namespace) -> int:
     """Runs the worker's job and returns the exit status. The service reports errors."""
     try:
         return _run_job(options)

@@ -48,7 +48,7 @@ AGENT = str(Path(capacityd.__file__).parents[1])
 # Each fault with one command, and each command with one fault.
 CASES = [
     *((fault, "plan") for fault in (*DRIPS, "name")),
-    *(("header", c) for c in ("apply", "withdraw", "fleet", "child")),
+    *(("header", c) for c in ("apply", "withdraw", "fleet", "worker")),
 ]
 
 
@@ -61,7 +61,7 @@ def run(
     """
     (folder / "conf.toml").write_text('[resources]\n"example.com/a" = { static = { quantity = 4 } }\n')
     options = [f"--kubeconfig={folder}/kubelet.conf", f"--config={folder}/conf.toml", "--node-name=n1"]
-    rest = {"fleet": [options[0], "fleet"], "child": [*options, "child", str(folder), "reconcile", "boot"]}
+    rest = {"fleet": [options[0], "fleet"], "worker": [*options, "worker", str(folder), "reconcile", "boot"]}
     arguments: Sequence[str] = rest.get(command, [*options, command])
     environment = os.environ | {"RUNTIME_DIRECTORY": str(folder), "STATE_DIRECTORY": str(folder)}
     program = [python, "-I", "-c", PROGRAM, AGENT, str(timeout), fault, *arguments]
@@ -77,7 +77,7 @@ def test_a_request_that_does_not_end(tmp_path: Path, fault: str, command: str) -
     began, _, message = done.stdout.partition("; ")
     assert began == "begun", "the output is flushed"
     error = f"API server {url} did not complete its response within 0.3 s"
-    if command == "child":
+    if command == "worker":
         result: Message = decode_variant(Message, parse(message.splitlines()[-1].encode()))
         assert isinstance(result, PassResult)
         assert result.failure is not None

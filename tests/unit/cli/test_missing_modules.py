@@ -27,8 +27,8 @@ COMMANDS = {
     "status": ["status"],
     "fleet": ["fleet"],
     "config": ["config", "check"],
-    "a check": ["child", "run", "check"],
-    "a pass": ["child", "run", "reconcile", "boot"],
+    "a check": ["worker", "run", "check"],
+    "a pass": ["worker", "run", "reconcile", "boot"],
 }
 # Each command in a fork: each would import what the ones before it have imported.
 _PROGRAM = """

@@ -24,7 +24,7 @@ _AGENT = str(Path(capacityd.__file__).parents[1])
 def child(folder: Path, *job: str) -> tuple[Message, set[str]]:
     """Runs one: its result, and the packages that it has imported."""
     command = [sys.executable, "-I", "-X", "importtime", "-c", _RUN, _AGENT, "--config", str(folder / "capacityd.toml")]
-    done = subprocess.run([*command, "child", str(folder), *job], capture_output=True, text=True, check=False)
+    done = subprocess.run([*command, "worker", str(folder), *job], capture_output=True, text=True, check=False)
     lines = [line for line in done.stderr.splitlines() if line.startswith("import time:")]
     result: Message = decode_variant(Message, parse(done.stdout.splitlines()[-1].encode()))
     return result, {line.rpartition("|")[2].strip().partition(".")[0] for line in lines}

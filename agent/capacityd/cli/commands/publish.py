@@ -39,8 +39,8 @@ Units: TypeAlias = Mapping[str, str]  # resource name -> unit of its quantities
 
 def plan(options: argparse.Namespace) -> int:
     """Prints what apply would do. Returns exit status 4 if a resource is unknown, refused, denied or below `expect`."""
-    node, decide, units = _prepare(options, reads_only=True)
-    plan = decide(node.read(), _machine_record(options), {})
+    node, plan_for, units = _prepare(options, reads_only=True)
+    plan = plan_for(node.read(), _machine_record(options), {})
     if options.patch:
         print_patch(plan)
     elif options.json:
@@ -53,12 +53,12 @@ def plan(options: argparse.Namespace) -> int:
 def apply(options: argparse.Namespace) -> int:
     """Writes the plan to the Node. Returns exit status 4 in the same cases as plan."""
     wait = _wait_of(options)
-    node, decide, units = _prepare(options, reads_only=options.dry_run)
+    node, plan_for, units = _prepare(options, reads_only=options.dry_run)
     if options.dry_run:
-        plan = decide(node.read(), _machine_record(options), {})
+        plan = plan_for(node.read(), _machine_record(options), {})
         _print(options, plan, units, applied=False)
         return _exit_status(plan)
-    outcome = _write(options, node, decide, units)
+    outcome = _write(options, node, plan_for, units)
     if wait is not None:
         _await_allocatable(node, outcome, wait)
     return _exit_status(outcome.plan)
@@ -86,16 +86,16 @@ def withdraw(options: argparse.Namespace) -> int:
         removed = "but would be removed" if options.dry_run else "and removed nevertheless"
         warn(f"not in this machine's record, {removed}: {', '.join(names)}")
 
-    def decide(state: NodeState, record: MachineRecord | None, denied: Denied) -> Plan:
+    def plan_for(state: NodeState, record: MachineRecord | None, denied: Denied) -> Plan:
         trusted = None if options.all_annotated else _trusted(options, state, record)
         context = PassContext(now=time.time(), machine_record=trusted)
         return make_withdrawal(state, Facts(context=context, device_plugins=device_plugins, denied=denied))
 
     if options.dry_run:
-        plan = decide(node.read(), _machine_record(options), {})
+        plan = plan_for(node.read(), _machine_record(options), {})
         _print(options, plan, _units(config), applied=False)
     else:
-        plan = _write(options, node, decide, _units(config)).plan
+        plan = _write(options, node, plan_for, _units(config)).plan
     if kept := [name for name in plan.write.annotated if name not in plan.health.denied]:
         warn(
             f"left, because it may be another program's: {', '.join(kept)}. The Node's annotation lists it, and this "
@@ -115,13 +115,13 @@ def _prepare(options: argparse.Namespace, *, reads_only: bool) -> tuple[Node, Pl
     readings = probe(config, host, node_name_of(options, config, host))
     _print_warnings(readings)
 
-    def decide(state: NodeState, record: MachineRecord | None, denied: Denied) -> Plan:
+    def plan_for(state: NodeState, record: MachineRecord | None, denied: Denied) -> Plan:
         context = PassContext(now=time.time(), machine_record=_trusted(options, state, record))
         device_plugins = device_plugin_names(host)
         facts = Facts(readings, Policy.of(config), context, device_plugins=device_plugins, denied=denied)
         return make_plan(state, facts)
 
-    return node, decide, _units(config)
+    return node, plan_for, _units(config)
 
 
 def _units(config: Config) -> Units:
@@ -138,14 +138,14 @@ def _trusted(options: argparse.Namespace, state: NodeState, record: MachineRecor
     return record if options.node_file is None else MachineRecord(annotated_quantities(state.annotation))
 
 
-def _write(options: argparse.Namespace, node: Node, decide: Planner, units: Units) -> Outcome:
+def _write(options: argparse.Namespace, node: Node, plan_for: Planner, units: Units) -> Outcome:
     directory = machine_record.state_directory()
     with runtime_files.locked(runtime_files.runtime_directory(), _RETRY_TIMEOUT):
         if options.node_file is not None:
-            outcome = apply_plan(node, decide, None, retries=Retries(_RETRY_TIMEOUT))
+            outcome = apply_plan(node, plan_for, None, retries=Retries(_RETRY_TIMEOUT))
         else:
             record, save_intention = machine_record.read(directory), partial(machine_record.intend, directory)
-            outcome = apply_plan(node, decide, record, save_intention, Retries(_RETRY_TIMEOUT))
+            outcome = apply_plan(node, plan_for, record, save_intention, Retries(_RETRY_TIMEOUT))
             machine_record.confirm(directory, outcome.plan)
     _print(options, outcome.plan, units, applied=outcome.applied)
     for warning in outcome.warnings:

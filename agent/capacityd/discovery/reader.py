@@ -144,11 +144,11 @@ class _DisappearedError(Exception):
 
 
 def _read_devices_once(
-    resource: Resource, detector: DeviceDetector, host: Host, disappeared: type[Exception], *, explain: bool
+    resource: Resource, detector: DeviceDetector, host: Host, disappeared_error: type[Exception], *, explain: bool
 ) -> Reading:
     """Reads the devices in one attempt.
 
-    disappeared: the exception to raise for a value of a device that no longer exists. HostError makes the value
+    disappeared_error: the exception to raise for a value of a device that no longer exists. HostError makes the value
     unknown.
     """
     counted: list[tuple[Contribution, int]] = []
@@ -157,7 +157,7 @@ def _read_devices_once(
     total = 0
     for device in candidates(resource, detector, host):
         total += 1
-        read = _cached_reader(host, detector, device, disappeared)
+        read = _cached_reader(host, detector, device, disappeared_error)
         result = with_doubt(match_device(resource.tables, resource.excepts, read), device.doubt)
         if result.matches:
             try:
@@ -165,7 +165,7 @@ def _read_devices_once(
             except _NoMeasureError as e:
                 result = MatchResult(matches=None, error=e)
         if result.matches is None:
-            if disappeared is _DisappearedError and host.resolve(device.path) is None:
+            if disappeared_error is _DisappearedError and host.resolve(device.path) is None:
                 raise _DisappearedError
             unknown.append(Unknown(f"{device.name}: {result.reason}", result.cause))
         if explain:
@@ -188,7 +188,7 @@ def _devices_reading(
 
 
 def _cached_reader(
-    host: Host, detector: DeviceDetector, device: Device, disappeared: type[Exception]
+    host: Host, detector: DeviceDetector, device: Device, disappeared_error: type[Exception]
 ) -> Callable[[str], Value]:
     """A reader that reads each key at most once: several tables may test a key, and its value may change in between."""
     cache: dict[str, Value] = {}
@@ -197,7 +197,7 @@ def _cached_reader(
         if key not in cache:
             cache[key] = value_of(host, detector, device, key)
             if cache[key] in (None, "", ()) and resolve_link(host, device.path) is None:
-                raise disappeared(f"it disappeared during each of {_MAX_ATTEMPTS} attempts to read it")
+                raise disappeared_error(f"it disappeared during each of {_MAX_ATTEMPTS} attempts to read it")
         return cache[key]
 
     return read

@@ -72,7 +72,8 @@ def _unread(devices: Sequence[DeviceEntry]) -> tuple[str, ...]:
     """Each key that could not be read of a device, with the first reason."""
     reasons: dict[str, str] = {}
     for device in devices:
-        reasons = {**{key: str(error) for key, error in device.values.unread.items()}, **reasons}
+        for key, error in device.values.unread.items():
+            reasons.setdefault(key, str(error))
     return tuple(f"{key}: {reason}" for key, reason in reasons.items())
 
 

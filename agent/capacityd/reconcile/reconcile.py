@@ -67,6 +67,11 @@ class ReconcileResult:
     """The error that ended the pass. RetryCause.STATE: this machine could not save its state, so the pass lowered and
     removed nothing. With any other cause, the Node is not as desired."""
 
+    @classmethod
+    def not_run(cls, memory: Memory, uptime: float, wait: Wait) -> ReconcileResult:
+        """The result of a pass that only waits: it reconciles nothing."""
+        return cls(memory, uptime, (wait,))
+
     @property
     def unwritable(self) -> str:
         """Why this machine could not save its state; empty if it could."""

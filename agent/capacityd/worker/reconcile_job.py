@@ -161,7 +161,7 @@ def _start_later(inputs: _Inputs) -> None:
     start_in = random.uniform(0.0, inputs.config.settings.start_jitter)  # noqa: S311  # jitter is no secret
     now = uptime()
     wait = Wait(now + start_in, WaitReason.START_JITTER)
-    status = _status(inputs, readings, ReconcileResult(inputs.state.memory, now, (wait,)))
+    status = _status(inputs, readings, ReconcileResult.not_run(inputs.state.memory, now, wait))
     with suppress(CapacitydError):  # the next pass reports the error
         runtime_files.write_state(inputs.options.folder, replace(inputs.state, status=status))
     send_message(Probed())

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from capacityd.host.filesystems import Filesystem, filesystems
 from capacityd.host.system_devices import OS_MOUNT_POINTS
 from capacityd.linux.filesystems import Backing, backing, has_device, is_of_pods
-from capacityd.linux.mountinfo import TABLE
+from capacityd.linux.mountinfo import MOUNT_TABLE
 from capacityd.model.device import Device, DeviceDetector, Key, cached
 from capacityd.model.errors import HostError
 from capacityd.model.host import Host
@@ -47,7 +47,7 @@ def find(host: Host) -> Iterator[Device]:
                 "system": any(point in OS_MOUNT_POINTS for point in points),
                 "ids": tuple(sorted(filesystem.ids)),
             }
-            yield Device(partition or TABLE, printable(points[0]), cached_values=cached_values)
+            yield Device(partition or MOUNT_TABLE, printable(points[0]), cached_values=cached_values)
 
 
 def _kind(filesystem: Filesystem) -> str:

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
-from capacityd.linux.mountinfo import TABLE, Mount, mount_of
+from capacityd.linux.mountinfo import MOUNT_TABLE, Mount, mount_of
 from capacityd.model.errors import HostError
 from capacityd.model.host import Host
 
@@ -38,13 +38,13 @@ class Filesystem:
 def filesystems(host: Host) -> list[Filesystem]:
     """All mounted file systems, in the order in which they were mounted. Raises HostError."""
     mounts: dict[str, list[Mount]] = {}
-    for line in host.lines(TABLE):
+    for line in host.lines(MOUNT_TABLE):
         mount = mount_of(line)
         if mount is None:
-            raise HostError(f'{TABLE} has the line "{line[:60]}", which is malformed')
+            raise HostError(f'{MOUNT_TABLE} has the line "{line[:60]}", which is malformed')
         mounts.setdefault(mount.number, []).append(mount)
     if not mounts:
-        raise HostError(f"{TABLE} is empty")
+        raise HostError(f"{MOUNT_TABLE} is empty")
     return [_filesystem(mounts_of_one) for mounts_of_one in mounts.values()]
 
 

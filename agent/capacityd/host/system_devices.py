@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 
 from capacityd.linux.filesystems import Backing, backing, has_device
-from capacityd.linux.mountinfo import TABLE, Mount, mount_of, unescaped
+from capacityd.linux.mountinfo import MOUNT_TABLE, Mount, mount_of, unescaped
 from capacityd.model.errors import HostError
 from capacityd.model.host import Host, SystemDevices, basename, resolve_link
 
@@ -31,9 +31,9 @@ def system_disks(host: Host) -> SystemDevices:
     names: set[str] = set()
     reasons: list[str] = []
     try:
-        mounts = [m for m in map(mount_of, host.lines(TABLE)) if m]
+        mounts = [m for m in map(mount_of, host.lines(MOUNT_TABLE)) if m]
         if not any(m.point == "/" for m in mounts):
-            reasons.append(f"cannot determine the system's disks: {TABLE} has no /")
+            reasons.append(f"cannot determine the system's disks: {MOUNT_TABLE} has no /")
         used = [m for m in mounts if m.point in OS_MOUNT_POINTS]
         used += _swaps(host, mounts)
         mounted = {m.point for m in used if m.type != "autofs"}

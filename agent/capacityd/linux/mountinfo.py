@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-TABLE = "/proc/self/mountinfo"
+MOUNT_TABLE = "/proc/self/mountinfo"
 
 _OCTAL = re.compile(r"\\([0-7]{3})")
 

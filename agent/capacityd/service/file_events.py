@@ -14,7 +14,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable
 
 from capacityd.linux.filesystems import may_hang
-from capacityd.linux.mountinfo import TABLE, mount_of
+from capacityd.linux.mountinfo import MOUNT_TABLE, mount_of
 from capacityd.model.reasons import PassReason
 
 _BUFFER = 65536
@@ -125,7 +125,7 @@ class FileEvents:
 
 def _remote_mount_points() -> set[str]:
     """Mount points of network and FUSE file systems."""
-    with open(TABLE, encoding="utf-8", errors="surrogateescape", newline="\n") as f:
+    with open(MOUNT_TABLE, encoding="utf-8", errors="surrogateescape", newline="\n") as f:
         return {mount.point for mount in map(mount_of, f) if mount and may_hang(mount.type)}
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from capacityd.linux.filesystems import is_of_pods
-from capacityd.linux.mountinfo import TABLE, mount_of
+from capacityd.linux.mountinfo import MOUNT_TABLE, mount_of
 from capacityd.model.reasons import PassReason
 
 _BUFFER = 65536
@@ -65,7 +65,7 @@ class TableEvents:
 
 def mount_events() -> TableEvents:
     """File systems that were mounted, unmounted or remounted, except those of pods."""
-    return TableEvents(TABLE, _relevant_mounts)
+    return TableEvents(MOUNT_TABLE, _relevant_mounts)
 
 
 def swap_events() -> TableEvents:

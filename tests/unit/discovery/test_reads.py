@@ -10,7 +10,7 @@ from capacityd.cli.inventory.devices import list_devices
 from capacityd.discovery.reader import read_resource
 from capacityd.host.recording.contents import keeps_file
 from capacityd.host.recording.replay import RecordedHost
-from capacityd.linux.mountinfo import TABLE
+from capacityd.linux.mountinfo import MOUNT_TABLE
 from capacityd.model.config import Resource
 from capacityd.model.device import DeviceDetector
 from capacityd.model.reading import Quantity
@@ -73,7 +73,7 @@ def test_no_harmful_file_is_read(detector: DeviceDetector) -> None:
 @pytest.mark.parametrize(
     ("detector", "asked"),
     [
-        ("disk", [("lines", TABLE), ("lines", "/proc/swaps")]),
+        ("disk", [("lines", MOUNT_TABLE), ("lines", "/proc/swaps")]),
         ("nic", [("default_interfaces", "")]),
         ("address", [("default_interfaces", "")]),
     ],

@@ -207,7 +207,7 @@ def test_a_file_system_that_may_hang_is_not_accessed(
     escaped = str(point).replace("\\", r"\134").replace(" ", r"\040")
     local = f"25 1 8:1 / {tmp_path} rw shared:1 - ext4 /dev/sda1 rw\n"
     table.write_text(f"{local}30 25 0:50 / {escaped} rw - {kind} server:/export rw\n")
-    monkeypatch.setattr("capacityd.service.file_events.TABLE", str(table))
+    monkeypatch.setattr("capacityd.service.file_events.MOUNT_TABLE", str(table))
     folder_of(point / "deep" / "seats")
     write(point / "deep" / "seats")
     link.symlink_to(point / "deep")

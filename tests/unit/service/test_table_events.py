@@ -11,7 +11,7 @@ import pytest
 from capacityd.detectors import load
 from capacityd.host.recording.replay import RecordedHost
 from capacityd.linux import filesystems
-from capacityd.linux.mountinfo import TABLE, Mount
+from capacityd.linux.mountinfo import MOUNT_TABLE, Mount
 from capacityd.model.device import DeviceDetector
 from capacityd.service import table_events
 from tests.support.forked import can_be_alone
@@ -59,7 +59,7 @@ def test_mounts_of_every_counted_file_system_start_a_pass(point: str) -> None:
     lines = [f"{n} 1 0:{n} / {point}/{n} rw - {kind} source rw\n" for n, kind in enumerate(types, 30)]
     detector = load("filesystem")
     assert isinstance(detector, DeviceDetector)
-    counted = {d.name for d in detector.find(RecordedHost({"files": {TABLE: "".join(lines)}}))}
+    counted = {d.name for d in detector.find(RecordedHost({"files": {MOUNT_TABLE: "".join(lines)}}))}
     relevant = {mount.point for mount in table_events._relevant_mounts("".join(lines)) if isinstance(mount, Mount)}
     assert relevant == counted
     assert len(counted) == (len(types) - 1 if point == "/data" else 0)  # a mounted namespace is no storage

@@ -21,7 +21,7 @@ from capacityd.host.recording.contents import (
 )
 from capacityd.host.recording.format import Recording
 from capacityd.linux.filesystems import may_hang
-from capacityd.linux.mountinfo import TABLE
+from capacityd.linux.mountinfo import MOUNT_TABLE
 
 SHAPES = {
     "MAC addresses and GUIDs": r"(?<![0-9a-z:])[0-9a-f]{2}(?::[0-9a-f]{2}){5,}(?![0-9a-z:])",
@@ -148,7 +148,7 @@ class Privacy:
         if _is_uevent(path):
             hidden = self._properties(_pairs(text))
             return "".join(f"{name}={value}\n" for name, value in hidden.items())
-        if path == TABLE:
+        if path == MOUNT_TABLE:
             return "".join(map(self._mount, text.splitlines(keepends=True)))
         return text if "/capabilities/" in path or path.endswith("/modalias") else self.text(text)
 

@@ -20,7 +20,7 @@ from capacityd.host.recording.format import Recording
 from capacityd.host.recording.source import Source
 from capacityd.host.system_devices import OS_MOUNT_POINTS, automount_unit
 from capacityd.linux.filesystems import Backing, backing, has_device
-from capacityd.linux.mountinfo import TABLE, unescaped
+from capacityd.linux.mountinfo import MOUNT_TABLE, unescaped
 from capacityd.model.errors import HostError
 from capacityd.model.text import printable
 
@@ -74,7 +74,7 @@ class Recorder:
         if self._resolved("/proc/device-tree"):
             self._link("/proc/device-tree")
             self._folder("/sys/firmware/devicetree/base")
-        self._file(TABLE, _MAX_TABLE_BYTES, mounts_without_options)
+        self._file(MOUNT_TABLE, _MAX_TABLE_BYTES, mounts_without_options)
         self._file(_SWAPS, _MAX_TABLE_BYTES)
         for point in OS_MOUNT_POINTS:
             self._file(automount_unit(point), _MAX_ATTRIBUTE_BYTES)
@@ -203,7 +203,7 @@ class Recorder:
     def _block_device_links(self) -> None:
         """Records the links in /dev that mounts and swap areas are named by."""
         swaps = [line.split()[0] for line in self.files.get(_SWAPS, "").split("\n")[1:] if line.strip()]
-        mounts = [line.partition(" - ")[2].split(" ") for line in self.files.get(TABLE, "").split("\n")]
+        mounts = [line.partition(" - ")[2].split(" ") for line in self.files.get(MOUNT_TABLE, "").split("\n")]
         sources = [fields[1] for fields in mounts if len(fields) > 1]
         for path in sorted({unescaped(source) for source in (*swaps, *sources)}):
             if path.startswith("/dev/") and (real := self._resolved(path)):

@@ -1,0 +1,199 @@
+"""The table "Requests to the API server" of docs/limits.md, row by row: each names the tests that play it.
+
+What no other file plays is here: passes at the times of a double of the clock, so that no test waits for hours. Their
+requests are counted in the audit log of the real API server.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from capacityd.linux.clock import uptime
+from capacityd.model.codec import decode_variant
+from capacityd.model.messages import Message, PassResult
+from capacityd.model.reasons import RetryCause
+from tests import ROOT
+from tests.cluster import (
+    test_requests,
+    test_service_api_faults,
+    test_service_boot,
+    test_service_change,
+    test_service_conflicts,
+    test_service_identity,
+    test_service_idle,
+    test_service_own_faults,
+    test_service_repair,
+    test_service_truth,
+)
+from tests.cluster.agent import AGENT, DONGLE, PYTHON
+from tests.cluster.controlplane import Cluster
+from tests.cluster.processes import PATIENCE, TIED_TO_US
+from tests.cluster.proxy import Proxy
+from tests.cluster.service import Service
+from tests.cluster.test_requests import EVENT, GET, PATCH, WHO
+from tests.cluster.webhook import webhook
+from tests.support.recovery import Denies
+from tests.unit.service import test_schedule
+from tests.unit.worker import test_await_node
+
+_STANDING_STILL = """
+import sys, time
+_, agent, uptime, now, *arguments = sys.argv
+clock = time.clock_gettime
+time.time = lambda: float(now)
+time.clock_gettime = lambda which: float(uptime) if which == time.CLOCK_BOOTTIME else clock(which)
+sys.path.insert(0, agent)
+from capacityd.__main__ import main
+sys.exit(main(arguments))
+"""
+
+Test = Callable[..., None]
+
+
+def test_each_row_of_the_table_has_a_test() -> None:
+    page = (ROOT / "docs/limits.md").read_text()
+    table = page.partition("## Requests to the API server")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| (.+?) \|", table, re.MULTILINE)
+    assert rows[0] == "when"
+    assert rows[1:] == [*_TESTS]
+
+
+class Passes:
+    """Passes of a service that does not run, made by hand. The time stands still in each, as a double."""
+
+    def __init__(self, s: Service) -> None:
+        s.runtime_directory.mkdir()
+        self._s, self._uptime, self._now = s, uptime(), time.time()
+        self.result = PassResult()
+
+    def at(self, seconds: float, reason: str) -> list[str]:
+        """The requests of a pass so many seconds after this was made, for this reason."""
+        s = self._s
+        program: list[str | Path] = [PYTHON, "-I", "-c", _STANDING_STILL, AGENT]
+        program += [str(clock + seconds) for clock in (self._uptime, self._now)]
+        worker = s.inside([*program, "--config", s.config, "worker", s.runtime_directory, "reconcile", reason])
+        made = subprocess.run(
+            [*TIED_TO_US, *worker], stdout=subprocess.PIPE, text=True, timeout=PATIENCE, check=True
+        ).stdout
+        messages = [decode_variant(Message, json.loads(line)) for line in made.splitlines()]
+        (self.result,) = (message for message in messages if isinstance(message, PassResult))
+        return s.requested()
+
+    @property
+    def next(self) -> float:
+        """Seconds until the pass that the last one asked for."""
+        assert self.result.requeue_after is not None
+        return self.result.requeue_after
+
+
+def test_a_denial_is_tried_again_ever_more_rarely(cluster: Cluster, s: Service) -> None:
+    passes = Passes(s)
+    with webhook(cluster, s.node) as hook:
+        hook.denies = (Denies(DONGLE, 403),)
+        assert passes.at(0, "boot") == [WHO, GET, PATCH, PATCH, EVENT]
+        now = 0
+        for minutes in (1, 4, 16, 60, 60):
+            now += 60 * minutes
+            assert passes.at(now - 1, "requeue") == []
+            heartbeat = [PATCH] if minutes == 60 else []
+            assert passes.at(now, "requeue") == [GET, PATCH, *heartbeat]
+    assert passes.at(now + 3600, "requeue") == [GET, PATCH, EVENT]
+    assert s.capacity() == "1"
+
+
+def test_while_another_writer_lowers_allocatable_the_node_is_read_once_a_minute(cluster: Cluster, s: Service) -> None:
+    status = f"/api/v1/nodes/{s.node}/status"
+    ready = {"type": "Ready", "status": "True", "lastHeartbeatTime": "2026-01-01T00:00:00Z"}
+    cluster.admin.patch(status, {"status": {"conditions": [ready]}})  # as if a kubelet ran: it may change allocatable
+    lowered = {"status": {"allocatable": {DONGLE: "0"}}}
+    passes = Passes(s)
+    assert passes.at(0, "boot") == [WHO, GET, PATCH, EVENT]
+    assert passes.at(14, "requeue") == []
+    assert passes.at(15, "requeue") == [GET]
+    assert passes.result.requeue_after is None, "nobody has changed it"
+    cluster.admin.patch(status, lowered)
+    assert passes.at(20, "resync") == [GET, PATCH, EVENT]
+    now = 20.0
+    for _ in range(12):
+        cluster.admin.patch(status, lowered)
+        assert passes.next <= 60
+        now += passes.next
+        assert passes.at(now, "requeue")[0] == GET
+    assert s.condition()["reason"] == "NotAllocatable"
+
+
+def test_denied_access_is_one_request(proxy: Proxy, s: Service) -> None:
+    """Counted by a proxy, as the audit log has no request whose user is unknown."""
+    s.connect(proxy.url)
+    s.join(proxy.url, token="revoked")
+    passes = Passes(s)
+    passes.at(0, "boot")
+    assert len(proxy.requests) == 1
+    assert passes.result.failure is not None
+    assert passes.result.failure.cause is RetryCause.DENIED
+
+
+_TESTS: Mapping[str, Sequence[Test]] = {
+    "nothing changes": [
+        test_service_idle.test_what_does_not_concern_us_causes_no_request,
+        test_service_idle.test_a_resync_is_one_get,
+        test_service_truth.test_the_heartbeat_moves_at_each_resync,
+        test_schedule.test_without_events_there_is_only_the_resync,
+    ],
+    "the service starts": [test_service_boot.test_nothing_to_change],
+    "a number differs from the Node": [
+        test_service_change.test_plug_and_unplug,
+        test_service_truth.test_allocatable_is_written_with_capacity_and_its_loss_is_reported,
+        test_while_another_writer_lowers_allocatable_the_node_is_read_once_a_minute,
+    ],
+    "a number keeps changing": [
+        test_service_change.test_a_device_that_flaps,
+        test_service_repair.test_another_writer,
+    ],
+    "hardware changes, but no number does": [test_service_idle.test_what_does_not_concern_us_causes_no_request],
+    "the API server or a policy denies a resource": [
+        test_requests.test_a_denial_of_few_costs_a_patch_for_each_change,
+        test_requests.test_a_denial_of_one_of_500_is_isolated_by_halves,
+        test_a_denial_is_tried_again_ever_more_rarely,
+    ],
+    "the kubelet restarts": [test_service_repair.test_the_kubelet_restarts],
+    "a device plugin registers a name that capacityd publishes, or gives one up": [
+        test_service_repair.test_the_kubelet_rewrites_its_checkpoint,
+    ],
+    "there is no kubeconfig, or a file that it names is missing": [test_service_boot.test_the_machine_joins],
+    "the Node does not exist yet": [
+        test_service_boot.test_a_node_of_which_no_event_tells,
+        test_await_node.test_requests_are_at_most_four_seconds_apart_and_few,
+        test_await_node.test_a_node_is_expected_for_ten_minutes,
+        test_schedule.test_errors_that_need_an_administrator_are_retried_more_and_more_rarely,
+    ],
+    "no response, or HTTP 403 of an API server that has just started": [
+        test_service_api_faults.test_refused,
+        test_service_api_faults.test_one_that_ends,
+        test_schedule.test_the_backoff_grows_and_is_reset_by_a_success,
+    ],
+    "the API server denies access (401, 403, a certificate)": [
+        test_denied_access_is_one_request,
+        test_service_api_faults.test_credentials_are_read_again,
+        test_schedule.test_errors_that_need_an_administrator_are_retried_more_and_more_rarely,
+    ],
+    "access to its own Node is denied (403)": [test_service_identity.test_a_user_that_may_do_nothing],
+    "the API server rejects the patch, or the values that it tests keep changing": [
+        test_service_api_faults.test_annotations_that_are_full,
+        test_service_conflicts.test_a_conflict_that_does_not_end,
+        test_schedule.test_a_hardware_change_shortens_the_backoff_of_rejected_writes,
+    ],
+    "a server error (5xx) to each PATCH, while the GET succeeds (for example, the Node is too large for etcd)": [
+        test_service_api_faults.test_writes_that_fail_while_the_node_can_be_read,
+    ],
+    "/run/capacityd cannot be written or read": [
+        test_service_own_faults.test_a_full_state_folder,
+        test_schedule.test_errors_that_need_an_administrator_are_retried_more_and_more_rarely,
+    ],
+}
+"""First column of the table -> the tests that play the row: its requests on the API server, and its pauses."""

@@ -17,7 +17,8 @@ from tests.cluster.faults import status
 from tests.cluster.processes import PATIENCE, wait_until
 from tests.cluster.proxy import Exchange, Proxy, fault_proxy
 from tests.cluster.webhook import Webhook, webhook
-from tests.support.recovery import THEIRS, Alters, Denies
+from tests.support.denials import Alters, Denies
+from tests.support.model_server import THEIRS
 
 _CAPACITY = {"cpu": "8", THEIRS: "8"}
 
@@ -26,8 +27,8 @@ class RealServer:
     """Made by real_server()."""
 
     def __init__(self, cluster: Cluster, node: str, hook: Webhook, proxy: Proxy) -> None:
-        self.between: Callable[[], None] | None = None
-        self.lose = False
+        self.between: list[Callable[[], None]] = []
+        self.lose = 0
         self.url = proxy.url
         self._cluster, self._node, self._hook, self._proxy = cluster, node, hook, proxy
         self._denies: tuple[Denies, ...] = ()
@@ -101,15 +102,15 @@ class RealServer:
     def reset(self) -> None:
         """As it was at first."""
         self.denies = self.alters = ()
-        self.between, self.lose = None, False
+        self.between.clear()
+        self.lose = 0
         self.register_anew()
 
     # As the proxy carries out a PATCH of the Node's status
 
     async def _patch(self, exchange: Exchange) -> None:
         if self.between:
-            between, self.between = self.between, None
-            await asyncio.to_thread(between)
+            await asyncio.to_thread(self.between.pop(0))
         changed = {op["path"] for op in json.loads(exchange.request.body) if op["op"] != "test"}
         for denies in self._denies:
             if denies.kind in ("opaque", "storage") and f"/status/capacity/{denies.name.replace('/', '~1')}" in changed:
@@ -118,7 +119,7 @@ class RealServer:
                 return
         head, body = await exchange.fetch()
         if self.lose and head.startswith(b"HTTP/1.1 2"):
-            self.lose = False
+            self.lose -= 1
             exchange.reset()
         else:
             await exchange.send(head + body)

@@ -13,7 +13,7 @@ from tests.cluster.controlplane import Cluster
 from tests.cluster.processes import PATIENCE, wait_until
 from tests.cluster.versions import MUTATING_POLICIES
 from tests.cluster.webhook import webhook
-from tests.support.recovery import Denies
+from tests.support.denials import Denies
 
 pytestmark = pytest.mark.protocol
 

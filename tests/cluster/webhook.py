@@ -16,7 +16,7 @@ from tests.cluster.agent import ANNOTATION, CONDITION
 from tests.cluster.controlplane import Cluster
 from tests.cluster.credentials import ADMIN
 from tests.cluster.processes import PATIENCE, wait_until
-from tests.support.recovery import Alters, Denies
+from tests.support.denials import Alters, Denies
 
 _API = "/apis/admissionregistration.k8s.io/v1"
 _KINDS = {"validate": "validatingwebhookconfigurations", "mutate": "mutatingwebhookconfigurations"}
@@ -50,7 +50,7 @@ class Webhook:
 
 
 def _operations(alters: Alters, node: Mapping[str, Any], before: Mapping[str, str]) -> list[dict[str, Any]]:
-    """As tests/support/recovery.py alters it."""
+    """As tests/support/denials.py alters it."""
     if alters.key == "condition":
         conditions = [c for c in node["status"].get("conditions", []) if c["type"] != CONDITION]
         ours = {"type": CONDITION, "status": "Unknown", "reason": "Altered", "message": alters.value}

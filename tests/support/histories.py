@@ -9,7 +9,8 @@ from dataclasses import replace
 
 from capacityd.model.quantity import whole_quantity
 from capacityd.model.reading import Quantity
-from tests.support.recovery import NAMES, THEIRS, damage, readings, remove, remove_obstacle
+from tests.support.model_machine import damage, readings, remove, remove_obstacle
+from tests.support.model_server import OURS, THEIRS
 from tests.support.steps import AnyMachine, Step
 
 PAUSE = 70.0
@@ -43,7 +44,7 @@ class History:
         machine, server = self.machine, self.server
         self._only_denials &= replace(step, hardware=None, denies=None, reason="") == Step(reason="")
         self._only_lost_annotations &= _only_loses_annotation(step)
-        published_before = {name for name in NAMES if self._recorded(name) and name in self._annotated()}
+        published_before = {name for name in OURS if self._recorded(name) and name in self._annotated()}
         if step.hardware is not None:
             machine.readings = readings(**step.hardware)
         if step.reason == "config" and step.kill_at is None:
@@ -60,12 +61,13 @@ class History:
         if step.record:
             self._change_record(step.record)
         if step.between:
-            server.between = lambda: self._others_write(step)
+            server.between.append(lambda: self._others_write(step))
         else:
             self._others_write(step)
-        machine.kill_at, server.lose = step.kill_at, step.lost_answer
+        machine.kill_at, server.lose = step.kill_at, int(step.lost_answer)
         self._make_pass(step.reason)
-        server.between, server.lose = None, False
+        server.between.clear()
+        server.lose = 0
         for _ in range(2 if any(denies.kind == "storage" for denies in server.denies) else 1):
             self._make_pass("resync")  # a server error is a rejection after a minute
         self.check_truth()
@@ -73,7 +75,7 @@ class History:
             self.check_isolation()
         for name in published_before if self._only_lost_annotations else ():
             self.check_not_given_up(name)
-        self._denied |= {(name, self._desired(name)) for name in NAMES if self._denies(name)}
+        self._denied |= {(name, self._desired(name)) for name in OURS if self._denies(name)}
 
     def end(self) -> None:
         """All causes are gone: denials, faults, and what others have written."""
@@ -85,7 +87,7 @@ class History:
         for name, value in self._by_others.items():
             if server.capacity.get(name) == value:
                 server.write(name, None)
-        for name in NAMES:  # what is not known as ours any more, and is to change, is left, and reported
+        for name in OURS:  # what is not known as ours any more, and is to change, is left, and reported
             reading = machine.readings.get(name)
             desired = reading.value if isinstance(reading, Quantity) else None
             doubtful = name not in annotated or annotated[name] != desired or name in self._forged
@@ -107,7 +109,7 @@ class History:
         condition = server.condition
         # Without anything to publish, the annotation names nothing whatever becomes of it.
         annotation_altered = any(alters.key == "annotation" for alters in server.alters)
-        unpublished = {n for n in NAMES if not isinstance(self.machine.readings.get(n), Quantity)}
+        unpublished = {n for n in OURS if not isinstance(self.machine.readings.get(n), Quantity)}
         left = unpublished & (self._by_others.keys() | self._forgotten())
         assert is_right(self.machine, left, annotation_altered) or condition.get("status") != "True", (
             server.capacity,
@@ -124,7 +126,7 @@ class History:
     def check_isolation(self) -> None:
         """A denial keeps no other quantity from being published, and the condition reports it."""
         capacity, condition = self.server.capacity, self.server.condition
-        for name in NAMES:
+        for name in OURS:
             desired = self._desired(name)
             published = whole_quantity(capacity[name]) if name in capacity else None
             if (name, desired) not in self._denied:  # what was denied before may still wait for its retry
@@ -151,7 +153,7 @@ class History:
         """The keys that nothing names after the record and the annotation were lost: nobody knows whose they are."""
         if not (self._record_lost and self._annotation_lost):
             return set()
-        return {name for name in NAMES if name not in self._annotated() and not self._recorded(name)}
+        return {name for name in OURS if name not in self._annotated() and not self._recorded(name)}
 
     def _make_pass(self, reason: str) -> None:
         machine, before = self.machine, dict(self.server.capacity)
@@ -250,7 +252,7 @@ def is_right(machine: AnyMachine, others: Collection[str] = (), annotation_alter
         annotated = json.loads(machine.server.annotation or "{}")
     except ValueError:
         annotated = None
-    capacity = {n: whole_quantity(q) for n, q in machine.server.capacity.items() if n in {*NAMES} - {*others}}
+    capacity = {n: whole_quantity(q) for n, q in machine.server.capacity.items() if n in {*OURS} - {*others}}
     return bool(capacity == published == annotated or (annotation_altered and capacity == published == {}))
 
 

@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tests.support.recovery import THEIRS, A, Alters, B, Denies
+from tests.support.denials import Alters, Denies
+from tests.support.model_server import THEIRS, A, B
 from tests.support.steps import Step
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Protocol
 
 from capacityd.model.reading import Reading
-from tests.support.recovery import Alters, Denies
+from tests.support.denials import Alters, Denies
 
 
 class AnyServer(Protocol):
@@ -16,10 +16,10 @@ class AnyServer(Protocol):
 
     denies: tuple[Denies, ...]
     alters: tuple[Alters, ...]
-    between: Callable[[], None] | None
-    """What other writers do between the GET and the PATCH of the next pass."""
-    lose: bool
-    """The answer to the next PATCH is lost."""
+    between: list[Callable[[], None]]
+    """What other writers do between a GET and a PATCH, at one PATCH each."""
+    lose: int
+    """So many responses to writes get lost."""
 
     @property
     def capacity(self) -> Mapping[str, str]: ...

@@ -21,8 +21,8 @@ from capacityd.reconcile.facts import Facts, PassContext, Policy
 from capacityd.reconcile.memory import Memory
 from capacityd.reconcile.plan import make_plan, make_withdrawal
 from capacityd.reconcile.timing import BURST, Kubelet, WriteTimes
-from tests.support.loop import check_change, check_guards
 from tests.support.nodes import apply_patch, node
+from tests.support.write_checks import check_change, check_guards
 
 NAME = "example.com/dongle"
 OTHER = "example.com/other"  # configured beside it, so that the configuration is never empty

@@ -10,27 +10,17 @@ from hypothesis import HealthCheck, example, given, note
 from hypothesis import settings as how_hard
 from hypothesis import strategies as st
 
+from tests.support.denials import Alters, Denies
 from tests.support.histories import History, is_right, take_all
-from tests.support.recovery import NAMES, THEIRS, A, Alters, B, Denies, Machine, readings
+from tests.support.model_machine import Machine, readings
+from tests.support.model_server import OURS, THEIRS, A, B
 from tests.support.shortest import KINDS, histories
 from tests.support.steps import Step
+from tests.support.strategies import alterations, denials
 
 letters = st.sampled_from("abc")
-names = st.sampled_from(NAMES)
+names = st.sampled_from(OURS)
 quantities = st.sampled_from([0, 1, 4, 5, 8])
-codes = st.one_of(st.sampled_from([401, 403, 404, 409, 410, 413, 422, 429, 500, 503]), st.integers(400, 599))
-denials = st.one_of(
-    st.builds(Denies, names, codes),
-    st.builds(Denies, names, st.sampled_from([401, 403, 413, 422]), st.just("policy")),
-    st.builds(Denies, names, st.sampled_from([409, 422]), st.just("opaque")),
-    st.builds(Denies, names, st.sampled_from([500, 503]), st.just("storage")),
-    st.builds(Denies, names, st.sampled_from([403, 500]), most=st.integers(0, 5)),
-)
-alterations = st.one_of(
-    st.builds(Alters, names, st.sampled_from([None, "3", "1k"])),
-    st.builds(Alters, st.just("annotation"), st.sampled_from([None, "", "{}", '{"example.com/a":1}', "garbage"])),
-    st.builds(Alters, st.just("condition"), st.sampled_from([None, "altered"])),
-)
 faults = ["directory", "loop", "pipe", "unwritable", "missing", "restored", "garbage", "name", "text", "float", "EIO"]
 steps = st.builds(
     Step,

@@ -1,0 +1,85 @@
+"""Admission of writes to a Node's status: what denies them, with the status and text of real ones, and what alters them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from capacityd.model.node import ANNOTATION, CONDITION
+from capacityd.node.errors import HttpError
+
+WEBHOOK = 'admission webhook "w.example.com" denied the request: '
+_POLICY = "nodes \"n1\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'p' denied request: "
+GUARD = "the server rejected our request due to an error in our request"
+_TOO_LARGE = "etcdserver: request is too large"
+
+
+@dataclass(frozen=True, slots=True)
+class Denies:
+    """A validating webhook or policy that denies writes that change one capacity key."""
+
+    name: str
+    code: int
+    kind: str = "webhook"
+    """webhook; policy: with a cause; opaque: with the text of a failed guard or of a conflict; storage: a server error,
+    as if etcd could not store the Node."""
+    most: int | None = None
+    """A webhook allows quantities up to this, and the removal of the key. None: it denies any change."""
+
+    def applies(self, before: str | None, after: str | None) -> bool:
+        """Whether a write that changes the key like this is denied. None: the key is absent."""
+        return before != after and (self.most is None or (after is not None and int(after) > self.most))
+
+    def reason(self) -> str:
+        """What the condition has to say about it."""
+        return {"opaque": "", "storage": _TOO_LARGE}.get(self.kind, "not on my Nodes")
+
+    def error(self) -> HttpError:
+        text = {
+            "webhook": WEBHOOK + "not on my Nodes",
+            "policy": _POLICY + "not on my Nodes",
+            "opaque": GUARD,
+            "storage": _TOO_LARGE,
+        }[self.kind]
+        return http_error(self.code, text, [{"message": text}] if self.kind == "policy" else [])
+
+
+@dataclass(frozen=True, slots=True)
+class Alters:
+    """A mutating webhook or policy. key: a capacity key, or "annotation" or "condition"; value: None removes it."""
+
+    key: str
+    value: str | None
+
+
+def http_error(
+    code: int, message: str, causes: Sequence[Mapping[str, str]] = (), retry_after: float | None = None
+) -> HttpError:
+    details = {"name": "n1", "kind": "nodes"} | ({"causes": causes} if causes else {})
+    status = {"kind": "Status", "status": "Failure", "message": message, "details": details, "code": code}
+    headers = {} if retry_after is None else {"Retry-After": f"{retry_after:.0f}"}
+    return HttpError(code, headers, json.dumps(status).encode())
+
+
+def capacity_of(document: Mapping[str, Any]) -> dict[str, str]:
+    quantities: dict[str, str] = document["status"].setdefault("capacity", {})
+    return quantities
+
+
+def alter(after: dict[str, Any], before: Mapping[str, Any], alters: Alters) -> None:
+    """As a mutating webhook does: for each write, whoever's it is."""
+    if alters.key == "annotation":
+        annotations = after["metadata"].setdefault("annotations", {})
+        annotations.pop(ANNOTATION, None)
+        if alters.value is not None:
+            annotations[ANNOTATION] = alters.value
+    elif alters.key == "condition":
+        conditions = [c for c in after["status"]["conditions"] if c["type"] != CONDITION]
+        ours = {"type": CONDITION, "status": "Unknown", "reason": "Altered", "message": alters.value}
+        after["status"]["conditions"] = conditions if alters.value is None else [*conditions, ours]
+    elif capacity_of(after).get(alters.key) != before["status"].get("capacity", {}).get(alters.key):
+        capacity_of(after).pop(alters.key, None)
+        if alters.value is not None:
+            capacity_of(after)[alters.key] = alters.value

@@ -1,0 +1,277 @@
+"""A model of a machine: its clocks, what it has, its files, and the real worker that makes the passes.
+
+The files are real files, except that the state of the last pass may be kept as a value: to write and read it takes
+most of the time of a pass.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from capacityd.discovery.runner import Discovery
+from capacityd.linux.atomic_file import read_regular_file
+from capacityd.model.config import Config, Resource, Settings
+from capacityd.model.errors import StateError
+from capacityd.model.messages import Message, PassResult
+from capacityd.model.plan import MachineRecord
+from capacityd.model.reading import Absent, Quantity, Reading, Unknown
+from capacityd.model.reasons import PassReason
+from capacityd.node import api_node
+from capacityd.reconcile import apply, machine_record, writing
+from capacityd.worker import journal, reconcile_job, runtime_files, selected_node
+from capacityd.worker.pass_state import PassState
+from tests.support.model_server import ACCESS, THEIRS, ModelClient, ModelServer
+from tests.support.write_checks import WriteChecks
+
+EPOCH = 1_700_000_000.5
+
+
+class Killed(BaseException):
+    """SIGKILL: nothing that handles exceptions may notice it."""
+
+
+@dataclass
+class Machine:
+    """A machine whose worker makes one pass after another."""
+
+    folder: Path
+    server: ModelServer = field(default_factory=lambda: ModelServer({THEIRS: "8"}))
+    state_file: bool = True
+    """Whether the state of the last pass is a file."""
+    readings: dict[str, Reading] = field(default_factory=dict)
+    """What can be read of it. What is missing here is absent."""
+    config: Config | None = None
+    """None: what it has readings of is configured."""
+    uptime: float = 10_000.0
+    booted: float = EPOCH
+    """Seconds since the epoch when it was started, by its own clock."""
+    kubelet_started_at: float | None = None
+    """In seconds since the epoch; None: it has not."""
+    device_plugins: set[str] = field(default_factory=set)
+    checkpoint_readable: bool = True
+    kill_at: int | None = None
+    """The kill point at which the next pass is killed."""
+    killed: str = ""
+    """The point at which the last pass was killed."""
+    record_errno: int = 0
+    """The error with which the machine's record can't be read; 0: it can. A double of a failing disk."""
+    messages: list[Message] = field(default_factory=list)
+    """Of the last pass."""
+
+    def __post_init__(self) -> None:
+        self.checks = WriteChecks(self, self.server)
+        self.server.point, self.server.check = self._point, self.checks.check_write
+        self._points = 0
+        self._state = PassState()
+        self.state_folder.mkdir()
+        (self.folder / "run").mkdir()
+
+    @property
+    def state_folder(self) -> Path:
+        return self.folder / "state"
+
+    @property
+    def record(self) -> Path:
+        return self.state_folder / "published.json"
+
+    @property
+    def own_record(self) -> MachineRecord | None:
+        """What its file says; None if it is missing or damaged, or can't be read."""
+        with suppress(StateError):
+            return None if self.record_errno else machine_record.read(str(self.state_folder))
+        return None
+
+    @property
+    def record_unreadable(self) -> bool:
+        """Whether there is a record that can't be read."""
+        with suppress(StateError):
+            machine_record.read(str(self.state_folder))
+            return bool(self.record_errno)
+        return True
+
+    @property
+    def now(self) -> float:
+        """Seconds since the epoch, by its clock."""
+        return self.booted + self.uptime
+
+    @property
+    def configured(self) -> Config:
+        """What is in effect."""
+        names = sorted(self.readings)
+        return self.config or Config(
+            tuple(Resource(name, "static", ()) for name in names), Settings(lower_after=0.0), digest=",".join(names)
+        )
+
+    @property
+    def checkpoint(self) -> frozenset[str] | None:
+        """The names of device plugins in the kubelet's checkpoint; None if that can't be read."""
+        return frozenset(self.device_plugins) if self.checkpoint_readable else None
+
+    def probe(self) -> dict[str, Reading]:
+        """The readings of what is configured."""
+        config = self.configured
+        readings: dict[str, Reading] = {name: Unknown("broken") for name in config.broken}
+        return readings | {r.name: self.readings.get(r.name, Absent("none")) for r in config.resources}
+
+    def lose_state(self) -> None:
+        """What is in /run is gone."""
+        self._state = PassState()
+        (self.folder / "run" / "state.json").unlink(missing_ok=True)
+        self.checks.forget()
+
+    def make_pass(self, *reasons: str) -> bool:
+        """Whether it came to its end. A killed one does not. Before it, the kubelet has copied capacity."""
+        self.server.make_allocatable()
+        return self.run_pass(frozenset(map(PassReason, reasons)))
+
+    def run_pass(self, reasons: frozenset[PassReason]) -> bool:
+        """The same without a kubelet."""
+        self._points, self.killed, self.messages = 0, "", []
+        self.checks.begin_pass()
+        try:
+            with self._running():
+                reconcile_job.reconcile_once(_options(str(self.folder / "run")), reasons)
+        except Killed:
+            return False
+        finally:
+            self.kill_at = None
+            self.checks.end_pass(self.result)
+        return True
+
+    @property
+    def result(self) -> PassResult | None:
+        """That of the last pass; None: it has none."""
+        return next((m for m in self.messages if isinstance(m, PassResult)), None)
+
+    @property
+    def error(self) -> str:
+        """The error that the last pass has told the service."""
+        return self.result.failure.message if self.result and self.result.failure else ""
+
+    def _point(self, point: str) -> None:
+        if self._points == self.kill_at:
+            self.killed = point
+            raise Killed
+        self._points += 1
+
+    @contextmanager
+    def _running(self) -> Iterator[None]:
+        """Time, files and programs are those of this machine while the worker runs."""
+        clock = SimpleNamespace(
+            time=lambda: self.now,
+            monotonic=lambda: self.uptime,
+            sleep=lambda _: None,
+            strftime=time.strftime,
+            gmtime=time.gmtime,
+        )
+        replace = os.replace
+
+        def read_record(path: str) -> bytes:
+            if self.record_errno:
+                raise OSError(self.record_errno, os.strerror(self.record_errno), path)
+            return read_regular_file(path)
+
+        def replaced(*paths: Any) -> None:
+            self._point(f"before {Path(paths[1]).name}")
+            replace(*paths)
+            self._point(f"after {Path(paths[1]).name}")
+
+        def write_state(_: str, state: PassState) -> None:
+            self._point("before state.json")
+            self._state = state
+            self._point("after state.json")
+
+        doubles: list[tuple[Any, str, object]] = [
+            (os, "replace", replaced),
+            (os, "fsync", lambda _: None),
+            (machine_record, "read_regular_file", read_record),
+            (machine_record, "state_directory", lambda: str(self.state_folder)),
+            *((module, "time", clock) for module in (reconcile_job, apply, writing)),
+            (reconcile_job, "uptime", lambda: self.uptime),
+            (reconcile_job, "host_of", lambda _: SimpleNamespace(hostname=lambda: "n1")),
+            (reconcile_job, "discover", lambda *_: Discovery(self.probe(), {})),
+            (reconcile_job, "kubelet_started_at", lambda _: self.kubelet_started_at),
+            (reconcile_job, "device_plugin_names", lambda _: self.checkpoint),
+            (reconcile_job, "send_message", self.messages.append),
+            (reconcile_job, "registration_expected", lambda *_: 0.0),
+            (runtime_files, "read_config", lambda _: SimpleNamespace(restored=lambda: self.configured, errors=())),
+            (journal, "send", lambda _: None),
+            (selected_node, "machine_id", lambda _: None),
+            (api_node, "load", lambda _: ACCESS),
+            (api_node, "Client", lambda _: ModelClient(self.server)),
+        ]
+        if not self.state_file:
+            doubles += [
+                (runtime_files, "read_state", lambda _: self._state),
+                (runtime_files, "write_state", write_state),
+                (runtime_files, "reserve_state", lambda _: None),
+            ]
+        with replaced_by(doubles):
+            yield
+
+
+@contextmanager
+def replaced_by(doubles: list[tuple[Any, str, object]]) -> Iterator[None]:
+    """Meanwhile, the attributes of modules are these. (MonkeyPatch does the same in ten times the time.)"""
+    originals = [(module, name, getattr(module, name)) for module, name, _ in doubles]
+    try:
+        for module, name, double in doubles:
+            setattr(module, name, double)
+        yield
+    finally:
+        for module, name, original in originals:
+            setattr(module, name, original)
+
+
+def _options(folder: str) -> argparse.Namespace:
+    return argparse.Namespace(
+        folder=folder,
+        command="child",
+        config="none",
+        kubeconfig=None,
+        node_name=None,
+        node_file=None,
+        machine=None,
+        lost=0,
+    )
+
+
+def damage(record: Path, fault: str) -> None:
+    """A fault of the machine's record. Its content is lost."""
+    remove(record)
+    if fault == "directory":
+        record.mkdir()
+    elif fault == "loop":
+        record.symlink_to(record)
+    elif fault == "pipe":
+        os.mkfifo(record)
+    elif fault == "unwritable":
+        record.with_name("published.json.new").mkdir()
+
+
+def remove(record: Path) -> None:
+    """The record, or what is in its place."""
+    if record.is_dir() and not record.is_symlink():
+        shutil.rmtree(record)
+    else:
+        record.unlink(missing_ok=True)
+
+
+def remove_obstacle(record: Path) -> None:
+    """What is in the way of writing the record."""
+    with suppress(FileNotFoundError, NotADirectoryError):
+        record.with_name("published.json.new").rmdir()
+
+
+def readings(**numbers: int | None) -> dict[str, Reading]:
+    """a=4: the quantity; a=None: absent. What is not named is not configured."""
+    return {f"example.com/{n}": Absent("none") if q is None else Quantity(q) for n, q in numbers.items()}

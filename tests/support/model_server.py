@@ -1,0 +1,261 @@
+"""A model of an API server: a Node, admission of writes to its status, faults on cue, and the Node's other writers.
+
+It is a double of the HTTP client. It answers with the status and the text of a real API server, which the real code
+interprets.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from capacityd.model.errors import NodeConflict, NodeUnreachable
+from capacityd.model.node import ANNOTATION, CONDITION
+from capacityd.node.client import Client
+from capacityd.node.cluster_access import ClusterAccess
+from capacityd.node.documents.json_patch import patched
+from capacityd.node.errors import Call, HttpError, from_http_status
+from tests.support.denials import GUARD, Alters, Denies, alter, capacity_of, http_error
+from tests.support.nodes import node
+
+A, B, C = OURS = ("example.com/a", "example.com/b", "example.com/c")
+THEIRS = "vendor.example/gpu"
+NAMES = (*OURS, THEIRS)
+"""Names that a configuration may have. The last one is another writer's at first."""
+
+ACCESS = ClusterAccess("kubeconfig", "https://server")
+
+FAULTS = {"busy": 429, "denied": 401, "rejected": 400}
+"""What the API server responds to every request. Another fault: "unreachable"."""
+RETRY_AFTER = 20.0  # seconds, if it is busy
+
+
+class ModelServer:
+    """The Node. Before and after each request it calls point().
+
+    capacity: that of the Node whenever it is registered, beside cpu. None: no Node is registered yet.
+    """
+
+    def __init__(self, capacity: Mapping[str, str] | None = None) -> None:
+        self.first_capacity = {"cpu": "8"} | dict(capacity or {})
+        self.document: dict[str, Any] | None = None
+        self.denies: tuple[Denies, ...] = ()
+        self.alters: tuple[Alters, ...] = ()
+        self.fault = ""
+        """A key of FAULTS, or "unreachable". Empty: every request gets its response."""
+        self.lose = 0
+        """So many responses to writes get lost."""
+        self.drop = 0
+        """So many writes never arrive."""
+        self.between: list[Callable[[], None]] = []
+        """What other writers do between a GET and a PATCH, at one PATCH each."""
+        self.loses_events = False
+        """Whether some Events can't be created."""
+        self.written_by_others: set[str] = set()
+        """The keys of capacity whose value is another writer's."""
+        self.annotated_by_others = False
+        """Whether another writer has written our annotation since the Node was registered."""
+        self.gets = self.patches = 0
+        self.point: Callable[[str], None] = lambda _: None
+        self.check: Callable[[dict[str, Any], dict[str, Any], Sequence[Mapping[str, object]]], None] = lambda *_: None
+        """Gets the Node before and after a write of ours, and its patch, before admission."""
+        self._versions = self._uids = 0
+        if capacity is not None:
+            self.register()
+
+    # As others see it
+
+    @property
+    def capacity(self) -> dict[str, str]:
+        return capacity_of(self.document) if self.document else {}
+
+    @property
+    def allocatable(self) -> dict[str, str]:
+        allocatable: dict[str, str] = self.document["status"]["allocatable"] if self.document else {}
+        return allocatable
+
+    @property
+    def annotation(self) -> str | None:
+        text: str | None = (self.document or {"metadata": {}})["metadata"].get("annotations", {}).get(ANNOTATION)
+        return text
+
+    @property
+    def condition(self) -> dict[str, str]:
+        return next(iter(self.conditions), {})
+
+    @property
+    def conditions(self) -> list[dict[str, str]]:
+        """All of our type."""
+        conditions = self.document["status"]["conditions"] if self.document else []
+        return [condition for condition in conditions if condition["type"] == CONDITION]
+
+    def record(self) -> dict[str, int]:
+        """What our annotation has of names that may be extended resources."""
+        return record_of(self.annotation)
+
+    # What others do
+
+    def write(self, name: str, value: str | None) -> None:
+        """Another writer sets or removes a key of capacity."""
+        if self.document is None:
+            return
+        self.written_by_others.add(name)
+        self.capacity.pop(name, None)
+        if value is not None:
+            self.capacity[name] = value
+        self._changed()
+
+    def write_allocatable(self, name: str, value: str | None) -> None:
+        """Another writer sets or removes a key of allocatable."""
+        if self.document is None:
+            return
+        self.allocatable.pop(name, None)
+        if value is not None:
+            self.allocatable[name] = value
+        self._changed()
+
+    def annotate(self, text: str | None) -> None:
+        """Another writer sets or removes our annotation."""
+        if self.document is None:
+            return
+        self.annotated_by_others = True
+        annotations = self.document["metadata"]["annotations"]
+        annotations.pop(ANNOTATION, None)
+        if text is not None:
+            annotations[ANNOTATION] = text
+        self._changed()
+
+    def disturb_conditions(self, how: str) -> None:
+        """Another writer adds a condition in front, or changes or removes ours."""
+        if self.document is None:
+            return
+        conditions = self.document["status"]["conditions"]
+        if how == "front":
+            conditions.insert(0, {"type": f"Other{len(conditions)}", "status": "True"})
+        for place, condition in enumerate(conditions):
+            if condition["type"] == CONDITION and how != "front":
+                conditions[place : place + 1] = [condition | {"message": "not ours"}] if how == "change" else []
+        self._changed()
+
+    def delete(self) -> None:
+        self.document = None
+
+    def register(self) -> None:
+        """A kubelet creates the Node."""
+        self._uids += 1
+        self.document = node(self.first_capacity)
+        self.document["metadata"]["uid"] = f"uid-{self._uids}"
+        self.written_by_others, self.annotated_by_others = set(), False
+        self._changed()
+
+    def register_anew(self) -> None:
+        """The Node is deleted and created again."""
+        self.delete()
+        self.register()
+
+    def make_allocatable(self, unhealthy: frozenset[str] = frozenset()) -> None:
+        """A kubelet copies capacity to allocatable, except that it allows 0 of what is unhealthy."""
+        if self.document is not None:
+            allocatable = self.capacity | dict.fromkeys(unhealthy & self.capacity.keys(), "0")
+            if allocatable != self.allocatable:
+                self.document["status"]["allocatable"] = allocatable
+                self._changed()
+
+    def store(self, document: dict[str, Any]) -> None:
+        """The Node becomes this, if that differs."""
+        if document != self.document:
+            self.document = document
+            self._changed()
+
+    # As the client sees it
+
+    def get(self) -> Any:
+        self.gets += 1
+        return self._response()
+
+    def patch(self, operations: Sequence[Mapping[str, object]]) -> Any:
+        self.patches += 1
+        if self.between:
+            self.between.pop(0)()
+        if self.drop:
+            self.drop -= 1
+            raise NodeUnreachable("the request was lost")
+        before = self._response()
+        try:
+            after = patched(before, operations)
+        except NodeConflict as e:
+            raise http_error(422, GUARD) from e
+        self.check(before, after, operations)
+        for alters in self.alters:
+            alter(after, before, alters)
+        for denies in self.denies:
+            if denies.applies(capacity_of(before).get(denies.name), capacity_of(after).get(denies.name)):
+                raise denies.error()
+        self.store(after)
+        response = self._response()
+        if self.lose:
+            self.lose -= 1
+            raise NodeUnreachable("the response was lost")
+        return response
+
+    def _response(self) -> Any:
+        if self.fault == "unreachable":
+            raise NodeUnreachable("nobody responds")
+        if self.fault:
+            raise http_error(FAULTS[self.fault], self.fault, retry_after=RETRY_AFTER)
+        if self.document is None:
+            raise http_error(404, 'nodes "n1" not found')
+        return copy.deepcopy(self.document)
+
+    def _changed(self) -> None:
+        if self.document is not None:
+            self._versions += 1
+            self.document["metadata"]["resourceVersion"] = str(self._versions)
+
+
+class ModelClient:
+    """In place of node.client.Client."""
+
+    def __init__(self, server: ModelServer) -> None:
+        self.access = ACCESS
+        self.identity = ""
+        self._server = server
+
+    def review_self(self) -> object:
+        return {"status": {"userInfo": {"username": "system:node:n1"}}}
+
+    def read_node(self, name: str) -> object:
+        return self._answer("get", "nodes", self._server.get)
+
+    def patch_node_status(self, name: str, patch: Sequence[Mapping[str, object]]) -> object:
+        return self._answer("patch", "nodes/status", lambda: self._server.patch(patch))
+
+    def create_event(self, node: str, event: Mapping[str, object]) -> None:
+        if self._server.loses_events and len(str(event["message"])) % 7 == 0:
+            raise NodeUnreachable("no Events today")
+        self._answer("create", "events", dict)
+
+    def _answer(self, verb: str, resource: str, action: Callable[[], object]) -> object:
+        self._server.point(f"before {verb} {resource}")
+        try:
+            answer = action()
+        except HttpError as e:
+            raise from_http_status(e, Call(ACCESS, verb, resource, "n1", self.identity)) from e
+        self._server.point(f"after {verb} {resource}")
+        return answer
+
+
+assert all(hasattr(Client, name) for name in ("review_self", "read_node", "patch_node_status", "create_event"))
+
+
+def record_of(annotation: str | None) -> dict[str, int]:
+    """The part of an annotation that is about the names of this model; anything else in it is ignored."""
+    try:
+        content = json.loads(annotation or "{}")
+    except ValueError:
+        return {}
+    if not isinstance(content, dict):
+        return {}
+    return {name: n for name, n in content.items() if name in NAMES and type(n) is int and 0 <= n < 2**63}

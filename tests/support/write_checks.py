@@ -1,0 +1,250 @@
+"""What must hold of every write of ours to a Node: what it touches, how it is guarded, how often and how late it comes.
+
+The limits are those of docs/explanation.md and docs/limits.md. They are judged by what others see and by time.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from capacityd.model.messages import PassResult
+from capacityd.model.node import ANNOTATION, CONDITION, CONFIGURATION_ANNOTATION
+from capacityd.model.plan import MachineRecord
+from capacityd.model.quantity import name_problem, whole_quantity
+from capacityd.model.reading import Quantity, Reading, Unknown
+from capacityd.model.reasons import RetryCause
+from tests.support.model_server import NAMES, ModelServer, record_of
+
+if TYPE_CHECKING:
+    from tests.support.model_machine import Machine
+
+WRITES, PER_WRITE = 6, 60.0
+"""A value that keeps changing is written so often, and then once in so many seconds. So is the condition alone."""
+BOOTING, LOWER_AFTER_BOOT = 180.0, 60.0
+"""Seconds of uptime during which a lower quantity must hold for longer; and for how long, by default."""
+ROUNDING = 0.01  # seconds
+
+
+class WriteChecks:
+    """Sees each pass of a machine and each write, and raises AssertionError at a wrong one."""
+
+    def __init__(self, machine: Machine, server: ModelServer) -> None:
+        self._machine, self._server = machine, server
+        self.unknown_since: dict[str, float] = {}
+        """Name -> since when each pass has found it unknown."""
+        self._lower_since: dict[str, float] = {}  # name -> since when each pass has found it lower
+        self._written: dict[str, list[float]] = {}  # name -> when it was written; "": the rest of what is ours
+        self._node_uid = ""  # of the Node that was written
+        # Of this pass:
+        self._readings: Mapping[str, Reading] = {}
+        self._own: MachineRecord | None = None  # the machine's record when it began
+        self._names: set[str] = set()  # what it has tried to write
+
+    def forget(self) -> None:
+        """The machine has lost what the service knew: its state in /run."""
+        self.unknown_since, self._lower_since, self._written = {}, {}, {}
+
+    def times_written(self, name: str, seconds: float) -> int:
+        """How often a name was written within these last seconds."""
+        return sum(self._machine.uptime - at < seconds for at in self._written.get(name, ()))
+
+    # A pass
+
+    def begin_pass(self) -> None:
+        self._readings, self._own, self._names = self._machine.probe(), self._machine.own_record, set()
+        self._note_lower()
+
+    def end_pass(self, result: PassResult | None) -> None:
+        uptime = self._machine.uptime
+        if result or self._machine.killed == "after state.json":
+            unknown = [name for name, reading in self._readings.items() if isinstance(reading, Unknown)]
+            self.unknown_since = {name: self.unknown_since.get(name, uptime) for name in unknown}
+        if not result or (result.failure and result.failure.cause is RetryCause.UNREACHABLE):
+            return  # nobody knows what was written
+        if uid := self._server.document and self._server.document["metadata"]["uid"]:
+            self._written = self._written if uid == self._node_uid else {}
+            self._node_uid = uid
+        for name in self._names:
+            times = self._written[name] = [*self._written.get(name, ())[-20:], uptime]
+            for number, at in enumerate(times):
+                most = WRITES + (uptime - at) / PER_WRITE
+                assert len(times) - number <= most, f"{name or 'the condition'} was written too often: {times}"
+
+    def _note_lower(self) -> None:
+        record, capacity = self._server.record(), self._server.capacity
+        lower: dict[str, float] = {}
+        for name in NAMES:
+            reading = self._readings.get(name)
+            if isinstance(reading, Quantity):
+                before = record[name] if name in record else whole_quantity(capacity.get(name, "0")) or 0
+                if reading.value >= before:
+                    continue
+            elif isinstance(reading, Unknown):
+                continue
+            lower[name] = self._lower_since.get(name, self._machine.uptime)
+        self._lower_since = lower
+
+    # A write
+
+    def check_write(self, before: dict[str, Any], after: dict[str, Any], patch: Sequence[Mapping[str, object]]) -> None:
+        """What must hold of a write of ours, which may still be denied."""
+        config, plugins = self._machine.configured, self._machine.checkpoint
+        assert not config.settings.observe
+        check_guards(patch)
+        _check_rest(before, after)
+        check_true(before, after)
+        old, new = before["status"]["capacity"], after["status"]["capacity"]
+        record = self._kept(before) | _record(before) | self._agreed(old)
+        record_after = _record(after)
+        adopt = {resource.name for resource in config.resources if resource.adopt}
+        allocatable = before["status"]["allocatable"], after["status"]["allocatable"]
+        changed, allocated = changed_names(old, new), changed_names(*allocatable)
+        for name in changed | allocated:
+            assert name in NAMES, f"{name} is no extended resource of ours"
+            assert name not in (plugins or ()), f"{name} is a device plugin's"
+            assert new.get(name) == allocatable[1].get(name), f"{name}: allocatable differs from capacity"
+        for name in allocated:
+            assert name in record or name in record_after, f"allocatable of {name}, which is not published, was changed"
+        for name in changed:
+            check_change(
+                name,
+                old.get(name),
+                new.get(name),
+                record.get(name),
+                self._readings.get(name),
+                self._own,
+                plugins,
+                adopt,
+            )
+            assert new.get(name) == (str(record_after[name]) if name in record_after else None)
+            self._check_lower(name, old.get(name), new.get(name), record.get(name))
+            self._server.written_by_others.discard(name)
+        for name, number in record_after.items():
+            if number not in (record.get(name), _record(before).get(name)):
+                assert whole_quantity(new.get(name, "")) == number, f"{name}: the record differs from capacity"
+        self._names |= (changed | allocated) or {""}
+
+    def _agreed(self, capacity: Mapping[str, str]) -> dict[str, int]:
+        """What the machine's record and the Node agree on, whatever the annotation lists."""
+        numbers = {name: whole_quantity(quantity) for name, quantity in capacity.items()}
+        own = self._own
+        return {n: q for n, q in numbers.items() if own and q is not None and own.confirms(n, q)}
+
+    def _kept(self, node: Mapping[str, Any]) -> dict[str, int]:
+        """What the machine's record has of this Node, and nobody claims with a value of its own.
+
+        A claim is a readable annotation that leaves the key out.
+        """
+        # Without a record, the first attempt of a pass has recorded what the annotation named then.
+        own, capacity = self._own or self._machine.own_record, node["status"]["capacity"]
+        if own is None or own.node_uid != node["metadata"]["uid"]:
+            return {}
+        names = readable_names(_annotation(node))
+        return {
+            name: quantity
+            for name, quantity in own.published.items()
+            if names is None or name in names or whole_quantity(capacity.get(name, "0")) == 0
+        }
+
+    def _check_lower(self, name: str, old: str | None, new: str | None, recorded: int | None) -> None:
+        if old is None or self._server.annotated_by_others:
+            return
+        less = whole_quantity(new or "0") or 0
+        if less < (whole_quantity(old) or 0) and (recorded is None or less < recorded or new is None):
+            settings, uptime = self._machine.configured.settings, self._machine.uptime
+            pause = settings.lower_after
+            if uptime < BOOTING:
+                pause = max(pause, settings.lower_after_boot)
+            assert uptime - self._lower_since[name] >= pause - ROUNDING, f"{name} was lowered early"
+            assert not self._machine.record_unreadable, f"{name} was lowered while the record could not be read"
+
+
+def readable_names(annotation: str | None) -> Collection[str] | None:
+    """The names in an annotation; None if there is none, or nobody can read it."""
+    try:
+        content = json.loads(annotation or "")
+    except ValueError:
+        return None
+    return content.keys() if isinstance(content, dict) else None
+
+
+def changed_names(before: Mapping[str, str], after: Mapping[str, str]) -> set[str]:
+    return {name for name in before.keys() | after.keys() if before.get(name) != after.get(name)}
+
+
+def check_true(before: dict[str, Any], after: dict[str, Any]) -> None:
+    """The condition is not written as True unless all that is published is allocatable."""
+    (was, written) = (
+        [c for c in node["status"]["conditions"] if c["type"] == CONDITION][:1] for node in (before, after)
+    )
+    if written and written != was and written[0]["status"] == "True":
+        for name, quantity in _record(after).items():
+            assert (whole_quantity(after["status"]["allocatable"][name]) or 0) >= quantity, name
+
+
+def check_change(
+    name: str,
+    old: str | None,
+    new: str | None,
+    recorded: int | None,
+    reading: Reading | None,
+    machine: MachineRecord | None,
+    plugins: Collection[str] | None,
+    adopt: Collection[str],
+) -> None:
+    """What must hold of a key that a plan changes: it is ours or to be, and nothing is lost because it is unknown.
+
+    recorded: by the Node's annotation. machine: this machine's record.
+    """
+    assert not name_problem(name)
+    assert name not in (plugins or ()), f"{name} is a device plugin's"
+    ours = recorded is not None and (machine is None or machine.names(name))
+    adopted = plugins is not None and name in adopt
+    assert ours or (isinstance(reading, Quantity) and (old is None or adopted))
+    if new is None or isinstance(reading, Unknown):
+        assert recorded is not None
+        confirmed = reading is not None if machine is None else machine.confirms(name, recorded)
+        assert confirmed, f"{name}: only the Node's record names it as ours"
+    if new is None:
+        assert whole_quantity(old or "") in (recorded, 0), f"{name}: another's value was removed"
+    if isinstance(reading, Unknown):
+        lost = old is None or whole_quantity(old) == 0 != recorded
+        assert lost, f"{name}: unknown was published as less"
+        assert new == str(recorded)
+
+
+def check_guards(patch: Sequence[Mapping[str, object]]) -> None:
+    """What must hold of a patch: first it tests all that it touches, and it touches nothing else of the Node."""
+    kinds, tested = [o["op"] for o in patch], {o["path"] for o in patch if o["op"] == "test"}
+    assert kinds == sorted(kinds, key=lambda op: op != "test"), "all tests come first"
+    assert not patch or patch[0]["path"] == "/metadata/uid"
+    for operation in patch:
+        path = str(operation["path"])
+        ours = "/metadata/uid", "/metadata/annotations", "/status/capacity", "/status/allocatable", "/status/conditions"
+        assert path.startswith(ours)
+        assert path in tested or path == "/status/conditions/-"
+
+
+def _check_rest(before: dict[str, Any], after: dict[str, Any]) -> None:
+    """Only capacity, allocatable, our annotation and our condition may differ."""
+
+    def rest(node: dict[str, Any]) -> object:
+        annotations = {
+            k: v for k, v in node["metadata"]["annotations"].items() if k not in (ANNOTATION, CONFIGURATION_ANNOTATION)
+        }
+        status = {k: v for k, v in node["status"].items() if k not in ("capacity", "allocatable")}
+        status["conditions"] = [c for c in status["conditions"] if c["type"] != CONDITION]
+        return {**node, "metadata": {**node["metadata"], "annotations": annotations}, "status": status}
+
+    assert rest(before) == rest(after)
+
+
+def _annotation(node: Mapping[str, Any]) -> str | None:
+    text: str | None = node["metadata"].get("annotations", {}).get(ANNOTATION)
+    return text
+
+
+def _record(node: Mapping[str, Any]) -> dict[str, int]:
+    return record_of(_annotation(node))

@@ -1,4 +1,4 @@
-"""Admission of writes to a Node's status: what denies them, with the status and text of real ones, and what alters them."""
+"""Admission of writes to a Node's status: it denies with the status and text of real webhooks and policies, or alters."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ class WriteChecks:
         assert not config.settings.observe
         check_guards(patch)
         _check_rest(before, after)
-        check_true(before, after)
+        check_true(before, after, self._readings)
         old, new = before["status"]["capacity"], after["status"]["capacity"]
         record = self._kept(before) | _record(before) | self._agreed(old)
         record_after = _record(after)
@@ -174,14 +174,19 @@ def changed_names(before: Mapping[str, str], after: Mapping[str, str]) -> set[st
     return {name for name in before.keys() | after.keys() if before.get(name) != after.get(name)}
 
 
-def check_true(before: dict[str, Any], after: dict[str, Any]) -> None:
-    """The condition is not written as True unless all that is published is allocatable."""
+def check_true(before: dict[str, Any], after: dict[str, Any], readings: Mapping[str, Reading]) -> None:
+    """The condition is not written as True unless all that is configured is known, published and allocatable."""
     (was, written) = (
         [c for c in node["status"]["conditions"] if c["type"] == CONDITION][:1] for node in (before, after)
     )
     if written and written != was and written[0]["status"] == "True":
-        for name, quantity in _record(after).items():
-            assert (whole_quantity(after["status"]["allocatable"][name]) or 0) >= quantity, name
+        record, capacity, allocatable = _record(after), after["status"]["capacity"], after["status"]["allocatable"]
+        for name, quantity in record.items():
+            assert (whole_quantity(allocatable[name]) or 0) >= quantity, name
+        for name, reading in readings.items():
+            assert not isinstance(reading, Unknown), f"{name} is unknown"
+            if isinstance(reading, Quantity):
+                assert whole_quantity(capacity[name]) == record[name], f"{name} is not as published"
 
 
 def check_change(

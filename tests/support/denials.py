@@ -1,4 +1,4 @@
-"""Admission of writes to a Node's status: it denies with the status and text of real webhooks and policies, or alters."""
+"""Admission of writes to a Node's status: it denies as real webhooks and policies do, or alters what is written."""
 
 from __future__ import annotations
 

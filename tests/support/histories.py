@@ -6,12 +6,19 @@ import errno
 import json
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
+from capacityd.model.node import annotation_content
 from capacityd.model.quantity import whole_quantity
 from capacityd.model.reading import Quantity
-from tests.support.model_machine import damage, readings, remove, remove_obstacle
+from tests.support.model_machine import Machine, damage, readings, remove, remove_obstacle
 from tests.support.model_server import OURS, THEIRS
-from tests.support.steps import AnyMachine, Step
+from tests.support.steps import Step
+
+if TYPE_CHECKING:
+    from tests.cluster.real_machine import RealMachine
+
+    AnyMachine = Machine | RealMachine
 
 PAUSE = 70.0
 """Seconds between two passes: the rate limit of one write a minute does not hold anything back."""
@@ -57,7 +64,7 @@ class History:
         server.alters = server.alters if step.alters is None else step.alters
         for alters in [alters for alters in server.alters if alters.key == "annotation"]:
             self._annotation_lost = True
-            self._forged |= _table(alters.value).keys()
+            self._forged |= annotation_content(alters.value).keys()
         if step.record:
             self._change_record(step.record)
         if step.between:
@@ -215,8 +222,8 @@ class History:
             return json.dumps(document)
         return "garbage"
 
-    def _annotated(self) -> dict[str, int]:
-        return _table(self.server.annotation)
+    def _annotated(self) -> dict[str, object]:
+        return dict(annotation_content(self.server.annotation))
 
     def _recorded(self, name: str) -> bool:
         if not self.machine.record.is_file():
@@ -254,15 +261,6 @@ def is_right(machine: AnyMachine, others: Collection[str] = (), annotation_alter
         annotated = None
     capacity = {n: whole_quantity(q) for n, q in machine.server.capacity.items() if n in {*OURS} - {*others}}
     return bool(capacity == published == annotated or (annotation_altered and capacity == published == {}))
-
-
-def _table(annotation: str | None) -> dict[str, int]:
-    """What the annotation names; nothing if it cannot be read."""
-    try:
-        document = json.loads(annotation or "{}")
-    except ValueError:
-        return {}
-    return document if isinstance(document, dict) else {}
 
 
 def _is_json(content: bytes) -> bool:

@@ -23,7 +23,7 @@ class Loop:
         self._suspended = 0.0  # seconds of uptime in which no process ran
         self.start(state_lost=True)
 
-    def start(self, *, state_lost: bool) -> None:
+    def start(self, state_lost: bool) -> None:
         """The service starts, or starts again."""
         if state_lost:
             self.world.machine.lose_state()

@@ -70,6 +70,8 @@ class Machine:
     def __post_init__(self) -> None:
         self.checks = WriteChecks(self, self.server)
         self.server.point, self.server.check = self._point, self.checks.check_write
+        self.known_plugins: frozenset[str] | None = None
+        """The checkpoint as it was when it was last read."""
         self._points = 0
         self._state = PassState()
         self.state_folder.mkdir()
@@ -185,6 +187,10 @@ class Machine:
             replace(*paths)
             self._point(f"after {Path(paths[1]).name}")
 
+        def list_plugins(_: object) -> frozenset[str] | None:
+            self.known_plugins = self.checkpoint
+            return self.known_plugins
+
         def write_state(_: str, state: PassState) -> None:
             self._point("before state.json")
             self._state = state
@@ -200,7 +206,7 @@ class Machine:
             (reconcile_job, "host_of", lambda _: SimpleNamespace(hostname=lambda: "n1")),
             (reconcile_job, "discover", lambda *_: Discovery(self.probe(), {})),
             (reconcile_job, "kubelet_started_at", lambda _: self.kubelet_started_at),
-            (reconcile_job, "device_plugin_names", lambda _: self.checkpoint),
+            (reconcile_job, "device_plugin_names", list_plugins),
             (reconcile_job, "send_message", self.messages.append),
             (reconcile_job, "registration_expected", lambda *_: 0.0),
             (runtime_files, "read_config", lambda _: SimpleNamespace(restored=lambda: self.configured, errors=())),

@@ -7,12 +7,11 @@ interprets.
 from __future__ import annotations
 
 import copy
-import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from capacityd.model.errors import NodeConflict, NodeUnreachable
-from capacityd.model.node import ANNOTATION, CONDITION
+from capacityd.model.node import ANNOTATION, CONDITION, annotation_content
 from capacityd.node.client import Client
 from capacityd.node.cluster_access import ClusterAccess
 from capacityd.node.documents.json_patch import patched
@@ -87,9 +86,7 @@ class ModelServer:
 
     @property
     def conditions(self) -> list[dict[str, str]]:
-        """All of our type."""
-        conditions = self.document["status"]["conditions"] if self.document else []
-        return [condition for condition in conditions if condition["type"] == CONDITION]
+        return our_conditions(self.document) if self.document else []
 
     def record(self) -> dict[str, int]:
         """What our annotation has of names that may be extended resources."""
@@ -250,12 +247,12 @@ class ModelClient:
 assert all(hasattr(Client, name) for name in ("review_self", "read_node", "patch_node_status", "create_event"))
 
 
+def our_conditions(document: Mapping[str, Any]) -> list[dict[str, str]]:
+    """All conditions of our type."""
+    return [condition for condition in document["status"]["conditions"] if condition["type"] == CONDITION]
+
+
 def record_of(annotation: str | None) -> dict[str, int]:
     """The part of an annotation that is about the names of this model; anything else in it is ignored."""
-    try:
-        content = json.loads(annotation or "{}")
-    except ValueError:
-        return {}
-    if not isinstance(content, dict):
-        return {}
-    return {name: n for name, n in content.items() if name in NAMES and type(n) is int and 0 <= n < 2**63}
+    content = annotation_content(annotation)
+    return {n: q for n, q in content.items() if n in NAMES and type(q) is int and 0 <= q < 2**63}

@@ -82,19 +82,19 @@ class World:
 
     # The kubelet and its device plugins
 
-    def start_kubelet(self, *, zeroes: bool, delay: float) -> None:
+    def start_kubelet(self, zeroes: bool, delay: float) -> None:
         """It restarts: it creates its socket, and writes the Node some seconds later. zeroes: what it decided."""
         self._starts += 1
         start = self._starts
         self.move(self.uptime + 2.0)  # more than a second after its last heartbeat
         self.machine.kubelet_started_at = self.machine.now
         if delay:
-            self.later(delay, lambda: self._register(start, zeroes=zeroes))
+            self.later(delay, lambda: self._register(start, zeroes))
         else:
-            self._register(start, zeroes=zeroes)
+            self._register(start, zeroes)
         self.hear({PassReason.KUBELET})
 
-    def _register(self, start: int, *, zeroes: bool) -> None:
+    def _register(self, start: int, zeroes: bool) -> None:
         if start != self._starts:
             return
         if self.server.document is None:
@@ -131,12 +131,19 @@ class World:
         if self.unhealthy:
             self.later(SYNC, self._report_unhealthy)
 
-    def plugin_comes(self, name: str, count: int) -> None:
-        """A device plugin registers: the checkpoint has it at once, the Node somewhat later."""
+    def register_anew(self) -> None:
+        """The Node is deleted, and a kubelet that starts creates it again."""
+        self.server.delete()
+        self.start_kubelet(False, 0.0)
+
+    def plugin_comes(self, name: str, count: int, synced: bool) -> None:
+        """A device plugin registers: the checkpoint has it at once, the Node somewhat later. synced: at once, too."""
         self.plugins[name] = count
         self.machine.device_plugins.add(name)
         self.hear({PassReason.PLUGINS})
         self.later(SYNC, self.sync)
+        if synced:  # the kubelet was about to write
+            self.sync()
 
     def plugin_leaves(self, name: str) -> None:
         """Its key becomes 0; the checkpoint forgets it later."""

@@ -10,14 +10,18 @@ import errno
 import json
 import tempfile
 from collections.abc import Callable, Mapping
+from functools import partial
+from operator import attrgetter
 from pathlib import Path
+from typing import Any
 
-from hypothesis import HealthCheck
+from hypothesis import HealthCheck, given
 from hypothesis import settings as how_hard
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
 from capacityd.model.config import Settings
+from capacityd.model.node import NodeState
+from capacityd.model.plan import Plan
 from capacityd.model.quantity import whole_quantity
 from capacityd.model.reading import Absent, Quantity, Reading, Unknown
 from capacityd.model.reasons import PassReason, RetryCause
@@ -42,10 +46,13 @@ EVENTS = 10.0
 
 pauses = st.sampled_from([0.0, 0.3, 2.0, 6.0, 15.0, 70.0, 200.0])
 names = st.sampled_from(NAMES)
+ours = st.sampled_from(OURS)
 any_key = st.sampled_from([*NAMES, "cpu"])
 some_names = st.frozensets(names)
 readings = st.sampled_from([Quantity(n) for n in range(5)] + [Absent("none"), Unknown("busy")] * 2)
+flips = st.lists(readings, min_size=2, max_size=8)
 values = st.sampled_from([None, "0", "1", "2", "3", "4", "1500m", "1k"])
+reasons = st.sampled_from([PassReason.HARDWARE, PassReason.FILE, None])
 records = st.one_of(
     st.sampled_from([None, "", "garbage", "[]", '{"cpu": 8}', '{"example.com/a": "2"}', '{"a/b/c": 1}']),
     st.dictionaries(any_key, st.integers(0, 4)).map(json.dumps),
@@ -60,89 +67,182 @@ settings = st.builds(
 )
 
 
-class Histories(RuleBasedStateMachine):
-    """One history: every rule is a disturbance, and some time in which the service runs."""
+class LongHistory:
+    """A machine, its surroundings and its service. Each public method is a disturbance.
 
-    @initialize(seed=st.integers(0, 2**16), registered=st.booleans(), theirs=values, pause=pauses)
-    def begin(self, seed: int, registered: bool, theirs: str | None, pause: float) -> None:
-        self.folder = tempfile.TemporaryDirectory(dir="/dev/shm")
+    registered: whether its Node is; theirs: what another writer has in it at first.
+    """
+
+    def __init__(self, folder: str, seed: int, *, registered: bool, theirs: str | None) -> None:
         config = configuration(frozenset(OURS[:2]), frozenset(), frozenset(), Settings(), complete=True)
-        self.machine = Machine(Path(self.folder.name), ModelServer(), state_file=False, config=config, uptime=20.0)
+        self.machine = Machine(Path(folder), ModelServer(), state_file=False, config=config, uptime=20.0)
         self.server, self.world = self.machine.server, World(self.machine)
         if registered:
-            self.world.start_kubelet(zeroes=False, delay=0.0)
+            self.world.start_kubelet(False, 0.0)
             self.world.move(self.world.uptime)
             self.server.write(THEIRS, theirs)
         self.loop = Loop(self.world, seed)
+
+    def take(self, act: Act, between: bool, pause: float) -> None:
+        """Something happens, and some time passes. between: our GET and our PATCH, if there are any in the pause."""
+        name, *arguments = act
+        happens = partial(attrgetter(name)(self), *arguments)
+        if between and name in BY_OTHERS:
+            self.server.between.append(happens)
+        else:
+            happens()
         self.loop.run(pause)
 
-    @rule()
+    # The machine
+
     def nothing_happens(self) -> None:
         failing = self.server.fault or self.server.document is None
         self.loop.run(200.0 if failing else 2.0 * RESYNC)
 
-    @rule(
-        name=names, reading=readings, reason=st.sampled_from([PassReason.HARDWARE, PassReason.FILE, None]), pause=pauses
-    )
-    def hardware_changes(
-        self, name: str, reading: Quantity | Absent | Unknown, reason: PassReason | None, pause: float
-    ) -> None:
+    def hardware_changes(self, name: str, reading: Reading, reason: PassReason | None) -> None:
         self.machine.readings[name] = reading
-        if reason:
-            self.world.hear({reason})
-        self.loop.run(pause)
+        self._notify(reason)
 
-    @rule(
-        name=names,
-        flips=st.lists(readings, min_size=2, max_size=8),
-        pause=st.sampled_from([0.1, 1.5, 10.0, 12.0, 60.0]),
-    )
-    def hardware_flaps(self, name: str, flips: list[Quantity | Absent | Unknown], pause: float) -> None:
+    def hardware_flaps(self, name: str, flips: list[Reading], pause: float) -> None:
         for reading in flips:
-            self.hardware_changes(name, reading, PassReason.HARDWARE, pause)
+            self.hardware_changes(name, reading, PassReason.HARDWARE)
+            self.loop.run(pause)
 
-    @rule(
-        name=st.sampled_from(OURS),
-        more=st.integers(1, 3),
-        pauses=st.lists(st.sampled_from([0.3, 3.0, 15.0, 70.0, 700.0]), min_size=1, max_size=8),
-        fault=st.sampled_from(["", "", "unreachable", "busy", "rejected"]),
-        reason=st.sampled_from([PassReason.FILE, PassReason.HARDWARE, PassReason.KUBELET]),
-    )
+    def the_checkpoint_changes(self, readable: bool) -> None:
+        self.machine.checkpoint_readable = readable
+        self._notify(PassReason.PLUGINS)
+
+    def the_configuration_changes(
+        self, configured: frozenset[str], adopt: frozenset[str], broken: frozenset[str], settings: Settings, whole: bool
+    ) -> None:
+        self.machine.config = configuration(configured, adopt, broken, settings, complete=whole)
+        self.loop.configure()
+        self._notify(PassReason.CONFIG)
+
+    def the_clock_jumps(self, seconds: float) -> None:
+        self.machine.booted += seconds
+
+    def the_machine_reboots(self, zeroes: bool, delay: float) -> None:
+        self.loop.reboot()
+        self.world.start_kubelet(zeroes, delay)
+
+    def the_machine_is_imaged_anew(self) -> None:
+        remove(self.machine.record)
+        self.loop.reboot()
+
+    def a_worker_is_killed(self, point: int, reason: PassReason | None) -> None:
+        self.machine.kill_at = point
+        self._notify(reason)
+
+    def the_record_fails(self, fault: str) -> None:
+        if fault == "EIO":
+            self.machine.record_errno = errno.EIO
+        elif fault == "unwritable":
+            self.machine.record.with_name("published.json.new").mkdir(exist_ok=True)
+        else:
+            damage(self.machine.record, fault)
+
+    # The API server
+
+    def the_api_server_fails(self, fault: str, lost: int, dropped: int) -> None:
+        self.server.fault, self.server.lose, self.server.drop = fault, lost, dropped
+
+    def admission_denies(self, denies: tuple[Denies, ...]) -> None:
+        self.server.denies = denies
+
+    def a_webhook_alters(self, alters: tuple[Alters, ...]) -> None:
+        self.server.alters = alters
+
+    # Commands by hand: a lock keeps them from what is between our GET and our PATCH.
+
+    def somebody_applies(self, read: Mapping[str, Reading], adopt: frozenset[str], complete: bool) -> None:
+        context = PassContext(self.machine.now, machine_record=self.machine.own_record)
+        policy = Policy(adopt, complete=complete)
+        self._carry_out(make_plan, Facts(read, policy, context, device_plugins=self.machine.checkpoint))
+
+    def all_is_withdrawn(self) -> None:
+        context = PassContext(machine_record=self.machine.own_record)
+        self._carry_out(make_withdrawal, Facts(context=context, device_plugins=self.machine.checkpoint))
+
+    def _carry_out(self, decide: Callable[[NodeState, Facts], Plan], facts: Facts) -> None:
+        """A command ends with an error if the record can't be read or written."""
+        if not (self.machine.record_unreadable or self.machine.record.with_name("published.json.new").exists()):
+            self.world.carry_out(lambda state: decide(state, facts))
+
+    # What must come in time
+
+    def a_device_is_plugged(self, name: str, more: int) -> None:
+        """A higher number is written at once."""
+        number = self._published(name) + more
+        at_once = (
+            self._is_published_when_read(name)
+            and self.loop.failure is None
+            and not self._is_disturbed()
+            and not self._is_rate_limited(name)
+        )
+        self.machine.readings[name] = Quantity(number)
+        self._notify(PassReason.HARDWARE)
+        if at_once:
+            self._run_until_published(name, number, 0.0)
+
     def a_resource_cannot_be_read_for_a_time(
-        self, name: str, more: int, pauses: list[float], fault: str, reason: PassReason
+        self, name: str, more: int, between: list[float], fault: str, reason: PassReason
     ) -> None:
         """Whatever events come meanwhile, it is published within the pause that its time of being unknown allows."""
         self.machine.readings[name], self.server.fault = Unknown("busy"), fault
-        for pause in pauses:  # events of other resources
-            self.world.hear({reason})
+        for pause in between:  # events of other resources
+            self._notify(reason)
             self.loop.run(pause)
         self._end_faults()
-        stored = whole_quantity(self.server.capacity.get(name, "0")) or 0
-        number = max(self.server.record().get(name, 0), stored) + more
+        number = self._published(name) + more
         self.machine.readings[name] = Quantity(number)  # no event says so
         since, uptime = self.machine.checks.unknown_since.get(name), self.world.uptime
         if since is None or not self._is_published_when_read(name):
             return
         pause = UNKNOWN if uptime < BOOTED else min(uptime - since, UNKNOWN_MAX)
         allowed = pause if uptime - since >= UNKNOWN else since + UNKNOWN - uptime
-        allowed += PER_WRITE if self.machine.checks.times_written(name, WRITES * PER_WRITE) >= WRITES - 1 else 0.0
+        allowed += PER_WRITE if self._is_rate_limited(name) else 0.0
         allowed += RETRY + PER_WRITE if self.loop.failure else 0.0
         self._run_until_published(name, number, allowed)
 
-    @rule(name=st.sampled_from(OURS), more=st.integers(1, 3))
-    def a_device_is_plugged(self, name: str, more: int) -> None:
-        """A higher number is written at once."""
-        number = max(self.server.record().get(name, 0), whole_quantity(self.server.capacity.get(name, "0")) or 0) + more
-        at_once = (
-            self._is_published_when_read(name)
-            and self.loop.failure is None
-            and not self._is_disturbed()
-            and self.machine.checks.times_written(name, WRITES * PER_WRITE) < WRITES - 1
+    def another_writes_a_value_and_loses_the_record(
+        self, name: str, value: str | None, text: str | None, between: bool
+    ) -> None:
+        """No record is no claim: what this machine has published to this Node is put back, whoever wrote meanwhile."""
+        self._end_faults()
+        reading, own = self.machine.readings.get(name), self.machine.own_record
+        published = self.server.capacity.get(name)
+        settled = (
+            isinstance(reading, Quantity)
+            and (self.server.record().get(name), published) == (reading.value, str(reading.value))
+            and own is not None
+            and own.published.get(name) == reading.value
+            and self.machine.checkpoint_readable
+            and self._is_published_when_read(name)
         )
-        self.machine.readings[name] = Quantity(number)
-        self.world.hear({PassReason.HARDWARE})
-        if at_once:
-            self._run_until_published(name, number, 0.0)
+
+        def write() -> None:
+            self.server.write(name, value)
+            self.server.annotate(text)
+
+        self.server.between.append(write if between else lambda: None)
+        if not between:
+            write()
+        for _ in range(3):
+            self._notify(PassReason.RESUME)
+            self.loop.run(PER_WRITE + RETRY)
+        assert not settled or self.server.capacity.get(name) == published, f"{name} was given up"
+
+    def _notify(self, reason: PassReason | None) -> None:
+        if reason:
+            self.world.hear({reason})
+
+    def _published(self, name: str) -> int:
+        return max(self.server.record().get(name, 0), whole_quantity(self.server.capacity.get(name, "0")) or 0)
+
+    def _is_rate_limited(self, name: str) -> bool:
+        """Whether the next write of this name, or the one after it, may have to wait."""
+        return self.machine.checks.times_written(name, WRITES * PER_WRITE) >= WRITES - 1
 
     def _run_until_published(self, name: str, number: int, allowed: float) -> None:
         end = self.world.uptime + allowed + EVENTS
@@ -165,211 +265,6 @@ class Histories(RuleBasedStateMachine):
             and self.loop.failure not in (RetryCause.DENIED, RetryCause.MISSING, RetryCause.REJECTED)
         )
 
-    @rule(name=any_key, value=values, between=st.booleans(), pause=pauses)
-    def another_writes(self, name: str, value: str | None, between: bool, pause: float) -> None:
-        self._others(lambda: self.server.write(name, value), between, pause)
-
-    @rule(name=any_key, value=values, between=st.booleans(), pause=pauses)
-    def another_writes_allocatable(self, name: str, value: str | None, between: bool, pause: float) -> None:
-        self._others(lambda: self.world.write_allocatable(name, value), between, pause)
-
-    @rule(names=some_names, pause=pauses)
-    def the_kubelet_overwrites_allocatable(self, names: frozenset[str], pause: float) -> None:
-        self.world.make_unhealthy(names)
-        self.loop.run(pause)
-
-    @rule(text=records, between=st.booleans(), pause=pauses)
-    def another_writes_the_record(self, text: str | None, between: bool, pause: float) -> None:
-        self._others(lambda: self.server.annotate(text), between, pause)
-
-    @rule(
-        name=st.sampled_from(OURS),
-        value=st.sampled_from([None, "0", "1", "3", "1500m", "1k"]),
-        text=st.sampled_from([None, "", "garbage", "[]"]),
-        between=st.booleans(),
-    )
-    def another_writes_a_value_and_loses_the_record(
-        self, name: str, value: str | None, text: str | None, between: bool
-    ) -> None:
-        """No record is no claim: what this machine has published to this Node is put back, whoever wrote meanwhile."""
-        self._end_faults()
-        reading, own = self.machine.readings.get(name), self.machine.own_record
-        published = self.server.capacity.get(name)
-        settled = (
-            isinstance(reading, Quantity)
-            and (self.server.record().get(name), published) == (reading.value, str(reading.value))
-            and own is not None
-            and own.published.get(name) == reading.value
-            and self.machine.checkpoint_readable
-            and self._is_published_when_read(name)
-        )
-
-        def write() -> None:
-            self.server.write(name, value)
-            self.server.annotate(text)
-
-        if between:
-            self.server.between.append(write)
-        else:
-            write()
-        for _ in range(3):
-            self.world.hear({PassReason.RESUME})
-            self.loop.run(PER_WRITE + RETRY)
-        assert not settled or self.server.capacity.get(name) == published, f"{name} was given up"
-
-    @rule(how=st.sampled_from(["front", "change", "remove"]), between=st.booleans(), pause=pauses)
-    def another_writes_conditions(self, how: str, between: bool, pause: float) -> None:
-        self._others(lambda: self.server.disturb_conditions(how), between, pause)
-
-    @rule(between=st.booleans(), pause=pauses)
-    def the_node_is_deleted(self, between: bool, pause: float) -> None:
-        self._others(self.server.delete, between, pause)
-
-    @rule(between=st.booleans(), pause=pauses)
-    def the_node_is_registered_anew(self, between: bool, pause: float) -> None:
-        def anew() -> None:
-            self.server.delete()
-            self.world.start_kubelet(zeroes=False, delay=0.0)
-
-        self._others(anew, between, pause)
-
-    # A lock keeps commands by hand from what is between our GET and our PATCH.
-
-    @rule(read=st.dictionaries(names, readings), adopt=some_names, complete=st.booleans())
-    def somebody_applies(self, read: Mapping[str, Reading], adopt: frozenset[str], complete: bool) -> None:
-        context = PassContext(self.machine.now, machine_record=self.machine.own_record)
-        policy = Policy(adopt, complete=complete)
-        self._carry_out(Facts(read, policy, context, device_plugins=self.machine.checkpoint), withdraw=False)
-
-    @rule(pause=pauses)
-    def all_is_withdrawn(self, pause: float) -> None:
-        context = PassContext(machine_record=self.machine.own_record)
-        self._carry_out(Facts(context=context, device_plugins=self.machine.checkpoint), withdraw=True)
-        self.loop.run(pause)
-
-    def _carry_out(self, facts: Facts, *, withdraw: bool) -> None:
-        """A command ends with an error if the record can't be read or written."""
-        if not (self.machine.record_unreadable or self.machine.record.with_name("published.json.new").exists()):
-            self.world.carry_out(lambda state: make_withdrawal(state, facts) if withdraw else make_plan(state, facts))
-
-    @rule(pause=pauses)
-    def the_machine_is_imaged_anew(self, pause: float) -> None:
-        remove(self.machine.record)
-        self.loop.reboot()
-        self.loop.run(pause)
-
-    @rule(zeroes=st.booleans(), delay=st.sampled_from([0.0, 0.4, 20.0]), between=st.booleans(), pause=pauses)
-    def the_kubelet_restarts(self, zeroes: bool, delay: float, between: bool, pause: float) -> None:
-        self._others(lambda: self.world.start_kubelet(zeroes=zeroes, delay=delay), between, pause)
-
-    @rule(name=names, count=st.integers(0, 4), synced=st.booleans(), between=st.booleans(), pause=pauses)
-    def a_device_plugin_comes(self, name: str, count: int, synced: bool, between: bool, pause: float) -> None:
-        def come() -> None:
-            self.world.plugin_comes(name, count)
-            if synced:  # the kubelet was about to write
-                self.world.sync()
-
-        self._others(come, between, pause)
-
-    @rule(name=names, between=st.booleans(), pause=pauses)
-    def a_device_plugin_leaves(self, name: str, between: bool, pause: float) -> None:
-        self._others(lambda: self.world.plugin_leaves(name), between, pause)
-
-    @rule(readable=st.booleans(), pause=pauses)
-    def the_checkpoint_changes(self, readable: bool, pause: float) -> None:
-        self.machine.checkpoint_readable = readable
-        self.world.hear({PassReason.PLUGINS})
-        self.loop.run(pause)
-
-    @rule(
-        fault=st.sampled_from(["", "", "unreachable", "busy", "denied", "rejected"]),
-        lost=st.integers(0, 2),
-        dropped=st.integers(0, 2),
-        pause=pauses,
-    )
-    def the_api_server_fails(self, fault: str, lost: int, dropped: int, pause: float) -> None:
-        self.server.fault, self.server.lose, self.server.drop = fault, lost, dropped
-        self.loop.run(pause)
-
-    @rule(denies=st.lists(denials, max_size=2).map(tuple), pause=pauses)
-    def admission_denies(self, denies: tuple[Denies, ...], pause: float) -> None:
-        self.server.denies = denies
-        self.loop.run(pause)
-
-    @rule(alters=st.lists(alterations, max_size=1).map(tuple), pause=pauses)
-    def a_webhook_alters(self, alters: tuple[Alters, ...], pause: float) -> None:
-        self.server.alters = alters
-        self.loop.run(pause)
-
-    @rule(fault=st.sampled_from(["missing", "directory", "unwritable", "EIO"]), pause=pauses)
-    def the_record_fails(self, fault: str, pause: float) -> None:
-        if fault == "EIO":
-            self.machine.record_errno = errno.EIO
-        elif fault == "unwritable":
-            self.machine.record.with_name("published.json.new").mkdir(exist_ok=True)
-        else:
-            damage(self.machine.record, fault)
-        self.loop.run(pause)
-
-    @rule(
-        point=st.integers(0, 12), reason=st.sampled_from([PassReason.HARDWARE, PassReason.RESUME, None]), pause=pauses
-    )
-    def a_worker_is_killed(self, point: int, reason: PassReason | None, pause: float) -> None:
-        self.machine.kill_at = point
-        if reason:
-            self.world.hear({reason})
-        self.loop.run(pause)
-
-    @rule(
-        names=some_names,
-        adopt=some_names,
-        broken=some_names,
-        complete=st.booleans(),
-        settings=settings,
-        pause=pauses,
-    )
-    def the_configuration_changes(
-        self,
-        names: frozenset[str],
-        adopt: frozenset[str],
-        broken: frozenset[str],
-        complete: bool,
-        settings: Settings,
-        pause: float,
-    ) -> None:
-        self.machine.config = configuration(names, adopt, broken, settings, complete=complete)
-        self.loop.configure()
-        self.world.hear({PassReason.CONFIG})
-        self.loop.run(pause)
-
-    @rule(seconds=st.sampled_from([-3600.0, -10.0, 10.0, 100_000.0]), pause=pauses)
-    def the_clock_jumps(self, seconds: float, pause: float) -> None:
-        self.machine.booted += seconds
-        self.loop.run(pause)
-
-    @rule(state_lost=st.booleans(), pause=pauses)
-    def the_service_restarts(self, state_lost: bool, pause: float) -> None:
-        self.loop.start(state_lost=state_lost)
-        self.loop.run(pause)
-
-    @rule(zeroes=st.booleans(), delay=st.sampled_from([0.4, 20.0]), pause=pauses)
-    def the_machine_reboots(self, zeroes: bool, delay: float, pause: float) -> None:
-        self.loop.reboot()
-        self.the_kubelet_restarts(zeroes, delay, False, pause)
-
-    @rule(seconds=st.sampled_from([30.0, 10_000.0]), pause=pauses)
-    def the_machine_sleeps(self, seconds: float, pause: float) -> None:
-        self.loop.suspend(seconds)
-        self.loop.run(pause)
-
-    def _others(self, act: Callable[[], None], between: bool, pause: float) -> None:
-        """between: our GET and our PATCH, if there are any in the pause."""
-        if between:
-            self.server.between.append(act)
-        else:
-            act()
-        self.loop.run(pause)
-
     def _is_disturbed(self) -> bool:
         """Whether something may keep a pass from its end."""
         server, machine = self.server, self.machine
@@ -386,13 +281,11 @@ class Histories(RuleBasedStateMachine):
             remove(self.machine.record)
         remove_obstacle(self.machine.record)
 
-    def teardown(self) -> None:
-        if hasattr(self, "loop"):
-            self._calm()
-            self._check_end()
-            self._check_idle()
-        if hasattr(self, "folder"):
-            self.folder.cleanup()
+    def end(self) -> None:
+        """The last disturbance is over, and it has been quiet for long. Checks what must hold then."""
+        self._calm()
+        self._check_end()
+        self._check_idle()
 
     def _calm(self) -> None:
         """The last disturbance is over, and as much time passes as three of the slow resyncs take."""
@@ -400,7 +293,7 @@ class Histories(RuleBasedStateMachine):
         self.machine.checkpoint_readable = True
         self.world.make_unhealthy(frozenset())
         if self.server.document is None or self.machine.kubelet_started_at is None:
-            self.world.start_kubelet(zeroes=False, delay=0.4)
+            self.world.start_kubelet(False, 0.4)
         self.loop.run(3.0 * JITTER * RESYNC)
 
     def _check_end(self) -> None:
@@ -453,10 +346,73 @@ class Histories(RuleBasedStateMachine):
         assert loop.passes <= len(loop.reads) + 1 + unknown * (1 + seconds / UNKNOWN_MAX)
 
 
-def test_histories() -> None:
-    usual = how_hard().max_examples
-    examples = min(20 * usual, 20_000) if usual > 20 else 5 * usual  # one takes 20 ms
-    effort = how_hard(
-        max_examples=examples, stateful_step_count=16, deadline=None, suppress_health_check=list(HealthCheck)
-    )
-    run_state_machine_as_test(Histories, settings=effort)
+Act = tuple[Any, ...]
+"""A method of LongHistory, or of what it has, and its arguments."""
+
+BY_OTHERS: Mapping[str, tuple[st.SearchStrategy[Any], ...]] = {
+    "server.write": (any_key, values),
+    "server.annotate": (records,),
+    "server.disturb_conditions": (st.sampled_from(["front", "change", "remove"]),),
+    "server.delete": (),
+    "world.write_allocatable": (any_key, values),
+    "world.register_anew": (),
+    "world.start_kubelet": (st.booleans(), st.sampled_from([0.0, 0.4, 20.0])),
+    "world.plugin_comes": (names, st.integers(0, 4), st.booleans()),
+    "world.plugin_leaves": (names,),
+}
+"""What may come between our GET and our PATCH."""
+
+ACTS: Mapping[str, tuple[st.SearchStrategy[Any], ...]] = {
+    "loop.run": (pauses,),  # nothing happens: the simplest, to which hypothesis shrinks
+    **BY_OTHERS,
+    "world.make_unhealthy": (some_names,),
+    "loop.start": (st.booleans(),),
+    "loop.suspend": (st.sampled_from([30.0, 10_000.0]),),
+    "nothing_happens": (),
+    "hardware_changes": (names, readings, reasons),
+    "hardware_flaps": (names, flips, st.sampled_from([0.1, 1.5, 10.0, 12.0, 60.0])),
+    "the_checkpoint_changes": (st.booleans(),),
+    "the_configuration_changes": (some_names, some_names, some_names, settings, st.booleans()),
+    "the_clock_jumps": (st.sampled_from([-3600.0, -10.0, 10.0, 100_000.0]),),
+    "the_machine_reboots": (st.booleans(), st.sampled_from([0.4, 20.0])),
+    "the_machine_is_imaged_anew": (),
+    "a_worker_is_killed": (st.integers(0, 12), st.sampled_from([PassReason.HARDWARE, PassReason.RESUME])),
+    "the_record_fails": (st.sampled_from(["missing", "directory", "unwritable", "EIO"]),),
+    "the_api_server_fails": (
+        st.sampled_from(["", "", "unreachable", "busy", "denied", "rejected"]),
+        st.integers(0, 2),
+        st.integers(0, 2),
+    ),
+    "admission_denies": (st.lists(denials, max_size=2).map(tuple),),
+    "a_webhook_alters": (st.lists(alterations, max_size=1).map(tuple),),
+    "somebody_applies": (st.dictionaries(names, readings), some_names, st.booleans()),
+    "all_is_withdrawn": (),
+    "a_device_is_plugged": (ours, st.integers(1, 3)),
+    "a_resource_cannot_be_read_for_a_time": (
+        ours,
+        st.integers(1, 3),
+        st.lists(st.sampled_from([0.3, 3.0, 15.0, 70.0, 700.0]), min_size=1, max_size=8),
+        st.sampled_from(["", "", "unreachable", "busy", "rejected"]),
+        st.sampled_from([PassReason.FILE, PassReason.HARDWARE, PassReason.KUBELET]),
+    ),
+    "another_writes_a_value_and_loses_the_record": (
+        ours,
+        st.sampled_from([None, "0", "1", "3", "1500m", "1k"]),
+        st.sampled_from([None, "", "garbage", "[]"]),
+        st.booleans(),
+    ),
+}
+acts = st.one_of([st.tuples(st.just(name), *arguments) for name, arguments in ACTS.items()])
+long_histories = st.lists(st.tuples(acts, st.booleans(), pauses), min_size=12, max_size=16)
+
+usual = how_hard().max_examples
+
+
+@how_hard(max_examples=min(10 * usual, 20_000) if usual > 20 else 5 * usual, suppress_health_check=list(HealthCheck))
+@given(st.integers(0, 2**16), st.booleans(), values, long_histories)
+def test_histories(seed: int, registered: bool, theirs: str | None, acts: list[tuple[Act, bool, float]]) -> None:
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        history = LongHistory(folder, seed, registered=registered, theirs=theirs)
+        for act, between, pause in acts:
+            history.take(act, between, pause)
+        history.end()

@@ -185,12 +185,15 @@ class ModelServer:
         except NodeConflict as e:
             raise http_error(422, GUARD) from e
         self.check(before, after, operations)
+        changed = {n for n, _ in capacity_of(before).items() ^ capacity_of(after).items()}
         for alters in self.alters:
             alter(after, before, alters)
         for denies in self.denies:
             if denies.applies(capacity_of(before).get(denies.name), capacity_of(after).get(denies.name)):
                 raise denies.error()
         self.store(after)
+        self.written_by_others -= changed
+        self.written_by_others |= changed & {alters.key for alters in self.alters}
         response = self._response()
         if self.lose:
             self.lose -= 1

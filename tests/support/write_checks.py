@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 WRITES, PER_WRITE = 6, 60.0
 """A value that keeps changing is written so often, and then once in so many seconds. So is the condition alone."""
-BOOTING, LOWER_AFTER_BOOT = 180.0, 60.0
-"""Seconds of uptime during which a lower quantity must hold for longer; and for how long, by default."""
+BOOTING = 180.0
+"""Seconds of uptime during which a lower quantity must hold for longer."""
 ROUNDING = 0.01  # seconds
 
 
@@ -49,6 +49,13 @@ class WriteChecks:
     def times_written(self, name: str, seconds: float) -> int:
         """How often a name was written within these last seconds."""
         return sum(self._machine.uptime - at < seconds for at in self._written.get(name, ()))
+
+    @property
+    def lower_after(self) -> float:
+        """Seconds for which a lower quantity must hold."""
+        settings = self._machine.configured.settings
+        booting = self._machine.uptime < BOOTING
+        return max(settings.lower_after, settings.lower_after_boot if booting else 0.0)
 
     # A pass
 
@@ -121,7 +128,6 @@ class WriteChecks:
             )
             assert new.get(name) == (str(record_after[name]) if name in record_after else None)
             self._check_lower(name, old.get(name), new.get(name), record.get(name))
-            self._server.written_by_others.discard(name)
         for name, number in record_after.items():
             if number not in (record.get(name), _record(before).get(name)):
                 assert whole_quantity(new.get(name, "")) == number, f"{name}: the record differs from capacity"
@@ -154,11 +160,8 @@ class WriteChecks:
             return
         less = whole_quantity(new or "0") or 0
         if less < (whole_quantity(old) or 0) and (recorded is None or less < recorded or new is None):
-            settings, uptime = self._machine.configured.settings, self._machine.uptime
-            pause = settings.lower_after
-            if uptime < BOOTING:
-                pause = max(pause, settings.lower_after_boot)
-            assert uptime - self._lower_since[name] >= pause - ROUNDING, f"{name} was lowered early"
+            lower_for = self._machine.uptime - self._lower_since[name]
+            assert lower_for >= self.lower_after - ROUNDING, f"{name} was lowered early"
             assert not self._machine.record_unreadable, f"{name} was lowered while the record could not be read"
 
 

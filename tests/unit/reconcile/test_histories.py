@@ -171,10 +171,10 @@ class LongHistory:
 
     # What must come in time
 
-    def a_device_is_plugged(self, name: str, more: int) -> None:
-        """A higher number is written at once."""
-        number = self._published(name) + more
-        at_once = (
+    def devices_come_or_go(self, name: str, more: int) -> None:
+        """A higher number is written at once, a lower one once it has held for lower_after."""
+        number = max(0, self._published(name) + more)
+        in_time = (
             self._is_published_when_read(name)
             and self.loop.failure is None
             and not self._is_disturbed()
@@ -182,8 +182,8 @@ class LongHistory:
         )
         self.machine.readings[name] = Quantity(number)
         self._notify(PassReason.HARDWARE)
-        if at_once:
-            self._run_until_published(name, number, 0.0)
+        if in_time:
+            self._run_until_published(name, number, 0.0 if more > 0 else self.machine.checks.lower_after)
 
     def a_resource_cannot_be_read_for_a_time(
         self, name: str, more: int, between: list[float], fault: str, reason: PassReason
@@ -387,7 +387,7 @@ ACTS: Mapping[str, tuple[st.SearchStrategy[Any], ...]] = {
     "a_webhook_alters": (st.lists(alterations, max_size=1).map(tuple),),
     "somebody_applies": (st.dictionaries(names, readings), some_names, st.booleans()),
     "all_is_withdrawn": (),
-    "a_device_is_plugged": (ours, st.integers(1, 3)),
+    "devices_come_or_go": (ours, st.integers(-2, 3)),
     "a_resource_cannot_be_read_for_a_time": (
         ours,
         st.integers(1, 3),

@@ -193,7 +193,9 @@ class ModelServer:
                 raise denies.error()
         self.store(after)
         self.written_by_others -= changed
-        self.written_by_others |= changed & {alters.key for alters in self.alters}
+        altered = {alters.key for alters in self.alters}
+        self.written_by_others |= changed & altered
+        self.annotated_by_others |= "annotation" in altered
         response = self._response()
         if self.lose:
             self.lose -= 1

@@ -130,9 +130,10 @@ class LongHistory:
         remove(self.machine.record)
         self.loop.reboot()
 
-    def a_worker_is_killed(self, point: int, reason: PassReason | None) -> None:
+    def a_worker_is_killed(self, point: int, name: str, reading: Reading) -> None:
+        """While it publishes a change."""
         self.machine.kill_at = point
-        self._notify(reason)
+        self.hardware_changes(name, reading, PassReason.RESUME)
 
     def the_record_fails(self, fault: str) -> None:
         if fault == "EIO":
@@ -147,11 +148,16 @@ class LongHistory:
     def the_api_server_fails(self, fault: str, lost: int, dropped: int) -> None:
         self.server.fault, self.server.lose, self.server.drop = fault, lost, dropped
 
-    def admission_denies(self, denies: tuple[Denies, ...]) -> None:
+    def admission_denies(self, denies: tuple[Denies, ...], reading: Reading) -> None:
+        """What changes just then."""
         self.server.denies = denies
+        for every in denies:
+            self.hardware_changes(every.name, reading, PassReason.HARDWARE)
 
-    def a_webhook_alters(self, alters: tuple[Alters, ...]) -> None:
+    def a_webhook_alters(self, alters: tuple[Alters, ...], name: str, reading: Reading) -> None:
+        """What changes just then."""
         self.server.alters = alters
+        self.hardware_changes(name, reading, PassReason.HARDWARE)
 
     # Commands by hand: a lock keeps them from what is between our GET and our PATCH.
 
@@ -376,15 +382,15 @@ ACTS: Mapping[str, tuple[st.SearchStrategy[Any], ...]] = {
     "the_clock_jumps": (st.sampled_from([-3600.0, -10.0, 10.0, 100_000.0]),),
     "the_machine_reboots": (st.booleans(), st.sampled_from([0.4, 20.0])),
     "the_machine_is_imaged_anew": (),
-    "a_worker_is_killed": (st.integers(0, 12), st.sampled_from([PassReason.HARDWARE, PassReason.RESUME])),
+    "a_worker_is_killed": (st.integers(0, 12), ours, readings),
     "the_record_fails": (st.sampled_from(["missing", "directory", "unwritable", "EIO"]),),
     "the_api_server_fails": (
         st.sampled_from(["", "", "unreachable", "busy", "denied", "rejected"]),
         st.integers(0, 2),
         st.integers(0, 2),
     ),
-    "admission_denies": (st.lists(denials, max_size=2).map(tuple),),
-    "a_webhook_alters": (st.lists(alterations, max_size=1).map(tuple),),
+    "admission_denies": (st.lists(denials, max_size=2).map(tuple), readings),
+    "a_webhook_alters": (st.lists(alterations, max_size=1).map(tuple), ours, readings),
     "somebody_applies": (st.dictionaries(names, readings), some_names, st.booleans()),
     "all_is_withdrawn": (),
     "devices_come_or_go": (ours, st.integers(-2, 3)),
@@ -409,7 +415,7 @@ usual = how_hard().max_examples
 
 
 @how_hard(max_examples=min(10 * usual, 20_000) if usual > 20 else 5 * usual, suppress_health_check=list(HealthCheck))
-@given(st.integers(0, 2**16), st.booleans(), values, long_histories)
+@given(st.integers(0, 2**16), st.sampled_from([True, True, True, False]), values, long_histories)
 def test_histories(seed: int, registered: bool, theirs: str | None, acts: list[tuple[Act, bool, float]]) -> None:
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
         history = LongHistory(folder, seed, registered=registered, theirs=theirs)

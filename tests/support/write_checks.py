@@ -73,7 +73,7 @@ class WriteChecks:
         if uid := self._server.document and self._server.document["metadata"]["uid"]:
             self._written = self._written if uid == self._node_uid else {}
             self._node_uid = uid
-        for name in self._names:
+        for name in self._names - {""} or self._names:  # the condition is limited while no number changes
             times = self._written[name] = [*self._written.get(name, ())[-20:], uptime]
             for number, at in enumerate(times):
                 most = WRITES + (uptime - at) / PER_WRITE

@@ -37,7 +37,7 @@ from tests.cluster.proxy import Proxy
 from tests.cluster.service import Service
 from tests.cluster.test_requests import EVENT, GET, PATCH, WHO
 from tests.cluster.webhook import webhook
-from tests.support.recovery import Denies
+from tests.support.denials import Denies
 from tests.unit.service import test_schedule
 from tests.unit.worker import test_await_node
 

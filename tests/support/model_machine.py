@@ -241,7 +241,7 @@ def replaced_by(doubles: list[tuple[Any, str, object]]) -> Iterator[None]:
 def _options(folder: str) -> argparse.Namespace:
     return argparse.Namespace(
         folder=folder,
-        command="child",
+        command="worker",
         config="none",
         kubeconfig=None,
         node_name=None,

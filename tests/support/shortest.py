@@ -78,7 +78,7 @@ def _other_writers(name: str) -> Sequence[_Fields]:
 
 def _lost_annotations(name: str) -> Sequence[_Fields]:
     """Together with a value that somebody else writes."""
-    texts, values = ("", "garbage"), (None, "0", "7", "1500m")
+    texts, values = ("", "garbage"), (None, "0", "7", "1k")
     written: list[_Fields] = [{"annotates": text, "writes": {name: value}} for text in texts for value in values]
     return [{**fields, "between": between} for between in (False, True) for fields in written]
 

@@ -29,7 +29,7 @@ steps = st.builds(
     alters=st.none() | st.lists(alterations, max_size=1).map(tuple),
     record=st.sampled_from(["", "", "", *faults]),
     kill_at=st.none() | st.integers(0, 24),
-    writes=st.dictionaries(names, st.sampled_from([None, "0", "4", "7", "1500m"]), max_size=1),
+    writes=st.dictionaries(names, st.sampled_from([None, "0", "4", "7", "1k"]), max_size=1),
     between=st.booleans(),
     annotates=st.none() | st.sampled_from(["", "garbage", f'{{"{THEIRS}":8,"{A}":4}}', f'{{"{B}":7}}']),
     node_anew=st.sampled_from([False, False, False, True]),
@@ -45,7 +45,7 @@ denied_steps = st.builds(
 steps_with_lost_annotations = st.builds(
     Step,
     hardware=st.none() | st.dictionaries(letters, st.none() | quantities, min_size=1),
-    writes=st.dictionaries(names, st.sampled_from([None, "0", "4", "7", "1500m"]), max_size=2),
+    writes=st.dictionaries(names, st.sampled_from([None, "0", "4", "7", "1k"]), max_size=2),
     annotates=st.sampled_from(["", "garbage"]),
     between=st.booleans(),
 )

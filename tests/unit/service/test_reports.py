@@ -1,0 +1,37 @@
+"""What the service leaves for `status`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from capacityd.model.messages import CheckResult, MetricsResult, ServiceStatus
+from capacityd.model.reasons import Activity, Job
+from capacityd.service.reports import Reports, SlowWorker
+from capacityd.worker import runtime_files
+
+
+def written(folder: Path, reports: Reports, slow: SlowWorker | None = None) -> ServiceStatus:
+    reports.write_status_file(next_pass_in=5.0, overdue_after=60.0, running=slow is not None, slow=slow)
+    status = runtime_files.read_service(str(folder))
+    assert status
+    return status
+
+
+def test_all_that_is_wrong_is_in_the_file(tmp_path: Path) -> None:
+    reports = Reports(str(tmp_path))
+    well = written(tmp_path, reports)
+    assert (well.error, well.configuration_errors, well.previous_active, well.metrics_error) == ("", (), False, "")
+    assert (well.event_source_errors, well.slow_activity) == ((), None)
+    reports.check = CheckResult(configuration_errors=("a.toml:3: x",), previous_active=True)
+    reports.log_error(Job.RECONCILE, "the Node is missing")
+    reports.log_metrics(MetricsResult("/m", "it is full", "make room"))
+    reports.log_unavailable(["there are no device events"])
+    wrong = written(tmp_path, reports, SlowWorker(Activity.PROBE, 40.0))
+    assert (wrong.error, wrong.configuration_errors, wrong.previous_active) == (
+        "the Node is missing",
+        ("a.toml:3: x",),
+        True,
+    )
+    assert (wrong.metrics_error, wrong.metrics_advice) == ("it is full", "make room")
+    assert wrong.event_source_errors == ("there are no device events",)
+    assert (wrong.slow_activity, wrong.pass_running) == (Activity.PROBE, True)

@@ -119,6 +119,11 @@ def test_the_kubelet_rewrites_its_checkpoint(cluster: Cluster, kubelet: Kubelet)
             s.wait_passes(1, passes)
             assert s.last_pass().reasons == (PassReason.PLUGINS,)
             assert s.requested()[:1] == request
+        passes = s.passes()
+        del document["Data"]["RegisteredDevices"][DONGLE]
+        replace(kubelet.checkpoint, json.dumps(document))
+        s.wait_passes(1, passes)
+        assert s.requested()[:1] == ["get nodes"], "the name was given up"
 
 
 def test_while_the_checkpoint_is_unreadable_another_writer_is_not_reverted(cluster: Cluster, kubelet: Kubelet) -> None:

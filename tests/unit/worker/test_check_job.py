@@ -7,8 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from capacityd.config import load
 from capacityd.discovery.child import DEADLINE, MAX_RUNNING
+from capacityd.host.kubelet import CHECKPOINT, SOCKET
 from capacityd.model.config import Config
+from capacityd.model.reasons import PassReason
+from capacityd.node.kubelet_kubeconfig import KUBECONFIG_PATHS
 from capacityd.worker.check_job import check, watch_of
 from capacityd.worker.runtime_files import read_config
 from tests.support.readings import device_detectors, event_sources, resource
@@ -18,6 +22,18 @@ from tests.support.readings import device_detectors, event_sources, resource
 def test_every_device_detector_has_event_sources(detector: str) -> None:
     """Its own test says which."""
     assert event_sources(detector) != (set(), set())
+
+
+def test_the_files_that_are_watched(tmp_path: Path) -> None:
+    """The kubeconfig, or where one may be; what the kubelet writes; and what the configuration counts."""
+    path = tmp_path / "capacityd.toml"
+    path.write_text('[resources."example.com/seats"]\nfile = { path = "/srv/seats" }\n')
+    kubelets = {SOCKET: PassReason.KUBELET, CHECKPOINT: PassReason.PLUGINS}
+    counted = {"/srv/seats": PassReason.FILE}
+    config = load(str(path)).config
+    credentials = dict.fromkeys(KUBECONFIG_PATHS, PassReason.CREDENTIALS)
+    assert watch_of(config, None).files == credentials | kubelets | counted
+    assert watch_of(config, "/etc/mine").files == {"/etc/mine": PassReason.CREDENTIALS} | kubelets | counted
 
 
 def test_the_timeout_of_a_worker_includes_those_of_its_detectors() -> None:

@@ -38,6 +38,8 @@ class Worker:
         self.kubelet_started_at: float | None = None
         self.result = PassResult()
         """What the last pass has told the service."""
+        self.results: list[PassResult] = []
+        """All that it has told the service: first, that it goes on to wait for the Node."""
         self.entries: list[Entry] = []
         """Those that the last pass has sent to the journal."""
         self._messages: list[Message] = []
@@ -68,7 +70,8 @@ class Worker:
         self._messages.clear()
         options = Namespace(folder=str(self.folder), lost=0, node_name=None, kubeconfig=None, config=None)
         assert reconcile_once(options, frozenset(map(PassReason, reasons or ("hardware",)))) == 0
-        (self.result,) = (message for message in self._messages if isinstance(message, PassResult))
+        self.results = [message for message in self._messages if isinstance(message, PassResult)]
+        self.result = self.results[-1]
         return self.result
 
     def beat(self, at: float) -> None:

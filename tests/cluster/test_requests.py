@@ -153,7 +153,7 @@ def test_waiting_for_allocatable_reads_about_once_a_second(cluster: Cluster, age
             done = agent.run("apply", "--wait", "3s", status=1)
     finally:
         delete_policy(cluster, policy)
-    assert f"is not what was published after 3 s: {DONGLE}" in done.stderr
+    assert f"is still not as published after 3 s: {DONGLE}" in done.stderr
     made = counted(requests)
     assert made.pop(GET) <= 6
     assert made == {WHO: 1, PATCH: 2, EVENT: 1}

@@ -92,7 +92,7 @@ def test_a_policy_drops_the_condition(cluster: Cluster, s: Service) -> None:
     s.start()
     assert s.capacity() == "1"
     status = s.cli("status")
-    assert "! the Node does not have the condition CapacityPublished as capacityd wrote it" in status.stdout
+    assert "! the condition CapacityPublished on the Node is not the one that capacityd wrote" in status.stdout
     assert (status.returncode, "degraded" in status.stdout) == (4, True)
     s.reload()
     assert s.cli("status").returncode == 4

@@ -50,7 +50,7 @@ def test_a_forged_record_makes_nothing_ours(cluster: Cluster, s: Service) -> Non
     left = {GPU: "8", "example.com/zero": "0", "example.com/tools": "77"}
     assert {name: cluster.capacity(s.node).get(name) for name in left} == left
     assert withdrawn.returncode == 4
-    assert "left, because it may be another program's: example.com/tools, " in withdrawn.stderr
+    assert "kept keys that another program may own: example.com/tools, " in withdrawn.stderr
     assert set(s.last_applied()) == {*left}, "so that they can still be withdrawn"
 
 
@@ -83,17 +83,14 @@ def test_a_new_image_on_an_old_node(cluster: Cluster, node: str, tmp_path: Path)
     new.machine.pull("1-4")
     output = new.run("apply", status=4).stdout
     assert f"{SEATS}" in output
-    assert "this machine has no record of having published it" in output
+    assert "this machine has no record of publishing it" in output
     assert cluster.capacity(node)[DONGLE] == "3"
     assert cluster.capacity(node)[SEATS] == "5"
     assert json.loads((new.state_directory / "published.json").read_text())["published"] == {DONGLE: 3}
     new.run("apply", status=4)
     new.run("withdraw", status=4)
     assert cluster.capacity(node)[SEATS] == "5", "it may be another program's"
-    assert (
-        f"not in this machine's record, and removed nevertheless: {SEATS}"
-        in new.run("withdraw", "--all-annotated").stderr
-    )
+    assert f"not in this machine's record, removed anyway: {SEATS}" in new.run("withdraw", "--all-annotated").stderr
     assert {DONGLE, SEATS}.isdisjoint(cluster.capacity(node))
     new.run("apply")
     assert cluster.capacity(node)[DONGLE] == "3"

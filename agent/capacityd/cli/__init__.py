@@ -41,18 +41,19 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _open_standard_streams() -> None:
-    """Opens /dev/null for each closed stream (>&-): otherwise the next opened file would get its descriptor."""
+    """Opens /dev/null for each closed stream (>&-). Otherwise, the next file that is opened would get its
+    descriptor."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115  # open until the process ends
 
 
 def _output_error_status(error: OSError) -> int:
-    """Returns the exit status if standard output cannot be written; raises the error if it has another cause."""
+    """Returns the exit status if standard output can't be written. Raises the error if it has another cause."""
     try:
         print(flush=True)
     except OSError:
-        # Python flushes at exit and would report the same error again.
+        # Python flushes at exit, and would report the same error again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if isinstance(error, BrokenPipeError):
             return 141  # 128 + SIGPIPE, as a shell reports it

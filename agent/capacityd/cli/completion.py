@@ -1,6 +1,6 @@
-"""Completion of `kubectl capacityd`: kubectl runs kubectl_complete-capacityd with the words that were typed.
+"""Completion of `kubectl capacityd`: kubectl runs kubectl_complete-capacityd with the words on the command line.
 
-Its output is cobra's: one word a line with its description behind a tab, then a directive to the shell.
+The output follows cobra's protocol: one word a line, with its description after a tab, then a directive to the shell.
 https://github.com/spf13/cobra/blob/main/site/content/completions/_index.md
 """
 
@@ -15,14 +15,14 @@ from capacityd.detectors import load, names
 from capacityd.model.device import DeviceDetector
 
 FILES = ("FILE", "PATH")
-"""The metavars of arguments that are files."""
+"""The metavars of arguments that are paths of files."""
 
 _COMPLETE_FILES = 0
 _NO_FILES = 4
 
 
 def main() -> int:
-    """Prints the words that can follow, and returns the exit status."""
+    """Prints the words that may follow. Returns the exit status."""
     words, directive = complete(sys.argv[1:])
     print(*words, f":{directive}", sep="\n")
     return 0
@@ -32,7 +32,7 @@ def complete(typed: Sequence[str]) -> tuple[list[str], int]:
     """Returns the words that can replace the last one, and cobra's directive. typed: without "kubectl capacityd"."""
     *before, last = typed or [""]
     parser = command_parser()
-    pending: argparse.Action | None = None  # the option whose value follows
+    pending: argparse.Action | None = None  # the option whose value comes next
     arguments = 0
     for word in before:
         if pending:
@@ -57,14 +57,14 @@ def complete(typed: Sequence[str]) -> tuple[list[str], int]:
 
 
 def values(action: argparse.Action) -> list[str]:
-    """Returns the values of an argument or option, none if they are not known."""
+    """Returns the values of an argument or option; empty if they are not known."""
     if action.metavar == "DETECTOR":
         return [name for name in names() if isinstance(load(name), DeviceDetector)]
     return [str(choice) for choice in action.choices or ()]
 
 
 def _argument(parser: argparse.ArgumentParser, number: int) -> argparse.Action | None:
-    """Returns the positional argument with this number, from 0; the last one may take several."""
+    """Returns the positional argument with this number, from 0. The last argument may take several words."""
     positional = [action for action in parser._actions if not action.option_strings]
     if positional and positional[-1].nargs == "*":
         number = min(number, len(positional) - 1)

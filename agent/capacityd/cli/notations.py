@@ -1,4 +1,4 @@
-"""The notation of each autoscaler for the extended resources of a future node, for `template`."""
+"""Each autoscaler's notation for the extended resources of a future node, for `template`."""
 
 from __future__ import annotations
 
@@ -9,29 +9,29 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Notation:
-    """How an autoscaler is told of extended resources: in YAML, the head and then an entry for each resource."""
+    """An autoscaler's notation for extended resources: YAML that consists of a head and an entry for each resource."""
 
     about: str
-    """What the document is, and where to put it: the comment above it."""
+    """What the document is and where to put it: the comment above it."""
     entry: str
-    """With the places {name}, {tag} (the name with "_" for "/") and {quantity}."""
+    """Contains the placeholders {name}, {tag} (the name with "_" for "/") and {quantity}."""
     head: str = ""
-    """With the places {overlay} (a name) and {instance_types}."""
+    """Contains the placeholders {overlay} (a name) and {instance_types}."""
     longest_name: int | None = None
-    """The most characters of a resource's name that fit; None: any name fits."""
+    """Maximum length of a resource's name; None: no limit."""
     forbidden: str = ""
-    """Characters of a resource's name that the autoscaler would change."""
+    """Characters in a resource's name that the autoscaler would change."""
     most: int | None = None
-    """The number of resources that it can carry; None: any number."""
+    """Maximum number of resources; None: no limit."""
 
     @property
     def has_instance_types(self) -> bool:
-        """Whether it applies to instance types."""
+        """Whether the notation applies to instance types."""
         return "{instance_types}" in self.head
 
 
 NOTATIONS: Mapping[str, Notation] = {
-    # extractAllocatableResourcesFromAsg in cluster-autoscaler/cloudprovider/aws/aws_manager.go. A tag's key has at most
+    # extractAllocatableResourcesFromAsg in cluster-autoscaler/cloudprovider/aws/aws_manager.go. A tag's key may have
     # 128 characters: Amazon EC2 User Guide, "Tag your Amazon EC2 resources".
     "aws": Notation(
         "tags of the Auto Scaling group or EKS node group",
@@ -44,21 +44,21 @@ NOTATIONS: Mapping[str, Notation] = {
         'k8s.io_cluster-autoscaler_node-template_resources_{tag}: "{quantity}"\n',
         forbidden="_",
     ),
-    # extractExtendedResourcesFromKubeEnv in cluster-autoscaler/cloudprovider/gce/templates.go (1.33 and later). Not the
-    # prefix with a dash in the description of kubernetes/autoscaler#7604: it was changed before it was merged.
+    # extractExtendedResourcesFromKubeEnv in cluster-autoscaler/cloudprovider/gce/templates.go (1.33 and later). The
+    # prefix with a dash, in the description of kubernetes/autoscaler#7604, was changed before the merge.
     "gke": Notation(
         "node labels of the GKE node pool",
         'clusterautoscaler-nodetemplate-resources.{name}: "{quantity}"\n',
     ),
     # InstanceCapacity in cluster-autoscaler/cloudprovider/clusterapi/clusterapi_unstructured.go. Besides CPU, memory,
-    # disk and pods, it knows one resource, of any kind; gpu-type has its name.
+    # disk and pods, it supports one resource of any kind; gpu-type contains the resource's name.
     "cluster-api": Notation(
         "annotations of the MachineDeployment or MachineSet, beside those for cpu and memory",
         'capacity.cluster-autoscaler.kubernetes.io/gpu-type: "{name}"\n'
         'capacity.cluster-autoscaler.kubernetes.io/gpu-count: "{quantity}"\n',
         most=1,
     ),
-    # WorkerConfig in docs/usage/usage.md of gardener-extension-provider-aws; other providers have the same.
+    # WorkerConfig in docs/usage/usage.md of gardener-extension-provider-aws; other providers use the same format.
     "gardener": Notation(
         "providerConfig of the Shoot's worker; machine-controller-manager also writes these to the Nodes",
         '    {name}: "{quantity}"\n',
@@ -85,17 +85,17 @@ spec:
 
 
 def problems(notation: Notation, names: Sequence[str]) -> Iterator[str]:
-    """Yields why the notation can't carry these resources."""
+    """Yields the reasons why the notation can't express these resources."""
     for name in names:
         if notation.longest_name is not None and len(name) > notation.longest_name:
-            yield f"{name} has {len(name)} characters; at most {notation.longest_name} fit"
-        yield from (f'{name} has a "{c}", which the autoscaler would change' for c in notation.forbidden if c in name)
+            yield f"{name} is {len(name)} characters long; the limit is {notation.longest_name}"
+        yield from (f'{name} contains "{c}"; the autoscaler would change it' for c in notation.forbidden if c in name)
     if notation.most is not None and len(names) > notation.most:
-        yield f"it carries {notation.most} extended resource, not {len(names)}: choose with --resource"
+        yield f"it supports {notation.most} extended resource, not {len(names)}: choose one with --resource"
 
 
 def document(notation: Notation, quantities: Mapping[str, int], overlay: str, instance_types: Sequence[str]) -> str:
-    """Returns the YAML for these quantities. overlay: the name of the NodeOverlay."""
+    """The YAML for these quantities. overlay: the name of the NodeOverlay."""
     types = ", ".join(map(json.dumps, instance_types))
     entries = (
         notation.entry.format(name=name, tag=name.replace("/", "_"), quantity=quantity)

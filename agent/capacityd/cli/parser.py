@@ -1,4 +1,4 @@
-"""The parser of the command line: the commands, and their options."""
+"""The command-line parser: the commands and their options."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ COMMANDS = {
     "template": ("cli.commands.template", "print what an autoscaler must know about a node like this machine"),
     "config": ("cli.commands.config", "check the configuration, show the merged result, or print its schema"),
 }
-"""Name -> the module with a function of this name, and what the command does."""
+"""Name -> the module with a function of this name, and the command's description."""
 
 INTERNAL = {"worker": ("worker.main", ""), "leftover": ("cli.commands.leftover", "")}
-"""Commands for the service and the package, hidden from --help."""
+"""Commands for the service and the package. --help does not list them."""
 
 
 def command_parser() -> argparse.ArgumentParser:
-    """Returns the parser, from which the manual and the shell completions are also generated."""
-    # Common options are valid before and after the command. SUPPRESS: the subparser must not reset them to defaults.
+    """Returns the parser. The manual and the shell completions are generated from it as well."""
+    # Common options may stand before and after the command. SUPPRESS: the subparser must not reset them to defaults.
     common = _Parser(add_help=False, argument_default=argparse.SUPPRESS)
     _add_common(common)
     parser = _Parser(
@@ -43,7 +43,7 @@ def command_parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    _add_common(parser)  # not by parents=[common]: set_defaults would also change the subparsers' defaults
+    _add_common(parser)  # instead of parents=[common]: set_defaults would also change the subparsers' defaults
     parser.add_argument("--version", action="version", version=f"capacityd {__version__}")
     parser.set_defaults(config=None, machine=None, node_file=None, kubeconfig=None, node_name=None, json=False)
     commands = parser.add_subparsers(
@@ -156,7 +156,7 @@ def command_parser() -> argparse.ArgumentParser:
     worker.add_argument("folder")
     worker.add_argument("job", choices=[job.value for job in Job])
     worker.add_argument("reasons", nargs="?", default="")
-    worker.add_argument("lost", nargs="?", type=int, default=0)  # earlier passes that have not ended
+    worker.add_argument("lost", nargs="?", type=int, default=0)  # earlier passes without a result
     commands.add_parser("leftover", parents=[common])  # for the package; hidden from --help
     return parser
 
@@ -164,7 +164,8 @@ def command_parser() -> argparse.ArgumentParser:
 def refuse_other_sources(
     options: argparse.Namespace, why: str, sources: Sequence[str] = ("machine", "node_file", "node_name")
 ) -> None:
-    """Raises UsageError for options that select another machine or one Node. why: why the command takes none."""
+    """Raises UsageError for options that select another machine or one Node. why: the reason, as the message's
+    start."""
     if refused := [f"--{name.replace('_', '-')}" for name in sources if getattr(options, name) is not None]:
         raise UsageError(f"{why}: leave out {' and '.join(refused)}")
 
@@ -173,7 +174,7 @@ class _Parser(argparse.ArgumentParser):
     """A parser that suggests the nearest command."""
 
     def _check_value(self, action: argparse.Action, value: str) -> None:
-        """Unlike argparse's own, the message leaves out internal commands and suggests the nearest command."""
+        """Unlike argparse's method, leaves out internal commands in the message, and suggests the nearest command."""
         if action.dest == "command" and value not in (COMMANDS | INTERNAL):
             near = get_close_matches(value, COMMANDS, n=1)
             hint = f'did you mean "{near[0]}"?' if near else f"must be one of {', '.join(COMMANDS)}"

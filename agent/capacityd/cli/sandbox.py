@@ -1,6 +1,6 @@
-"""probe --as-service: runs the probe again by systemd-run, with the sandbox settings of the service's unit.
+"""probe --as-service: runs the probe again through systemd-run, with the sandbox settings of the service's unit.
 
-Programs, files and folders may differ inside the sandbox, so this shows what the service reads.
+Programs, files and folders may differ inside the sandbox, so this shows what the service can read.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from capacityd.cli.commands.run import command_for
 from capacityd.model.errors import CapacitydError, UsageError
 
 _UNIT = "capacityd.service"
-# Settings for starting, stopping and watching the service. All others make up the sandbox.
+# Settings for starting, stopping and watching the service. All other settings define the sandbox.
 _LIFECYCLE_SETTINGS = (
     *("Exec", "FileDescriptorStore", "Notify", "Restart", "RuntimeDirectory", "Standard", "StartLimit", "Timeout"),
     *("Type", "WatchdogSec"),
 )
 _PASSED_VARIABLES = ("NO_COLOR", "TERM")
-_SETUP_STATUSES = range(200, 244)  # systemd.exec(5): exit statuses of systemd itself, before it runs the program
+_SETUP_STATUSES = range(200, 244)  # systemd.exec(5): systemd's exit statuses if it can't start the program
 
 
 def run_in_sandbox(options: argparse.Namespace) -> int:
     """Runs this probe in the sandbox and returns its exit status.
 
-    Raises UsageError for --machine, CapacitydError if there is no sandbox.
+    Raises UsageError for --machine, and CapacitydError if the sandbox can't be set up.
     """
     if options.machine is not None:
         raise UsageError("--as-service reads this machine: it cannot be combined with --machine")
@@ -39,7 +39,7 @@ def run_in_sandbox(options: argparse.Namespace) -> int:
     if options.config is not None:
         config = os.path.abspath(options.config)
         probe.append(f"--config={config}")
-        # The sandbox may hide its folder.
+        # The sandbox may hide the configuration's folder.
         settings.append("BindReadOnlyPaths=-" + "".join(f"\\{c}" if c in ' :\\"' else c for c in config))
     command = ["systemd-run", "--quiet", "--pipe", "--wait", "--collect", *(f"--property={s}" for s in settings)]
     command += [f"--setenv={name}={os.environ[name]}" for name in _PASSED_VARIABLES if name in os.environ]
@@ -50,7 +50,7 @@ def run_in_sandbox(options: argparse.Namespace) -> int:
 
 
 def unit_settings(text: str) -> Iterator[str]:
-    """Yields the sandbox settings, as KEY=VALUE, of a unit with its drop-ins. text: from systemctl cat."""
+    """Yields a unit's sandbox settings, including drop-ins, as KEY=VALUE. text: the output of systemctl cat."""
     in_service, continued = False, ""
     for line in text.splitlines():
         if line.startswith(("#", ";")):
@@ -66,7 +66,7 @@ def unit_settings(text: str) -> Iterator[str]:
 
 
 def _unit() -> str:
-    """The unit with its drop-ins. Raises CapacitydError."""
+    """The unit file with its drop-ins. Raises CapacitydError."""
     result = _run(["systemctl", "cat", "--no-pager", _UNIT], subprocess.PIPE)
     if result.returncode:
         raise CapacitydError(f"could not read the unit {_UNIT}: {result.stderr.strip()}")
@@ -74,7 +74,7 @@ def _unit() -> str:
 
 
 def _run(command: list[str], output: int | None = None) -> subprocess.CompletedProcess[str]:
-    """Runs a program. output: where standard output and standard error go; None: to those of this process."""
+    """Runs a program. output: where its standard output and standard error go; None: to those of this process."""
     try:
         return subprocess.run(command, check=False, stdout=output, stderr=output, text=True)
     except OSError as e:

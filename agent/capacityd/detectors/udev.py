@@ -55,7 +55,7 @@ def _subsystem(host: Host, device: Device) -> Value:
     try:
         name = link_name(host, f"{device.path}/subsystem")
         if name is None:
-            raise HostError(f"{device.path} is a link whose target does not exist")
+            raise HostError(f"{device.path} is a dangling link")
     except HostError as e:
         folder = device.path.removeprefix(f"{_BUSES}/").removeprefix(f"{_CLASSES}/")
         raise AmbiguousValue(e, (folder.partition("/")[0],)) from e

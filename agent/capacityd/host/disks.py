@@ -83,7 +83,7 @@ def world_wide_id(host: Host, path: str) -> str | None:
 
 
 def device_of(host: Host, path: str) -> str:
-    """The path of the device that a disk belongs to. Raises HostError if its link leads nowhere."""
+    """The path of the device that a disk belongs to. Raises HostError if its link is dangling."""
     resolve_link(host, f"{path}/device")
     return f"{path}/device"
 

@@ -104,10 +104,10 @@ def _block(host: Host, source: str) -> str:
 
 
 def _target(host: Host, link: str) -> str:
-    """The path that a link leads to. Raises HostError if it leads nowhere."""
+    """The path of a link's target. Raises HostError if the link is dangling."""
     path = host.resolve(link)
     if path is None:
-        raise HostError(f"{link} leads nowhere")
+        raise HostError(f"{link} is a dangling link")
     return path
 
 

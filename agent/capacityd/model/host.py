@@ -180,7 +180,7 @@ def resolve_link(host: Host, path: str) -> str | None:
     if target is None:
         folder, _, name = path.rpartition("/")
         if name in host.listdir(folder):
-            raise HostError(f"{path} is a link whose target does not exist")
+            raise HostError(f"{path} is a dangling link")
     return target
 
 

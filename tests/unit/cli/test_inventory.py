@@ -297,7 +297,7 @@ def test_an_unreadable_disk_hides_no_other_device(
         f"{name} could not be read: Input/output error".replace(SDB + "/block", "/sys/block").replace(
             SDB + "/wwid", "/sys/block/sdb/device/wwid"
         ),
-        "capacityd: nic: not everything could be listed: eth9: /sys/class/net/eth9 leads nowhere",
+        "capacityd: nic: not everything could be listed: eth9: /sys/class/net/eth9 is a dangling link",
     ]
 
 

@@ -72,10 +72,10 @@ def test_expect_is_that_of_the_last_reload_though_the_node_was_not_read_since(
 @pytest.mark.parametrize(
     ("activity", "seconds", "code", "expected"),
     [
-        (Activity.NODE, 45, 0, "the reconcile pass has taken 45 s so far: it waits for the API server"),
-        (Activity.PROBE, 45, 0, "the reconcile pass has taken 45 s so far: it waits for a detector"),
-        (Activity.NODE, 150, 4, "! the reconcile pass has taken"),
-        (Activity.CHECK, 150, 4, "! the check of the configuration has taken"),
+        (Activity.NODE, 45, 0, "the reconcile pass has been running for 45 s: it waits for the API server"),
+        (Activity.PROBE, 45, 0, "the reconcile pass has been running for 45 s: it waits for a detector"),
+        (Activity.NODE, 150, 4, "! the reconcile pass has been running for"),
+        (Activity.CHECK, 150, 4, "! the check of the configuration has been running for"),
     ],
 )
 def test_a_pass_that_takes_long(
@@ -180,7 +180,7 @@ def test_a_condition_that_is_not_stored(monkeypatch: pytest.MonkeyPatch, capsys:
     assert status_of(monkeypatch, with_status(condition_not_stored=True)) == 4
     text = capsys.readouterr().out
     assert "degraded" in text
-    assert "! the Node does not have the condition CapacityPublished as capacityd wrote it\n  → look for " in text
+    assert "! the condition CapacityPublished on the Node is not the one that capacityd wrote\n  → look for " in text
 
 
 def test_resources_of_other_writers(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -207,6 +207,6 @@ def test_while_a_pass_runs_the_errors_are_those_from_before_it(
     text = capsys.readouterr().out
     assert ("a pass runs now" in text) is running
     assert ("next pass in" in text) is not running
-    before = "errors from before the pass that runs now:\n" * running
+    before = "errors from before the running pass:\n" * running
     attempt = "the next attempt runs now" if running else "next attempt in "
     assert f"\n\n{before}! connection refused\n  → {attempt}" in text

@@ -97,11 +97,11 @@ LONG = f"{'a' * 63}.{'b' * 63}.{'c' * 63}.{'d' * 52}"
     ("notation", "names", "problem"),
     [
         ("aws", [f"example.com/{'x' * 63}"], ""),
-        ("aws", [f"{'d' * 60}.example/{'x' * 63}"], "has 132 characters; at most 78 fit"),
-        ("azure", ["example.com/nic_mbps"], 'example.com/nic_mbps has a "_"'),
+        ("aws", [f"{'d' * 60}.example/{'x' * 63}"], "is 132 characters long; the limit is 78"),
+        ("azure", ["example.com/nic_mbps"], 'example.com/nic_mbps contains "_"'),
         ("azure", [f"{LONG}/{'x' * 63}"], ""),
         ("gke", ["example.com/nic_mbps"], ""),
-        ("cluster-api", [DONGLE, SEATS], "it carries 1 extended resource, not 2: choose with --resource"),
+        ("cluster-api", [DONGLE, SEATS], "it supports 1 extended resource, not 2: choose one with --resource"),
         ("gardener", [DONGLE, SEATS], ""),
     ],
 )
@@ -115,9 +115,9 @@ def test_what_a_notation_cannot_carry(notation: str, names: list[str], problem: 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["cluster-api"], "cluster-api: it carries 1 extended resource, not 2: choose with --resource"),
-        (["karpenter"], "karpenter needs the instance types that the numbers are for: --instance-type"),
-        (["aws", "--instance-type", "a"], "aws has no instance types: leave out --instance-type"),
+        (["cluster-api"], "cluster-api: it supports 1 extended resource, not 2: choose one with --resource"),
+        (["karpenter"], "karpenter requires the machine's instance type: --instance-type"),
+        (["aws", "--instance-type", "a"], "aws does not use instance types: leave out --instance-type"),
         (["aws", "--resource", "example.com/x"], 'no resource "example.com/x" is configured; must be one of'),
     ],
 )

@@ -223,7 +223,7 @@ def test_the_transport_of_a_multipath_nvme_disk_is_that_of_its_controllers() -> 
     path = merge({"links": {f"{at}/nvme6": controller}}, files({f"{controller}/transport": "rdma\n"}))
     assert values(machine(head, path), "disk", "transport") == {"nvme6n1": "nvme-rdma"}
     gone = values(machine(head, {"links": {f"{at}/nvme6": "gone"}}), "disk", "transport")
-    assert gone == {"nvme6n1": f"unknown: {at}/nvme6 is a link whose target does not exist"}
+    assert gone == {"nvme6n1": f"unknown: {at}/nvme6 is a dangling link"}
 
 
 def test_an_unreadable_path_of_a_multipath_nvme_disk_is_no_disk() -> None:

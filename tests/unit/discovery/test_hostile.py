@@ -124,7 +124,7 @@ def test_a_device_link_to_nowhere_is_unknown() -> None:
         reading = read_resource(wanted, RecordedHost(world), "node")
         assert isinstance(reading, Unknown)
         assert reading.reason.startswith("9-9: ")
-        assert reading.reason.endswith("/sys/bus/usb/devices/9-9 leads nowhere")
+        assert reading.reason.endswith("/sys/bus/usb/devices/9-9 is a dangling link")
     assert outcome(read_resource(resource("usb", {"port": "1-1.2"}), RecordedHost(world), "node")) == 1
 
 

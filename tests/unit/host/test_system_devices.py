@@ -101,7 +101,7 @@ def test_a_btrfs_member_that_leads_nowhere_may_be_any_disk() -> None:
     members = {
         "links": {f"{pool}/sda2": "../../../../class/block/sda2", f"{pool}/sdb1": "../../../../class/block/gone"}
     }
-    assert f"{pool}/sdb1 leads nowhere" in doubt(members, mounts(("/", "0:25", "btrfs", "/dev/sda2")))
+    assert f"{pool}/sdb1 is a dangling link" in doubt(members, mounts(("/", "0:25", "btrfs", "/dev/sda2")))
 
 
 def test_btrfs_on_a_mapped_device() -> None:

@@ -224,7 +224,7 @@ def test_without_a_textfile_nothing_is_counted_and_the_previous_one_is_removed(p
 @pytest.mark.parametrize(
     ("where", "expected", "advice"),
     [
-        ("absent/x.prom", "No such file or directory", "make the folder"),
+        ("absent/x.prom", "No such file or directory", "create the folder"),
         ("file/x.prom", "Not a directory", ""),
         ("link/x.prom", "Too many levels of symbolic links", ""),
     ],

@@ -1,1 +1,1 @@
-"""One file for each command, named like it."""
+"""One file for each command. A file has its command's name."""

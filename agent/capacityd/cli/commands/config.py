@@ -29,7 +29,7 @@ def _as_dict(problem: Problem) -> dict[str, object]:
 
 
 def _unreadable_kubeconfig(path: str | None) -> Iterator[Problem]:
-    """Yields a warning if the service cannot read the kubelet's kubeconfig. path: None for the usual ones."""
+    """Yields a warning if the service can't read the kubelet's kubeconfig. path: None for the default ones."""
     try:
         kubeconfig = path or first_path()
     except NodeDenied:
@@ -39,9 +39,9 @@ def _unreadable_kubeconfig(path: str | None) -> Iterator[Problem]:
 
 
 def config(options: argparse.Namespace) -> int:
-    """Checks the configuration, or prints it or its schema. Returns exit status 2 if it has errors.
+    """Checks the configuration, or prints it or its schema. Returns exit status 2 if it contains errors.
 
-    check prints all errors, show the merged result with the file of each value.
+    check prints all errors; show prints the merged result with the file of each value.
     """
     if options.task == "schema":
         print_json(schema())
@@ -53,7 +53,7 @@ def config(options: argparse.Namespace) -> int:
             errors = list(map(_as_dict, loaded.problems))
             print_json({"files": list(loaded.files), "errors": errors, "warnings": list(map(_as_dict, warnings))})
             return 2 if errors else 0
-        # Without a prefix: editors read FILE:LINE:
+        # No prefix: editors parse FILE:LINE:
         for warning in warnings:
             print(printable(warning.located("warning: ")), file=sys.stderr)
         for problem in loaded.problems:
@@ -72,7 +72,8 @@ def config(options: argparse.Namespace) -> int:
 
 
 def show(loaded: Loaded) -> str:
-    """TOML with the file of each value as a comment. The problems and the hash are comments at the top."""
+    """The result as TOML, with the file of each value in a comment. The problems and the hash are comments at the
+    top."""
     lines = [f"# {p}" for p in loaded.problems]
     if loaded.values:
         lines.append(f"# hash {loaded.config.digest} (the annotation {CONFIGURATION_ANNOTATION} on the Node)")
@@ -90,7 +91,7 @@ def show(loaded: Loaded) -> str:
 
 
 def show_json(loaded: Loaded) -> dict[str, object]:
-    """A JSON object: files, hash, each table with its values, origins (table.key -> file) and errors."""
+    """The result as a JSON object: files, hash, each table with its values, origins (table.key -> file) and errors."""
     return {
         "files": list(loaded.files),
         "hash": loaded.config.digest,
@@ -102,7 +103,7 @@ def show_json(loaded: Loaded) -> dict[str, object]:
 
 
 def _pair(key: str, value: object) -> str:
-    """Key and value as TOML. Each table of a list has a line of its own."""
+    """Key and value as TOML. Each table in a list is on a separate line."""
     if isinstance(value, list) and len(value) > 1 and isinstance(value[0], dict):
         return "\n".join([f"{toml_key(key)} = [", *(f"    {toml_value(v)}," for v in value), "]"])
     return f"{toml_key(key)} = {toml_value(value)}"

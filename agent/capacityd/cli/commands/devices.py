@@ -1,4 +1,4 @@
-"""devices: lists this machine's devices, each with the TOML that matches it. Needs no cluster."""
+"""devices: lists this machine's devices, each with the TOML that matches it. Requires no cluster."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from capacityd.worker.context import host_of, warn
 def devices(options: argparse.Namespace) -> int:
     """Lists the devices of each detector, or of one. Raises UsageError for a detector without devices.
 
-    What could not be listed is named on standard error; then the exit status is 4.
+    Prints devices that could not be listed on standard error, and then returns exit status 4.
     """
     if options.toml and options.json:
         raise UsageError("--toml and --json cannot be combined")
@@ -45,7 +45,7 @@ def devices(options: argparse.Namespace) -> int:
 
 
 def _detectors(name: str | None) -> list[DeviceDetector]:
-    """The detector of this name; None: all that are shown by default."""
+    """The detector with this name; None: all detectors that are shown by default."""
     detectors = [detector for detector in map(load, names()) if isinstance(detector, DeviceDetector)]
     if name is None:
         return [detector for detector in detectors if detector.shown_by_default]
@@ -58,7 +58,7 @@ def _detectors(name: str | None) -> list[DeviceDetector]:
 
 
 def _print(listing: DeviceListing, limit: int | None) -> None:
-    """Prints a table, and below it the TOML for each device. limit: the most devices of a kind to print, None: all."""
+    """Prints a table, and below it the TOML for each device. limit: devices of a kind to print at most, None: all."""
     detector, entries = listing.detector, listing.entries
     count = f"{len(entries) or 'none'}"
     if listing.error:

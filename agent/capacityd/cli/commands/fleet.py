@@ -1,6 +1,6 @@
-"""fleet: the Nodes of a cluster that need attention, and the resources that are free. Reads only.
+"""fleet: shows which Nodes of a cluster need attention, and which resources are free. Only reads.
 
-The kubeconfig is that of whoever runs the command; a list that kubectl has saved takes its place.
+Uses the kubeconfig of the user who runs the command, or a list that kubectl has saved.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ INSTANCE_TYPE = "node.kubernetes.io/instance-type"
 """The label that groups Nodes by default."""
 
 _MIN_POLL = 10.0
-"""Seconds between two lists with --watch, at least."""
+"""Minimum pause in seconds between two lists with --watch."""
 _POLL_SHARE = 20
-"""A list that takes one second is repeated after so many seconds, so a large cluster is listed less often."""
+"""Pause in seconds for each second that a list takes: a large cluster is listed less often."""
 _HINT_RIGHT = 'this needs the right to "list" "pods"'
 _HINT_FILE = 'the file has no pods ("kubectl get nodes,pods -A -o json" saves both)'
 
@@ -40,7 +40,8 @@ _HINT_FILE = 'the file has no pods ("kubectl get nodes,pods -A -o json" saves bo
 def fleet(options: argparse.Namespace) -> int:
     """Prints a summary of each resource, and the Nodes that need attention. Returns exit status 4 if there are any.
 
-    Raises UsageError for an option that selects one machine or Node, CapacitydError if no Node is selected, NodeError.
+    Raises UsageError for an option that selects one machine or Node, CapacitydError if no Node is selected, and
+    NodeError.
     """
     refuse_other_sources(options, "fleet reads all Nodes of a cluster", ("machine", "node_name"))
     max_age = _max_age(options.max_age)
@@ -70,11 +71,11 @@ def _refuse_with_file(options: argparse.Namespace) -> None:
     if options.selector:
         raise UsageError("-l needs a cluster: save the list with kubectl get nodes -l SELECTOR -o json")
     if options.kubeconfig is not None:
-        raise UsageError("--node-file takes the place of the API server: leave out --kubeconfig")
+        raise UsageError("--node-file replaces the API server: leave out --kubeconfig")
 
 
 def _report(options: argparse.Namespace, max_age: float) -> FleetReport:
-    """Reads the Nodes and assesses them. Raises CapacitydError if none is selected."""
+    """Reads the Nodes and assesses them. Raises CapacitydError if no Node is selected."""
     fleet = _read(options)
     if not fleet.nodes:
         error = f"no Node matches -l {options.selector}" if options.selector else "the cluster has no Nodes"
@@ -108,14 +109,14 @@ def _read_cluster(options: argparse.Namespace, query: FleetQuery) -> Fleet:
 
 
 def _progress(kind: str, count: int) -> None:
-    """Shows on the terminal how many Nodes or pods have been read."""
+    """Shows on the terminal how many Nodes or pods have been read so far."""
     print(f"\r\x1b[Kreading {kind}: {count}", end="", file=sys.stderr, flush=True)
 
 
 def _watch(options: argparse.Namespace, max_age: float) -> NoReturn:
     """Prints the report whenever it changes, until Ctrl-C. Raises CapacitydError, but not NodeUnreachable.
 
-    On a terminal it is printed after each list, with the time of the list.
+    On a terminal, prints the report after each list, with the time of the list.
     """
     shown = None
     while True:
@@ -135,7 +136,7 @@ def _watch(options: argparse.Namespace, max_age: float) -> NoReturn:
 
 
 def _write_metrics(path: str, report: FleetReport) -> None:
-    """Replaces the file. Raises CapacitydError if that is not possible."""
+    """Replaces the file. Raises CapacitydError if this fails."""
     try:
         replace_file(path, metrics_text(report), 0o644)
     except ImportError as e:

@@ -1,4 +1,4 @@
-"""leftover: for the package's prerm: what a removal of the package leaves on the Node, and how to remove it."""
+"""leftover: tells the package's prerm what stays on the Node after a removal of the package, and how to remove it."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from capacityd.worker.context import node_name_of
 
 
 def leftover(options: argparse.Namespace) -> int:
-    """Prints one line if the machine's record names a resource, else nothing. Returns exit status 0.
+    """Prints one line if the machine record lists a resource, else nothing. Returns exit status 0.
 
-    It sends no request: a removal must not wait for an API server. Raises StateError if a file can't be read.
+    Sends no request: the package's removal must not wait for an API server. Raises StateError if a file can't be read.
     """
     record = machine_record.read(machine_record.state_directory())
     names = {*record.published, *record.intended} if record else set()

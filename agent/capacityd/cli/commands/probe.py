@@ -1,4 +1,4 @@
-"""probe: reads the configured resources on this machine. Needs no cluster."""
+"""probe: reads the configured resources on this machine. Requires no cluster."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _HEADER = ("RESOURCE", "QUANTITY", "EXPECT", "REASON")
 def probe(options: argparse.Namespace) -> int:
     """Prints the readings. Returns exit status 4 if any is unknown or less than expected."""
     if options.as_service:
-        from capacityd.cli.sandbox import run_in_sandbox  # with all that reconciles 20 ms, for this option only
+        from capacityd.cli.sandbox import run_in_sandbox  # 20 ms with its imports, and only this option needs it
 
         return run_in_sandbox(options)
     host, config = host_of(options), config_of(options)

@@ -1,4 +1,4 @@
-"""plan, apply and withdraw: determine what belongs on the Node, and write it."""
+"""plan, apply and withdraw: determine the desired state of the Node, and write it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from capacityd.worker import runtime_files
 from capacityd.worker.context import config_of, host_of, node_name_of, warn
 from capacityd.worker.selected_node import node_of
 
-_RETRY_TIMEOUT = 30.0  # seconds to retry an API server that is busy, and to wait for another writer's lock
+_RETRY_TIMEOUT = 30.0  # seconds to retry a busy API server, and to wait for another writer's lock
 _POLL_INTERVAL = 1.0  # seconds between reads while waiting for allocatable
 
 Units: TypeAlias = Mapping[str, str]  # resource name -> unit of its quantities
@@ -51,7 +51,7 @@ def plan(options: argparse.Namespace) -> int:
 
 
 def apply(options: argparse.Namespace) -> int:
-    """Writes the plan to the Node. Returns exit status 4 in the same cases as plan."""
+    """Writes the plan to the Node. Returns exit status 4 in the same cases as plan()."""
     wait = _wait_of(options)
     node, plan_for, units = _prepare(options, reads_only=options.dry_run)
     if options.dry_run:
@@ -65,16 +65,16 @@ def apply(options: argparse.Namespace) -> int:
 
 
 def withdraw(options: argparse.Namespace) -> int:
-    """Removes what this machine has published. Returns exit status 4 if something that may be another's had to be kept.
+    """Removes everything that this machine has published. Returns exit status 4 if it keeps a key of unknown ownership.
 
-    With --all-annotated, also removes what only the annotation lists, and prints it first.
+    With --all-annotated, also removes keys that only the annotation lists, and prints them first.
     """
     host, config = host_of(options), load(options.config).config  # withdraw works with errors in the configuration
     directory = runtime_files.runtime_directory()
     if not options.dry_run and options.node_file is None and (service := runtime_files.running(directory)):
         saved = runtime_files.read_config(directory)
         active = saved.restored() if saved else config
-        if not active.settings.observe:  # otherwise it writes nothing
+        if not active.settings.observe:  # in observe mode, the service writes nothing
             raise UsageError(
                 f"the service is running (PID {service.pid}) and would publish again: stop it first"
                 " (`systemctl stop capacityd`)"
@@ -83,7 +83,7 @@ def withdraw(options: argparse.Namespace) -> int:
     device_plugins = device_plugin_names(host)
 
     if options.all_annotated and (names := only_annotated(node.read(), _machine_record(options))):
-        removed = "but would be removed" if options.dry_run else "and removed nevertheless"
+        removed = "would be removed anyway" if options.dry_run else "removed anyway"
         warn(f"not in this machine's record, {removed}: {', '.join(names)}")
 
     def plan_for(state: NodeState, record: MachineRecord | None, denied: Denied) -> Plan:
@@ -98,19 +98,19 @@ def withdraw(options: argparse.Namespace) -> int:
         plan = _write(options, node, plan_for, _units(config)).plan
     if kept := [name for name in plan.write.annotated if name not in plan.health.denied]:
         warn(
-            f"left, because it may be another program's: {', '.join(kept)}. The Node's annotation lists it, and this "
-            "machine's record does not; `capacityd withdraw --all-annotated` removes it"
+            f"kept keys that another program may own: {', '.join(kept)}. The Node's annotation lists them, but this "
+            "machine's record does not; `capacityd withdraw --all-annotated` removes them"
         )
     return _exit_status(plan)
 
 
 def _prepare(options: argparse.Namespace, *, reads_only: bool) -> tuple[Node, Planner, Units]:
-    """Reads the machine, and returns the Node, the function that plans for it, and the units."""
+    """Reads the machine. Returns the Node, the function that makes the plan, and the units."""
     host, config = host_of(options), config_of(options)
     for hint in name_hints(config.resources):
         warn(hint)
     if config.settings.observe and not reads_only:
-        raise UsageError("[kubernetes] observe = true forbids writing; see `capacityd plan` for the changes")
+        raise UsageError("[kubernetes] observe = true forbids writes; `capacityd plan` shows the changes")
     node = node_of(options, config, host, reads_only=reads_only)
     readings = probe(config, host, node_name_of(options, config, host))
     _print_warnings(readings)
@@ -129,12 +129,12 @@ def _units(config: Config) -> Units:
 
 
 def _machine_record(options: argparse.Namespace) -> MachineRecord | None:
-    """The record of what this machine has published. A Node in a file needs none."""
+    """The machine record; a Node in a file needs none."""
     return None if options.node_file is not None else machine_record.read(machine_record.state_directory())
 
 
 def _trusted(options: argparse.Namespace, state: NodeState, record: MachineRecord | None) -> MachineRecord | None:
-    """The machine's record. A Node in a file has no other writers, so its annotation is trusted."""
+    """The machine record to use. A Node in a file has no other writers, so its annotation is trusted."""
     return record if options.node_file is None else MachineRecord(annotated_quantities(state.annotation))
 
 
@@ -182,14 +182,14 @@ def _wait_of(options: argparse.Namespace) -> float | None:
 
 
 def _await_allocatable(node: Node, outcome: Outcome, wait: float) -> None:
-    """Waits until allocatable is what was published. It already is, unless another writer changes it at once."""
+    """Waits until allocatable equals the published quantities. It already does, unless another writer changes it."""
     removed = [c.name for c in outcome.plan.changes if c.action is Action.REMOVE]
     start = time.monotonic()
     state = outcome.node_state
     while late := _not_updated(state, outcome.plan, removed):
         if time.monotonic() - start > wait:
             raise CapacitydError(
-                f"allocatable of Node {state.name} is not what was published after {wait:g} s: {', '.join(late)}"
+                f"allocatable of Node {state.name} is still not as published after {wait:g} s: {', '.join(late)}"
             )
         time.sleep(_POLL_INTERVAL)
         state = node.read()

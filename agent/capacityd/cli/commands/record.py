@@ -1,4 +1,4 @@
-"""record: this machine's hardware as a file that --machine takes on any machine."""
+"""record: saves this machine's hardware in a file, for --machine on any machine."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from capacityd.model.errors import CapacitydError, HostError, UsageError
 from capacityd.model.host import Host, machine_id
 from capacityd.worker.context import warn
 
-_READ_TIMEOUT = 5.0  # seconds for one path: nothing of the kernel's takes that long unless hardware hangs
-_MAX_PATHS = 5  # in a message
+_READ_TIMEOUT = 5.0  # seconds for one path: a file of the kernel takes longer only if hardware hangs
+_MAX_PATHS = 5  # paths to list in a message
 
 
 def record(options: argparse.Namespace) -> int:
     """Writes the recording. Raises UsageError if the file exists."""
     if not options.force and os.path.isfile(options.file):
-        raise UsageError(f"{options.file} exists; give another name, or --force to replace it")
+        raise UsageError(f"{options.file} exists; choose another name, or replace it with --force")
     original = None if options.machine is None else read_recording(options.machine)
     source: Source = LiveSource() if original is None else RecordedSource(original)
     recording, unreadable = _recorded(source)
@@ -58,7 +58,7 @@ def _report(options: argparse.Namespace, recording: Recording, size: int, unread
         report = {"file": options.file, "bytes": size, "redacted": redacted, "left_out": left_out}
         print_json(report | {"unreadable": unreadable})
         return
-    private = "" if redacted else "; serial numbers, addresses and names are in it as they are"
+    private = "" if redacted else "; it contains serial numbers, addresses and names"
     counts = f"{len(recording['files'])} files of {len(recording['properties'])} devices"
     warn(f"{options.file}: {counts}, {size} bytes{private}")
     if left_out:
@@ -66,11 +66,11 @@ def _report(options: argparse.Namespace, recording: Recording, size: int, unread
 
 
 def _hardware_names(source: Source, recording: Recording) -> dict[str, dict[str, str]]:
-    """The devices' names in the hardware database; the machine that replays may have another database, or none."""
+    """The devices' names from the hardware database. The replaying machine may have another database, or none."""
     machine, modaliases = RecordedHost(recording), set[str | None]()
     for detector in map(load, names()):
         if isinstance(detector, DeviceDetector) and detector.modalias is not None:
-            with contextlib.suppress(HostError):  # a recording without a sysfs
+            with contextlib.suppress(HostError):  # the recording contains no sysfs
                 modaliases |= {_modalias(machine, detector, device) for device in detector.find(machine)}
     names_of = {modalias: dict(source.hardware_names(modalias)) for modalias in sorted(filter(None, modaliases))}
     return {modalias: known for modalias, known in names_of.items() if known}
@@ -84,7 +84,7 @@ def _modalias(machine: Host, detector: DeviceDetector, device: Device) -> str | 
 
 
 class _Recording(threading.Thread):
-    """Makes a recording in a thread, because nothing interrupts a read that hangs in the kernel."""
+    """Makes a recording in a thread, because a read that hangs in the kernel can't be interrupted."""
 
     def __init__(self, recorder: Recorder) -> None:
         super().__init__(daemon=True)
@@ -98,7 +98,7 @@ class _Recording(threading.Thread):
 
 
 def _recorded(source: Source) -> tuple[Recording, dict[str, list[str]]]:
-    """The recording, and the paths that could not be read, by error. A path that does not answer is left out."""
+    """The recording, and the unreadable paths by error. A path whose read hangs is left out."""
     skip: set[str] = set()
     while True:
         thread = _Recording(Recorder(source, skip))
@@ -108,13 +108,13 @@ def _recorded(source: Source) -> tuple[Recording, dict[str, list[str]]]:
             if thread.result is None:
                 raise CapacitydError("the recording failed")
             return thread.result, thread.recorder.unreadable
-        warn(f"{hanging} does not answer; it is left out")
+        warn(f"{hanging} does not respond; it is left out")
         thread.recorder.stopped = True
         skip.add(hanging)
 
 
 def _hanging_path(thread: _Recording) -> str | None:
-    """Waits for the end. Returns the path at which it hangs, if it does."""
+    """Waits until the thread ends. Returns the path whose read hangs, if any."""
     recorder = thread.recorder
     at, since = "", time.monotonic()
     while thread.is_alive():
@@ -127,7 +127,7 @@ def _hanging_path(thread: _Recording) -> str | None:
 
 
 def _write(path: str, recording: Recording) -> int:
-    """Writes all of it or nothing, sorted, compressed if the name ends with .gz. Returns its size in bytes."""
+    """Writes everything or nothing: sorted, compressed if the name ends with .gz. Returns the size in bytes."""
     text = json.dumps(recording, indent=1, sort_keys=True) + "\n"
     content = gzip.compress(text.encode("ascii"), mtime=0) if path.endswith(".gz") else text.encode("ascii")
     if path == "-":

@@ -1,4 +1,4 @@
-"""run: replaces this process by the service, which starts a worker for each pass."""
+"""run: replaces this process with the service, which starts a worker for each pass."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ROOT = os.path.abspath(f"{__file__}/../../../..")
 
 
 def run(options: argparse.Namespace) -> int:
-    """Executes the service: a new program, so that the command line's modules take no memory. Never returns."""
+    """Executes the service as a new program, so that the command line's modules use no memory. Does not return."""
     refuse_combinations(options, reads_only=False)  # otherwise every worker would fail
     directory = runtime_files.runtime_directory()
     try:
@@ -34,5 +34,5 @@ def run(options: argparse.Namespace) -> int:
 
 
 def command_for(module: str, *arguments: str) -> list[str]:
-    """Returns the command that runs main(arguments) of the module capacityd.MODULE, isolated from the environment."""
+    """The command that runs main(arguments) of the module capacityd.MODULE, isolated from the environment."""
     return [sys.executable, "-I", "-c", _START.format(module), _ROOT, *arguments]

@@ -1,4 +1,4 @@
-"""status: collects the service's state, its last readings, the Node, pending changes and errors with advice."""
+"""status: collects the service's state, its last readings, the Node, pending changes, and errors with advice."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _UNIT = "capacityd.service"
 def status(options: argparse.Namespace) -> int:
     """Prints the service's state. Returns exit status 1 if it is not running, 4 if there is an error.
 
-    Raises UsageError for an option that selects another machine or Node, NodeError only with --kubeconfig.
+    Raises UsageError for an option that selects another machine or Node, and NodeError only with --kubeconfig.
     """
     refuse_other_sources(options, "status is about the service on this machine")
     directory, now = runtime_files.runtime_directory(), time.time()
@@ -56,7 +56,7 @@ def _report(directory: str, now: float) -> StatusReport:
     try:
         state = runtime_files.read_state(directory)
     except CapacitydError as e:
-        unreadable = f"{e}; what the last pass left is not shown"
+        unreadable = f"{e}; the last pass's state is not shown"
     node, last_pass = state.memory.node, state.status or _NO_PASS
     now_running = (running and running.status) or _NO_SERVICE
     return StatusReport(
@@ -87,7 +87,7 @@ def _report(directory: str, now: float) -> StatusReport:
 
 
 def _waits(last_pass: PassStatus, now: float) -> tuple[WaitReport, ...]:
-    """What later passes are for, the earliest first."""
+    """The reasons for later passes, earliest first."""
     waits = sorted(last_pass.waits, key=lambda wait: wait.until)
     current = uptime()
     return tuple(
@@ -96,11 +96,11 @@ def _waits(last_pass: PassStatus, now: float) -> tuple[WaitReport, ...]:
 
 
 def _device_classes(report: StatusReport, kubeconfig: str) -> Mapping[str, tuple[str, ...]]:
-    """The DeviceClasses that serve a published resource, as far as the user of this kubeconfig may list them.
+    """The DeviceClasses that serve a published resource, as far as the kubeconfig's user may list them.
 
-    A kubelet may not (NodeRules in k8s.io/kubernetes, plugin/pkg/auth/authorizer/rbac/bootstrappolicy/policy.go).
+    Kubelets may not (NodeRules in k8s.io/kubernetes, plugin/pkg/auth/authorizer/rbac/bootstrappolicy/policy.go).
     """
-    from capacityd.node.node_list import read_device_classes  # with ssl 15 ms, for this option only
+    from capacityd.node.node_list import read_device_classes  # 15 ms with ssl, and only this option needs it
 
     classes = read_device_classes(kubeconfig)
     return {
@@ -109,7 +109,7 @@ def _device_classes(report: StatusReport, kubeconfig: str) -> Mapping[str, tuple
 
 
 def _service(status: ServiceStatus | None) -> ServiceReport:
-    """The resident process, with its memory and CPU time as far as they can be read."""
+    """The resident process, with its memory and CPU time as far as these can be read."""
     if status is None:
         return ServiceReport()
     report = ServiceReport(
@@ -161,13 +161,13 @@ def _resource(name: str, last_pass: PassStatus, node: NodeState | None, change: 
         overwritten=health.not_allocatable[name][1] if name in health.not_allocatable else None,
     )
     degraded = row.cause is not None or row.refused or row.denied or row.below_expect or row.not_allocatable
-    held = wait is not None and row.cause is None  # of what is unknown, the reason is more urgent
+    held = wait is not None and row.cause is None  # for an unknown resource, the cause is more important
     note = wait.text(uptime()) if wait and held else _note(row, reading, change, observe=last_pass.observe)
     return replace(row, degraded=degraded, note=note)
 
 
 def _is_below(name: str, last_pass: PassStatus, change: Change | None) -> bool:
-    """Whether a resource is less than expected. There may be no plan yet, or one that is older than `expect`."""
+    """Whether a resource is less than expected. There may be no plan yet, or the plan may be older than `expect`."""
     reading, expect = last_pass.readings.get(name), last_pass.expect.get(name)
     if reading is None or expect is None:
         return False
@@ -179,15 +179,15 @@ def _is_below(name: str, last_pass: PassStatus, change: Change | None) -> bool:
 
 
 def _reading(reading: Reading | None, change: Change | None) -> int | str | None:
-    """The quantity, else the outcome; None if it is not known whether the resource is configured."""
+    """The quantity or, if there is none, the outcome; None if it is unknown whether the resource is configured."""
     if reading is None:
-        # Without a reading, a key is kept because the file that configures it may be unreadable.
+        # Without a reading, a plan keeps the key because the file that configures it may be unreadable.
         return None if change and change.action is Action.KEEP else "unconfigured"
     return reading.value if isinstance(reading, Quantity) else outcome_of(reading).value
 
 
 def _note(row: ResourceRow, reading: Reading | None, change: Change | None, *, observe: bool) -> str:
-    """The reason, for the last column."""
+    """The reason that the last column shows."""
     if change and (row.refused or row.denied):
         return f"{'refused' if row.refused else 'denied'}: {change.reason}"
     if change and observe and change.action.writes:

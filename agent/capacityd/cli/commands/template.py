@@ -1,4 +1,4 @@
-"""template: tells an autoscaler, in its own notation, what a node like this machine will have."""
+"""template: prints, in an autoscaler's notation, the resources that a node like this machine will have."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ from capacityd.worker.selected_node import node_of
 def template(options: argparse.Namespace) -> int:
     """Prints the resources that capacityd would publish. Returns exit status 4 if one is unknown or refused.
 
-    Raises UsageError if nothing is configured, or if the notation can't carry a name or needs another option;
-    ConfigError.
+    Raises ConfigError, and UsageError if nothing is configured, or if the notation can't express a name or requires
+    another option.
     """
     notation = NOTATIONS[options.autoscaler]
     _check_instance_types(options, notation)
@@ -47,19 +47,19 @@ def template(options: argparse.Namespace) -> int:
     if quantities:
         _print(options, document(notation, quantities, options.name, options.instance_type), config.digest)
     else:
-        warn("this machine has none of the configured resources, so there is nothing to tell")
+        warn("this machine has none of the configured resources, so there is nothing to print")
     return 4 if omitted else 0
 
 
 def _check_instance_types(options: argparse.Namespace, notation: Notation) -> None:
     if notation.has_instance_types and not options.instance_type:
-        raise UsageError(f"{options.autoscaler} needs the instance types that the numbers are for: --instance-type")
+        raise UsageError(f"{options.autoscaler} requires the machine's instance type: --instance-type")
     if options.instance_type and not notation.has_instance_types:
-        raise UsageError(f"{options.autoscaler} has no instance types: leave out --instance-type")
+        raise UsageError(f"{options.autoscaler} does not use instance types: leave out --instance-type")
 
 
 def _selected(config: Config, names: list[str]) -> Config:
-    """The configuration with these resources only; with all of them if there are no names."""
+    """The configuration with only these resources; with all resources if names is empty."""
     configured = {resource.name for resource in config.resources}
     if missing := [name for name in names if name not in configured]:
         raise UsageError(f'no resource "{missing[0]}" is configured; must be one of {", ".join(sorted(configured))}')
@@ -69,12 +69,13 @@ def _selected(config: Config, names: list[str]) -> Config:
 def _refusals(
     options: argparse.Namespace, config: Config, host: Host, readings: Mapping[str, Reading]
 ) -> dict[str, str]:
-    """The resources that capacityd refuses to publish on the Node in --node-file, else on any Node -> the reason."""
+    """Resource -> why capacityd refuses to publish it: on the Node in --node-file or, without this option, on any
+    Node."""
     plugins = device_plugin_names(host)
     if options.node_file is None:
         return dict.fromkeys(plugins or (), "a device plugin has this name on this machine")
     state = node_of(options, config, host, reads_only=True).read()
-    record = MachineRecord(annotated_quantities(state.annotation))  # it has no other writers, as in `plan`
+    record = MachineRecord(annotated_quantities(state.annotation))  # as in `plan`: the file has no other writers
     context = PassContext(now=time.time(), machine_record=record)
     inputs = Facts(readings, Policy.of(config), context, device_plugins=plugins)
     changes = {change.name: change for change in make_plan(state, inputs).changes}
@@ -82,7 +83,7 @@ def _refusals(
 
 
 def _published(readings: Mapping[str, Reading], refusals: Mapping[str, str]) -> tuple[dict[str, int], dict[str, str]]:
-    """What would be published, and what is left out, with the reason. An absent resource is in neither of them."""
+    """The published resources, and the omitted ones with their reasons. An absent resource is in neither."""
     quantities, omitted = {}, {}
     for name, reading in sorted(readings.items()):
         if isinstance(reading, Unknown):
@@ -99,5 +100,5 @@ def _print(options: argparse.Namespace, text: str, digest: str) -> None:
         print_json(yaml.safe_load(text))
         return
     print_line(f"# {options.autoscaler}: {NOTATIONS[options.autoscaler].about}")
-    print_line(f"# what capacityd publishes with the configuration {digest}")
+    print_line(f"# the resources that capacityd publishes with the configuration {digest}")
     print(text, end="")

@@ -1,1 +1,1 @@
-"""Judges the Nodes of a cluster, for the command fleet."""
+"""Assesses the Nodes of a cluster, for the command fleet."""

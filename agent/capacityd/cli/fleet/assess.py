@@ -1,4 +1,4 @@
-"""The report about a fleet: its resources, the Nodes that need attention, and groups of equal findings. Pure."""
+"""The report about a fleet: its resources, the Nodes that need attention, and groups of identical findings. Pure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from capacityd.model.fleet import Fleet, NodeSummary
 from capacityd.model.node import ConditionReason
 
 _OTHER_CONDITION = ""
-"""Stands in the order of reasons for a condition's reason that this version does not know."""
+"""In the order of reasons, represents a condition's reasons that this version does not know."""
 _ORDER = (
     *(Reason.DEVICE_CLASS, Reason.NOT_READY, Reason.HEARTBEAT_OVERDUE, Reason.CONDITION_MISSING),
     *(Reason.OVERCOMMITTED, Reason.CAPACITY_CHANGED, *ConditionReason),
@@ -32,25 +32,25 @@ _RANKS = {reason: rank for rank, reason in enumerate(_REASONS)}
 
 @dataclass(frozen=True, slots=True)
 class ResourceSummary:
-    """A resource, over all Nodes that publish it."""
+    """A resource, summarized over all Nodes that publish it."""
 
     name: str
     nodes: int
     capacity: int
     allocatable: int
     usual: int
-    """The quantity that most of the Nodes have."""
+    """The quantity on most of the Nodes."""
     requested: int | None = None
-    """By pods that are bound to these Nodes and have not finished. None: pods may not be listed."""
+    """The sum requested by unfinished pods on these Nodes. None: the user may not list pods."""
     free: int | None = None
-    """What is allocatable and not requested; 0 on a Node whose pods request more than is allocatable."""
+    """The sum of allocatable minus requested; a Node counts as 0 if its pods request more than is allocatable."""
     waiting: int | None = None
-    """Pods that request it and are not bound to a Node."""
+    """Number of pods that request the resource and are not bound to a Node."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeResource:
-    """A resource of one Node."""
+    """A resource on one Node."""
 
     name: str
     capacity: int
@@ -61,7 +61,7 @@ class NodeResource:
 
 @dataclass(frozen=True, slots=True)
 class NodeReport:
-    """The resources that capacityd publishes on a Node."""
+    """A Node, with the resources that capacityd publishes on it."""
 
     node: str
     ready: bool | None
@@ -74,14 +74,14 @@ class Attention:
     """A Node that needs attention."""
 
     node: str | None
-    """None for the cluster as a whole."""
+    """The Node's name; None for the cluster as a whole."""
     reasons: tuple[str, ...]
-    """The most severe first."""
+    """The reasons, most severe first."""
     message: str
     since: float | None = None
-    """Since when, in seconds since the epoch; None if the Node does not say it."""
+    """Since when, in seconds since the epoch; None if the Node does not show it."""
     ready: bool | None = None
-    """None: unknown, or it is the cluster."""
+    """None: unknown, or the finding concerns the cluster."""
     cordoned: bool = False
 
 
@@ -92,31 +92,31 @@ class Group:
     reason: str
     message: str
     nodes: tuple[str, ...]
-    """Empty for the cluster as a whole."""
+    """The Nodes' names; empty for the cluster as a whole."""
     since: float | None
-    """Of the Node that has had it for the longest time."""
+    """The earliest time of the Nodes' findings."""
     not_ready: int
-    """How many of the Nodes are not ready."""
+    """Number of these Nodes that are not ready."""
     cordoned: int
 
 
 @dataclass(frozen=True, slots=True)
 class FleetReport:
-    """What `fleet` shows."""
+    """The report that `fleet` prints."""
 
     nodes: int
     resources: tuple[ResourceSummary, ...]
     attention: tuple[Attention, ...]
     groups: tuple[Group, ...] = ()
-    """The most severe first."""
+    """The groups, most severe first."""
     by_node: tuple[NodeReport, ...] | None = None
-    """None if it was not asked for."""
+    """None if the report was requested without it."""
     as_of: float = 0.0
     """When the Nodes were read, in seconds since the epoch."""
 
 
 def assess(fleet: Fleet, limits: Limits, names: Sequence[str] = (), *, by_node: bool = False) -> FleetReport:
-    """Compares each Node with what was last applied to it and with the Nodes of its group.
+    """Compares each Node with its last applied quantities, and with the other Nodes of its group.
 
     names: the Nodes to report, each compared with its whole group; empty: all. by_node: whether to list each Node's
     resources.
@@ -128,7 +128,7 @@ def assess(fleet: Fleet, limits: Limits, names: Sequence[str] = (), *, by_node: 
     reported = [node for node in fleet.nodes if not names or node.name in names]
     published = sorted({name for node in reported for name in node.annotated})
     findings_by_node: list[tuple[NodeSummary | None, list[Finding]]] = [(None, [*clashes(fleet, published)])]
-    # Pods that a DeviceClass serves also request the resource, but do not take it from the Node's capacity.
+    # Pods that a DeviceClass serves also request the resource, but do not use the Node's capacity.
     counted = sorted({name for node in fleet.nodes for name in node.annotated} - fleet.device_classes.keys())
     for node in reported:
         findings = [*findings_of_node(node, norms[node.label], limits)]
@@ -146,7 +146,7 @@ def assess(fleet: Fleet, limits: Limits, names: Sequence[str] = (), *, by_node: 
 
 
 def rank(reason: str) -> int:
-    """Returns the rank of a reason; the most severe one has the lowest."""
+    """The rank of a reason; the most severe reason has the lowest."""
     return _RANKS.get(reason, _RANKS[_OTHER_CONDITION])
 
 
@@ -224,6 +224,6 @@ def _node_resource(fleet: Fleet, node: NodeSummary, name: str) -> NodeResource:
 
 
 def _sum(numbers: Iterable[int | None]) -> int | None:
-    """The sum; None if a number is None."""
+    """The sum; None if any number is None."""
     known = [*numbers]
     return None if None in known else sum(filter(None, known))

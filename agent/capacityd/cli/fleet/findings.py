@@ -1,4 +1,4 @@
-"""The rules by which a Node needs attention. Pure."""
+"""The rules that decide whether a Node needs attention. Pure."""
 
 from __future__ import annotations
 
@@ -13,73 +13,73 @@ from capacityd.model.node import CONDITION, Condition, ConditionReason
 from capacityd.model.text import duration_text
 
 _MAJORITY = 4, 5
-"""The share of a group's Nodes that must have the same value for the others to be outliers."""
+"""If this share of a group's Nodes has the same value, the other Nodes are outliers."""
 _MAX_CLOCK_SKEW = 300.0
-"""Seconds that a heartbeat may be ahead of this machine's clock."""
+"""Seconds by which a heartbeat may be ahead of this machine's clock."""
 
 
 class Reason(Enum):
-    """Why a Node needs attention, besides the reasons of a condition that is not True."""
+    """Why a Node needs attention, in addition to the reasons of a condition that is not True."""
 
-    DEVICE_CLASS = "DeviceClass"  # of the cluster: dynamic resource allocation also serves a resource of this name
-    NOT_READY = "NotReady"  # and without a heartbeat of capacityd
+    DEVICE_CLASS = "DeviceClass"  # of the cluster: dynamic resource allocation serves a resource of the same name
+    NOT_READY = "NotReady"  # and capacityd's heartbeat is overdue
     HEARTBEAT_OVERDUE = "HeartbeatOverdue"
     CONDITION_MISSING = "ConditionMissing"
     OVERCOMMITTED = "Overcommitted"  # pods request more than the capacity
-    CAPACITY_CHANGED = "CapacityChanged"  # it is not what was last applied, or less of it is allocatable
+    CAPACITY_CHANGED = "CapacityChanged"  # capacity or allocatable differs from what was last applied
     ANNOTATION_UNREADABLE = "AnnotationUnreadable"
-    HEARTBEAT_AHEAD = "HeartbeatAhead"  # it is in the future
-    QUANTITY_DIFFERS = "QuantityDiffers"  # from that of the group
-    CONFIGURATION_DIFFERS = "ConfigurationDiffers"  # from that of the group
+    HEARTBEAT_AHEAD = "HeartbeatAhead"  # the heartbeat is in the future
+    QUANTITY_DIFFERS = "QuantityDiffers"  # from the group's usual quantity
+    CONFIGURATION_DIFFERS = "ConfigurationDiffers"  # from the group's usual configuration
 
 
 OUTLIERS = (Reason.HEARTBEAT_AHEAD, Reason.QUANTITY_DIFFERS, Reason.CONFIGURATION_DIFFERS)
-"""The reasons that are suspicions: the other Nodes of the group may be wrong instead of this one."""
+"""Reasons that are only suspicions: the other Nodes of the group may be wrong instead of this Node."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that needs attention."""
+    """A reason why a Node needs attention."""
 
     reason: str
-    """The value of a Reason, or the reason of a condition."""
+    """The value of a Reason, or a condition's reason."""
     message: str
     shared_message: str
-    """The message without what differs between Nodes. Nodes with the same one form a group."""
+    """The message without the parts that differ between Nodes. Nodes with the same shared message form a group."""
     since: float | None = None
-    """Since when, in seconds since the epoch; None if the Node does not say it."""
+    """Since when, in seconds since the epoch; None if the Node does not show it."""
 
 
 class Usual(NamedTuple):
-    """What enough Nodes of a group have in common."""
+    """A value that enough Nodes of a group have in common."""
 
     value: object
-    having: int  # how many Nodes have it
-    of: int  # how many Nodes have any value
+    having: int  # number of Nodes with this value
+    of: int  # number of Nodes with any value
 
 
 @dataclass(frozen=True, slots=True)
 class Norm:
-    """What is usual in a group."""
+    """The usual values in a group."""
 
     label: str | None
     has_condition: bool
-    """Whether a Node of the group has our condition."""
+    """Whether any Node of the group has capacityd's condition."""
     quantities: Mapping[str, Usual]
     configuration: Usual | None
 
     @property
     def _of_group(self) -> str:
-        """The name of the group as it follows "Nodes", with a space in front."""
+        """The group's name as it follows "Nodes", with a leading space."""
         return f" of {self.label}" if self.label else ""
 
     @property
     def nodes(self) -> str:
-        """What to call the Nodes of the group."""
+        """The name for the group's Nodes in messages."""
         return f"Nodes{self._of_group}"
 
     def others(self, usual: Usual) -> str:
-        """The Nodes that have what is usual, as the subject of a clause."""
+        """The Nodes with the usual value, as the subject of a clause."""
         return f"{usual.having} of {usual.of} {self.nodes} have"
 
 
@@ -94,9 +94,9 @@ class Limits:
 
 
 def norm_of(label: str | None, members: Sequence[NodeSummary]) -> Norm:
-    """Returns what is usual among the Nodes of a group."""
+    """The usual values of a group's Nodes."""
     has_condition = any(node.condition for node in members)
-    # A Node that lacks the condition of the others is reported for that; its quantities mean nothing.
+    # A Node that lacks the others' condition is reported for that reason; its quantities mean nothing.
     compared = [node for node in members if not _lacks_capacityd(node, group_has_condition=has_condition)]
     quantities = {}
     for name in sorted({name for node in compared for name in node.annotated}):
@@ -107,7 +107,7 @@ def norm_of(label: str | None, members: Sequence[NodeSummary]) -> Norm:
 
 
 def findings_of_node(node: NodeSummary, norm: Norm, limits: Limits) -> Iterator[Finding]:
-    """Yields what is wrong with a Node, or unusual in its group."""
+    """Yields what is wrong on a Node, or unusual in its group."""
     lacks_capacityd = _lacks_capacityd(node, group_has_condition=norm.has_condition)
     differing = [] if lacks_capacityd else [*_differing(node, norm)]
     if node.condition:
@@ -140,7 +140,7 @@ def findings_of_node(node: NodeSummary, norm: Norm, limits: Limits) -> Iterator[
 
 
 def overcommitments(node: NodeSummary, requests: Requests, names: Iterable[str]) -> Iterator[Finding]:
-    """Yields the resources of which pods on a Node request more than its capacity. names: the resources to check."""
+    """Yields resources whose requests by a Node's pods exceed its capacity. names: the resources to check."""
     requested = requests.by_node.get(node.name, {})
     for name in names:
         capacity = node.capacity.get(name, 0)
@@ -149,7 +149,7 @@ def overcommitments(node: NodeSummary, requests: Requests, names: Iterable[str])
 
 
 def clashes(fleet: Fleet, names: Iterable[str]) -> Iterator[Finding]:
-    """Yields the resources that a DeviceClass also serves. names: those that capacityd publishes."""
+    """Yields resources that a DeviceClass also serves. names: the resources that capacityd publishes."""
     for name in names:
         for device_class in fleet.device_classes.get(name, ()):
             message = f"the DeviceClass {device_class} also serves {name} (extendedResourceName)"
@@ -161,7 +161,7 @@ def _same_for_all(reason: Reason, message: str) -> Finding:
 
 
 def _usual(values: Iterable[object]) -> Usual | None:
-    """The value that at least four fifths have; None if there is none."""
+    """The value of at least four fifths of the Nodes; None if there is none."""
     counts = Counter(values)
     value, having = counts.most_common(1)[0] if counts else (None, 0)
     share, whole = _MAJORITY
@@ -170,12 +170,12 @@ def _usual(values: Iterable[object]) -> Usual | None:
 
 
 def _lacks_capacityd(node: NodeSummary, *, group_has_condition: bool) -> bool:
-    """Whether nothing on the Node is from capacityd, which other Nodes of its group have."""
+    """Whether nothing on the Node comes from capacityd, although other Nodes of the group have its condition."""
     return group_has_condition and node.condition is None and not node.annotated and not node.annotation_error
 
 
 def _less_allocatable(node: NodeSummary) -> set[str]:
-    """The resources with the capacity last applied, of which less is allocatable, unless the condition says so."""
+    """Resources with the last applied capacity but a lower allocatable, unless the condition already reports this."""
     if node.condition and node.condition.reason == ConditionReason.NOT_ALLOCATABLE.value:
         return set()
     unchanged = node.annotated.keys() - _changed(node)
@@ -187,7 +187,7 @@ def _changed(node: NodeSummary) -> set[str]:
 
 
 def _differing(node: NodeSummary, norm: Norm) -> Iterator[str]:
-    """The resources with another quantity than is usual, unless another writer has changed them."""
+    """Resources with an unusual quantity, unless another writer has changed them."""
     changed = _changed(node)
     for name, usual in norm.quantities.items():
         if node.capacity.get(name) != usual.value and name not in changed:
@@ -200,9 +200,9 @@ def _is_lower(node: NodeSummary, norm: Norm, name: str) -> bool:
 
 
 def _below_expected(node: NodeSummary, norm: Norm, differing: Sequence[str]) -> str:
-    """The usual quantities of the resources that are lower, if the condition is BelowExpected; else "".
+    """The usual quantities of resources that are lower here, if the condition is BelowExpected; else "".
 
-    No field of the Node says which resource is less than expected.
+    No field of the Node shows which resource is less than expected.
     """
     condition = node.condition
     if condition is None or condition.status == "True" or condition.reason != ConditionReason.BELOW_EXPECTED.value:
@@ -212,7 +212,7 @@ def _below_expected(node: NodeSummary, norm: Norm, differing: Sequence[str]) -> 
 
 
 def _of_condition(condition: Condition, node: NodeSummary, expectation: str) -> Iterator[Finding]:
-    """The finding of a condition that is not True. expectation: what may be expected, "" if nothing is known."""
+    """The finding for a condition that is not True. expectation: the usual quantities, "" if they are not known."""
     if condition.status == "True":
         return
     message = condition.message or f"status {condition.status}"

@@ -12,8 +12,8 @@ from capacityd.model.node import ConditionReason
 _QUANTITIES = {
     "capacity": "total capacity on the Nodes that publish the resource",
     "allocatable": "total allocatable on these Nodes",
-    "requested": "what pods request on these Nodes; no series without the right to list pods",
-    "free": "what is allocatable and not requested",
+    "requested": "total requested by pods on these Nodes; no series without the right to list pods",
+    "free": "total of allocatable minus requested",
     "waiting": "pods that request the resource and are not bound to a Node",
 }
 
@@ -23,7 +23,7 @@ def metrics_text(report: FleetReport) -> bytes:
     from prometheus_client import CollectorRegistry, generate_latest
     from prometheus_client.core import GaugeMetricFamily
 
-    class FleetCollector:  # a Collector by its method: older libraries have no such class
+    class FleetCollector:  # duck-typed: older versions of the library have no class Collector
         def collect(self) -> Iterator[Any]:
             yield GaugeMetricFamily("capacityd_fleet_timestamp_seconds", "when the Nodes were read", report.as_of)
             yield GaugeMetricFamily("capacityd_fleet_nodes", "Nodes that were read", report.nodes)
@@ -46,7 +46,7 @@ def metrics_text(report: FleetReport) -> bytes:
 
 
 def _findings(report: FleetReport) -> dict[str, int]:
-    """The number of Nodes for each reason, 0 for a reason that no Node has. The cluster as a whole counts as 1."""
+    """Reason -> number of Nodes, 0 for a reason that no Node has. The cluster as a whole counts as 1."""
     known = [reason.value for reason in (*Reason, *ConditionReason) if reason is not ConditionReason.PUBLISHED]
     counts = dict.fromkeys(known, 0)
     for attention in report.attention:

@@ -1,1 +1,1 @@
-"""The machine's devices and the TOML for them, for the command devices."""
+"""The machine's devices and the TOML that matches them, for the command devices."""

@@ -1,4 +1,4 @@
-"""The devices of a detector, each with its name, its values, and the TOML that matches it."""
+"""A detector's devices, each with its name, its values, and the TOML that matches it."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ class DeviceEntry:
     name: str
     path: str
     vendor: str
-    """Its name for people; "" if it is unknown."""
+    """The vendor's name; "" if unknown."""
     model: str
-    """Likewise."""
+    """The model's name; "" if unknown."""
     values: DeviceValues
     unique: TomlSelector
-    """Matches this device only."""
+    """Matches only this device."""
     kind: TomlSelector
-    """Matches all devices of its kind."""
+    """Matches all devices of the same kind."""
 
     @property
     def title(self) -> str:
@@ -42,23 +42,23 @@ class DeviceListing:
 
     detector: DeviceDetector
     entries: tuple[DeviceEntry, ...]
-    """Grouped by kind."""
+    """The devices, grouped by kind."""
     error: str
-    """Why there may be devices that are not listed; "" if all are listed."""
+    """Why some devices may not be listed; "" if all are listed."""
 
     @property
     def unreadable(self) -> tuple[str, ...]:
-        """What could not be listed or may not be a device of its own, and why."""
+        """Devices that could not be listed or may not be separate devices, each with the reason."""
         doubts = tuple(f"{entry.name}: {entry.values.doubt}" for entry in self.entries if entry.values.doubt)
         return (*([self.error] if self.error else []), *doubts)
 
 
 def list_devices(host: Host, detector: DeviceDetector) -> DeviceListing:
-    """Returns all devices of a detector that can be enumerated."""
+    """All devices of a detector that can be enumerated."""
     devices, error = [], ""
     try:
         for device in detector.find(host):
-            devices.append(device)  # noqa: PERF402  # those before an error are listed
+            devices.append(device)  # noqa: PERF402  # devices before an error are listed
     except HostError as e:
         error = str(e)
     devices.sort(key=_natural_order)
@@ -101,7 +101,7 @@ def _values_of(host: Host, detector: DeviceDetector, device: Device) -> DeviceVa
 
 
 def _why_gone(host: Host, device: Device) -> str:
-    """Why the device has no values: it has disappeared, or its link leads nowhere; "" if it is there."""
+    """Why the device has no values: it has disappeared, or its link is dangling; "" if it exists."""
     try:
         return "" if resolve_link(host, device.path) else "it disappeared while it was read"
     except HostError as e:

@@ -1,4 +1,4 @@
-"""Names and amounts for people: a device's vendor and model, and a measure in a readable unit."""
+"""Readable names and amounts: a device's vendor and model, and a measure in a suitable unit."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ _SCALES = {
 
 
 def names_of(host: Host, detector: DeviceDetector, device: Device, values: DeviceValues) -> tuple[str, str]:
-    """Returns vendor and model from the hardware database, else from the device itself; "" if unknown."""
+    """Vendor and model from the hardware database; otherwise from the device itself; "" if unknown."""
     database: Mapping[str, str] = {}
     if detector.modalias is not None:
         try:
             database = host.hardware_names(detector.modalias(host, device) or "")
-            if "ID_MODEL_FROM_DATABASE" not in database:  # udev also has it, with what the machine's own rules add
+            if "ID_MODEL_FROM_DATABASE" not in database:  # udev may know it from the machine's own rules
                 database = {**database, **host.properties(device.path)}
         except HostError:
-            pass  # udev does not have the device (yet)
+            pass  # udev does not know the device (yet)
     words = [word for key in detector.words if isinstance(word := values.get(key), str) and word not in _NO_VENDORS]
     vendor = _without_suffixes(database.get("ID_VENDOR_FROM_DATABASE", "")) or (words[0] if len(words) > 1 else "")
     model = database.get("ID_MODEL_FROM_DATABASE", "") or (words[-1] if words else "")
@@ -39,7 +39,7 @@ def names_of(host: Host, detector: DeviceDetector, device: Device, values: Devic
 
 
 def display_name(vendor: str, model: str) -> str:
-    """Returns vendor and model; only the model if it begins with the vendor's name."""
+    """Vendor and model; only the model if it begins with the vendor's name."""
     if vendor and model.lower().startswith(vendor.partition(" ")[0].lower()):
         return model
     return f"{vendor} {model}".strip()
@@ -53,7 +53,7 @@ def _without_suffixes(vendor: str) -> str:
 
 
 def readable(value: int, dimension: str) -> str:
-    """Returns a measure in the largest unit that makes it at least 1, with at most one decimal, such as 1.7TiB."""
+    """A measure in the largest unit that makes it at least 1, with at most one decimal, such as 1.7TiB."""
     base, units = _SCALES.get(dimension, (1000, ("",)))
     power = 0
     while power < len(units) - 1 and round(Fraction(value, base**power), 1) >= base:

@@ -1,4 +1,4 @@
-"""TOML selectors: the line of a resource that matches one device, or all devices of a kind."""
+"""TOML selectors: a resource's line that matches one device, or all devices of a kind."""
 
 from __future__ import annotations
 
@@ -15,54 +15,54 @@ from capacityd.model.units import UNITS
 from capacityd.model.value_types import Amount, Flag, HexId, Kind, Text
 
 _CLASS_ONLY = GLOB_CHARACTERS | {"|", ","}
-"""Characters that some keys accept in a class only."""
+"""Characters that some keys accept only in a class."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceValues:
-    """A device's values, as its detector reads them."""
+    """A device's values, as read by its detector."""
 
     by_key: Mapping[str, Value]
-    """Without the keys that the device does not have."""
+    """Key -> value, without the keys that the device lacks."""
     unread: Mapping[str, HostError]
-    """Key -> why it could not be read."""
+    """Key -> why its value could not be read."""
     doubt: str = ""
-    """Why it is unknown whether it is a device of its own; "" if it is one."""
+    """Why it is unknown whether this is a separate device; "" if it is separate."""
 
     def get(self, key: str) -> Value:
-        """Returns the value, None if the device has none or it could not be read."""
+        """The value; None if the device has none, or if it could not be read."""
         return self.by_key.get(key)
 
     def read(self, key: str) -> Value:
-        """Returns the value, None if the device has none. Raises HostError if it could not be read."""
+        """The value; None if the device has none. Raises HostError if the value could not be read."""
         if key in self.unread:
             raise self.unread[key].with_traceback(None)
         return self.by_key.get(key)
 
 
 def match_values(tests: Sequence[KeyMatcher], device: DeviceValues) -> MatchResult:
-    """Whether a device counts by these tests."""
+    """Whether these tests match a device."""
     return with_doubt(match_all(tests, device.read), device.doubt)
 
 
 @dataclass(frozen=True, slots=True)
 class TomlSelector:
-    """The table of a detector that matches certain devices."""
+    """A detector's table that matches certain devices."""
 
     toml: str
-    """The line of a resource, DETECTOR = { … }; "" if no table matches these devices for certain."""
+    """The resource's line, DETECTOR = { … }; "" if no table is certain to match these devices."""
     table: Mapping[str, object] = field(default_factory=dict)
-    """The same as the TOML parser returns it."""
+    """The table as the TOML parser returns it."""
     count: int | None = None
-    """The number of devices that it matches; None: unknown, because a value could not be read."""
+    """Number of matching devices; None: unknown, because a value could not be read."""
     reason: str = ""
-    """Why there is no toml."""
+    """Why toml is empty."""
 
 
 class DeviceIndex:
-    """A machine's devices by their values, so that a selector for each of 10,000 devices is found in linear time.
+    """Indexes a machine's devices by their values, so that selectors for 10,000 devices are found in linear time.
 
-    error: why there may be further devices; "" if there are none.
+    error: why there may be more devices; "" if there are none.
     """
 
     def __init__(self, detector: DeviceDetector, devices: Sequence[DeviceValues], error: str = "") -> None:
@@ -80,7 +80,7 @@ class DeviceIndex:
         self._selectors: dict[tuple[tuple[str, Value], ...], TomlSelector] = {}
 
     def select(self, wanted: Mapping[str, Value]) -> TomlSelector:
-        """Returns the selector for devices with these values; "" means that a device lacks the key."""
+        """The selector for devices with these values. The value "" means that a device lacks the key."""
         items = tuple(wanted.items())
         if items not in self._selectors:
             keys = self.detector.keys
@@ -92,21 +92,21 @@ class DeviceIndex:
         return self._selectors[items]
 
     def _candidates(self, wanted: Iterable[tuple[str, Value]]) -> Sequence[DeviceValues]:
-        """The devices that may match: those that have, or may have, the value that the fewest have."""
+        """The devices that may match: those with, or possibly with, the rarest of these values."""
         by_key = [(self._by_value.get((k, _folded(v)), ()), self._unread.get(k, ())) for k, v in wanted]
         having, unread = min(by_key, key=lambda devices: sum(map(len, devices)), default=(self._devices, ()))
         return [*having, *unread]
 
 
 def unique_selector(index: DeviceIndex, device: DeviceValues) -> TomlSelector:
-    """The selector for this device only, by as few keys of the detector's identity as possible."""
+    """The selector for only this device, with as few of the detector's identity keys as possible."""
     detector = index.detector
     base, reason = _non_default_values(detector, device)
     if reason:
         return TomlSelector("", reason=reason)
     least = 1
     while detector.identity[:least] == detector.alike[:least] and least < len(detector.alike):
-        least += 1  # a vendor alone says too little, even if this is its only device now
+        least += 1  # a vendor alone is too vague, even if this is its only device now
     wanted: dict[str, Value] = {}
     for key in detector.identity:
         if len(wanted) >= least and index.select(wanted | base).count == 1:
@@ -120,7 +120,7 @@ def unique_selector(index: DeviceIndex, device: DeviceValues) -> TomlSelector:
 
 
 def kind_selector(index: DeviceIndex, device: DeviceValues) -> TomlSelector:
-    """The selector for all devices of the same kind. Names a missing key only if that excludes other devices."""
+    """The selector for all devices of the same kind. Includes a missing key only if this excludes other devices."""
     detector = index.detector
     base, reason = _non_default_values(detector, device)
     unread = [f"{key}: {device.unread[key]}" for key in detector.alike if key in device.unread]
@@ -135,18 +135,18 @@ def kind_selector(index: DeviceIndex, device: DeviceValues) -> TomlSelector:
 
 
 def key_matchers(detector: DeviceDetector, table: Mapping[str, object]) -> tuple[KeyMatcher, ...]:
-    """The tests of a table, with the detector's defaults, as the configuration compiles them."""
+    """A table's tests, with the detector's defaults, as the configuration compiles them."""
     wanted = {**detector.defaults, **table}
     return tuple(KeyMatcher(key, detector.keys[key].kind.parse(raw), str(raw)) for key, raw in wanted.items())
 
 
 def toml_line(detector: str, table: Mapping[str, object]) -> str:
-    """Returns DETECTOR = { … }."""
+    """The line DETECTOR = { … }."""
     return f"{detector} = {toml_value(table)}"
 
 
 def exact_match(kind: Kind, value: Value) -> str | bool | None:
-    """Returns the TOML that matches this value and no other, None if there is none."""
+    """The TOML that matches exactly this value; None if there is none."""
     if isinstance(kind, Flag):
         return value if isinstance(value, bool) else None
     if isinstance(kind, Amount) and isinstance(value, int):
@@ -161,7 +161,7 @@ def exact_match(kind: Kind, value: Value) -> str | bool | None:
 
 
 def _non_default_values(detector: DeviceDetector, device: DeviceValues) -> tuple[dict[str, Value], str]:
-    """Returns the device's values that a default would exclude, or why no table matches it for certain."""
+    """The device's values that a default would exclude; otherwise why no table is certain to match the device."""
     if device.doubt:
         return {}, device.doubt
     values: dict[str, Value] = {}
@@ -182,5 +182,5 @@ def _non_default_values(detector: DeviceDetector, device: DeviceValues) -> tuple
 
 
 def _folded(value: Value) -> str:
-    """The same text for all values that one exact match may match."""
+    """The same text for all values that one exact match can match."""
     return str(value or "").lower()

@@ -1,6 +1,6 @@
-"""A commented starter configuration for a machine: a resource for each kind of device that is worth requesting.
+"""A commented starter configuration for a machine, with a resource for each kind of device that pods may request.
 
-Devices that the detectors' defaults exclude (hubs, virtual functions) are left out. So are those that the detectors do
+It leaves out devices that the detectors' defaults exclude (hubs, virtual functions), and devices that the detectors do
 not suggest (the system's disk and interface, a mainboard's bridges).
 """
 
@@ -17,8 +17,8 @@ from capacityd.model.units import Dimension
 from capacityd.model.value_types import Amount, Flag
 
 _DOMAIN = "example.com"
-_MAX_NAMES = 8  # devices that a comment names
-_MAX_RESOURCE_NAME = 48  # characters after the domain; Kubernetes allows 63
+_MAX_NAMES = 8  # devices to list in a comment
+_MAX_RESOURCE_NAME = 48  # characters after the domain; Kubernetes' limit is 63
 _UNITS: Mapping[Dimension, tuple[str, int]] = {
     "size": ("GiB", 1024**3),
     "speed": ("Mbit/s", 10**6),
@@ -38,17 +38,17 @@ _HEAD = """\
 
 @dataclass(frozen=True, slots=True)
 class _Suggestion:
-    """A resource to suggest."""
+    """A suggested resource."""
 
     toml: str
     devices: tuple[DeviceEntry, ...]
-    """The devices that it counts."""
+    """The counted devices."""
     doubt: str
     """Why the quantity is unknown; "" if it is known."""
 
 
 def starter_configuration(hostname: str, listings: Iterable[DeviceListing]) -> str:
-    """Returns the TOML. hostname: that of the machine with the devices."""
+    """The starter configuration as TOML. hostname: the host name of the machine with the devices."""
     parts = [_HEAD.format(host=hostname)]
     used_names: set[str] = set()
     for listing in listings:
@@ -82,7 +82,7 @@ def _suggestions(listing: DeviceListing) -> list[_Suggestion]:
 
 
 def _left_out(listing: DeviceListing) -> Iterable[str]:
-    """Yields comments on the devices that are not suggested, by reason."""
+    """Yields comments about the devices that are not suggested, grouped by reason."""
     detector, devices = listing.detector, listing.entries
     if listing.error:
         yield f"# not all devices could be listed: {listing.error}\n"
@@ -104,7 +104,7 @@ def _resource(detector: DeviceDetector, suggestion: _Suggestion, name: str) -> s
     lines = [
         f'[resources."{_DOMAIN}/{name}"]',
         suggestion.toml,
-        f"expect = {len(devices)}  # what this machine has now",
+        f"expect = {len(devices)}  # the number of devices now",
     ]
     for key, unit, total in _totals(detector, devices):
         lines.append(f'# measure = "{key}"  # instead of a count; then expect = {total}')
@@ -116,7 +116,7 @@ def _resource(detector: DeviceDetector, suggestion: _Suggestion, name: str) -> s
 
 
 def _totals(detector: DeviceDetector, devices: Sequence[DeviceEntry]) -> Iterable[tuple[str, str, int]]:
-    """Yields key, unit and total of the first measure of each dimension that all these devices have."""
+    """Yields key, unit and total of the first measure in each dimension that all these devices report."""
     for dimension, (unit, factor) in _UNITS.items():
         for name, key in detector.keys.items():
             values = [device.values.get(name) for device in devices]
@@ -132,7 +132,7 @@ def _names(names: Sequence[str]) -> str:
 
 
 def _resource_name(detector: DeviceDetector, device: DeviceEntry, used: Collection[str]) -> str:
-    """Returns a name for devices of this kind that is not used yet."""
+    """An unused name for devices of this kind."""
     model = re.sub(r"[([].*?[)\]]", " ", device.model)
     ids = "-".join(str(device.values.get(key)) for key in detector.alike if device.values.get(key))
     words = re.findall("[a-z0-9]+", f"{detector.name} {model if model.strip() else ids}".lower())

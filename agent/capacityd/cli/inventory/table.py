@@ -1,8 +1,8 @@
 """The table of a detector's devices, built from the detector's declaration.
 
-It has a column for each measure and for each key that devices of one kind share (alike). Another key of text has a
+It contains a column for each measure and for each key that devices of one kind share (alike). Other text keys get a
 column unless all devices have the same value. All flags share the column IS. The name is the last column, because only
-it contains spaces.
+names contain spaces.
 """
 
 from __future__ import annotations
@@ -18,32 +18,32 @@ from capacityd.model.matchers import Value
 from capacityd.model.value_types import Amount, Flag, HexId, Kind
 
 OVERVIEW_ROWS = 8
-"""The most devices of a kind that an overview shows."""
+"""Maximum number of devices of a kind in an overview."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceTable:
-    """What `devices` prints of a detector."""
+    """The output of `devices` for a detector."""
 
     heading: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     selectors: tuple[tuple[str, str], ...]
-    """Pairs of TOML and the devices that it matches; if there is no TOML, the second says why."""
+    """Pairs of TOML and the devices that it matches. If there is no TOML, the second text says why."""
     common: tuple[str, ...]
-    """Keys and values that all devices share."""
+    """Keys and values that are the same for all devices."""
     unread: tuple[str, ...] = ()
-    """The meaning of each "?" in the table: a key, and why it could not be read."""
+    """The meaning of each "?" in the table: a key, and why its value could not be read."""
 
 
 def device_table(detector: DeviceDetector, devices: Sequence[DeviceEntry], limit: int | None = None) -> DeviceTable:
-    """Returns the table of all devices of a detector. limit: the most devices of a kind to show, None: all."""
+    """The table of a detector's devices. limit: devices of a kind to show at most, None: all."""
     keys, common = _columns(detector, devices)
     flags = _flags(detector, devices)
     columns = [*(key.upper() for key in keys), *(["IS"] if flags else [])]
     rows: list[tuple[str, ...]] = []
     selectors: list[tuple[str, str]] = []
     total = Counter(device.kind.toml for device in devices)
-    shown: Counter[str] = Counter()  # of each kind, so far
+    shown: Counter[str] = Counter()  # number of devices of each kind so far
     for device in devices:
         kind = device.kind
         shown[kind.toml] += 1
@@ -69,7 +69,7 @@ def device_table(detector: DeviceDetector, devices: Sequence[DeviceEntry], limit
 
 
 def _unread(devices: Sequence[DeviceEntry]) -> tuple[str, ...]:
-    """Each key that could not be read of a device, with the first reason."""
+    """Each unreadable key, with the first reason."""
     reasons: dict[str, str] = {}
     for device in devices:
         for key, error in device.values.unread.items():
@@ -78,7 +78,7 @@ def _unread(devices: Sequence[DeviceEntry]) -> tuple[str, ...]:
 
 
 def _flags(detector: DeviceDetector, devices: Sequence[DeviceEntry]) -> dict[str, str]:
-    """Returns by path a device's flags as words, with "?" if unknown; an empty mapping if no device has any."""
+    """Path -> a device's flags as words, with "?" if unknown; empty if no device has any flag."""
     keys = [name for name, key in detector.keys.items() if isinstance(key.kind, Flag)]
     flags = {}
     for device in devices:
@@ -89,7 +89,7 @@ def _flags(detector: DeviceDetector, devices: Sequence[DeviceEntry]) -> dict[str
 
 
 def _columns(detector: DeviceDetector, devices: Sequence[DeviceEntry]) -> tuple[list[str], tuple[str, ...]]:
-    """Returns the keys that get a column, and those with one common value as "key value"."""
+    """The keys that get a column, and the keys with one common value, as "key value"."""
     keys, common = [], []
     for key, declared in detector.keys.items():
         kind = declared.kind

@@ -1,4 +1,4 @@
-"""Prints a reading for probe --explain: which devices count, which do not and why."""
+"""Prints a reading for probe --explain: which devices count, which do not, and why."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from capacityd.model.config import Resource
 from capacityd.model.errors import Cause
 from capacityd.model.reading import Absent, Contribution, Quantity, Reading, Rejection, Unknown, is_below
 
-_MAX_ROWS = 10  # devices with the same sign; if there are more, they are grouped by rule
-_MAX_NAMES = 3  # devices that are named in a group, and reasons that are listed for a rule
+_MAX_ROWS = 10  # limit of devices with the same sign; more devices are grouped by rule
+_MAX_NAMES = 3  # devices to list for a group, and reasons to list for a rule
 _HANGING_ADVICE = "a device or its driver may hang: see dmesg; the service retries"
 _HANGING_CAUSES = (Cause.TIMEOUT, Cause.HANGING)
 
@@ -19,7 +19,7 @@ _Row = tuple[str, str, str]  # sign, devices, reason
 
 
 def print_explanation(resource: Resource, reading: Reading) -> None:
-    """Prints one reading with its explanation, if it has one."""
+    """Prints one reading, with its explanation if there is one."""
     explanation = reading.explanation
     unit = f" {resource.unit.name}" if resource.unit else ""
     if isinstance(reading, Quantity):
@@ -46,7 +46,7 @@ def _details(resource: Resource, reading: Reading) -> Iterator[tuple[str, str]]:
     yield from (("hint", ": ".join((*hint.path[1:], hint.text))) for hint in hints(resource))
     explanation = reading.explanation
     if explanation is None:
-        # The reason says enough, unless a detector hangs.
+        # The reason is enough, unless a detector hangs.
         if isinstance(reading, Unknown) and reading.cause in _HANGING_CAUSES:
             program = resource.detector == "exec"
             yield "advice", "run the program by hand; raise timeout if it is slow" if program else _HANGING_ADVICE
@@ -64,7 +64,7 @@ def _counted(contributions: Sequence[Contribution], unit: str) -> Iterator[_Row]
 
 
 def _rejected(rejections: Sequence[Rejection]) -> Iterator[_Row]:
-    """The rows of rejected devices. Those that fail the same tests form a group, whatever their values are."""
+    """The rows of rejected devices. Devices that fail the same tests form a group, regardless of their values."""
     rule = {r.device: " ".join(f"{c.key}={c.wanted}" for c in r.mismatches) or r.reason for r in rejections}
     yield from _grouped("-", [(r.device, r.reason, rule[r.device]) for r in rejections])
 

@@ -1,4 +1,4 @@
-"""Prints the report about a fleet for `fleet`."""
+"""Prints the report for `fleet`."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from capacityd.cli.output.terminal import print_line, print_table
 from capacityd.model.text import duration_text, plural
 
 _MAX_NAMES = 3
-"""Nodes of a group that are named."""
+"""Nodes to list for a group."""
 _CLUSTER = "(cluster)"
 _REQUEST_COLUMNS = ("REQUESTED", "FREE", "WAITING")
 _OUTLIERS = frozenset(reason.value for reason in OUTLIERS)
 
 
 def print_fleet(report: FleetReport, *, every_node: bool, requests_hint: str) -> None:
-    """Prints the report. every_node: a row for each Node that needs attention, instead of one for each group.
+    """Prints the report. every_node: whether each Node that needs attention gets a row, instead of each group.
 
-    requests_hint: what is needed to show requests.
+    requests_hint: what to do to show requests.
     """
     print_line(_headline(report))
     if counts := _counts_by_reason(report.groups):
@@ -54,7 +54,7 @@ def _headline(report: FleetReport) -> str:
 
 
 def _counts_by_reason(groups: Sequence[Group]) -> str:
-    """How many Nodes have each reason, the most severe reason first."""
+    """The number of Nodes for each reason, most severe reason first."""
     nodes: dict[str, set[str]] = {}
     for group in groups:
         nodes.setdefault(group.reason, set()).update(group.nodes or [_CLUSTER])
@@ -134,7 +134,7 @@ def _since(since: float | None, now: float) -> str:
 
 
 def _status(node: NodeReport | Attention) -> str:
-    """The status as kubectl get nodes shows it, in fewer letters."""
+    """The status in kubectl get nodes, abbreviated."""
     words = {True: "Ready", False: "NotReady", None: "Unknown"}
     return words[node.ready] + (",cordoned" if node.cordoned else "")
 

@@ -1,4 +1,4 @@
-"""Prints a plan like a diff: a row for each resource with a sign in front, then a summary."""
+"""Prints a plan like a diff: a row for each resource with a leading sign, then a summary."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SIGNS = {Action.REMOVE: "-", Action.KEEP: "=", Action.HOLD: "…", Action.REFUS
 
 
 def print_plan(plan: Plan, units: Mapping[str, str], *, applied: bool = False) -> None:
-    """Prints the plan. units: resource name -> unit of its quantities. applied: whether it has been written."""
+    """Prints the plan. units: resource name -> unit of its quantities. applied: whether the plan has been written."""
     print_line(f"Node {plan.node}")
     print_table([_row(change, units.get(change.name, "")) for change in plan.changes], _HEADER, signs=True)
     for name, (quantity, expected) in plan.health.below_expected.items():
@@ -29,7 +29,7 @@ def print_patch(plan: Plan) -> None:
 
 
 def _row(change: Change, unit: str) -> tuple[str, ...]:
-    """The row of a change. Quantities are in plain digits, although the API server returns 1000 as "1k"."""
+    """The row for a change. Quantities are in plain digits, although the API server returns 1000 as "1k"."""
     sign = _SIGNS.get(change.action) or ("+" if change.old is None else "~")
     old, new = ("" if quantity is None else plain(quantity) for quantity in (change.old, change.new))
     if change.action is Action.REFUSE:
@@ -62,7 +62,7 @@ def _summary(plan: Plan, *, applied: bool) -> str:
 
 
 def _metadata_written(plan: Plan) -> str:
-    """What a patch changes, if it neither sets nor removes a resource."""
+    """The metadata that a patch changes, if it neither sets nor removes a resource."""
     parts = ["annotations"] if plan.write.writes_annotations else []
     parts += ["Node condition"] if plan.write.writes_condition else []
     return " and ".join(parts)

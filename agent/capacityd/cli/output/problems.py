@@ -1,4 +1,4 @@
-"""The errors that `status` reports, each with what to do about it. Pure."""
+"""The errors that `status` reports, each with advice. Pure."""
 
 from __future__ import annotations
 
@@ -12,21 +12,23 @@ from capacityd.model.quantity import plain
 from capacityd.model.text import duration_text
 
 _TOO_SLOW = 120.0
-"""Seconds after which a slow activity of the service counts as an error."""
+"""Seconds after which a slow activity of the service is an error."""
 
 
 def problems_in(report: StatusReport, now: float, unit: UnitState | None) -> list[Problem]:
-    """The errors in a report. now: in seconds since the epoch. unit: the state of the unit, if it does not run."""
+    """The errors in a report. now: in seconds since the epoch. unit: the systemd unit's state, if it is not running."""
     errors = []
     if report.service is None:
         advice = _start_advice(unit)
         errors.append(Problem("the Node keeps its capacity, but nothing updates it", advice))
     if report.stale_reason:
-        errors.append(Problem(report.stale_reason, "see `journalctl -u capacityd` for what the service logged since"))
+        errors.append(
+            Problem(report.stale_reason, "see `journalctl -u capacityd` for what the service has logged since")
+        )
     elif report.service and report.error:
         errors.append(Problem(report.error, _next_attempt(report, now)))
     if report.slow_since and now - report.slow_since > _TOO_SLOW:
-        errors.append(Problem(slow_activity(report, now), "it is given up in time, and tried again"))
+        errors.append(Problem(slow_activity(report, now), "the service will give up and try again"))
     errors += [Problem(e, "changes are detected at the next reconcile pass") for e in report.event_source_errors]
     if report.service and report.metrics_error:
         errors.append(Problem(report.metrics_error, report.metrics_advice))
@@ -35,14 +37,14 @@ def problems_in(report: StatusReport, now: float, unit: UnitState | None) -> lis
         rejected = report.previous_configuration_active
         previous = "; until then the previous configuration stays active" if rejected else ""
         advice = f"fix it, then run `systemctl reload capacityd`{previous}"
-        errors += [*map(Problem, others), Problem(last, advice)]  # the advice once, below all of them
+        errors += [*map(Problem, others), Problem(last, advice)]  # the advice once, below all errors
     return [*errors, *_node_errors(report)]
 
 
 def _node_errors(report: StatusReport) -> Iterator[Problem]:
-    """Yields the errors of the Node's condition and of each resource."""
+    """Yields the errors in the Node's condition and those of each resource."""
     if report.condition_not_stored:
-        error = f"the Node does not have the condition {CONDITION} as capacityd wrote it"
+        error = f"the condition {CONDITION} on the Node is not the one that capacityd wrote"
         yield Problem(error, "look for an admission policy or webhook that changes the status of Nodes")
     for row in report.resources:
         misconfigured = row.cause is Cause.CONFIGURATION
@@ -51,18 +53,18 @@ def _node_errors(report: StatusReport) -> Iterator[Problem]:
             yield _resource_error(row, misconfigured=misconfigured)
     for name, classes in report.device_classes.items():
         error = f"{name}: the DeviceClass {', '.join(classes)} also serves it (extendedResourceName)"
-        yield Problem(error, "rename one of the two: where both are, pods are placed by capacity and get no device")
+        yield Problem(error, "rename one of the two: on such Nodes, pods are placed by capacity and get no device")
 
 
 def _next_attempt(report: StatusReport, now: float) -> str:
-    """When an error is tried again; "" if it is not known."""
+    """When an error will be retried; "" if it is not known."""
     if report.pass_running:
         return "the next attempt runs now"
     return f"next attempt in {duration_text(report.next_reconcile - now)}" if report.next_reconcile else ""
 
 
 def _start_advice(unit: UnitState | None) -> str:
-    """What to do about a service that does not run."""
+    """What to do if the service is not running."""
     if unit is not None and unit.failing:
         why = f"it fails to start (exit status {unit.exit_status})"
         return f"{why}: see why with `journalctl -u capacityd`, then run `systemctl restart capacityd`"
@@ -80,7 +82,7 @@ def _resource_error(row: ResourceRow, *, misconfigured: bool) -> Problem:
         return Problem(f"{row.name}: {row.reading}, expected {row.expect}", explain)
     if plain(row.allocatable) == row.overwritten:
         error = f"allocatable is {row.allocatable or 'unset'}"
-    else:  # a repair that has not lasted so far
+    else:  # a repair that has not lasted
         error = f"allocatable was {row.overwritten} and has been restored"
     return Problem(
         f"{row.name}: published as {row.published}, {error}",

@@ -1,4 +1,4 @@
-"""What `status` prints: the service's state, as types and as text."""
+"""The output of `status`: the service's state, as types and as text."""
 
 from __future__ import annotations
 
@@ -12,52 +12,52 @@ from capacityd.model.text import duration_text
 from capacityd.model.waits import WaitReason
 from capacityd.worker.pass_state import OtherWriter
 
-_OLD_VALUES = 100.0  # seconds after which the age of the Node's values is printed
+_OLD_VALUES = 100.0  # seconds; the age of older values is printed
 _HEADER = ("RESOURCE", "READING", "CAPACITY", "ALLOCATABLE", "EXPECT", "NOTE")
 _EXPECT_COLUMN = _HEADER.index("EXPECT")
 
 
 @dataclass(frozen=True, slots=True)
 class ResourceRow:
-    """A resource, or a key of ours on the Node that is not configured."""
+    """A resource, or a key on the Node that capacityd owns but that is not configured."""
 
     name: str
     reading: int | str | None
-    """The quantity, absent, unknown or unconfigured; None if it is not known whether it is configured."""
+    """The quantity, absent, unknown or unconfigured; None if it is unknown whether the resource is configured."""
     expect: int | None
     published: int | None
     capacity: str | None
     allocatable: str | None
     held_until: float | None
-    """In seconds since the epoch, as are all times here; None if no change is held back."""
+    """In seconds since the epoch, as are all times here; None: no change is held back."""
     cause: Cause | None
-    """None unless the reading is unknown."""
+    """The cause of an unknown reading; otherwise None."""
     refused: bool
     denied: bool
     below_expect: bool
     not_allocatable: bool
     overwritten: str | None = None
-    """What another writer has made of allocatable, if that is why it is not allocatable; it may be restored by now."""
+    """Another writer's value, if that is why the resource is not allocatable. It may be restored by now."""
     degraded: bool = False
-    """Whether it is refused, denied, less than expected, not allocatable or unknown."""
+    """Whether the resource is refused, denied, less than expected, not allocatable or unknown."""
     note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class WaitReport:
-    """What a later pass is for."""
+    """A reason for a later pass."""
 
     reason: WaitReason
     name: str | None
-    """The resource; None if the Node, its condition or its annotations wait."""
+    """The resource; None: the Node, its condition or its annotations wait."""
     until: float
     text: str
-    """Why it waits, and for how long."""
+    """The reason for the wait, and its length."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServiceReport:
-    """The resident process. A field is None or empty if it is not known."""
+    """The resident process. Unknown fields are None or empty."""
 
     pid: int | None = None
     next_reconcile: float | None = None
@@ -65,17 +65,17 @@ class ServiceReport:
     event_source_errors: tuple[str, ...] = ()
     memory_bytes: int | None = None
     cpu_seconds: float | None = None
-    """With that of its workers that have ended."""
+    """Includes workers that have ended."""
 
 
 @dataclass(frozen=True, slots=True)
 class StatusReport:
-    """All that `status` knows. The fields are those of `status --json`."""
+    """The complete information of `status`. The fields are those of `status --json`."""
 
     node: str | None
     observe: bool
     reasons: tuple[PassReason, ...]
-    """Of the last pass."""
+    """The reasons for the last pass."""
     next_reconcile: float | None
     error: str
     event_source_errors: tuple[str, ...]
@@ -85,7 +85,7 @@ class StatusReport:
     previous_configuration_active: bool
     resources: tuple[ResourceRow, ...]
     waits: tuple[WaitReport, ...]
-    """What later passes are for, the earliest first."""
+    """The reasons for later passes, earliest first."""
     last_reconcile: float | None
     """None: no pass has completed."""
     last_read: float | None
@@ -93,18 +93,18 @@ class StatusReport:
     stale_reason: str
     """Why this report may be older than the service's state; "" if it is up to date."""
     slow_activity: Activity | None
-    """What the service is doing, if it takes long."""
+    """The service's activity, if it is slow."""
     slow_since: float | None
     metrics_error: str
     metrics_advice: str
     service: ServiceReport | None
-    """None: it does not run."""
+    """None: the service is not running."""
     pass_running: bool = False
-    """Whether a check of the configuration or a pass runs, or is about to: errors are those from before it."""
+    """Whether a check or a pass is running, or about to run: then the errors are older."""
     condition_not_stored: bool = False
-    """Whether the Node lacks the condition, or has another one than was written."""
+    """Whether the Node lacks the condition, or its condition differs from the written one."""
     other_resources: Mapping[str, OtherWriter] = field(default_factory=dict)
-    """The extended resources of the Node that capacityd does not publish, and who writes them."""
+    """Name -> writer, for the Node's extended resources that capacityd does not publish."""
     device_classes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Published resource -> the DeviceClasses that also serve it; empty without --kubeconfig."""
 
@@ -112,14 +112,14 @@ class StatusReport:
 _ACTIVITIES = {
     Activity.CHECK: ("the check of the configuration", "the file system"),
     Activity.PROBE: ("the reconcile pass", "a detector; hardware or a program may not respond"),
-    Activity.NODE: ("the reconcile pass", "the API server, the kubeconfig's exec plugin, or a command by hand"),
+    Activity.NODE: ("the reconcile pass", "the API server, the kubeconfig's exec plugin, or a user's command"),
 }
-"""Activity -> what takes long, and what it waits for."""
+"""Activity -> the slow task, and what it waits for."""
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """An error, and what to do about it, if anything."""
+    """An error, and advice if there is any."""
 
     error: str
     advice: str = ""
@@ -144,7 +144,7 @@ def print_status(report: StatusReport, errors: Sequence[Problem], now: float) ->
     if errors:
         print_line()
         if report.pass_running:
-            print_line("errors from before the pass that runs now:")
+            print_line("errors from before the running pass:")
     for problem in errors:
         print_line(problem.error, sign="!")
         if problem.advice:
@@ -155,7 +155,7 @@ _WRITERS = {OtherWriter.DEVICE_PLUGIN: "a device plugin's", OtherWriter.UNKNOWN:
 
 
 def _print_other_resources(report: StatusReport) -> None:
-    """The extended resources that are neither configured nor capacityd's."""
+    """Prints the extended resources that are neither configured nor capacityd's."""
     rows = {row.name for row in report.resources}
     others = [f"{name} ({_WRITERS[writer]})" for name, writer in report.other_resources.items() if name not in rows]
     if others:
@@ -163,7 +163,7 @@ def _print_other_resources(report: StatusReport) -> None:
 
 
 def _print_waits(report: StatusReport) -> None:
-    """What later passes are for, unless the table has it."""
+    """Prints the reasons for later passes, unless the table contains them."""
     noted = {(row.name, row.note) for row in report.resources}
     for wait in report.waits:
         if wait.name is None:
@@ -174,11 +174,11 @@ def _print_waits(report: StatusReport) -> None:
 
 
 def slow_activity(report: StatusReport, now: float) -> str:
-    """What the service is doing, and for how long, if it takes long; else ""."""
+    """The service's slow activity and its duration; "" if it is not slow."""
     if report.slow_activity is None or report.slow_since is None:
         return ""
     task, waits_for = _ACTIVITIES[report.slow_activity]
-    return f"{task} has taken {duration_text(now - report.slow_since)} so far: it waits for {waits_for}"
+    return f"{task} has been running for {duration_text(now - report.slow_since)}: it waits for {waits_for}"
 
 
 def _print_resources(report: StatusReport, now: float) -> None:
@@ -227,7 +227,7 @@ def _row(row: ResourceRow) -> tuple[str, ...]:
     )
     expect = f"{'!' * row.below_expect}{row.expect}" if row.expect is not None else ""
     note = row.note
-    if row.refused or row.denied:  # the reason is among the errors below the table
+    if row.refused or row.denied:  # the errors below the table contain the reason
         note = "refused" if row.refused else "denied"
     elif row.cause is not None:
         note = "last value kept" if row.published is not None else ""

@@ -1,7 +1,7 @@
 """Prints lines, tables and JSON. Unprintable characters are escaped.
 
-A terminal gets the same text as a pipe, except that the last column of a table is wrapped to its width, and that signs
-are coloured unless NO_COLOR (https://no-color.org) is set or TERM is dumb.
+A terminal and a pipe get the same text, with two exceptions on a terminal: the last column of a table is wrapped to the
+terminal's width, and signs are coloured unless NO_COLOR (https://no-color.org) is set or TERM is dumb.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from tabulate import tabulate
 from capacityd.model.text import printable
 
 _MIN_WRAPPED = 20
-"""The least width of a wrapped cell, in columns of the terminal."""
+"""Minimum width of a wrapped cell, in columns of the terminal."""
 _GAP = 2
 """Spaces between two columns of a table."""
-_COLOURS = {"+": 32, "~": 33, "-": 31, "!": 31, "<": 31}  # of the 16 that a terminal's theme defines
+_COLOURS = {"+": 32, "~": 33, "-": 31, "!": 31, "<": 31}  # from the 16 colours of a terminal's theme
 
 
 def print_line(text: str = "", sign: str = "", indent: int = 0) -> None:
@@ -32,9 +32,9 @@ def print_line(text: str = "", sign: str = "", indent: int = 0) -> None:
 def print_table(
     rows: Iterable[Sequence[str]], header: Sequence[str] = (), indent: int = 0, *, signs: bool = False
 ) -> None:
-    """Prints rows of the same length as aligned columns, an empty cell as "-". Without rows, it prints nothing.
+    """Prints rows of equal length as aligned columns, with "-" for an empty cell. Prints nothing if there are no rows.
 
-    signs: whether the first column has signs. On a terminal, the last column is wrapped to the terminal's width.
+    signs: whether the first column contains signs. On a terminal, the last column is wrapped to the terminal's width.
     """
     cells = [[printable(cell).strip() or "-" for cell in row] for row in rows]
     if not cells:
@@ -44,13 +44,13 @@ def print_table(
     if signs:
         cells = [[_coloured(sign), *others] for sign, *others in cells]
     if header:
-        cells.insert(0, list(header))  # as a row: with headers= tabulate makes columns wider
+        cells.insert(0, list(header))  # as a row: with headers=, tabulate makes columns wider
     for row in tabulate(cells, tablefmt="plain", disable_numparse=True).split("\n"):
         print(" " * indent + row)
 
 
 def _wrapped(cells: Sequence[list[str]], header: Sequence[str], width: int) -> list[list[str]]:
-    """The cells with line breaks in the last column, so that the table has this width if possible."""
+    """Breaks lines in the last column, so that the table fits this width if possible."""
     lines = [*cells, header] if header else cells
     used = sum(max(len(line[column]) for line in lines) + _GAP for column in range(len(cells[0]) - 1))
     room = max(_MIN_WRAPPED, width - used)
@@ -64,7 +64,7 @@ def print_json(value: object) -> None:
 
 
 def clear_screen() -> None:
-    """Clears standard output if it is a terminal, so that what follows replaces what it shows."""
+    """Clears standard output if it is a terminal, so that later output replaces the current one."""
     if is_terminal():
         print("\x1b[H\x1b[2J", end="")
 
@@ -76,5 +76,5 @@ def _coloured(sign: str) -> str:
 
 
 def is_terminal() -> bool:
-    """Whether standard output is a terminal that knows escape sequences."""
+    """Whether standard output is a terminal that supports escape sequences."""
     return sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb"

@@ -155,7 +155,7 @@ def test_no_output_has_a_credential(cluster: Cluster, proxied: Service, proxy: P
     script.chmod(0o755)
     plugin = {"apiVersion": "client.authentication.k8s.io/v1", "command": str(script)}
     s.kubeconfig.write_text(kubeconfig(proxy.url, proxy.ca_file, {"exec": plugin}))
-    s.wait(lambda: "Its output may contain secrets" in s.log(), PROMPT, "it logs that the plugin failed")
+    s.wait(lambda: "because it may contain secrets" in s.log(), PROMPT, "it logs that the plugin failed")
     assert_no_token(s, s.cli("plan").stderr)
 
 

@@ -277,7 +277,7 @@ def _degraded(folder: Path) -> None:
         configuration_errors=('/etc/capacityd/capacityd.toml:9: [resources."example.com/x".usb] vndor: unknown key',),
         previous_active=True,
         metrics_error="/srv/metrics/capacityd.prom could not be written: No such file or directory",
-        metrics_advice="make the folder, then restart",
+        metrics_advice="create the folder, then restart",
     )
     _pass(folder, _DEGRADED, _DEGRADED_NODE, service)
 
@@ -287,7 +287,7 @@ def _invalid(folder: Path) -> None:
     file = "/etc/capacityd/conf.d/60-hardware.toml"
     error = f'{file}: [resources."example.com/gpu".pci] vndor: unknown key; did you mean "vendor"?'
     reason = f"configuration: {error}"
-    kept = "kept: a file of the configuration can't be read, and may name it"
+    kept = "kept: a configuration file can't be read, and may configure it"
     gpu = Unknown(reason, Cause.CONFIGURATION)
     changes = (
         Change("example.com/dongle", Action.KEEP, "4", "4", "as published"),

@@ -34,7 +34,7 @@ class Files:
     """The files to read, and the errors of their folders."""
 
     usual: bool
-    """Whether the files are in the usual places, so that only root may be able to change them."""
+    """Whether the files are in the usual places. If so, only root may be able to change them."""
     paths: list[str] = field(default_factory=list)
     """In the order in which they are merged; later ones override."""
     failures: dict[str, str] = field(default_factory=dict)

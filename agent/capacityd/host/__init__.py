@@ -1,1 +1,2 @@
-"""The only interface to this machine. Errors are HostErrors; no library's type or exception passes it."""
+"""The only interface to this machine. All errors are HostErrors; no type or exception of a library leaves this
+package."""

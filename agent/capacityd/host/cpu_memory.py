@@ -1,9 +1,9 @@
-"""The machine's processors and memory, and what a process uses of them, as psutil reports them.
+"""The machine's processors and memory, and the usage of a process, from psutil.
 
-psutil has no number of sockets, and where the kernel keeps the topology of offline processors, psutil also counts cores
-that are offline. Its highest frequency is not the hardware's: it is the limit that power management has set
-(scaling_max_freq), averaged over all processors, and it comes with the present frequency, for which some drivers wake
-up idle processors. So sockets, cores and the highest frequency are read from the kernel here.
+psutil does not report sockets. Where the kernel keeps the topology of offline processors, psutil also counts offline
+cores. Its highest frequency is not the hardware's, but the limit of power management (scaling_max_freq), averaged over
+all processors. psutil reads it together with the present frequency, for which some drivers wake up idle processors. So
+this module reads sockets, cores and the highest frequency from the kernel.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _ERRORS = (psutil.Error, OSError, NotImplementedError, AttributeError, LookupErr
 
 
 def processors(host: Host) -> Processors:
-    """The processors that are online. Raises HostError."""
+    """The online processors. Raises HostError."""
     folders = _online(host)
     cores = _groups(host, folders, ("core_cpus_list", "thread_siblings_list", "thread_siblings"))
     try:
@@ -43,23 +43,23 @@ def processors(host: Host) -> Processors:
 
 
 def memory() -> Memory:
-    """The memory that the kernel has, and its swap. Raises HostError."""
+    """The kernel's memory, and its swap. Raises HostError."""
     with _psutil_errors("the memory"):
         return Memory(psutil.virtual_memory().total, psutil.swap_memory().total)
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What a process uses of the machine."""
+    """The machine's resources that a process uses."""
 
     memory: int
     """Resident memory in bytes."""
     cpu: float
-    """Processor time in seconds, including that of its children that have ended."""
+    """Processor time in seconds, including children that have ended."""
 
 
 def usage(pid: int) -> Usage:
-    """What a process uses. Raises HostError, also if there is no such process."""
+    """The usage of a process. Raises HostError, also if the process does not exist."""
     with _psutil_errors(f"the memory and processor time of process {pid}"):
         process = psutil.Process(pid)
         times = process.cpu_times()
@@ -69,17 +69,17 @@ def usage(pid: int) -> Usage:
 
 @contextmanager
 def _psutil_errors(subject: str) -> Iterator[None]:
-    """Turns psutil's exceptions into HostError. subject: what is read, for the message."""
+    """Turns psutil's exceptions into HostErrors. subject: the data being read, for the message."""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", RuntimeWarning)  # of numbers that are not used here
+            warnings.simplefilter("ignore", RuntimeWarning)  # about numbers that are not used here
             yield
     except _ERRORS as e:
         raise HostError(f"{subject} could not be read: {type(e).__name__}: {e}", getattr(e, "errno", None)) from e
 
 
 def _online(host: Host) -> list[str]:
-    """The folders in /sys of the processors that are online; of all if the kernel can't take any offline.
+    """The folders in /sys of the online processors; of all processors if the kernel can't take any offline.
 
     Kernels without the list have a file for each processor that can be taken offline.
     """
@@ -94,7 +94,7 @@ def _online(host: Host) -> list[str]:
 
 
 def _numbers(text: str) -> set[int]:
-    """The numbers of a list such as 0-3,8. Raises HostError."""
+    """The numbers in a list such as 0-3,8. Raises HostError."""
     try:
         ends = [part.split("-") for part in text.split(",") if part]
         return {number for end in ends for number in range(int(end[0]), int(end[-1]) + 1)}
@@ -105,8 +105,8 @@ def _numbers(text: str) -> set[int]:
 def _groups(host: Host, folders: Sequence[str], names: Sequence[str]) -> int | None:
     """The number of groups that the processors form, each with a list of its members; None if there are no such lists.
 
-    names: the names of the list's file, the newest first (Documentation/admin-guide/cputopology.rst). A mask of the
-    members does as well, which is all that the oldest kernels have.
+    names: the possible names of the list's file, newest first (Documentation/admin-guide/cputopology.rst). A mask of
+    the members is accepted as well, because the oldest kernels provide only a mask.
     """
     member_lists = [_first_text(host, [f"{folder}/topology/{name}" for name in names]) for folder in folders]
     if not any(member_lists):
@@ -125,10 +125,10 @@ def _first_text(host: Host, paths: Sequence[str]) -> str | None:
 
 
 def _sockets(host: Host, folders: Sequence[str]) -> int | None:
-    """The number of packages that the online processors are in; None if the kernel does not report it.
+    """The number of packages with online processors; None if the kernel does not report it.
 
-    An id may be -1 (POWER, RISC-V, SPARC), or the same in each book (s390), but the lists of a package's processors
-    differ. Without ids, ARM's kernels list all processors as one package.
+    An id may be -1 (POWER, RISC-V, SPARC), or the same in each book (s390), but each package has a different list of
+    processors. Without ids, ARM's kernels list all processors as one package.
     """
     ids = {host.text(f"{folder}/topology/physical_package_id") for folder in folders} - {None}
     if not ids:
@@ -142,7 +142,7 @@ def _sockets(host: Host, folders: Sequence[str]) -> int | None:
 
 
 def _max_frequency(host: Host, folders: Sequence[str]) -> int | None:
-    """The highest frequency of the fastest processor in Hz; None if no driver controls it (most virtual machines).
+    """The highest frequency of the fastest processor in Hz; None without a driver for it (most virtual machines).
 
     Older kernels have cpuN/cpufreq instead of cpufreq/policyN.
     """

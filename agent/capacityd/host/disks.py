@@ -1,4 +1,4 @@
-"""The whole disks in /sys, each once however many paths lead to it."""
+"""The whole disks in /sys. Each is listed once, even if several paths lead to it."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ BLOCK = "/sys/block"
 
 _VIRTUAL = "/sys/devices/virtual/block/"  # where the kernel puts block devices without hardware
 _SOFTWARE = ("dm-", "loop", "md", "ram", "zram")
-"""Beginnings of names of block devices without hardware, never of disks. The name is reliable in any /sys."""
+"""Prefixes of names of block devices without hardware, which are never disks. Such names are reliable in any /sys."""
 _NOT_DISKS = ("fd", "mtdblock", "rbd", "sr", "ubiblock")
-"""Beginnings of names of drives and network disks that have a path like that of a disk."""
+"""Prefixes of names of drives and network disks whose paths look like those of disks."""
 _NVME_PATH = re.compile("nvme[0-9]+c[0-9]+n[0-9]+")
 """One of several paths to an NVMe namespace: nvme6c6n1 beside nvme6n1 (nvme_alloc_ns in drivers/nvme/host/core.c)."""
 
@@ -24,33 +24,33 @@ class Disk:
     """A whole disk."""
 
     paths: tuple[str, ...]
-    """The kernel's names of the paths to it, at least one."""
+    """The kernel's names of the disk's paths; at least one."""
     doubt: str
-    """Why it is unknown whether it is another path to a disk before it; "" if it is a disk of its own."""
+    """Why the disk may be another path to an earlier disk; "" if it is certainly separate."""
     incomplete_because: str
-    """Why it may have further paths; "" if it has none."""
+    """Why the disk may have more paths; "" if it certainly has not."""
 
     @property
     def name(self) -> str:
-        """The name of its first path."""
+        """The name of the disk's first path."""
         return self.paths[0]
 
 
 @dataclass(slots=True)
 class _Paths:
-    """The paths to a disk, while the disks are enumerated."""
+    """The paths to a disk, during enumeration."""
 
     names: list[str]
     doubt: str
     may_have_others: bool
-    """Whether disks that are in doubt may be other paths to it."""
+    """Whether disks in doubt may be other paths to this disk."""
 
 
 def whole_disks(host: Host) -> list[Disk]:
-    """All disks, in the order of their names. Raises HostError if they can't be enumerated.
+    """All disks, sorted by name. Raises HostError if they can't be enumerated.
 
-    If it can't be read whether a disk is another path to one before it, it is in doubt, and so are later disks that may
-    be other paths to it: they might be counted twice.
+    If it is unknown whether a disk is another path to an earlier disk, the disk is in doubt. So are later disks that
+    may be other paths to it: they might be counted twice.
     """
     disks: list[_Paths] = []
     by_identity: dict[str, _Paths] = {}
@@ -59,7 +59,7 @@ def whole_disks(host: Host) -> list[Disk]:
         if _is_excluded(name):
             continue
         try:
-            real = host.resolve(f"{BLOCK}/{name}")  # None: it disappeared, and so have its values
+            real = host.resolve(f"{BLOCK}/{name}")  # None: the disk has disappeared, and its values with it
             if real is not None and (real.startswith(_VIRTUAL) or _is_hidden(host, name)):
                 continue
             identities = _identities(host, name, real) if real else []
@@ -89,22 +89,23 @@ def device_of(host: Host, path: str) -> str:
 
 
 def _is_excluded(name: str) -> bool:
-    """Whether the name alone says that it is not a whole disk. mmcblk0boot0 is a part of the memory card mmcblk0."""
+    """Whether the name shows that this is not a whole disk. mmcblk0boot0 is a part of the memory card mmcblk0."""
     part_of_card = name.startswith("mmcblk") and not name[6:].isdigit()
     return name.startswith((*_SOFTWARE, *_NOT_DISKS)) or part_of_card or _NVME_PATH.fullmatch(name) is not None
 
 
 def _is_hidden(host: Host, name: str) -> bool:
-    """Whether the kernel hides it, as it does with one of several paths to a disk."""
+    """Whether the kernel hides the disk, as it does with all but one of several paths."""
     return host.text(f"{BLOCK}/{name}/hidden") == "1"
 
 
 def _identities(host: Host, name: str, real: str) -> list[str]:
-    """What several paths to the same disk have in common: its world-wide id, and the multipath device above it.
+    """Values that all paths to one disk share: its world-wide id, and the multipath device above it.
 
-    Cheap disks and USB enclosures of one model may all have the same id, so ids identify a disk only on buses that can
-    have several paths. For NVMe, the serial number must also be equal. The kernel generates an id that begins with
-    "nvme." for a disk without one: it is not used, because clouds give all their controllers the same serial number.
+    Cheap disks and USB enclosures of one model may share the same id, so ids identify a disk only on buses that support
+    several paths. For NVMe, the serial number must also be equal. For an NVMe disk without an id, the kernel generates
+    one that begins with "nvme.". This module ignores generated ids, because clouds give all controllers the same serial
+    number.
     """
     wwid = None if "/usb" in real or "/ata" in real else world_wide_id(host, f"{BLOCK}/{name}")
     if wwid and name.startswith("nvme"):

@@ -1,6 +1,7 @@
-"""The speeds of the link modes that a network interface supports, read by the ethtool ioctl.
+"""The speeds of the link modes that a network interface supports, from the ethtool ioctl.
 
-It takes some microseconds and no capability, and unlike /sys/class/net/*/speed it does not depend on the other end.
+The ioctl takes some microseconds and no capability. Unlike /sys/class/net/*/speed, it does not depend on the link
+partner.
 Bits: enum ethtool_link_mode_bit_indices of the kernel's include/uapi/linux/ethtool.h.
 """
 
@@ -46,24 +47,24 @@ def _bits(ranges: str) -> list[int]:
 
 
 def speeds_of(mask: int) -> list[int]:
-    """The speeds of a mask of supported link modes, in bit/s and in rising order.
+    """The speeds in a mask of supported link modes, in bit/s, in ascending order.
 
-    Raises HostError for an unknown bit: it may stand for the highest speed, so a guess could be too low.
+    Raises HostError for an unknown bit: it may represent the highest speed, so a guess could be too low.
     """
     by_bit = {bit: mbits * 10**6 for mbits, ranges in _MBITS.items() for bit in _bits(ranges)}
     known = sum(1 << bit for bit in [*by_bit, *_bits(_NO_SPEED)])
     if mask & ~known:
         bit = (mask & ~known).bit_length() - 1
-        raise HostError(f"it supports a link mode that this version does not know (bit {bit})")
+        raise HostError(f"it supports a link mode that this version of capacityd does not know (bit {bit})")
     return sorted({speed for bit, speed in by_bit.items() if mask >> bit & 1})
 
 
 def supported_modes(interface: str) -> int:
-    """The mask of link modes that an interface supports, 0 if its driver names none. Raises HostError."""
+    """The mask of an interface's supported link modes, 0 if its driver reports none. Raises HostError."""
     failed = f"the link modes of {printable(interface)} could not be read"
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as s:
-            # The first call returns how many words the masks have, as a negative number; the second fills them.
+            # The first call returns the number of words in the masks, negated. The second call fills the masks.
             words = -struct.unpack_from("b", _ask(s, interface, 0), _WORDS)[0]
             return int.from_bytes(_ask(s, interface, words)[_HEAD : _HEAD + 4 * words], "little") if words > 0 else 0
     except OSError as e:
@@ -76,7 +77,7 @@ def _ask(s: socket.socket, interface: str, words: int) -> bytes:
     buffer = bytearray(_HEAD + 3 * 4 * 127)
     struct.pack_into("I", buffer, 0, _GLINKSETTINGS)
     struct.pack_into("b", buffer, _WORDS, words)
-    # The request contains the address of a buffer, which only an array has.
+    # The request contains a buffer's address. Only an array has one.
     data = array("B", buffer)
     address, _ = data.buffer_info()
     request = struct.pack("16sP16x", os.fsencode(interface)[:15], address)

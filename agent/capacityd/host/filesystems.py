@@ -1,7 +1,7 @@
-"""The file systems that are mounted, each once, and their sizes.
+"""The mounted file systems, each listed once, and their sizes.
 
-The mount table has a file system once for each place that it, or a folder of it, is mounted on: also for bind mounts,
-and for those of a service's sandbox. Only the places where the whole of it is mounted count.
+The mount table lists a file system for each mount of it or of one of its folders, including bind mounts and the mounts
+of a service's sandbox. Only mounts of the whole file system count.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from capacityd.linux.mountinfo import MOUNT_TABLE, Mount, mount_of
 from capacityd.model.errors import HostError
 from capacityd.model.host import Host
 
-_STATVFS_TIMEOUT = 5.0  # seconds; statvfs(2) hangs for ever when a server is gone
+_STATVFS_TIMEOUT = 5.0  # seconds; statvfs(2) hangs forever if a server does not respond
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,22 +26,22 @@ class Filesystem:
     """major:minor, the kernel's name for it."""
     type: str
     source: str
-    """What was mounted, such as /dev/sda1."""
+    """The mounted device or share, such as /dev/sda1."""
     points: tuple[str, ...]
-    """Its mount points, sorted."""
+    """The file system's mount points, sorted."""
     read_only: bool
-    """Whether the file system itself is read-only, whatever its mounts are."""
+    """Whether the file system itself is read-only, regardless of its mounts."""
     ids: frozenset[str]
-    """The ids of its mounts."""
+    """The ids of the file system's mounts."""
 
 
 def filesystems(host: Host) -> list[Filesystem]:
-    """All mounted file systems, in the order in which they were mounted. Raises HostError."""
+    """All mounted file systems, in mount order. Raises HostError."""
     mounts: dict[str, list[Mount]] = {}
     for line in host.lines(MOUNT_TABLE):
         mount = mount_of(line)
         if mount is None:
-            raise HostError(f'{MOUNT_TABLE} has the line "{line[:60]}", which is malformed')
+            raise HostError(f'{MOUNT_TABLE} contains the malformed line "{line[:60]}"')
         mounts.setdefault(mount.number, []).append(mount)
     if not mounts:
         raise HostError(f"{MOUNT_TABLE} is empty")
@@ -49,9 +49,9 @@ def filesystems(host: Host) -> list[Filesystem]:
 
 
 def measure(point: str, ids: Collection[str]) -> int:
-    """The size in bytes of the file system on a mount point. ids: of its mounts (mountinfo's first field).
+    """The size in bytes of the file system mounted at this point. ids: the ids of its mounts (mountinfo's first field).
 
-    Raises HostError, also if something else is mounted over it, or if it does not answer.
+    Raises HostError, also if another file system is mounted over it, or if it does not respond in time.
     """
     thread = _Measurement(point, ids)
     try:
@@ -60,18 +60,18 @@ def measure(point: str, ids: Collection[str]) -> int:
         raise HostError(f"the size of {point} could not be read: {e}") from e
     thread.join(_STATVFS_TIMEOUT)
     if thread.result is None:
-        raise HostError(f"the file system on {point} did not answer within {_STATVFS_TIMEOUT:g} s")
+        raise HostError(f"the file system on {point} did not respond within {_STATVFS_TIMEOUT:g} s")
     if isinstance(thread.result, HostError):
         raise thread.result
     return thread.result
 
 
 class _Measurement(threading.Thread):
-    """Measures a file system in a thread, because nothing interrupts a call that hangs in the kernel."""
+    """Measures a file system in a thread, because a call that hangs in the kernel can't be interrupted."""
 
     def __init__(self, point: str, ids: Collection[str]) -> None:
         super().__init__(daemon=True)
-        self.result: int | HostError | None = None  # None: it has not answered yet
+        self.result: int | HostError | None = None  # None: no response yet
         self._point, self._ids = point, ids
 
     def run(self) -> None:
@@ -106,7 +106,7 @@ def _filesystem(mounts: Sequence[Mount]) -> Filesystem:
 
 
 def _whole(mounts: Sequence[Mount]) -> Iterator[Mount]:
-    """The mounts whose root is not inside the root of another one. Subvolumes of btrfs lie beside each other."""
+    """The mounts whose root is not inside another mount's root. btrfs subvolumes may lie beside each other."""
     roots = {mount.root for mount in mounts}
     for mount in mounts:
         root = mount.root

@@ -1,4 +1,4 @@
-"""udev's hardware database (hwdb(7)): the names that belong to ids, for devices whose properties lack them."""
+"""udev's hardware database (hwdb(7)): the names for ids of devices whose properties lack them."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from capacityd.model.errors import HostError
 from capacityd.model.text import printable
 
 _PROGRAM = "/usr/bin/systemd-hwdb"
-_TIMEOUT = 5.0  # seconds; it takes five milliseconds
+_TIMEOUT = 5.0  # seconds; a look-up usually takes five milliseconds
 
 
 @cache
 def look_up(modalias: str) -> Mapping[str, str]:
-    """The properties that the database has for this modalias; none if there is no database or no answer."""
+    """The database's properties for this modalias; empty if there is no database or no response."""
     if not modalias or "\0" in modalias:
         return {}
     try:

@@ -1,4 +1,4 @@
-"""The kubelet's files on this machine: the resource names of device plugins, and the time of its start."""
+"""The kubelet's files on this machine: the resource names of device plugins, and the kubelet's start time."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from capacityd.model.errors import HostError
 from capacityd.model.host import Host
 
 CHECKPOINT = "/var/lib/kubelet/device-plugins/kubelet_internal_checkpoint"
-"""The path does not depend on the kubelet's root folder. Mode 0600, in a folder that only root may enter."""
+"""This path does not depend on the kubelet's root folder. Mode 0600, in a folder that only root may enter."""
 
 SOCKET = "/var/lib/kubelet/device-plugins/kubelet.sock"
-"""The kubelet creates it again each time it starts."""
+"""The kubelet recreates this socket each time it starts."""
 
 
 class _PodDevices(NamedTuple):
@@ -26,13 +26,14 @@ class _Devices(NamedTuple):
 
 
 class _Checkpoint(NamedTuple):
-    """The kubelet's own names. Source: Data in k8s.io/kubernetes, pkg/kubelet/cm/devicemanager/checkpoint."""
+    """The fields have the kubelet's names. Source: Data in k8s.io/kubernetes,
+    pkg/kubelet/cm/devicemanager/checkpoint."""
 
     Data: _Devices
 
 
 def kubelet_started_at(host: Host) -> float | None:
-    """When the kubelet created its socket, in seconds since the epoch; None if there is none, or it can't be read."""
+    """When the kubelet created its socket, in seconds since the epoch; None if it is missing or can't be read."""
     try:
         return host.ctime(SOCKET)
     except HostError:
@@ -40,9 +41,9 @@ def kubelet_started_at(host: Host) -> float | None:
 
 
 def device_plugin_names(host: Host) -> frozenset[str] | None:
-    """The names of resources that device plugins have registered, or of which pods still hold devices; None if unknown.
+    """Resource names that device plugins have registered, or whose devices pods still hold; None if unknown.
 
-    A kubelet that has never had a device plugin has no such file: then there are no names.
+    Without a checkpoint file, no device plugin has ever registered: the result is empty.
     """
     try:
         text = "".join(host.lines(CHECKPOINT))

@@ -24,7 +24,7 @@ from capacityd.model.text import printable
 Answer = TypeVar("Answer")
 
 _MAX_ATTRIBUTE_BYTES = 65536
-_DELETED = " (deleted)"  # the kernel adds this to the path of a file that was removed meanwhile
+_DELETED = " (deleted)"  # the kernel appends this to the path of a removed file
 _MAX_TABLE_BYTES = 16 * 1024 * 1024  # the mount table of a node with many pods
 _UDEV_DATABASE = "/run/udev/data"
 _NOT_THERE = (errno.ENOENT, errno.ENOTDIR, errno.ENODEV, errno.ENXIO)
@@ -32,10 +32,10 @@ _NO_TEXT = (*_NOT_THERE, errno.EISDIR)
 
 
 class LiveHost:
-    """The machine that this runs on."""
+    """The machine on which this process runs."""
 
     def __init__(self) -> None:
-        self._udev: Any = None  # pyudev's Context, one for all devices, because each loads libudev again: 65 KiB
+        self._udev: Any = None  # one pyudev Context for all devices, because each one loads libudev again: 65 KiB
 
     def listdir(self, folder: str) -> Sequence[str]:
         try:
@@ -43,7 +43,7 @@ class LiveHost:
         except OSError as e:
             if e.errno in _NOT_THERE and (not folder.startswith("/sys/") or os.path.isdir("/sys/devices")):
                 return ()
-            raise unreadable(folder, e) from e  # without a sysfs at all, nothing can be known of it
+            raise unreadable(folder, e) from e  # without a sysfs, nothing is known about the folder
 
     def text(self, path: str) -> str | None:
         raw = _read(path, _MAX_ATTRIBUTE_BYTES)
@@ -51,7 +51,7 @@ class LiveHost:
 
     def resolve(self, path: str) -> str | None:
         try:
-            # The kernel's own walk: realpath(3) in Python takes ten times as long. O_PATH opens no device.
+            # Let the kernel resolve the path: realpath() in Python takes ten times as long. O_PATH opens no device.
             fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
             try:
                 real = os.readlink(f"/proc/self/fd/{fd}")
@@ -74,8 +74,8 @@ class LiveHost:
 
     def _ask_udev(self, device: str, ask: Callable[[Mapping[str, str]], Answer]) -> Answer:
         try:
-            self.text(f"{device}/uevent")  # raises HostError; libudev takes an unreadable file for an empty one
-            # As bytes: pyudev can't encode a path that is not UTF-8, and the name of an interface may not be.
+            self.text(f"{device}/uevent")  # raises HostError; libudev treats an unreadable file as an empty one
+            # As bytes: pyudev can't encode a path that is not UTF-8, and an interface's name may not be UTF-8.
             self._udev = self._udev or pyudev.Context()
             udev_device = pyudev.Devices.from_sys_path(self._udev, os.fsencode(device))
             if not udev_device.is_initialized:
@@ -83,14 +83,15 @@ class LiveHost:
             return ask(udev_device.properties)
         except pyudev.DeviceNotFoundError as e:
             raise HostError(f"udev does not know {device}", errno.ENOENT) from e
-        except (OSError, LookupError, ValueError, AttributeError, TypeError) as e:  # all that pyudev lets through
+        except (OSError, LookupError, ValueError, AttributeError, TypeError) as e:  # all that pyudev may raise
             raise HostError(f"udev's properties of {device} could not be read: {printable(str(e))}") from e
 
     def _require_no_entry(self, device: str, udev_device: Any) -> None:
-        """Raises HostError unless udev's database has no entry of this device because no rule set anything.
+        """Raises HostError unless udev's database has no entry for this device because no rule applies to it.
 
-        Before its rules have run, and where no udevd runs, a property is not missing but unknown. Udevd keeps no entry
-        of a device that no rule is for and that has neither a node nor an interface number, such as a PCI function.
+        Before udev's rules have run, or if no udevd is running, a property is not missing but unknown. udevd keeps no
+        entry for a device that no rule applies to and that has neither a node nor an interface number, such as a PCI
+        function.
         """
         has_number = any(name in udev_device.properties for name in ("MAJOR", "IFINDEX"))
         if has_number or any(self.text(f"{device}/{name}") is not None for name in ("dev", "ifindex")):
@@ -98,7 +99,7 @@ class LiveHost:
         if self.resolve(_UDEV_DATABASE) is None:
             raise HostError(f"udev has not processed {device} yet: {_UDEV_DATABASE} does not exist")
         if self.resolve(f"{_UDEV_DATABASE}/+{udev_device.subsystem}:{udev_device.sys_name}") is not None:
-            raise HostError(f"udev's entry of {device} could not be read")
+            raise HostError(f"udev's entry for {device} could not be read")
 
     def hardware_names(self, modalias: str) -> Mapping[str, str]:
         return look_up(modalias)
@@ -151,12 +152,12 @@ class LiveHost:
 
 
 def read_regular(path: str, limit: int) -> tuple[bytes, float]:
-    """The content of a regular file, and when it was changed, in seconds since the epoch.
+    """The content of a regular file, and its modification time in seconds since the epoch.
 
     Raises HostError, with EFBIG if the file is longer than limit bytes.
     """
     try:
-        # O_NONBLOCK, because opening a FIFO waits for a writer.
+        # O_NONBLOCK, because open() on a FIFO waits for a writer.
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
         try:
             status = os.fstat(fd)
@@ -170,7 +171,7 @@ def read_regular(path: str, limit: int) -> tuple[bytes, float]:
 
 
 def _read(path: str, limit: int) -> bytes | None:
-    """The content of a file; None if there is none. Raises HostError, also if it is longer than limit bytes."""
+    """The content of a file; None if it does not exist. Raises HostError, also if it is longer than limit bytes."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         try:
@@ -201,9 +202,9 @@ def unreadable(path: str, e: OSError) -> HostError:
 
 
 def _property(properties: Mapping[str, str], name: str) -> str:
-    """The value of a property; "" if the device has none of this name."""
+    """The value of a property; "" if the device lacks it."""
     try:
         return printable(properties.get(name, ""))
     except UnicodeDecodeError as e:
-        # pyudev decodes strictly, and a device's own strings may not be UTF-8; the error has the bytes.
+        # pyudev decodes strictly, but a device's strings may not be UTF-8. The exception contains the bytes.
         return printable(bytes(e.object))

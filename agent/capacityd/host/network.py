@@ -1,7 +1,7 @@
-"""The interfaces of default routes, the kinds of interfaces and their addresses, read by rtnetlink(7).
+"""The interfaces of default routes, the kinds of interfaces, and their addresses, from rtnetlink(7).
 
-/proc/net/route would be simpler, but it shows only the first interface of a route over several (ECMP: two uplinks with
-BGP), so nothing would seem to depend on the second.
+/proc/net/route would be simpler. But for a route over several interfaces (ECMP: two uplinks with BGP), it shows only
+the first, so nothing would seem to depend on the second.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ _NEWLINK, _GETLINK, _NEWROUTE, _GETROUTE = 16, 18, 24, 26
 _IFNAME, _LINKINFO, _INFO_KIND = 3, 18, 1
 _OIF, _MULTIPATH, _TABLE = 4, 9, 15
 _UNICAST = 1
-_TABLES = (253, 254)  # default and main; others are for packets that policy rules select
+_TABLES = (253, 254)  # default and main; other tables are for packets that policy rules select
 _LINK, _ROUTE, _HOP = struct.Struct("BxHiII"), struct.Struct("8BI"), struct.Struct("HBBi")
 _NEWADDR, _GETADDR = 20, 22
 _ADDRESS, _LOCAL, _FLAGS = 1, 2, 8
-_TEMPORARY, _DUPLICATE = 0x01, 0x08  # for IPv6; for IPv4 the first has another meaning
+_TEMPORARY, _DUPLICATE = 0x01, 0x08  # for IPv6; for IPv4, 0x01 has another meaning
 _SCOPES = {0: "global", 200: "site", 253: "link", 254: "host"}
 _FAMILIES: dict[int, str] = {socket.AF_INET: "ipv4", socket.AF_INET6: "ipv6"}
 _ADDRESS_MESSAGE = struct.Struct("BBBBi")
@@ -33,7 +33,7 @@ _ADDRESS_MESSAGE = struct.Struct("BBBBi")
 
 @contextmanager
 def kernel_errors(subject: str) -> Iterator[None]:
-    """Turns errors into HostError with the kernel's errno. subject: what is read, for the message."""
+    """Turns errors into HostErrors with the kernel's errno. subject: the data being read, for the message."""
     try:
         yield
     except DumpInterruptedError as e:
@@ -54,7 +54,7 @@ def default_interfaces() -> list[str]:
 def link_kind(interface: str) -> str:
     """The kind of a virtual interface, as "ip -details link" shows it: team, macvlan, …; "" for hardware.
 
-    Raises HostError, including if there is no such interface.
+    Raises HostError, also if the interface does not exist.
     """
     body = _LINK.pack(0, 0, 0, 0, 0) + attribute(_IFNAME, os.fsencode(interface) + b"\0")
     subject = f"the kind of {printable(interface)}"
@@ -67,14 +67,14 @@ def link_kind(interface: str) -> str:
 
 
 def _default_routes(family: int) -> Iterator[int]:
-    """The numbers of the interfaces of a family's default routes."""
+    """The indexes of the interfaces of a family's default routes."""
     for kind, message in ask(_GETROUTE, _ROUTE.pack(family, 0, 0, 0, 0, 0, 0, 0, 0)):
         if kind == _NEWROUTE:
             yield from _interfaces_of_default(message)
 
 
 def _interfaces_of_default(message: bytes) -> Iterator[int]:
-    """The numbers of a route's interfaces, if it is a default route. Dead next hops also count."""
+    """The indexes of a route's interfaces, if it is a default route. Dead next hops count as well."""
     _, bits, _, _, table, _, _, kind, _ = _ROUTE.unpack_from(message)
     if bits or kind != _UNICAST:
         return
@@ -95,7 +95,7 @@ def _interfaces_of_default(message: bytes) -> Iterator[int]:
 
 
 def addresses() -> list[Address]:
-    """All addresses, sorted, without those that another machine on the link already has. Raises HostError."""
+    """All addresses, sorted, without addresses that another machine on the link already uses. Raises HostError."""
     with kernel_errors("the addresses of interfaces"):
         return sorted(_addresses(), key=lambda a: (a.interface, a.family, a.address))
 
@@ -104,7 +104,7 @@ def _addresses() -> Iterator[Address]:
     for kind, message in ask(_GETADDR, _ADDRESS_MESSAGE.pack(socket.AF_UNSPEC, 0, 0, 0, 0)):
         family, prefix, flags, scope, index = _ADDRESS_MESSAGE.unpack_from(message)
         values = attributes(message[_ADDRESS_MESSAGE.size :])
-        # On a point-to-point link, "address" is the other end's.
+        # On a point-to-point link, "address" is the peer's.
         raw = values.get(_LOCAL) or values.get(_ADDRESS)
         if kind != _NEWADDR or family not in _FAMILIES or raw is None:
             continue

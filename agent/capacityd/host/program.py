@@ -1,4 +1,4 @@
-"""Runs another program: no shell, a small environment, bounded time and output, and nothing of it left behind."""
+"""Runs another program: without a shell, with a small environment and limits of time and output. No process is left."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _ENVIRONMENT = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin
 
 
 def run(command: Sequence[str], timeout: float) -> Output:
-    """Runs a program to its end, at most timeout seconds. Call it in a process that has no other children.
+    """Runs a program for at most timeout seconds. The calling process must have no other children.
 
-    Raises HostError if it can't be started, does not end in time or writes more than 64 KiB.
+    Raises HostError if the program can't be started, does not end in time, or writes more than 64 KiB.
     """
     status, out, err = run_raw(command, timeout)
     return Output(status, printable(out.strip()), printable(err.strip()))
@@ -49,7 +49,7 @@ def run_raw(command: Sequence[str], timeout: float) -> tuple[int, bytes, bytes]:
 
 
 def _interpreter_problem(program: str) -> str:
-    """Why a script that exists can't be started: its interpreter; "" if that is not the reason."""
+    """Why an existing script can't be started because of its interpreter; "" for any other reason."""
     try:
         with open(program, "rb") as file:
             first = file.readline(256)

@@ -1,7 +1,7 @@
-"""The disks and interfaces that the operating system depends on: those below its file systems, swap and default route.
+"""The disks and interfaces that the operating system depends on, below its file systems, swap and default route.
 
-Nothing is guessed: if the hardware below can't be determined, the result says that it may be incomplete
-(SystemDevices.incomplete_because), because a disk that is wrongly taken for free would be given to pods.
+Nothing is guessed: if the underlying hardware is unknown, the result says that it may be incomplete
+(SystemDevices.incomplete_because). Otherwise, pods could get a disk that the machine needs.
 """
 
 from __future__ import annotations
@@ -15,19 +15,20 @@ from capacityd.model.host import Host, SystemDevices, basename, resolve_link
 
 OS_MOUNT_POINTS = ("/", "/boot", "/boot/efi", "/efi", "/etc", "/usr", "/var")
 _NO_DISK = (Backing.MEMORY, Backing.SERVER)
-_EXTENSIONS = ("confext", "sysext")  # what systemd-sysext(8) lays over /etc and /usr, made of files on / and /var
+_EXTENSIONS = ("confext", "sysext")  # mounted over /etc and /usr by systemd-sysext(8), from files on / and /var
 _ELSEWHERE = ("ram", "zram", "nbd", "rbd", "etherd")  # block devices in memory or across the network
 _VIRTUAL = "/sys/devices/virtual/block/"
 _NETS = "/sys/class/net"
 
 
 def automount_unit(point: str) -> str:
-    """The automount unit that systemd-gpt-auto-generator(8) creates for /boot or /efi, always on the root's disk."""
+    """The automount unit that systemd-gpt-auto-generator(8) creates for /boot or /efi, always on the root file system's
+    disk."""
     return f"/run/systemd/generator.late{point}.automount"
 
 
 def system_disks(host: Host) -> SystemDevices:
-    """The whole disks below the machine's own file systems and its swap, through partitions, dm and md."""
+    """The whole disks below the machine's own file systems and swap, found through partitions, dm and md."""
     names: set[str] = set()
     reasons: list[str] = []
     try:
@@ -45,7 +46,7 @@ def system_disks(host: Host) -> SystemDevices:
             try:
                 for block in _blocks(host, mount.number, mount.source):
                     for disk in _disks_below(host, block):
-                        names.add(disk)  # those before an error also count
+                        names.add(disk)  # disks found before an error also count
             except HostError as e:
                 reasons.append(f"cannot determine the disk of {mount.point} ({mount.type} from {mount.source}): {e}")
     except HostError as e:
@@ -54,12 +55,12 @@ def system_disks(host: Host) -> SystemDevices:
 
 
 def _swaps(host: Host, mounts: Sequence[Mount]) -> Iterator[Mount]:
-    """Swap areas as mounts; for a swap file, the mount of the file system that has it."""
+    """Swap areas as mounts. For a swap file, the mount of the file system that contains it."""
     for line in host.lines("/proc/swaps")[1:]:
         name, kind = [*line.split(), "", ""][:2]
         name = unescaped(name)
         if kind == "file":
-            # The last of the longest: a later mount hides the one below it.
+            # The last mount with the longest point: a later mount hides an earlier one.
             holders = [m for m in mounts if m.point == "/" or name.startswith(f"{m.point}/")]
             if holders:
                 longest = max(len(m.point) for m in holders)
@@ -69,15 +70,15 @@ def _swaps(host: Host, mounts: Sequence[Mount]) -> Iterator[Mount]:
 
 
 def _blocks(host: Host, number: str, source: str) -> list[str]:
-    """The block devices that a mount is on, as paths in /sys. Raises HostError if they are unknown."""
+    """The block devices of a mount, as paths in /sys. Raises HostError if they are unknown."""
     if has_device(number):
         block = host.resolve(f"/sys/dev/block/{number}")
         if block is None:
             raise HostError(f"/sys/dev/block/{number} does not exist")
         return [block]
-    # Btrfs, ZFS, overlay and others have numbers with major 0: only the source names the devices.
+    # btrfs, ZFS, overlay and others have numbers with major 0: only the source names their devices.
     if not source.startswith("/dev/"):
-        raise HostError("its source is no block device")
+        raise HostError("its source is not a block device")
     named = [_block(host, part) for part in source.split(":")]  # bcachefs names all its devices, btrfs only the first
     for pool in host.listdir("/sys/fs/btrfs"):
         devices = f"/sys/fs/btrfs/{pool}/devices"
@@ -88,7 +89,7 @@ def _blocks(host: Host, number: str, source: str) -> list[str]:
 
 
 def _block(host: Host, source: str) -> str:
-    """The path in /sys of a block device named as /dev/sda2 or /dev/mapper/root."""
+    """The path in /sys of a block device named like /dev/sda2 or /dev/mapper/root."""
     kernel = source.removeprefix("/dev/").replace("/", "!")
     block = host.resolve(f"/sys/class/block/{kernel}")
     if source.startswith("/dev/mapper/"):
@@ -112,9 +113,9 @@ def _target(host: Host, link: str) -> str:
 
 
 def _disks_below(host: Host, block: str, above: Collection[str] = ()) -> Iterator[str]:
-    """Yields the names of the disks below a block device. above: those on the way down to it, which a circle repeats.
+    """Yields the names of the disks below a block device. above: devices on the way down, to detect a cycle.
 
-    Raises HostError, after the disks that come before, if there is something below that is no disk.
+    Raises HostError after yielding the disks found before it, if a device below is not a disk.
     """
     if block in above:
         return
@@ -128,7 +129,7 @@ def _disks_below(host: Host, block: str, above: Collection[str] = ()) -> Iterato
     if lower_names or name.partition("!")[0].rstrip("0123456789") in _ELSEWHERE:
         return
     if path.startswith(_VIRTUAL):
-        raise HostError(f"the devices below {name} are unknown")  # loop, drbd, zd: it may be a file on any disk
+        raise HostError(f"the devices below {name} are unknown")  # loop, drbd, zd: may be a file on any disk
     yield name
 
 
@@ -139,7 +140,7 @@ def system_interfaces(host: Host) -> SystemDevices:
     try:
         routes = host.default_interfaces()
         if not routes:
-            # At boot the route may come later; a "no" would count the system's own link for a moment.
+            # At boot, the route may appear later. Until then, a "no" would count the system's own link.
             return SystemDevices(frozenset(), "cannot determine the system's interface: no default route")
         for route in routes:
             interfaces = _interfaces_below(host, route)
@@ -148,7 +149,7 @@ def system_interfaces(host: Host) -> SystemDevices:
             names.update(interfaces)
     except HostError as e:
         return SystemDevices(frozenset(names), f"cannot determine the system's interfaces: {e}")
-    if tunnels:  # the packets of a tunnel leave through another interface
+    if tunnels:  # a tunnel's packets leave through another interface
         return SystemDevices(
             frozenset(names), f"cannot determine the system's interface: default route through {min(tunnels)}"
         )
@@ -156,7 +157,7 @@ def system_interfaces(host: Host) -> SystemDevices:
 
 
 def _interfaces_below(host: Host, name: str) -> list[str]:
-    """An interface and all below it. Raises HostError."""
+    """An interface and all interfaces below it. Raises HostError."""
     names: dict[str, None] = {}
     waiting = [name]
     while waiting:

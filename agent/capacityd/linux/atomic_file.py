@@ -1,6 +1,6 @@
-"""Reads files, and replaces them atomically, so that a reader gets the old content or the new one, never a part.
+"""Reads files, and replaces them atomically: a reader gets either the old or the new content, never a part.
 
-If there is something else in the place of a file (a folder, a pipe, a device), that is an error, and blocks nobody.
+If a path is not a regular file (a folder, a pipe, a device), functions raise an error and do not block.
 """
 
 from __future__ import annotations
@@ -11,17 +11,18 @@ import stat
 from contextlib import suppress
 
 MAX_BYTES = 16 << 20
-"""The most that is read of a file: a hundred times what a thousand resources need."""
+"""Limit for reading a file: a hundred times as much as a thousand resources need."""
 
-# Another user may own the folder, and put a link there, or a pipe, on which open() would block.
+# Another user may own the folder, and create a link in it, or a pipe, on which open() would block.
 _FLAGS = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 def replace_file(path: str, content: bytes, mode: int, *, durable: bool = False) -> None:
-    """Replaces a file. Raises OSError; then the old file is unchanged, and no unfinished one remains.
+    """Replaces a file. If it raises OSError, the old file is unchanged, and no unfinished file remains.
 
-    mode: permissions. durable: whether the content is on the disk before it replaces the old one, so that it survives a
-    power failure. It is first written to the path with ".new" at its end, also over what a killed process left there.
+    mode: permissions. durable: whether to write the content to the disk before it replaces the old one, so that it
+    survives a power failure. The content is first written to the path plus ".new", which may still exist from a killed
+    process.
     """
     unfinished = _write_unfinished(path, content, mode, durable=durable)
     try:
@@ -33,15 +34,15 @@ def replace_file(path: str, content: bytes, mode: int, *, durable: bool = False)
 
 
 def reserve_room(path: str, size: int) -> None:
-    """Makes sure that replace_file() can later write so many bytes to this path. Raises OSError if it can't.
+    """Ensures that replace_file() can later write this many bytes to this path. Raises OSError if it can't.
 
-    Until then, the unfinished file takes up this room.
+    Until then, an unfinished file occupies the space.
     """
     _write_unfinished(path, bytes(size), 0o600, durable=False)
 
 
 def _write_unfinished(path: str, content: bytes, mode: int, *, durable: bool) -> str:
-    """Writes the file that is to replace another, and returns its path. If it raises OSError, no such file remains."""
+    """Writes the file that will replace another. Returns its path. If it raises OSError, no such file remains."""
     unfinished = f"{path}.new"
     fd = os.open(unfinished, _FLAGS, mode)
     try:
@@ -59,9 +60,9 @@ def _write_unfinished(path: str, content: bytes, mode: int, *, durable: bool) ->
 
 
 def read_regular_file(path: str) -> bytes:
-    """The content of a file. Raises FileNotFoundError if there is none, another OSError if it can't be read.
+    """The content of a file. Raises FileNotFoundError if it does not exist, another OSError if it can't be read.
 
-    A path that is not a regular file is an error, and is not opened, because that can have an effect on a device. A
+    A path that is not a regular file is an error. It is not opened, because open() can have an effect on a device. A
     file of more than MAX_BYTES is also an error.
     """
     _require_regular(os.stat(path), path)
@@ -81,13 +82,13 @@ def _require_regular(status: os.stat_result, path: str) -> None:
 
 
 def write_error(folder: str) -> int:
-    """The errno with which files in a folder can't be written, as far as that can be told without writing; 0: none."""
+    """The errno of writes to a folder, as far as this shows without a write; 0 if nothing prevents them."""
     try:
         status = os.statvfs(folder)
     except OSError as e:
         return e.errno or errno.EIO
     if status.f_flag & os.ST_RDONLY:
         return errno.EROFS
-    # f_bfree includes what is reserved for root, which is who writes. Some file systems do not count files.
+    # f_bfree includes blocks reserved for root, and root is the writer. Some file systems do not count files.
     full = not status.f_bfree or (status.f_files and not status.f_ffree)
     return errno.ENOSPC if full else 0

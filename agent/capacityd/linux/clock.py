@@ -1,4 +1,4 @@
-"""The clocks of the machine: its uptime, the time that it was suspended, and the time that a process ran."""
+"""The machine's clocks: its uptime, the time it was suspended, and the running time of a process."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ def suspended() -> float:
 
 
 def running_time(process: int) -> float:
-    """Seconds that a process's first thread ran or waited for a processor; 0 if the kernel does not report it.
+    """Seconds for which a process's first thread ran or waited for a processor; 0 if the kernel does not report it.
 
-    The rest of the time it was blocked: by hardware, a server, a disk, or by its own sleep.
+    For the rest of its time, the thread was blocked: by hardware, a server or a disk, or it slept.
     """
     try:
         with open(f"/proc/{process}/schedstat", "rb") as f:

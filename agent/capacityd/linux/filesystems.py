@@ -1,6 +1,6 @@
-"""What stores the content of a file system, by its type in mountinfo, and which mounts belong to pods.
+"""Where a file system stores its content, according to its type in mountinfo, and which mounts belong to pods.
 
-FUSE adds the name of the program to the type: fuse.sshfs.
+For FUSE, the type contains the program's name: fuse.sshfs.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from enum import Enum, auto
 
 
 class Backing(Enum):
-    """What stores a file system's content."""
+    """The place where a file system's content is stored."""
 
-    LOCAL = auto()  # disks of this machine, although its number is not that of a device
+    LOCAL = auto()  # disks of this machine, although the file system's number is not a device's
     IMAGE = auto()  # a read-only file or medium
     MEMORY = auto()
     SERVER = auto()  # another machine, or the host of this virtual machine
@@ -39,15 +39,16 @@ _TYPES: dict[str, Backing] = {
 
 
 def backing(type_: str) -> Backing | None:
-    """What stores the content of a file system of this type; None for a type that is not in the table.
+    """Where a file system of this type stores its content; None for a type that is not in the table.
 
-    Such a type is on a disk if its number is that of one (ext4, xfs); else it is an interface of the kernel (proc).
+    Such a type is on a disk if the file system's number is a disk's (ext4, xfs); otherwise it is a kernel interface
+    (proc).
     """
     return _TYPES.get(type_) or _TYPES.get(type_.partition(".")[0])
 
 
 def may_hang(type_: str) -> bool:
-    """Whether access to a file may hang because another machine, a network or a program is gone. type_: as mounted."""
+    """Whether access may hang because another machine, a network or a program does not respond. type_: as mounted."""
     return backing(type_) in (Backing.SERVER, Backing.CLUSTER, Backing.PROGRAM, Backing.TRIGGER)
 
 
@@ -56,11 +57,11 @@ def has_device(number: str) -> bool:
     return not number.startswith("0:")
 
 
-# Parts of paths, because the beginning depends on the distribution: /var/lib/k0s/kubelet, /var/snap/microk8s/common/…,
-# /run/k3s/containerd. A disk that is mounted on one of the folders itself, or beside them, belongs to the machine.
+# Parts of paths, because the start depends on the distribution: /var/lib/k0s/kubelet, /var/snap/microk8s/common/…,
+# /run/k3s/containerd. A disk mounted on one of these folders, or beside them, belongs to the machine.
 _POD_FOLDERS = (
-    *("/kubelet/pods/", "/kubelet/plugins/"),  # volumes, and what CSI drivers stage for them
-    *("/containerd/io.containerd.", "/containerd/tmpmounts/"),  # root file systems; images that are being unpacked
+    *("/kubelet/pods/", "/kubelet/plugins/"),  # volumes, and the staging folders of CSI drivers
+    *("/containerd/io.containerd.", "/containerd/tmpmounts/"),  # root file systems; images during unpacking
     "/containers/storage/",  # CRI-O, Podman
     *("/docker/containers/", "/docker/fuse-overlayfs/", "/docker/overlay2/", "/docker/volumes/", "/docker/zfs/graph/"),
     "/kata-containers/shared/",
@@ -68,8 +69,8 @@ _POD_FOLDERS = (
 
 
 def is_of_pods(point: str, type_: str = "") -> bool:
-    """Whether the kubelet or a container runtime made this mount point.
+    """Whether the kubelet or a container runtime created this mount.
 
-    type_: of the file system. A mounted namespace, such as a pod's network, is no storage.
+    type_: the file system's type. A mounted namespace, such as a pod's network, is not storage.
     """
     return backing(type_) is Backing.NAMESPACE or any(folder in point for folder in _POD_FOLDERS)

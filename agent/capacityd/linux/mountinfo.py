@@ -20,16 +20,16 @@ class Mount:
     point: str  # where it is mounted
     type: str
     source: str
-    options: str  # of the file system (super options), not of the mount
+    options: str  # the file system's (super options), not the mount's
 
     @property
     def read_only(self) -> bool:
-        """Whether the file system is read-only through all of its mounts."""
+        """Whether the file system is read-only through all its mounts."""
         return "ro" in self.options.split(",")
 
 
 def mount_of(line: str) -> Mount | None:
-    """The mount of a line; None if it is malformed. The optional fields in its middle end with a single hyphen."""
+    """The mount in a line; None if the line is malformed. A single hyphen ends the optional fields in the middle."""
     mount, _, filesystem = line.partition(" - ")
     mount_fields, fields = mount.split(" "), filesystem.split(" ")
     if len(mount_fields) < 6 or len(fields) < 2:
@@ -40,5 +40,5 @@ def mount_of(line: str) -> Mount | None:
 
 
 def unescaped(text: str) -> str:
-    """A path of mountinfo or swaps, with octal escapes (of spaces and the like) decoded."""
+    """A path from mountinfo or swaps, with octal escapes (for spaces and similar characters) decoded."""
     return _OCTAL.sub(lambda m: chr(int(m[1], 8)), text) if "\\" in text else text

@@ -1,4 +1,4 @@
-"""rtnetlink(7): requests to the kernel and events from it, with their messages and attributes."""
+"""rtnetlink(7): requests to the kernel and events from it, with messages and attributes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _ERROR, _DONE = 2, 3
 _REQUEST, _DUMP, _INTERRUPTED = 0x1, 0x300, 0x10
 _SOL_NETLINK, _GET_STRICT_CHK = 270, 12
 _HEADER, _ATTRIBUTE = struct.Struct("IHHII"), struct.Struct("HH")
-_TYPE = 0x3FFF  # without NLA_F_NESTED and NLA_F_NET_BYTEORDER
+_TYPE = 0x3FFF  # the type without NLA_F_NESTED and NLA_F_NET_BYTEORDER
 _BUFFER = 1 << 18
 
 
@@ -22,13 +22,13 @@ class DumpInterruptedError(OSError):
 
 
 def ask(kind: int, body: bytes, *, dump: bool = True) -> Iterator[tuple[int, bytes]]:
-    """Sends a request and yields type and body of each message of the response. dump: whether it asks for a list.
+    """Sends a request. Yields type and body of each message in the response. dump: whether it asks for a list.
 
-    Raises OSError with the kernel's errno, DumpInterruptedError if the table changed while it was read.
+    Raises OSError with the kernel's errno, or DumpInterruptedError if the table changed during the read.
     """
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, socket.NETLINK_ROUTE) as s:
-        with suppress(OSError):  # before Linux 4.20
-            s.setsockopt(_SOL_NETLINK, _GET_STRICT_CHK, 1)  # else a dump ignores the filters in the body
+        with suppress(OSError):  # kernels before Linux 4.20
+            s.setsockopt(_SOL_NETLINK, _GET_STRICT_CHK, 1)  # otherwise, a dump ignores the filters in the body
         flags = _REQUEST | _DUMP if dump else _REQUEST
         s.send(_HEADER.pack(_HEADER.size + len(body), kind, flags, 1, 0) + body)
         while True:
@@ -61,7 +61,7 @@ def listen(groups: int) -> socket.socket:
 
 
 def received(source: socket.socket) -> Iterator[tuple[int, bytes] | None]:
-    """Reads all queued messages: yields type and body of each, None where some were lost to an overflow.
+    """Reads all queued messages. Yields type and body of each, and None if an overflow has lost some.
 
     Raises OSError.
     """
@@ -73,7 +73,7 @@ def received(source: socket.socket) -> Iterator[tuple[int, bytes] | None]:
         except OSError as e:
             if e.errno != errno.ENOBUFS:
                 raise
-            yield None  # recv has cleared the error, so the next one continues
+            yield None  # recv has cleared the error, so reading continues
             continue
         for kind, _, body in _messages(data):
             yield kind, body

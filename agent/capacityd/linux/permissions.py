@@ -1,4 +1,4 @@
-"""Why root without capabilities, as the service is, may not read a file, unlike root in a shell."""
+"""Why the service, which is root without capabilities, may not read a file, although root in a shell may."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _OVERFLOW_UID = "/proc/sys/kernel/overflowuid"
 
 
 def why_unreadable_to_root(path: str) -> str:
-    """Names the file, or a folder above it, that denies access to root without capabilities, and the remedy.
+    """Returns which file, or folder above it, denies access to root without capabilities, and how to fix it.
 
     Returns "" if owners and modes deny nothing, or if one of these files has an ACL.
     """
@@ -21,7 +21,7 @@ def why_unreadable_to_root(path: str) -> str:
             status = os.stat(part)
             if _ACL in os.listxattr(part):
                 return ""
-        except OSError:  # it does not exist, and a folder that denies access would have come before
+        except OSError:  # the path does not exist; a folder that denies access would have come first
             return ""
         folder = stat.S_ISDIR(status.st_mode)
         needed = stat.S_IXOTH if folder else stat.S_IROTH
@@ -34,7 +34,7 @@ def why_unreadable_to_root(path: str) -> str:
 
 
 def _shift(status: os.stat_result) -> int:
-    """Where the bits of the mode are that apply to user 0 of group 0."""
+    """The position of the mode's bits that apply to user 0 and group 0."""
     if status.st_uid == 0:
         return 6
     return 3 if status.st_gid == 0 else 0
@@ -46,7 +46,7 @@ def owner_and_mode(status: os.stat_result) -> str:
 
 
 def _owner(uid: int) -> str:
-    """The user. In the service's user namespace, all but root look alike (PrivateUsers=, systemd.exec(5))."""
+    """The user. In the service's user namespace, all users but root look alike (PrivateUsers=, systemd.exec(5))."""
     if uid == 0:
         return "root"
     with open(_OVERFLOW_UID, encoding="ascii") as f:

@@ -1,4 +1,4 @@
-"""Runs a program with bounded time and output. Raises what the operating system raises; callers name the program."""
+"""Runs a program with limits of time and output. Raises the operating system's exceptions; callers name the program."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class ProgramTimeoutError(Exception):
 
 
 class OutputTooLargeError(Exception):
-    """The program wrote more than was allowed to standard output or standard error."""
+    """The program wrote more than allowed to standard output or standard error."""
 
 
 def run_program(
@@ -27,13 +27,13 @@ def run_program(
     max_output: int,
     directory: str | None = None,
 ) -> tuple[int, bytes, bytes]:
-    """Runs a program without a shell, in a session of its own, and kills its process group afterwards.
+    """Runs a program without a shell, in a new session, and kills its process group afterwards.
 
-    timeout: seconds. max_output: bytes of each of the two outputs. directory: None for the current one.
+    timeout: seconds. max_output: limit of bytes for each of the two outputs. directory: None for the current one.
 
-    Returns the exit status (negative: the signal that killed it), standard output and standard error. Does not wait for
-    processes that the program leaves behind. Raises OSError, ValueError or subprocess.SubprocessError if it can't be
-    started, ProgramTimeoutError, OutputTooLargeError.
+    Returns the exit status (if negative, the signal that killed the program), standard output and standard error. Does
+    not wait for processes that the program leaves behind. Raises OSError, ValueError or subprocess.SubprocessError if
+    the program can't be started; also ProgramTimeoutError and OutputTooLargeError.
     """
     process = subprocess.Popen(
         command,
@@ -51,14 +51,14 @@ def run_program(
             pipes = process.stdout.fileno(), process.stderr.fileno()
             out, err = _collect(process.pid, pipes, time.monotonic() + timeout, max_output)
         finally:
-            # It is not reaped yet, so its process group cannot be another's.
+            # The process has not been reaped yet, so its process group cannot belong to another process.
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
     return process.returncode, out, err
 
 
 def _collect(pid: int, pipes: tuple[int, int], deadline: float, max_output: int) -> tuple[bytes, bytes]:
-    """Returns both outputs when the program has ended: processes that it left behind may keep the pipes open."""
+    """Returns both outputs once the program has ended. Processes that it left behind may keep the pipes open."""
     output = {pipe: bytearray() for pipe in pipes}
     exited = os.pidfd_open(pid)
     poll = select.poll()

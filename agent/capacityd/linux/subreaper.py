@@ -9,16 +9,16 @@ import time
 from contextlib import suppress
 
 _PR_SET_CHILD_SUBREAPER = 36
-_BACKOFF, _BACKOFF_MAX = 0.001, 0.5  # seconds between attempts to kill: the first, and the longest
+_BACKOFF, _BACKOFF_MAX = 0.001, 0.5  # seconds between attempts to kill: the first and the longest pause
 
 
 def become_subreaper() -> None:
-    """From now on orphaned descendants become children of this process, so that they can be killed and reaped."""
+    """Makes this process the parent of orphaned descendants from now on, so that it can kill and reap them."""
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def children(process: int) -> list[int]:
-    """PIDs of the children of a process, running or not yet reaped. The kernel lists them by thread."""
+    """PIDs of a process's children, running or not yet reaped. The kernel lists them by thread."""
     pids = []
     try:
         for thread in os.listdir(f"/proc/{process}/task"):
@@ -30,15 +30,15 @@ def children(process: int) -> list[int]:
 
 
 def kill_children(deadline: float) -> dict[int, int]:
-    """Kills and reaps all children until none is left, or until the deadline (time.monotonic()).
+    """Kills and reaps children until none is left, or until the deadline (time.monotonic()).
 
-    Does not wait longer for a child in an uninterruptible sleep. Returns PID -> status of wait(2).
+    Does not wait longer for a child in an uninterruptible sleep. Returns PID -> status from wait(2).
     """
     statuses = {}
     backoff = _BACKOFF
     while True:
         for child in children(os.getpid()):
-            with suppress(OSError):  # it has exited
+            with suppress(OSError):  # the child has exited
                 os.kill(child, signal.SIGKILL)
         try:
             while (ended := os.waitpid(-1, os.WNOHANG))[0]:

@@ -1,6 +1,6 @@
-"""Notifications to systemd, and log entries for the journal or, without one, standard error.
+"""Notifications to systemd, and log entries for the journal; for standard error if there is no journal.
 
-Nothing here blocks. Output is dropped if the terminal is stopped, nobody reads the pipe, or journald hangs.
+Nothing here blocks: output is dropped if the terminal is stopped, nobody reads the pipe, or journald hangs.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _STDERR = 2  # file descriptor
 
 
 class Priority(IntEnum):
-    """How urgent an entry is. The values are those of syslog(3)."""
+    """The urgency of an entry. The values are those of syslog(3)."""
 
     ERROR = 3
     WARNING = 4
@@ -29,7 +29,7 @@ class Priority(IntEnum):
 
 
 class EntryKind(Enum):
-    """The kind of a journal entry. The value is its MESSAGE_ID, which never changes: users filter by it."""
+    """The kind of a journal entry. The value is its MESSAGE_ID. It never changes, because users filter by it."""
 
     CHANGED = "eadd777d826542e2a4a621486ac5cb71"
     REFUSED = "4fde5156bc29436a8c57acafb5bf4dfd"
@@ -51,7 +51,7 @@ class EntryKind(Enum):
 
 
 def sd_notify(message: str) -> None:
-    """Sends a message to systemd (sd_notify(3)), if this is a service of systemd."""
+    """Sends a message to systemd (sd_notify(3)), if systemd has started this service."""
     with suppress(OSError):  # the socket is gone
         daemon.notify(_encodable(message))
 
@@ -62,21 +62,21 @@ def log(priority: Priority, message: str, kind: EntryKind) -> None:
 
 
 def log_entry(priority: Priority, message: str, kind: EntryKind, fields: Mapping[str, str]) -> None:
-    """Writes an entry with these fields (names in capitals) to the journal, or its message to standard error."""
+    """Writes an entry with these fields (names in capital letters) to the journal, or its message to standard error."""
     if _stderr_is_journal() and _journal_is_writable():
         sent = {name: _encodable(value) for name, value in fields.items()}
         sent |= {"MESSAGE_ID": kind.value, "PRIORITY": str(priority.value), "SYSLOG_IDENTIFIER": "capacityd"}
         try:
-            # Without CODE_FILE, it would read the source to find the line.
+            # Without CODE_FILE, journal.send() would read the source to find the line.
             journal.send(_encodable(message), CODE_FILE=__file__, **sent)
             return
         except OSError:
-            pass  # journald has stopped since
+            pass  # journald has stopped in the meantime
     write_stderr(f"capacityd: {message}\n")
 
 
 def write_stderr(text: str) -> None:
-    """Writes to standard error as much as it accepts without blocking; the rest is lost."""
+    """Writes as much as standard error accepts without blocking. The rest is lost."""
     data = text.encode(errors="backslashreplace")
     try:
         while data and select.select([], [_STDERR], [], 0)[1]:
@@ -108,7 +108,8 @@ def _stderr_is_journal() -> bool:
 
 
 def _journal_is_writable() -> bool:
-    """Whether journald runs and reads: libsystemd blocks if it hangs, and reports no error if it is gone."""
+    """Whether journald is running and reading. libsystemd blocks if journald hangs, and reports no error if it is
+    gone."""
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK) as s:
             s.connect(_JOURNAL)

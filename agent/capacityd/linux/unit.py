@@ -1,4 +1,4 @@
-"""The state of a unit of systemd."""
+"""The state of a systemd unit."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ _MAX_OUTPUT_BYTES = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class UnitState:
-    """Properties of a unit, systemctl(1)."""
+    """A unit's properties, from systemctl(1)."""
 
     enabled: bool
-    """Whether it is started at boot."""
+    """Whether the unit is started at boot."""
     failing: bool
-    """Whether it has failed, or is about to be started again after a failure."""
+    """Whether the unit has failed, or will soon be restarted after a failure."""
     exit_status: int
-    """Of its last main process; 0 if there was none."""
+    """The exit status of the unit's last main process; 0 if there was none."""
 
 
 def unit_state(unit: str) -> UnitState | None:
-    """Returns the state of a unit; None if there is no systemd, or no such unit."""
+    """Returns the state of a unit; None if there is no systemd, or the unit does not exist."""
     names = ("LoadState", "UnitFileState", "ActiveState", "SubState", "ExecMainStatus")
     command = ["systemctl", "show", f"--property={','.join(names)}", unit]
     try:

@@ -61,8 +61,7 @@ class Resource:
 
 
 def _setting(table: str, kind: SettingKind, about: str, default: Any = None) -> Any:
-    """A field of Settings: a key of this table in TOML. default: the field's value; the default in TOML follows from
-    it."""
+    """Declares a field of Settings and its key in a TOML table. default: the field's value; converted for TOML."""
     written = duration_value(default) if isinstance(kind, Duration) else default
     return field(default=default, metadata={table: Setting(kind, about, written)})
 

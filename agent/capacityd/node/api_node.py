@@ -1,4 +1,4 @@
-"""Reads and writes this machine's Node on the API server, and finds out whose Node the credentials are for."""
+"""Reads and writes this machine's Node on the API server, and determines which Node the credentials belong to."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from capacityd.node.kubeconfig import load
 T = TypeVar("T")
 
 _REVIEW_INTERVAL = 300.0
-"""Minimum seconds between two SelfSubjectReviews because of HTTP 403, which a changed identity may explain."""
+"""Minimum seconds between two SelfSubjectReviews after HTTP 403, which a changed identity may explain."""
 _MAX_EVENT_MESSAGE = 1024  # characters
 
 
 class ApiNode:
-    """This machine's Node on the API server that a kubeconfig names."""
+    """This machine's Node on a kubeconfig's API server."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class ApiNode:
 
     @property
     def name(self) -> str:
-        """The Node's name. The first use asks the API server for our user name. Raises NodeError."""
+        """The Node's name. The first use asks the API server for the user name of our credentials. Raises NodeError."""
         return self._identify().node
 
     def read(self) -> NodeState:
@@ -66,14 +66,15 @@ class ApiNode:
         return state
 
     def write(self, patch: Sequence[Mapping[str, object]]) -> NodeState:
-        """Sends a PATCH of the Node's status. Raises NodeError, in particular NodeConflict if a guard in it fails."""
+        """Sends a PATCH of the Node's status. Raises NodeError, in particular NodeConflict if a test in the patch
+        fails."""
         if not self._checked:
             self.read()
         name = self.name  # after read(), which may change our identity
         try:
             return self._state(self._call(lambda client: client.patch_node_status(name, patch)))
         except NodeForbidden:
-            self._has_new_identity()  # for the next attempt, which begins with a read
+            self._has_new_identity()  # for the next attempt, which starts with a read
             raise
 
     def report(self, event: Event, state: NodeState) -> None:
@@ -98,20 +99,21 @@ class ApiNode:
         self._call(lambda client: client.create_event(state.name, body))
 
     def _read_own(self) -> object:
-        """Sends a GET of the Node. If its name is a guess, an error does not say that the Node is missing or denied."""
+        """Sends a GET of the Node. If the Node's name is a guess, errors do not say that the Node is missing or
+        denied."""
         try:
             return self._read_named()
         except (NodeForbidden, NodeMissing) as e:
             if not self._review_denied or self._configured is not None:
                 raise
-            # The authorizer of an API server that has just started does not know the default rights yet.
+            # The authorizer of a newly started API server does not know the default rights yet.
             raise NodeUnreachable(
                 "the API server does not allow a SelfSubjectReview (HTTP 403), as for a moment after its start. With "
                 f"the host name as the Node's name: {e}. If this lasts, set node_name"
             ) from e
 
     def _read_named(self) -> object:
-        """Sends a GET of the Node; after HTTP 403 once more if our identity differs from the cached one."""
+        """Sends a GET of the Node. Repeats it after HTTP 403 if our identity differs from the cached one."""
         name = self.name
         try:
             return self._call(lambda client: client.read_node(name))
@@ -162,7 +164,8 @@ class ApiNode:
         return review, False
 
     def _check(self, state: NodeState) -> None:
-        """Any identity but the Node's own may have access to other Nodes: then the machine ID must match."""
+        """Checks the machine id, unless the identity is the Node's own: other identities may have access to other
+        Nodes."""
         if not self._identify().is_own_node and not self._is_this_machine(state):
             theirs = self._quote(state.machine_id)
             ours = printable(self._machine_id or "") or "none (/etc/machine-id is empty)"
@@ -173,11 +176,11 @@ class ApiNode:
         self._checked = True
 
     def _is_this_machine(self, state: NodeState) -> bool:
-        """Compares the machine ID, unless any Node will do."""
+        """Compares the machine id, unless any Node is accepted."""
         return self._machine_id is None or (bool(self._machine_id) and state.machine_id == self._machine_id)
 
     def _call(self, action: Callable[[Client], T]) -> T:
-        """Runs the action; after NodeDenied once more if the credentials have changed since they were read."""
+        """Runs the action. Repeats it after NodeDenied if the credentials have changed since they were read."""
         access = self._client.access if self._client else load(self._kubeconfig)
         try:
             return self._call_with(access, action)
@@ -188,7 +191,7 @@ class ApiNode:
         return self._call_with(renewed, action)
 
     def _call_with(self, access: ClusterAccess, action: Callable[[Client], T]) -> T:
-        """Runs the action with these credentials. NodeDenied gets their files."""
+        """Runs the action with these credentials. Adds their files to NodeDenied."""
         try:
             if self._client is None or self._client.access != access:
                 self._client = Client(access)

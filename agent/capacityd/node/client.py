@@ -1,6 +1,7 @@
 """Sends our requests through the `kubernetes` client (versions 12 to 37), to one server with one set of credentials.
 
-The library builds URLs, headers and the pool of connections. Our code around its pool says what the library lacks.
+The library builds URLs and headers, and manages the pool of connections. Our wrapper of the pool adds what the library
+lacks.
 """
 
 from __future__ import annotations
@@ -23,14 +24,14 @@ from capacityd.node.transport_errors import from_transport_error
 
 REQUEST_TIMEOUT = 30.0
 """Seconds for a whole request: name resolution, connection, TLS handshake, request and response."""
-# Seconds to connect, and between two parts of a response. The API server gives up on an admission webhook after 10 s
-# and then names it, so we wait longer than that.
+# Seconds to connect, and between two parts of a response. The API server waits 10 s for an admission webhook, and then
+# names the webhook in its response, so we wait longer.
 _IDLE_TIMEOUT = (5.0, 12.0)
-_MAX_RESPONSE_BYTES = 4 << 20  # the largest Node that etcd stores has 1.5 MiB
+_MAX_RESPONSE_BYTES = 4 << 20  # etcd stores Nodes of up to 1.5 MiB
 _FIELD_MANAGER = "capacityd"
 
 
-# Go's encoding/json escapes these characters. A stored string has no lone surrogate: the server decodes one as U+FFFD.
+# Go's encoding/json escapes these characters. Stored strings contain no lone surrogates: the server replaces them.
 _ESCAPED = {ord(c): f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"} | {c: f"\\u{c:04x}" for c in range(0xD800, 0xE000)}
 
 
@@ -44,7 +45,7 @@ class Client:
         self.access = access
         self._timeout = REQUEST_TIMEOUT if timeout is None else timeout
         self.identity = ""
-        """The user name that the API server knows us by; "" until it is known."""
+        """Our user name according to the API server; "" until it is known."""
         with no_library_error(lambda e: from_transport_error(e, access)):
             from kubernetes import client
 
@@ -59,7 +60,7 @@ class Client:
         return self._send("get", "nodes", lambda options: self._core.read_node(name, **options), name)
 
     def list_nodes(self, limit: int, token: str, selector: str) -> object:
-        """Returns a page of a NodeList as JSON. token: `continue` of the page before, "" for the first page.
+        """Returns a page of a NodeList as JSON. token: `continue` from the previous page, "" for the first page.
 
         Raises NodeListExpired if the token is too old.
         """
@@ -79,7 +80,7 @@ class Client:
         return self._send("list", "pods", lambda options: self._core.list_pod_for_all_namespaces(**query, **options))
 
     def list_device_classes(self) -> object:
-        """Returns a DeviceClassList as JSON, or None if the server has no such API or does not allow it."""
+        """Returns a DeviceClassList as JSON; None if the server lacks this API or does not allow the request."""
         arguments = ("resource.k8s.io", "v1", "deviceclasses")
         return self._send(
             "list",
@@ -105,9 +106,9 @@ class Client:
         self._send("create", "events", lambda options: self._core.create_namespaced_event(*arguments, **options), node)
 
     def review_self(self) -> object:
-        """Returns a SelfSubjectReview as JSON, or None if the server has no such API.
+        """Returns a SelfSubjectReview as JSON; None if the server lacks this API.
 
-        Raises NodeForbidden if it does not allow it: by default it does, except for a moment after it has started.
+        Raises NodeForbidden if the server does not allow it. By default it does, except shortly after its start.
         """
         group, version, resource = "authentication.k8s.io", "v1", "selfsubjectreviews"
         body = {"apiVersion": f"{group}/{version}", "kind": "SelfSubjectReview"}
@@ -126,7 +127,7 @@ class Client:
         node: str = "",
         absent: Collection[int] = (),
     ) -> object:
-        """Returns the response as JSON, or None if its status is one of absent. verb, resource: as in a role."""
+        """Returns the response as JSON; None if its status is in absent. verb, resource: as in a role."""
         call = Call(self.access, verb, resource, node, self.identity)
 
         def explain(e: Exception) -> NodeError:
@@ -136,7 +137,7 @@ class Client:
                 return unexpected_response(call, f"more than {self._pool.max_response_bytes} bytes")
             return from_transport_error(e, self.access)
 
-        # The library's models refuse valid Nodes, each version others; we parse the JSON ourselves.
+        # The library's models reject valid Nodes, differently in each version, so we parse the JSON ourselves.
         options = {"_preload_content": False, "_request_timeout": _IDLE_TIMEOUT}
         with no_library_error(explain):
             try:
@@ -150,30 +151,30 @@ class Client:
 
 
 def _api_client(access: ClusterAccess) -> Any:
-    """The library's client of this server, with the token."""
+    """The library's client for this server, with the token."""
     from kubernetes import client
 
     configuration = client.Configuration()
     configuration.host = access.server
     configuration.verify_ssl = access.verify
-    # Set even if empty: newer versions would take them from the environment, older ones would not.
+    # Set even if empty: otherwise, newer versions would use the environment's proxy, unlike older ones.
     configuration.proxy = access.proxy
     configuration.no_proxy = ""
     configuration.proxy_headers = proxy_headers(access.proxy)
     api = client.ApiClient(configuration)
     api.user_agent = f"capacityd/{__version__}"
     if access.token:
-        # The key for it in Configuration depends on the version.
+        # The token's key in Configuration depends on the version.
         api.set_default_header("Authorization", f"Bearer {access.token}")
     return api
 
 
 class _ResponseTooLarge(Exception):
-    """A response that is larger than any that we expect."""
+    """A response that is larger than any expected one."""
 
 
 class _Response(NamedTuple):
-    """The attributes of a response that the versions of the library use."""
+    """The attributes of a response that the library's versions use."""
 
     status: int
     reason: str
@@ -185,10 +186,10 @@ class _Pool:
     """Wraps the library's urllib3 pool. Every request of every version of the library goes through request()."""
 
     def __init__(self, pool: Any, access: ClusterAccess, max_response_bytes: int) -> None:
-        # The library takes certificates and keys from files only, which stay in /tmp if the process is killed. Unless
-        # ca_certs is reset, urllib3 also trusts the authorities of certifi. Up to version 22 the library has no
-        # setting for tls-server-name.
-        # Without TLS there is no context: to load the system's authorities takes 42 ms.
+        # The library accepts certificates and keys only as files, which stay in /tmp if the process is killed. Unless
+        # ca_certs is reset, urllib3 also trusts certifi's authorities. Up to version 22, the library has no setting for
+        # tls-server-name.
+        # Without TLS, no context is created, because loading the system's authorities takes 42 ms.
         schemes = {urlsplit(url).scheme for url in (access.server, access.proxy) if url}
         context = tls_context(access) if "https" in schemes else None
         pool.connection_pool_kw.update(ssl_context=context, ca_certs=None)
@@ -197,34 +198,33 @@ class _Pool:
         self.max_response_bytes = max_response_bytes
         self._pool = pool
         self._verify = access.verify
-        weakref.finalize(self, pool.clear)  # urllib3 1.26 does not close its sockets itself
+        weakref.finalize(self, pool.clear)  # urllib3 1.26 does not close its own sockets
 
     def request(self, method: str, url: str, **options: Any) -> _Response:
-        """Sends one request. Raises HttpError for a status other than 2xx, _ResponseTooLarge, and urllib3's errors."""
-        # By default urllib3 sends a request up to four times, and follows redirects; False turns off both.
+        """Sends one request. Raises HttpError for any status but 2xx, _ResponseTooLarge, and urllib3's errors."""
+        # By default, urllib3 sends a request up to four times and follows redirects. False turns off both.
         options |= {"preload_content": False, "retries": False}
         if isinstance(body := options.get("body"), str):
             options["body"] = encode(json.loads(body)).encode()
         with warnings.catch_warnings():
             if not self._verify:
-                # urllib3 warns at each request; the user chose insecure-skip-tls-verify.
+                # urllib3 warns about insecure-skip-tls-verify at each request, but the user has chosen it.
                 warnings.simplefilter("ignore")
             response = self._pool.request(method, url, **options)
         try:
-            # The library reads a response of any size.
+            # The library itself would read a response of any size.
             data = response.read(self.max_response_bytes + 1, decode_content=False)
             if len(data) > self.max_response_bytes:
                 raise _ResponseTooLarge
-            if response.length_remaining:  # urllib3 does not notice it, and would use the dead connection again
+            if response.length_remaining:  # urllib3 does not check this, and would reuse the dead connection
                 raise IncompleteRead(data, response.length_remaining)
             # Reuse the connection: the next request follows within milliseconds, and a TLS handshake costs more than a
-            # GET. One that broke is replaced.
+            # GET. urllib3 replaces a broken connection.
             response.release_conn()
         finally:
             response.close()  # does nothing after release_conn()
         if not 200 <= response.status <= 299:
-            # Raised here, because each version of the library has other exceptions, and none keeps a body that is not
-            # UTF-8.
+            # Raised here: the library's exceptions depend on its version, and none keeps a body that is not UTF-8.
             raise HttpError(response.status, dict(response.headers), data)
         return _Response(response.status, response.reason, response.headers, data)
 
@@ -234,11 +234,11 @@ class _Pool:
 
 
 def encode(value: object) -> str:
-    """Encodes a value as JSON on one line, as the API server does. Raises ValueError or TypeError.
+    """Encodes a value as one line of JSON, as the API server does. Raises ValueError or TypeError.
 
-    The server's JSON Patch compares a guard with the stored value byte by byte, both encoded, not the strings that they
-    stand for (github.com/evanphx/json-patch, lazyNode.equal). So "é" never equals "\\u00e9", nor "<" "\\u003c". The
-    kubernetes library encodes with json.dumps(), so such a guard would always fail.
+    The server's JSON Patch compares a test's value with the stored value byte by byte, both as JSON, not the decoded
+    strings (github.com/evanphx/json-patch, lazyNode.equal). So "é" never equals "\\u00e9", nor "<" "\\u003c". The
+    kubernetes library encodes with json.dumps(), so such a test would always fail.
     """
-    # Outside of strings, JSON contains none of the replaced characters.
+    # Outside of strings, JSON does not contain the replaced characters.
     return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).translate(_ESCAPED)

@@ -1,4 +1,4 @@
-"""What a kubeconfig and its files come down to, and when the client certificate expires."""
+"""The content of a kubeconfig and its files, and the client certificate's expiry."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _UTC_TIME, _EXPLICIT_VERSION = 0x17, 0xA0
 
 @dataclass(frozen=True, slots=True)
 class ClusterAccess:
-    """How to reach an API server, and as whom. Certificates and keys are PEM."""
+    """How to reach an API server, and with which identity. Certificates and keys are PEM."""
 
     kubeconfig: str
     server: str
@@ -26,30 +26,31 @@ class ClusterAccess:
     certificate: str | None = field(default=None, repr=False)
     key: str | None = field(default=None, repr=False)
     user: str = field(default="", repr=False)
-    """Distinguishes the users of kubeconfigs; it stays the same when the file of a token or certificate is renewed."""
+    """Distinguishes the users of kubeconfigs. Stays the same if the file of a token or certificate is renewed."""
     files: tuple[str, ...] = ()
     """Absolute paths of all files that were read."""
     of_kubelet: bool = True
-    """False for the kubeconfig of a person; messages depend on it."""
+    """False for a person's kubeconfig; messages depend on it."""
 
     def secrets(self) -> Secrets:
-        """Returns the credentials, which must not appear in a message."""
+        """Returns the credentials, which must not appear in messages."""
         return secrets_of(self.token, (self.certificate, self.key), self.proxy)
 
     def quote(self, text: str) -> str:
-        """Makes foreign text fit for a message: without these credentials, printable, and not too long."""
+        """Makes foreign text safe for a message: without these credentials, printable, and of limited length."""
         return self.secrets().quote(text)
 
     def expired(self) -> str:
-        """Returns when the client certificate expired, by this machine's clock; "" if it has not, or there is none."""
+        """Returns when the client certificate expired, by this machine's clock; "" if it has not, or if there is
+        none."""
         end = not_after(self.certificate or "")
         return f"{end:%Y-%m-%d %H:%M} UTC" if end is not None and end < datetime.now(timezone.utc) else ""
 
 
 def not_after(pem: str) -> datetime | None:
-    """Returns when the first certificate in a PEM text expires, or None if it cannot be parsed (RFC 5280, 4.1).
+    """Returns when the first certificate in a PEM text expires; None if it cannot be parsed (RFC 5280, 4.1).
 
-    The kubernetes library does not read it, and Python's ssl parses only the certificate of the other side.
+    The kubernetes library does not read the expiry, and Python's ssl parses only the peer's certificate.
     """
     begin, end = pem.find(ssl.PEM_HEADER), pem.find(ssl.PEM_FOOTER)
     try:
@@ -71,7 +72,7 @@ def not_after(pem: str) -> datetime | None:
 
 
 def _element(der: bytes, at: int) -> tuple[int, int, int]:
-    """Returns the tag of the DER element at this offset, and the offsets where its content begins and ends."""
+    """Returns the tag of the DER element at this offset, and the offsets of the start and end of its content."""
     tag, length = der[at], der[at + 1]
     at += 2
     if length & 0x80:

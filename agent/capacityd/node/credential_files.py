@@ -1,6 +1,6 @@
 """Reads a kubeconfig and the files that it names.
 
-The kubernetes library waits for ever for a pipe, reads a file of any size, and its errors do not say what to do.
+The kubernetes library waits forever for a pipe and reads files of any size, and its errors contain no advice.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from capacityd.node.redaction import NO_SECRETS
 
 _MAX_FILE_BYTES = 1 << 20
 _MAX_NAME = 255
-"""Bytes of the name of a file (NAME_MAX)."""
+"""Maximum length of a file's name in bytes (NAME_MAX)."""
 _CONTENT = re.compile(r"-----BEGIN|/LS0tLS1CRUdJTi|/eyJ[\w-]+\.|\n")
-"""The beginning of a certificate or key, as PEM or as base64, and of a JSON Web Token."""
+"""The start of a certificate or key, as PEM or base64, or of a JSON Web Token."""
 
 
 def permission_advice(path: str) -> str:
-    """What to do if one of the kubelet's files may not be read."""
+    """Advice if one of the kubelet's files can't be read."""
     if os.geteuid() != 0:
         return "Run this command as root"
     return why_unreadable_to_root(path) or "Is there an ACL, or a security module such as AppArmor or SELinux?"
 
 
 class CredentialFiles:
-    """A kubeconfig and the files that it names. Each is read once, so that a certificate and its key match."""
+    """A kubeconfig and its files. Each file is read once, so that a certificate and its key match."""
 
     def __init__(self, kubeconfig: str, *, of_kubelet: bool = True) -> None:
         """of_kubelet: whether it is the kubelet's kubeconfig, not a person's; messages depend on it."""
@@ -40,11 +40,11 @@ class CredentialFiles:
         self._paths: dict[str, None] = {}
 
     def paths(self) -> tuple[str, ...]:
-        """Returns the absolute paths of all files that were read, or could not be read."""
+        """Returns the absolute paths of all files that were read or could not be read."""
         return tuple(map(os.path.abspath, self._paths))
 
     def resolve(self, path: str) -> str:
-        """Returns a path that the kubeconfig names; it may be relative to the kubeconfig's folder."""
+        """Returns the absolute form of a path in the kubeconfig; it may be relative to the kubeconfig's folder."""
         return os.path.join(self._folder, path)
 
     def read(self, path: str, purpose: str) -> str:
@@ -61,13 +61,13 @@ class CredentialFiles:
         if path not in self._contents:
             named = purpose if path == self._kubeconfig else f"{purpose} named in {printable(self._kubeconfig)}"
             content = self._content(path, f"{named}, {printable(path)},")
-            # Comments in PEM files may have any encoding; what we use of them is ASCII.
+            # Comments in PEM files may have any encoding. The parts that we use are ASCII.
             self._contents[path] = content.decode("utf-8" if path == self._kubeconfig else "latin-1", "replace")
         return self._contents[path]
 
     def _content(self, path: str, file: str) -> bytes:
         try:
-            # O_NONBLOCK, because opening a pipe waits for a writer.
+            # O_NONBLOCK, because open() on a pipe waits for a writer.
             with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as f:
                 if stat.S_ISFIFO(os.fstat(f.fileno()).st_mode):
                     raise NodeDenied(f"{file} is a pipe; it must be a file, because it is read again and again")
@@ -87,5 +87,5 @@ class CredentialFiles:
 
 
 def _is_content(path: str) -> bool:
-    """Whether a secret stands where its path belongs. It must not be quoted, as a path is."""
+    """Whether the text is a secret instead of its path. Messages quote paths, but must not quote secrets."""
     return _CONTENT.search(path) is not None or any(len(name) > _MAX_NAME for name in path.split("/"))

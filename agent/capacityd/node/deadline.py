@@ -1,4 +1,4 @@
-"""Limits how long an action may take as a whole. The libraries' own timeouts start again with each byte."""
+"""Limits the total time of an action. The libraries' own timeouts start again with each byte."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 class DeadlineExceeded(Exception):
-    """The action did not end in time. seconds: the time that it had."""
+    """The action did not end in time. seconds: its time limit."""
 
     def __init__(self, seconds: float) -> None:
         super().__init__(f"it did not end within {seconds:g} s")
@@ -21,8 +21,9 @@ class DeadlineExceeded(Exception):
 def run_within(seconds: float, action: Callable[[], T]) -> T:
     """Returns the action's result or raises its exception. Raises DeadlineExceeded if it does not end in time.
 
-    It runs in a thread, because nothing else bounds the resolution of a name: getaddrinfo() ignores signals and
-    timeouts. A thread that does not end in time is left behind; it does not keep the process alive.
+    The action runs in a thread, because nothing else limits name resolution: getaddrinfo() ignores signals and
+    timeouts.
+    A thread that does not end in time is left behind, and does not keep the process alive.
     """
     future: Future[T] = Future()
 
@@ -33,7 +34,7 @@ def run_within(seconds: float, action: Callable[[], T]) -> T:
             future.set_exception(e)
 
     threading.Thread(target=run, daemon=True).start()
-    # Not future.result(seconds): it raises the same TimeoutError as an action that fails with one.
+    # future.result(seconds) raises the same TimeoutError as an action that fails with one.
     if not wait([future], seconds).done:
         raise DeadlineExceeded(seconds)
     return future.result()

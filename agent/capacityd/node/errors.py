@@ -1,4 +1,4 @@
-"""Turns a library's exception or the API server's refusal into a NodeError that says what to do about it."""
+"""Turns a library's exception or the API server's refusal into a NodeError with advice."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ from capacityd.node.redaction import NO_SECRETS, Secrets
 _ANONYMOUS = "system:anonymous"
 _OTHER_NODE = re.compile(r'node "[^"]*" is not allowed to modify node "')
 _NOT_READY = "is forbidden: not yet ready to handle request"
-"""The end of an admission plugin's message while the API server starts, which has the status of a denial, HTTP 403.
+"""The end of an admission plugin's message while the API server starts. The HTTP status is 403, as for a denial.
 
 Source: Dispatch in k8s.io/apiserver, pkg/admission/plugin/policy/generic/plugin.go."""
 _FORBIDDEN_USER = re.compile(r'User "([^"]+)" cannot ')
-"""The user in an authorizer's message."""
+"""The user's name in an authorizer's message."""
 _MAX_RETRY_AFTER = 3600.0
-"""Seconds; a server that asks for more is asked again after this time."""
+"""Seconds; if a server asks for a longer wait, we retry after this time."""
 
 
 class HttpError(Exception):
-    """A response with a status other than 2xx, before from_http_status() has explained it."""
+    """A response with a status other than 2xx, before from_http_status() explains it."""
 
     def __init__(self, status: int, headers: Mapping[str, str], body: bytes) -> None:
         super().__init__(status)
@@ -47,31 +47,31 @@ class HttpError(Exception):
 
     @property
     def retry_after(self) -> float | None:
-        """Seconds after which the server asks to try again. It always sends seconds, never a date."""
+        """The server's Retry-After in seconds. The server never sends a date."""
         text = next((value for name, value in self.headers.items() if name.lower() == "retry-after"), "")
         return min(float(text), _MAX_RETRY_AFTER) if re.fullmatch(r"[0-9]{1,9}", text.strip(), re.ASCII) else None
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A request to the API server, as far as error messages need it."""
+    """A request to the API server, with the details that error messages use."""
 
     access: ClusterAccess
     verb: str = ""
-    """As in a role, e.g. "patch"."""
+    """The verb as in a role, e.g. "patch"."""
     resource: str = ""
-    """As in a role, e.g. "nodes/status"."""
+    """The resource as in a role, e.g. "nodes/status"."""
     node: str = ""
     identity: str = ""
-    """The user name that the API server knows us by; "" if unknown."""
+    """Our user name according to the API server; "" if unknown."""
 
 
 @contextmanager
 def no_library_error(explain: Callable[[Exception], NodeError]) -> Iterator[None]:
-    """Replaces every exception of a library by the NodeError that explain() makes of it.
+    """Replaces every exception of a library with the NodeError that explain() returns.
 
-    Libraries raise more than they document: kubernetes raises ApiException for urllib3's SSLError, yaml raises KeyError
-    for "!!bool x". No exception of a library leaves node/.
+    Libraries raise undocumented exceptions: kubernetes raises ApiException for urllib3's SSLError, yaml raises KeyError
+    for "!!bool x". No library's exception leaves node/.
     """
     try:
         yield
@@ -79,13 +79,13 @@ def no_library_error(explain: Callable[[Exception], NodeError]) -> Iterator[None
         raise
     except ImportError as e:
         raise missing_module(e) from None
-    except Exception as e:  # noqa: BLE001  # explain() gets it
+    except Exception as e:  # noqa: BLE001  # explain() handles it
         # Not "from e": a traceback would show the library's message, which may contain a secret.
         raise explain(e) from None
 
 
 def reason_of(error: BaseException, secrets: Secrets = NO_SECRETS) -> str:
-    """Returns the message of a library's exception on one line, or its type if it has none."""
+    """Returns a library's exception message on one line, or the exception's type if the message is empty."""
     if isinstance(error, OSError) and error.errno and error.strerror:
         return secrets.quote(str(error.strerror))
     return secrets.quote(" ".join(str(error).split())) or type(error).__name__
@@ -99,14 +99,14 @@ def from_http_status(error: HttpError, call: Call) -> NodeError:
     reason = f": {text}" if text else ""
     if details.denied:
         return _rejected(call, status, details.message)
-    # The API server reports a failed guard and an invalid value both as 422; only the latter has causes.
+    # The API server reports a failed test and an invalid value both as 422. Only the latter has causes.
     guard_failed = status == 422 and details.is_status and not details.causes
     if (guard_failed or status == 409) and call.resource == "nodes/status":
         message = f'Node "{call.node}" has changed since it was read (HTTP {status})'
         return NodeConflict(message, f"HTTP {status}{reason}")
     starting = status == 403 and details.message.endswith(_NOT_READY)
     if status == 429 or status >= 500 or starting:
-        # The causes of a server error are no validation errors: nobody can correct them.
+        # The causes of a server error are not validation errors: the user can't correct them.
         return _unavailable(call, error, details.message)
     if status == 401:
         return NodeDenied(
@@ -149,14 +149,14 @@ def _unavailable(call: Call, error: HttpError, text: str) -> NodeUnreachable:
 
 
 def unexpected_response(call: Call, reason: str) -> NodeUnreachable:
-    """For a 2xx response that cannot be used."""
+    """The error for a 2xx response that cannot be used."""
     return NodeUnreachable(
         f"API server {call.access.server} sent a response that cannot be used ({call.verb} {call.resource}): {reason}"
     )
 
 
 def why_not_accepted(access: ClusterAccess) -> str:
-    """Why the API server may not have accepted the credentials, and what to do."""
+    """Why the API server may have rejected the credentials, and advice."""
     if expired := access.expired():
         renewal = (
             "The kubelet renews its certificate while it runs; kubeadm can create a new one"
@@ -171,29 +171,29 @@ def why_not_accepted(access: ClusterAccess) -> str:
 
 
 def _is_of_authorizer(call: Call, details: StatusDetails) -> bool:
-    """Whether HTTP 403 denies the request as such, whatever its content. Admission denies a content.
+    """Whether HTTP 403 denies the request regardless of its content. Admission plugins deny a content.
 
-    The authorizer's message begins in one way, and that of the admission plugin NodeRestriction for a Node that is not
-    the kubelet's own names no content either.
-    Source: forbiddenMessage in k8s.io/apiserver, pkg/endpoints/handlers/responsewriters/errors.go.
+    The authorizer's messages have a fixed start. The admission plugin NodeRestriction also denies the request itself if
+    the Node is not the kubelet's own. Source: forbiddenMessage in k8s.io/apiserver,
+    pkg/endpoints/handlers/responsewriters/errors.go.
     """
     authorizer = not details.is_status or _FORBIDDEN_USER.search(details.message) is not None
     return authorizer or _is_of_other_node(call.identity, call, details)
 
 
 def _is_of_other_node(user: str, call: Call, details: StatusDetails) -> bool:
-    """Whether the credentials are those of another Node's kubelet: by the user, or by what is refused.
+    """Whether the credentials belong to another Node's kubelet, judged by the user or by the refused request.
 
-    The user is no longer the one that we know if the token was replaced by that of another Node. Before Kubernetes 1.32
-    such a token reads our Node, so only NodeRestriction refuses it.
-    Source: admitNode in k8s.io/kubernetes, plugin/pkg/admission/noderestriction/admission.go.
+    The user has changed if the token was replaced with another Node's. Before Kubernetes 1.32, such a token can read
+    our Node, so only NodeRestriction refuses it. Source: admitNode in k8s.io/kubernetes,
+    plugin/pkg/admission/noderestriction/admission.go.
     """
     foreign = user.startswith("system:node:") and user != f"system:node:{call.node}"
     return foreign or _OTHER_NODE.search(details.message) is not None
 
 
 def _not_recognised(access: ClusterAccess) -> str:
-    """For a request that arrived without credentials: those that are wrong are answered with HTTP 401."""
+    """The message for a request that arrived without credentials. Wrong credentials lead to HTTP 401 instead."""
     why = (
         "does a proxy or a load balancer on the way end TLS, and remove the client certificate?"
         if access.token or access.certificate

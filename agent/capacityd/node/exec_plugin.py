@@ -1,7 +1,7 @@
 """Runs the exec plugin of a kubeconfig, which prints credentials (client.authentication.k8s.io), as the kubelet does.
 
-The kubernetes library waits for the plugin for ever, and for any process that it leaves behind. If the plugin fails,
-the library continues without credentials. See tests/cluster/test_library.py.
+The kubernetes library waits forever for the plugin, and for any process that the plugin leaves behind. If the plugin
+fails, the library continues without credentials. See tests/cluster/test_library.py.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from capacityd.node.errors import reason_of
 from capacityd.node.redaction import NO_SECRETS
 
 _MAX_OUTPUT_BYTES = 1 << 20
-_SEE_OUTPUT = "Its output may contain secrets, so it is not shown here. To see it, run the plugin by hand"
+_SEE_OUTPUT = "Its output is not shown, because it may contain secrets. To see the output, run the plugin by hand"
 _VERSIONS = tuple(f"client.authentication.k8s.io/{version}" for version in ("v1", "v1beta1", "v1alpha1"))
 
 
 @dataclass(frozen=True, slots=True)
 class ExecPlugin:
-    """A program that a kubeconfig names."""
+    """A program named in a kubeconfig."""
 
     version: str
     command: str
-    """A path, or a name to search for in PATH."""
+    """A path, or a name to look up in PATH."""
     arguments: tuple[str, ...]
     environment: Mapping[str, str] = field(repr=False)
     cluster: Mapping[str, object] | None = None
-    """What the plugin gets to know about the cluster."""
+    """The information about the cluster that the plugin receives."""
     install_hint: str = ""
 
     def run(self, timeout: float) -> Credential:

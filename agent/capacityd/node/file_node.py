@@ -1,4 +1,4 @@
-"""A Node in a JSON file, as "kubectl get node NAME -o json" prints it."""
+"""A Node in a JSON file, in the format of "kubectl get node NAME -o json"."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _STANDARD_INPUT = "-"
 
 
 class FileNode:
-    """A Node in a file, or on standard input ("-"), which is read once and cannot be written."""
+    """A Node in a file or on standard input ("-"). Standard input is read once and cannot be written."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -39,7 +39,7 @@ class FileNode:
         return self._state(self._load())
 
     def write(self, patch: Sequence[Mapping[str, object]]) -> NodeState:
-        """Atomically replaces the file by the patched Node. Raises as read() does, NodeConflict, UsageError."""
+        """Atomically replaces the file with the patched Node. Raises as read() does, NodeConflict, and UsageError."""
         if self._path == _STANDARD_INPUT:
             raise UsageError("a Node on standard input cannot be written; use a file")
         document = self._load()

@@ -1,4 +1,4 @@
-"""Reads the Nodes of a cluster, and its pods, from a list that kubectl has saved."""
+"""Reads a cluster's Nodes and pods from a list that kubectl has saved."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from capacityd.node.documents.pod_requests import requests_of_pods
 
 
 def read_fleet_file(path: str, label: str) -> Fleet:
-    """Returns the Nodes, DeviceClasses and pods of a saved list. Raises UsageError if the file is no such list.
+    """Returns the Nodes, DeviceClasses and pods in a saved list. Raises UsageError for any other file.
 
-    path: of the output of kubectl get -o json; "-" for standard input. label: the label that groups Nodes.
+    path: output of kubectl get -o json; "-" for standard input. label: the label that groups Nodes.
     """
     items = _items(path)
     nodes = of_kind(items, "Node")
@@ -38,7 +38,7 @@ def read_fleet_file(path: str, label: str) -> Fleet:
 
 
 def _items(path: str) -> Sequence[Mapping[str, Any]]:
-    """The items of the list, each with its kind."""
+    """The list's items, each with its kind."""
     try:
         if path == "-":
             document = json.load(sys.stdin)
@@ -56,9 +56,9 @@ def _items(path: str) -> Sequence[Mapping[str, Any]]:
 
 
 def _read_at(nodes: Sequence[Mapping[str, Any]]) -> float | None:
-    """When the list was saved, which it does not say: most kubelets renew the condition Ready every 5 minutes.
+    """When the list was saved. The list does not contain this time, but most kubelets renew Ready every 5 minutes.
 
-    The file's own time may be that of a copy. The median of the heartbeats is near the truth, even if some Nodes are
+    The file's own time may be that of a copy. The median of the heartbeats is close to the time, even if some Nodes are
     silent or have a wrong clock.
     """
     heartbeats = [heartbeat for node in nodes if (heartbeat := ready_heartbeat(node)) is not None]

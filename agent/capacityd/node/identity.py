@@ -1,4 +1,4 @@
-"""Which Node is this machine's: from the user of the credentials, the configuration, or the host name."""
+"""Determines this machine's Node: from the credentials' user, the configuration, or the host name."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ _NODE_USER = "system:node:"
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Our user and Node, according to the API server."""
+    """Our user and Node according to the API server."""
 
     user: str
-    """"" if the API server does not say."""
+    """The user name; "" if the API server does not report it."""
     node: str
     is_own_node: bool
-    """The user is this Node's kubelet, so the Node cannot be another machine's."""
+    """Whether the user is this Node's kubelet, so that the Node cannot be another machine's."""
     cached: bool
-    """Known from an earlier SelfSubjectReview."""
+    """Whether the identity comes from an earlier SelfSubjectReview."""
 
 
 def identify(review: Review, configured: str | None, hostname: str, *, cached: bool) -> Identity:
-    """Determines whose the credentials are and which Node to use. Raises NodeDenied if the configuration names another.
+    """Determines the credentials' user and the Node to use. Raises NodeDenied if the configuration names another Node.
 
-    cached: whether the review is of an earlier request. configured: node_name in the configuration.
+    cached: whether the review comes from an earlier request. configured: node_name in the configuration.
     """
     user, node = review.user, review.node
     reported = user.removeprefix(_NODE_USER) if user.startswith(_NODE_USER) else node
@@ -45,6 +45,6 @@ def identify(review: Review, configured: str | None, hostname: str, *, cached: b
 
 def cache_key(access: ClusterAccess) -> str:
     """Returns a hash that differs between users of kubeconfigs."""
-    # Clusters may have the same loopback address, but not the same certificate authority.
+    # Clusters may share a loopback address, but not a certificate authority.
     secret = "\0".join((access.kubeconfig, access.server, access.authority or "", access.user))
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()

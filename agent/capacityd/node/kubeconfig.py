@@ -1,8 +1,8 @@
-"""Reads from a kubeconfig how to reach the API server, and as whom.
+"""Reads the API server's address and the credentials from a kubeconfig.
 
-The kubernetes library's loader cannot do it. It continues without credentials if the user is missing, if an exec plugin
-fails, or if a tokenFile is empty. It ignores `as`, and takes the text "false" in insecure-skip-tls-verify for true. Up
-to version 22 it also ignores tls-server-name. See tests/cluster/test_library.py.
+The kubernetes library's loader is not suitable. It continues without credentials if the user is missing, an exec plugin
+fails, or a tokenFile is empty. It ignores `as`, and treats the text "false" in insecure-skip-tls-verify as true. Up to
+version 22, it also ignores tls-server-name. See tests/cluster/test_library.py.
 """
 
 from __future__ import annotations
@@ -38,11 +38,12 @@ def load(
     of_kubelet: bool = True,
     context: str | None = None,
 ) -> ClusterAccess:
-    """Reads this kubeconfig, by default the kubelet's, and all files that it names.
+    """Reads this kubeconfig (by default the kubelet's) and all files that it names.
 
     Nothing is cached, because the kubelet renews its certificate. An exec plugin runs for at most plugin_timeout
-    seconds. of_kubelet: whether it is the kubelet's, not a person's. context: instead of the current one. Raises
-    CredentialsMissing if a file does not exist, NodeDenied if one cannot be read or used, and NodeUnreachable if the
+    seconds.
+    of_kubelet: whether it is the kubelet's kubeconfig, not a person's. context: replaces the current context. Raises
+    CredentialsMissing if a file does not exist, NodeDenied if a file cannot be read or used, and NodeUnreachable if the
     plugin does not end in time.
     """
     path = kubeconfig or first_path()
@@ -62,14 +63,14 @@ def contexts(kubeconfig: str) -> tuple[str | None, frozenset[str]]:
 
 
 def _explaining(path: str) -> AbstractContextManager[None]:
-    # The message of a library's exception may quote a secret.
+    # The library's exception message may quote a secret.
     return no_library_error(
         lambda e: NodeDenied(f"the kubeconfig {printable(path)} cannot be used: {type(e).__name__}")
     )
 
 
 class _Kubeconfig:
-    """A kubeconfig while it is parsed."""
+    """A kubeconfig during parsing."""
 
     def __init__(self, path: str, files: CredentialFiles) -> None:
         self._path = path
@@ -83,11 +84,11 @@ class _Kubeconfig:
         return self._text(document, "current-context"), frozenset(name for name in names if isinstance(name, str))
 
     def access(self, plugin_timeout: float, context_name: str | None = None) -> ClusterAccess:
-        """Parses the current context, or this one, and reads what it refers to."""
+        """Parses the current context, or the given one, and reads the files that it names."""
         document = self._mapping(self._yaml(), "the file")
         current = context_name or self._text(document, "current-context")
         if not current:
-            raise self._error("has no current-context")
+            raise self._error("contains no current-context")
         context = self._entry(document, "contexts", "context", current)
         cluster = self._entry(document, "clusters", "cluster", self._text(context, "cluster") or "")
         user_name = self._text(context, "user")
@@ -136,7 +137,7 @@ class _Kubeconfig:
 
     def _server(self, cluster: Mapping[str, object]) -> str:
         server = (self._text(cluster, "server") or "").rstrip("/")
-        # A message quotes it, so it must not have a password or parameters.
+        # A message quotes the server, so it must not contain a password or parameters.
         if not _is_http_url(server) or any(character in server for character in "@?#"):
             raise self._error("has no server such as https://192.0.2.1:6443")
         return server
@@ -187,7 +188,7 @@ class _Kubeconfig:
             variables[self._text(variable, "name") or ""] = self._text(variable, "value") or ""
         return ExecPlugin(
             version=self._text(entry, "apiVersion") or "",
-            # As in client-go: a path with a slash is relative to the kubeconfig; a name is searched for in PATH.
+            # As in client-go: a path with a slash is relative to the kubeconfig; other names are looked up in PATH.
             command=self._files.resolve(command) if "/" in command else command,
             arguments=tuple(str(a) for a in arguments),
             environment={name: value for name, value in variables.items() if name},

@@ -1,18 +1,18 @@
-"""Parses the YAML of a kubeconfig in bounded time and memory, with errors that quote nothing of it."""
+"""Parses a kubeconfig's YAML with limits of time and memory. Errors quote nothing from it."""
 
 from __future__ import annotations
 
 import yaml
 
 _MAX_VALUES = 50_000
-"""A kubeconfig of 1 MiB with certificates has about a tenth of that."""
+"""Limit of values. A kubeconfig of 1 MiB with certificates contains about a tenth of this."""
 _MAX_NUMBER = 64
-"""Characters. The time to parse a number in base 60 grows with the square of its length."""
+"""Limit of characters: parsing a number in base 60 takes time that grows with the square of its length."""
 _NUMBERS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
 
 
 class InvalidYaml(Exception):
-    """The message is the end of a sentence about the file. It has no text of it, which may be a secret."""
+    """The message is the end of a sentence about the file. It quotes nothing from the file, which contains secrets."""
 
 
 def parse_yaml(text: str) -> object:
@@ -23,14 +23,14 @@ def parse_yaml(text: str) -> object:
         raise
     except Exception as e:  # noqa: BLE001  # yaml raises more than it documents, e.g. KeyError for "!!bool x"
         mark = getattr(e, "problem_mark", None)
-        # Not the library's message: it quotes lines.
+        # Not the library's message, because it quotes lines.
         raise InvalidYaml("is not valid YAML" if mark is None else f"is not valid YAML, line {mark.line + 1}") from None
 
 
 class _Loader(yaml.SafeLoader):  # type: ignore[misc]  # the library has no types
-    """Refuses what takes far more time or memory than its length suggests.
+    """Rejects YAML that takes far more time or memory than its length suggests.
 
-    In particular aliases: nine of a list that has nine of another, and so on, fill any memory once they are expanded.
+    In particular aliases: a list with nine aliases of a list with nine aliases, and so on, exhausts any memory.
     """
 
     _values = 0

@@ -1,4 +1,4 @@
-"""Finds the kubeconfig of the kubelet on this machine."""
+"""Finds the kubelet's kubeconfig on this machine."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ KUBECONFIG_PATHS = (
     "/var/lib/rancher/k3s/agent/kubelet.kubeconfig",
     "/var/lib/rancher/rke2/agent/kubelet.kubeconfig",
     "/var/snap/microk8s/current/credentials/kubelet.config",
-    "/run/k0s/nllb/kubeconfig.yaml",  # k0s with a load balancer on the node; then the next path is out of date
+    "/run/k0s/nllb/kubeconfig.yaml",  # k0s with a load balancer on the node; then the next path is outdated
     "/var/lib/k0s/kubelet.conf",
     "/var/lib/kubelet/kubeconfig",  # EKS, GKE, AKS, OpenShift, kOps
     "/var/lib/kubelet/kubeconfig-real",  # Gardener
 )
-"""Where distributions keep the kubelet's kubeconfig, in search order. $KUBECONFIG and ~/.kube/config do not count."""
+"""Distributions' paths of the kubelet's kubeconfig, in search order. $KUBECONFIG and ~/.kube/config are not used."""
 
 
 def changed_at(kubeconfig: str | None) -> float | None:
-    """When the kubeconfig appeared or was replaced, in seconds since the epoch; None if it can't be known.
+    """When the kubeconfig was created or replaced, in seconds since the epoch; None if unknown.
 
     kubeconfig: None for the first of KUBECONFIG_PATHS that exists.
     """
@@ -34,7 +34,7 @@ def changed_at(kubeconfig: str | None) -> float | None:
 def first_path() -> str:
     """Returns the first of KUBECONFIG_PATHS that exists.
 
-    Raises CredentialsMissing if there is none, NodeDenied if one may exist where this process cannot look.
+    Raises CredentialsMissing if none exists, NodeDenied if one may exist in a folder that this process cannot read.
     """
     denied = []
     for path in KUBECONFIG_PATHS:

@@ -1,4 +1,4 @@
-"""Reads a list from the API server in pages, and waits where the API server asks for it."""
+"""Reads a list from the API server in pages. Waits if the API server asks for it."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from capacityd.node.documents.lists import list_page
 T = TypeVar("T")
 
 _TRIES = 5
-"""Requests for one page while the API server asks to wait."""
+"""Attempts to request a page while the API server asks to wait."""
 _MAX_WAIT = 10.0
-"""Seconds to wait before the next one, at most, whatever the API server asks."""
+"""Maximum pause in seconds before the next attempt, even if the API server asks for more."""
 
 
 def pages(send: Callable[[str], object], kind: str, server: str) -> Iterator[Sequence[Mapping[str, Any]]]:
     """Yields the items of each page. Raises NodeError, in particular NodeListExpired if reading takes too long.
 
-    send: sends the request for the page after this token, "" for the first page.
-    kind: of the list.
-    server: the address, for messages.
+    send: takes a token, "" for the first page, and requests the page after it.
+    kind: the list's kind.
+    server: the server's address, for messages.
     """
     token = ""
     while True:
@@ -38,7 +38,7 @@ def pages(send: Callable[[str], object], kind: str, server: str) -> Iterator[Seq
 
 
 def retry_if_expired(read: Callable[[], T]) -> T:
-    """Returns what read() returns, and calls it once more if the list has expired.
+    """Returns the result of read(). Calls it a second time if the list has expired.
 
     The API server keeps the version of the first page for 5 to 10 minutes.
     """

@@ -1,4 +1,4 @@
-"""Reads all Nodes of a cluster and what its pods request, with an operator's kubeconfig. It keeps a summary of each."""
+"""Reads all Nodes of a cluster and the requests of its pods, with an operator's kubeconfig. Keeps only summaries."""
 
 from __future__ import annotations
 
@@ -19,33 +19,33 @@ from capacityd.node.list_pages import pages, retry_if_expired
 from capacityd.node.operator_kubeconfig import load_operators
 
 _NODE_PAGE = 250
-"""Nodes in one response. Twice as many take 26 MiB more of memory, and are not faster."""
+"""Nodes in one response. Twice as many need 26 MiB more memory, and are not faster."""
 _POD_PAGE = 500
 _MAX_PAGE_BYTES = 64 << 20
 _PAGE_TIMEOUT = 120.0
-"""Seconds for a page, which is some megabytes: an operator's network may be slow."""
+"""Seconds for a page of some megabytes: an operator's network may be slow."""
 _UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"
 _MAX_SELECTED = 20
-"""Named Nodes up to which the pods of each are listed by themselves, instead of all pods of the cluster."""
+"""For up to this many named Nodes, the pods of each Node are listed instead of all pods of the cluster."""
 
 
 @dataclass(frozen=True, slots=True)
 class FleetQuery:
-    """Which Nodes to read, and how to group them."""
+    """The Nodes to read, and how to group them."""
 
     label: str
     """The label that groups Nodes."""
     selector: str = ""
     """A label selector; "" for all Nodes."""
     names: tuple[str, ...] = ()
-    """The Nodes whose pods matter; none: those of all Nodes."""
+    """The Nodes whose pods to read; empty: the pods of all Nodes."""
 
 
 def read_fleet(kubeconfig: str | None, query: FleetQuery, progress: Callable[[str, int], None]) -> Fleet:
-    """Lists Nodes, and DeviceClasses and pods if they may be listed. Raises NodeError.
+    """Lists Nodes and, if the user may list them, DeviceClasses and pods. Raises NodeError.
 
     kubeconfig: None for $KUBECONFIG or ~/.kube/config.
-    progress: receives after each page what is being read ("Nodes", "pods") and how many have been.
+    progress: called after each page with the kind ("Nodes", "pods") and the number read so far.
     """
     client = Client(load_operators(kubeconfig), _MAX_PAGE_BYTES, _PAGE_TIMEOUT)
     with _usable_responses(client.access):
@@ -56,7 +56,7 @@ def read_fleet(kubeconfig: str | None, query: FleetQuery, progress: Callable[[st
 
 
 def read_device_classes(kubeconfig: str) -> Mapping[str, tuple[str, ...]]:
-    """Returns the names of the DeviceClasses of each extended resource; none if they may not be listed.
+    """Returns extended resource -> names of its DeviceClasses; empty if the user may not list them.
 
     Raises NodeError.
     """
@@ -67,7 +67,7 @@ def read_device_classes(kubeconfig: str) -> Mapping[str, tuple[str, ...]]:
 
 @contextmanager
 def _usable_responses(access: ClusterAccess) -> Iterator[None]:
-    """Raises NodeUnreachable if the API server sends a document that is invalid."""
+    """Raises NodeUnreachable if the API server sends an invalid document."""
     try:
         yield
     except InvalidDocument as e:
@@ -90,10 +90,10 @@ def _nodes(client: Client, query: FleetQuery, progress: Callable[[int], None]) -
 
 
 def _requests(client: Client, names: tuple[str, ...], progress: Callable[[int], None]) -> Requests | None:
-    """Returns the requests of the pods that have not finished; None if pods may not be listed."""
+    """Returns the requests of unfinished pods; None if the user may not list pods."""
     selectors = [_UNFINISHED]
     if 0 < len(names) <= _MAX_SELECTED:
-        selectors = [f"{_UNFINISHED},spec.nodeName={name}" for name in ("", *names)]  # "": pods that are not bound
+        selectors = [f"{_UNFINISHED},spec.nodeName={name}" for name in ("", *names)]  # "": unbound pods
     try:
         return requests_of_pods(_pods(client, selectors, progress))
     except NodeForbidden:

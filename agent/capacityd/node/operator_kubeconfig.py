@@ -1,4 +1,4 @@
-"""Finds the kubeconfig of the person who runs a command, as kubectl does."""
+"""Finds the kubeconfig of the user who runs a command, as kubectl does."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from capacityd.node.cluster_access import ClusterAccess
 from capacityd.node.kubeconfig import contexts, load
 
 _PLUGIN_TIMEOUT = 120.0
-"""Seconds for an exec plugin, which may wait until somebody has logged in with a browser."""
+"""Seconds for an exec plugin, which may wait until the user has logged in with a browser."""
 
 
 def load_operators(kubeconfig: str | None) -> ClusterAccess:
     """Reads this kubeconfig, or those in $KUBECONFIG, or ~/.kube/config. Raises NodeError.
 
-    Unlike kubectl, it does not merge the files of $KUBECONFIG: the current context is the first that any of them has,
-    and the first file with this context must also have its cluster and its user.
+    Unlike kubectl, does not merge the files of $KUBECONFIG: the current context is the first one in any of the files,
+    and the first file that contains this context must also contain its cluster and user.
     """
     if kubeconfig is not None:
         return load(kubeconfig, _PLUGIN_TIMEOUT, of_kubelet=False)

@@ -1,4 +1,4 @@
-"""Removes credentials from text of servers, libraries and files, before it becomes a part of a message."""
+"""Removes credentials from the text of servers, libraries and files before messages quote it."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from capacityd.model.text import printable
 
 REDACTED = "(redacted)"
 _MAX_QUOTED = 300
-"""Characters of a foreign message that are quoted."""
+"""Maximum length of quoted foreign text, in characters."""
 _MAX_SEARCHED = 4096
-"""Characters of a foreign message that are read at all."""
+"""Maximum length of foreign text to read at all, in characters."""
 _MIN_VALUE = 4
-"""Characters of a secret that is replaced. A shorter one would make any text unreadable."""
+"""Minimum length of secrets to replace. Replacing a shorter one would make any text unreadable."""
 _PART = 12
-"""Characters that a word and a secret must share to be taken for each other: a server may quote half a token."""
+"""A word and a secret that share this many characters count as the same: a server may quote half a token."""
 _MIN_ENCODED = 9
-"""Characters of a secret that is also searched for in parts, encoded, and divided by blanks."""
+"""Minimum length of secrets that are also searched for in parts, encoded, and divided by blanks."""
 _HIDDEN = "\0"
-"""Takes the place of each character of a secret, until the words that contain one are replaced."""
+"""Replaces each character of a secret, until the words that contain one are replaced."""
 _WORD = re.compile(rf"[\w+/=.~%-]*{_HIDDEN}[\w+/=.~%{_HIDDEN}-]*", re.ASCII)
 """A word that contains a part of a secret."""
 # Base64 has two alphabets, and hexadecimal numbers have two cases.
@@ -38,30 +38,31 @@ _UNKNOWN = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
-"""What looks like a secret. Its groups are what stands before it, and is none."""
+"""Text that looks like a secret. Its groups match the text before the secret."""
 
 
 @dataclass(frozen=True, slots=True)
 class Secrets:
-    """The credentials that are in use."""
+    """The credentials in use."""
 
     values: tuple[str, ...] = ()
 
     def quote(self, text: str) -> str:
-        """Makes foreign text fit for a message: without secrets, printable, and not too long."""
-        # It is cut last: half a secret is harder to find.
+        """Makes foreign text safe for a message: without secrets, printable, and of limited length."""
+        # The text is cut last, because half a secret is harder to find.
         clean = printable(self._removed_from(text.strip()[:_MAX_SEARCHED]))
         return clean if len(clean) <= _MAX_QUOTED else clean[:_MAX_QUOTED] + "…"
 
     def _removed_from(self, text: str) -> str:
-        """Returns the text with a placeholder for these secrets and their parts, and for what looks like another."""
+        """Returns the text with placeholders for these secrets, their parts, and text that looks like a secret."""
         for value in sorted(self.values, key=len, reverse=True):
             text = text.replace(value, REDACTED)
         text = _UNKNOWN.sub(lambda match: _before(match) + REDACTED, text)
         return _WORD.sub(REDACTED, self._with_hidden_parts(text))
 
     def _with_hidden_parts(self, text: str) -> str:
-        """Returns the text with _HIDDEN for each character of a part of a secret, in each form, divided by blanks."""
+        """Returns the text with _HIDDEN for each character of a secret's parts, in all forms, divided by blanks or
+        not."""
         forms = {form for value in self.values if len(value) >= _MIN_ENCODED for form in _forms(value)}
         parts = {form[i : i + _PART] for form in forms for i in range(max(1, len(form) - _PART + 1))}
         places = [place for place, character in enumerate(text) if not character.isspace()]
@@ -76,7 +77,7 @@ class Secrets:
 
 
 NO_SECRETS = Secrets()
-"""For text that is quoted before the credentials are known."""
+"""For text quoted before the credentials are known."""
 
 
 def secrets_of(token: str | None, pem: Iterable[str | None], proxy: str | None) -> Secrets:
@@ -87,16 +88,16 @@ def secrets_of(token: str | None, pem: Iterable[str | None], proxy: str | None) 
         values |= {text.strip(), one_line.replace("\r", ""), _base64(text)}
     user_information = urlsplit(proxy or "").netloc.rpartition("@")[0]
     for quoted in (user_information, unquote(user_information)):
-        # As in the URL, and as in the header Proxy-Authorization.
+        # As in the URL, and as in the Proxy-Authorization header.
         values |= {quoted, quoted.partition(":")[2], _base64(quoted)}
     return Secrets(tuple(value for value in values if len(value) >= _MIN_VALUE))
 
 
 def _forms(secret: str) -> Iterator[str]:
-    """Yields a secret as _dense() returns a text that contains it: as it is, in hexadecimal, and in base64.
+    """Yields the forms of a secret that may appear in _dense() text: plain, hexadecimal, and base64.
 
-    Base64 depends on the number of bytes before the secret, modulo 3. The characters that encode bits of others are
-    left out.
+    Base64 depends on the number of bytes before the secret, modulo 3. Characters that also encode bits of other bytes
+    are left out.
     """
     content = secret.encode("utf-8", "surrogatepass")
     yield from filter(lambda form: len(form) >= _MIN_ENCODED, (_dense(secret), content.hex()))
@@ -106,7 +107,7 @@ def _forms(secret: str) -> Iterator[str]:
 
 
 def _dense(text: str) -> str:
-    """Returns the text without blanks, in the form in which texts and secrets are compared."""
+    """Returns the text without blanks, in the form for comparing texts with secrets."""
     return "".join(text.split()).translate(_FOLDED)
 
 

@@ -1,4 +1,4 @@
-"""Sets up TLS and the proxy from a kubeconfig; the `kubernetes` client takes certificates from files only."""
+"""Sets up TLS and the proxy from a kubeconfig. The `kubernetes` client accepts certificates only as files."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from capacityd.node.cluster_access import ClusterAccess
 
 
 def proxy_headers(proxy: str | None) -> Mapping[str, str] | None:
-    """Returns the headers for a proxy that needs a user name, which the library does not send."""
+    """Returns the headers for a proxy that requires a user name. The library does not send them."""
     import urllib3
 
     user = urlsplit(proxy or "").netloc.rpartition("@")[0]
@@ -20,8 +20,8 @@ def proxy_headers(proxy: str | None) -> Mapping[str, str] | None:
 
 
 def tls_context(access: ClusterAccess) -> ssl.SSLContext:
-    """Returns what a connection trusts and presents. Raises NodeDenied if a certificate cannot be used."""
-    # With an empty text, ssl would trust the authorities of the system.
+    """Returns the certificates that a connection trusts and presents. Raises NodeDenied if one cannot be used."""
+    # With an empty text, ssl would trust the system's authorities.
     authority = None if access.authority is None else access.authority.encode("ascii", "replace").decode() + "\n"
     try:
         context = ssl.create_default_context(cadata=authority)
@@ -29,7 +29,7 @@ def tls_context(access: ClusterAccess) -> ssl.SSLContext:
         raise NodeDenied(f"the certificate authority in {access.kubeconfig} contains no usable certificate") from e
     # Python 3.13 sets this flag, but the authorities of many clusters lack the key identifier that it requires.
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
-    # urllib3 checks the name. Up to 1.26 it cannot let ssl do so for a server that is named by its IP address.
+    # urllib3 checks the name. Up to 1.26, it can't leave this to ssl for a server with an IP address.
     context.check_hostname = False
     if not access.verify:
         context.verify_mode = ssl.CERT_NONE
@@ -39,7 +39,7 @@ def tls_context(access: ClusterAccess) -> ssl.SSLContext:
 
 
 def _load_certificate(context: ssl.SSLContext, access: ClusterAccess) -> None:
-    # OpenSSL requires a file. This one exists in memory only, until it is closed.
+    # OpenSSL requires a file. This file exists only in memory, until it is closed.
     fd = os.memfd_create("client-certificate")
     try:
         with open(fd, "wb", closefd=False) as f:

@@ -1,6 +1,6 @@
-"""Explains why there was no response, or only a part of one: proxy, TLS, connection, time limits.
+"""Explains why a response is missing or incomplete: proxy, TLS, connection, time limits.
 
-The library passes on urllib3's exceptions or wraps them, differently in each version, and says nothing of the cause.
+The library passes on urllib3's exceptions or wraps them, differently in each version, and does not name the cause.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ def from_transport_error(error: BaseException, access: ClusterAccess) -> NodeErr
         if why := _why_no_response(e, access):
             return NodeUnreachable(why)
     known = next((os.strerror(e.errno) for e in causes if isinstance(e, OSError) and e.errno), None)
-    # urllib3 1.26 first calls Python 2's methods, so a TypeError comes before each other exception.
+    # urllib3 1.26 first calls Python 2's methods, so a TypeError precedes each other exception.
     last = next((e for e in reversed(causes) if not isinstance(e, TypeError)), error)
     reason = known or reason_of(last, access.secrets())
     return NodeUnreachable(f"API server {access.server} cannot be reached, or its response is incomplete: {reason}")
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
-    """Yields the exception and all that led to it, which versions keep as cause, context, reason or argument."""
+    """Yields the exception and all its causes. Versions keep these as cause, context, reason or argument."""
     waiting, seen = [error], set()
     while waiting:
         e = waiting.pop(0)
@@ -52,11 +52,11 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
 def _why_not_trusted(e: BaseException, access: ClusterAccess) -> str:
     if isinstance(e, ssl.SSLCertVerificationError):
         return _not_trusted(e, access)
-    # urllib3's exception for a wrong name; its module depends on the version.
+    # urllib3's exception for a wrong name. Its module depends on the version.
     if type(e).__name__ == "CertificateError":
         names = access.quote(str(e))
         return f"presented a certificate for other names ({names}). Is the address in {access.kubeconfig} right?"
-    # In TLS 1.3 the server rejects a client certificate only at the first read.
+    # With TLS 1.3, the server rejects a client certificate only at the first read.
     reason = str(e.reason) if isinstance(e, ssl.SSLError) else ""
     if "ALERT" in reason and any(word in reason for word in ("CERTIFICATE", "UNKNOWN_CA", "ACCESS_DENIED")):
         return f"rejected the client certificate ({access.quote(reason)}): {why_not_accepted(access)}"
@@ -81,7 +81,7 @@ def _why_no_response(e: BaseException, access: ClusterAccess) -> str:
     match e:
         case ProxyError():
             return f"the proxy in {access.kubeconfig} (proxy-url) failed: {access.quote(str(e.args[0]))}"
-        case ssl.SSLEOFError() | ssl.SSLZeroReturnError():  # an overloaded server does this too
+        case ssl.SSLEOFError() | ssl.SSLZeroReturnError():  # overloaded servers do this as well
             return f"{server} closed the connection during the TLS handshake. Is it overloaded? {right_address}"
         case ssl.SSLError():
             return f"{server}: TLS failed ({access.quote(str(e.reason or e))}). {right_address}"
@@ -89,7 +89,7 @@ def _why_no_response(e: BaseException, access: ClusterAccess) -> str:
             return f"{server}: its name cannot be resolved ({access.quote(str(e.strerror))}). {right_address}"
         case ConnectionRefusedError():
             return f"{server} refused the connection. Is it running? {right_address}"
-        case NewConnectionError():  # a kind of ConnectTimeoutError, for any failure to connect
+        case NewConnectionError():  # a subclass of ConnectTimeoutError, for any failure to connect
             return ""
         case ConnectTimeoutError():
             return f"{server}: the connection timed out. Is it running? {right_address}"

@@ -50,7 +50,7 @@ class CapacityEntry:
         return self.recorded is not None and self.recorded == self.annotated
 
     def equals(self, quantity: int) -> bool:
-        """Whether the Node's capacity has this quantity."""
+        """Whether the quantity in the Node's capacity equals this one."""
         return self.current is not None and whole_quantity(self.current) == quantity
 
 
@@ -148,7 +148,7 @@ def _decide_capacity(entry: CapacityEntry, facts: Facts) -> Decision:
         return unpublish(entry, reading.reason)
     # The name is no longer configured. A damaged or empty configuration is probably an accident.
     if not facts.policy.complete:
-        reason = "kept: a file of the configuration can't be read, and may name it"
+        reason = "kept: a configuration file can't be read, and may configure it"
         return Decision(Action.KEEP, None, reason, entry.annotated)
     if not facts.readings:
         reason = 'kept: no resource is configured at all; "capacityd withdraw" removes what was published'

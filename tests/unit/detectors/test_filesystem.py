@@ -168,11 +168,11 @@ def test_the_service_reads_the_same_in_its_sandbox() -> None:
 
 def test_a_network_file_system_is_measured_only_if_it_may_count() -> None:
     """Its server may be gone, and then statvfs hangs."""
-    broken = machine(WORLD, {"unknown": {"filesystem_sizes /mnt/nfs": ["ETIMEDOUT", "did not answer within 5 s"]}})
+    broken = machine(WORLD, {"unknown": {"filesystem_sizes /mnt/nfs": ["ETIMEDOUT", "did not respond within 5 s"]}})
     assert quantity(broken, "filesystem", {"system": False}, measure="size", unit=GIB) == 301
     reading = read(broken, "filesystem", {"kind": "network", "type": "nfs4"}, measure="size", unit=GIB)
     assert isinstance(reading, Unknown)
-    assert "did not answer" in reading.reason
+    assert "did not respond" in reading.reason
 
 
 @pytest.mark.parametrize(
@@ -245,7 +245,7 @@ with mounted(point, init=True), open("/proc/self/mountinfo") as table:
 
 @pytest.mark.skipif(not can_be_alone() or not os.access("/dev/fuse", os.R_OK | os.W_OK), reason="needs /dev/fuse")
 def test_a_file_system_that_hangs_is_unknown() -> None:
-    assert run_alone("true", HANGING) == "the file system on it did not answer within 0.2 s\n"
+    assert run_alone("true", HANGING) == "the file system on it did not respond within 0.2 s\n"
 
 
 def test_the_events_that_start_a_pass() -> None:

@@ -165,7 +165,7 @@ def test_a_recorded_error_is_reported_as_by_the_kernel(error: str, gone: bool) -
 
 @pytest.mark.parametrize("part", ["addresses", "default_interfaces", "memory", "processors"])
 def test_what_a_recording_lacks_is_unknown(part: str) -> None:
-    with pytest.raises(HostError, match=f'^the recording has no part "{part}": record the machine again$'):
+    with pytest.raises(HostError, match=f'^the recording lacks the part "{part}": record the machine again$'):
         getattr(RecordedHost({}), part)()
     with pytest.raises(HostError, match="no answer") as raised:
         getattr(RecordedHost({part: [], "unknown": {part: ["EIO", "no answer"]}}), part)()

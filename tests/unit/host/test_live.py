@@ -172,7 +172,7 @@ with unreadable(path, fault) if fault != "ENOENT" else nullcontext():
         ("{disk}/uevent", "ENOENT", [["udev does not know /sys/block/sda"], "pci", None]),
         ("{disk}/uevent", "ENODATA", [["udev has not processed /sys/block/sda yet"], "pci", None]),
         ("/run/udev/data/b8:0", "EACCES", [["udev has not processed /sys/block/sda yet"], "pci", None]),
-        ("/run/udev/data/+pci:0000:3b:00.0", "EACCES", ["disk", ["udev's entry of {pci} could not be read"], None]),
+        ("/run/udev/data/+pci:0000:3b:00.0", "EACCES", ["disk", ["udev's entry for {pci} could not be read"], None]),
         ("/run/udev/data", "EACCES", [["udev has not processed /sys/block/sda yet"], [], []]),
     ],
 )

@@ -18,7 +18,7 @@ _OUTLIERS = frozenset(reason.value for reason in OUTLIERS)
 
 
 def print_fleet(report: FleetReport, *, every_node: bool, requests_hint: str) -> None:
-    """Prints the report. every_node: whether each Node that needs attention gets a row, instead of each group.
+    """Prints the report. every_node: print a row for each Node that needs attention, not for each group.
 
     requests_hint: what to do to show requests.
     """

@@ -1,1 +1,1 @@
-"""Recording a machine, and replaying a recording."""
+"""Records a machine, and replays a recording."""

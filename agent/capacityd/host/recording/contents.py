@@ -1,4 +1,4 @@
-"""The names of what a recording contains of /sys and of udev's database. tests/corpus/recorded.md has these lists."""
+"""Lists the contents of a recording, from /sys and udev's database. tests/corpus/recorded.md shows these lists."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TREES = _names(
     /sys/block /sys/bus /sys/class /sys/dev/block /sys/devices /sys/firmware/devicetree/base /sys/fs/btrfs
     """
 )
-"""Folders whose content a recording has or names completely. Elsewhere, it has single files."""
+"""Folders whose contents a recording contains or lists completely. Of other folders, it contains single files."""
 
 ATTRIBUTES = _names(
     """
@@ -46,10 +46,10 @@ ATTRIBUTES = _names(
     vendor vendor_id vendor_name version write_cache xmit_hash_policy zoned
     """
 )
-"""Files that are recorded. Reading one of them does not block, talk to hardware or change anything."""
+"""Files to record. Reading them does not block, access hardware or change anything."""
 
 FOLDERS = _names("bonding capabilities dm dsa holders id loop md queue slaves")
-"""Folders of a device that are recorded, in addition to those that lead to other devices."""
+"""Folders of a device to record, in addition to folders that lead to other devices."""
 
 ATTRIBUTE_IDENTIFIERS = _names(
     """
@@ -59,7 +59,7 @@ ATTRIBUTE_IDENTIFIERS = _names(
     targetname uniq unique_id uuid wwid wwn
     """
 )
-"""Files that are recorded with a hash in place of their content."""
+"""Files to record with a hash instead of their content."""
 
 PROPERTIES = _names(
     """
@@ -79,7 +79,7 @@ PROPERTIES = _names(
     SOUND_* SUBSYSTEM SW SYSTEMD_* TAGS TYPE USB_UDC_* USEC_INITIALIZED
     """
 )
-"""Properties of udev and of uevent files that are recorded as they are, except for identifiers in them."""
+"""Properties of udev and uevent files to record as they are, except for identifiers in them."""
 
 PROPERTY_IDENTIFIERS = _names(
     """
@@ -87,16 +87,16 @@ PROPERTY_IDENTIFIERS = _names(
     *WWID *WWN *WWN_* DM_SERIAL ID_SCSI_SERIAL MAC SCSI_IDENT_*
     """
 )
-"""Properties that are recorded as a hash, and whose values are replaced in the other properties of their device.
+"""Properties to record as a hash. Their values are also replaced in the device's other properties.
 
-A property on no list is also recorded as a hash.
+A property that is on no list is also recorded as a hash.
 """
 
 COMPOSED = ("ID_SERIAL", "ID_USB_SERIAL")
-"""Properties that udev composes of vendor, model and serial number, as far as the device has them."""
+"""Properties that udev composes from the device's vendor, model and serial number, if available."""
 
 VERBATIM = frozenset(_names("ABS EV ID_PART_ENTRY_TYPE KEY LED MODALIAS MSC PROP REL SND SW"))
-"""Properties in which bit masks and kinds of partitions look like identifiers."""
+"""Properties with bit masks or partition types that look like identifiers."""
 
 
 def _any_of(patterns: Iterable[str]) -> re.Pattern[str]:
@@ -109,13 +109,14 @@ _PROPERTIES, _PROPERTY_IDENTIFIERS = _any_of(PROPERTIES), _any_of(PROPERTY_IDENT
 
 
 def keeps_file(path: str) -> bool:
-    """Whether an attribute is recorded. Of an input device, all capabilities are; elsewhere, "key" is a secret."""
+    """Whether to record an attribute. All capabilities of an input device are recorded; elsewhere, "key" is a
+    secret."""
     folder, _, name = path.rpartition("/")
     return name in _ATTRIBUTES or folder.endswith("/capabilities") or is_identifier(path)
 
 
 def keeps_folder(path: str) -> bool:
-    """Whether a folder of a device that leads to no other device is recorded."""
+    """Whether to record a device's folder that does not lead to another device."""
     return path.rpartition("/")[2] in _FOLDERS
 
 
@@ -125,7 +126,7 @@ def is_identifier(path: str) -> bool:
 
 
 def keeps_property(name: str) -> bool:
-    """Whether a property is recorded as it is, except for identifiers in it."""
+    """Whether to record a property as it is, except for identifiers in it."""
     return _PROPERTIES.match(name) is not None and not is_identifying_property(name)
 
 
@@ -135,7 +136,7 @@ def is_identifying_property(name: str) -> bool:
 
 
 def mounts_without_options(table: str) -> str:
-    """The mount table as it is recorded: without file systems' options, except ro and rw, users and passwords."""
+    """The mount table to record: without users, passwords, and file systems' options except ro and rw."""
     return "".join(f"{_mount_without_options(line)}\n" for line in table.split("\n") if line)
 
 

@@ -1,6 +1,6 @@
-"""The file of a recording: JSON, which may be compressed by gzip. Reads and checks it.
+"""Reads and checks the file of a recording: JSON, optionally compressed with gzip.
 
-Bytes that are not UTF-8 are lone surrogates. Every part may be missing. RECORDING_PARTS has the parts.
+Bytes that are not UTF-8 become lone surrogates. Any part may be missing. RECORDING_PARTS lists the parts.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ def read_recording(path: str) -> Recording:
     except OSError as e:
         raise UsageError(f"{path}: could not be read: {e.strerror or e}") from e
     except EOFError as e:
-        raise UsageError(f"{path}: is cut off") from e
+        raise UsageError(f"{path}: is truncated") from e
     except (ValueError, RecursionError) as e:
         raise UsageError(f"{path}: is not JSON: {e}") from e
     if recording == {}:
-        raise UsageError(f"{path}: no machine is recorded in it; write one with `capacityd record FILE`")
+        raise UsageError(f"{path}: contains no recorded machine; write one with `capacityd record FILE`")
     if not isinstance(recording, dict) or not set(recording) <= set(RECORDING_PARTS):
-        raise UsageError(f"{path}: is not a recorded machine; one has the parts {', '.join(RECORDING_PARTS)}")
+        raise UsageError(f"{path}: is not a recording; a recording has the parts {', '.join(RECORDING_PARTS)}")
     for part, value in recording.items():
         if not RECORDING_PARTS[part](value):
-            raise UsageError(f'{path}: its part "{part}" is not what a recorded machine has there')
+            raise UsageError(f'{path}: the content of its part "{part}" is not valid')
     return recording
 
 
@@ -74,23 +74,23 @@ def _is_address(value: object) -> bool:
 
 
 def _has(names: Collection[str], *kinds: type) -> Callable[[Any], bool]:
-    """A check whether a value is an object with exactly these fields, each of one of these kinds."""
+    """Returns a check whether a value is an object with exactly these fields, each of one of these kinds."""
     return lambda value: (
         isinstance(value, dict) and value.keys() == set(names) and all(type(v) in kinds for v in value.values())
     )
 
 
 def _table(inner: Callable[[Any], bool]) -> Callable[[Any], bool]:
-    """A check whether a value is an object whose values all pass the inner check."""
+    """Returns a check whether a value is an object whose values all pass the inner check."""
     return lambda value: isinstance(value, dict) and all(map(inner, value.values()))
 
 
 RECORDING_PARTS: Mapping[str, Callable[[Any], bool]] = {
     "files": _table(_is_text),  # path -> content
     "links": _table(_is_text),  # path -> target
-    "errors": _table(_is_error),  # path -> name of the errno that this path, and all below it, is read with
-    "left_out": _table(_are_texts),  # folder -> names in it that exist and are not recorded; folders end with "/"
-    "folders": _are_texts,  # paths that exist and have nothing recorded below them
+    "errors": _table(_is_error),  # path -> name of the errno for reading this path and all paths below it
+    "left_out": _table(_are_texts),  # folder -> names of existing entries that are not recorded; folders end with "/"
+    "folders": _are_texts,  # existing paths without recorded contents
     "properties": _table(_table(_is_text)),  # path of a device -> name -> value
     "hardware_names": _table(_table(_is_text)),  # modalias -> property of hwdb(7) -> value
     "link_speeds": _table(_are_numbers),  # interface -> bit/s
@@ -106,7 +106,7 @@ RECORDING_PARTS: Mapping[str, Callable[[Any], bool]] = {
     ),
     "arch": _is_text,
     "hostname": _is_text,
-    # What could not be answered: "properties /sys/…", "link_speeds eth0", "filesystem_sizes /mnt 29" (a mount's id)
+    # Questions without an answer: "properties /sys/…", "link_speeds eth0", "filesystem_sizes /mnt 29" (a mount's id)
     # -> name of the errno or null, message
     "unknown": _table(lambda value: isinstance(value, list) and len(value) == 2 and _is_text(value[1])),
     "redacted": lambda value: isinstance(value, bool),  # whether identifiers are replaced by hashes

@@ -1,7 +1,7 @@
-"""Replaces the identifiers in a recording by hashes, keyed with a salt that nobody keeps.
+"""Replaces the identifiers in a recording with hashes, keyed with a salt that nobody keeps.
 
-Equal identifiers get equal hashes, however they are written. Without the salt, nobody can find the identifier of a hash
-by trying all MAC addresses. contents.py, this module and tests/corpus/recorded.md list what is an identifier.
+Equal identifiers get equal hashes, regardless of their notation. Without the salt, nobody can find a hash's identifier
+by trying all MAC addresses. contents.py, this module and tests/corpus/recorded.md define the identifiers.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ SHAPES = {
     "WWNs and other numbers of at least 16 hexadecimal digits": r"(?:(?<=0x)|(?<![0-9a-z]))[0-9a-f]{16,}(?![0-9a-z])",
     "addresses of iSCSI targets": r"(?<=\bip-)[0-9a-f\[][^\s]+?(?=-lun)",
 }
-"""Identifiers that are recognized by their form, wherever they are -> a regular expression."""
+"""Identifiers that are recognized anywhere by their form -> a regular expression."""
 
 _SHAPES = re.compile("|".join(SHAPES.values()), re.IGNORECASE)
 _PUBLIC = re.compile("/(?:wmi|mei|tee)/")  # below these, a UUID identifies a kind of device
@@ -42,13 +42,13 @@ _SEPARATOR = re.compile(r"(\\x[0-9a-f]{2}|[\W_]+)")  # udev writes \x20 for a sp
 _PREFIX = re.compile(r"(?:0x|naa\.|eui\.|uuid\.|nvme\.|t10\.|(?:part\d+-)?(?:mpath|LVM|CRYPT)-)?")
 _HEXADECIMAL = re.compile("[0-9a-f]{12,}")
 _WORD = re.compile("[0-9A-Za-z]{6,}")
-_MIN_SUBSTRING = 6  # a shorter identifier is replaced only where it is a word of its own
+_MIN_SUBSTRING = 6  # a shorter identifier is replaced only if it is a separate word
 
 
 def without_identifiers(recording: Recording, more: Iterable[str] = (), salt: bytes = b"") -> Recording:
-    """A copy of a recording with hashes in place of identifiers.
+    """A copy of a recording with hashes instead of identifiers.
 
-    more: identifiers that no listed file or property holds, such as the machine's id. salt: if empty, a random one.
+    more: identifiers that no listed file or property contains, such as the machine's id. salt: if empty, a random one.
     """
     privacy = Privacy(salt or os.urandom(32), recording)
     for identifier in more:
@@ -62,9 +62,9 @@ class Privacy:
     def __init__(self, salt: bytes, recording: Recording) -> None:
         self._salt = salt
         self._recording = recording
-        self._words: dict[str, str] = {}  # known identifiers of letters and digits only -> hash
-        self._parts: dict[str, str] = {}  # parts of paths and of other text -> the same without identifiers
-        # The kernel's names are kept, although the serial number of a root hub is one.
+        self._words: dict[str, str] = {}  # known identifiers of only letters and digits -> hash
+        self._parts: dict[str, str] = {}  # parts of paths and other text -> the same parts without identifiers
+        # Keep the kernel's names, although a root hub's serial number equals one of them.
         paths = (path for part in ("files", "links") for path in recording[part] if path.startswith("/sys/"))
         names = {name for path in paths for name in path.split("/")}
         self._names = names | {word.lower() for name in names for word in _SEPARATOR.split(name)}
@@ -73,7 +73,7 @@ class Privacy:
         self._hidden_host = f"host-{self._digits(host)[:10]}"
 
     def learn(self, identifier: str) -> None:
-        """Remembers an identifier, to replace it wherever it is a word, unless another word is likely to equal it."""
+        """Remembers an identifier, to replace it where it is a word, unless an unrelated word is likely to equal it."""
         word = _plain(_PREFIX.sub("", identifier.strip(), count=1))
         digits = sum(char.isdigit() for char in word)
         if _WORD.fullmatch(word) and word not in self._names and digits > 0 and (digits < len(word) or digits >= 8):
@@ -106,7 +106,7 @@ class Privacy:
         }
 
     def identifier(self, text: str) -> str:
-        """The hash of an identifier, with the white space around it and its prefix, such as naa. or mpath-."""
+        """The hash of an identifier. Keeps its prefix, such as naa. or mpath-, and the white space around it."""
         body = text.strip(" \t\n\0")
         if len(set(_plain(body))) < 2:
             return text
@@ -115,7 +115,7 @@ class Privacy:
         return f"{leading}{body.removesuffix(bare)}{self._hashed(bare)}{trailing}"
 
     def text(self, text: str) -> str:
-        """Text without identifiers that are known or have the form of one."""
+        """The text without known identifiers and text that has an identifier's form."""
         if _PUBLIC.search(text):
             return text
         parts = text.split("/")
@@ -153,7 +153,7 @@ class Privacy:
         return text if "/capabilities/" in path or path.endswith("/modalias") else self.text(text)
 
     def _properties(self, properties: Mapping[str, str]) -> dict[str, str]:
-        """The properties of a device. Its own identifiers are replaced wherever they are in them."""
+        """The properties of a device. Replaces the device's identifiers anywhere in them."""
         own = {v: self.identifier(v) for name, v in properties.items() if is_identifying_property(name) and v}
         own = {v: new for v, new in own.items() if v not in self._names and v != new}
         hidden = {}
@@ -172,7 +172,7 @@ class Privacy:
         return hidden
 
     def _composed(self, value: str, own: Mapping[str, str], properties: Mapping[str, str], name: str) -> str:
-        """A value that udev composed of vendor, model and serial number; unchanged if there is no serial number."""
+        """A value that udev composed from vendor, model and serial number; unchanged if there is no serial number."""
         vendor, model = (_plain(properties.get(name.replace("SERIAL", part), "")) for part in ("VENDOR", "MODEL"))
         hidden = _replaced(own, value)
         return self.identifier(value) if hidden == value and _plain(value) not in (model, vendor + model) else hidden
@@ -185,7 +185,7 @@ class Privacy:
         return f"{self.text(mount)}{hyphen}{kind} {hidden} {options}"
 
     def _node(self, path: str) -> str:
-        """A path that may be a link in /dev, whose name may be composed of a serial number."""
+        """A path that may be a link in /dev. Its name may contain a serial number."""
         folder, by_id, name = path.partition("/by-id/")
         return f"{folder}{by_id}{self.identifier(name)}" if by_id else self.text(path)
 
@@ -195,12 +195,12 @@ class Privacy:
             return address
         digits = self._digits(address)
         if parsed.version == 4:
-            return str(ipaddress.IPv4Address(0xF0000000 + int(digits[:7], 16)))  # 240.0.0.0/4 is used nowhere
+            return str(ipaddress.IPv4Address(0xF0000000 + int(digits[:7], 16)))  # 240.0.0.0/4 is not in use
         base = "fe80::" if parsed.is_link_local else "2001:db8::"
         return str(ipaddress.IPv6Address(int(ipaddress.IPv6Address(base)) + int(digits[:16], 16)))
 
     def _host_pattern(self, host: str) -> re.Pattern[str] | None:
-        """Finds the machine's name with and without its domain; None if the kernel also uses the word."""
+        """Finds the machine's name with and without its domain; None if the kernel also uses this word."""
         short = host.partition(".")[0]
         if not short or short == "localhost" or short.isdigit() or short in self._names:
             return None
@@ -208,7 +208,7 @@ class Privacy:
         return re.compile(rf"(?<![0-9A-Za-z])(?:{spellings})(?![0-9A-Za-z])", re.IGNORECASE)
 
     def _hashed(self, identifier: str) -> str:
-        """The hash. A hexadecimal one has the same length and separators; a MAC address is locally administered."""
+        """The hash. A hexadecimal hash keeps the length and separators; a MAC address becomes locally administered."""
         plain = _plain(identifier)
         digits = self._digits(plain)
         if not _HEXADECIMAL.fullmatch(plain):
@@ -226,7 +226,7 @@ class Privacy:
 
 
 def _plain(text: str) -> str:
-    """Text in lower case without separators, which is the same however an identifier is written."""
+    """Text in lower case without separators: the same for all notations of an identifier."""
     return _SEPARATOR.sub("", text).lower()
 
 
@@ -239,7 +239,7 @@ def _is_uevent(path: str) -> bool:
 
 
 def _replaced(own: Mapping[str, str], text: str) -> str:
-    """Text with the identifiers of a device replaced, the longest first. own: identifier -> its hash."""
+    """Text with a device's identifiers replaced, longest first. own: identifier -> its hash."""
     for identifier in sorted(own, key=len, reverse=True):
         pattern = re.escape(identifier)
         if len(identifier) < _MIN_SUBSTRING:

@@ -1,6 +1,6 @@
-"""Makes a recording of a machine: devices with the attributes that contents.py lists, mounts, and other answers.
+"""Records a machine: devices with the attributes that contents.py lists, mounts, and answers to queries.
 
-What exists and is not recorded is named, so that on replay it is unknown, never absent.
+The recording names files that exist but are not recorded, so that on replay they are unknown, never absent.
 """
 
 from __future__ import annotations
@@ -30,37 +30,37 @@ _MAX_ATTRIBUTE_BYTES = 8192  # the kernel writes at most a page
 _MAX_TABLE_BYTES = 16 * 1024 * 1024
 _NOT_THERE = (errno.ENOENT, errno.ENOTDIR, errno.ENXIO, errno.ESTALE)
 _ON_THIS_MACHINE = (Backing.LOCAL, Backing.MEMORY, Backing.LAYERS)
-_NO_VALUE = ("ENODATA", "EINVAL", "EOPNOTSUPP", "ENODEV")  # of a driver that has no such value
+_NO_VALUE = ("ENODATA", "EINVAL", "EOPNOTSUPP", "ENODEV")  # from a driver that does not support the value
 _DEVICES, _SWAPS = "/sys/devices", "/proc/swaps"
 
 
 class RecorderStoppedError(Exception):
-    """Somebody has set Recorder.stopped."""
+    """Another thread has set Recorder.stopped."""
 
 
 class Recorder:
-    """Makes one recording. skip: paths and questions that had no answer in time before."""
+    """Makes one recording. skip: paths and questions without a response in time in earlier attempts."""
 
     def __init__(self, source: Source, skip: Collection[str] = ()) -> None:
         self.at = ""
-        """The path or question that is being read now."""
+        """The path or question that is being read."""
         self.stopped = False
-        """If another thread sets it, run raises RecorderStoppedError."""
+        """If another thread sets it, run() raises RecorderStoppedError."""
         self.unreadable: dict[str, list[str]] = {}
-        """Paths that could not be read, by the name of the error."""
+        """Name of the error -> unreadable paths."""
         self.files: dict[str, str] = {}
         self._source = source
         self._skip = skip
         self._links: dict[str, str] = {}
         self._errors: dict[str, str] = {}
         self._left_out: dict[str, list[str]] = {}
-        self._folders: set[str] = set()  # those with nothing recorded below them
+        self._folders: set[str] = set()  # folders without recorded contents
         self._walked: set[str] = set()
         self._listed: set[str] = set()  # devices that a bus or class lists
         self._unknown: dict[str, list[str | None]] = {}
 
     def run(self) -> Recording:
-        """The whole recording, with all identifiers. Errors are part of it, so it raises no HostError."""
+        """The whole recording, with all identifiers. Errors become a part of it; run() raises no HostError."""
         self._folder(_DEVICES)
         for bus, _ in self._folder("/sys/bus"):
             self._folder(f"/sys/bus/{bus}")
@@ -97,11 +97,11 @@ class Recorder:
         }
 
     def _answers(self) -> Recording:
-        """The parts that are answers of the kernel and of udev."""
+        """The parts that the kernel and udev answer."""
         source = self._source
         properties: dict[str, Any] = {}
         for path in sorted(self._walked):
-            # Some devices have no link to their subsystem: udev may not answer for them.
+            # Some devices have no link to their subsystem, so udev may not know them.
             in_doubt = path in self._listed or not self._errors.keys().isdisjoint(
                 (f"{path}/subsystem", f"{path}/uevent")
             )
@@ -115,7 +115,7 @@ class Recorder:
             kinds |= self._answer(f"link_kinds {name}", name, partial(source.link_kind, name))
         sizes: dict[str, Any] = {}
         for point, ids in self._local_filesystems():
-            # A file system that another one is mounted over has the same mount point, and can't be measured.
+            # A file system hidden by another mount has the same mount point, and can't be measured.
             question = f"filesystem_sizes {point} {min(ids)}"
             sizes |= self._answer(question, point, partial(source.filesystem_size, point, ids))
         return {
@@ -133,7 +133,7 @@ class Recorder:
         return {intern(name): intern(value) for name, value in self._source.properties(path).items()}
 
     def _local_filesystems(self) -> Iterator[tuple[str, frozenset[str]]]:
-        """Mount points and mount ids of file systems on a disk or in memory; a server may not answer."""
+        """Mount points and mount ids of file systems on a disk or in memory, because a server may not respond."""
         with suppress(HostError):
             for filesystem in filesystems(self._source):
                 local = filesystem.type == "devtmpfs" or backing(filesystem.type) in _ON_THIS_MACHINE
@@ -141,7 +141,7 @@ class Recorder:
                     yield from ((point, filesystem.ids) for point in filesystem.points)
 
     def _devices(self, folder: str) -> None:
-        """Records the devices of a bus or class, and those above them."""
+        """Records the devices of a bus or class, and the devices above them."""
         for name, kind in self._folder(folder):
             path = f"{folder}/{name}"
             if kind == "folder":
@@ -154,7 +154,7 @@ class Recorder:
                 path = path.rpartition("/")[0]
 
     def _folder(self, folder: str) -> Sequence[tuple[str, str]]:
-        """Records the entries of a folder, and of the folders in it that are on the list. Returns the entries."""
+        """Records a folder's entries, and those of its listed subfolders. Returns the entries."""
         if folder in self._walked:
             return ()
         try:
@@ -162,7 +162,7 @@ class Recorder:
         except HostError as e:
             self._failed(folder, e)
             if folder in self._errors:
-                self._folders.add(folder)  # it exists, whatever is in it
+                self._folders.add(folder)  # the folder exists, regardless of its contents
             return ()
         self._walked.add(folder)
         left_out = []
@@ -201,7 +201,7 @@ class Recorder:
                 self.unreadable.setdefault(error, []).append(printable(path))
 
     def _block_device_links(self) -> None:
-        """Records the links in /dev that mounts and swap areas are named by."""
+        """Records the links in /dev that mounts and swap areas use as names."""
         swaps = [line.split()[0] for line in self.files.get(_SWAPS, "").split("\n")[1:] if line.strip()]
         mounts = [line.partition(" - ")[2].split(" ") for line in self.files.get(MOUNT_TABLE, "").split("\n")]
         sources = [fields[1] for fields in mounts if len(fields) > 1]
@@ -212,7 +212,7 @@ class Recorder:
                 self._folders.add(real)
 
     def _link_targets(self) -> None:
-        """Records the existence of targets of links that are not recorded otherwise, such as drivers."""
+        """Records the existence of link targets that are not recorded otherwise, such as drivers."""
         recorded = self._walked | self._folders
         for path, target in sorted(self._links.items()):
             full = os.path.normpath(os.path.join(path.rpartition("/")[0], target))
@@ -230,9 +230,9 @@ class Recorder:
         return None
 
     def _answer(self, question: str, key: str, ask: Callable[[], Any]) -> dict[str, Any]:
-        """The answer by its key; if there is none, nothing, and the reason is recorded.
+        """The answer by its key. Without an answer, returns an empty dict and records the reason.
 
-        question: its name in the recording.
+        question: the answer's name in the recording.
         """
         try:
             return {key: self._do(question, ask)}
@@ -244,7 +244,7 @@ class Recorder:
         if self.stopped:
             raise RecorderStoppedError
         if question in self._skip:
-            raise HostError(f"{question} did not answer in time", errno.ETIMEDOUT)
+            raise HostError(f"{question} did not respond in time", errno.ETIMEDOUT)
         self.at = question
         return ask()
 

@@ -1,4 +1,4 @@
-"""A recorded machine as a Host, held in memory. format.py has the parts of a recording."""
+"""A recorded machine as a Host, in memory. format.py lists the parts of a recording."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from capacityd.model.host import Address, Content, Memory, Output, Processors
 from capacityd.model.text import printable
 
 _MAX_ATTRIBUTE_BYTES = 65536
-_MAX_LINKS = 40  # in one path, as in the kernel
+_MAX_LINKS = 40  # limit for one path, as in the kernel
 _IN_TREES = tuple(f"{tree}/" for tree in TREES)
 _NOT_THERE = (errno.ENOENT, errno.ENOTDIR, errno.ENODEV, errno.ENXIO)
 
 
 def load(path: str) -> RecordedHost:
-    """The machine that is recorded in a file. Raises UsageError if it is not a recording."""
+    """The machine recorded in a file. Raises UsageError if the file is not a recording."""
     return RecordedHost(read_recording(path))
 
 
@@ -49,7 +49,7 @@ class RecordedHost:
     def listdir(self, folder: str) -> Sequence[str]:
         real = self._real(folder)
         if real not in self._folders and folder.startswith("/sys/") and "/sys/devices" not in self._folders:
-            raise HostError(f"{folder} does not exist", errno.ENOENT)  # the machine was recorded without a sysfs
+            raise HostError(f"{folder} does not exist", errno.ENOENT)  # the recorded machine had no sysfs
         if real in self._left_folders:
             raise _not_recorded(folder)
         return sorted(self._folders.get(real or "", ()))
@@ -117,7 +117,7 @@ class RecordedHost:
     def read_file(self, path: str, most: int) -> Content:
         content = self._content(path)
         if content is None:
-            raise HostError(f"the recording does not have the content of {path}", errno.ENOENT)
+            raise HostError(f"the recording does not contain the file {path}", errno.ENOENT)
         if len(content.encode("utf-8", "surrogatepass")) > most:
             raise HostError(f"{path} is longer than {most} bytes")
         return Content(printable(content.strip()), float(self._recording.get("ages", {}).get(path, 0)))
@@ -125,12 +125,12 @@ class RecordedHost:
     def run(self, command: Sequence[str], timeout: float) -> Output:
         output = self._recording.get("programs", {}).get(json.dumps(list(command)))
         if output is None:
-            raise HostError(f"the recording does not have the output of {command[0]}")
+            raise HostError(f"the recording does not contain the output of {command[0]}")
         status, out, err = output
         return Output(int(status), printable(out.strip()), printable(err.strip()))
 
     def ctime(self, path: str) -> float | None:
-        return None  # a recording is of hardware; no kubelet runs on it
+        return None  # a recording contains hardware; no kubelet runs on it
 
     def arch(self) -> str:
         return str(self._recording.get("arch", "x86_64"))
@@ -141,25 +141,25 @@ class RecordedHost:
     def _part(self, part: str) -> Any:
         self._require(part)
         if part not in self._recording:
-            raise HostError(f'the recording has no part "{part}": record the machine again')
+            raise HostError(f'the recording lacks the part "{part}": record the machine again')
         return self._recording[part]
 
     def _answer(self, part: str, key: str, subject: str) -> Any:
         self._require(f"{part} {key}")
         answer = self._recording.get(part, {}).get(key)
         if answer is None:
-            raise HostError(f"the recording does not have {subject}", errno.ENODEV)
+            raise HostError(f"the recording does not contain {subject}", errno.ENODEV)
         return answer
 
     def _require(self, question: str, real: str = "", path: str = "") -> None:
-        """Raises HostError if the machine did not answer this when it was recorded. path: another name of real."""
+        """Raises HostError if the machine did not answer this question during recording. path: another name of real."""
         if question in self._unknown:
             code, message = self._unknown[question]
             text = str(message).replace(real, path) if real else str(message)
             raise HostError(text, getattr(errno, code, None) if code else None)
 
     def _content(self, path: str) -> str | None:
-        """A file's content, None if there is no such file. Raises HostError if it is not recorded."""
+        """A file's content; None if the file does not exist. Raises HostError if it is not recorded."""
         real = self._known(path)
         if real in self._left_files:
             raise _not_recorded(path)
@@ -189,9 +189,10 @@ class RecordedHost:
             raise
 
     def _known(self, path: str, *, content: bool = True) -> str:
-        """The path with every link in it followed. content: whether a folder there must be readable.
+        """The path with all links resolved. content: whether a folder at the path must be readable.
 
-        Raises HostError where the recording has an error, and for what it lacks below a folder that it leaves out.
+        Raises HostError if the recording contains an error for the path, or if the path is below a folder that it
+        leaves out.
         """
         parts, real, links = path.split("/")[::-1], "", 0
         while parts:
@@ -214,11 +215,11 @@ class RecordedHost:
         return real
 
     def _may_exist(self, real: str) -> bool:
-        """Whether the machine may have a path in /sys that the recording neither has nor names."""
+        """Whether the machine may have a path in /sys that the recording neither contains nor lists."""
         if not real.startswith("/sys/") or any(tree.startswith(f"{real}/") for tree in _IN_TREES):
             return False
         if not f"{real}/".startswith(_IN_TREES):
-            return True  # below what a link leads to, such as a kernel module
+            return True  # below a link's target, such as a kernel module
         while real := real.rpartition("/")[0]:
             if real in self._left_folders:
                 return True

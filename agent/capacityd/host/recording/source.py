@@ -1,4 +1,4 @@
-"""A machine that can be recorded: in addition to a Host, it reads folders, links and unchanged bytes."""
+"""A machine that can be recorded: a Host that also reads folders, links and unchanged bytes."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ class Source(Host, Protocol):
     """A machine that can be recorded. Its methods raise HostError."""
 
     def scandir(self, folder: str) -> Sequence[tuple[str, str]]:
-        """The entries of a folder, sorted: name, and file, folder, link, or "" for what can't be recorded."""
+        """The entries of a folder, sorted: the name, and file, folder, link, or "" for an entry that can't be
+        recorded."""
 
     def raw(self, path: str, limit: int) -> str:
-        """A file's content, with bytes that are not UTF-8 as surrogates.
+        """A file's content. Bytes that are not UTF-8 become surrogates.
 
-        HostError has EFBIG if the file is longer than limit bytes.
+        Raises HostError, with EFBIG if the file is longer than limit bytes.
         """
 
     def readlink(self, path: str) -> str:
@@ -30,7 +31,7 @@ class Source(Host, Protocol):
 
 
 class LiveSource(LiveHost):
-    """The machine that this runs on."""
+    """The machine on which this process runs, as a source."""
 
     def scandir(self, folder: str) -> Sequence[tuple[str, str]]:
         try:
@@ -57,7 +58,7 @@ def _kind(entry: os.DirEntry[str]) -> str:
 
 
 class RecordedSource(RecordedHost):
-    """A recorded machine."""
+    """A recorded machine, as a source."""
 
     def scandir(self, folder: str) -> Sequence[tuple[str, str]]:
         real = self._known(folder)

@@ -1,1 +1,1 @@
-"""The JSON of Kubernetes as types: no other module reads a key of it. Pure."""
+"""Kubernetes' JSON as types: no other module reads its keys. Pure."""

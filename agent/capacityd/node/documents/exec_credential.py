@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 
 
 class InvalidCredential(ValueError):
-    """Not an ExecCredential. The message never quotes the output, because it contains a secret."""
+    """The output is not an ExecCredential. The message never quotes the output, because it contains a secret."""
 
 
 @dataclass(frozen=True, slots=True)
 class Credential:
-    """What a plugin printed. The certificate and its key are PEM."""
+    """A plugin's output. The certificate and its key are PEM."""
 
     token: str | None = field(repr=False)
     certificate: str | None = field(repr=False)
@@ -29,7 +29,7 @@ def exec_credential(output: bytes, version: str) -> Credential:
     if not isinstance(status, dict) or document.get("kind") != "ExecCredential":
         raise InvalidCredential("did not print an ExecCredential with a status")
     if document.get("apiVersion") != version:
-        raise InvalidCredential(f"printed another apiVersion than {version}")
+        raise InvalidCredential(f"printed an apiVersion other than {version}")
     token, certificate, key = (status.get(k) for k in ("token", "clientCertificateData", "clientKeyData"))
     if not all(isinstance(part, str | None) for part in (token, certificate, key)):
         raise InvalidCredential("printed an ExecCredential with a value that is not text")

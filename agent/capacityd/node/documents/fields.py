@@ -1,4 +1,4 @@
-"""Reads fields of a JSON object of Kubernetes. Strict about types, tolerant of missing fields. Pure."""
+"""Reads fields of Kubernetes' JSON objects. Strict about types, tolerant of missing fields. Pure."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ JsonObject: TypeAlias = Mapping[str, Any]
 
 
 class InvalidField(ValueError):
-    """A field is of a type, or has a content, that the API server never sends. The message does not name the object."""
+    """A field has a type or content that the API server never sends. The message does not name the object."""
 
 
 def described(kind: str, document: JsonObject) -> str:
-    """Returns the object's kind, and its name as far as it has one, for messages."""
+    """Returns the object's kind and, if there is one, its name, for messages."""
     metadata = document.get("metadata")
     parts = [metadata.get(key) for key in ("namespace", "name")] if isinstance(metadata, dict) else []
     name = "/".join(part for part in parts if isinstance(part, str) and part)
@@ -23,7 +23,7 @@ def described(kind: str, document: JsonObject) -> str:
 
 
 def mapping(parent: JsonObject, key: str, path: str) -> JsonObject | None:
-    """Returns the JSON object of this key; None if there is none. path: of the field, for InvalidField."""
+    """Returns the JSON object at this key; None if it is missing. path: the field's path, for InvalidField."""
     value = parent.get(key)
     if value is not None and not isinstance(value, dict):
         raise InvalidField(f"{path} is not a JSON object")
@@ -31,7 +31,7 @@ def mapping(parent: JsonObject, key: str, path: str) -> JsonObject | None:
 
 
 def objects(parent: JsonObject, key: str, path: str) -> list[JsonObject] | None:
-    """Returns the list of JSON objects of this key; None if there is none. path: of the field, for InvalidField."""
+    """Returns the list of JSON objects at this key; None if it is missing. path: the field's path, for InvalidField."""
     value = parent.get(key)
     if value is None:
         return None
@@ -41,7 +41,7 @@ def objects(parent: JsonObject, key: str, path: str) -> list[JsonObject] | None:
 
 
 def text(parent: JsonObject, key: str, path: str) -> str | None:
-    """Returns the text of this key unchanged; None if there is none. path: of the field, for InvalidField."""
+    """Returns the text at this key unchanged; None if it is missing. path: the field's path, for InvalidField."""
     value = parent.get(key)
     if value is not None and not isinstance(value, str):
         raise InvalidField(f"{path} is not text")
@@ -49,5 +49,5 @@ def text(parent: JsonObject, key: str, path: str) -> str | None:
 
 
 def printable_text(parent: JsonObject, key: str, path: str) -> str:
-    """Returns the text of this key, safe to print; "" if there is none. path: of the field, for InvalidField."""
+    """Returns the text at this key, safe to print; "" if it is missing. path: the field's path, for InvalidField."""
     return printable(text(parent, key, path) or "")

@@ -1,4 +1,4 @@
-"""Applies a JSON Patch (RFC 6902) to the JSON of a Node as the API server does. Pure."""
+"""Applies a JSON Patch (RFC 6902) to a Node's JSON, as the API server does. Pure."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from capacityd.node.errors import no_library_error, reason_of
 
 
 def patched(document: dict[str, Any], patch: Sequence[Mapping[str, object]]) -> dict[str, Any]:
-    """Returns a copy of a Node with a JSON Patch applied as the API server does.
+    """Returns a copy of a Node with a JSON Patch applied, as the API server does.
 
-    Raises NodeConflict if a guard fails or a path does not exist, NodeRejected if it is not a JSON Patch.
+    Raises NodeConflict if a test fails or a path does not exist, NodeRejected if it is not a JSON Patch.
     """
     document = copy.deepcopy(document)
     for operation in patch:
@@ -40,7 +40,8 @@ def _apply_in_place(document: dict[str, Any], operation: Mapping[str, object]) -
 
 
 def _test_absent(pointer: Any, document: Any) -> None:
-    """Raises LookupError unless the path is absent. RFC 6902 has no such test; the API server has (measured on 1.36).
+    """Raises LookupError unless the path is absent. RFC 6902 defines no such test, but the API server does (measured on
+    1.36).
 
     The parent must exist, and must not be a list.
     """

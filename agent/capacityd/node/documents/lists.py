@@ -1,4 +1,4 @@
-"""Lists of objects: a page of the API server's, and the list that kubectl saves. Pure."""
+"""Lists of objects: a page from the API server, and a list that kubectl has saved. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from capacityd.node.documents.fields import InvalidField, described, mapping, ob
 
 Kind: TypeAlias = Literal["Node", "Pod", "DeviceClass"]
 _KINDS: Mapping[str, Kind] = {"NodeList": "Node", "PodList": "Pod", "DeviceClassList": "DeviceClass"}
-"""The kind of a list's items, which lists of the API server leave out of the items. kubectl's kind is List."""
+"""The kind of a list's items. The API server's lists omit it in the items. kubectl's lists have the kind List."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,11 +20,11 @@ class Page:
 
     items: Sequence[Mapping[str, Any]]
     next_token: str
-    """By which the next page is requested; "" for the last one."""
+    """The token to request the next page; "" for the last page."""
 
 
 def list_page(document: object, kind: str) -> Page | None:
-    """Parses a page of a list of this kind, e.g. NodeList; None if it is not one."""
+    """Parses a page of a list of this kind, e.g. NodeList; None if the document is not one."""
     if not isinstance(document, dict) or document.get("kind") != kind:
         return None
     try:
@@ -36,7 +36,7 @@ def list_page(document: object, kind: str) -> Page | None:
 
 
 def saved_items(document: object) -> Sequence[Mapping[str, Any]] | None:
-    """Returns the items of a saved list, or a Node that was saved alone, each with its kind; None if it is neither."""
+    """Returns the items of a saved list, or a single saved Node, each with its kind; None for any other document."""
     if not isinstance(document, dict):
         return None
     if document.get("kind") == "Node":
@@ -57,9 +57,9 @@ def of_kind(items: Sequence[Mapping[str, Any]], kind: Kind) -> list[Mapping[str,
 
 
 def device_classes_by_resource(items: Sequence[Mapping[str, Any]]) -> dict[str, tuple[str, ...]]:
-    """Returns the names of the DeviceClasses of each extended resource (Kubernetes 1.34 and later).
+    """Returns extended resource -> names of its DeviceClasses (Kubernetes 1.34 and later).
 
-    Raises InvalidDocument if one has a field of a wrong type.
+    Raises InvalidDocument if a DeviceClass has a field of a wrong type.
     """
     classes: dict[str, tuple[str, ...]] = {}
     for item in items:

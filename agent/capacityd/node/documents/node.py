@@ -25,7 +25,7 @@ _NODE_OF_TOKEN = "authentication.kubernetes.io/node-name"  # noqa: S105  # a key
 def node_state(document: object) -> NodeState:
     """Returns the state of a Node. Raises InvalidDocument if the document is not a Node.
 
-    Text is made printable, except what the guards of our patch repeat literally: our annotation and condition, the uid.
+    Text is made printable, except text that our patch's tests repeat literally: annotation, condition and uid.
     """
     if not isinstance(document, dict):
         raise InvalidDocument("this is not a Node: it is not a JSON object")
@@ -71,7 +71,7 @@ def _node_state(document: JsonObject) -> NodeState:
 
 
 def reviewed_user(document: object) -> tuple[str, str]:
-    """Returns the user of a SelfSubjectReview and the Node that its token is bound to; "" for what is missing."""
+    """Returns the user of a SelfSubjectReview and the Node that the user's token is bound to; "" if missing."""
     status = document.get("status") if isinstance(document, dict) else None
     user = status.get("userInfo") if isinstance(status, dict) else None
     if not isinstance(user, dict):
@@ -89,7 +89,7 @@ def _quantities(status: JsonObject, key: str) -> dict[str, str] | None:
         return None
     quantities = {}
     for name, value in stored.items():
-        # A file may have a quantity as a number; the API server always sends text, and a guard repeats it literally.
+        # A file may contain a quantity as a number. The API server always sends text, and a test repeats it literally.
         if isinstance(value, bool) or not isinstance(value, (str, int, float)) or not str(value).isprintable():
             raise InvalidField(f"{path} has an invalid quantity for {_shown(name)}")
         quantities[printable(name)] = str(value)
@@ -115,11 +115,11 @@ def _ready_heartbeat(conditions: Sequence[JsonObject]) -> float | None:
 
 
 def api_time(value: object) -> float | None:
-    """Parses a time as the API server writes it, in seconds since the epoch; None if it is not one."""
+    """Parses the API server's format of a time into seconds since the epoch; None if it is not a time."""
     if not isinstance(value, str) or not value.endswith("Z"):
         return None
     try:
-        # strptime() takes 30 times as long. Before Python 3.11, fromisoformat() does not know "Z".
+        # strptime() takes 30 times as long. Before Python 3.11, fromisoformat() does not support "Z".
         return datetime.fromisoformat(f"{value[:-1]}+00:00").timestamp()
     except ValueError:
         return None
@@ -132,9 +132,9 @@ def _shown(value: object) -> str:
 
 
 def as_served(document: Any) -> Any:
-    """Completes a Node from a file as the API server does, whose Nodes have a status, and quantities that are text.
+    """Completes a Node from a file as the API server does: its Nodes have a status, and their quantities are text.
 
-    Our guards compare text, and a patch adds nothing below a parent that is missing.
+    Our patch's tests compare text, and a patch can't add anything below a missing parent.
     """
     if not isinstance(document, dict) or document.get("kind") != "Node":
         return document

@@ -1,4 +1,4 @@
-"""Summarizes the JSON of Nodes for `fleet`: from the API server or from a saved list. Pure."""
+"""Summarizes Nodes' JSON for `fleet`, from the API server or a saved list. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from capacityd.node.documents.node import api_time, node_state
 
 
 def summarize(node: Mapping[str, Any], label: str) -> NodeSummary:
-    """Returns the summary of a Node. label: the label that groups Nodes. Raises InvalidDocument if it is not a Node."""
+    """Returns a Node's summary. label: the label that groups Nodes. Raises InvalidDocument if it is not a Node."""
     state = node_state({**node, "kind": "Node"})  # the items of a list have no kind
     try:
         labels = mapping(mapping(node, "metadata", "metadata") or {}, "labels", "metadata.labels") or {}
@@ -52,7 +52,7 @@ def _ready(node: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _extended(quantities: Mapping[str, str]) -> dict[str, int]:
-    """Returns the extended resources as far as the scheduler can count them: whole numbers up to LARGEST."""
+    """Returns the extended resources that the scheduler can count: whole numbers up to LARGEST."""
     return {
         name: number
         for name, text in quantities.items()
@@ -61,7 +61,7 @@ def _extended(quantities: Mapping[str, str]) -> dict[str, int]:
 
 
 def _annotation_error(annotation: str | None) -> str:
-    """Why the annotation can't be read, or which of its entries can't."""
+    """Why the annotation can't be read, or which of its entries can't; "" if all can."""
     if annotation is None:
         return ""
     try:

@@ -1,4 +1,4 @@
-"""Adds up what pods request of extended resources, as the scheduler does. Pure."""
+"""Adds up the extended resources that pods request, as the scheduler does. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _FINISHED = ("Succeeded", "Failed")
 
 
 def requests_of_pods(pods: Iterable[JsonObject]) -> Requests:
-    """Returns the requests of all pods. It keeps no pod, so the pods may come from a generator.
+    """Returns the requests of all pods. Keeps no pod in memory, so the pods may come from a generator.
 
     Raises InvalidDocument if a pod has a field of a wrong type.
     """
@@ -35,7 +35,7 @@ def requests_of_pods(pods: Iterable[JsonObject]) -> Requests:
 
 
 def _node_and_requests(pod: JsonObject) -> tuple[str, dict[str, int]]:
-    """Returns the name of the pod's Node, "" if it waits for one, and what it requests. Raises InvalidField."""
+    """Returns the name of the pod's Node ("" if the pod is not bound) and its requests. Raises InvalidField."""
     status = mapping(pod, "status", "status") or {}
     if status.get("phase") in _FINISHED:
         return "", {}
@@ -44,18 +44,18 @@ def _node_and_requests(pod: JsonObject) -> tuple[str, dict[str, int]]:
     if not requests:
         return "", {}
     node = printable_text(spec, "nodeName", "spec.nodeName")
-    if not node and spec.get("schedulingGates"):  # it waits for these, not for a Node
+    if not node and spec.get("schedulingGates"):  # the pod waits for these gates, not for a Node
         return "", {}
     return node, requests
 
 
 def pod_requests(spec: JsonObject) -> dict[str, int]:
-    """Returns the extended resources that a pod takes of its Node. spec: of the pod.
+    """Returns the extended resources that a pod uses on its Node. spec: the pod's spec.
 
-    The rule is that of PodRequests in k8s.io/component-helpers/resource (KEP-753): the containers run together, along
-    with all restartable init containers (sidecars); an init container runs with the sidecars before it; the pod takes
-    the larger of both, and its overhead. Requests of the pod as a whole (KEP-2837) exist for CPU, memory and huge pages
-    only, and only CPU and memory of a running pod can be resized. Raises InvalidField.
+    The rule is PodRequests in k8s.io/component-helpers/resource (KEP-753): the containers run together with all
+    restartable init containers (sidecars); an init container runs together with the earlier sidecars; the pod uses the
+    larger sum, plus its overhead. Requests of the pod as a whole (KEP-2837) exist only for CPU, memory and huge pages,
+    and only CPU and memory of a running pod can be resized. Raises InvalidField.
     """
     total: Counter[str] = Counter()
     for container in objects(spec, "containers", "spec.containers") or ():
@@ -81,7 +81,7 @@ def _extended_requests(container: JsonObject) -> Counter[str]:
 
 
 def _extended(quantities: JsonObject | None) -> Counter[str]:
-    """The quantities of extended resources, which the API server accepts as whole numbers only."""
+    """The quantities of extended resources. The API server accepts only whole numbers for them."""
     return Counter(
         {
             name: number

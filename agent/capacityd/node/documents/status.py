@@ -1,4 +1,4 @@
-"""The Kubernetes Status object, in which the API server says why it refuses a request. Pure."""
+"""The Kubernetes Status object: the API server's reason for refusing a request. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from capacityd.node.redaction import Secrets
 
 _DENIED = re.compile(r"""admission webhook ".*" denied the request|[Pp]olicy ['"].*['"] denied request""")
-"""In the message of a denial, whatever its HTTP status: a webhook chooses any from 400 on, a policy one of three.
+"""Matches the message of a denial, whatever its HTTP status: webhooks use any from 400 on, policies one of three.
 
 Source: ToStatusErr in k8s.io/apiserver, pkg/admission/plugin/webhook/errors/statuserror.go;
 pkg/admission/plugin/policy/validating/dispatcher.go and generic/policy_dispatcher.go."""
@@ -18,21 +18,21 @@ pkg/admission/plugin/policy/validating/dispatcher.go and generic/policy_dispatch
 
 @dataclass(frozen=True, slots=True)
 class StatusDetails:
-    """The content of a Status object; all empty if the response was none."""
+    """The content of a Status object; all fields are empty if the response contains none."""
 
     message: str = ""
     causes: tuple[str, ...] = ()
     resource: str = ""
-    """The plural of what the request is about, e.g. "nodes"."""
+    """The plural name of the requested resource, e.g. "nodes"."""
     is_status: bool = False
     denied: bool = False
     """Whether an admission webhook or policy has denied the request."""
 
 
 def status_details(body: bytes, secrets: Secrets) -> StatusDetails:
-    """Parses the body of a response, without these secrets.
+    """Parses the body of a response. Removes these secrets.
 
-    The library's ApiException keeps the body as text, and does not interpret it.
+    The library's ApiException keeps the body as text, without parsing it.
     """
     try:
         document = json.loads(body)
@@ -47,7 +47,7 @@ def status_details(body: bytes, secrets: Secrets) -> StatusDetails:
     message = str(document.get("message") or "")
     return StatusDetails(
         message=secrets.quote(message),
-        causes=tuple(dict.fromkeys(texts)),  # several checks of a Node may each report the same
+        causes=tuple(dict.fromkeys(texts)),  # several checks of a Node may report the same cause
         resource=str(details.get("kind") or ""),
         is_status=True,
         denied=_DENIED.search(message) is not None,

@@ -339,12 +339,12 @@ def test_the_report_of_a_recording(tmp_path: Path, capsys: pytest.CaptureFixture
         (b"{", "is not JSON"),
         (b"\xff{}", "is not JSON"),
         (b"[" * 100_000, "is not JSON"),
-        (b'{"x": 1}', "is not a recorded machine"),
-        (b"{}", "no machine is recorded in it; write one with `capacityd record FILE`"),
-        (gzip.compress(b"{}", mtime=0)[:-9], "is cut off"),
+        (b'{"x": 1}', "is not a recording; a recording has the parts"),
+        (b"{}", "contains no recorded machine; write one with `capacityd record FILE`"),
+        (gzip.compress(b"{}", mtime=0)[:-9], "is truncated"),
         (gzip.compress(b"{}" * 100, mtime=0)[:10] + b"\xff" * 20, "could not be read"),
         *(
-            (json.dumps({part: value}).encode(), f'its part "{part}" is not what')
+            (json.dumps({part: value}).encode(), f'its part "{part}" is not valid')
             for part, value in {
                 "files": {"/a": 1},
                 "links": [],

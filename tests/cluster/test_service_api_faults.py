@@ -1,4 +1,4 @@
-"""What goes wrong between the running service and the API server: it reports that once, and recovers."""
+"""Faults between the running service and the API server: the service reports each once, and recovers."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def name(number: int) -> str:
 
 
 def plug(s: Service) -> str:
-    """Plugs in a device that has a resource of its own; the resource's name."""
+    """Plugs in a device with its own resource. Returns the resource's name."""
     number = next(_numbers)
     s.machine.plug(f"{1 + number // 8}-{1 + number % 8}", serial=f"S{number}")
     return name(number)

@@ -1,6 +1,6 @@
 """make bench: what the agent costs, beside what can't be had for less. Prints a table; a missed target is marked.
 
-It runs in a mount namespace of its own, where made-up machines are bound over /sys.
+It runs in its own mount namespace, where made-up machines are bound over /sys.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the service costs while nothing happens: its resident process, on Debian's Python.
+"""The cost of the idle service: its resident process, on Debian's Python.
 
 Its workers are a stub that reports at once: a pass is measured elsewhere, here it counts what they leave behind.
 """
@@ -94,7 +94,7 @@ class Resident:
         return self._process.memory_info().rss / 2**20, self._process.num_fds()
 
     def wakeups(self, seconds: float) -> float:
-        """How often it woke up, per minute, while nothing happened for so long."""
+        """How often the process woke up per minute during this idle time."""
         before = self._process.num_ctx_switches().voluntary
         time.sleep(seconds)
         return float(self._process.num_ctx_switches().voluntary - before) * 60 / seconds
@@ -127,7 +127,7 @@ def resident() -> Iterator[Resident]:
 
 
 def figures() -> list[Figure]:
-    """What it costs."""
+    """The resources that the process uses."""
     with resident() as service:
         service.reconcile(20)
         memory, files = service.sizes()

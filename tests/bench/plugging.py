@@ -12,11 +12,11 @@ from tests.cluster.service import service
 
 RESOURCES = 10
 ROUNDS = 5
-"""Each with a service of its own; each resource is plugged once, because one that keeps changing is held back."""
+"""Each run has its own service. Each resource is plugged once, because a resource that keeps changing is held back."""
 
 
 def figures() -> list[Figure]:
-    """What it takes, and how much of it is waiting for quiet."""
+    """The total time, and the part of it spent waiting for quiet."""
     with control_plane() as cluster:
         taken = [seconds for _ in range(ROUNDS) for seconds in _round(cluster)]
     middle, most = statistics.median(taken), max(taken)

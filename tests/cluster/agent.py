@@ -1,4 +1,4 @@
-"""capacityd as it runs on a node: a process of its own with the distribution's Python, on a machine made up for a test.
+"""capacityd as it runs on a node: its own process with the distribution's Python, on a machine made up for a test.
 
 The machine is a folder that is bound over /sys in a mount namespace of the process's own, inside the kubelet's if there
 is one; so what is on this machine neither shows nor changes.
@@ -41,7 +41,7 @@ _NO_KUBELET = f"set -eu; [ ! -d {STATE} ] || mount -t tmpfs tmpfs {STATE}; " + _
 
 
 class Machine:
-    """What is below /sys, as real files that come and go with the devices."""
+    """The contents of /sys, as real files that come and go with the devices."""
 
     def __init__(self, folder: Path, recording: Recording) -> None:
         self.folder = folder
@@ -97,7 +97,7 @@ class Agent:
         self.config.write_text(text)
 
     def command(self, *arguments: str) -> list[str | Path]:
-        """What runs capacityd with these arguments on the machine."""
+        """The command that runs capacityd with these arguments on the machine."""
         script = _MACHINE if self._kubelet else _NO_KUBELET
         command: list[str | Path] = ["unshare", "--mount", "--propagation", "private", "sh", "-c", script, "sh"]
         command += [self.machine.sys, *capacityd(self._python), *arguments]

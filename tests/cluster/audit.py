@@ -73,7 +73,7 @@ class Audit:
         def written() -> int:
             with open(self.log, "rb") as log:
                 log.seek(before)
-                # What follows the last line end is still being written.
+                # The text after the last line end is still being written.
                 lines, end, _ = log.read().rpartition(b"\n")
             return before + len(lines + end) if marker.encode() in lines else 0
 
@@ -81,11 +81,11 @@ class Audit:
 
     @contextmanager
     def requests(self, user: str | None = None, user_agent: str | None = None) -> Iterator[Requests]:
-        """Those from here on by this user, and with this in the name of their program."""
+        """Requests from here on by this user, with this text in the name of the program."""
         yield Requests(self, self.mark(), user, user_agent)
 
     def since(self, position: int) -> list[Request]:
-        """All that was answered since, in the order of the answers; watches that still run are not among it."""
+        """All requests answered since, in the order of the answers. Watches that still run are not included."""
         return self.between(position, self.mark())
 
     def between(self, position: int, end: int) -> list[Request]:
@@ -96,7 +96,7 @@ class Audit:
         return [_request(json.loads(line)) for line in lines if _MARKER not in line]
 
     def requests_of(self, user_agent: str, position: int) -> Iterator[Request]:
-        """Those since a position whose program's name begins so, without holding all of the log in memory.
+        """Requests since a position by programs with this prefix. Does not hold the whole log in memory.
 
         What an API server that was killed has not written as a whole is left out.
         """

@@ -39,7 +39,7 @@ PACKAGES = {
     "deviceplugin": "./deviceplugin",
 }
 SERVERS = tuple(name for name in PACKAGES if name != "kubectl")
-"""What runs during most tests. kubectl takes a minute more to build, and few tests are about it."""
+"""The programs that run during most tests. kubectl takes a minute more to build, and few tests need it."""
 
 FLAGS = ("-trimpath", "-buildvcs=false")
 _DURATION = "6 minutes on 2 cores, if Go's own caches are empty, which then take 4 GB"
@@ -96,7 +96,7 @@ class Programs(Mapping[str, Path]):
 
 
 def programs() -> Programs:
-    """Those of the pinned version."""
+    """The programs of the pinned version."""
     return Programs(cache_folder(), lambda: Source(HERE, pinned()), list(PACKAGES))
 
 
@@ -123,7 +123,8 @@ def locked(folder: Path) -> Iterator[None]:
 
 
 def build(names: list[str], folder: Path, source: Source) -> None:
-    """All at once, so that they share the cores to the end. What is compiled is kept if a build is broken off."""
+    """Builds all at once, so that they share the cores to the end. If a build is interrupted, compiled parts are
+    kept."""
     go = find_go()
     say(f"building {', '.join(names)} of Kubernetes {source.version} with {go}: once, about {_DURATION}")
     start = time.monotonic()

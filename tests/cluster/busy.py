@@ -1,4 +1,4 @@
-"""A Node that somebody else keeps writing, at a given rate: only on loopback, and only until the test ends."""
+"""A Node that another writer keeps changing, at a given rate: only on loopback, and only until the test ends."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def busy(cluster: Cluster, node: str, rate: int) -> Iterator[list[int]]:
 
 def _write(cluster: Cluster, node: str, rate: int, written: list[int], end: threading.Event) -> None:
     began = time.monotonic()
-    # What an occupied server holds up is made up for afterwards.
+    # Delays from an occupied server are made up for afterwards.
     while not end.wait(max(0.0, began + len(written) / rate - time.monotonic())):
         number = 1000 * (len(written) + 1)
         condition = {"type": CONDITION, "status": "True", "reason": CONDITION, "message": str(number)}

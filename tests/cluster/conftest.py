@@ -70,7 +70,7 @@ def _version(config: pytest.Config) -> str:
 
 @pytest.fixture(scope="session")
 def cluster(binaries: Mapping[str, Path]) -> Iterator[Cluster]:
-    """One for all tests: each takes a Node of its own."""
+    """One for all tests: each uses its own Node."""
     with control_plane(binaries=binaries) as running:
         yield running
 
@@ -89,7 +89,7 @@ def agent(cluster: Cluster, node: str, tmp_path: Path) -> Agent:
 
 @pytest.fixture
 def kubelet(cluster: Cluster) -> Iterator[Kubelet]:
-    """A kubelet on a Node of its own, not started yet."""
+    """A kubelet on its own Node, not started yet."""
     with kubelet_of(cluster) as kubelet:
         yield kubelet
 

@@ -35,7 +35,7 @@ PODS = "/api/v1/namespaces/default/pods"
 
 
 class Cluster:
-    """A running control plane. Tests share it, so each works on a Node of its own name."""
+    """A running control plane. Tests share it, so each uses a Node with its own name."""
 
     def __init__(self, url: str, folder: Path, binaries: Mapping[str, Path], authority: Authority) -> None:
         self.url = url

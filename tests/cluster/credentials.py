@@ -1,4 +1,4 @@
-"""Who is who in the test cluster: a certificate authority, tokens, and the kubeconfig files made of them."""
+"""The identities in the test cluster: a certificate authority, tokens, and the kubeconfig files made of them."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def token_file(nodes: Sequence[str] = NODES) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Authority:
-    """A certificate authority of its own in a folder."""
+    """A separate certificate authority in a folder."""
 
     folder: Path
 

@@ -91,7 +91,7 @@ class Demo:
             "case the dongle comes back (lower_after), and lowers the capacity. The first pod keeps running."
         )
         self._service.machine.unplug("1-4")
-        # Without the event, a pass for another reason might find the dongle gone, too.
+        # Without the event, a pass for another reason might notice as well that the dongle is gone.
         self._wait(lambda: f"{DONGLE}: 4 → 3 is held back" in self._service.log(), "an event from udev starts a pass")
         self._wait(lambda: f"{DONGLE}: 3, expected 4\n" in self._service.log(), "the service lowers the capacity")
         self._show_log()

@@ -184,7 +184,7 @@ class ClusterWorld:
 
 @contextmanager
 def cluster_world(binaries: Mapping[str, Path] | None = None) -> Iterator[ClusterWorld]:
-    """On a control plane of its own, so that its outputs don't depend on what others do there."""
+    """On its own control plane, so that the outputs do not depend on other tests."""
     with control_plane(binaries=binaries) as cluster, ExitStack() as stack:
         folder = cluster.folder / "world"
         folder.mkdir()

@@ -1,4 +1,4 @@
-"""What can go wrong between a node and its API server: the faults of the proxy."""
+"""Faults between a node and its API server, which the proxy simulates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be wrong with a file of capacityd's."""
+"""Faults of capacityd's files."""
 
 from __future__ import annotations
 

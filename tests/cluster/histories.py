@@ -25,7 +25,7 @@ from tests.support.steps import Step
 
 @dataclass
 class Result:
-    """What came of the histories of a kind."""
+    """The results of the histories of one kind."""
 
     kind: str
     histories: int = 0

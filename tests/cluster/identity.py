@@ -48,7 +48,7 @@ def identity(cluster: Cluster, node: str, kind: Kind, path: Path) -> Path:
 
 
 def request(cluster: Cluster, kubeconfig: Path, method: str, path: str, body: object = None, kind: str = "") -> str:
-    """What the API server has against it; empty if nothing."""
+    """Why the API server rejects it; empty if it does not."""
     user = json.loads(kubeconfig.read_text())["users"][0]["user"]
     api = Api(cluster.url, cluster.ca_file, user.get("token"), user.get("client-certificate"))
     try:

@@ -38,7 +38,7 @@ NAMES = ("example.com/a", "example.com/b")
 
 
 class Moment(Enum):
-    """What the pass has done when it is killed."""
+    """How far the pass has come when it is killed."""
 
     UNSENT = "unsent"  # the request has left the pass, and never reaches the API server
     SENT = "sent"  # the API server may be carrying it out
@@ -48,7 +48,7 @@ class Moment(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Kills:
-    """What came of so many kills."""
+    """The results of a number of kills."""
 
     moments: Mapping[Moment, int]
     """How often the pass still ran when it was killed at this moment."""
@@ -148,7 +148,7 @@ def run(cluster: Cluster, proxy: Proxy, count: int, seed: int, every: int = 0) -
 
 
 def _published(s: Service) -> Mapping[str, int] | None:
-    """What capacity and annotation agree on; None if they differ."""
+    """The quantities on which capacity and annotation agree; None if they differ."""
     node = s.cluster.node(s.node)
     annotated: Mapping[str, int] = json.loads(node["metadata"]["annotations"]["capacityd/published"])
     capacity = {name: int(quantity) for name, quantity in node["status"]["capacity"].items() if name in NAMES}

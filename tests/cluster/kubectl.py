@@ -20,6 +20,6 @@ def kubectl(
         capture_output=True,
         text=True,
         timeout=PATIENCE,
-        # A home of its own, for what it caches.
+        # A separate home folder, for kubectl's cache.
         env={"HOME": str(cluster.folder)},
     )

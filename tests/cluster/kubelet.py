@@ -1,4 +1,4 @@
-"""A real kubelet on a runtime that runs nothing, in a mount namespace of its own, so that several can run at once.
+"""A real kubelet on a runtime that runs nothing, in its own mount namespace, so that several can run at once.
 
 The namespace outlives the kubelet: /var/lib/kubelet with its device-plugins folder stays over restarts, and other
 programs (device plugins, capacityd) run in it as on the node.
@@ -20,7 +20,7 @@ from tests.cluster.credentials import node_user
 from tests.cluster.processes import PATIENCE, TIED_TO_US, Daemon, free_port
 
 PAUSE = "registry.k8s.io/pause:3.10"
-"""What the documentation's pods run."""
+"""The image that the documentation's pods run."""
 
 # Where device-plugins is, whatever --root-dir is.
 STATE = Path("/var/lib/kubelet")

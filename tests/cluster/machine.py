@@ -23,7 +23,7 @@ from tests.support.machines import Recording, bare, merge, usb_device, usb_path,
 UDEV = "run/udev"
 _LONG_BOOTED = 3600.0
 
-# A /run of its own, so that udev's folder is not made on the machine itself.
+# A separate /run, so that udev's folder is not created on the machine itself.
 _MOUNTS = """
 set -eu
 mount --bind "$1/sys" /sys
@@ -106,7 +106,7 @@ class Machine:
         self._udev.send(action, path, subsystem, devtype, **properties)
 
     def processes(self) -> list[int]:
-        """All that run in it, whoever their parent is now: what a namespace's process starts stays in it."""
+        """All processes in the namespace, whoever their parent is now: a process in a namespace can't leave it."""
         pids = []
         ours = os.stat(self.network).st_ino
         for entry in os.listdir("/proc"):

@@ -1,4 +1,4 @@
-"""Each version of a Node, as a watch of the API server with a connection of its own delivers it."""
+"""Each version of a Node, as a watch with its own connection to the API server delivers it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Version:
 
     @property
     def published(self) -> dict[str, int]:
-        """What the annotation names."""
+        """The names and quantities in the annotation."""
         document: dict[str, int] = json.loads(self.node["metadata"].get("annotations", {}).get(ANNOTATION, "{}"))
         return document
 
@@ -44,7 +44,7 @@ class Version:
 
     @property
     def lacking(self) -> list[str]:
-        """What is published, and is not allocatable in full."""
+        """Published names that are not fully allocatable."""
         stored = self.allocatable
         return [
             name
@@ -59,7 +59,7 @@ class Version:
 
 
 class NodeWatch:
-    """What has been delivered so far."""
+    """The versions delivered so far."""
 
     def __init__(self) -> None:
         self.versions: list[Version] = []
@@ -108,7 +108,8 @@ def _catch_up(cluster: Cluster, name: str, watch: NodeWatch) -> None:
 
 
 def untrue_after_others(versions: Sequence[Version]) -> list[Version]:
-    """Where the condition is not true, because somebody else changed allocatable. AssertionError if capacityd did it.
+    """Versions where the condition is not True because another writer changed allocatable. AssertionError if capacityd
+    did.
 
     A write of capacityd that changes quantities, changes the annotation or allocatable; one that sets the condition
     changes that.

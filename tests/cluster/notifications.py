@@ -1,4 +1,4 @@
-"""What the service notifies systemd of: NOTIFY_SOCKET, with all that was sent to it, in order."""
+"""Records the service's notifications to systemd: NOTIFY_SOCKET, and every message sent to it, in order."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Notifications:
         self._thread.start()
 
     def all(self) -> list[Notification]:
-        """All that was sent before this call, and since the last clear()."""
+        """All messages sent before this call and since the last clear()."""
         # Datagrams are received in the order in which they were sent: what was sent before the marker is there with it.
         marker = f"MARKER={next(self._markers)}"
         self._send(marker)
@@ -52,7 +52,7 @@ class Notifications:
             return list(self._received)
 
     def times(self, line: str) -> list[float]:
-        """When this line was sent, each time. One that ends with "=" stands for all that begin so."""
+        """When this line was sent, each time. A line that ends with "=" matches all lines with this prefix."""
         return [n.at for n in self.all() if n.line == line or (line.endswith("=") and n.line.startswith(line))]
 
     def clear(self) -> None:

@@ -75,7 +75,7 @@ def starvation() -> float:
 def workspace() -> Iterator[Path]:
     """A temporary folder that goes even if this process is killed: another one waits for the end of a pipe."""
     folder = Path(tempfile.mkdtemp(prefix="capacityd-cluster-"))
-    # What was killed with us may still be writing, hence more than one attempt.
+    # Processes that were killed with us may still be writing, hence more than one attempt.
     script = 'cat; for _ in $(seq 100); do rm -rf -- "$0" && exit; sleep 0.2; done; exit 1'
     janitor = subprocess.Popen(["sh", "-c", script, folder], stdin=subprocess.PIPE, start_new_session=True)
     try:

@@ -93,7 +93,7 @@ class Proxy:
             # asyncio's TLS transport fails here when its connection has just gone: there is nothing to abort then.
             with contextlib.suppress(AttributeError):
                 writer.transport.abort()
-        # What is not closed when the loop ends is never closed.
+        # A connection that is still open when the loop ends is never closed.
         await asyncio.gather(*tasks, *(writer.wait_closed() for writer in writers), return_exceptions=True)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

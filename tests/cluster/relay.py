@@ -81,7 +81,7 @@ async def _carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, por
     finally:
         for each in writers:
             each.transport.abort()
-        # What is not closed when the loop ends is never closed.
+        # A connection that is still open when the loop ends is never closed.
         await asyncio.gather(*(each.wait_closed() for each in writers), return_exceptions=True)
 
 

@@ -1,4 +1,4 @@
-"""Other versions of Kubernetes than the pinned one, each built once into a cache folder of its own.
+"""Versions of Kubernetes other than the pinned one, each built once into its own cache folder.
 
 The go.mod that a version is built by is made of its own one: the same modules in the same versions, etcd included. Only
 what Kubernetes replaces by folders of its repository (staging) is replaced by the modules that they are published as.
@@ -37,7 +37,7 @@ RELEASES = Path(__file__).with_name("releases.txt")
 OLDEST = (1, 30)
 _MODULE = "k8s.io/kubernetes"
 _STAGING = "./staging/"
-# What differs between versions. The fake runtime and the device plugin speak protocols that have not changed.
+# The parts that differ between versions. The protocols of the fake runtime and the device plugin have not changed.
 _PROGRAMS = ("etcd", "kube-apiserver", "kube-scheduler", "kubelet", "kubectl")
 
 

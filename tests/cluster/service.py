@@ -1,4 +1,4 @@
-"""The service as a process of its own on a machine of its own: Debian's Python, a real netlink, a real API server."""
+"""The service as its own process on its own machine: Debian's Python, a real netlink, a real API server."""
 
 from __future__ import annotations
 
@@ -118,11 +118,11 @@ class Service:
         return json.loads(self.cli("status", "--json").stdout)
 
     def last_pass(self) -> PassStatus:
-        """What the last pass left for the command status, once no worker is under way."""
+        """The last pass's state for the command status, once no worker is running."""
         return self.state().status or PassStatus(0.0)
 
     def state(self) -> PassState:
-        """All that the last pass left, once no worker is under way."""
+        """The last pass's complete state, once no worker is running."""
         self.wait_idle()
         return runtime_files.read_state(str(self.runtime_directory))
 
@@ -139,7 +139,7 @@ class Service:
         assert self.process is not None
         return self.process.output()
 
-    # What it notifies systemd of
+    # Notifications to systemd
 
     def wait_notification(self, line: str, times: int = 1) -> None:
         """Until it has sent this line so many times."""
@@ -182,7 +182,7 @@ class Service:
         lines = [n.line for n in self.notifications.all() if n.line.startswith("STATUS=")]
         return bool(lines) and "Has the kubelet registered?" in lines[-1]
 
-    # What comes of it
+    # Results
 
     def wait(self, condition: Callable[[], Any], deadline: float, what: str) -> Any:
         assert self.process is not None
@@ -203,7 +203,7 @@ class Service:
         return document
 
     def condition(self) -> dict[str, str]:
-        """That of its Node; empty if it has none."""
+        """The Node's condition; empty if there is none."""
         return dict(condition_of(self.cluster.node(self.node)) or {})
 
     def events(self) -> list[str]:

@@ -57,7 +57,7 @@ def test_fleet(cluster: Cluster, node: str, tmp_path: Path, python: Path) -> Non
 
 
 def test_apply_plan_and_withdraw(cluster: Cluster, node: str, tmp_path: Path, python: Path) -> None:
-    """By a token, which is what an exec plugin gives, too; then by a certificate."""
+    """With a token, as an exec plugin provides it; then with a certificate."""
     agent = Agent(cluster, node, tmp_path / "agent", python=python)
     with cluster.audit.requests(agent.user) as requests:
         assert json.loads(agent.run("plan", "--json").stdout)["changes"][0]["new"] == "4"
@@ -150,7 +150,7 @@ def test_every_version_explains_tls_errors(tmp_path: Path, python: Path) -> None
 
 
 def test_every_version_uses_the_proxy_of_the_kubeconfig_only(tmp_path: Path, python: Path) -> None:
-    """Newer versions take HTTPS_PROXY and NO_PROXY of the environment, too."""
+    """Newer versions also use HTTPS_PROXY and NO_PROXY from the environment."""
     path = tmp_path / "kubelet.conf"
     command: list[str | Path] = [python, "-I", "-c", _ASK, AGENT, path]
     with serve(script) as server:

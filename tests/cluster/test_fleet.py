@@ -1,4 +1,4 @@
-"""capacityd fleet on the real API server: as a person who may list Nodes only, and as one who may list pods, too."""
+"""capacityd fleet on the real API server, for a user who may list only Nodes, and one who may also list pods."""
 
 from __future__ import annotations
 

@@ -106,7 +106,7 @@ def test_any_text(cluster: Cluster, node: str, opened: Node, text: str) -> None:
 
 @pytest.mark.protocol
 def test_a_condition_that_has_nothing_but_its_type_and_one_with_more(cluster: Cluster, node: str, opened: Node) -> None:
-    """What the server makes of times that are not there, and of keys that it does not know."""
+    """How the server stores missing times, and keys that it does not know."""
     for more in ({}, {"example.com/<é>": "<é>", "observed": {"é": ["<&>"]}}):
         status: dict[str, Any] = {"conditions": [{"type": CONDITION, "status": "", **more}], "capacity": {"é": "1500m"}}
         cluster.admin.patch(f"/api/v1/nodes/{node}/status", {"status": status | {"capacity": {"é": "1500m"}}})

@@ -1,4 +1,4 @@
-"""The cluster's side by `kubectl apply -k`, on a control plane of its own: all is applied, and all is removed again."""
+"""The cluster's side by `kubectl apply -k`, on its own control plane: everything is applied, and removed again."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ def folder(tmp_path: Path) -> Path:
 
 
 def run(cluster: Cluster, *arguments: str | Path) -> str:
-    """What kubectl prints."""
+    """kubectl's output."""
     done = kubectl(cluster, cluster.folder / "admin", *arguments)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
 def objects(cluster: Cluster, folder: Path) -> list[dict[str, Any]]:
-    """What would be applied."""
+    """The objects that would be applied."""
     return list(yaml.safe_load_all(run(cluster, "kustomize", folder)))
 
 
@@ -72,7 +72,7 @@ def change(folder: Path, old: str, new: str) -> None:
 
 @contextmanager
 def applied(cluster: Cluster, folder: Path) -> Iterator[str]:
-    """What kubectl prints. Everything is removed afterwards, and must be gone then."""
+    """kubectl's output. Everything is removed afterwards, and must be gone then."""
     before = inventory(cluster)
     output = run(cluster, "apply", "-k", folder)
     try:

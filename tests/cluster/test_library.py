@@ -1,4 +1,4 @@
-"""What the kubernetes library lacks, in Debian 12 and in the newest version: why node/ has code of its own for it.
+"""The kubernetes library's shortcomings, in Debian 12 and in the newest version: why node/ has its own code.
 
 These tests call the library alone, so only a newer version changes their outcome, and `make ci` leaves them out. If
 one fails, the code that names it may go.
@@ -29,7 +29,7 @@ V1 = "client.authentication.k8s.io/v1"
 DEBIAN = "22.6.0 with urllib3 1.26"
 """The packages of Debian 12."""
 
-# What a program of somebody else would do: load_kube_config(), then a request. How it ended is one line of JSON.
+# Another program would do this: load_kube_config(), then a request. The outcome is one line of JSON.
 _PROGRAM = """
 import json, os, signal, sys, warnings
 warnings.simplefilter("ignore")

@@ -1,4 +1,4 @@
-"""What Kubernetes can't accept is rejected before any request; everything up to its limits works."""
+"""Values that Kubernetes can't accept are rejected before any request; everything up to its limits works."""
 
 from __future__ import annotations
 

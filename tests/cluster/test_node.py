@@ -211,7 +211,7 @@ def test_the_event_is_among_those_of_the_node(cluster: Cluster, node: str) -> No
     assert event["message"].startswith("example.com/x: a → b ")
 
 
-# Who we are.
+# Our identity.
 
 
 def test_a_certificate_of_any_name(cluster: Cluster) -> None:

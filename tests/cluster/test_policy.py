@@ -55,7 +55,7 @@ def own(admin: Path, cluster: Cluster) -> str:
 
 @pytest.fixture
 def agent(cluster: Cluster, own: str, kind: Kind, tmp_path: Path) -> Agent:
-    """capacityd on that Node, with an identity of its own."""
+    """capacityd on that Node, with a separate identity."""
     agent = Agent(cluster, own, tmp_path / "agent")
     agent.kubeconfig = identity(cluster, own, kind, tmp_path / "own.conf")
     return agent

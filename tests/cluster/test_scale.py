@@ -26,7 +26,7 @@ ALL = ("True", "Published", "all configured resources are published")
 
 @pytest.fixture
 def restarted(binaries: Mapping[str, Path]) -> Iterator[Cluster]:
-    """One of its own: an API server that is restarted is not shared."""
+    """A separate API server, because one that is restarted can't be shared."""
     with control_plane(binaries=binaries) as cluster:
         yield cluster
 

@@ -1,4 +1,4 @@
-"""What lies in /run and /var is input: whatever is there costs at most what the file remembered."""
+"""Files in /run and /var are input: a damaged file loses at most its own content."""
 
 from __future__ import annotations
 
@@ -68,7 +68,8 @@ ROUNDS = [
 
 @contextmanager
 def faulty(s: Service, path: Path, fault: str) -> Iterator[None]:
-    """The file has this fault. What is damaged mends itself; what is in its place, somebody has to remove."""
+    """The file has this fault. Damaged files heal themselves; anything else at their path must be removed by
+    somebody."""
     if fault in FAULTS:
         FAULTS[fault](path)
         yield

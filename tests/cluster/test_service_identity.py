@@ -30,7 +30,7 @@ cat "credential.$next"
 
 
 class Plugin:
-    """An exec plugin with a credential of its own for each call."""
+    """An exec plugin that returns a different credential for each call."""
 
     def __init__(self, cluster: Cluster, folder: Path) -> None:
         folder.mkdir()

@@ -1,4 +1,4 @@
-"""The service's own folder can't be written: on a small file system of its own, with a Node in a file."""
+"""The service's own folder can't be written: on a small separate file system, with a Node in a file."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _FILL = "dd if=/dev/zero of={0}/fill bs=4k status=none || :"
 
 
 class Service:
-    """In namespaces of its own. Its two resources are the numbers in the files a and b."""
+    """In separate namespaces. The two resources are the numbers in the files a and b."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -180,7 +180,7 @@ def test_full_while_it_runs(service: Service) -> None:
 
 
 def test_no_room_for_the_record(service: Service) -> None:
-    """What has been published goes on, raised and restored; nothing is lowered or removed; the condition is False."""
+    """Published resources are still raised and restored; nothing is lowered or removed; the condition is False."""
     service.start(SPACE, f"mount -t tmpfs -o size=16k tmpfs {service.kept}")
     service.await_line("STATUS=2 of 2 resources published")
     service.sh(_FILL.format(service.kept))

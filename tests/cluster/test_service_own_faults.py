@@ -1,4 +1,4 @@
-"""What happens to the service itself: it is killed, loses events, and its clocks are wrong."""
+"""Faults of the service itself: it is killed, loses events, and its clocks are wrong."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_passes_are_killed(cluster: Cluster) -> None:
             late += not over
         s.start()
         s.wait_capacity("2" if plugged else "1")
-        s.wait_idle()  # it writes files of its own until then
+        s.wait_idle()  # it writes its own files until then
         left = [path.name for path in s.runtime_directory.iterdir() if path.suffix != ".json" and ".json." in path.name]
         assert left == [], "what they left half written is removed"
 
@@ -200,7 +200,7 @@ def test_an_interface_is_renamed(cluster: Cluster) -> None:
 
 
 def test_a_full_state_folder(cluster: Cluster) -> None:
-    """What can't be saved is tried again, but ever more rarely: one GET each time, and one log entry."""
+    """Saving is retried, but ever more rarely: one GET each time, and one log entry."""
     with service(cluster, usb_device("1-1"), usb_device("1-2")) as s:
         s.runtime_directory.mkdir()
         s.machine.run("mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", s.runtime_directory)

@@ -1,4 +1,4 @@
-"""What the kubelet or another writer does to the Node behind the service's back."""
+"""Changes to the Node by the kubelet or another writer, and their repair."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ SEATS = "example.com/seats"
 
 
 def hanging(s: Service) -> str:
-    """A resource whose program hangs, with a child that hangs, too. A file shows that it runs."""
+    """A resource whose program hangs, as does the program's child. A file shows that the program runs."""
     program = s.folder / "hanging"
     program.write_text(f"#!/bin/sh\nsetsid sleep 1000 &\ntouch {s.folder}/runs\nsleep 1000\n")
     program.chmod(0o755)

@@ -1,4 +1,4 @@
-"""What the service reports: status, and observe mode."""
+"""The service's reports: status, and observe mode."""
 
 from __future__ import annotations
 

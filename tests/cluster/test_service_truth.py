@@ -35,7 +35,7 @@ def condition(s: Service) -> tuple[str | None, ...]:
 
 @pytest.fixture
 def restricted(cluster: Cluster) -> Iterator[Service]:
-    """A service with an identity of its own, which the packaged policy restricts to example.com."""
+    """A service with its own identity, which the packaged policy restricts to example.com."""
     admin = cluster.kubeconfig("admin")
     for name in ("identity.yaml", "policy.yaml"):
         applied = kubectl(cluster, admin, "apply", "-f", ROOT / "packaging/kubernetes" / name)

@@ -1,4 +1,5 @@
-"""What a watch of the Node delivers: the condition is True only while all that is published is allocatable."""
+"""The versions that a watch of the Node delivers: the condition is True only while everything published is
+allocatable."""
 
 from __future__ import annotations
 

@@ -217,5 +217,5 @@ def tour(folder: Path) -> Machine:
 
 
 def ended(cluster: Cluster, *pods: str) -> list[str]:
-    """Those of them that have been stopped."""
+    """The pods among them that have been stopped."""
     return [pod for pod in pods if cluster.pod_phase(pod) in ("Failed", "Succeeded")]

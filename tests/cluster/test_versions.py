@@ -1,4 +1,5 @@
-"""What other versions of Kubernetes lack; tests.cluster.matrix runs these tests, and those that show what they have."""
+"""Features that other versions of Kubernetes lack. tests.cluster.matrix runs these tests, and those for the
+features."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the annotation alone can do: a key is ours if the Node's record and this machine's own both name it."""
+"""The limits of the annotation: capacityd owns a key only if the annotation and the machine record both list it."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ _KINDS = {"validate": "validatingwebhookconfigurations", "mutate": "mutatingwebh
 
 
 class Webhook:
-    """What the API server asks. It allows everything at first, and always what the tests themselves write."""
+    """The API server's requests. It allows everything at first, and always the tests' own writes."""
 
     def __init__(self) -> None:
         self.denies: tuple[Denies, ...] = ()

@@ -47,7 +47,7 @@ Values = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """What somebody wants to publish. toml: the body of the resource."""
+    """A resource that a user wants to publish. toml: the body of the resource."""
 
     name: str
     about: str
@@ -119,7 +119,7 @@ def _configured(folder: Path, toml: str) -> dict[str, Resource]:
 
 
 def read(machine: str, resource: Resource) -> Reading:
-    """What the resource amounts to on a machine, with every reason."""
+    """The resource's reading on a machine, with every reason."""
     return read_resource(resource, host(machine), "corpus", explain=True)
 
 

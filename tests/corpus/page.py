@@ -57,7 +57,7 @@ class Fact:
     instead: str
 
     def problems(self) -> list[str]:
-        """What of it is not there."""
+        """The missing parts."""
         errors = [] if self.shown or self.instead else ["it is neither shown nor explained"]
         return errors + [f"there is no {place}" for place in self.shown if not _is_there(place)]
 

@@ -1,4 +1,4 @@
-"""What the run has cost, as lines of text. Pure."""
+"""The cost of the run, as lines of text. Pure."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Figures:
 
 
 def kind(step: Step) -> str:
-    """What a step is called in the figures."""
+    """The name of a step in the figures."""
     match step:
         case RestartApiServer(kill):
             return f"API server restarted by {'SIGKILL' if kill else 'SIGTERM'}"

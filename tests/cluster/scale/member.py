@@ -79,7 +79,7 @@ class Member:
                 self.agrees_since = None if self.disagreements else self.agrees_since or read_at
 
     def apply(self, step: OfNode) -> None:
-        """What happens on the machine itself."""
+        """Events on the machine itself."""
         with self.lock:
             match step:
                 case SetDongles(_, number):

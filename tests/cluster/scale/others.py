@@ -1,4 +1,4 @@
-"""Those who write to the Nodes besides capacityd: their kubelets and a second writer. Each turn compares all Nodes.
+"""The other writers of the Nodes: their kubelets and a second writer. Each turn compares all Nodes.
 
 One thread does it all, and repeats what an API server that was stopped did not answer. Of a kubelet there is only what
 it writes: it copies capacity to allocatable, and one that starts anew sets all extended resources to 0.

@@ -143,7 +143,7 @@ class Run:
         return [each for each in self._members if each.agrees_since is None]
 
     def _report(self, each: Member) -> str:
-        """All that is known of a Node that does not agree."""
+        """Everything known about a Node that does not agree."""
         lines = [f"Node {each.name}, seed {self._scenario.seed}:", *each.disagreements, "its history:", *each.history]
         lines += ["the end of its service's log:", (each.service.folder / "service.log").read_text()[-_LOG:]]
         files = [each.service.runtime_directory / "state.json", each.service.state_directory / "published.json"]

@@ -1,4 +1,4 @@
-"""What happens to the Nodes, one step after the other: drawn from a seed, so that it can be had again. Pure."""
+"""The steps that change the Nodes, one after the other: drawn from a seed, so that a run can be repeated. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 DONGLE, SEATS, SLOTS = OURS = ("example.com/dongle", "example.com/seats", "example.com/slots")
-"""What capacityd may be configured to publish: USB devices, the number in a file, and a fixed number."""
+"""The resources that capacityd may be configured to publish: USB devices, a number in a file, and a fixed number."""
 
 FOREIGN = "vendor.example/card"
 MOST_DONGLES = 4
@@ -151,4 +151,4 @@ _KINDS: Mapping[Callable[[random.Random, int], OfNode], int] = {
     _ours: 8,
     _service: 12,
 }
-"""What draws a step, and how often in a hundred."""
+"""The function that draws each step, and its percentage."""

@@ -1,4 +1,4 @@
-"""What a Node should look like, given everything that happened to it; and where it does not. Pure.
+"""The expected state of a Node after its whole history, and the differences from it. Pure.
 
 Two things depend on who came first, so either outcome agrees. A second writer's value of a key of ours is put back, or,
 if the resource goes at that moment, left: then the key is the second writer's. And an unknown resource keeps the last
@@ -33,12 +33,12 @@ class Truth:
     resources: Resources
     slots: int
     others: dict[str, str | None] = field(default_factory=dict)
-    """Key -> what somebody else wrote to it last; None: removed it."""
+    """Key -> the last value by another writer; None: the writer removed it."""
     had: dict[str, set[int]] = field(default_factory=lambda: {name: set() for name in OURS})
     """Resource -> the quantities that it has had."""
 
     def outcomes(self) -> dict[str, Outcome]:
-        """Those of the resources that are configured."""
+        """The quantities of the configured resources."""
         by_name: dict[str, Outcome] = {
             DONGLE: self.dongles or "absent",
             SEATS: "unknown" if self.seats is None else self.seats,
@@ -54,7 +54,7 @@ class Truth:
 
 
 def disagreements(truth: Truth, node: Mapping[str, Any]) -> list[str]:
-    """What of the Node differs from what it should be; each in words."""
+    """The differences between the Node and its expected state, each in words."""
     capacity: Mapping[str, str] = node["status"].get("capacity", {})
     annotation = node["metadata"].get("annotations", {}).get(ANNOTATION, "{}")
     recorded: dict[str, int] = json.loads(annotation)
@@ -86,14 +86,14 @@ def _agrees(truth: Truth, name: str, stored: str | None, record: int | None) -> 
     if isinstance(outcome, int):
         return given_up or (stored, record) == (str(outcome), outcome)
     if outcome == "unknown" and record is not None:
-        # What another writer has set is left, what it has removed or a kubelet has zeroed is restored.
+        # A value by another writer stays. A key that a writer removed or a kubelet zeroed is restored.
         left = theirs not in (None, "0") and stored == theirs
         return record in truth.had[name] and (stored == str(record) or left)
     return given_up or (stored, record) == (None, None)
 
 
 def _without_reasons(message: str) -> str:
-    """What is unknown or refused, without why."""
+    """Names that are unknown or refused, without the reasons."""
     return "; ".join(f"{what}: {names}" for what, names in _NAMES.findall(message)) or message
 
 

@@ -1,4 +1,4 @@
-"""What processes have used: CPU time and memory, as /proc has it."""
+"""The CPU time and memory that processes have used, from /proc."""
 
 from __future__ import annotations
 

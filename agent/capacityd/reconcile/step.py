@@ -108,7 +108,7 @@ def _denial(name: str, decision: Decision, facts: Facts) -> str:
 def _needs_record(entry: CapacityEntry, decision: Decision, facts: Facts) -> bool:
     """Whether a change must wait until this machine can write its record.
 
-    Without a record, capacityd could not know since when a reduction has been due, or later that it owns a new name.
+    Without a record, capacityd would not know since when a reduction has been due. It would not own a new key later.
     """
     machine_record = facts.context.machine_record
     if not facts.context.unrecordable:

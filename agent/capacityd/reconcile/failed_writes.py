@@ -17,10 +17,9 @@ _REJECTED_AFTER = 60.0
 
 
 def failing_since(last: float | None, error: NodeError, uptime: float) -> float | None:
-    """When writes began to fail, after a pass that has ended with this error; None if they do not fail, as far as
-    known.
+    """The uptime at which writes began to fail; None if they do not fail, as far as known.
 
-    last: the previous result of this function.
+    last: the previous result of this function. error: the error that ended the pass.
     """
     if isinstance(error, NodeWriteFailed):
         return uptime if last is None else last

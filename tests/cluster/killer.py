@@ -1,4 +1,4 @@
-"""Runs the service's child again and again and kills it on the way; all is imported already, so it is killed at work.
+"""Runs the service's worker again and again and kills it on the way; all is imported already, so it is killed at work.
 
     python3 -I killer.py AGENT ARGUMENTS...   for each line of standard input: what to do, or a number of seconds.
 

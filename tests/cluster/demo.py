@@ -92,7 +92,7 @@ class Demo:
         )
         self._service.machine.unplug("1-4")
         # Without the event, a pass for another reason might notice as well that the dongle is gone.
-        self._wait(lambda: f"{DONGLE}: 4 → 3 is held back" in self._service.log(), "an event from udev starts a pass")
+        self._wait(lambda: f"{DONGLE}: 4 → 3: held back for" in self._service.log(), "an event from udev starts a pass")
         self._wait(lambda: f"{DONGLE}: 3, expected 4\n" in self._service.log(), "the service lowers the capacity")
         self._show_log()
         self._show_node("3")

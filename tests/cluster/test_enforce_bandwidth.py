@@ -266,6 +266,8 @@ def test_an_error_in_the_policy_stops_no_pod(cluster: Cluster, admin: Path, tmp_
         wait_until(lambda: "division by zero" in denial(cluster, body), PATIENCE, "it fails")
     finally:
         kubectl(cluster, admin, "delete", "-f", file)
+        # The API server applies a deleted policy for some time. Other tests use this cluster next.
+        wait_until(lambda: not denial(cluster, body), PATIENCE, "the policy is out of force")
 
 
 def denial(cluster: Cluster, body: object) -> str:

@@ -275,7 +275,7 @@ class LongHistory:
         """Whether something may keep a pass from its end."""
         server, machine = self.server, self.machine
         faults = (server.fault, server.lose, server.drop, server.between, server.denies, server.alters)
-        obstacle = machine.record.with_name("published.json.new").exists()
+        obstacle = machine.record.is_dir() or machine.record.with_name("published.json.new").exists()
         return any(faults) or machine.record_errno != 0 or obstacle or machine.kill_at is not None
 
     def _end_faults(self) -> None:

@@ -120,7 +120,8 @@ def untrusted(path: str, status: os.stat_result, *, usual: bool) -> str:
     # The service runs as root without CAP_DAC_OVERRIDE. Unlike root in a shell, it needs permission to read.
     needed = stat.S_IRUSR | (stat.S_IXUSR if folder else 0)
     if status.st_mode & needed != needed:
-        return f"is not readable by its owner {state}, so not by the service: chmod u+{'rx' if folder else 'r'} {path}"
+        mode = "u+rx" if folder else "u+r"
+        return f"is not readable by its owner {state}; the service cannot read it either: chmod {mode} {path}"
     return ""
 
 

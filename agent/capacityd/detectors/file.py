@@ -38,7 +38,7 @@ DETECTOR = ValueDetector(
     about="the whole number in a file; write a temporary file and rename it, so that it is always complete",
     settings={
         "path": Setting(FilePath(), "the file", required=True),
-        "max_age": Setting(Duration(1, 366 * 86400), "the age from which the resource is unknown"),
+        "max_age": Setting(Duration(1, 366 * 86400), "if the file is older, the resource is unknown"),
     },
     read=read,
     watched="path",

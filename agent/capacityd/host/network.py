@@ -41,7 +41,7 @@ def kernel_errors(subject: str) -> Iterator[None]:
     except OSError as e:
         raise HostError(f"{subject} could not be read: {os.strerror(e.errno or 0)}", e.errno) from e
     except (struct.error, ValueError) as e:
-        raise HostError(f"{subject} could not be read: the kernel gave another answer") from e
+        raise HostError(f"{subject} could not be read: the kernel sent an unexpected answer") from e
 
 
 def default_interfaces() -> list[str]:
@@ -63,7 +63,7 @@ def link_kind(interface: str) -> str:
             if kind == _NEWLINK:
                 info = attributes(attributes(message[_LINK.size :]).get(_LINKINFO, b""))
                 return printable(info.get(_INFO_KIND, b"").rstrip(b"\0"))
-    raise HostError(f"{subject} could not be read: the kernel gave another answer")
+    raise HostError(f"{subject} could not be read: the kernel sent an unexpected answer")
 
 
 def _default_routes(family: int) -> Iterator[int]:

@@ -224,7 +224,7 @@ UNUSABLE: dict[str, tuple[Callable[[Path], object], str]] = {
     ),
     "not its owner's": (
         lambda path: written(path, 0o044),
-        "is not readable by its owner (owner ME, mode 0044), so not by the service: chmod u+r ",
+        "is not readable by its owner (owner ME, mode 0044); the service cannot read it either: chmod u+r ",
     ),
 }
 
@@ -254,7 +254,7 @@ def test_the_largest_file(tmp_path: Path) -> None:
         (0o775, "is writable by its group (owner ME, mode 0775), but a file in it {}: chmod g-w "),
         pytest.param(
             0o055,
-            "is not readable by its owner (owner ME, mode 0055), so not by the service: chmod u+rx ",
+            "is not readable by its owner (owner ME, mode 0055); the service cannot read it either: chmod u+rx ",
             marks=pytest.mark.skipif(os.geteuid() != 0, reason="only root can list the folder of this test"),
         ),
     ],
@@ -338,7 +338,9 @@ def test_a_file_that_this_user_may_not_read() -> None:
         configuration, of_folder = forked(as_nobody)
         (root / LOCAL_LIB).chmod(0o700)
         why = f"is not readable by this user (owner {ME}, mode 0000); run as root, or grant read permission"
-        not_by_owner = f"is not readable by its owner (owner {ME}, mode 0000), so not by the service: chmod u+r {MAIN}"
+        not_by_owner = (
+            f"is not readable by its owner (owner {ME}, mode 0000); the service cannot read it either: chmod u+r {MAIN}"
+        )
         assert problems(configuration, root) == [f"{LOCAL_LIB}: {why}", f"{MAIN}: {not_by_owner}"]
         assert quantities(configuration) == {"b": 1}
         assert not configuration.config.complete

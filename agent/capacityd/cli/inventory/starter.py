@@ -32,7 +32,7 @@ _HEAD = """\
 # and replace example.com by a domain of yours. Check the result before you use it:
 #   capacityd config check --config FILE
 #   capacityd probe --explain --config FILE
-# expect is the quantity of today: with less, the Node condition CapacityPublished becomes False.
+# expect is today's quantity: below it, the Node condition CapacityPublished becomes False.
 """
 
 

@@ -93,7 +93,7 @@ FIELDS: dict[str, tuple[Field, ...]] = {
         Field("resources[].expect", "number or null", "`expect` of the configuration"),
         Field("resources[].published", "number or null", "what capacityd has published"),
         Field("resources[].capacity, resources[].allocatable", "text or null", "what the Node has"),
-        Field("resources[].held_until", "time or null", "when a lower number will be written"),
+        Field("resources[].held_until", "time or null", "when a change that is held back will be written"),
         Field("resources[].refused, resources[].denied", "true or false", "whether the key is refused or denied"),
         Field("resources[].below_expect", "true or false", "whether the quantity is below `expect`"),
         Field("resources[].not_allocatable", "true or false", "whether less is allocatable than is published"),

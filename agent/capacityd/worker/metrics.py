@@ -183,7 +183,7 @@ def _resources(metrics: PassMetrics) -> Iterator[_Gauge]:
         ("quantity", "Quantity in the last reading; no series if it is absent or unknown.", quantities),
         ("published", "Quantity published on the Node.", published),
         ("expected", "Expected quantity (`expect`), on machines that the resource applies to.", expected),
-        ("held_back", "1 while a change is held back (lower_after).", {n: n in held for n in names}),
+        ("held_back", "1 while a change is held back (lower_after or rate limit).", {n: n in held for n in names}),
         ("refused", "1 if the key belongs to another writer and is not changed.", {n: n in refused for n in names}),
         ("denied", "1 if the API server, a policy or a webhook denies the write.", {n: n in denied for n in names}),
     )

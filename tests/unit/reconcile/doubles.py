@@ -66,6 +66,12 @@ class MemoryNode:
         if self.event_error:
             raise self.event_error
 
+    def beat(self, seconds: float) -> None:
+        """The kubelet's heartbeat, so many seconds after EPOCH."""
+        stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(EPOCH + seconds))
+        (ready,) = (c for c in self.document["status"]["conditions"] if c["type"] == "Ready")
+        ready["lastHeartbeatTime"] = stamp
+
     @property
     def our_condition(self) -> tuple[str, str, str]:
         """Its status, reason and message."""
@@ -148,9 +154,7 @@ class Service:
 
     def beat(self, seconds: float) -> None:
         """The kubelet's heartbeat, so many seconds after EPOCH."""
-        stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(EPOCH + seconds))
-        (ready,) = (c for c in self.node.document["status"]["conditions"] if c["type"] == "Ready")
-        ready["lastHeartbeatTime"] = stamp
+        self.node.beat(seconds)
 
     @property
     def condition(self) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from argparse import Namespace
 from collections.abc import Mapping
 from pathlib import Path
@@ -76,9 +75,7 @@ class Worker:
 
     def beat(self, at: float) -> None:
         """The kubelet's heartbeat on the Node, at that uptime."""
-        stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(EPOCH + at))
-        (ready,) = (c for c in self.node.document["status"]["conditions"] if c["type"] == "Ready")
-        ready["lastHeartbeatTime"] = stamp
+        self.node.beat(at)
 
     @property
     def state(self) -> PassState:

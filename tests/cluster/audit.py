@@ -95,22 +95,6 @@ class Audit:
             lines = log.read(end - position).splitlines()
         return [_request(json.loads(line)) for line in lines if _MARKER not in line]
 
-    def requests_of(self, user_agent: str, position: int) -> Iterator[Request]:
-        """Requests since a position by programs with this prefix. Does not hold the whole log in memory.
-
-        What an API server that was killed has not written as a whole is left out.
-        """
-        end = self.mark()
-        with open(self.log, "rb") as log:
-            log.seek(position)
-            while log.tell() < end:
-                try:
-                    entry = json.loads(log.readline())
-                except ValueError:
-                    continue
-                if entry.get("userAgent", "").startswith(user_agent):
-                    yield _request(entry)
-
 
 _MARKER = b"audit-marker-"
 

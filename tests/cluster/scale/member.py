@@ -17,7 +17,6 @@ from tests.cluster.controlplane import Cluster
 from tests.cluster.kubelet import STATE
 from tests.cluster.scale.steps import DONGLE, OURS, SEATS, SLOTS, OfNode, Reload, RestartService, SetDongles, SetSeats
 from tests.cluster.scale.truth import Truth, disagreements
-from tests.cluster.scale.usage import cpu_time, peak_memory
 from tests.cluster.service import Service, service
 
 # A kubelet's folder of the machine's own, also where no kubelet is installed.
@@ -44,17 +43,14 @@ class Member:
         self.lock = threading.RLock()
         """Of truth and of what follows, up to the history."""
         self.changed_at = time.monotonic()
-        self.agrees_since: float | None = None
-        """When the Node was read first that has agreed ever since; None: it did not when it was read last."""
+        self.agrees = False
+        """Whether the Node has agreed when it was read last."""
         self.disagreements: list[str] = []
         self.history: list[str] = []
-        self.peak = 0
-        """The most memory, in KiB, that a resident process of it had."""
         self._begun = self.changed_at
         self._settings = {"lower_after": lower_after, "resync": resync}
         self._kubelet = kubelet
         self._reload_due = False
-        self._spent = 0.0  # seconds of CPU time of the services that have ended
         self._plug(2, events=False)
         self._write_seats()
         self._configure()
@@ -68,7 +64,7 @@ class Member:
         """Something has changed just now."""
         with self.lock:
             self.truth.remember()
-            self.changed_at, self.agrees_since = time.monotonic(), None
+            self.changed_at, self.agrees = time.monotonic(), False
             self.history.append(f"{self.changed_at - self._begun:8.2f} s  {what}")
 
     def compare(self, node: Mapping[str, Any], read_at: float) -> None:
@@ -76,7 +72,7 @@ class Member:
         with self.lock:
             if read_at > self.changed_at:
                 self.disagreements = disagreements(self.truth, node)
-                self.agrees_since = None if self.disagreements else self.agrees_since or read_at
+                self.agrees = not self.disagreements
 
     def apply(self, step: OfNode) -> None:
         """Events on the machine itself."""
@@ -102,9 +98,6 @@ class Member:
         self._reload_due = False
         self.service.start(ready=False, settled=False)
 
-    def ready(self) -> bool:
-        return bool(self.service.notifications.times("READY=1"))
-
     def check(self) -> bool:
         """Has the service reload, if that is due and it is ready: systemd, too, waits for that. Whether nothing is due.
 
@@ -114,7 +107,7 @@ class Member:
         assert daemon is not None
         if (ended := daemon.process.poll()) is not None:
             raise RuntimeError(f"the service of {self.name} ended with {ended}: {daemon.output()[-3000:]}")
-        if self._reload_due and self.ready():
+        if self._reload_due and self.service.notifications.times("READY=1"):
             daemon.send(signal.SIGHUP)
             self._reload_due = False
         return not self._reload_due
@@ -124,31 +117,14 @@ class Member:
         self.service.wait_notification("READY=1")  # it may have been restarted just now
         self.service.reload()
 
-    def stop(self) -> None:
-        """By SIGTERM, until it has ended."""
-        self._account()
-        self.service.stop()
-
-    def spent(self) -> float:
-        """Seconds of CPU time of all its processes so far."""
-        return self._spent + cpu_time(self.service.machine.processes())
-
-    def _account(self) -> None:
-        """To be called before processes of it end."""
-        assert self.service.process is not None
-        self._spent = self.spent()
-        if self.ready():  # before, it is the command that becomes the resident process
-            self.peak = max(self.peak, peak_memory(self.service.process.pid))
-
     def _restart(self, step: RestartService) -> None:
         if step.kill:
-            self._account()
             for pid in self.service.machine.processes():
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
             self.service.stop(signal.SIGKILL)
         else:
-            self.stop()
+            self.service.stop()
         if step.reboot:
             if self.service.runtime_directory.exists():  # else it was killed before it began
                 shutil.rmtree(self.service.runtime_directory)

@@ -1,4 +1,4 @@
-"""One run: starts the services, makes the steps, waits until every Node agrees, and counts."""
+"""One run: starts the services, makes the steps, and waits until every Node agrees."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 from tests.cluster.controlplane import Cluster
 from tests.cluster.processes import wait_until
-from tests.cluster.scale.figures import Figures, count, kind
 from tests.cluster.scale.member import Member, member
 from tests.cluster.scale.others import Others
 from tests.cluster.scale.steps import OfNode, RestartApiServer, RestartKubelet, Step, WriteOther, draw
@@ -55,34 +54,20 @@ class Run:
         self._say = say
         self._reported_at = time.monotonic()
 
-    def make(self) -> Figures:
+    def make(self) -> None:
         """Raises Disagreement, RuntimeError if a service has ended, TimeoutError."""
         steps = draw(self._scenario.seed, len(self._members), self._scenario.steps)
         self._wait_agreement("when the services have started")
-        mark, spent, begun = self._cluster.audit.mark(), self._spent(), time.monotonic()
         self._make(steps)
-        duration = time.monotonic() - begun
         self._cluster.api_server.wait_ready()
         self._wait_agreement("after the last change")
-        seconds = self._spent() - spent
-        requests = count(self._cluster.audit.requests_of("capacityd/", mark))
-        converged = [(each.agrees_since or 0.0) - each.changed_at for each in self._members]
         # A pass that began before the last change may still write. From here on all that write have read everything.
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             list(pool.map(Member.reload, self._members))
         self._wait_agreement("after a reload of each service")
         for each in self._members:
-            each.stop()
+            each.service.stop()
         self._wait_agreement("after the services have ended", running=False)
-        return Figures(
-            nodes=len(self._members),
-            steps=steps,
-            requests=requests,
-            seconds=seconds,
-            duration=duration,
-            peak=max(each.peak for each in self._members),
-            converged=converged,
-        )
 
     def _make(self, steps: Sequence[Step]) -> None:
         for number, step in enumerate(steps):
@@ -94,7 +79,7 @@ class Run:
             self._progress(f"step {number} of {len(steps)}", 0)
             if isinstance(step, RestartApiServer):
                 self._cluster.api_server.wait_ready()  # since it was started last
-                self._say(f"step {number} of {len(steps)}: {kind(step)}")
+                self._say(f"step {number} of {len(steps)}: {step}")
                 self._cluster.api_server.stop(signal.SIGKILL if step.kill else signal.SIGTERM)
                 self._cluster.api_server.start()
             else:
@@ -140,7 +125,7 @@ class Run:
                 self._say(f"  {each.name}: {'; '.join(each.disagreements)}")
 
     def _disagreeing(self) -> list[Member]:
-        return [each for each in self._members if each.agrees_since is None]
+        return [each for each in self._members if not each.agrees]
 
     def _report(self, each: Member) -> str:
         """Everything known about a Node that does not agree."""
@@ -150,11 +135,8 @@ class Run:
         lines += [f"{file.name}: {file.read_text() if file.exists() else None}" for file in files]
         return "\n".join([*lines, json.dumps(self._cluster.node(each.name)), ""])
 
-    def _spent(self) -> float:
-        return sum(each.spent() for each in self._members)
 
-
-def run(cluster: Cluster, scenario: Scenario, say: Say) -> Figures:
+def run(cluster: Cluster, scenario: Scenario, say: Say) -> None:
     """Starts the services, a few at a time, and makes the run. Raises Disagreement, RuntimeError, TimeoutError."""
     with ExitStack() as stack:
         others = stack.enter_context(Others(cluster))
@@ -168,4 +150,4 @@ def run(cluster: Cluster, scenario: Scenario, say: Say) -> Figures:
             before = members[max(0, number + 1 - _AT_ONCE)]
             before.service.wait_notification("READY=1")
         say(f"{scenario.nodes} services have started")
-        return Run(cluster, members, others, scenario, say).make()
+        Run(cluster, members, others, scenario, say).make()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -90,6 +90,16 @@ _AGAIN = 0.5  # how often a step concerns a Node of the last few, so that change
 _LAST = 3
 
 
+_PERCENT: Mapping[type[OfNode], int] = {
+    SetDongles: 30,
+    SetSeats: 20,
+    Reload: 12,
+    RestartKubelet: 10,
+    WriteOther: 16,
+    RestartService: 12,
+}
+
+
 def draw(seed: int, nodes: int, number: int) -> list[Step]:
     """So many steps for so many Nodes; the same ones for the same seed."""
     source = random.Random(seed)
@@ -102,53 +112,25 @@ def draw(seed: int, nodes: int, number: int) -> list[Step]:
         again = lately and source.random() < _AGAIN
         node = source.choice(lately) if again else source.randrange(nodes)
         lately = [*lately, node][-_LAST:]
-        (kind,) = source.choices(list(_KINDS), weights=list(_KINDS.values()))
-        steps.append(kind(source, node))
+        (kind,) = source.choices(list(_PERCENT), weights=list(_PERCENT.values()))
+        steps.append(_step(source, kind, node))
     return steps
 
 
-def _dongles(source: random.Random, node: int) -> OfNode:
-    return SetDongles(node, source.randint(0, MOST_DONGLES))
-
-
-def _seats(source: random.Random, node: int) -> OfNode:
-    return SetSeats(node, None if source.random() < 0.3 else source.randint(0, 9))
-
-
-def _reload(source: random.Random, node: int) -> OfNode:
-    resources: Sequence[str] = source.sample(OURS, source.randint(1, len(OURS)))
-    return Reload(node, tuple(sorted(resources)), source.randint(1, 9))
-
-
-def _kubelet(source: random.Random, node: int) -> OfNode:
-    return RestartKubelet(node, source.random() < 0.75, source.randint(0, 4))
-
-
-def _foreign(source: random.Random, node: int) -> OfNode:
-    return WriteOther(node, FOREIGN, _value(source))
-
-
-def _ours(source: random.Random, node: int) -> OfNode:
-    return WriteOther(node, source.choice(OURS), _value(source))
-
-
-def _value(source: random.Random) -> int | None:
-    """Half of them remove the key: so one of ours that was given up to the second writer can be had again."""
-    return None if source.random() < 0.5 else source.randint(0, 12)
-
-
-def _service(source: random.Random, node: int) -> OfNode:
-    kill, reboot = source.random() < 0.7, source.random() < 0.3
-    return RestartService(node, kill, reboot, source.randint(0, MOST_DONGLES))
-
-
-_KINDS: Mapping[Callable[[random.Random, int], OfNode], int] = {
-    _dongles: 30,
-    _seats: 20,
-    _reload: 12,
-    _kubelet: 10,
-    _foreign: 8,
-    _ours: 8,
-    _service: 12,
-}
-"""The function that draws each step, and its percentage."""
+def _step(source: random.Random, kind: type[OfNode], node: int) -> OfNode:
+    """A step of this kind, for this Node."""
+    if kind is SetDongles:
+        return SetDongles(node, source.randint(0, MOST_DONGLES))
+    if kind is SetSeats:
+        return SetSeats(node, None if source.random() < 0.3 else source.randint(0, 9))
+    if kind is Reload:
+        resources: Sequence[str] = source.sample(OURS, source.randint(1, len(OURS)))
+        return Reload(node, tuple(sorted(resources)), source.randint(1, 9))
+    if kind is RestartKubelet:
+        return RestartKubelet(node, source.random() < 0.75, source.randint(0, 4))
+    if kind is RestartService:
+        kill, reboot = source.random() < 0.7, source.random() < 0.3
+        return RestartService(node, kill, reboot, source.randint(0, MOST_DONGLES))
+    # Half of them remove the key: so one of ours that was given up to the second writer can be had again.
+    name = source.choice((*OURS, FOREIGN, FOREIGN, FOREIGN))
+    return WriteOther(node, name, None if source.random() < 0.5 else source.randint(0, 12))

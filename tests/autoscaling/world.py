@@ -3,26 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
-import re
-import shlex
-import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
 
 from tests.autoscaling.karpenter import karpenter
 from tests.cluster.agent import DONGLE, Agent, capacityd, with_dongles
 from tests.cluster.controlplane import Cluster, control_plane
-from tests.cluster.credentials import ADMIN, node_user
+from tests.cluster.credentials import node_user
+from tests.cluster.docs import Shell
 from tests.cluster.kubelet import Kubelet, kubelet
-from tests.cluster.processes import PATIENCE, TIED_TO_US, Daemon, wait_until
-from tests.support.pages import same
-
-_POLL = 1.0
-"""Seconds between two runs of a command that reads."""
-_READS = re.compile(r"kubectl get ")
+from tests.cluster.processes import PATIENCE, Daemon, wait_until
 
 
 class KarpenterWorld:
@@ -32,22 +22,12 @@ class KarpenterWorld:
         self._cluster = cluster
         self._program = program
         self._stack = stack
-        self._folder = cluster.folder / "world"
-        self._home = self._folder / "home"
+        self._shell = Shell(cluster, cluster.folder / "world")
         self._kubelets: list[Kubelet] = []
-        for name in ("bin", "home", "etc/capacityd/conf.d"):
-            (self._folder / name).mkdir(parents=True)
-        (self._folder / "bin/kubectl").symlink_to(cluster.binaries["kubectl"])
-        (self._folder / "machine.json").write_text(json.dumps(with_dongles(4)))
-        options = ["--config", self._config, "--machine", self._folder / "machine.json"]
-        script = self._folder / "bin/capacityd"
-        script.write_text(f'#!/bin/sh\nexec {shlex.join(map(str, capacityd()))} "$@" {shlex.join(map(str, options))}\n')
-        script.chmod(0o755)
-        self._admin = cluster.kubeconfig(ADMIN)
-
-    @property
-    def _config(self) -> Path:
-        return self._folder / "etc/capacityd/conf.d"
+        machine = self._shell.folder / "machine.json"
+        machine.write_text(json.dumps(with_dongles(4)))
+        self._shell.install([*capacityd(), f"--config={self._shell.config}", f"--machine={machine}"])
+        self.file, self.run = self._shell.file, self._shell.run
 
     def directive(self, *words: str) -> None:
         match words:
@@ -57,32 +37,6 @@ class KarpenterWorld:
                 self._publish()
             case _:
                 raise ValueError(f"<!-- docs: {' '.join(words)} --> is unknown here")
-
-    def file(self, name: str, text: str) -> None:
-        path = self._folder / name.removeprefix("/") if name.startswith("/") else self._home / name
-        path.write_text(text)
-
-    def run(self, command: str, shown: str) -> str:
-        """A command that reads is repeated until it prints what the page shows."""
-        deadline = time.monotonic() + PATIENCE
-        output = self._output(command)
-        while _READS.search(command) and same(output) != same(shown) and time.monotonic() < deadline:
-            time.sleep(_POLL)
-            output = self._output(command)
-        return output
-
-    def _output(self, command: str) -> str:
-        environment = {"PATH": f"{self._folder}/bin:{os.environ['PATH']}", "KUBECONFIG": str(self._admin)}
-        done = subprocess.run(
-            [*TIED_TO_US, "sh", "-c", command],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=2 * PATIENCE,
-            cwd=self._home,
-            env=environment | {"HOME": str(self._home)},
-        )
-        return done.stdout
 
     def _start_kubelet(self) -> None:
         """Starts the kubelet of a Node that has none yet.
@@ -112,8 +66,8 @@ class KarpenterWorld:
 
     def _publish(self) -> None:
         node = self._kubelets[-1]
-        agent = Agent(self._cluster, node.name, self._folder / "agent", kubelet=node, credentials="certificate")
-        agent.config = self._config
+        agent = Agent(self._cluster, node.name, self._shell.folder / "agent", kubelet=node, credentials="certificate")
+        agent.config = self._shell.config
         agent.run("apply", "--wait", "1min")
 
 

@@ -21,7 +21,7 @@ import tempfile
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -57,11 +57,15 @@ class BuildError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A folder with the go.mod that programs are built by. version: of Kubernetes, such as 1.36.3."""
+    """A folder with the go.mod that programs are built by. version: of Kubernetes, such as 1.36.3.
+
+    flags: for `go build`. packages: which package each program is.
+    """
 
     folder: Path
     version: str
-    flags: tuple[str, ...] = ()  # for `go build`
+    flags: tuple[str, ...] = ()
+    packages: Mapping[str, str] = field(default_factory=lambda: PACKAGES)
 
 
 class Programs(Mapping[str, Path]):
@@ -100,13 +104,13 @@ def programs() -> Programs:
     return Programs(cache_folder(), lambda: Source(HERE, pinned()), list(PACKAGES))
 
 
-def cache_folder() -> Path:
-    """Keyed by all that goes into the programs, so that a changed version never meets an old build."""
+def cache_folder(source: Path = HERE, name: str = "cluster") -> Path:
+    """Keyed by all that goes into the programs of a folder, so that a changed version never meets an old build."""
     key = hashlib.sha256()
-    for file in [HERE / "go.mod", HERE / "go.sum", *sorted(HERE.glob("*/*.go"))]:
-        key.update(f"{file.relative_to(HERE)}\0{len(file.read_bytes())}\0".encode() + file.read_bytes())
+    for file in [source / "go.mod", source / "go.sum", *sorted(source.glob("*/*.go"))]:
+        key.update(f"{file.relative_to(source)}\0{len(file.read_bytes())}\0".encode() + file.read_bytes())
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base, "capacityd", "cluster", key.hexdigest()[:16])
+    return Path(base, "capacityd", name, key.hexdigest()[:16])
 
 
 @contextmanager
@@ -126,20 +130,20 @@ def build(names: list[str], folder: Path, source: Source) -> None:
     """Builds all at once, so that they share the cores to the end. If a build is interrupted, compiled parts are
     kept."""
     go = find_go()
-    say(f"building {', '.join(names)} of Kubernetes {source.version} with {go}: once, about {_DURATION}")
+    say(f"building {', '.join(names)} {source.version} with {go}: once, about {_DURATION}")
     start = time.monotonic()
     unfinished = folder / ".unfinished"
     # It fetches what it needs; what it has by then it keeps.
     persistently(lambda: _build(go, names, unfinished, source), BuildError)
     for name in names:
-        (unfinished / _built_as(PACKAGES[name])).rename(folder / name)
+        (unfinished / _built_as(source.packages[name])).rename(folder / name)
     unfinished.rmdir()
     say(f"built {', '.join(names)}: {time.monotonic() - start:.0f} s")
 
 
 def _build(go: Path, names: list[str], target: Path, source: Source) -> None:
     flags = [*FLAGS, *source.flags, f"-ldflags={link_flags(source.version)}"]
-    packages = [PACKAGES[name] for name in names]
+    packages = [source.packages[name] for name in names]
     command: list[str | Path] = [go, "build", "-v", *flags, "-o", f"{target}/", *packages]
     options: dict[str, Any] = {"stderr": subprocess.PIPE, "text": True}
     with subprocess.Popen(command, cwd=source.folder, env=go_environment(), **options) as process:

@@ -19,7 +19,7 @@ import shlex
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -41,34 +41,32 @@ _AGAIN = 1.0  # seconds between: a command is half a second of work
 _READS = re.compile(r"kubectl (get|describe|events)\b|capacityd (status|devices|probe|plan)\b")
 
 
-class ClusterWorld:
-    """A node with a kubelet, a machine and the service, and a person with kubectl. All but the API server is lazy."""
+class Shell:
+    """A person's, with kubectl and capacityd. hidden: what is replaced in outputs, as a reader sees something else."""
 
-    def __init__(self, cluster: Cluster, folder: Path, stack: ExitStack) -> None:
-        self._cluster = cluster
-        self._folder = folder
-        self._stack = stack
-        self._machine = ROOT / "conf/examples/tour/machine.json"
-        self._kubelet: Kubelet | None = None
-        self._service: Service | None = None
+    def __init__(self, cluster: Cluster, folder: Path) -> None:
+        self.folder = folder
+        self.admin = cluster.kubeconfig(ADMIN)
+        self.config = folder / "etc/capacityd/conf.d"
+        self.hidden = {str(folder): "", cluster.url: "https://10.0.0.1:6443"}
         self._status = 0
-        for name in ("bin", "home", "etc/capacityd/conf.d"):
-            (folder / name).mkdir(parents=True)
+        for path in (folder / "bin", folder / "home", self.config):
+            path.mkdir(parents=True)
         (folder / "bin/kubectl").symlink_to(cluster.binaries["kubectl"])
-        self._admin = cluster.kubeconfig(ADMIN)
 
-    def directive(self, *words: str) -> None:
-        do = getattr(self, f"_do_{words[0]}", None)
-        if do is None:
-            raise ValueError(f"<!-- docs: {' '.join(words)} --> is unknown here")
-        do(*words[1:])
+    def install(self, command: Iterable[str | Path]) -> None:
+        """Makes this what capacityd is here."""
+        script = self.folder / "bin/capacityd"
+        script.write_text(f'#!/bin/sh\nexec {shlex.join(map(str, command))} "$@"\n')
+        script.chmod(0o755)
 
     def file(self, name: str, text: str) -> None:
-        path = self._folder / name.removeprefix("/") if name.startswith("/") else self._folder / "home" / name
+        path = self.folder / name.removeprefix("/") if name.startswith("/") else self.folder / "home" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
 
     def run(self, command: str, shown: str) -> str:
+        """The output. A command that only reads is repeated until it prints what the page shows."""
         if command == "echo $?":
             return f"{self._status}\n"
         end = time.monotonic() + (_PATIENCE if shown else _SETTLE)
@@ -78,6 +76,50 @@ class ClusterWorld:
             output = self._output(command)
         return output
 
+    def _output(self, command: str) -> str:
+        done = subprocess.run(
+            [*TIED_TO_US, "sh", "-c", re.sub(r"\bsudo ", "", command)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=2 * PATIENCE,
+            cwd=self.folder / "home",
+            env={
+                "PATH": f"{self.folder}/bin:{os.environ['PATH']}",
+                "HOME": str(self.folder / "home"),
+                "KUBECONFIG": str(self.admin),
+                "COLUMNS": "120",
+            },
+        )
+        self._status = done.returncode
+        output = done.stdout
+        for ours, readers in self.hidden.items():
+            output = output.replace(ours, readers)
+        return output
+
+
+class ClusterWorld:
+    """A node with a kubelet, a machine and the service, and a person with kubectl. All but the API server is lazy."""
+
+    def __init__(self, cluster: Cluster, stack: ExitStack) -> None:
+        self._cluster = cluster
+        self._stack = stack
+        self._shell = Shell(cluster, cluster.folder / "world")
+        self._machine = ROOT / "conf/examples/tour/machine.json"
+        self._kubelet: Kubelet | None = None
+        self._service: Service | None = None
+        self.file = self._shell.file
+
+    def directive(self, *words: str) -> None:
+        do = getattr(self, f"_do_{words[0]}", None)
+        if do is None:
+            raise ValueError(f"<!-- docs: {' '.join(words)} --> is unknown here")
+        do(*words[1:])
+
+    def run(self, command: str, shown: str) -> str:
+        assert self.service, "capacityd is installed"
+        return self._shell.run(command, shown)
+
     @property
     def service(self) -> Service:
         """The service on the machine, not started yet."""
@@ -86,18 +128,10 @@ class ClusterWorld:
             recording = json.loads(self._machine.read_text())
             made = service(self._cluster, recording, node=node.name, around=node.inside([]))
             self._service = running = self._stack.enter_context(made)
-            options: list[str | Path] = [
-                "--config",
-                self._folder / "etc/capacityd/conf.d",
-                "--kubeconfig",
-                running.kubeconfig,
-            ]
+            self._shell.hidden[str(running.kubeconfig)] = "/etc/kubernetes/kubelet.conf"
+            options = [f"--config={self._shell.config}", f"--kubeconfig={running.kubeconfig}"]
             running.command = [*capacityd(), *options, "run"]
-            script = self._folder / "bin/capacityd"
-            script.write_text(
-                f'#!/bin/sh\nexec {shlex.join(map(str, running.inside([*capacityd(), *options])))} "$@"\n'
-            )
-            script.chmod(0o755)
+            self._shell.install(running.inside([*capacityd(), *options]))
         return self._service
 
     def kubelet(self, settings: dict[str, object] | None = None) -> Kubelet:
@@ -107,27 +141,6 @@ class ClusterWorld:
             self._kubelet.configure(settings or {})
             self._kubelet.start()
         return self._kubelet
-
-    def _output(self, command: str) -> str:
-        running = self.service
-        done = subprocess.run(
-            [*TIED_TO_US, "sh", "-c", re.sub(r"\bsudo ", "", command)],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=PATIENCE,
-            check=False,
-            cwd=self._folder / "home",
-            env={
-                "PATH": f"{self._folder}/bin:{os.environ['PATH']}",
-                "HOME": str(self._folder / "home"),
-                "KUBECONFIG": str(self._admin),
-                "COLUMNS": "120",
-            },
-        )
-        self._status = done.returncode
-        output = done.stdout.replace(str(running.kubeconfig), "/etc/kubernetes/kubelet.conf")
-        return output.replace(str(self._folder), "").replace(self._cluster.url, "https://10.0.0.1:6443")
 
     def _do_machine(self, file: str) -> None:
         if self._service is not None:
@@ -152,7 +165,7 @@ class ClusterWorld:
         if what in ("restart", "zero"):
             self.kubelet().restart(zeroing=what == "zero")
         else:
-            self.kubelet(yaml.safe_load((self._folder / "home" / what).read_text()))
+            self.kubelet(yaml.safe_load((self._shell.folder / "home" / what).read_text()))
 
     def _do_until(self, wanted: str) -> None:
         name, _, quantity = wanted.partition("=")
@@ -173,22 +186,20 @@ class ClusterWorld:
         {"away": self.service.disconnect, "back": self.service.connect}[where]()
 
     def _do_scheduler(self, name: str) -> None:
-        settings = yaml.safe_load((self._folder / "home" / name).read_text())
-        settings["clientConnection"] = {"kubeconfig": str(self._admin)}
+        settings = yaml.safe_load((self._shell.folder / "home" / name).read_text())
+        settings["clientConnection"] = {"kubeconfig": str(self._shell.admin)}
         settings["leaderElection"] = {"leaderElect": False}
-        file = self._folder / "scheduler.json"
+        file = self._shell.folder / "scheduler.json"
         file.write_text(json.dumps(settings))
         command: list[str | Path] = [self._cluster.binaries["kube-scheduler"], f"--config={file}", "--secure-port=0"]
-        self._stack.enter_context(Daemon(command, self._folder / "second-scheduler.log"))
+        self._stack.enter_context(Daemon(command, self._shell.folder / "second-scheduler.log"))
 
 
 @contextmanager
 def cluster_world(binaries: Mapping[str, Path] | None = None) -> Iterator[ClusterWorld]:
     """On its own control plane, so that the outputs do not depend on other tests."""
     with control_plane(binaries=binaries) as cluster, ExitStack() as stack:
-        folder = cluster.folder / "world"
-        folder.mkdir()
-        yield ClusterWorld(cluster, folder, stack)
+        yield ClusterWorld(cluster, stack)
 
 
 def main(names: list[str]) -> None:

@@ -1,4 +1,4 @@
-"""kubectl on the test cluster."""
+"""kubectl on the test cluster, and other projects' CustomResourceDefinitions, from their Go modules."""
 
 from __future__ import annotations
 
@@ -6,8 +6,20 @@ import json
 import subprocess
 from pathlib import Path
 
+from tests.cluster.binaries import BuildError, find_go, run_go
 from tests.cluster.controlplane import Cluster
-from tests.cluster.processes import PATIENCE
+from tests.cluster.processes import PATIENCE, wait_until
+from tests.network import persistently
+
+# The newest version that the module proxy has.
+PROMETHEUS_RULE = (
+    "github.com/prometheus-operator/prometheus-operator@v0.88.0",
+    "example/prometheus-operator-crd/monitoring.coreos.com_prometheusrules.yaml",
+)
+KUBEADM_CONFIG_TEMPLATE = (
+    "sigs.k8s.io/cluster-api@v1.14.2",
+    "bootstrap/kubeadm/config/crd/bases/bootstrap.cluster.x-k8s.io_kubeadmconfigtemplates.yaml",
+)
 
 
 def kubectl(
@@ -23,3 +35,14 @@ def kubectl(
         # A separate home folder, for kubectl's cache.
         env={"HOME": str(cluster.folder)},
     )
+
+
+def apply_crd(cluster: Cluster, kubeconfig: Path, module: str, path: str) -> Path:
+    """Applies a file or folder of definitions, waits until the kinds are served, and returns its path in Go's cache."""
+    output = persistently(lambda: run_go(find_go(), "mod", "download", "-json", module), BuildError)
+    file = Path(json.loads(output)["Dir"], path)
+    applied = kubectl(cluster, kubeconfig, "apply", "--server-side", "-f", file)
+    assert applied.returncode == 0, applied.stderr
+    established = ("wait", "--for=condition=Established", "-f", file)
+    wait_until(lambda: kubectl(cluster, kubeconfig, *established).returncode == 0, PATIENCE, f"{path} is served")
+    return file

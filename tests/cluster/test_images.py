@@ -9,9 +9,8 @@ import pytest
 
 from tests import ROOT
 from tests.cluster.controlplane import Cluster
-from tests.cluster.crds import KUBEADM_CONFIG_TEMPLATE, apply_crd
 from tests.cluster.credentials import ADMIN
-from tests.cluster.kubectl import kubectl
+from tests.cluster.kubectl import KUBEADM_CONFIG_TEMPLATE, apply_crd, kubectl
 from tests.support.pages import blocks
 
 NAME = "template.yaml"
@@ -26,13 +25,9 @@ def admin(cluster: Cluster) -> Iterator[Path]:
     kubectl(cluster, kubeconfig, "delete", "-f", definition)
 
 
-@pytest.mark.parametrize(("right", "wrong", "status"), [("", "", 0), ("preKubeadmCommands", "preKubeadmCommand", 1)])
-def test_the_template_is_valid(
-    cluster: Cluster, admin: Path, tmp_path: Path, right: str, wrong: str, status: int
-) -> None:
-    """An unknown field is an error."""
+def test_the_template_is_valid(cluster: Cluster, admin: Path, tmp_path: Path) -> None:
     page = (ROOT / "docs/how-to/images.md").read_text()
     (template,) = (block.text for block in blocks(page) if block.name == NAME)
-    (tmp_path / NAME).write_text(template.replace(right, wrong) if right else template)
+    (tmp_path / NAME).write_text(template)
     done = kubectl(cluster, admin, "apply", "--dry-run=server", "--validate=strict", "-f", tmp_path / NAME)
-    assert done.returncode == status, done.stderr
+    assert done.returncode == 0, done.stderr

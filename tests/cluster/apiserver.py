@@ -28,7 +28,6 @@ class ApiServer:
         (folder / "policy.json").write_text(json.dumps(POLICY))
         certificate, key = authority.server()
         service_accounts = authority.key("service-accounts")
-        self.etcd = etcd
         self._admin = admin
         self._log = folder / "kube-apiserver.log"
         self._daemon: Daemon | None = None
@@ -84,12 +83,6 @@ class ApiServer:
                 self._daemon.process.wait(_GRACE)
             self._daemon.stop()
             self._daemon = None
-
-    def restart(self, number: signal.Signals) -> None:
-        """Until it is ready again. Connections are refused meanwhile; what it had not answered may be done or not."""
-        self.stop(number)
-        self.start()
-        self.wait_ready()
 
     def _ready(self) -> bool:
         try:

@@ -45,7 +45,6 @@ class Cluster:
         self.ca_file = authority.ca_file
         self.admin = Api(url, authority.ca_file, token_of(ADMIN))
         self.audit = Audit(folder / "audit.log", self.admin)
-        self.pids: dict[str, int] = {}  # of its programs, as they were started at first
         self.api_server: ApiServer
         self._nodes = iter(NODES)
         self._numbers = itertools.count(1)
@@ -85,6 +84,18 @@ class Cluster:
         path.touch(0o600)
         path.write_text(kubeconfig(server or self.url, ca_file or self.ca_file, entry))
         return path
+
+    def grant(self, user: str, verb: str, *resources: str) -> None:
+        """Gives the user this right in the whole cluster. resources: of the core group, such as nodes/status."""
+        metadata = {"name": f"{user}-{verb}-{next(self._numbers)}"}
+        role = {"rules": [{"apiGroups": [""], "verbs": [verb], "resources": resources}]}
+        binding = {
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", **metadata},
+            "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}],
+        }
+        rbac = "/apis/rbac.authorization.k8s.io/v1"
+        self.admin.create(f"{rbac}/clusterroles", {"metadata": metadata, **role})
+        self.admin.create(f"{rbac}/clusterrolebindings", {"metadata": metadata, **binding})
 
     def create_node(
         self,
@@ -183,7 +194,6 @@ def control_plane(nodes: Sequence[str] = NODES, binaries: Mapping[str, Path] | N
         cluster.api_server = ApiServer(program, folder, authority, etcd, nodes, cluster.admin)
         stack.callback(cluster.api_server.stop)
         cluster.api_server.start()
-        cluster.pids |= {"etcd": store.pid, "kube-apiserver": cluster.api_server.pid}
         cluster.api_server.wait_ready()
         stack.enter_context(_scheduler(cluster))
         yield cluster

@@ -11,26 +11,28 @@ from tests.cluster.controlplane import Cluster
 
 MACHINE_ID = Path("/etc/machine-id").read_text().strip()
 FOREIGN = "other.example/card"
-LOOKALIKE = "example.community/card"
 READY = {"type": "Ready", "status": "True", "reason": "KubeletReady"}
 
 Kind = Literal["certificate", "account"]
 
 
+def node_info(machine_id: str) -> dict[str, Any]:
+    """The part of a Node's status that says on which machine it is."""
+    keys = ("architecture", "bootID", "containerRuntimeVersion", "kernelVersion", "kubeProxyVersion", "kubeletVersion")
+    more = ("operatingSystem", "osImage", "systemUUID")
+    return {"nodeInfo": {**dict.fromkeys((*keys, *more), ""), "machineID": machine_id}}
+
+
 def create_node(cluster: Cluster) -> str:
     return cluster.create_node(
-        capacity={FOREIGN: "2", LOOKALIKE: "1"},
+        capacity={FOREIGN: "2", "example.community/card": "1"},
         annotations={"other.example/note": "1"},
         labels={"zone": "a"},
         status={
             "allocatable": {"cpu": "4", "memory": "8Gi", "pods": "110"},
             "conditions": [READY],
             "addresses": [{"type": "Hostname", "address": "here"}],
-            "nodeInfo": {
-                **dict.fromkeys(("architecture", "bootID", "containerRuntimeVersion", "kernelVersion"), ""),
-                **dict.fromkeys(("kubeProxyVersion", "kubeletVersion", "operatingSystem", "osImage", "systemUUID"), ""),
-                "machineID": MACHINE_ID,
-            },
+            **node_info(MACHINE_ID),
         },
     )
 

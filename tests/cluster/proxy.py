@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 class Proxy:
-    """Made by proxy(); requests that no fault matches are just forwarded."""
+    """Made by fault_proxy(); requests that no fault matches are just forwarded."""
 
     def __init__(self, cluster: Cluster, authority: Authority | None = None) -> None:
         authority = authority or cluster.authority
@@ -39,17 +39,13 @@ class Proxy:
         self._upstream_tls = ssl.create_default_context(cafile=cluster.ca_file)
         self._tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         self.present(authority)
-        # Never listens: it keeps the port ours while connections are refused.
-        self._reservation = _bound(0)
-        self._port: int = self._reservation.getsockname()[1]
-        self.url = f"https://127.0.0.1:{self._port}"
-        self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._writers: set[asyncio.StreamWriter] = set()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
-        self._do(self._listen())
+        self._server = self._do(asyncio.start_server(self._serve, "127.0.0.1", ssl=self._tls, limit=1 << 20))
+        self.url = f"https://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
 
     def fault(self, action: Action, method: str = "*", path: str = "*", times: int | None = 1) -> Fault:
         """From now on; of several faults that match a request the first acts."""
@@ -60,32 +56,17 @@ class Proxy:
         """From the next connection on its certificate is one of this authority."""
         self._tls.load_cert_chain(*authority.server())
 
-    @contextmanager
-    def refusing(self) -> Iterator[None]:
-        """Connections are refused, and those that are open are broken."""
-        self._do(self._close())
-        try:
-            yield
-        finally:
-            self._do(self._listen())
-
     def end(self) -> None:
         self._do(self._close())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
-        self._reservation.close()
 
     def _do(self, work: Coroutine[Any, Any, T]) -> T:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(PATIENCE)
 
-    async def _listen(self) -> None:
-        self._server = await asyncio.start_server(self._serve, sock=_bound(self._port), ssl=self._tls, limit=1 << 20)
-
     async def _close(self) -> None:
-        if self._server is not None:
-            self._server.close()
-            self._server = None
+        self._server.close()
         tasks, writers = list(self._tasks), list(self._writers)
         for task in tasks:
             task.cancel()
@@ -97,9 +78,6 @@ class Proxy:
         await asyncio.gather(*tasks, *(writer.wait_closed() for writer in writers), return_exceptions=True)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if self._server is None:  # its handshake was under way when connections began to be refused
-            writer.transport.abort()
-            return
         task = asyncio.current_task()
         assert task is not None
         self._tasks.add(task)
@@ -225,11 +203,3 @@ async def _request(reader: asyncio.StreamReader) -> Request:
     assert "transfer-encoding" not in headers, "the proxy takes no chunked requests"
     body = await reader.readexactly(int(headers.get("content-length", "0")))
     return Request(method, path, headers, body)
-
-
-def _bound(port: int) -> socket.socket:
-    s = socket.socket()
-    s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-    s.bind(("127.0.0.1", port))
-    return s

@@ -38,22 +38,17 @@ def python(request: pytest.FixtureRequest) -> Path:
     return client(*request.param)
 
 
-@pytest.mark.parametrize("pair", CLIENT_PARAMS)
-def test_it_is_this_version_and_on_its_own(pair: tuple[str, str]) -> None:
-    program = "import kubernetes, urllib3; print(kubernetes.__version__, urllib3.__version__, kubernetes.__file__)"
-    version, urllib3, place = subprocess.check_output([client(*pair), "-I", "-c", program], text=True).split()
-    assert Path(place).is_relative_to(client(*pair).parents[1])
-    assert (version, urllib3) == pair
-
-
 def test_fleet(cluster: Cluster, node: str, tmp_path: Path, python: Path) -> None:
     Agent(cluster, node, tmp_path / "agent").run("apply")
     selector = f"kubernetes.io/hostname={node}"
     with cluster.audit.requests(ADMIN) as requests:
-        done = fleet(cluster.kubeconfig(ADMIN), "-l", selector, "--json", status=0, python=python)
-    assert json.loads(done.stdout)["nodes"] == 1
+        fleet(cluster.kubeconfig(ADMIN), "-l", selector, status=0, python=python)
     sent = {(r.verb, r.resource) for r in requests.all() if r.user_agent.startswith("capacityd/")}
     assert sent == {("list", "nodes"), ("list", "pods"), ("list", "deviceclasses")}
+    cluster.set_capacity(node, {DONGLE: "0"})
+    changed = fleet(cluster.kubeconfig(ADMIN), "-l", selector, "--json", status=4, python=python)
+    (finding,) = json.loads(changed.stdout)["attention"]
+    assert (finding["node"], finding["reasons"]) == (node, ["CapacityChanged"])
 
 
 def test_apply_plan_and_withdraw(cluster: Cluster, node: str, tmp_path: Path, python: Path) -> None:

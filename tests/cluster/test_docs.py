@@ -16,6 +16,7 @@ from tests.cluster.api import ApiError
 from tests.cluster.controlplane import Cluster
 from tests.cluster.credentials import ADMIN
 from tests.cluster.docs import cluster_world
+from tests.cluster.kubectl import kubectl
 from tests.cluster.processes import PATIENCE
 from tests.cluster.versions import CLAIMS, CLAIMS_GONE, DEVICE_CLASSES, fits
 from tests.support.pages import blocks, manifests, pages, place, play, same
@@ -92,17 +93,8 @@ def test_the_api_server_accepts_a_manifest(cluster: Cluster, tmp_path: Path, man
         _ensure_namespace(cluster, namespace)
     path = tmp_path / "manifest.yaml"
     path.write_text(yaml.safe_dump(manifest))
-    done = subprocess.run(
-        [
-            *(cluster.binaries["kubectl"], "--kubeconfig", cluster.kubeconfig(ADMIN), "create", "--dry-run=server"),
-            *("--validate=strict", "-f", path),
-        ],
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        check=False,
-        env={"HOME": str(tmp_path)},
-    )
+    strictly = ("create", "--dry-run=server", "--validate=strict", "-f", path)
+    done = kubectl(cluster, cluster.kubeconfig(ADMIN), *strictly)
     assert (done.returncode != 0) == invalid, done.stderr
 
 

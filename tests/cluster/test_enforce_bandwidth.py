@@ -11,7 +11,6 @@ import pytest
 import yaml
 
 from tests import ROOT
-from tests.cluster.api import ApiError
 from tests.cluster.controlplane import BASE_CAPACITY, IMAGE, PODS, Cluster
 from tests.cluster.credentials import ADMIN
 from tests.cluster.kubectl import kubectl
@@ -25,7 +24,6 @@ MANIFEST = ROOT / "packaging/kubernetes/enforce-bandwidth.yaml"
 PAGE = ROOT / "docs/how-to/nic-bandwidth.md"
 RESOURCE = "example.com/nic-mbps"
 INGRESS, EGRESS = "kubernetes.io/ingress-bandwidth", "kubernetes.io/egress-bandwidth"
-POLICIES = "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicies"
 
 
 @pytest.fixture(scope="module")
@@ -94,16 +92,11 @@ class Shape:
 
 
 SHAPES = {
-    "one container": Shape(200, [container(200)]),
     "a quantity with a suffix": Shape(2000, [container("2k")]),
     "several containers": Shape(350, [container(200), container(), container(150)]),
     "a small init container": Shape(200, [container(200)], [container(100)]),
     "a large init container": Shape(500, [container(200)], [container(100), container(500)]),
-    "only an init container": Shape(40, [container()], [container(40)]),
     "a sidecar": Shape(250, [container(200)], [sidecar(50)]),
-    "only a sidecar": Shape(50, [container()], [sidecar(50)]),
-    "an init container after a sidecar": Shape(430, [container(200)], [sidecar(30), container(400)]),
-    "an init container before a sidecar": Shape(400, [container(200)], [container(400), sidecar(30)]),
     "init containers among sidecars": Shape(
         630, [container(100)], [container(500), sidecar(30), container(600), sidecar(300)]
     ),
@@ -137,15 +130,14 @@ def test_the_limit_is_what_the_scheduler_counts(cluster: Cluster, name: str) -> 
     ("body", "expected"),
     [
         pytest.param(pod([container()]), {}, id="no limit"),
-        pytest.param(pod([container()], noted={"a": "b"}), {"a": "b"}, id="no limit, other annotations"),
         # containerd starts no pod with less than 1k.
         pytest.param(pod([container(0)]), {}, id="a limit of 0"),
         pytest.param(pod([container(7)], noted={}), both("7M"), id="empty annotations"),
         pytest.param(pod([container(7)], noted={"a": "b"}), {"a": "b", **both("7M")}, id="other annotations"),
         pytest.param(pod([container(7)], noted={INGRESS: "1G"}), {INGRESS: "1G", EGRESS: "7M"}, id="ingress is there"),
         pytest.param(pod([container(7)], noted={EGRESS: "1M"}), {INGRESS: "7M", EGRESS: "1M"}, id="egress is there"),
-        pytest.param(pod([container(7)], noted=both("3M")), both("3M"), id="both are there"),
         pytest.param(pod([container(7)], hostNetwork=True), {}, id="in the network of its node"),
+        pytest.param(pod([container("9E"), container("9E")]), {}, id="the sum overflows: an error stops no pod"),
     ],
 )
 def test_what_a_pod_gets(cluster: Cluster, body: dict[str, Any], expected: dict[str, str]) -> None:
@@ -158,21 +150,6 @@ def test_the_page_shows_what_its_pod_gets(cluster: Cluster) -> None:
     example, shown = (block for block in blocks(PAGE.read_text()) if block.kind in ("yaml", "text"))
     made = annotations_of(create(cluster, yaml.safe_load(example.text), dry_run=True))
     assert [line.strip() for line in shown.text.splitlines()[2:]] == [f"{key}: {made[key]}" for key in sorted(made)]
-
-
-@pytest.mark.since(MUTATING_POLICIES)
-@pytest.mark.usefixtures("enforced")
-def test_the_default_of_a_limit_range_counts(cluster: Cluster) -> None:
-    cluster.admin.create("/api/v1/namespaces", {"metadata": {"name": "limited"}})
-    limits = {"limits": [{"type": "Container", "default": {RESOURCE: "100"}}]}
-    cluster.admin.create("/api/v1/namespaces/limited/limitranges", {"metadata": {"name": "bandwidth"}, "spec": limits})
-    path = "/api/v1/namespaces/limited/pods?dryRun=All"
-    body = pod([container(), container(20)])
-    wait_until(
-        lambda: annotations_of(cluster.admin.create(path, body)).items() >= both("120M").items(),
-        PATIENCE,
-        "the default counts",
-    )
 
 
 @pytest.mark.since(MUTATING_POLICIES)
@@ -193,30 +170,6 @@ def test_nothing_else_of_a_pod_changes(cluster: Cluster) -> None:
 
 @pytest.mark.since(MUTATING_POLICIES)
 @pytest.mark.usefixtures("enforced")
-def test_a_pod_of_a_deployment(cluster: Cluster) -> None:
-    """A Deployment is stored as it is, and the pods of its ReplicaSet get the annotations.
-
-    The control plane has no controller manager: the pod is made here, as the ReplicaSet's controller would make it.
-    """
-    labels = {"app": "stream"}
-    template = pod([container(300), container(200)])
-    template["metadata"] = {"labels": labels}
-    spec = {"replicas": 1, "selector": {"matchLabels": labels}, "template": template}
-    apps = "/apis/apps/v1/namespaces/default"
-    deployment = cluster.admin.create(f"{apps}/deployments", {"metadata": {"name": "stream"}, "spec": spec})
-    owner = cluster.admin.create(f"{apps}/replicasets", {"metadata": {"name": "stream-1"}, "spec": spec})
-    assert annotations_of(deployment["spec"]["template"]) == annotations_of(owner["spec"]["template"]) == {}
-    reference = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "stream-1", "controller": True}
-    template["metadata"] = {
-        "generateName": "stream-1-",
-        "labels": labels,
-        "ownerReferences": [{**reference, "uid": owner["metadata"]["uid"], "blockOwnerDeletion": True}],
-    }
-    assert annotations_of(create(cluster, template)) == both("500M")
-
-
-@pytest.mark.since(MUTATING_POLICIES)
-@pytest.mark.usefixtures("enforced")
 def test_an_update_of_a_pod_is_left_alone(cluster: Cluster) -> None:
     """So is a pod that is older than the policy: without the annotations it is the same."""
     path = f"{PODS}/{create(cluster, pod([container(7)]))['metadata']['name']}"
@@ -224,59 +177,6 @@ def test_an_update_of_a_pod_is_left_alone(cluster: Cluster) -> None:
         cluster.admin.patch(path, {"metadata": {"annotations": {removed: None}}})
     cluster.admin.patch(path, {"metadata": {"labels": {"a": "b"}}})
     assert annotations_of(cluster.admin.get(path)) == {}
-
-
-@pytest.mark.since(MUTATING_POLICIES)
-def test_another_resource_by_one_change(cluster: Cluster, admin: Path, tmp_path: Path) -> None:
-    """The name stands in one place, as the manifest says."""
-    text = MANIFEST.read_text().replace("capacityd-enforce-bandwidth", "capacityd-other-bandwidth")
-    assert text.count(RESOURCE) == 1
-    file = tmp_path / "other.yaml"
-    file.write_text(text.replace(RESOURCE, "other.example/wan-mbps"))
-    assert kubectl(cluster, admin, "apply", "-f", file).returncode == 0
-    try:
-        other = container()
-        other["resources"]["limits"]["other.example/wan-mbps"] = "9"
-        wait_until(
-            lambda: annotations_of(create(cluster, pod([other]), dry_run=True)) == both("9M"),
-            PATIENCE,
-            "it is in force",
-        )
-    finally:
-        kubectl(cluster, admin, "delete", "-f", file)
-
-
-@pytest.mark.since(MUTATING_POLICIES)
-def test_an_error_in_the_policy_stops_no_pod(cluster: Cluster, admin: Path, tmp_path: Path) -> None:
-    policy, binding = yaml.safe_load_all(MANIFEST.read_text())
-    for document in (policy, binding):
-        document["metadata"]["name"] = "capacityd-bandwidth-fails"
-    binding["spec"]["policyName"] = "capacityd-bandwidth-fails"
-    assert policy["spec"]["failurePolicy"] == "Ignore"
-    (resource,) = (v for v in policy["spec"]["variables"] if v["name"] == "resource")
-    resource["expression"] = "string(1 / 0)"
-    file = tmp_path / "fails.yaml"
-    file.write_text(yaml.safe_dump_all([policy, binding]))
-    assert kubectl(cluster, admin, "apply", "-f", file).returncode == 0
-    body = pod([container()])
-    try:
-        assert annotations_of(create(cluster, body, dry_run=True)) == {}
-        # To see that it does fail: with Fail instead of Ignore nothing passes.
-        cluster.admin.patch(f"{POLICIES}/capacityd-bandwidth-fails", {"spec": {"failurePolicy": "Fail"}})
-        wait_until(lambda: "division by zero" in denial(cluster, body), PATIENCE, "it fails")
-    finally:
-        kubectl(cluster, admin, "delete", "-f", file)
-        # The API server applies a deleted policy for some time. Other tests use this cluster next.
-        wait_until(lambda: not denial(cluster, body), PATIENCE, "the policy is out of force")
-
-
-def denial(cluster: Cluster, body: object) -> str:
-    """The API server's message, "" if the pod would be created."""
-    try:
-        create(cluster, body, dry_run=True)
-    except ApiError as refused:
-        return str(refused)
-    return ""
 
 
 @pytest.mark.before(MUTATING_POLICIES)

@@ -9,18 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from capacityd.model.quantity import whole_quantity
 from tests.cluster import faults
 from tests.cluster.agent import ANNOTATION, CONDITION, DONGLE, DONGLES, Agent, condition_of, our_events
-from tests.cluster.audit import Requests
-from tests.cluster.busy import KEY as BUSY
-from tests.cluster.busy import busy
 from tests.cluster.controlplane import Cluster
-from tests.cluster.processes import PATIENCE, wait_until
 from tests.cluster.proxy import Proxy
 
 OTHER = "example.com/other"
-APPLIES = 5
 SEATS = '[resources."example.com/seats"]\nstatic = { quantity = 2 }\n'
 
 
@@ -41,11 +35,11 @@ def published(agent: Agent) -> Agent:
 @contextmanager
 def another_writes(
     cluster: Cluster, proxy: Proxy, agent: Agent, change: Callable[[], object], tries: int = 2
-) -> Iterator[Requests]:
+) -> Iterator[None]:
     """Somebody else makes a change right before our first PATCH; ours then takes so many in all."""
     fault = proxy.fault(faults.before(lambda _: change()), "PATCH", f"/api/v1/nodes/{agent.node}/status")
     with cluster.audit.requests(agent.user) as requests:
-        yield requests
+        yield
     assert fault.matched, "the other writer was there"
     verbs = [request.verb for request in requests.all() if request.resource == "nodes"]
     assert verbs == ["get", "patch"] * tries
@@ -53,13 +47,17 @@ def another_writes(
 
 @pytest.mark.protocol
 def test_the_same_key_when_it_is_not_ours_yet(cluster: Cluster, proxy: Proxy, agent: Agent) -> None:
+    """Nor are there conditions that ours could be appended to."""
     agent.configure(DONGLES + SEATS)
-    with another_writes(cluster, proxy, agent, lambda: cluster.set_capacity(agent.node, {DONGLE: "9"})):
+    theirs = {"capacity": {DONGLE: "9"}, "conditions": [{"type": "Theirs", "status": "True"}]}
+    path = f"/api/v1/nodes/{agent.node}/status"
+    with another_writes(cluster, proxy, agent, lambda: cluster.admin.patch(path, {"status": theirs}, "strategic")):
         agent.run("apply", status=4)
     document = cluster.node(agent.node)
     assert document["status"]["capacity"][DONGLE] == "9", "theirs stays"
     assert document["status"]["capacity"]["example.com/seats"] == "2", "ours arrives"
     assert json.loads(document["metadata"]["annotations"][ANNOTATION]) == {"example.com/seats": 2}
+    assert [c["type"] for c in document["status"]["conditions"]] == ["Theirs", CONDITION]
 
 
 @pytest.mark.protocol
@@ -144,17 +142,6 @@ def test_a_condition_before_ours(cluster: Cluster, proxy: Proxy, published: Agen
 
 
 @pytest.mark.protocol
-def test_a_condition_beside_our_first(cluster: Cluster, proxy: Proxy, agent: Agent) -> None:
-    def change() -> None:
-        status = {"conditions": [{"type": "Theirs", "status": "True", "reason": "Here", "message": "first"}]}
-        cluster.admin.patch(f"/api/v1/nodes/{agent.node}/status", {"status": status}, "strategic")
-
-    with another_writes(cluster, proxy, agent, change):
-        agent.run("apply")
-    assert [c["type"] for c in cluster.node(agent.node)["status"]["conditions"]] == ["Theirs", CONDITION]
-
-
-@pytest.mark.protocol
 def test_the_node_is_replaced(cluster: Cluster, proxy: Proxy, published: Agent) -> None:
     before = cluster.node(published.node)["metadata"]["uid"]
 
@@ -173,32 +160,6 @@ def test_the_node_is_replaced(cluster: Cluster, proxy: Proxy, published: Agent) 
         published.run("apply")
     assert cluster.node(published.node)["metadata"]["uid"] != before
     assert cluster.capacity(published.node)[DONGLE] == "3"
-
-
-def test_beside_fifty_foreign_writes_a_second_every_apply_succeeds(cluster: Cluster, node: str, tmp_path: Path) -> None:
-    agent = Agent(cluster, node, tmp_path / "agent")
-    with busy(cluster, node, 50) as written:
-        wait_until(lambda: written, PATIENCE, "the other writes")
-        for number in range(APPLIES):
-            quantity = 3 + number % 2
-            agent.configure(f'[resources."{DONGLE}"]\nstatic = {{ quantity = {quantity} }}\n')
-            before, count = written[-1], len(written)
-            agent.run("apply")
-            capacity = cluster.capacity(node)
-            assert capacity[DONGLE] == str(quantity)
-            assert number_of(capacity[BUSY]) >= before, "an earlier value of theirs has not come back"
-            wait_until(lambda last=count: len(written) > last + 5, PATIENCE, "the other goes on")  # type: ignore[misc]
-    document = cluster.node(node)
-    assert number_of(document["status"]["capacity"][BUSY]) == written[-1], "nothing of theirs is lost"
-    theirs = next(c for c in document["status"]["conditions"] if c["type"] == "Busy")
-    assert theirs["message"] == str(written[-1])
-    assert len(our_events(cluster, node)) == APPLIES
-
-
-def number_of(quantity: str) -> int:
-    number = whole_quantity(quantity)
-    assert number is not None, quantity
-    return number
 
 
 def annotate(cluster: Cluster, node: str, name: str, value: str) -> None:

@@ -15,13 +15,11 @@ from typing import Any
 
 import pytest
 
-from tests.cluster import faults
 from tests.cluster.agent import PYTHON
 from tests.cluster.clients import VERSIONS, client
 from tests.cluster.controlplane import Cluster
 from tests.cluster.credentials import kubeconfig, node_user
-from tests.cluster.proxy import Proxy
-from tests.support.server import answer, serve
+from tests.support.server import Script, answer, serve
 
 pytestmark = pytest.mark.whole
 
@@ -61,13 +59,8 @@ def python(request: pytest.FixtureRequest) -> Path:
 
 
 @pytest.fixture
-def temporary(tmp_path: Path) -> Path:
-    (tmp_path / "tmp").mkdir()
-    return tmp_path / "tmp"
-
-
-@pytest.fixture
 def path(tmp_path: Path) -> Path:
+    (tmp_path / "tmp").mkdir()
     return tmp_path / "kubelet.conf"
 
 
@@ -81,7 +74,6 @@ def library(python: Path, path: Path, action: str = "load", *more: str, timeout:
 
 
 def written(path: Path, user: dict[str, Any], server: str = "https://192.0.2.1:6443", **cluster: Any) -> Path:
-    """A kubeconfig, with a folder for temporary files beside it."""
     document = json.loads(kubeconfig(server, Path("/dev/null"), user))
     document["clusters"][0]["cluster"] = {"server": server, **cluster}
     path.write_text(json.dumps(document))
@@ -95,7 +87,7 @@ def plugin(path: Path, script: str) -> dict[str, Any]:
     return {"exec": {"apiVersion": V1, "command": str(program)}}
 
 
-def test_it_continues_without_credentials(python: Path, path: Path, temporary: Path) -> None:
+def test_it_continues_without_credentials(python: Path, path: Path) -> None:
     """Then the API server treats the request as system:anonymous, and nobody learns why."""
     empty = path.with_suffix(".token")
     empty.touch()
@@ -113,7 +105,7 @@ def test_it_continues_without_credentials(python: Path, path: Path, temporary: P
     assert library(python, path) == anonymous
 
 
-def test_it_ignores_what_must_not_be_ignored(python: Path, path: Path, temporary: Path) -> None:
+def test_it_ignores_what_must_not_be_ignored(python: Path, path: Path) -> None:
     """Impersonation; and a text counts as a truth, so that the server is not verified."""
     assert library(python, written(path, {"token": "x", "as": "jane"}))["token"]
     insecure = {"insecure-skip-tls-verify": "false"}
@@ -122,7 +114,7 @@ def test_it_ignores_what_must_not_be_ignored(python: Path, path: Path, temporary
     assert named["server_name"] == (None if python == PYTHON else "kubernetes")
 
 
-def test_it_waits_for_ever(python: Path, path: Path, temporary: Path) -> None:
+def test_it_waits_for_ever(python: Path, path: Path) -> None:
     """For an exec plugin, for a process that it left behind, and for a pipe."""
     pipe = path.with_suffix(".pipe")
     os.mkfifo(pipe)
@@ -132,43 +124,33 @@ def test_it_waits_for_ever(python: Path, path: Path, temporary: Path) -> None:
             library(python, written(path, user), timeout=2)
 
 
-def test_it_leaves_private_keys_in_tmp(python: Path, path: Path, temporary: Path) -> None:
+def test_it_leaves_private_keys_in_tmp(python: Path, path: Path) -> None:
     """Until the process ends in an orderly way."""
     key = base64.b64encode(b"a private key").decode()
     library(python, written(path, {"client-certificate-data": key, "client-key-data": key}), "killed")
-    assert [file.read_bytes() for file in temporary.iterdir() if file.is_file()] == [b"a private key"]
+    assert [file.read_bytes() for file in (path.parent / "tmp").iterdir() if file.is_file()] == [b"a private key"]
 
 
-@pytest.fixture
-def through(cluster: Cluster, proxy: Proxy, path: Path, temporary: Path) -> Path:
-    user = node_user(cluster.create_node())
-    return cluster.kubeconfig(user, path, server=proxy.url, ca_file=proxy.ca_file)
+def redirect(request: Any) -> bytes:
+    return answer(200, b"{}") if request.path == "/elsewhere" else answer(302, headers="Location: /elsewhere\r\n")
 
 
-def test_one_call_is_four_requests(proxy: Proxy, through: Path, python: Path) -> None:
-    """Also where the server asks to wait."""
-    for action in (faults.reset(), faults.status(429, headers={"Retry-After": "0"})):
-        fault = proxy.fault(action, times=None)
-        assert "error" in library(python, through, "read")
-        assert len(fault.matched) == 4
-        proxy.faults.clear()
+@pytest.mark.parametrize(
+    ("script", "requests", "read"),
+    [
+        pytest.param(lambda _: None, 4, False, id="it repeats what was not answered"),
+        pytest.param(lambda _: answer(429, headers="Retry-After: 0\r\n"), 4, False, id="and at once what is to wait"),
+        pytest.param(redirect, 2, True, id="it follows redirects"),
+        pytest.param(lambda _: answer(200, b"x" * (5 << 20)), 1, True, id="it reads a response of any size"),
+    ],
+)
+def test_its_requests(python: Path, path: Path, script: Script, requests: int, read: bool) -> None:
+    with serve(script) as server:
+        outcome = library(python, written(path, {"token": "x"}, server.url), "read")
+    assert (len(server.received), "error" not in outcome) == (requests, read)
 
 
-def test_it_follows_redirects(python: Path, path: Path, temporary: Path) -> None:
-    def elsewhere(request: Any) -> bytes:
-        return answer(200, b"{}") if request.path == "/elsewhere" else answer(302, headers="Location: /elsewhere\r\n")
-
-    with serve(elsewhere) as server:
-        assert "error" not in library(python, written(path, {"token": "x"}, server.url), "read")
-    assert len(server.received) == 2
-
-
-def test_it_reads_a_response_of_any_size(python: Path, path: Path, temporary: Path) -> None:
-    with serve(lambda _: answer(200, b"x" * (5 << 20))) as server:
-        assert "error" not in library(python, written(path, {"token": "x"}, server.url), "read")
-
-
-def test_its_encoding_of_a_guard_fails(cluster: Cluster, path: Path, temporary: Path, python: Path) -> None:
+def test_its_encoding_of_a_guard_fails(cluster: Cluster, path: Path, python: Path) -> None:
     for text in ("<", "é"):
         node = cluster.create_node()
         cluster.admin.patch(f"/api/v1/nodes/{node}", {"metadata": {"annotations": {"a": text}}})

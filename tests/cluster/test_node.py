@@ -4,33 +4,28 @@ from __future__ import annotations
 
 import json
 import ssl
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from capacityd.model.errors import NodeConflict, NodeDenied, NodeError, NodeMissing, NodeRejected, NodeUnreachable
+from capacityd.model.errors import NodeConflict, NodeDenied, NodeMissing, NodeRejected
 from capacityd.model.node import ANNOTATION, CONDITION, Event, Node
 from capacityd.node import open_node
 from capacityd.node.api_node import ApiNode
 from capacityd.node.client import Client
 from capacityd.node.kubeconfig import load
-from tests.cluster import faults
 from tests.cluster.controlplane import Cluster
-from tests.cluster.credentials import ADMIN, Authority, Credentials, node_user
-from tests.cluster.faults import Action
+from tests.cluster.credentials import ADMIN, Authority, Credentials, kubeconfig, node_user
+from tests.cluster.identity import node_info
 from tests.cluster.processes import PATIENCE, wait_until
-from tests.cluster.proxy import Proxy, fault_proxy
-from tests.cluster.versions import BOUND_TOKENS, OWN_NODE_ONLY
+from tests.cluster.versions import OWN_NODE_ONLY, fits
 
 pytestmark = pytest.mark.protocol
 
 KEY = "/status/capacity/example.com~1x"
 RECORD = "/metadata/annotations/" + ANNOTATION.replace("/", "~1")
-RBAC = "/apis/rbac.authorization.k8s.io/v1"
-POLICIES = "/apis/admissionregistration.k8s.io/v1"
 CONDITION_VALUE = {
     "type": CONDITION,
     "status": "True",
@@ -39,10 +34,6 @@ CONDITION_VALUE = {
     "lastHeartbeatTime": "2026-01-02T03:04:05Z",
     "lastTransitionTime": "2026-01-02T03:04:05Z",
 }
-WHOLE_INFO = (
-    *("machineID", "systemUUID", "bootID", "kernelVersion", "osImage", "containerRuntimeVersion", "kubeletVersion"),
-    *("kubeProxyVersion", "operatingSystem", "architecture"),
-)
 
 
 def check(path: str, value: object) -> dict[str, object]:
@@ -55,17 +46,6 @@ def add(path: str, value: object) -> dict[str, object]:
 
 def opened(kubeconfig: Path, name: str | None = None, machine_id: str | None = None) -> Node:
     return open_node(str(kubeconfig), name, "no-such-host", machine_id)
-
-
-def node_info(machine_id: str) -> dict[str, Any]:
-    return {"nodeInfo": {**dict.fromkeys(WHOLE_INFO, ""), "machineID": machine_id}}
-
-
-def changed(kubeconfig: Path, change: Callable[[dict[str, Any]], object]) -> Path:
-    document = json.loads(kubeconfig.read_text())
-    change(document)
-    kubeconfig.write_text(json.dumps(document))
-    return kubeconfig
 
 
 @pytest.mark.parametrize("credentials", ["token", "certificate", "exec"])
@@ -91,7 +71,8 @@ def test_read_and_write_as_the_node(cluster: Cluster, node: str, credentials: Cr
 def test_one_call_is_one_request(cluster: Cluster, node: str) -> None:
     api_node = opened(cluster.kubeconfig(node_user(node)))
     with cluster.audit.requests(user=node_user(node)) as requests:
-        api_node.report(Event("Normal", "Reason", "x"), api_node.write([add(KEY, "1")]))
+        event = Event("Warning", "CapacityRefused", "example.com/x: a → b " + "x" * 2000)
+        api_node.report(event, api_node.write([add(KEY, "1")]))
         assert [(r.verb, r.resource, r.subresource, r.code) for r in requests.all()] == [
             ("create", "selfsubjectreviews", "", 201),
             ("get", "nodes", "", 200),
@@ -101,6 +82,10 @@ def test_one_call_is_one_request(cluster: Cluster, node: str) -> None:
         assert all(r.user_agent.startswith("capacityd/") for r in requests.all())
     managers = {field["manager"]: field for field in cluster.node(node)["metadata"]["managedFields"]}
     assert managers["capacityd"]["subresource"] == "status"
+    (created,) = cluster.events_of(node)
+    assert (created["type"], created["reason"]) == ("Warning", "CapacityRefused")
+    assert created["source"] == {"component": "capacityd", "host": node}
+    assert created["message"].startswith("example.com/x: a → b ")
 
 
 def test_a_failed_guard_and_an_invalid_value_are_distinguished(cluster: Cluster, node: str) -> None:
@@ -150,30 +135,17 @@ def test_a_list_has_nothing_beyond_its_end_that_could_be_tested(cluster: Cluster
     assert api_node.write(append[1:]).conditions == 3
 
 
-@pytest.mark.since(OWN_NODE_ONLY)
-def test_another_nodes_node_is_not_read(cluster: Cluster, node: str) -> None:
-    mine = cluster.create_node()
-    asked = Client(load(str(cluster.kubeconfig(node_user(mine)))))
-    asked.identity = node_user(mine)
-    denied = f'the identity "system:node:{mine}" may not get Node "{node}"'
-    with pytest.raises(NodeDenied, match=f"{denied} .HTTP 403.: a kubelet's identity has access to its own"):
-        asked.read_node(node)
-
-
-@pytest.mark.before(OWN_NODE_ONLY)
-def test_another_nodes_node_is_read(cluster: Cluster, node: str) -> None:
-    mine = Client(load(str(cluster.kubeconfig(node_user(cluster.create_node())))))
-    assert mine.read_node(node) == cluster.node(node)
-
-
-def test_another_nodes_node(cluster: Cluster, node: str) -> None:
+def test_another_nodes_node(cluster: Cluster, node: str, kubernetes: str) -> None:
     mine = cluster.create_node()
     asked = Client(load(str(cluster.kubeconfig(node_user(mine)))))
     asked.identity = node_user(mine)
     denied = f'the identity "system:node:{mine}" may not '
-    with pytest.raises(
-        NodeDenied, match=f'{denied}patch nodes/status of Node "{node}" .HTTP 403.: a kubelet\'s identity'
-    ):
+    if fits(kubernetes, "since", OWN_NODE_ONLY):
+        with pytest.raises(NodeDenied, match=f'{denied}get Node "{node}" .HTTP 403.: a kubelet\'s identity has access'):
+            asked.read_node(node)
+    else:
+        assert asked.read_node(node) == cluster.node(node)
+    with pytest.raises(NodeDenied, match=f'{denied}patch nodes/status of Node "{node}" .HTTP 403.: a kubelet\'s'):
         asked.patch_node_status(node, [add(KEY, "1")])
     with pytest.raises(NodeDenied, match=f'node_name is "{node}", but the credentials belong to Node "{mine}"'):
         opened(cluster.kubeconfig(node_user(mine)), node).read()
@@ -190,33 +162,6 @@ def test_no_such_node(cluster: Cluster) -> None:
     assert isinstance(api_node, ApiNode)
     cluster.create_node(name)
     assert api_node.read().name == name
-
-
-def test_a_recreated_node_is_not_the_one_that_was_read(cluster: Cluster, node: str) -> None:
-    api_node = opened(cluster.kubeconfig(node_user(node)))
-    state = api_node.read()
-    cluster.admin.delete(f"/api/v1/nodes/{node}")
-    cluster.create_node(node)
-    with pytest.raises(NodeConflict):
-        api_node.write([check("/metadata/uid", state.uid), add(KEY, "1")])
-
-
-def test_the_event_is_among_those_of_the_node(cluster: Cluster, node: str) -> None:
-    config = cluster.kubeconfig(node_user(node))
-    api_node = opened(config)
-    api_node.report(Event("Warning", "CapacityRefused", "example.com/x: a → b " + "x" * 2000), api_node.read())
-    (event,) = cluster.events_of(node)
-    assert (event["type"], event["reason"], event["reportingComponent"]) == ("Warning", "CapacityRefused", "capacityd")
-    assert event["source"] == {"component": "capacityd", "host": node}
-    assert event["message"].startswith("example.com/x: a → b ")
-
-
-# Our identity.
-
-
-def test_a_certificate_of_any_name(cluster: Cluster) -> None:
-    name = cluster.create_node(f"by-certificate-{cluster.node_name()}")
-    assert opened(cluster.kubeconfig(node_user(name), credentials="certificate")).read().name == name
 
 
 def test_another_identity_needs_the_machines_own_id(cluster: Cluster) -> None:
@@ -237,83 +182,19 @@ def test_exactly_the_right_that_is_missing_is_named(cluster: Cluster, node: str)
     user = f"agent-of-{node}"
     config = cluster.kubeconfig(user, credentials="certificate")
 
-    def grant(verb: str, resource: str) -> None:
-        role = {
-            "metadata": {"name": f"{user}-{verb}"},
-            "rules": [{"apiGroups": [""], "verbs": [verb], "resources": [resource]}],
-        }
-        cluster.admin.create(f"{RBAC}/clusterroles", role)
-        binding = {
-            "metadata": {"name": f"{user}-{verb}"},
-            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": f"{user}-{verb}"},
-            "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}],
-        }
-        cluster.admin.create(f"{RBAC}/clusterrolebindings", binding)
-
     api_node = opened(config, node)
     with pytest.raises(NodeDenied, match=f'"{user}" may not get Node .* needs a role with the verb "get" on "nodes"'):
         api_node.read()
-    grant("get", "nodes")
+    cluster.grant(user, "get", "nodes")
     state = _soon(api_node.read)
     with pytest.raises(NodeDenied, match=r'needs a role with the verb "patch" on "nodes/status"\.'):
         api_node.write([add(KEY, "1")])
-    grant("patch", "nodes/status")
+    cluster.grant(user, "patch", "nodes/status")
     _soon(lambda: api_node.write([add(KEY, "1")]))
     with pytest.raises(NodeDenied, match='verb "create" on "events" in the namespace "default"'):
         api_node.report(Event("Normal", "Reason", "x"), state)
-    grant("create", "events")
+    cluster.grant(user, "create", "events")
     _soon(lambda: api_node.report(Event("Normal", "Reason", "x"), state))
-
-
-@pytest.mark.since(BOUND_TOKENS)
-def test_a_token_that_is_bound_to_a_node_has_its_name(cluster: Cluster) -> None:
-    name = cluster.create_node(status=node_info("abc"))
-    account = f"agent-{name}"
-    accounts = "/api/v1/namespaces/default/serviceaccounts"
-    cluster.admin.create(accounts, {"metadata": {"name": account}})
-    bound = {"kind": "Node", "apiVersion": "v1", "name": name, "uid": cluster.node(name)["metadata"]["uid"]}
-    request = {"spec": {"audiences": ["https://tests.example"], "boundObjectRef": bound}}
-    token = cluster.admin.create(f"{accounts}/{account}/token", request)["status"]["token"]
-    binding = {
-        "metadata": {"name": account},
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
-        "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": "default"}],
-    }
-    cluster.admin.create(f"{RBAC}/clusterrolebindings", binding)
-    config = cluster.kubeconfig(ADMIN, token=token)
-    api_node = opened(config, None, "abc")
-    assert api_node.name == name
-    assert _soon(api_node.read).name == name
-    with pytest.raises(NodeDenied, match="belongs to another machine"):
-        opened(config, None, "x").read()
-    with pytest.raises(NodeDenied, match=f'but the credentials belong to Node "{name}"'):
-        opened(config, "other").read()
-
-
-def test_without_the_review_it_is_as_for_another_identity(cluster: Cluster, proxy: Proxy) -> None:
-    name = cluster.create_node(status=node_info("abc"))
-    config = cluster.kubeconfig(node_user(name), server=proxy.url, ca_file=proxy.ca_file)
-    proxy.fault(faults.status(404), path="*/selfsubjectreviews", times=None)
-    assert opened(config, name, "abc").read().name == name
-    with pytest.raises(NodeDenied, match="belongs to another machine"):
-        opened(config, name, "x").read()
-
-
-@pytest.mark.parametrize(
-    ("error", "message"),
-    [
-        pytest.param(NodeDenied, "may not get Node .* own Node only", marks=pytest.mark.since(OWN_NODE_ONLY)),
-        pytest.param(NodeMissing, "has no Node .*--hostname-override", marks=pytest.mark.before(OWN_NODE_ONLY)),
-    ],
-)
-def test_without_the_review_the_host_name_must_be_the_nodes(
-    cluster: Cluster, proxy: Proxy, error: type[NodeError], message: str
-) -> None:
-    name = cluster.create_node(status=node_info("abc"))
-    config = cluster.kubeconfig(node_user(name), server=proxy.url, ca_file=proxy.ca_file)
-    proxy.fault(faults.status(404), path="*/selfsubjectreviews", times=None)
-    with pytest.raises(error, match=message.replace("Node ", 'Node "no-such-host" ', 1)):
-        opened(config, None, "abc").read()
 
 
 def _soon(use: Callable[[], Any]) -> Any:
@@ -330,9 +211,6 @@ def _soon(use: Callable[[], Any]) -> Any:
     return seen[0]
 
 
-# Access denied.
-
-
 def test_unknown_credentials(cluster: Cluster) -> None:
     config = cluster.kubeconfig(ADMIN, token="secret-of-nobody")
     with pytest.raises(NodeDenied) as raised:
@@ -342,57 +220,38 @@ def test_unknown_credentials(cluster: Cluster) -> None:
 
 
 def test_no_credentials_at_all(cluster: Cluster, node: str) -> None:
-    config = changed(cluster.kubeconfig(ADMIN), lambda document: document["users"][0].update(user={}))
+    config = cluster.kubeconfig(ADMIN)
+    config.write_text(kubeconfig(cluster.url, cluster.ca_file, {}))
     with pytest.raises(NodeDenied, match="as system:anonymous"):
         opened(config, node).read()
 
 
-def test_an_expired_client_certificate(cluster: Cluster, node: str, tmp_path: Path) -> None:
-    config = cluster.kubeconfig(node_user(node), tmp_path / "kubeconfig", credentials="certificate")
-    pem = tmp_path / "kubeconfig.pem"
-    _make_expired(cluster.authority, pem, node)
-    with pytest.raises(
-        NodeDenied,
-        match=r"rejected the credentials .* \(HTTP 401\): the client certificate expired on 20..-..-.. .* UTC",
-    ):
-        opened(config).read()
-
-
-def test_a_client_certificate_of_another_authority(cluster: Cluster, node: str, tmp_path: Path) -> None:
-    config = cluster.kubeconfig(node_user(node), tmp_path / "kubeconfig", credentials="certificate")
-    Authority.create(tmp_path / "other").client(node_user(node), ["system:nodes"], tmp_path / "kubeconfig.pem")
-    with pytest.raises(NodeDenied, match=r"\(HTTP 401\)|rejected the client certificate"):
-        opened(config).read()
-
-
-def test_a_certificate_that_was_renewed_meanwhile(cluster: Cluster, node: str, tmp_path: Path) -> None:
+def test_a_client_certificate_of_another_authority_until_it_is_renewed(
+    cluster: Cluster, node: str, tmp_path: Path
+) -> None:
     config = cluster.kubeconfig(node_user(node), tmp_path / "kubeconfig", credentials="certificate")
     pem = tmp_path / "kubeconfig.pem"
     good = pem.read_text()
-    _make_expired(cluster.authority, pem, node)
+    Authority.create(tmp_path / "other").client(node_user(node), ["system:nodes"], pem)
     api_node = opened(config)
-    with pytest.raises(NodeDenied):
+    with pytest.raises(NodeDenied, match=r"\(HTTP 401\)|rejected the client certificate"):
         api_node.read()
     pem.write_text(good)
     assert api_node.read().name == node
 
 
-def test_a_server_of_another_authority(cluster: Cluster, tmp_path: Path) -> None:
-    other = Authority.create(tmp_path / "other")
-    config = cluster.kubeconfig(ADMIN, ca_file=other.ca_file)
-    with pytest.raises(
-        NodeDenied, match=rf"the certificate authority in {config} did not sign \(.*\). Is it the right cluster"
-    ):
-        opened(config).read()
+def test_how_a_server_is_verified(cluster: Cluster, node: str) -> None:
+    def read(**settings: object) -> str:
+        kubeconfig = cluster.kubeconfig(node_user(node))
+        document = json.loads(kubeconfig.read_text())
+        document["clusters"][0]["cluster"].update(settings)
+        kubeconfig.write_text(json.dumps(document))
+        return opened(kubeconfig).read().name
 
-
-def test_a_server_of_another_name(cluster: Cluster, node: str) -> None:
-    def name(expected: str) -> Callable[[dict[str, Any]], object]:
-        return lambda document: document["clusters"][0]["cluster"].update({"tls-server-name": expected})
-
-    assert opened(changed(cluster.kubeconfig(node_user(node)), name("localhost"))).read().name == node
+    assert read(**{"tls-server-name": "localhost"}) == node
     with pytest.raises(NodeDenied, match="certificate for other names"):
-        opened(changed(cluster.kubeconfig(node_user(node)), name("kubernetes.example"))).read()
+        read(**{"tls-server-name": "kubernetes.example"})
+    assert read(**{"certificate-authority": "", "insecure-skip-tls-verify": True}) == node
 
 
 def test_only_the_authority_of_the_kubeconfig_is_trusted(cluster: Cluster, node: str) -> None:
@@ -409,107 +268,3 @@ def test_only_the_authority_of_the_kubeconfig_is_trusted(cluster: Cluster, node:
         api_node = opened(cluster.kubeconfig(node_user(node)))
         assert api_node.read().name == node
     assert [context.cert_store_stats()["x509"] for context in made] == [1]
-
-
-def test_a_server_that_is_not_verified(cluster: Cluster, node: str, tmp_path: Path) -> None:
-    blind = {"server": cluster.url, "insecure-skip-tls-verify": True}
-    config = changed(
-        cluster.kubeconfig(node_user(node)), lambda document: document["clusters"][0].update(cluster=blind)
-    )
-    assert opened(config).read().name == node
-
-
-def test_an_admission_policy_that_denies_is_no_conflict(cluster: Cluster, node: str) -> None:
-    name = f"deny-{node}"
-    policy = {
-        "failurePolicy": "Fail",
-        "matchConstraints": {
-            "resourceRules": [
-                {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["UPDATE"], "resources": ["nodes/status"]}
-            ]
-        },
-        "validations": [{"expression": f"object.metadata.name != '{node}'", "message": "not this one"}],
-    }
-    cluster.admin.create(f"{POLICIES}/validatingadmissionpolicies", {"metadata": {"name": name}, "spec": policy})
-    binding = {"policyName": name, "validationActions": ["Deny"]}
-    cluster.admin.create(f"{POLICIES}/validatingadmissionpolicybindings", {"metadata": {"name": name}, "spec": binding})
-    api_node = opened(cluster.kubeconfig(node_user(node)))
-
-    def refusal() -> NodeError | None:
-        try:
-            api_node.write([add(KEY, "1"), {"op": "remove", "path": KEY}])
-        except NodeError as e:
-            return e
-        return None
-
-    error = wait_until(refusal, PATIENCE, "the API server has noticed the policy")
-    assert isinstance(error, NodeRejected | NodeDenied)
-    assert "not this one" in str(error)
-
-
-# Unreachable.
-
-
-@pytest.mark.parametrize(
-    ("action", "carried_out", "message"),
-    [
-        (faults.reset(), False, "closed the connection"),
-        (faults.reset(carried_out=True), True, "closed the connection"),
-        (faults.half_answer(), True, ""),
-        (faults.status(429, headers={"Retry-After": "7"}, carried_out=True), True, "is unavailable (HTTP 429)"),
-    ],
-)
-def test_a_write_whose_response_is_lost(
-    cluster: Cluster, proxy: Proxy, node: str, action: Action, carried_out: bool, message: str
-) -> None:
-    """Each other response that is unusable: tests/unit/node/test_api_node.py."""
-    api_node = opened(cluster.kubeconfig(node_user(node), server=proxy.url, ca_file=proxy.ca_file))
-    api_node.read()
-    fault = proxy.fault(action, method="PATCH", times=None)
-    with pytest.raises(NodeUnreachable) as raised:
-        api_node.write([add(KEY, "1")])
-    assert message in str(raised.value)
-    assert raised.value.retry_after == (7.0 if "429" in message else None)
-    assert len(fault.matched) == 1, "one call is one request"
-    assert ("example.com/x" in cluster.capacity(node)) is carried_out
-    proxy.faults.clear()
-    assert api_node.read().name == node
-
-
-def test_an_answer_that_never_ends(cluster: Cluster, proxy: Proxy, node: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The deadline is that of the whole request, and the next request is not affected."""
-    api_node = opened(cluster.kubeconfig(node_user(node), server=proxy.url, ca_file=proxy.ca_file))
-    api_node.read()
-    for method, act in (("GET", api_node.read), ("PATCH", lambda: api_node.write([add(KEY, "1")]))):
-        proxy.fault(faults.drip(0.1), method)
-        with monkeypatch.context() as patch:
-            patch.setattr(api_node._client, "_timeout", 1.0)  # type: ignore[attr-defined]
-            with pytest.raises(NodeUnreachable, match="did not complete its response within 1 s"):
-                act()
-    assert (api_node.read().capacity or {})["example.com/x"] == "1"
-
-
-def test_no_tls_where_it_is_expected_and_the_other_way_round(cluster: Cluster, tmp_path: Path) -> None:
-    # It responds in plain text and closes the connection, which may discard the text.
-    with pytest.raises(NodeUnreachable, match=r"not an API server|closed the connection"):
-        opened(cluster.kubeconfig(ADMIN, server=cluster.url.replace("https", "http"))).read()
-    with fault_proxy(cluster, Authority.create(tmp_path / "other")) as other:
-        config = cluster.kubeconfig(ADMIN, server=other.url)
-        with pytest.raises(NodeDenied, match="did not sign"):
-            opened(config).read()
-
-
-def _make_expired(authority: Authority, pem: Path, node: str) -> None:
-    """Replaces the certificate of a pair by one that ended yesterday."""
-    request, certificate = pem.with_suffix(".csr"), pem.with_suffix(".crt")
-    subject = f"/O=system:nodes/CN=system:node:{node}"
-    configuration = f"{authority.folder}/openssl.cnf"
-    _openssl("req", "-new", "-config", configuration, "-key", str(pem), "-subj", subject, "-out", str(request))
-    signer = ["-CA", str(authority.ca_file), "-CAkey", f"{authority.folder}/ca.key", "-set_serial", "1"]
-    _openssl("x509", "-req", "-in", str(request), "-days", "-1", *signer, "-out", str(certificate))
-    key = pem.read_text().partition("-----BEGIN EC PRIVATE")
-    pem.write_text(certificate.read_text() + key[1] + key[2])
-
-
-def _openssl(*arguments: str) -> None:
-    subprocess.run(["openssl", *arguments], check=True, capture_output=True)

@@ -11,13 +11,12 @@ from tests.cluster.api import ApiError
 from tests.cluster.controlplane import Cluster
 from tests.cluster.processes import PATIENCE, wait_until
 from tests.cluster.test_docs import ON_CLAIMS
-from tests.cluster.versions import BOUND_TOKENS, CLAIMS, CLAIMS_GONE, CLASS_NAMES, DEVICE_CLASSES, MUTATING_POLICIES
+from tests.cluster.versions import BOUND_TOKENS, CLAIMS, CLAIMS_GONE, CLASS_NAMES, DEVICE_CLASSES
 
 pytestmark = pytest.mark.protocol
 
 ACCOUNTS = "/api/v1/namespaces/default/serviceaccounts"
 CLASSES = "/apis/resource.k8s.io/v1/deviceclasses"
-POLICIES = "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicies"
 DONGLE = "example.com/dongle"
 
 
@@ -30,16 +29,10 @@ def test_no_token_is_bound_to_a_node(cluster: Cluster, node: str) -> None:
     assert raised.value.status == 400
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        pytest.param(CLASSES, marks=pytest.mark.before(DEVICE_CLASSES)),
-        pytest.param(POLICIES, marks=pytest.mark.before(MUTATING_POLICIES)),
-    ],
-)
-def test_there_is_no_such_kind(cluster: Cluster, path: str) -> None:
+@pytest.mark.before(DEVICE_CLASSES)
+def test_there_are_no_device_classes(cluster: Cluster) -> None:
     with pytest.raises(ApiError) as raised:
-        cluster.admin.get(path)
+        cluster.admin.get(CLASSES)
     assert raised.value.status == 404
 
 

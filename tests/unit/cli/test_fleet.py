@@ -318,6 +318,16 @@ def test_watch_prints_what_changed(reads: Reads, capsys: pytest.CaptureFixture[s
     assert pauses == [10.0, 40.0, 10.0, 10.0], "a list that takes long is repeated less often"
 
 
+def test_watch_shows_each_list_on_a_terminal(
+    reads: Reads, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    reads(*[fleet()] * 4)
+    assert run(["fleet", "--watch"]) == 130
+    assert capsys.readouterr().out.count("\x1b[H\x1b[2J5 Nodes, none") == 4
+
+
 def test_watch_prints_a_json_document_for_each_change(reads: Reads, capsys: pytest.CaptureFixture[str]) -> None:
     reads(fleet(), fleet(ODD), fleet(ODD), fleet())
     assert run(["fleet", "--watch", "--json"]) == 130

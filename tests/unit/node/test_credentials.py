@@ -15,9 +15,10 @@ import pytest
 from capacityd.model.errors import CredentialsMissing, NodeDenied, NodeError, NodeUnreachable
 from capacityd.node import kubelet_kubeconfig
 from capacityd.node.client import Client
-from capacityd.node.cluster_access import not_after
+from capacityd.node.cluster_access import ClusterAccess, not_after
 from capacityd.node.kubeconfig import load
 from tests.cluster.credentials import Authority
+from tests.support.tls import certificate
 
 SERVER = "https://192.0.2.1:6443"
 SECRET = "s3cr3t"
@@ -398,6 +399,9 @@ def test_when_a_certificate_expires(authority: Authority, tmp_path: Path) -> Non
     end = not_after(pem)
     assert end is not None
     assert f"notAfter={end:%Y-%m-%d %H:%M:%SZ}" == shown.stdout.strip()
+    assert ClusterAccess("", "", certificate=pem).expired() == ""
+    ended, _ = certificate(authority, "ended", begins=-2, ends=-1)
+    assert ClusterAccess("", "", certificate=ended.read_text()).expired().endswith(" UTC")
 
 
 @pytest.mark.parametrize("pem", ["", "x", "-----BEGIN CERTIFICATE-----\nMAA=\n-----END CERTIFICATE-----"])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
-from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -20,11 +19,9 @@ _GRACE = 3.0  # seconds
 class ApiServer:
     """Not started yet. admin: for the question whether it is ready."""
 
-    def __init__(
-        self, program: Path, folder: Path, authority: Authority, etcd: int, nodes: Sequence[str], admin: Api
-    ) -> None:
-        """etcd: its port. nodes: which have tokens. folder: gets its log and the audit log."""
-        (folder / "tokens.csv").write_text(token_file(nodes))
+    def __init__(self, program: Path, folder: Path, authority: Authority, etcd: int, admin: Api) -> None:
+        """etcd: its port. folder: gets its log and the audit log."""
+        (folder / "tokens.csv").write_text(token_file())
         (folder / "policy.json").write_text(json.dumps(POLICY))
         certificate, key = authority.server()
         service_accounts = authority.key("service-accounts")

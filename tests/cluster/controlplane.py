@@ -86,7 +86,10 @@ class Cluster:
         return path
 
     def grant(self, user: str, verb: str, *resources: str) -> None:
-        """Gives the user this right in the whole cluster. resources: of the core group, such as nodes/status."""
+        """Gives the user this right in the whole cluster, and waits until it counts.
+
+        resources: of the core group, such as nodes/status.
+        """
         metadata = {"name": f"{user}-{verb}-{next(self._numbers)}"}
         role = {"rules": [{"apiGroups": [""], "verbs": [verb], "resources": resources}]}
         binding = {
@@ -96,6 +99,15 @@ class Cluster:
         rbac = "/apis/rbac.authorization.k8s.io/v1"
         self.admin.create(f"{rbac}/clusterroles", {"metadata": metadata, **role})
         self.admin.create(f"{rbac}/clusterrolebindings", {"metadata": metadata, **binding})
+        resource, _, subresource = resources[-1].partition("/")
+        access = {"verb": verb, "resource": resource, "subresource": subresource}
+
+        def granted() -> bool:
+            review = {"spec": {"user": user, "resourceAttributes": access}}
+            answer = self.admin.create("/apis/authorization.k8s.io/v1/subjectaccessreviews", review)
+            return bool(answer["status"]["allowed"])
+
+        wait_until(granted, PATIENCE, f"{user} may {verb} {resources[-1]}")
 
     def create_node(
         self,
@@ -177,10 +189,10 @@ class Cluster:
 
 
 @contextmanager
-def control_plane(nodes: Sequence[str] = NODES, binaries: Mapping[str, Path] | None = None) -> Iterator[Cluster]:
+def control_plane(binaries: Mapping[str, Path] | None = None) -> Iterator[Cluster]:
     """A control plane that is ready, and is stopped afterwards.
 
-    nodes: which have tokens. binaries: of one version (releases.py); the pinned one's if none are given.
+    binaries: of one version (releases.py); the pinned one's if none are given.
     """
     binaries = binaries or programs()
     with ExitStack() as stack:
@@ -191,7 +203,7 @@ def control_plane(nodes: Sequence[str] = NODES, binaries: Mapping[str, Path] | N
         store = stack.enter_context(_etcd(cluster, etcd))
         store.wait_for(lambda: _listening(etcd), PATIENCE, "etcd listens")
         program = binaries["kube-apiserver"]
-        cluster.api_server = ApiServer(program, folder, authority, etcd, nodes, cluster.admin)
+        cluster.api_server = ApiServer(program, folder, authority, etcd, cluster.admin)
         stack.callback(cluster.api_server.stop)
         cluster.api_server.start()
         cluster.api_server.wait_ready()

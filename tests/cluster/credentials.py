@@ -60,9 +60,9 @@ def token_of(user: str) -> str:
     return f"secret-of-{user.replace(':', '-')}"
 
 
-def token_file(nodes: Sequence[str] = NODES) -> str:
-    """The API server's --token-auth-file: the admin and these nodes."""
-    users = [ADMIN, *map(node_user, nodes)]
+def token_file() -> str:
+    """The API server's --token-auth-file: the admin and the nodes."""
+    users = [ADMIN, *map(node_user, NODES)]
     return "".join(f'{token_of(user)},{user},{user},"{",".join(groups_of(user))}"\n' for user in users)
 
 

@@ -36,13 +36,6 @@ SUITE = "tests.example/fleet"
 def sam(cluster: Cluster) -> Path:
     """The kubeconfig of a person who may list Nodes and pods."""
     cluster.grant(SAM, "list", "nodes", "pods")
-    access = {"user": SAM, "resourceAttributes": {"verb": "list", "resource": "pods"}}
-
-    def granted() -> bool:
-        review = cluster.admin.create("/apis/authorization.k8s.io/v1/subjectaccessreviews", {"spec": access})
-        return bool(review["status"]["allowed"])
-
-    wait_until(granted, PATIENCE, "the API server has noticed the role")
     return cluster.kubeconfig(SAM, credentials="certificate")
 
 

@@ -29,7 +29,7 @@ PARTS = ("identity.yaml", "policy.yaml", "keep-capacity.yaml", "enforce-bandwidt
 @pytest.fixture(scope="module")
 def own(binaries: Mapping[str, Path]) -> Iterator[Cluster]:
     """A cluster with the CRD of prometheus-operator, and the namespace in which monitoring is."""
-    with control_plane(nodes=("n1", "n2"), binaries=binaries) as cluster:
+    with control_plane(binaries=binaries) as cluster:
         admin = cluster.kubeconfig(ADMIN, cluster.folder / "admin")
         cluster.admin.create("/api/v1/namespaces", {"metadata": {"name": "monitoring"}})
         apply_crd(cluster, admin, *PROMETHEUS_RULE)

@@ -19,7 +19,6 @@ from tests.cluster.agent import PYTHON
 from tests.cluster.clients import VERSIONS, client
 from tests.cluster.controlplane import Cluster
 from tests.cluster.credentials import kubeconfig, node_user
-from tests.support.server import Script, answer, serve
 
 pytestmark = pytest.mark.whole
 
@@ -40,9 +39,7 @@ try:
     outcome["server_name"] = getattr(configuration, "tls_server_name", None)
     core = client.CoreV1Api(client.ApiClient(configuration))
     wait = {"_request_timeout": (5, 5)}
-    if action == "read":
-        core.read_node("n1", _preload_content=False, **wait).data
-    elif action.startswith("["):
+    if action.startswith("["):
         core.patch_node_status(sys.argv[3], json.loads(action), _preload_content=False, **wait)
     elif action == "killed":
         print(json.dumps(outcome), flush=True)
@@ -129,25 +126,6 @@ def test_it_leaves_private_keys_in_tmp(python: Path, path: Path) -> None:
     key = base64.b64encode(b"a private key").decode()
     library(python, written(path, {"client-certificate-data": key, "client-key-data": key}), "killed")
     assert [file.read_bytes() for file in (path.parent / "tmp").iterdir() if file.is_file()] == [b"a private key"]
-
-
-def redirect(request: Any) -> bytes:
-    return answer(200, b"{}") if request.path == "/elsewhere" else answer(302, headers="Location: /elsewhere\r\n")
-
-
-@pytest.mark.parametrize(
-    ("script", "requests", "read"),
-    [
-        pytest.param(lambda _: None, 4, False, id="it repeats what was not answered"),
-        pytest.param(lambda _: answer(429, headers="Retry-After: 0\r\n"), 4, False, id="and at once what is to wait"),
-        pytest.param(redirect, 2, True, id="it follows redirects"),
-        pytest.param(lambda _: answer(200, b"x" * (5 << 20)), 1, True, id="it reads a response of any size"),
-    ],
-)
-def test_its_requests(python: Path, path: Path, script: Script, requests: int, read: bool) -> None:
-    with serve(script) as server:
-        outcome = library(python, written(path, {"token": "x"}, server.url), "read")
-    assert (len(server.received), "error" not in outcome) == (requests, read)
 
 
 def test_its_encoding_of_a_guard_fails(cluster: Cluster, path: Path, python: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import ssl
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,6 @@ from capacityd.node.kubeconfig import load
 from tests.cluster.controlplane import Cluster
 from tests.cluster.credentials import ADMIN, Authority, Credentials, kubeconfig, node_user
 from tests.cluster.identity import node_info
-from tests.cluster.processes import PATIENCE, wait_until
 from tests.cluster.versions import OWN_NODE_ONLY, fits
 
 pytestmark = pytest.mark.protocol
@@ -186,29 +184,15 @@ def test_exactly_the_right_that_is_missing_is_named(cluster: Cluster, node: str)
     with pytest.raises(NodeDenied, match=f'"{user}" may not get Node .* needs a role with the verb "get" on "nodes"'):
         api_node.read()
     cluster.grant(user, "get", "nodes")
-    state = _soon(api_node.read)
+    state = api_node.read()
     with pytest.raises(NodeDenied, match=r'needs a role with the verb "patch" on "nodes/status"\.'):
         api_node.write([add(KEY, "1")])
     cluster.grant(user, "patch", "nodes/status")
-    _soon(lambda: api_node.write([add(KEY, "1")]))
+    api_node.write([add(KEY, "1")])
     with pytest.raises(NodeDenied, match='verb "create" on "events" in the namespace "default"'):
         api_node.report(Event("Normal", "Reason", "x"), state)
     cluster.grant(user, "create", "events")
-    _soon(lambda: api_node.report(Event("Normal", "Reason", "x"), state))
-
-
-def _soon(use: Callable[[], Any]) -> Any:
-    """The result, once the API server has noticed that a right was granted."""
-
-    def granted() -> tuple[Any] | None:
-        try:
-            return (use(),)
-        except NodeDenied:
-            return None
-
-    seen = wait_until(granted, PATIENCE, "the right is granted")
-    assert seen is not None
-    return seen[0]
+    api_node.report(Event("Normal", "Reason", "x"), state)
 
 
 def test_unknown_credentials(cluster: Cluster) -> None:

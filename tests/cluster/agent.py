@@ -44,7 +44,6 @@ class Machine:
     """The contents of /sys, as real files that come and go with the devices."""
 
     def __init__(self, folder: Path, recording: Recording) -> None:
-        self.folder = folder
         self.sys = folder / "sys"
         write_tree(recording, str(folder))
 
@@ -54,10 +53,6 @@ class Machine:
         device = link.resolve()
         link.unlink()
         shutil.rmtree(device)
-
-    def plug(self, port: str, recording: Recording | None = None) -> None:
-        """Puts a dongle, or another device, in."""
-        write_tree(recording or dongle(port), str(self.folder))
 
 
 class Agent:

@@ -73,17 +73,6 @@ def stall() -> Action:
     return action
 
 
-def drip(interval: float) -> Action:
-    """The server carries it out; its answer arrives a byte at a time, so many seconds apart."""
-
-    async def action(exchange: Exchange) -> None:
-        for byte in b"".join(await exchange.fetch()):
-            await exchange.send(bytes([byte]))
-            await asyncio.sleep(interval)
-
-    return action
-
-
 def garbage() -> Action:
     """Bytes that are no HTTP, instead of an answer."""
 

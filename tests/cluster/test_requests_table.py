@@ -11,24 +11,25 @@ import re
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
+from itertools import count
 from pathlib import Path
+from typing import Any
 
 from capacityd.linux.clock import uptime
 from capacityd.model.codec import decode_variant
 from capacityd.model.messages import Message, PassResult
 from capacityd.model.reasons import RetryCause
+from capacityd.reconcile.apply import TRIES
 from tests import ROOT
 from tests.cluster import (
+    faults,
     test_requests,
     test_service_api_faults,
     test_service_boot,
     test_service_change,
-    test_service_conflicts,
     test_service_identity,
-    test_service_idle,
-    test_service_own_faults,
+    test_service_no_room,
     test_service_repair,
-    test_service_truth,
 )
 from tests.cluster.agent import AGENT, DONGLE, PYTHON
 from tests.cluster.controlplane import Cluster
@@ -38,6 +39,7 @@ from tests.cluster.service import Service
 from tests.cluster.test_requests import EVENT, GET, PATCH, WHO
 from tests.cluster.webhook import webhook
 from tests.support.denials import Denies
+from tests.unit.reconcile import test_denied, test_reconcile
 from tests.unit.service import test_schedule
 from tests.unit.worker import test_await_node
 
@@ -127,6 +129,42 @@ def test_while_another_writer_lowers_allocatable_the_node_is_read_once_a_minute(
     assert s.condition()["reason"] == "NotAllocatable"
 
 
+def test_a_resync_renews_the_heartbeat(cluster: Cluster, s: Service) -> None:
+    """And changes nothing else."""
+    passes = Passes(s)
+    assert passes.at(0, "boot") == [WHO, GET, PATCH, EVENT]
+    before, node = s.condition(), without_heartbeat(cluster.node(s.node))
+    assert passes.at(3600, "resync") == [GET, PATCH]
+    assert s.condition()["lastHeartbeatTime"] > before["lastHeartbeatTime"]
+    assert without_heartbeat(cluster.node(s.node)) == node
+
+
+def without_heartbeat(node: Any) -> Any:
+    """The Node without what each write changes."""
+    for key in ("resourceVersion", "managedFields"):
+        node["metadata"].pop(key, None)
+    for condition in node["status"]["conditions"]:
+        condition.pop("lastHeartbeatTime", None)
+    return node
+
+
+def test_a_conflict_that_does_not_end(cluster: Cluster, proxy: Proxy, s: Service) -> None:
+    """Somebody writes our key between each of our GETs and PATCHes. The last PATCH sets the condition."""
+    numbers = count(100)
+    writes = faults.before(lambda _: cluster.set_capacity(s.node, {DONGLE: str(next(numbers))}))
+    s.connect(proxy.url)
+    s.join(proxy.url)
+    passes = Passes(s)
+    assert passes.at(0, "boot") == [WHO, GET, PATCH, EVENT]
+    proxy.fault(writes, "PATCH", f"/api/v1/nodes/{s.node}/status", times=None)
+    s.machine.plug("1-2", events=False)
+    assert passes.at(60, "hardware") == [*[GET, PATCH] * TRIES, PATCH]
+    assert s.condition()["status"] == "False"
+    assert f"tried {TRIES} times; another writer changed the Node first each time" in s.condition()["message"]
+    assert passes.at(90, "hardware") == []
+    assert passes.at(180, "retry") == [GET, PATCH]
+
+
 def test_denied_access_is_one_request(proxy: Proxy, s: Service) -> None:
     """Counted by a proxy, as the audit log has no request whose user is unknown."""
     s.connect(proxy.url)
@@ -140,22 +178,21 @@ def test_denied_access_is_one_request(proxy: Proxy, s: Service) -> None:
 
 _TESTS: Mapping[str, Sequence[Test]] = {
     "nothing changes": [
-        test_service_idle.test_what_does_not_concern_us_causes_no_request,
-        test_service_idle.test_a_resync_is_one_get,
-        test_service_truth.test_the_heartbeat_moves_at_each_resync,
+        test_service_change.test_what_does_not_concern_us_causes_no_request,
+        test_service_change.test_a_resync_is_one_get,
+        test_a_resync_renews_the_heartbeat,
         test_schedule.test_without_events_there_is_only_the_resync,
     ],
     "the service starts": [test_service_boot.test_nothing_to_change],
     "a number differs from the Node": [
         test_service_change.test_plug_and_unplug,
-        test_service_truth.test_allocatable_is_written_with_capacity_and_its_loss_is_reported,
         test_while_another_writer_lowers_allocatable_the_node_is_read_once_a_minute,
     ],
     "a number keeps changing": [
-        test_service_change.test_a_device_that_flaps,
         test_service_repair.test_another_writer,
+        test_reconcile.test_a_resource_that_keeps_changing_is_written_once_a_minute,
     ],
-    "hardware changes, but no number does": [test_service_idle.test_what_does_not_concern_us_causes_no_request],
+    "hardware changes, but no number does": [test_service_change.test_what_does_not_concern_us_causes_no_request],
     "the API server or a policy denies a resource": [
         test_requests.test_a_denial_of_few_costs_a_patch_for_each_change,
         test_requests.test_a_denial_of_one_of_500_is_isolated_by_halves,
@@ -167,14 +204,13 @@ _TESTS: Mapping[str, Sequence[Test]] = {
     ],
     "there is no kubeconfig, or a file that it names is missing": [test_service_boot.test_the_machine_joins],
     "the Node does not exist yet": [
-        test_service_boot.test_a_node_of_which_no_event_tells,
+        test_service_boot.test_the_machine_joins,
         test_await_node.test_requests_are_at_most_four_seconds_apart_and_few,
         test_await_node.test_a_node_is_expected_for_ten_minutes,
         test_schedule.test_errors_that_need_an_administrator_are_retried_more_and_more_rarely,
     ],
     "no response, or HTTP 403 of an API server that has just started": [
-        test_service_api_faults.test_refused,
-        test_service_api_faults.test_one_that_ends,
+        test_service_api_faults.test_faults_that_end,
         test_schedule.test_the_backoff_grows_and_is_reset_by_a_success,
     ],
     "the API server denies access (401, 403, a certificate)": [
@@ -185,14 +221,14 @@ _TESTS: Mapping[str, Sequence[Test]] = {
     "access to its own Node is denied (403)": [test_service_identity.test_a_user_that_may_do_nothing],
     "the API server rejects the patch, or the values that it tests keep changing": [
         test_service_api_faults.test_annotations_that_are_full,
-        test_service_conflicts.test_a_conflict_that_does_not_end,
+        test_a_conflict_that_does_not_end,
         test_schedule.test_a_hardware_change_shortens_the_backoff_of_rejected_writes,
     ],
     "a server error (5xx) to each PATCH, while the GET succeeds (for example, the Node is too large for etcd)": [
-        test_service_api_faults.test_writes_that_fail_while_the_node_can_be_read,
+        test_denied.test_a_server_error_to_writes_only_is_a_rejection_after_a_minute,
     ],
     "/run/capacityd cannot be written or read": [
-        test_service_own_faults.test_a_full_state_folder,
+        test_service_no_room.test_full_while_it_runs,
         test_schedule.test_errors_that_need_an_administrator_are_retried_more_and_more_rarely,
     ],
 }

@@ -1,4 +1,4 @@
-"""The hardware changes under the running service: what is written, when, and what is not."""
+"""What the running service requests when the hardware changes, and when nothing does."""
 
 from __future__ import annotations
 
@@ -6,13 +6,11 @@ import time
 
 import pytest
 
-from capacityd.model.reading import Quantity
-from capacityd.reconcile.timing import BURST
-from tests.cluster.agent import DONGLE
+from capacityd.model.reasons import PassReason
 from tests.cluster.controlplane import Cluster
 from tests.cluster.processes import PATIENCE
-from tests.cluster.service import PROMPT, PUBLISHED, Service, service
-from tests.support.machines import usb_device
+from tests.cluster.service import DONGLES, PUBLISHED, Service, service
+from tests.support.machines import bare, merge, nic, usb_path
 
 
 @pytest.mark.protocol
@@ -31,45 +29,66 @@ def test_plug_and_unplug(s: Service) -> None:
     assert all("(the reading changed)" in event for event in s.events()[1:])
 
 
-def test_a_device_that_resets_causes_no_request(cluster: Cluster) -> None:
-    with service(cluster, usb_device("1-1"), usb_device("1-2")) as s:
-        s.configure(lower_after="")  # the default
+def test_what_does_not_concern_us_causes_no_request(s: Service) -> None:
+    """And the resync, by default once an hour, is far away."""
+    marker = s.folder / "seats"
+    marker.write_text("7")
+    s.configure(DONGLES + f'[resources."example.com/seats"]\nfile = {{ path = "{marker}" }}\n')
+    s.start()
+    assert 0.8 * 3600 - PATIENCE < s.status()["next_reconcile"] - time.time() <= 1.2 * 3600
+    s.requests()
+    passes = s.passes()
+    s.machine.plug("1-2", vendor="1234", events=False)
+    s.machine.event("add", usb_path("1-2"), "usb", "usb_device")  # just one, so that there is one pass
+    s.wait_passes(1, passes)
+    assert s.last_pass().reasons == (PassReason.HARDWARE,), "its event was received, and it matches nothing"
+    for number in range(50):
+        s.machine.event("add", f"/sys/devices/virtual/block/loop{number}", "block", "disk")
+        s.machine.event("add", f"/sys/devices/virtual/net/veth{number}", "net")
+    new = s.folder / "seats.new"
+    new.write_text("7\n")
+    new.rename(marker)
+    s.wait_passes(2, passes)
+    assert s.last_pass().reasons == (PassReason.FILE,), "events of other subsystems are not received at all"
+    assert s.requested() == []
+
+
+def test_a_resync_is_one_get(s: Service) -> None:
+    s.configure(resync="1s")
+    began = time.monotonic()
+    s.start()
+    s.wait_passes(5)
+    s.stop()
+    resyncs = s.passes() - 1
+    assert resyncs <= (time.monotonic() - began) / 0.8
+    requested = s.requested()
+    # One more may have been killed on its way.
+    assert requested in [["create selfsubjectreviews", *PUBLISHED, *["get nodes"] * n] for n in (resyncs, resyncs + 1)]
+
+
+def test_udevd_starts_after_the_service(s: Service) -> None:
+    """Without it libudev receives nothing, also later."""
+    control = s.machine.tree / "run/udev/control"
+    control.unlink()
+    s.start()
+    assert s.status()["event_source_errors"] == ["udev is not running: there are no device events"]
+    passes = s.passes()
+    s.machine.plug("1-2", events=False)
+    control.touch()
+    s.wait_capacity("2")
+    s.wait_passes(1, passes)
+    assert s.status()["event_source_errors"] == []
+    s.machine.plug("1-3")
+    s.wait_capacity("3")
+
+
+def test_an_interface_is_renamed(cluster: Cluster) -> None:
+    """There is no event of udev that we receive, but one of rtnetlink."""
+    with service(cluster, nic("eth7")) as s:
+        s.machine.run("ip", "tuntap", "add", "eth7", "mode", "tap")
+        s.configure('[resources."example.com/uplink"]\nnic = { name = "data*", kind = "virtual" }\n')
         s.start()
-        s.requests()
-        s.machine.unplug("1-2")
-        s.wait(lambda: s.held_back() == {DONGLE}, PROMPT, "what is lower is held back")
-        s.machine.plug("1-2")
-        s.wait(lambda: not s.held_back(), PROMPT, "nothing is held back any more")
-        assert s.requested() == []
-        assert s.capacity() == "2"
-        began = time.monotonic()
-        s.machine.unplug("1-2")
-        s.wait_capacity("1")
-        assert time.monotonic() - began > 10
-
-
-def test_a_device_that_flaps(cluster: Cluster) -> None:
-    with service(cluster, usb_device("1-1"), usb_device("1-2")) as s:
-        s.configure(lower_after="3s")
-        s.start()
-        s.requests()
-        for flap in range(100):
-            (s.machine.plug if flap % 2 else s.machine.unplug)("1-2")
-            pause_until(s, 0.1)
-        s.machine.unplug("1-2")
-        s.wait(lambda: settled_on(s, 1), PATIENCE, "one is left, and nothing is held back")
-        assert s.requested().count("patch nodes/status") <= BURST
-        assert (s.capacity(), s.last_applied()) == ("1", {DONGLE: 1})
-
-
-def settled_on(s: Service, quantity: int) -> bool:
-    """Whether the last pass has read this, and it is published."""
-    last = s.last_pass()
-    (reading,) = last.readings.values()
-    return reading == Quantity(quantity) and s.published() == {DONGLE: quantity} and not s.held_back()
-
-
-def pause_until(s: Service, seconds: float) -> None:
-    """A pause is what this test is about; the service must not end in it."""
-    end = time.monotonic() + seconds
-    s.wait(lambda: time.monotonic() >= end, seconds + 5, "it still runs")
+        assert s.capacity("example.com/uplink") is None
+        s.machine.add(merge(bare(), nic("data0")))
+        s.machine.run("ip", "link", "set", "eth7", "name", "data0")
+        s.wait_capacity("1", "example.com/uplink")

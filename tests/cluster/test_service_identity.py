@@ -87,15 +87,6 @@ def run_passes(s: Service, count: int = PASSES) -> None:
         subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
 
 
-def run_until_it_waits_for_the_node(s: Service) -> None:
-    """One pass that does not find the Node. It would go on to wait for it."""
-    command = s.by_hand("worker", str(s.runtime_directory), "reconcile", "resync")
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as worker:
-        assert worker.stdout is not None
-        assert any("has no Node" in line for line in worker.stdout)
-        worker.kill()
-
-
 def test_each_pass_has_other_credentials(cluster: Cluster, known: tuple[Service, Plugin]) -> None:
     s, plugin = known
     calls = plugin.calls
@@ -104,17 +95,6 @@ def test_each_pass_has_other_credentials(cluster: Cluster, known: tuple[Service,
     assert plugin.calls == calls + PASSES
     assert counted(requests) == {GET: PASSES}
     assert len(runtime_files.read_state(str(s.runtime_directory)).reviews) == 1
-
-
-def test_passes_that_fail(cluster: Cluster, known: tuple[Service, Plugin]) -> None:
-    s, _ = known
-    cluster.admin.delete(f"/api/v1/nodes/{s.node}")
-    with cluster.audit.requests(node_user(s.node)) as requests:
-        for _ in range(5):
-            run_until_it_waits_for_the_node(s)
-    assert counted(requests).keys() == {GET}
-    assert counted(requests)[GET] >= 5
-    assert {request.code for request in requests.all()} == {404}
 
 
 @pytest.mark.protocol

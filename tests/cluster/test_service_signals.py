@@ -3,26 +3,29 @@
 from __future__ import annotations
 
 import signal
+import threading
 
+from tests.cluster import faults
 from tests.cluster.agent import DONGLE
 from tests.cluster.controlplane import Cluster
 from tests.cluster.processes import PATIENCE
-from tests.cluster.service import DONGLES, PROMPT, Service
-from tests.cluster.test_service_own_faults import STOP
+from tests.cluster.proxy import Proxy
+from tests.cluster.service import DONGLES, Service
 
 SEATS = "example.com/seats"
+STOP = 12.0
+"""Seconds that the service may take to end: less than systemd's TimeoutStopSec."""
 
 
-def hanging(s: Service) -> str:
-    """A resource whose program hangs, as does the program's child. A file shows that the program runs."""
-    program = s.folder / "hanging"
-    program.write_text(f"#!/bin/sh\nsetsid sleep 1000 &\ntouch {s.folder}/runs\nsleep 1000\n")
-    program.chmod(0o755)
-    return f'[resources."{SEATS}"]\nexec = {{ command = ["{program}"], timeout = "100s" }}\n'
-
-
-def test_sigterm_ends_it_and_leaves_the_node_as_it_is(cluster: Cluster, s: Service) -> None:
+def test_sighup_reloads_and_sigterm_leaves_the_node_as_it_is(cluster: Cluster, s: Service) -> None:
     s.start()
+    s.configure(DONGLES + f'[resources."{SEATS}"]\nstatic = {{ quantity = 7 }}\n')
+    s.reload()
+    assert (s.capacity(), s.capacity(SEATS)) == ("1", "7")
+    (reloading,) = s.notifications.times("RELOADING=1")
+    started, reloaded = s.notifications.times("READY=1")
+    assert started < reloading < reloaded
+    assert len(s.notifications.times("MONOTONIC_USEC=")) == 1
     before = cluster.node(s.node)
     s.stop(deadline=STOP)
     assert s.process is not None
@@ -32,39 +35,19 @@ def test_sigterm_ends_it_and_leaves_the_node_as_it_is(cluster: Cluster, s: Servi
     assert s.machine.processes() == []
 
 
-def test_sigterm_with_a_detector_that_hangs(s: Service) -> None:
-    s.configure(DONGLES + hanging(s))
-    s.start(ready=False, settled=False)
-    s.wait((s.folder / "runs").exists, PATIENCE, "the program runs")
-    s.wait(lambda: len(s.machine.processes()) >= 5, PATIENCE, "all that it starts runs")
-    s.stop(deadline=STOP)
-    assert s.machine.processes() == []
-
-
-def test_sighup_reloads(s: Service) -> None:
-    s.start()
-    s.configure(DONGLES + f'[resources."{SEATS}"]\nstatic = {{ quantity = 7 }}\n')
-    s.reload()
-    assert s.capacity(SEATS) == "7"
-    (reloading,) = s.notifications.times("RELOADING=1")
-    ready = s.notifications.times("READY=1")
-    assert len(ready) == 2
-    assert ready[0] < reloading < ready[1]
-    assert len(s.notifications.times("MONOTONIC_USEC=")) == 1
-    assert s.capacity() == "1"
-
-
-def test_reloads_delay_no_pass(s: Service) -> None:
-    """SIGHUP as often as it is looked at. The first passes of a device that comes meanwhile are made all the same."""
-    s.start()
+def test_the_service_is_killed(proxied: Service, proxy: Proxy) -> None:
+    s = proxied
+    s.requests()
+    go = threading.Event()
+    held = proxy.fault(faults.hold(go), "GET")
     s.machine.plug("1-2")
-
-    def raised() -> bool:
-        assert s.process is not None
-        s.process.send(signal.SIGHUP)
-        return s.capacity() == "2"
-
-    s.wait(raised, PROMPT, "it is published while it is reloaded again and again")
+    s.wait(lambda: held.matched, PATIENCE, "a pass is under way")
+    s.stop(signal.SIGKILL)
+    go.set()
+    s.start()
+    s.wait_capacity("2")
+    assert s.requested().count("patch nodes/status") == 1, "no double write"
+    assert s.last_applied() == {DONGLE: 2}
 
 
 def test_commands_by_hand_beside_it(s: Service) -> None:

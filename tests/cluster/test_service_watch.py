@@ -42,7 +42,7 @@ def wait_true(s: Service, quantity: str | None) -> None:
     s.wait(lambda: s.condition().get("status") == "True", PROMPT, "the condition is True")
 
 
-def live_through(cluster: Cluster, kubelet: Kubelet, zeroing: bool) -> NodeWatch:
+def live_through(cluster: Cluster, kubelet: Kubelet) -> NodeWatch:
     """A join, more, less, restarts of the kubelet, and a Node that is deleted and registered again."""
     parts = usb_device("1-1"), usb_device("1-2")
     around = kubelet.inside([])
@@ -59,9 +59,8 @@ def live_through(cluster: Cluster, kubelet: Kubelet, zeroing: bool) -> NodeWatch
         wait_true(s, "2")
         kubelet.restart()
         wait_true(s, "2")
-        if zeroing:
-            kubelet.restart(zeroing=True)
-            wait_true(s, "2")
+        kubelet.restart(zeroing=True)
+        wait_true(s, "2")
         kubelet.stop()
         cluster.admin.delete(f"/api/v1/nodes/{kubelet.name}")
         kubelet.start()
@@ -70,7 +69,7 @@ def live_through(cluster: Cluster, kubelet: Kubelet, zeroing: bool) -> NodeWatch
 
 
 def test_the_condition_is_true_only_while_all_is_allocatable(cluster: Cluster, kubelet: Kubelet) -> None:
-    watch = live_through(cluster, kubelet, zeroing=True)
+    watch = live_through(cluster, kubelet)
     quantities = [version.allocatable.get(DONGLE) for version in watch if version.condition.get("status") == "True"]
     assert [quantity for quantity, _ in groupby(q for q in quantities if q != "0")] == ["2", "3", "2"]
     types = [version.type for version in watch]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 
 import pytest
 
@@ -10,14 +11,14 @@ from tests.cluster.agent import DONGLE
 from tests.cluster.controlplane import Cluster
 from tests.cluster.credentials import node_user
 from tests.cluster.kubelet import Kubelet
-from tests.cluster.placing import CONFIG, RESOURCES, place_one_by_one
+from tests.cluster.pods import ended_or_runs, out_of
 from tests.cluster.processes import PATIENCE, wait_until
 from tests.cluster.service import Service, service
 from tests.support.machines import usb_device
 
 pytestmark = pytest.mark.protocol
 
-PERIODS = 3
+PERIODS, RESOURCES = 3, 6
 
 
 def test_the_kubelet_leaves_it_as_it_is(cluster: Cluster, kubelet: Kubelet) -> None:
@@ -51,13 +52,31 @@ def left_alone(cluster: Cluster, s: Service, quantity: str | None) -> None:
 
 
 def test_pods_that_wait_get_the_devices_that_are_plugged_in(cluster: Cluster, kubelet: Kubelet) -> None:
-    """One for each resource.
+    """One for each resource: one that changes more than six times is rate limited.
 
     On a busy machine a kubelet may learn later than the scheduler that there is more of a resource, and refuse the pod
     (docs/explanation.md).
     """
     kubelet.start()
+    names = {f"S{number}": f"example.com/r{number}" for number in range(RESOURCES)}
     with service(cluster, node=kubelet.name, around=kubelet.inside([])) as s:
-        s.configure(CONFIG)
+        s.configure("".join(f'[resources."{n}"]\nusb = {{ serial = "{serial}" }}\n' for serial, n in names.items()))
         s.start()
-        assert len(place_one_by_one(cluster, kubelet, s, RESOURCES, restarts={5})) == RESOURCES
+        pods = [cluster.create_pod(kubelet.name, {name: "1"}) for name in names.values()]
+        for pod in pods:
+            wait_until(partial(cluster.unschedulable, pod), PATIENCE, f"{pod} waits")
+        for number, (serial, pod) in enumerate(zip(names, pods, strict=True)):
+            restarts = number == RESOURCES // 2
+            if restarts:
+                kubelet.stop()
+            s.machine.plug(f"1-{1 + number}", serial=serial)
+            wait_until(partial(bound, cluster, pod), PATIENCE, f"{pod} is bound")
+            if restarts:
+                kubelet.start()
+            wait_until(partial(ended_or_runs, cluster, pod), PATIENCE, f"{pod} is admitted")
+        for pod, name in zip(pods, names.values(), strict=True):
+            assert (cluster.pod_phase(pod), out_of(cluster, pod, name)) == ("Running", False)
+
+
+def bound(cluster: Cluster, pod: str) -> bool:
+    return "nodeName" in cluster.pod(pod)["spec"]

@@ -10,49 +10,11 @@ import pytest
 
 from capacityd.model.node import CONFIGURATION_ANNOTATION
 from capacityd.model.quantity import LARGEST, storable
-from tests.cluster.agent import ANNOTATION, DONGLE, DONGLES, Agent, condition_of
+from tests.cluster.agent import ANNOTATION, DONGLE, Agent
 from tests.cluster.api import ApiError
 from tests.cluster.controlplane import BASE_CAPACITY, Cluster
 
 pytestmark = pytest.mark.protocol
-
-
-def test_invalid_names_and_quantities_are_rejected_before_any_request(cluster: Cluster, agent: Agent) -> None:
-    """tests/unit has the names and quantities: test_quantity.py, test_static.py."""
-    agent.configure(f'{DONGLES}[resources."kubernetes.io/x"]\nstatic = {{ quantity = 1.5 }}\n')
-    with cluster.audit.requests(agent.user) as requests:
-        for command in ("plan", "apply"):
-            assert str(agent.config) in agent.run(command, status=2).stderr, "it names the file with the error"
-    assert requests.all() == []
-
-
-def test_a_number_that_is_not_a_valid_quantity_is_unknown(cluster: Cluster, agent: Agent, tmp_path: Path) -> None:
-    """Is unknown: what was published before stays, and no such value is ever sent. test_file.py has more of them."""
-    (tmp_path / "seats").write_text("7")
-    agent.configure(f'{DONGLES}[resources."example.com/seats"]\nfile = {{ path = "{tmp_path}/seats" }}\n')
-    agent.run("apply")
-    (tmp_path / "seats").write_text("1.5")
-    agent.machine.pull("1-4")
-    with cluster.audit.requests(agent.user) as requests:
-        done = agent.run("apply", status=4)
-    assert "unknown" in done.stdout
-    patch = next(request.body for request in requests.all() if request.verb == "patch")
-    assert not [operation for operation in patch if "seats" in operation["path"]]
-    assert cluster.capacity(agent.node) == {**BASE_CAPACITY, DONGLE: "3", "example.com/seats": "7"}
-    ours = condition_of(cluster.node(agent.node))
-    assert ours is not None
-    assert (ours["status"], ours["reason"]) == ("False", "Unknown")
-    assert ours["message"].startswith("unknown: example.com/seats: ")
-
-
-def test_quantities_that_the_api_server_rejects(cluster: Cluster, agent: Agent) -> None:
-    """Such as a sum that is too large: unknown, and they keep nothing else from being published."""
-    sum_, large = f"[{{ quantity = {LARGEST} }}, {{ quantity = 1 }}]", f"{{ quantity = {10**18} }}"
-    agent.configure(
-        f'{DONGLES}[resources."example.com/sum"]\nstatic = {sum_}\n[resources."example.com/large"]\nstatic = {large}\n'
-    )
-    assert agent.run("apply", status=4).stdout.count("more than Kubernetes can count") == 2
-    assert cluster.capacity(agent.node) == {**BASE_CAPACITY, DONGLE: "4"}
 
 
 def test_which_quantities_the_api_server_accepts(cluster: Cluster, node: str) -> None:
@@ -73,16 +35,9 @@ def test_the_longest_name_and_the_largest_quantity(cluster: Cluster, agent: Agen
     assert cluster.capacity(agent.node) == BASE_CAPACITY
 
 
-def test_a_quantity_of_0_is_published(cluster: Cluster, agent: Agent) -> None:
-    agent.configure('[resources."example.com/x"]\nstatic = { quantity = 0 }\n')
-    agent.run("apply")
-    assert cluster.capacity(agent.node) == {**BASE_CAPACITY, "example.com/x": "0"}
-    assert settled(cluster, agent)
-
-
 def test_any_notation_of_the_api_server_is_the_same_quantity(cluster: Cluster, agent: Agent) -> None:
-    """It stores 1000 as "1k"; what we test for is what is stored."""
-    quantities = [1000, 3000, 10**6, 1024, 2048, 9 * 10**15, 1500]
+    """It stores 1000 as "1k"; what we test for is what is stored. And 0 is a quantity."""
+    quantities = [1000, 0, 3000, 10**6, 1024, 2048, 9 * 10**15, 1500]
     names = [f"example.com/x{n}" for n in range(len(quantities))]
 
     def configure(numbers: list[int]) -> None:
@@ -135,17 +90,6 @@ def test_a_node_that_lacks_what_we_write_below(cluster: Cluster, tmp_path: Path,
     assert after["status"].get("capacity", {}) == before["status"].get("capacity", {})
     assert after["metadata"].get("annotations", {}) == annotations
     assert after["status"].get("conditions", []) == before["status"].get("conditions", [])
-
-
-def test_a_hundred_resources_in_one_patch(cluster: Cluster, agent: Agent) -> None:
-    names = [f"example.com/seats-{n:03}" for n in range(100)]
-    agent.configure("".join(f'[resources."{name}"]\nstatic = {{ quantity = 1 }}\n' for name in names))
-    with cluster.audit.requests(agent.user) as requests:
-        agent.run("apply")
-    assert [request.resource for request in requests.writes()].count("nodes") == 1
-    assert cluster.capacity(agent.node) == BASE_CAPACITY | dict.fromkeys(names, "1")
-    [event] = cluster.events_of(agent.node)
-    assert event["message"].endswith("; and 78 more, see capacityd status")
 
 
 def taken(cluster: Cluster, node: str, number: int) -> bool:

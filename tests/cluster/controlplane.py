@@ -173,14 +173,6 @@ class Cluster:
                 return str(condition["message"])
         return ""
 
-    def delete_pod(self, name: str, deadline: float = PATIENCE) -> None:
-        """Until it does not exist: the kubelet removes one that has been placed."""
-        self.admin.delete(f"{PODS}/{name}")
-        wait_until(lambda: name not in self._pods(), deadline, f"{name} is gone")
-
-    def _pods(self) -> list[str]:
-        return [pod["metadata"]["name"] for pod in self.admin.get(PODS)["items"]]
-
     def events_of(self, name: str, kind: str = "Node") -> list[Any]:
         """The Events about this object in any namespace, oldest first."""
         selector = f"involvedObject.kind={kind},involvedObject.name={name}"

@@ -42,24 +42,12 @@ class Fault:
         return fits and (self.times is None or len(self.matched) < self.times)
 
 
-def reset(carried_out: bool = False) -> Action:
-    """The connection breaks, before the server has seen the request or after it has carried it out."""
+def reset() -> Action:
+    """The server carries it out; the connection breaks before its answer."""
 
     async def action(exchange: Exchange) -> None:
-        if carried_out:
-            await exchange.fetch()
+        await exchange.fetch()
         exchange.reset()
-
-    return action
-
-
-def half_answer() -> Action:
-    """The server carries it out; the connection ends in the middle of the body."""
-
-    async def action(exchange: Exchange) -> None:
-        head, body = await exchange.fetch()
-        await exchange.send(head + body[: len(body) // 2])
-        exchange.close()
 
     return action
 
@@ -73,22 +61,10 @@ def stall() -> Action:
     return action
 
 
-def garbage() -> Action:
-    """Bytes that are no HTTP, instead of an answer."""
-
-    async def action(exchange: Exchange) -> None:
-        await exchange.send(b"\x16\x03 this is not HTTP \x00\r\n\r\n")
-        exchange.close()
-
-    return action
-
-
-def status(code: int, body: bytes = b"", headers: Mapping[str, str] | None = None, carried_out: bool = False) -> Action:
+def status(code: int, body: bytes = b"", headers: Mapping[str, str] | None = None) -> Action:
     """An answer of our own instead of the server's."""
 
     async def action(exchange: Exchange) -> None:
-        if carried_out:
-            await exchange.fetch()
         fields = {"Content-Type": "text/plain", "Content-Length": str(len(body)), **(headers or {})}
         lines = [f"HTTP/1.1 {code} {HTTPStatus(code).phrase}", *(f"{name}: {value}" for name, value in fields.items())]
         await exchange.send("\r\n".join([*lines, "", ""]).encode() + body)

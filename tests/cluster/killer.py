@@ -1,12 +1,10 @@
 """Runs the service's worker again and again and kills it on the way; all is imported already, so it is killed at work.
 
-    python3 -I killer.py AGENT ARGUMENTS...   for each line of standard input: what to do, or a number of seconds.
+    python3 -I killer.py AGENT ARGUMENTS...   for each line of standard input: what to do.
 
-start: start it. kill: kill it. wait: wait until it ends. A number: all of this, and kill it after so many seconds.
-Each is answered by a line: started, killed or ended.
-
-start REASON SECONDS POINT: for this reason, with clocks that are so many seconds ahead. It kills itself at this kill
-point, before or after one of its requests or files, and the answer to wait is "killed" and the point; -1: at none.
+start REASON SECONDS POINT: start it for this reason, with clocks that are so many seconds ahead. It kills itself at
+this kill point, before or after one of its requests or files; -1: at none. kill: kill it. wait: wait until it ends.
+Each is answered by a line: started, ended, or killed and the point.
 """
 
 from __future__ import annotations
@@ -29,23 +27,19 @@ def main(agent: str, arguments: list[str]) -> None:
     reader, writer = os.pipe()
     os.set_blocking(reader, False)
     for order, *options in map(str.split, sys.stdin):
-        if order not in ("kill", "wait"):
+        if order == "start":
             pid = os.fork()
             if pid == 0:
                 nowhere = os.open(os.devnull, os.O_WRONLY)
                 os.dup2(nowhere, 1)
                 os.dup2(nowhere, 2)
-                if options:
-                    arguments[-1] = options[0]
-                    _set_clocks(float(options[1]))
-                    _set_kill_point(int(options[2]), writer)
-                os._exit(run(arguments))
-        if order == "start":
+                reason, seconds, point = options
+                _set_clocks(float(seconds))
+                _set_kill_point(int(point), writer)
+                os._exit(run([*arguments, reason]))
             print("started", flush=True)
             continue
-        if order not in ("kill", "wait"):
-            time.sleep(float(order))
-        if order != "wait":
+        if order == "kill":
             os.kill(pid, signal.SIGKILL)  # not reaped yet, so it is still its number
         killed = os.WIFSIGNALED(os.waitpid(pid, 0)[1])
         print(f"killed {_point(reader)}".strip() if killed else "ended", flush=True)

@@ -64,10 +64,7 @@ class Killer:
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self._process = process
 
-    def start(self) -> None:
-        self._ask("start")
-
-    def start_at(self, reason: str, seconds: float, kill_at: int | None = None) -> None:
+    def start(self, reason: str = "resync", seconds: float = 0.0, kill_at: int | None = None) -> None:
         """With clocks so many seconds ahead. kill_at: the kill point, counted from 0, at which it kills itself."""
         self._ask(f"start {reason} {seconds} {-1 if kill_at is None else kill_at}")
 
@@ -89,7 +86,7 @@ class Killer:
 @contextmanager
 def killer(s: Service) -> Iterator[Killer]:
     """Makes passes of this service, which does not run itself."""
-    arguments: list[str | Path] = ["--config", s.config, "worker", s.runtime_directory, "reconcile", "resync"]
+    arguments: list[str | Path] = ["--config", s.config, "worker", s.runtime_directory, "reconcile"]
     command = s.inside([PYTHON, "-I", Path(__file__).with_name("killer.py"), AGENT, *arguments])
     process = subprocess.Popen([*TIED_TO_US, *command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     with process:

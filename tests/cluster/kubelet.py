@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -17,7 +16,7 @@ from typing import Any
 from tests.cluster.api import ApiError
 from tests.cluster.controlplane import IMAGE, Cluster
 from tests.cluster.credentials import node_user
-from tests.cluster.processes import PATIENCE, TIED_TO_US, Daemon, free_port
+from tests.cluster.processes import PATIENCE, Daemon, free_port
 
 PAUSE = "registry.k8s.io/pause:3.10"
 """The image that the documentation's pods run."""
@@ -52,16 +51,14 @@ exec sleep infinity
 class Kubelet:
     """One node. Made by kubelet(), which ends all of it."""
 
-    def __init__(
-        self, cluster: Cluster, name: str, folder: Path, stack: ExitStack, sync: str, server: str | None
-    ) -> None:
+    def __init__(self, cluster: Cluster, name: str, folder: Path, stack: ExitStack) -> None:
         self.cluster = cluster
         self.name = name
-        self.kubeconfig = cluster.kubeconfig(node_user(name), folder / "kubelet.conf", server=server)
+        self.kubeconfig = cluster.kubeconfig(node_user(name), folder / "kubelet.conf")
         self._folder = folder
         self._stack = stack
         self._kubelet: Daemon | None = None
-        (folder / "config.json").write_text(json.dumps(_configuration(folder, sync)))
+        (folder / "config.json").write_text(json.dumps(_configuration(folder)))
         # Where the kubelet starts: the fake runtime knows no log paths, so the kubelet removes every file of its
         # working folder when a pod goes.
         (folder / "empty").mkdir()
@@ -88,8 +85,10 @@ class Kubelet:
         """
         assert self._kubelet is None, "it runs already"
         if zeroing:
-            self.clear_device_plugins()
-            self.set_runtime_ready(False)
+            if self.device_plugins.exists():
+                for file in self.device_plugins.iterdir():
+                    file.unlink(missing_ok=True)  # a device plugin that ends removes its socket
+            self._set_runtime_ready(False)
         if wait or zeroing:
             self._make_ready_unknown()
         extended, mark = (self._extended(), self.cluster.audit.mark()) if zeroing else ([], 0)
@@ -103,13 +102,9 @@ class Kubelet:
             self._wait_reported("False")
             # Not by the Node's capacity, where somebody may have restored them by now.
             assert self.has_zeroed(mark, extended), f"not all of {extended} were zeroed"
-            self.set_runtime_ready(True)
+            self._set_runtime_ready(True)
         if wait:
-            self.wait_ready()
-
-    def wait_ready(self) -> None:
-        """Until the kubelet that runs now has reported its Node Ready."""
-        self._wait_reported("True")
+            self._wait_reported("True")
 
     def stop(self) -> None:
         assert self._kubelet is not None, "it does not run"
@@ -130,7 +125,7 @@ class Kubelet:
                 written |= {name for name, quantity in capacity.items() if quantity == "0"}
         return written.issuperset(names)
 
-    def set_runtime_ready(self, ready: bool) -> None:
+    def _set_runtime_ready(self, ready: bool) -> None:
         line = f"ready {str(ready).lower()}"
         before = self._runtime.output().splitlines().count(line)
         self._runtime.send(signal.SIGUSR2 if ready else signal.SIGUSR1)
@@ -142,18 +137,8 @@ class Kubelet:
         return Path(f"/proc/{self._namespace.pid}/root{STATE}/device-plugins")
 
     @property
-    def socket(self) -> Path:
-        return self.device_plugins / "kubelet.sock"
-
-    @property
     def checkpoint(self) -> Path:
         return self.device_plugins / "kubelet_internal_checkpoint"
-
-    def clear_device_plugins(self) -> None:
-        """As on a node that was imaged anew; the folder itself is made by the kubelet."""
-        if self.device_plugins.exists():
-            for file in self.device_plugins.iterdir():
-                file.unlink(missing_ok=True)  # a device plugin that ends removes its socket
 
     @contextmanager
     def device_plugin(self, resource: str, count: int) -> Iterator[Daemon]:
@@ -172,13 +157,6 @@ class Kubelet:
         """The command that runs this one in the node's mount namespace, in the folder or else the current one."""
         # Entering a mount namespace leads to its root folder, hence the way back.
         return ["nsenter", f"--mount=/proc/{self._namespace.pid}/ns/mnt", "env", "-C", folder or Path.cwd(), *command]
-
-    def popen(self, command: Sequence[str | Path], **options: Any) -> subprocess.Popen[str]:
-        """subprocess.Popen on the node; killed at the end of the test if it still runs."""
-        process = subprocess.Popen([*TIED_TO_US, *self.inside(command)], text=True, **options)
-        self._stack.callback(process.wait)
-        self._stack.callback(process.kill)
-        return process
 
     def _checkpointed(self, resource: str) -> bool:
         return self.checkpoint.exists() and f'"{resource}"' in self.checkpoint.read_text()
@@ -214,21 +192,16 @@ class Kubelet:
 
 
 @contextmanager
-def kubelet(
-    cluster: Cluster, name: str | None = None, sync: str = "1s", server: str | None = None
-) -> Iterator[Kubelet]:
-    """A kubelet that is not started yet.
-
-    sync: how often it reports its Node, each 10 s on a real one; server: a proxy's URL instead of the API server's.
-    """
+def kubelet(cluster: Cluster, name: str | None = None) -> Iterator[Kubelet]:
+    """A kubelet that is not started yet."""
     name = name or cluster.node_name()
     folder = cluster.folder / name
     folder.mkdir()
     with ExitStack() as stack:
-        yield Kubelet(cluster, name, folder, stack, sync, server)
+        yield Kubelet(cluster, name, folder, stack)
 
 
-def _configuration(folder: Path, sync: str) -> dict[str, Any]:
+def _configuration(folder: Path) -> dict[str, Any]:
     return {
         "apiVersion": "kubelet.config.k8s.io/v1beta1",
         "kind": "KubeletConfiguration",
@@ -238,8 +211,8 @@ def _configuration(folder: Path, sync: str) -> dict[str, Any]:
         "healthzPort": 0,
         "authentication": {"anonymous": {"enabled": True}, "webhook": {"enabled": False}},
         "authorization": {"mode": "AlwaysAllow"},
-        "nodeStatusUpdateFrequency": sync,
-        "nodeStatusReportFrequency": sync,
+        "nodeStatusUpdateFrequency": "1s",  # 10 s by default
+        "nodeStatusReportFrequency": "1s",
         # Nothing of the machine is managed, and its state is no reason to turn pods away.
         "cgroupsPerQOS": False,
         "enforceNodeAllocatable": [],

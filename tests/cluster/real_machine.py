@@ -83,7 +83,7 @@ class RealMachine:
     def make_pass(self, *reasons: str) -> bool:
         """Whether it came to its end. A killed one does not."""
         self.server.make_allocatable()
-        self._passes.start_at(",".join(reasons), self.uptime - _START, self.kill_at)
+        self._passes.start(",".join(reasons), self.uptime - _START, self.kill_at)
         self.killed, self.kill_at = self._passes.finish(), None
         return not self.killed
 

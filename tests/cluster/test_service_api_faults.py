@@ -26,7 +26,7 @@ def refusal(code: int, **more: object) -> Action:
 NOT_READY = 'nodes "n" is forbidden: not yet ready to handle request'
 # A broken answer to each method, and each refusal: tests/unit/node. Here, one of each kind.
 FAULTS = (
-    (PATCH, faults.reset(carried_out=True), 1, "closed the connection"),
+    (PATCH, faults.reset(), 1, "closed the connection"),
     (GET, faults.stall(), 1, "did not respond in time"),
     (GET, refusal(401), 1, "rejected the credentials"),
     (PATCH, refusal(403), 2, "may not patch"),

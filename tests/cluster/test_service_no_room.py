@@ -71,6 +71,10 @@ def test_full_while_it_runs(cluster: Cluster, s: Service, name: str) -> None:
     s.wait_passes(1, s.passes(), BACKOFF_MAX + PROMPT)
     assert (s.capacity(A), s.capacity(B)) == ("5", "7"), "nothing gets less"
     assert s.log().count(FULL) == 1
+    assert f"{B}: unknown" not in s.log(), "what can't be remembered would be logged after each pass"
+    status = s.cli("status")
+    assert status.returncode == 4
+    assert (f"! {folder} is not writable: {FULL}; the information below is stale" in status.stdout) is (name == "run")
 
     s.machine.run("rm", folder / "fill")
     machine_has(s, b=6)

@@ -119,6 +119,23 @@ def test_its_folder_appears_level_by_level(tmp_path: Path) -> None:
         assert source.drain() == REASONS
 
 
+def test_its_folder_appears_just_before_the_folder_above_is_watched(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    path, add = tmp_path / "a" / "seats", FileEvents._add
+
+    def add_and_make(self: FileEvents, watched: str, mask: int) -> int:
+        descriptor = add(self, watched, mask)
+        if descriptor < 0 and watched == str(path.parent):
+            path.parent.mkdir()
+        return descriptor
+
+    monkeypatch.setattr(FileEvents, "_add", add_and_make)
+    source = FileEvents({str(path): PassReason.FILE})
+    write(path)
+    assert source.drain() == REASONS
+
+
 def test_its_folder_is_removed_or_moved_and_returns(tmp_path: Path, seats: Path) -> None:
     folder = seats.parent
     source = FileEvents({str(seats): PassReason.FILE})

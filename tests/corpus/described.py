@@ -22,7 +22,7 @@ from typing import Any
 from capacityd.config import load as configuration
 from capacityd.discovery.reader import read_resource, value_of
 from capacityd.host.recording.format import read_recording
-from capacityd.host.recording.source import RecordedSource
+from capacityd.host.recording.replay import RecordedHost
 from capacityd.model.config import Resource
 from capacityd.model.device import DeviceDetector
 from capacityd.model.errors import HostError
@@ -90,9 +90,9 @@ def machines() -> dict[str, Machine]:
 
 
 @cache
-def host(name: str) -> RecordedSource:
+def host(name: str) -> RecordedHost:
     """The recorded machine of this name."""
-    return RecordedSource(read_recording(str(machines()[name].recording)))
+    return RecordedHost(read_recording(str(machines()[name].recording)))
 
 
 @cache

@@ -20,7 +20,6 @@ from capacityd.host.recording.format import Recording, read_recording
 from capacityd.host.recording.privacy import without_identifiers
 from capacityd.host.recording.recorder import Recorder
 from capacityd.host.recording.replay import RecordedHost
-from capacityd.host.recording.source import RecordedSource
 from capacityd.model.errors import HostError
 from capacityd.model.matchers import Value
 from capacityd.model.value_types import Text
@@ -123,14 +122,14 @@ def test_a_real_machine_is_recorded_again_without_loss(machine: str) -> None:
     """A recording of a recording of a whole tree of the kernel's is the same."""
     before = host(machine)
     again = Recorder(before).run()
-    replayed = RecordedSource(again)
+    replayed = RecordedHost(again)
     assert Recorder(replayed).run() == again
     for name in DETECTORS:
         detector = device_detector(name)
         assert [*detector.find(before)] == [*detector.find(replayed)]
 
 
-class WithoutSubsystems(RecordedSource):
+class WithoutSubsystems(RecordedHost):
     """A recorded machine without links to the subsystems. libudev does not answer for a device that has none."""
 
     def __init__(self, recording: Recording) -> None:

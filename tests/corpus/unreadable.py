@@ -26,9 +26,10 @@ from typing import Any
 from capacityd.cli.inventory.devices import DeviceEntry, DeviceListing, list_devices
 from capacityd.detectors.udev import find_in
 from capacityd.discovery.reader import read_resource
+from capacityd.host.live import LiveHost
 from capacityd.host.recording.format import read_recording
 from capacityd.host.recording.recorder import Recorder
-from capacityd.host.recording.source import LiveSource, RecordedSource
+from capacityd.host.recording.replay import RecordedHost
 from capacityd.model.config import Resource
 from capacityd.model.host import Host
 from capacityd.model.value_types import Amount, Choice, Flag, Kind
@@ -61,12 +62,12 @@ EVERY = "every"
 _NAMED_LINKS = ("subsystem", "device", "driver", "physfn", "master")
 
 
-class TreeHost(LiveSource):
+class TreeHost(LiveHost):
     """The recorded machine as files. asked: collects the paths that are asked for."""
 
     def __init__(self, recording: Recording) -> None:
         super().__init__()
-        self._recorded = RecordedSource(recording)
+        self._recorded = RecordedHost(recording)
         self.asked: set[str] = set()
         for name in ANSWERS:
             setattr(self, name, getattr(self._recorded, name))
@@ -233,7 +234,7 @@ class Machine:
                     errors.append(f"{_named(self.resources[number])}: {self.outcomes[number]} -> {came}")
             for detector in detectors:
                 errors += _disagreements(self.host, now[detector.name])
-            again = RecordedSource(json.loads(json.dumps(Recorder(self.host).run())))
+            again = RecordedHost(json.loads(json.dumps(Recorder(self.host).run())))
         for detector in detectors:
             errors += [f"recorded: {text}" for text in _unlike(now[detector.name], list_devices(again, detector))]
         for number, came in outcomes.items():

@@ -22,7 +22,6 @@ import pyudev
 from capacityd.host import filesystems
 from capacityd.host.cpu_memory import usage
 from capacityd.host.live import LiveHost
-from capacityd.host.recording.source import LiveSource
 from capacityd.model.errors import HostError
 
 _CODES = (errno.EIO, errno.EACCES, errno.ENOMEM, errno.EMFILE)
@@ -118,7 +117,7 @@ def outcome(ask: Callable[[], Any], fault: Fault) -> Outcome:
 
 def questions(folder: str, device: str) -> dict[str, Callable[[], Any]]:
     """Each of a host's methods, and each of the recorder's."""
-    host, source = LiveHost(), LiveSource()
+    host, source = LiveHost(), LiveHost()
     with open("/proc/self/mountinfo") as f:
         ids = [line.split()[0] for line in f]
     host.properties(device)  # imports pyudev, which is no call of ours

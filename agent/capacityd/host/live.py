@@ -32,7 +32,7 @@ _NO_TEXT = (*_NOT_THERE, errno.EISDIR)
 
 
 class LiveHost:
-    """The machine on which this process runs."""
+    """The machine on which this process runs; scandir, raw and readlink are for the recorder."""
 
     def __init__(self) -> None:
         self._udev: Any = None  # one pyudev Context for all devices, because each one loads libudev again: 65 KiB
@@ -43,7 +43,7 @@ class LiveHost:
         except OSError as e:
             if e.errno in _NOT_THERE and (not folder.startswith("/sys/") or os.path.isdir("/sys/devices")):
                 return ()
-            raise unreadable(folder, e) from e  # without a sysfs, nothing is known about the folder
+            raise _unreadable(folder, e) from e  # without a sysfs, nothing is known about the folder
 
     def text(self, path: str) -> str | None:
         raw = _read(path, _MAX_ATTRIBUTE_BYTES)
@@ -61,7 +61,7 @@ class LiveHost:
         except OSError as e:
             if e.errno in _NOT_THERE:
                 return None
-            raise unreadable(path, e) from e
+            raise _unreadable(path, e) from e
 
     def exists(self, path: str) -> bool:
         return self.resolve(path) is not None
@@ -130,11 +130,12 @@ class LiveHost:
         return [printable(line) for line in raw.replace(b"\0", b"\n").replace(b"\t", b" ").split(b"\n") if line]
 
     def read_file(self, path: str, most: int) -> Content:
-        raw, changed = read_regular(path, most)
+        raw, changed = _read_regular(path, most)
         return Content(printable(raw.strip()), time.time() - changed)
 
     def run(self, command: Sequence[str], timeout: float) -> Output:
-        return run(command, timeout)
+        status, out, err = run(command, timeout)
+        return Output(status, printable(out.strip()), printable(err.strip()))
 
     def ctime(self, path: str) -> float | None:
         try:
@@ -142,7 +143,7 @@ class LiveHost:
         except OSError as e:
             if e.errno in _NOT_THERE:
                 return None
-            raise unreadable(path, e) from e
+            raise _unreadable(path, e) from e
 
     def arch(self) -> str:
         return os.uname().machine
@@ -150,8 +151,44 @@ class LiveHost:
     def hostname(self) -> str:
         return printable(os.uname().nodename)
 
+    def scandir(self, folder: str) -> Sequence[tuple[str, str]]:
+        """The entries of a folder, sorted: the name, and file, folder or link; "" for an entry that can't be recorded.
 
-def read_regular(path: str, limit: int) -> tuple[bytes, float]:
+        Raises HostError, also if the folder does not exist.
+        """
+        try:
+            with os.scandir(folder) as entries:
+                return sorted((entry.name, _kind(entry)) for entry in entries)
+        except OSError as e:
+            raise _unreadable(folder, e) from e
+
+    def raw(self, path: str, limit: int) -> str:
+        """A file's content. Bytes that are not UTF-8 become surrogates.
+
+        Raises HostError, with EFBIG if the file is longer than limit bytes.
+        """
+        content, _ = _read_regular(path, limit)
+        return content.decode("utf-8", "surrogateescape")
+
+    def readlink(self, path: str) -> str:
+        """The target of a link, unchanged. Raises HostError."""
+        try:
+            return os.readlink(path)
+        except OSError as e:
+            raise _unreadable(path, e) from e
+
+
+def _read(path: str, limit: int) -> bytes | None:
+    """As _read_regular, without the time; None if the file does not exist."""
+    try:
+        return _read_regular(path, limit)[0]
+    except HostError as e:
+        if e.errno in _NO_TEXT:
+            return None
+        raise
+
+
+def _read_regular(path: str, limit: int) -> tuple[bytes, float]:
     """The content of a regular file, and its modification time in seconds since the epoch.
 
     Raises HostError, with EFBIG if the file is longer than limit bytes.
@@ -162,38 +199,27 @@ def read_regular(path: str, limit: int) -> tuple[bytes, float]:
         try:
             status = os.fstat(fd)
             if not stat.S_ISREG(status.st_mode):
-                raise HostError(f"{path} is not a regular file", errno.EINVAL)
-            return _read_fd(fd, path, limit), status.st_mtime
+                code = errno.EISDIR if stat.S_ISDIR(status.st_mode) else errno.EINVAL
+                raise HostError(f"{path} is not a regular file", code)
+            content = os.read(fd, limit + 1)
+            while content and len(content) <= limit and (piece := os.read(fd, limit + 1 - len(content))):
+                content += piece
         finally:
             os.close(fd)
     except OSError as e:
-        raise unreadable(path, e) from e
-
-
-def _read(path: str, limit: int) -> bytes | None:
-    """The content of a file; None if it does not exist. Raises HostError, also if it is longer than limit bytes."""
-    try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-        try:
-            return _read_fd(fd, path, limit)
-        finally:
-            os.close(fd)
-    except OSError as e:
-        if e.errno in _NO_TEXT:
-            return None
-        raise unreadable(path, e) from e
-
-
-def _read_fd(fd: int, path: str, limit: int) -> bytes:
-    content = os.read(fd, limit + 1)
-    while content and len(content) <= limit and (piece := os.read(fd, limit + 1 - len(content))):
-        content += piece
+        raise _unreadable(path, e) from e
     if len(content) > limit:
         raise HostError(f"{path} is longer than {limit} bytes", errno.EFBIG)
-    return content
+    return content, status.st_mtime
 
 
-def unreadable(path: str, e: OSError) -> HostError:
+def _kind(entry: os.DirEntry[str]) -> str:
+    if entry.is_symlink():
+        return "link"
+    return "folder" if entry.is_dir() else "file"
+
+
+def _unreadable(path: str, e: OSError) -> HostError:
     """The error for a path that could not be read."""
     if e.errno == errno.ENOENT:
         return HostError(f"{path} does not exist", e.errno)

@@ -11,24 +11,18 @@ from collections.abc import Sequence
 from capacityd.linux.program import OutputTooLargeError, ProgramTimeoutError, run_program
 from capacityd.linux.subreaper import become_subreaper, kill_children
 from capacityd.model.errors import Cause, HostError, ProgramFailed
-from capacityd.model.host import Output
 from capacityd.model.text import printable
 
 _MAX_OUTPUT_BYTES = 65536
 _ENVIRONMENT = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8"}
 
 
-def run(command: Sequence[str], timeout: float) -> Output:
+def run(command: Sequence[str], timeout: float) -> tuple[int, bytes, bytes]:
     """Runs a program for at most timeout seconds. The calling process must have no other children.
 
-    Raises HostError if the program can't be started, does not end in time, or writes more than 64 KiB.
+    Returns the exit status, standard output and standard error. Raises HostError if the program can't be started, does
+    not end in time, or writes more than 64 KiB.
     """
-    status, out, err = run_raw(command, timeout)
-    return Output(status, printable(out.strip()), printable(err.strip()))
-
-
-def run_raw(command: Sequence[str], timeout: float) -> tuple[int, bytes, bytes]:
-    """As run(); returns the exit status, standard output and standard error as bytes."""
     program = command[0]
     _check(program)
     become_subreaper()

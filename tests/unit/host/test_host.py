@@ -83,11 +83,18 @@ def test_names(tmp_path: Path) -> None:
 
 
 def test_content(tmp_path: Path) -> None:
-    for host, at in both(tmp_path, {"/d/a": " 7\n", "/d/big": "7" * 11}):
+    """Of a file that is too long, no part is read."""
+    for host, at in both(tmp_path, {"/d/a": " 7\n", "/d/bytes": "abc\udcff", "/d/big": "7" * 11}):
         assert host.read_file(f"{at}/d/a", 10).text == "7"
-        for path in ("big", "none"):
-            with pytest.raises(HostError):
-                host.read_file(f"{at}/d/{path}", 10)
+        assert host.raw(f"{at}/d/bytes", 4) == "abc\udcff"
+        for name, code in (("big", errno.EFBIG), ("none", errno.ENOENT)):
+            with pytest.raises(HostError) as e:
+                host.read_file(f"{at}/d/{name}", 10)
+            assert e.value.errno == code
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(HostError) as e:
+        LIVE.raw(str(tmp_path / "pipe"), 3)
+    assert e.value.errno == errno.EINVAL
 
 
 def test_resolve_and_changed(tmp_path: Path) -> None:

@@ -41,7 +41,6 @@ from capacityd.model.errors import HostError
 from capacityd.host.live import LiveHost
 from capacityd.host.recording.recorder import Recorder
 from capacityd.host.recording.replay import RecordedHost
-from capacityd.host.recording.source import LiveSource, RecordedSource
 from capacityd.discovery.reader import value_of
 
 ON_SYS = ("usb", "pci", "nic", "disk")
@@ -69,8 +68,8 @@ def answer(ask):
 
 with open(sys.argv[1]) as f:
     made = RecordedHost(json.load(f))
-recording = Recorder(LiveSource()).run()
-replayed = RecordedSource(json.loads(json.dumps(recording)))
+recording = Recorder(LiveHost()).run()
+replayed = RecordedHost(json.loads(json.dumps(recording)))
 everything = (*ON_SYS, "filesystem", "address", "cpu", "memory")
 assert Recorder(replayed).run() == recording
 print(json.dumps([readings(made, ON_SYS), readings(LiveHost(), everything), readings(replayed, everything)]))
@@ -142,7 +141,7 @@ import json, os, sys
 from contextlib import nullcontext
 from capacityd.host.live import LiveHost
 from capacityd.host.recording.recorder import Recorder
-from capacityd.host.recording.source import LiveSource, RecordedSource
+from capacityd.host.recording.replay import RecordedHost
 from capacityd.model.errors import HostError
 from tests.support.trees import unreadable
 
@@ -156,9 +155,9 @@ _, path, fault, *devices = sys.argv
 with unreadable(path, fault) if fault != "ENOENT" else nullcontext():
     if fault == "ENOENT":
         os.unlink(path)
-    live, recording = LiveSource(), Recorder(LiveSource()).run()
+    live, recording = LiveHost(), Recorder(LiveHost()).run()
     answers = [answer(live, device) for device in devices]
-    replayed = [answer(RecordedSource(recording), device) for device in devices]
+    replayed = [answer(RecordedHost(recording), device) for device in devices]
     print(json.dumps([answers, [type(a).__name__ for a in answers] == [type(a).__name__ for a in replayed]]))
 """
 

@@ -13,11 +13,11 @@ import time
 
 from capacityd.cli.output.terminal import print_json
 from capacityd.detectors import load, names
+from capacityd.host.live import LiveHost
 from capacityd.host.recording.format import Recording, read_recording
 from capacityd.host.recording.privacy import without_identifiers
-from capacityd.host.recording.recorder import Recorder, RecorderStoppedError
+from capacityd.host.recording.recorder import Recorder, RecorderStoppedError, Source
 from capacityd.host.recording.replay import RecordedHost
-from capacityd.host.recording.source import LiveSource, RecordedSource, Source
 from capacityd.linux.atomic_file import replace_file
 from capacityd.model.device import Device, DeviceDetector
 from capacityd.model.errors import CapacitydError, HostError, UsageError
@@ -33,7 +33,7 @@ def record(options: argparse.Namespace) -> int:
     if not options.force and os.path.isfile(options.file):
         raise UsageError(f"{options.file} exists; choose another name, or replace it with --force")
     original = None if options.machine is None else read_recording(options.machine)
-    source: Source = LiveSource() if original is None else RecordedSource(original)
+    source: Source = LiveHost() if original is None else RecordedHost(original)
     recording, unreadable = _recorded(source)
     recording["hardware_names"] = _hardware_names(source, recording)
     if original is not None and original.get("redacted"):

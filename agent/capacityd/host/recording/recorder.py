@@ -11,20 +11,21 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, astuple
 from functools import partial
-from sys import intern
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from capacityd.host.filesystems import filesystems
+from capacityd.host.live import LiveHost
 from capacityd.host.recording.contents import keeps_file, keeps_folder, mounts_without_options
 from capacityd.host.recording.format import Recording
-from capacityd.host.recording.source import Source
+from capacityd.host.recording.replay import RecordedHost
 from capacityd.host.system_devices import OS_MOUNT_POINTS, automount_unit
 from capacityd.linux.filesystems import Backing, backing, has_device
-from capacityd.linux.mountinfo import MOUNT_TABLE, unescaped
+from capacityd.linux.mountinfo import MOUNT_TABLE, mount_of, unescaped
 from capacityd.model.errors import HostError
 from capacityd.model.text import printable
 
 Answer = TypeVar("Answer")
+Source: TypeAlias = LiveHost | RecordedHost
 
 _MAX_ATTRIBUTE_BYTES = 8192  # the kernel writes at most a page
 _MAX_TABLE_BYTES = 16 * 1024 * 1024
@@ -79,16 +80,12 @@ class Recorder:
         for point in OS_MOUNT_POINTS:
             self._file(automount_unit(point), _MAX_ATTRIBUTE_BYTES)
         self._block_device_links()
-        for folder, names in [*self._left_out.items()]:
-            self._left_out[folder] = [name for name in names if f"{folder}/{name[:-1]}" not in self._walked]
-            if not self._left_out[folder]:
-                del self._left_out[folder]
         self._link_targets()
         return {
             "files": self.files,
             "links": self._links,
             "errors": self._errors,
-            "left_out": self._left_out,
+            "left_out": {folder: names for folder in self._left_out if (names := self._unrecorded(folder))},
             "folders": sorted(self._folders),
             **self._answers(),
             "unknown": self._unknown,
@@ -96,41 +93,33 @@ class Recorder:
             "hostname": self._source.hostname(),
         }
 
+    def _unrecorded(self, folder: str) -> list[str]:
+        """The names in a folder that the recording leaves out."""
+        return [name for name in self._left_out[folder] if f"{folder}/{name[:-1]}" not in self._walked]
+
     def _answers(self) -> Recording:
         """The parts that the kernel and udev answer."""
         source = self._source
-        properties: dict[str, Any] = {}
+        answers: Recording = {"properties": {}, "link_speeds": {}, "link_kinds": {}, "filesystem_sizes": {}}
         for path in sorted(self._walked):
             # Some devices have no link to their subsystem, so udev may not know them.
-            in_doubt = path in self._listed or not self._errors.keys().isdisjoint(
-                (f"{path}/subsystem", f"{path}/uevent")
-            )
-            if f"{path}/subsystem" in self._links or in_doubt:
-                properties |= self._answer(f"properties {path}", path, partial(self._properties, path))
-        speeds: dict[str, Any] = {}
-        kinds: dict[str, Any] = {}
-        for path in sorted(path for path in self._links if path.startswith("/sys/class/net/")):
-            name = path.rpartition("/")[2]
-            speeds |= self._answer(f"link_speeds {name}", name, partial(source.link_speeds, name))
-            kinds |= self._answer(f"link_kinds {name}", name, partial(source.link_kind, name))
-        sizes: dict[str, Any] = {}
+            unreadable = f"{path}/subsystem" in self._errors or f"{path}/uevent" in self._errors
+            if f"{path}/subsystem" in self._links or path in self._listed or unreadable:
+                answers["properties"] |= self._answer(f"properties {path}", path, partial(source.properties, path))
+        for name in sorted(path.rpartition("/")[2] for path in self._links if path.startswith("/sys/class/net/")):
+            answers["link_speeds"] |= self._answer(f"link_speeds {name}", name, partial(source.link_speeds, name))
+            answers["link_kinds"] |= self._answer(f"link_kinds {name}", name, partial(source.link_kind, name))
         for point, ids in self._local_filesystems():
             # A file system hidden by another mount has the same mount point, and can't be measured.
             question = f"filesystem_sizes {point} {min(ids)}"
-            sizes |= self._answer(question, point, partial(source.filesystem_size, point, ids))
+            answers["filesystem_sizes"] |= self._answer(question, point, partial(source.filesystem_size, point, ids))
         return {
-            "properties": properties,
-            "link_speeds": speeds,
-            "link_kinds": kinds,
-            "filesystem_sizes": sizes,
+            **answers,
             **self._answer("addresses", "addresses", lambda: [list(astuple(a)) for a in source.addresses()]),
             **self._answer("processors", "processors", lambda: asdict(source.processors())),
             **self._answer("memory", "memory", lambda: asdict(source.memory())),
-            **self._answer("default_interfaces", "default_interfaces", lambda: list(source.default_interfaces())),
+            **self._answer("default_interfaces", "default_interfaces", source.default_interfaces),
         }
-
-    def _properties(self, path: str) -> dict[str, str]:
-        return {intern(name): intern(value) for name, value in self._source.properties(path).items()}
 
     def _local_filesystems(self) -> Iterator[tuple[str, frozenset[str]]]:
         """Mount points and mount ids of file systems on a disk or in memory, because a server may not respond."""
@@ -175,7 +164,7 @@ class Recorder:
             elif kind == "folder" and keeps_folder(path):
                 self._folder(path)
             else:
-                left_out.append(intern(f"{name}/" if kind == "folder" else name))
+                left_out.append(f"{name}/" if kind == "folder" else name)
         if left_out:
             self._left_out[folder] = left_out
         elif not entries:
@@ -184,7 +173,7 @@ class Recorder:
 
     def _file(self, path: str, limit: int, change: Callable[[str], str] = str) -> None:
         try:
-            self.files[path] = intern(change(self._do(path, lambda: self._source.raw(path, limit))))
+            self.files[path] = change(self._do(path, lambda: self._source.raw(path, limit)))
         except HostError as e:
             self._failed(path, e)
 
@@ -203,9 +192,8 @@ class Recorder:
     def _block_device_links(self) -> None:
         """Records the links in /dev that mounts and swap areas use as names."""
         swaps = [line.split()[0] for line in self.files.get(_SWAPS, "").split("\n")[1:] if line.strip()]
-        mounts = [line.partition(" - ")[2].split(" ") for line in self.files.get(MOUNT_TABLE, "").split("\n")]
-        sources = [fields[1] for fields in mounts if len(fields) > 1]
-        for path in sorted({unescaped(source) for source in (*swaps, *sources)}):
+        mounts = filter(None, map(mount_of, self.files.get(MOUNT_TABLE, "").split("\n")))
+        for path in sorted({*map(unescaped, swaps), *(mount.source for mount in mounts)}):
             if path.startswith("/dev/") and (real := self._resolved(path)):
                 if real != path:
                     self._links[path] = real

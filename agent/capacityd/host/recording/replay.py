@@ -15,6 +15,7 @@ from capacityd.model.host import Address, Content, Memory, Output, Processors
 from capacityd.model.text import printable
 
 _MAX_ATTRIBUTE_BYTES = 65536
+_MAX_TABLE_BYTES = 16 * 1024 * 1024
 _MAX_LINKS = 40  # limit for one path, as in the kernel
 _IN_TREES = tuple(f"{tree}/" for tree in TREES)
 _NOT_THERE = (errno.ENOENT, errno.ENOTDIR, errno.ENODEV, errno.ENXIO)
@@ -26,7 +27,7 @@ def load(path: str) -> RecordedHost:
 
 
 class RecordedHost:
-    """Another machine, or one that never existed."""
+    """Another machine, or one that never existed; scandir, raw and readlink are for recording it again."""
 
     def __init__(self, recording: Mapping[str, Any]) -> None:
         self._files: Mapping[str, str] = recording.get("files", {})
@@ -55,23 +56,18 @@ class RecordedHost:
         return sorted(self._folders.get(real or "", ()))
 
     def text(self, path: str) -> str | None:
-        content = self._optional_content(path)
-        if content is not None and len(content.encode("utf-8", "surrogatepass")) > _MAX_ATTRIBUTE_BYTES:
-            raise HostError(f"{path} is longer than {_MAX_ATTRIBUTE_BYTES} bytes")
+        content = self._optional_content(path, _MAX_ATTRIBUTE_BYTES)
         return None if content is None else printable(content.strip(" \t\n\0"))
 
     def resolve(self, path: str) -> str | None:
-        real = self._real(path, content=False) or ""
-        return real if self._is_recorded(real) or self._is_left_out(real) else None
+        real = self._real(path, content=False)
+        return real if real is not None and self._is_listed(real) else None
 
     def exists(self, path: str) -> bool:
         real = self._real(path, content=False)
-        if real is None:
-            return False
-        exists = self._is_recorded(real) or self._is_left_out(real)
-        if not exists and not f"{real}/".startswith(_IN_TREES):
+        if real is not None and not self._is_listed(real) and not f"{real}/".startswith(_IN_TREES):
             raise _not_recorded(path)
-        return exists
+        return real is not None and self._is_listed(real)
 
     def properties(self, device: str) -> Mapping[str, str]:
         real = self._known(device)
@@ -87,15 +83,13 @@ class RecordedHost:
         return {printable(k): printable(v) for k, v in names.items()}
 
     def link_speeds(self, interface: str) -> Sequence[int]:
-        speeds: Sequence[int] = self._answer("link_speeds", interface, f"the link modes of {interface}")
-        return speeds
+        return list(self._answer("link_speeds", interface, f"the link modes of {interface}"))
 
     def link_kind(self, interface: str) -> str:
         return str(self._answer("link_kinds", interface, f"the kind of {interface}"))
 
     def default_interfaces(self) -> Sequence[str]:
-        interfaces: Sequence[str] = self._part("default_interfaces")
-        return interfaces
+        return list(self._part("default_interfaces"))
 
     def addresses(self) -> Sequence[Address]:
         return [_address(fields) for fields in self._part("addresses")]
@@ -111,22 +105,15 @@ class RecordedHost:
         return int(self._answer("filesystem_sizes", point, f"the size of {point}"))
 
     def lines(self, path: str) -> Sequence[str]:
-        content = self._optional_content(path) or ""
+        content = self._optional_content(path, _MAX_TABLE_BYTES) or ""
         return [printable(line) for line in content.replace("\0", "\n").replace("\t", " ").split("\n") if line]
 
     def read_file(self, path: str, most: int) -> Content:
-        content = self._content(path)
-        if content is None:
-            raise HostError(f"the recording does not contain the file {path}", errno.ENOENT)
-        if len(content.encode("utf-8", "surrogatepass")) > most:
-            raise HostError(f"{path} is longer than {most} bytes")
+        content = self.raw(path, most)
         return Content(printable(content.strip()), float(self._recording.get("ages", {}).get(path, 0)))
 
     def run(self, command: Sequence[str], timeout: float) -> Output:
-        output = self._recording.get("programs", {}).get(json.dumps(list(command)))
-        if output is None:
-            raise HostError(f"the recording does not contain the output of {command[0]}")
-        status, out, err = output
+        status, out, err = self._answer("programs", json.dumps(list(command)), f"the output of {command[0]}")
         return Output(int(status), printable(out.strip()), printable(err.strip()))
 
     def ctime(self, path: str) -> float | None:
@@ -137,6 +124,28 @@ class RecordedHost:
 
     def hostname(self) -> str:
         return str(self._recording.get("hostname", "recorded"))
+
+    def scandir(self, folder: str) -> Sequence[tuple[str, str]]:
+        real = self._known(folder)
+        if real not in self._folders and real not in self._left_folders:
+            raise HostError(f"{folder} does not exist", errno.ENOENT)
+        return [(name, self._kind(f"{real}/{name}")) for name in self.listdir(folder)]
+
+    def raw(self, path: str, limit: int) -> str:
+        content = self._content(path, limit)
+        if content is None:
+            raise HostError(f"the recording does not contain the file {path}", errno.ENOENT)
+        return content
+
+    def readlink(self, path: str) -> str:
+        return self._links[path]
+
+    def _kind(self, path: str) -> str:
+        if path in self._links:
+            return "link"
+        if path in self._left_files:
+            return ""
+        return "folder" if path in self._folders or path in self._left_folders else "file"
 
     def _part(self, part: str) -> Any:
         self._require(part)
@@ -158,26 +167,31 @@ class RecordedHost:
             text = str(message).replace(real, path) if real else str(message)
             raise HostError(text, getattr(errno, code, None) if code else None)
 
-    def _content(self, path: str) -> str | None:
-        """A file's content; None if the file does not exist. Raises HostError if it is not recorded."""
+    def _content(self, path: str, limit: int) -> str | None:
+        """A file's content; None if the file does not exist.
+
+        Raises HostError if it is not recorded, and with EFBIG if it is longer than limit bytes.
+        """
         real = self._known(path)
         if real in self._left_files:
             raise _not_recorded(path)
-        return self._files.get(real)
+        content = self._files.get(real)
+        if content is not None and len(content.encode("utf-8", "replace")) > limit:  # a lone surrogate is one byte
+            raise HostError(f"{path} is longer than {limit} bytes", errno.EFBIG)
+        return content
 
-    def _optional_content(self, path: str) -> str | None:
+    def _optional_content(self, path: str, limit: int) -> str | None:
         try:
-            return self._content(path)
+            return self._content(path, limit)
         except HostError as e:
             if e.errno in _NOT_THERE:
                 return None
             raise
 
-    def _is_recorded(self, real: str) -> bool:
-        return any(real in part for part in (self._folders, self._files, self._links, self._properties))
-
-    def _is_left_out(self, real: str) -> bool:
-        return real in self._left_files or real in self._left_folders
+    def _is_listed(self, real: str) -> bool:
+        """Whether the recording shows that the path exists, even if it leaves out the content."""
+        contents = (self._folders, self._files, self._links, self._properties)
+        return any(real in part for part in (*contents, self._left_files, self._left_folders))
 
     def _real(self, path: str, *, content: bool = True) -> str | None:
         """As _known, but None if the kernel reported that the path does not exist."""
@@ -210,7 +224,7 @@ class RecordedHost:
                     raise HostError(f"{path} could not be read: {os.strerror(errno.ELOOP)}", errno.ELOOP)
                 parts += target.split("/")[::-1]
                 real = "" if target.startswith("/") else real.rpartition("/")[0]
-        if not self._is_recorded(real) and not self._is_left_out(real) and self._may_exist(real):
+        if not self._is_listed(real) and self._may_exist(real):
             raise _not_recorded(path)
         return real
 

@@ -15,7 +15,6 @@ from capacityd.host.recording import contents
 from capacityd.host.recording.privacy import SHAPES, Privacy, without_identifiers
 from capacityd.host.recording.recorder import Recorder
 from capacityd.host.recording.replay import RecordedHost
-from capacityd.host.recording.source import RecordedSource
 from tests import ROOT
 from tests.support.machines import bare, disk, files, merge, mounts, nic, nvme, pci_nic, stacked, usb_device, usb_path
 from tests.support.text import squeezed
@@ -120,7 +119,7 @@ SALT = b"of a test"
 
 
 def recorded(world: dict[str, Any], *more: str) -> dict[str, Any]:
-    recording = without_identifiers(Recorder(RecordedSource(world)).run(), more, SALT)
+    recording = without_identifiers(Recorder(RecordedHost(world)).run(), more, SALT)
     return dict(json.loads(json.dumps(recording)))
 
 
@@ -171,7 +170,7 @@ def test_equal_identifiers_stay_equal_throughout_the_machine() -> None:
 
 def test_another_recording_has_other_hashes() -> None:
     world = merge(bare(), usb_device("1-1", serial=SERIAL))
-    made = [without_identifiers(Recorder(RecordedSource(world)).run()) for _ in range(2)]
+    made = [without_identifiers(Recorder(RecordedHost(world)).run()) for _ in range(2)]
     serials = {recording["files"][f"{usb_path('1-1')}/serial"] for recording in made}
     assert len(serials) == 2
 
@@ -192,7 +191,7 @@ def test_a_short_serial_number_is_replaced_in_its_places_only() -> None:
 def test_a_serial_number_that_is_a_name_of_the_kernels_changes_no_path(serial: str) -> None:
     """A root hub's is the address of its controller."""
     world = merge(WORLD, usb_device("1-1.2", serial=serial), files({"/sys/devices/virtio0/block/x": ""}))
-    assert recorded(world)["links"] == Recorder(RecordedSource(world)).run()["links"]
+    assert recorded(world)["links"] == Recorder(RecordedHost(world)).run()["links"]
 
 
 def test_a_device_without_serial_number_keeps_its_model() -> None:
@@ -204,7 +203,7 @@ def test_a_device_without_serial_number_keeps_its_model() -> None:
 @pytest.mark.parametrize("host", ["node", "pci", "net", "master", "virtual", "x86_64", "usb"])
 def test_a_host_named_as_the_kernel_names_things_keeps_its_machine_whole(host: str) -> None:
     world = merge(WORLD, {"hostname": host, "arch": "x86_64"}, files({"/sys/devices/system/node/node0/cpulist": "0"}))
-    before, after = Recorder(RecordedSource(world)).run(), recorded(world)
+    before, after = Recorder(RecordedHost(world)).run(), recorded(world)
     assert after["links"].keys() == before["links"].keys()
     assert after["arch"] == "x86_64"
 
@@ -256,7 +255,7 @@ HIDDEN = [  # attributes that hold identifiers, under their many names
 def test_identifiers_are_found_by_the_name_of_their_file_or_their_form(path: str, text: str, identifier: str) -> None:
     folder = path.partition("/bonding")[0].rpartition("/")[0] if "bonding" not in path else NET
     world = merge(bare(), files({path: f"{text}\n"}), {"links": {"/sys/class/x/y": folder}})
-    assert squeezed(identifier) in squeezed(json.dumps(Recorder(RecordedSource(world)).run()))
+    assert squeezed(identifier) in squeezed(json.dumps(Recorder(RecordedHost(world)).run()))
     assert squeezed(identifier) not in squeezed(json.dumps(recorded(world)))
 
 
@@ -274,7 +273,7 @@ def test_identifiers_are_found_by_the_name_of_their_file_or_their_form(path: str
 def test_file_servers_and_their_users(kind: str, source: str) -> None:
     table = recorded(merge(bare(), mounts(("/mnt", "0:44", kind, source))))["files"]["/proc/self/mountinfo"]
     assert re.search(rf" - {kind} id-[0-9a-f]{{12}} ", table)
-    kept = Recorder(RecordedSource(merge(bare(), mounts(("/mnt", "0:44", kind, source))))).run()
+    kept = Recorder(RecordedHost(merge(bare(), mounts(("/mnt", "0:44", kind, source))))).run()
     assert "sesame" not in json.dumps(kept), "a password is left out in any case"
 
 

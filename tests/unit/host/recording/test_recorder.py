@@ -26,7 +26,6 @@ from capacityd.host.live import LiveHost
 from capacityd.host.recording.contents import ATTRIBUTES, keeps_file
 from capacityd.host.recording.recorder import Recorder
 from capacityd.host.recording.replay import RecordedHost, load
-from capacityd.host.recording.source import LiveSource, RecordedSource
 from capacityd.model.device import Device
 from capacityd.model.errors import HostError
 from capacityd.model.host import Host
@@ -142,7 +141,7 @@ HOSTILE = st.binary(max_size=60).map(lambda raw: raw.replace(b"\0", b"").decode(
 def test_any_text_of_a_device_is_replayed_as_it_is_read(serial: str, model: str, name: str) -> None:
     """A file's bytes, through the recorder, JSON and the loader; against the live host on the same bytes."""
     path = "/sys/bus/usb/devices/1-1"
-    before = RecordedSource(merge(bare(), usb_device(serial=serial, model=model, properties={"ID_X": name})))
+    before = RecordedHost(merge(bare(), usb_device(serial=serial, model=model, properties={"ID_X": name})))
     recording = json.loads(json.dumps(Recorder(before).run(), sort_keys=True))
     after = RecordedHost(recording)
     for ask in (
@@ -152,7 +151,7 @@ def test_any_text_of_a_device_is_replayed_as_it_is_read(serial: str, model: str,
         lambda host: host.properties(path),
     ):
         assert ask(after) == ask(before)
-    assert Recorder(RecordedSource(recording)).run() == recording
+    assert Recorder(RecordedHost(recording)).run() == recording
 
 
 @given(st.binary(max_size=200))
@@ -161,7 +160,7 @@ def test_the_bytes_of_a_file_are_recorded_as_they_are(content: bytes) -> None:
         f.write(content)
         f.flush()
         path = f"/proc/self/fd/{f.fileno()}"
-        text = LiveSource().raw(path, 8192)
+        text = LiveHost().raw(path, 8192)
         assert text.encode("utf-8", "surrogateescape") == content
         replay = RecordedHost({"files": {path: text}})
         assert (replay.text(path), replay.lines(path)) == (LiveHost().text(path), LiveHost().lines(path))
@@ -178,7 +177,7 @@ def pci(attributes: dict[str, str], **parts: dict[str, str]) -> dict[str, object
 
 def test_what_is_left_out_is_unknown_not_absent() -> None:
     names = ("vendor", "config", "rom", "vpd", "resource0", "power/control", "key", "uevent")
-    host = RecordedHost(Recorder(RecordedSource(pci(dict.fromkeys(names, "x")))).run())
+    host = RecordedHost(Recorder(RecordedHost(pci(dict.fromkeys(names, "x")))).run())
     assert host.text(f"{AT}/vendor") == "x"
     assert host.text(f"{AT}/none") is None
     for name in ("config", "rom", "vpd", "resource0", "power/control", "key"):
@@ -196,7 +195,7 @@ def test_files_of_a_class_and_folders_that_are_left_out_are_no_obstacle() -> Non
     misc = "/sys/devices/virtual/misc/microcode"
     files = {"/sys/class/drm/version": "drm 1.1", f"{misc}/uevent": "", f"{misc}/power/control": "auto"}
     links = {"/sys/class/misc/microcode": misc, f"{misc}/subsystem": "/sys/class/misc"}
-    host = RecordedHost(Recorder(RecordedSource({"files": files, "links": links})).run())
+    host = RecordedHost(Recorder(RecordedHost({"files": files, "links": links})).run())
     assert [*find_in(host, ["drm"])] == []
     assert [device.name for device in find_in(host, ["misc"])] == ["microcode"]
 
@@ -212,7 +211,7 @@ def test_passwords_and_what_talks_to_hardware_is_on_no_list() -> None:
 
 def test_errors_are_recorded_with_their_names() -> None:
     errors = {f"{AT}/speed": "EINVAL", f"{AT}/model": "EACCES"}
-    recorder = Recorder(RecordedSource(pci({"vendor": "1", "speed": "", "model": ""}, errors=errors)))
+    recorder = Recorder(RecordedHost(pci({"vendor": "1", "speed": "", "model": ""}, errors=errors)))
     assert recorder.run()["errors"] == errors
     assert recorder.unreadable == {"EACCES": [f"{AT}/model"]}
 
@@ -224,7 +223,7 @@ def test_a_link_to_an_unrecorded_target_still_resolves() -> None:
         f"{AT}/of": "../../../firmware/node",
     }
     more = {"/sys/bus/pci/drivers/i40e/uevent": "", "/sys/firmware/node/name": "n"}
-    before = RecordedSource(merge(pci({"uevent": ""}), {"links": links, "files": more}))
+    before = RecordedHost(merge(pci({"uevent": ""}), {"links": links, "files": more}))
     after = RecordedHost(Recorder(before).run())
     for name in ("driver", "dead", "of"):
         assert after.resolve(f"{AT}/{name}") == before.resolve(f"{AT}/{name}")
@@ -236,7 +235,7 @@ def test_a_link_to_an_unrecorded_target_still_resolves() -> None:
 def test_devices_by_link_that_mounts_name(tmp_path: Path) -> None:
     mounts = "29 1 0:25 / / rw - btrfs /dev/disk/by-label/r\\040t rw,space_cache,subvol=/@secret\n"
     files = {"/proc/self/mountinfo": mounts, "/dev/sda2": "", "/sys/devices/x/uevent": ""}
-    recording = Recorder(RecordedSource({"files": files, "links": {"/dev/disk/by-label/r t": "../../sda2"}})).run()
+    recording = Recorder(RecordedHost({"files": files, "links": {"/dev/disk/by-label/r t": "../../sda2"}})).run()
     assert recording["links"]["/dev/disk/by-label/r t"] == "/dev/sda2"
     assert "secret" not in recording["files"]["/proc/self/mountinfo"]
     assert RecordedHost(recording).resolve("/dev/disk/by-label/r t") == "/dev/sda2"
@@ -244,12 +243,12 @@ def test_devices_by_link_that_mounts_name(tmp_path: Path) -> None:
 
 def test_automount_units_that_systemd_generated_are_recorded() -> None:
     made = {"files": {"/run/systemd/generator.late/efi.automount": "[Automount]\nWhere=/efi\n"}}
-    recorded = Recorder(RecordedSource(merge(bare(), made))).run()
+    recorded = Recorder(RecordedHost(merge(bare(), made))).run()
     assert made["files"].items() <= recorded["files"].items()
 
 
 def test_a_file_system_below_another_at_the_same_place_has_no_size_that_is_known() -> None:
-    class Covered(RecordedSource):
+    class Covered(RecordedHost):
         """A double of a machine that responds as the kernel does."""
 
         def filesystem_size(self, point: str, mounts: Collection[str]) -> int:
@@ -265,7 +264,7 @@ def test_a_file_system_below_another_at_the_same_place_has_no_size_that_is_known
             replay.filesystem_size("/dev/shm", {hidden})
 
 
-class Hanging(RecordedSource):
+class Hanging(RecordedHost):
     """A double of a machine with an attribute that never answers."""
 
     def raw(self, path: str, most: int) -> str:

@@ -108,20 +108,15 @@ def _groups(host: Host, folders: Sequence[str], names: Sequence[str]) -> int | N
     names: the possible names of the list's file, newest first (Documentation/admin-guide/cputopology.rst). A mask of
     the members is accepted as well, because the oldest kernels provide only a mask.
     """
-    member_lists = [_first_text(host, [f"{folder}/topology/{name}" for name in names]) for folder in folders]
+    member_lists = []
+    for folder in folders:
+        texts = (host.text(f"{folder}/topology/{name}") for name in names)
+        member_lists.append(next(filter(None, texts), None))
     if not any(member_lists):
         return None
     if not all(member_lists):
         raise HostError("processors changed while they were read")
     return len(set(member_lists))
-
-
-def _first_text(host: Host, paths: Sequence[str]) -> str | None:
-    """The content of the first of these files that exists and is not empty."""
-    for path in paths:
-        if text := host.text(path):
-            return text
-    return None
 
 
 def _sockets(host: Host, folders: Sequence[str]) -> int | None:

@@ -48,38 +48,30 @@ def filesystems(host: Host) -> list[Filesystem]:
     return [_filesystem(mounts_of_one) for mounts_of_one in mounts.values()]
 
 
-def measure(point: str, ids: Collection[str]) -> int:
-    """The size in bytes of the file system mounted at this point. ids: the ids of its mounts (mountinfo's first field).
+def measure(point: str, mounts: Collection[str]) -> int:
+    """The size in bytes of the file system mounted at this point. mounts: its mount ids (mountinfo's first field).
 
     Raises HostError, also if another file system is mounted over it, or if it does not respond in time.
     """
-    thread = _Measurement(point, ids)
+    results: list[int | HostError] = []
+
+    def run() -> None:
+        try:
+            results.append(_measure(point, mounts))
+        except HostError as e:
+            results.append(e)
+
+    thread = threading.Thread(target=run, daemon=True)  # because a call that hangs in the kernel can't be interrupted
     try:
         thread.start()
     except RuntimeError as e:
         raise HostError(f"the size of {point} could not be read: {e}") from e
     thread.join(_STATVFS_TIMEOUT)
-    if thread.result is None:
+    if not results:
         raise HostError(f"the file system on {point} did not respond within {_STATVFS_TIMEOUT:g} s")
-    if isinstance(thread.result, HostError):
-        raise thread.result
-    return thread.result
-
-
-class _Measurement(threading.Thread):
-    """Measures a file system in a thread, because a call that hangs in the kernel can't be interrupted."""
-
-    def __init__(self, point: str, ids: Collection[str]) -> None:
-        super().__init__(daemon=True)
-        self.result: int | HostError | None = None  # None: no response yet
-        self._point, self._ids = point, ids
-
-    def run(self) -> None:
-        """Sets the result."""
-        try:
-            self.result = _measure(self._point, self._ids)
-        except HostError as e:
-            self.result = e
+    if isinstance(results[0], HostError):
+        raise results[0]
+    return results[0]
 
 
 def _measure(point: str, ids: Collection[str]) -> int:

@@ -6,7 +6,7 @@ import errno
 import os
 import stat
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import pyudev
@@ -18,7 +18,7 @@ from capacityd.host.hwdb import look_up
 from capacityd.host.network import addresses, default_interfaces, link_kind
 from capacityd.host.program import run
 from capacityd.model.errors import HostError
-from capacityd.model.host import Address, Content, Memory, Output, Processors
+from capacityd.model.host import Content, Output, Processors
 from capacityd.model.text import printable
 
 Answer = TypeVar("Answer")
@@ -101,29 +101,18 @@ class LiveHost:
         if self.resolve(f"{_UDEV_DATABASE}/+{udev_device.subsystem}:{udev_device.sys_name}") is not None:
             raise HostError(f"udev's entry for {device} could not be read")
 
-    def hardware_names(self, modalias: str) -> Mapping[str, str]:
-        return look_up(modalias)
+    hardware_names = staticmethod(look_up)
+    link_kind = staticmethod(link_kind)
+    default_interfaces = staticmethod(default_interfaces)
+    addresses = staticmethod(addresses)
+    memory = staticmethod(memory)
+    filesystem_size = staticmethod(measure)
 
     def link_speeds(self, interface: str) -> Sequence[int]:
         return speeds_of(supported_modes(interface))
 
-    def link_kind(self, interface: str) -> str:
-        return link_kind(interface)
-
-    def default_interfaces(self) -> Sequence[str]:
-        return default_interfaces()
-
-    def addresses(self) -> Sequence[Address]:
-        return addresses()
-
     def processors(self) -> Processors:
         return processors(self)
-
-    def memory(self) -> Memory:
-        return memory()
-
-    def filesystem_size(self, point: str, mounts: Collection[str]) -> int:
-        return measure(point, mounts)
 
     def lines(self, path: str) -> Sequence[str]:
         raw = _read(path, _MAX_TABLE_BYTES) or b""

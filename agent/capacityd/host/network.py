@@ -115,13 +115,5 @@ def _addresses() -> Iterator[Address]:
             text = socket.inet_ntop(family, raw)
             temporary = bool(v6 and flags & _TEMPORARY)
             scoped = _SCOPES.get(scope, str(scope))
-            yield Address(_interface_name(index), _FAMILIES[family], text, prefix, scoped, temporary)
-
-
-def _interface_name(index: int) -> str:
-    try:
-        return printable(socket.if_indextoname(index))
-    except OSError as e:
-        raise HostError(
-            f"an interface went away while addresses were read: {os.strerror(e.errno or 0)}", e.errno
-        ) from e
+            interface = printable(socket.if_indextoname(index))  # it may have disappeared
+            yield Address(interface, _FAMILIES[family], text, prefix, scoped, temporary)

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 from dataclasses import dataclass
 
-from capacityd.linux.program import OutputTooLargeError, ProgramTimeoutError, run_program
-
 _TIMEOUT = 5.0  # seconds
-_MAX_OUTPUT_BYTES = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,11 +25,11 @@ def unit_state(unit: str) -> UnitState | None:
     names = ("LoadState", "UnitFileState", "ActiveState", "SubState", "ExecMainStatus")
     command = ["systemctl", "show", f"--property={','.join(names)}", unit]
     try:
-        status, out, _ = run_program(command, _TIMEOUT, os.environ, _MAX_OUTPUT_BYTES)
-    except (OSError, subprocess.SubprocessError, ProgramTimeoutError, OutputTooLargeError):
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=_TIMEOUT, check=True)
+    except (OSError, subprocess.SubprocessError):
         return None
-    values = dict(line.split("=", 1) for line in out.decode(errors="replace").splitlines() if "=" in line)
-    if status != 0 or values.get("LoadState") != "loaded":
+    values = dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)
+    if values.get("LoadState") != "loaded":
         return None
     return UnitState(
         enabled=values.get("UnitFileState") in ("enabled", "enabled-runtime"),

@@ -82,5 +82,5 @@ def test_an_address_of_an_interface_that_disappeared_is_unknown(monkeypatch: pyt
     monkeypatch.setattr("capacityd.host.network.ask", lambda *_: [(20, message)])
     assert kernel_addresses() == [], "it has none"
     monkeypatch.setattr("capacityd.host.network.ask", lambda *_: [(20, message + attribute(1, bytes(4)))])
-    with pytest.raises(HostError, match="an interface went away while addresses were read: No such device"):
+    with pytest.raises(HostError, match="the addresses of interfaces could not be read: No such device"):
         kernel_addresses()

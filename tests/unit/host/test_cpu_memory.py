@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 import subprocess
+import sys
 from pathlib import Path
 
 import psutil
 import pytest
 
 from capacityd.host.cpu_memory import processors as live_processors
+from capacityd.host.cpu_memory import usage
 from capacityd.host.live import LiveHost
 from capacityd.host.recording.replay import RecordedHost
 from capacityd.model.errors import HostError
@@ -20,83 +23,75 @@ from tests.support.machines import Recording, bare, errors, files, machine, merg
 CPUS = "/sys/devices/system/cpu"
 
 
-def package(number: int, socket: str | None, core: str = "0") -> dict[str, str]:
-    """A processor as the kernel shows it; an offline one, without a socket, has no topology."""
-    folder = f"{CPUS}/cpu{number}"
-    topology = {
-        f"{folder}/topology/physical_package_id": f"{socket}\n",
-        f"{folder}/topology/core_cpus_list": f"{core}\n",
-    }
-    return {f"{folder}/uevent": "", **(topology if socket is not None else {})}
-
-
-@pytest.mark.parametrize(
-    ("of_cpus", "sockets"),
-    [
-        (("0", "0"), 1),
-        (("0", "1", "0", "1"), 2),
-        (("0", None, "0"), 1),
-        (("36", "4096"), 2),
-        (("-1", "-1"), None),
-        ((), None),
-    ],
-)
-def test_sockets_are_those_of_the_online_processors(of_cpus: tuple[str | None, ...], sockets: int | None) -> None:
-    online = ",".join(str(number) for number, socket in enumerate(of_cpus) if socket is not None)
-    parts = [files(package(number, socket)) for number, socket in enumerate(of_cpus)]
-    host = machine(*parts, files({f"{CPUS}/online": f"{online}\n"}))
-    assert live_processors(host).sockets == sockets
-
-
-def in_packages(lists: str, package_id: str = "-1", name: str = "package_cpus_list") -> Recording:
-    """Processors of which each has this list of the processors in its package: "0-1 0-1 2-3 2-3"."""
-    contents: dict[str, str] = {}
-    for number, members in enumerate(lists.split()):
-        contents |= package(number, package_id) | {f"{CPUS}/cpu{number}/topology/{name}": f"{members}\n"}
+def cpus(online: str = "", **topology: str) -> Recording:
+    """Processors with these files in their topology: the content for each processor, or "." for no file."""
+    contents = {f"{CPUS}/online": f"{online}\n"} if online else {}
+    for name, texts in topology.items():
+        for number, text in enumerate(texts.split()):
+            contents[f"{CPUS}/cpu{number}/uevent"] = ""
+            if text != ".":
+                contents[f"{CPUS}/cpu{number}/topology/{name}"] = f"{text}\n"
     return files(contents)
 
 
+def frequencies(*kilohertz: int | str, path: str = "cpufreq/policy{}") -> Recording:
+    """The hardware's limit of each processor, and the lower limit that power management has set."""
+    folders = {f"{CPUS}/{path.format(number)}": text for number, text in enumerate(kilohertz)}
+    limits = {f"{folder}/scaling_max_freq": "800000\n" for folder in folders}
+    return files(limits | {f"{folder}/cpuinfo_max_freq": f"{text}\n" for folder, text in folders.items()})
+
+
+PACKAGES = "0-1 0-1 2-3 2-3"
+
+
 @pytest.mark.parametrize(
-    ("parts", "sockets"),
+    ("sockets", "parts"),
     [
-        ([in_packages("0-1 0-1 2-3 2-3")], 2),  # POWER, RISC-V, SPARC
-        ([in_packages("0-1 0-1 2-3 2-3", name="core_siblings_list")], 2),  # before Linux 5.3
-        ([in_packages("0-1 0-1 2-3 2-3", "0")], 2),  # s390: ids repeat in each book
-        ([in_packages("0-3 0-3 0-3 0-3"), {"arch": "riscv64"}], 1),
-        ([in_packages("0-3 0-3 0-3 0-3"), {"arch": "aarch64"}], None),  # its kernels list all processors then
-        ([in_packages("0-1 0-1 2-3 2-3", "0"), {"arch": "aarch64"}], 2),
-        ([in_packages("0-1 0-1 2-3 2-3"), files({f"{CPUS}/online": "0-1\n"})], 1),
+        (1, [cpus(physical_package_id="0 0")]),
+        (2, [cpus(physical_package_id="36 4096 36 4096")]),
+        (1, [cpus("0,2", physical_package_id="0 . 0")]),  # without offline ones
+        (1, [cpus("0-1", physical_package_id="0 0 1 1")]),
+        (None, [cpus(physical_package_id="-1 -1")]),
+        (None, []),
+        (2, [cpus(physical_package_id="-1 -1 -1 -1", package_cpus_list=PACKAGES)]),  # POWER, RISC-V, SPARC
+        (2, [cpus(physical_package_id="-1 -1 -1 -1", core_siblings_list=PACKAGES)]),  # before Linux 5.3
+        (2, [cpus(physical_package_id="0 0 0 0", package_cpus_list=PACKAGES)]),  # s390: ids repeat in each book
+        (1, [cpus(physical_package_id="-1 -1", package_cpus_list="0-1 0-1"), {"arch": "riscv64"}]),
+        (None, [cpus(physical_package_id="-1 -1", package_cpus_list="0-1 0-1"), {"arch": "aarch64"}]),  # lists all
+        (2, [cpus(physical_package_id="0 0 0 0", package_cpus_list=PACKAGES), {"arch": "aarch64"}]),
     ],
 )
-def test_sockets_are_those_that_list_their_processors(parts: list[Recording], sockets: int | None) -> None:
+def test_sockets(sockets: int | None, parts: list[Recording]) -> None:
     assert live_processors(machine(*parts)).sockets == sockets
 
 
-def test_an_offline_processor_that_keeps_its_topology_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    """psutil counts its core; here it is all of one core."""
-    monkeypatch.setattr(psutil, "cpu_count", lambda logical: 3 if logical else 4)
-    cpus = [files(package(number, "0", str(number))) for number in range(4)]
-    online = files({f"{CPUS}/online": "0-2\n"})
-    assert live_processors(machine(*cpus, online)).cores == 3
-    without_lists = {path: text for path, text in merge(*cpus)["files"].items() if "core_cpus" not in path}
-    assert live_processors(machine(files(without_lists), online)).cores is None
+@pytest.mark.parametrize(
+    ("online", "topology", "psutils", "cores"),
+    [
+        ("0-2", {"core_cpus_list": "0 1 2 3"}, (3, 4), 3),  # psutil counts the core of the offline one
+        ("0-2", {"physical_package_id": "0 0 0 0"}, (3, 4), None),
+        ("0-2", {}, (8, None), None),
+        ("0-2", {}, (8, 4), 4),
+    ],
+)
+def test_cores(
+    online: str, topology: dict[str, str], psutils: tuple[int, int | None], cores: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(psutil, "cpu_count", lambda logical: psutils[0] if logical else psutils[1])
+    processors = live_processors(machine(cpus(online, **topology)))
+    assert (processors.threads, processors.cores) == (psutils[0], cores)
 
 
 def test_a_kernel_without_lists_of_processors(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two sockets of two cores with two threads each; the last thread is offline, and keeps its topology."""
-    contents: dict[str, str] = {}
-    for number in range(8):
-        topology = f"{CPUS}/cpu{number}/topology"
-        contents[f"{topology}/physical_package_id"] = f"{number // 4}\n"
-        contents[f"{topology}/thread_siblings"] = f"{3 << number // 2 * 2:08x}\n" if number < 7 else "00000080\n"
-        contents[f"{topology}/core_siblings"] = f"{15 << number // 4 * 4:08x}\n" if number < 7 else "00000080\n"
-        if number > 0:  # the first can't be taken offline
-            contents[f"{CPUS}/cpu{number}/online"] = f"{int(number < 7)}\n"
+    masks = {"thread_siblings": "3 3 c c 30 30 40 80", "core_siblings": "f f f f 70 70 70 80"}
+    online = files({f"{CPUS}/cpu{number}/online": f"{int(number < 7)}\n" for number in range(1, 8)})
+    recording = merge(cpus(physical_package_id="0 0 0 0 1 1 1 1", **masks), online)
     monkeypatch.setattr(psutil, "cpu_count", lambda logical: 7 if logical else None)
-    processors = live_processors(RecordedHost(files(contents)))
+    processors = live_processors(RecordedHost(recording))
     assert (processors.cores, processors.sockets) == (4, 2)
     with pytest.raises(HostError, match="could not be read"):
-        live_processors(RecordedHost(merge(files(contents), errors({f"{CPUS}/cpu5/online": "EIO"}))))
+        live_processors(RecordedHost(merge(recording, errors({f"{CPUS}/cpu5/online": "EIO"}))))
 
 
 def test_what_the_kernel_itself_lists_needs_no_psutil(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -106,42 +101,23 @@ def test_what_the_kernel_itself_lists_needs_no_psutil(monkeypatch: pytest.Monkey
         raise PermissionError(errno.EACCES, "Permission denied", "/proc/cpuinfo")
 
     monkeypatch.setattr(psutil, "cpu_count", fail)
-    topology = {
-        f"{CPUS}/cpu{number}/topology/{name}": text
-        for number in range(4)
-        for name, text in (
-            ("physical_package_id", f"{number // 2}\n"),
-            ("core_cpus_list", f"{number // 2 * 2}-{number // 2 * 2 + 1}\n"),
-            ("package_cpus_list", f"{number // 2 * 2}-{number // 2 * 2 + 1}\n"),
-        )
-    }
-    host = machine(files(topology), files({f"{CPUS}/online": "0-3\n"}))
-    processors = live_processors(host)
+    processors = live_processors(machine(cpus(physical_package_id="0 0 1 1", core_cpus_list=PACKAGES)))
     assert (processors.threads, processors.cores, processors.sockets) == (4, 2, 2)
     with pytest.raises(HostError, match="the processors could not be read: PermissionError"):
         live_processors(machine())
 
 
-def test_a_processor_without_topology_among_others_is_unknown() -> None:
-    host = machine(files(package(0, "0")), files({f"{CPUS}/cpu1/uevent": "", f"{CPUS}/online": "0-1\n"}))
-    with pytest.raises(HostError, match="changed while they were read"):
-        live_processors(host)
-
-
-def test_the_highest_frequency_before_there_were_policies() -> None:
-    frequencies = {f"{CPUS}/cpu{n}/cpufreq/cpuinfo_max_freq": f"{3_000_000 + n}\n" for n in range(2)}
-    host = machine(
-        files(package(0, "0")), files(package(1, "0")), files(frequencies), files({f"{CPUS}/online": "0-1\n"})
-    )
-    assert live_processors(host).max_frequency == 3_000_001_000
-
-
-@pytest.mark.parametrize(("kilohertz", "hertz"), [(["5200000", "3900000"], 5_200_000_000), ([], None), (["0"], None)])
-def test_the_highest_frequency_is_that_of_the_fastest_core(kilohertz: list[str], hertz: int | None) -> None:
-    """scaling_max_freq is a limit that power management has set."""
-    paths = {f"{CPUS}/cpufreq/policy{n}/cpuinfo_max_freq": f"{text}\n" for n, text in enumerate(kilohertz)}
-    limits = {path.replace("cpuinfo", "scaling"): "800000\n" for path in paths}
-    assert live_processors(machine(files(paths | limits))).max_frequency == hertz
+@pytest.mark.parametrize(
+    ("hertz", "parts"),
+    [
+        (5_200_000_000, [frequencies(5_200_000, 3_900_000)]),
+        (None, []),
+        (None, [frequencies(0)]),
+        (3_000_001_000, [cpus("0-1", core_id="0 1"), frequencies(3_000_000, 3_000_001, path="cpu{}/cpufreq")]),
+    ],
+)
+def test_the_highest_frequency_is_that_of_the_fastest_core(hertz: int | None, parts: list[Recording]) -> None:
+    assert live_processors(machine(*parts)).max_frequency == hertz
 
 
 @pytest.mark.parametrize(
@@ -149,19 +125,15 @@ def test_the_highest_frequency_is_that_of_the_fastest_core(kilohertz: list[str],
     [
         (errors({f"{CPUS}/cpu1/topology/physical_package_id": "EIO"}), "could not be read"),
         (errors({f"{CPUS}/cpufreq/policy0/cpuinfo_max_freq": "EIO"}), "could not be read"),
-        (files({f"{CPUS}/cpufreq/policy0/cpuinfo_max_freq": "<unknown>\n"}), "not a whole number"),
+        (frequencies("<unknown>"), "not a whole number"),
+        (files({f"{CPUS}/online": "some\n"}), 'holds "some", not a list of processors'),
+        (cpus("0-2", core_cpus_list=". . ."), "processors changed while they were read"),
     ],
 )
 def test_what_could_not_be_read_raises_host_error(broken: Recording, reason: str) -> None:
-    whole = files(package(0, "0") | package(1, "1") | {f"{CPUS}/cpufreq/policy0/cpuinfo_max_freq": "3000000\n"})
+    whole = merge(cpus("0-1", physical_package_id="0 1", core_cpus_list="0 1"), frequencies(3_000_000))
     with pytest.raises(HostError, match=reason):
         live_processors(machine(whole, broken))
-
-
-def test_what_psutil_does_not_know_is_not_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(psutil, "cpu_count", lambda logical: 8 if logical else None)
-    processors = live_processors(machine())
-    assert (processors.cores, processors.threads) == (None, 8)
 
 
 def test_this_machines_processors_are_those_of_lscpu() -> None:
@@ -173,50 +145,55 @@ def test_this_machines_processors_are_those_of_lscpu() -> None:
     assert processors.sockets in (len({socket for _, _, socket in rows}), None)
 
 
-MOUNT_SYS = 'mount --rbind "$1/sys" /sys; shift'
-LIVE_PROCESSORS = """
-import dataclasses, json
+LIVE = """
+import dataclasses, json, sys
+from capacityd.model.errors import HostError
 from capacityd.host.live import LiveHost
-from capacityd.host.recording.replay import RecordedHost
-print(json.dumps(dataclasses.asdict(LiveHost().processors())))
+try:
+    print(json.dumps(dataclasses.asdict(getattr(LiveHost(), sys.argv[1])())))
+except HostError as e:
+    print(json.dumps(str(e)))
 """
 
 
 @pytest.mark.skipif(not can_be_alone(), reason="needs namespaces")
 def test_a_sys_of_two_sockets_and_an_offline_processor(tmp_path: Path) -> None:
     """Two sockets of two cores with two threads each, of which one processor is offline."""
-    cpus = [package(n, str(n // 4), f"{n // 2 * 2}-{n // 2 * 2 + 1}") for n in range(7)] + [package(7, None)]
-    policies = {f"{CPUS}/cpufreq/policy{n}/cpuinfo_max_freq": f"{3_000_000 + n}\n" for n in range(4)}
-    write_tree(merge(bare(), *map(files, cpus), files({**policies, f"{CPUS}/online": "0-6\n"})), str(tmp_path))
-    document = json.loads(run_alone(MOUNT_SYS, LIVE_PROCESSORS, str(tmp_path)))
+    topology = cpus("0-6", physical_package_id="0 0 0 0 1 1 1 .", core_cpus_list="0-1 0-1 2-3 2-3 4-5 4-5 6 .")
+    write_tree(merge(bare(), topology, frequencies(3_000_000, 3_000_003)), str(tmp_path))
+    document = json.loads(run_alone('mount --rbind "$1/sys" /sys; shift', LIVE, str(tmp_path), "processors"))
     assert document == {"cores": 4, "threads": 7, "sockets": 2, "max_frequency": 3_000_003_000}
 
 
-LIVE_MEMORY = """
-import dataclasses, json
-from capacityd.model.errors import HostError
-from capacityd.host.live import LiveHost
-from capacityd.host.recording.replay import RecordedHost
-try:
-    print(json.dumps(dataclasses.asdict(LiveHost().memory())))
-except HostError as e:
-    print(json.dumps(str(e)))
-"""
-MOUNT_PROC = 'mount --bind "$1/meminfo" /proc/meminfo; {more}shift'
 MEMINFO = "MemTotal: 1000 kB\nMemFree: 500 kB\nBuffers: 1 kB\nCached: 1 kB\nSwapTotal: 300 kB\nSwapFree: 300 kB\n"
 
 
 @pytest.mark.skipif(not can_be_alone(), reason="needs namespaces")
 @pytest.mark.parametrize(
-    ("meminfo", "more", "expected"),
+    ("meminfo", "expected"),
     [
-        (MEMINFO, "", {"size": 1_024_000, "swap": 307_200}),
-        (MEMINFO, "mount --bind /dev/null /proc/vmstat; ", {"size": 1_024_000, "swap": 307_200}),  # psutil only warns
-        (MEMINFO.replace("1000", "lots"), "", "the memory could not be read: ValueError"),
-        ("", "", "the memory could not be read: KeyError"),
+        (MEMINFO, {"size": 1_024_000, "swap": 307_200}),  # of the rest, psutil only warns
+        (MEMINFO.replace("1000", "lots"), "the memory could not be read: ValueError"),
     ],
 )
-def test_a_proc_with_other_content(meminfo: str, more: str, expected: object, tmp_path: Path) -> None:
+def test_a_proc_with_other_content(meminfo: str, expected: object, tmp_path: Path) -> None:
     (tmp_path / "meminfo").write_text(meminfo)
-    output = json.loads(run_alone(MOUNT_PROC.format(more=more), LIVE_MEMORY, str(tmp_path)))
+    mounting = 'mount --bind "$1/meminfo" /proc/meminfo; mount --bind /dev/null /proc/vmstat; shift'
+    output = json.loads(run_alone(mounting, LIVE, str(tmp_path), "memory"))
     assert output.startswith(expected) if isinstance(expected, str) else output == expected, output
+
+
+def test_the_usage_of_a_process() -> None:
+    """Its resident memory, and the time of its children that have ended, too: workers do the service's work."""
+    before = usage(os.getpid())
+    held = bytearray(64 << 20)
+    held[::4096] = b"x" * len(held[::4096])
+    busy = "import time\nwhile time.process_time() < 0.1: pass"
+    subprocess.run([sys.executable, "-S", "-c", busy], check=True)
+    after = usage(os.getpid())
+    assert (after.memory - before.memory > 60 << 20, after.cpu - before.cpu >= 0.08) == (True, True)
+    del held
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    with pytest.raises(HostError, match=f"of process {ended.pid} could not be read: NoSuchProcess"):
+        usage(ended.pid)

@@ -58,11 +58,6 @@ def can_be_alone() -> bool:
         return False
 
 
-def can_make_taps() -> bool:
-    """Whether we can make TAP devices in a namespace of our own."""
-    return can_be_alone() and os.access("/dev/net/tun", os.R_OK | os.W_OK)
-
-
 def run_alone(mounting: str, program: str, *arguments: str) -> str:
     """What a Python program prints after the shell commands have prepared its namespaces."""
     script = f'set -e; {mounting}; exec "$PYTHON" -c "$PROGRAM" "$@"'

@@ -6,6 +6,7 @@ import ctypes
 import errno
 import fcntl
 import json
+import os
 import re
 import struct
 from pathlib import Path
@@ -15,7 +16,7 @@ import pytest
 
 from capacityd.host.ethtool import speeds_of, supported_modes
 from capacityd.model.errors import HostError
-from tests.support.forked import can_make_taps, run_alone
+from tests.support.forked import can_be_alone, run_alone
 
 MBIT = 10**6
 
@@ -25,12 +26,8 @@ MBIT = 10**6
     [
         ([], []),
         ([0, 1, 2, 3, 5, 6, 7, 13], [10, 100, 1000]),  # a plain copper port, with autonegotiation, TP and pause
-        ([17, 19, 31, 32, 33], [1000, 10_000, 25_000]),
-        ([66, 84, 103, 108], [200_000]),
-        ([73, 89, 109, 114], [400_000]),
-        ([93, 98, 120], [800_000]),
-        ([121, 124], [1_600_000]),
-        ([99, 102], [10]),
+        ([99, 102, 84, 103, 108, 89, 109, 114], [10, 200_000, 400_000]),  # newer than Debian's header
+        ([93, 98, 120, 121, 124], [800_000, 1_600_000]),
     ],
 )
 def test_speeds_of_masks(bits: list[int], mbits: list[int]) -> None:
@@ -55,9 +52,7 @@ def test_the_table_matches_the_kernels_header() -> None:
         assert speeds_of(1 << int(bit)) == ([int(speed[1]) * MBIT] if speed else []), name
 
 
-@pytest.mark.parametrize(
-    ("name", "shown"), [("none-such", "none-such"), ("x" * 40, "x" * 40), ("", ""), ("caf\udce9", "caf\\xe9")]
-)
+@pytest.mark.parametrize(("name", "shown"), [("x" * 40, "x" * 40), ("caf\udce9", "caf\\xe9")])
 def test_no_such_interface(name: str, shown: str) -> None:
     with pytest.raises(HostError) as raised:
         supported_modes(name)
@@ -102,7 +97,7 @@ def test_the_ioctl_follows_the_kernels_header(words: int, monkeypatch: pytest.Mo
 
 
 TAP = """
-import fcntl, json, os, struct, subprocess, sys
+import fcntl, json, os, struct, subprocess
 from capacityd.model.errors import HostError
 from capacityd.detectors import load
 from capacityd.host.live import LiveHost
@@ -110,47 +105,35 @@ from capacityd.discovery.reader import value_of
 
 tap = os.open("/dev/net/tun", os.O_RDWR)
 fcntl.ioctl(tap, 0x400454CA, struct.pack("16sH22x", b"tapx", 0x1002))  # TUNSETIFF, IFF_TAP | IFF_NO_PI
-subprocess.run(["ip", "link", "set", "tapx", "up"], check=True)
-subprocess.run(["ethtool", "-s", "tapx", "speed", "25000", "duplex", "full", "autoneg", "off"], check=True)
-host, detector = LiveHost(), load("nic")
+host, detector, readings = LiveHost(), load("nic"), []
 
-def read(*keys):
+def read(command):
+    subprocess.run(command, shell=True, check=True)
     device = next(d for d in detector.find(host) if d.name == "tapx")
-    readings = {}
-    for key in keys:
+    readings.append({})
+    for key in ("kind", "link", "speed", "max_speed", "system"):
         try:
-            readings[key] = value_of(host, detector, device, key)
+            readings[-1][key] = value_of(host, detector, device, key)
         except HostError as e:
-            readings[key] = str(e)
-    return readings
+            readings[-1][key] = str(e)
 
-readings = [read("kind", "link", "speed", "max_speed", "system")]
+read("ip link set tapx up && ethtool -s tapx speed 25000 duplex full autoneg off")
 fcntl.ioctl(tap, 0x400454E2, struct.pack("i", 0))  # TUNSETCARRIER
-readings.append(read("link", "speed"))
+read("true")
 fcntl.ioctl(tap, 0x400454E2, struct.pack("i", 1))
-subprocess.run(["ip", "address", "add", "192.0.2.7/24", "dev", "tapx"], check=True)
-subprocess.run(["ip", "route", "add", "default", "via", "192.0.2.1"], check=True)
-readings.append(read("link", "speed", "system"))
-subprocess.run(["ip", "link", "set", "tapx", "down"], check=True)
-readings.append(read("link", "speed"))
-subprocess.run(["ip", "link", "set", "tapx", "up"], check=True)
-subprocess.run(["ip", "link", "add", "br0", "type", "bridge"], check=True)
-subprocess.run(["ip", "link", "set", "tapx", "master", "br0"], check=True)
-subprocess.run(["ip", "link", "set", "br0", "up"], check=True)
-subprocess.run(["ip", "route", "add", "default", "dev", "br0"], check=True)
-readings.append(read("system"))
+read("ip address add 192.0.2.7/24 dev tapx && ip route add default via 192.0.2.1")
+read("ip link set tapx down")
 print(json.dumps(readings))
 """
 
 
-@pytest.mark.skipif(not can_make_taps(), reason="needs namespaces and TAP devices")
+@pytest.mark.skipif(not can_be_alone() or not os.access("/dev/net/tun", os.R_OK | os.W_OK), reason="needs TAP devices")
 def test_a_real_interface_with_a_real_speed() -> None:
     """Read through the real /sys and the real ioctl: its speed while the link is up, and unknown while it is down."""
-    up, without_carrier, routed, down, bridged = json.loads(run_alone("mount -t sysfs none /sys", TAP))
+    up, without_carrier, routed, down = json.loads(run_alone("mount -t sysfs none /sys", TAP))
     assert (up["kind"], up["link"], up["speed"]) == ("virtual", "up", 25_000 * MBIT)
     assert "reports no link modes" in str(up["max_speed"]) or "could not be read" in str(up["max_speed"])
     assert "no default route" in up["system"]
     for state in (without_carrier, down):
         assert (state["link"], "link is down" in state["speed"]) == ("down", True)
-    assert routed == {"link": "up", "speed": 25_000 * MBIT, "system": True}
-    assert bridged == {"system": True}
+    assert (routed["link"], routed["speed"], routed["system"]) == ("up", 25_000 * MBIT, True)

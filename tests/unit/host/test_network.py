@@ -1,0 +1,195 @@
+"""Default routes, kinds and addresses of interfaces: as a real kernel reports them, and what it seldom sends."""
+
+from __future__ import annotations
+
+import json
+import struct
+from unittest.mock import MagicMock
+
+import pytest
+
+from capacityd.host.network import _interfaces_of_default, addresses, kernel_errors
+from capacityd.linux.netlink import ask, attribute, attributes
+from capacityd.model.errors import HostError
+from tests.support.forked import can_be_alone, run_alone
+
+PROGRAM = """
+import json, subprocess
+from capacityd.host.live import LiveHost
+from capacityd.model.errors import HostError
+
+def ip(*lines):
+    subprocess.run(["ip", "-batch", "-"], check=True, text=True, input="\\n".join(lines))
+
+host, interfaces = LiveHost(), {}
+for n in range(3):
+    ip(f"link add v{n} type veth peer name p{n}", f"link set p{n} up", f"link set v{n} up")
+    ip(f"address add 192.0.{n}.7/24 dev v{n}")
+interfaces["none"] = host.default_interfaces()
+ip("route add unreachable default metric 9999", "route add unreachable ::/0 metric 9999")
+ip("route add default via 192.0.2.1 dev v2 table 77", "route add 10.0.0.0/8 via 192.0.2.1")
+interfaces["others"] = host.default_interfaces()
+ip("route add default via 192.0.1.1")
+interfaces["one"] = host.default_interfaces()
+ip("route del default via 192.0.1.1", "route add default nexthop via 192.0.0.1 nexthop via 192.0.1.1")
+interfaces["two ways"] = host.default_interfaces()
+ip("route del default", "nexthop add id 1 via 192.0.0.1 dev v0", "nexthop add id 2 via 192.0.2.1 dev v2")
+ip("nexthop add id 9 group 1/2", "route add default nhid 9")
+interfaces["next hops"] = host.default_interfaces()
+ip("route del default nhid 9", "address add 2001:db8::7/64 dev v1 nodad")
+ip("route add ::/0 via 2001:db8::1 dev v1")
+interfaces["six"] = host.default_interfaces()
+ip(*(f"route add 100.{n >> 8}.{n & 255}.0/24 via 192.0.2.1" for n in range(4000)))
+ip("route add default via 192.0.2.1 metric 5")
+interfaces["many"] = host.default_interfaces()
+ip("link add m0 link v0 type macvlan", "link add b0 type bridge")
+kinds = {name: host.link_kind(name) for name in ["v0", "m0", "b0", "lo"]}
+try:
+    host.link_kind("gone")
+except HostError as e:
+    kinds["gone"] = f"{e} ({e.errno})"
+print(json.dumps([interfaces, kinds]))
+"""
+
+
+@pytest.mark.skipif(not can_be_alone(), reason="needs namespaces")
+def test_default_routes_and_kinds_of_a_real_kernel() -> None:
+    """All interfaces of a route over several, and none of what is no default route of the machine itself."""
+    interfaces, kinds = json.loads(run_alone("mount -t sysfs none /sys", PROGRAM))
+    assert interfaces == {
+        "none": [],
+        "others": [],
+        "one": ["v1"],
+        "two ways": ["v0", "v1"],
+        "next hops": ["v0", "v2"],
+        "six": ["v1"],
+        "many": ["v1", "v2"],
+    }
+    gone = "the kind of gone could not be read: No such device (19)"
+    assert kinds == {"v0": "veth", "m0": "macvlan", "b0": "bridge", "lo": "", "gone": gone}
+
+
+SETUP = """
+ip link set lo up
+ip link add name va type veth peer name vb
+ip link set va up; ip link set vb up
+ip address add 192.0.2.7/24 dev va
+ip address add 192.0.2.8/24 dev va
+ip address add 198.51.100.1 peer 198.51.100.2/32 dev va
+ip address add 2001:db8::7/64 dev va nodad
+ip address add fec0::1/64 dev vb nodad"""
+LIVE = """
+import dataclasses, json
+from capacityd.host.live import LiveHost
+print(json.dumps([dataclasses.astuple(address) for address in LiveHost().addresses()]))
+"""
+
+
+@pytest.mark.skipif(not can_be_alone(), reason="needs namespaces")
+def test_addresses_of_a_real_kernel() -> None:
+    """A second address of a network counts; for a point-to-point link, the local end counts."""
+    document = json.loads(run_alone(SETUP, LIVE))
+    assert [one for one in document if one[4] != "link"] == [
+        ["lo", "ipv4", "127.0.0.1", 8, "host", False],
+        ["lo", "ipv6", "::1", 128, "host", False],
+        ["va", "ipv4", "192.0.2.7", 24, "global", False],
+        ["va", "ipv4", "192.0.2.8", 24, "global", False],
+        ["va", "ipv4", "198.51.100.1", 32, "global", False],
+        ["va", "ipv6", "2001:db8::7", 64, "global", False],
+        ["vb", "ipv6", "fec0::1", 64, "site", False],
+    ]
+    assert {one[2][:5] for one in document if one[4] == "link"} == {"fe80:"}
+
+
+IP4, IP6 = bytes([192, 0, 2, 7]), bytes.fromhex("20010db8000000000000000000000007")
+
+
+@pytest.mark.parametrize(
+    ("family", "raw", "flags", "scope", "expected"),
+    [
+        (2, IP4, 0x01 | 0x08, 0, ("192.0.2.7", "global", False)),  # a second one of its network
+        (10, IP6, 0x01, 0, ("2001:db8::7", "global", True)),
+        (10, IP6, 0x08, 0, None),  # another machine has it
+        (10, IP6, 0x80, 253, ("2001:db8::7", "link", False)),
+        (10, IP6, 0x80, 77, ("2001:db8::7", "77", False)),
+        (10, b"", 0x80, 0, None),
+        (7, IP4, 0x80, 0, None),
+    ],
+)
+@pytest.mark.parametrize("wide", [False, True])
+def test_address_message(
+    family: int,
+    raw: bytes,
+    flags: int,
+    scope: int,
+    expected: tuple[str, str, bool] | None,
+    wide: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """wide: the flags are in an attribute, which has room for more than eight."""
+    message = struct.pack("BBBBi", family, 24, 0xFF - flags if wide else flags, scope, 1)
+    message += (attribute(1, raw) if raw else b"") + (attribute(8, struct.pack("I", flags | 0x100)) if wide else b"")
+    monkeypatch.setattr("capacityd.host.network.ask", lambda *_: [(20, message), (16, message)])
+    known = [(a.interface, a.address, a.scope, a.temporary) for a in addresses()]
+    assert known == ([("lo", *expected)] if expected else [])
+
+
+def test_an_address_of_an_interface_that_disappeared_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+    message = struct.pack("BBBBi", 2, 24, 0x80, 0, 2**30) + attribute(1, IP4)
+    monkeypatch.setattr("capacityd.host.network.ask", lambda *_: [(20, message)])
+    with pytest.raises(HostError, match="the addresses of interfaces could not be read: No such device"):
+        addresses()
+
+
+@pytest.mark.parametrize(("table", "expected"), [(254, [7]), (253, [7]), (255, []), (77, [])])
+def test_only_the_main_and_default_tables_count(table: int, expected: list[int]) -> None:
+    route = bytes([2, 0, 0, 0, table, 3, 0, 1, 0, 0, 0, 0])
+    interface = attribute(4, struct.pack("i", 7))
+    assert list(_interfaces_of_default(route + interface)) == expected
+    assert list(_interfaces_of_default(route + interface + attribute(15, struct.pack("I", 1000)))) == []
+    if expected:
+        with pytest.raises(HostError, match="without an interface"):
+            list(_interfaces_of_default(route))
+
+
+def kernel(*answers: bytes) -> MagicMock:
+    """A socket module whose sockets send these, one after another, and know no options, as an old kernel's."""
+    double = MagicMock()
+    opened = double.socket.return_value.__enter__.return_value
+    opened.recv.side_effect = answers
+    opened.setsockopt.side_effect = OSError
+    return double
+
+
+def message(kind: int, body: bytes = b"", flags: int = 0) -> bytes:
+    return struct.pack("IHHII", 16 + len(body), kind, flags, 1, 0) + body + bytes(-len(body) % 4)
+
+
+def test_a_response_has_several_messages_in_several_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = (message(24, b"one") + message(25, b"and 2"), message(24, b"3"), message(3), message(24, b"late"))
+    monkeypatch.setattr("capacityd.linux.netlink.socket", kernel(*known))
+    assert list(ask(26, b"")) == [(24, b"one"), (25, b"and 2"), (24, b"3")]
+    monkeypatch.setattr("capacityd.linux.netlink.socket", kernel(message(24, b"one")))
+    assert list(ask(26, b"", dump=False)) == [(24, b"one")]
+
+
+@pytest.mark.parametrize(
+    ("answer", "error"),
+    [
+        (message(24, b"one", flags=0x10 | 0x2), "the routes changed while they were read"),
+        (message(2, struct.pack("i", -1)), "the routes could not be read: Operation not permitted"),
+        (b"", "the routes could not be read: Bad message"),
+    ],
+)
+def test_an_incomplete_response_is_an_error(answer: bytes, error: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("capacityd.linux.netlink.socket", kernel(message(24, b"half"), answer, message(3)))
+    with pytest.raises(HostError, match=f"^{error}$"), kernel_errors("the routes"):
+        list(ask(26, b""))
+
+
+def test_attributes() -> None:
+    """Those after a damaged one are left out."""
+    known = attribute(3, b"eth0\0") + attribute(7, b"") + attribute(0x8000 | 18, b"nested")
+    whole = {3: b"eth0\0", 7: b"", 18: b"nested"}
+    for rest in (b"", bytes(8) + known, struct.pack("HH", 3, 9) + known, struct.pack("HH", 9, 9) + b"half", b"\0"):
+        assert attributes(known + rest) == whole

@@ -17,10 +17,7 @@ def names_of(modalias: str) -> dict[str, str]:
     return forked(lambda: dict(LiveHost().hardware_names(modalias)))
 
 
-@pytest.mark.parametrize(
-    "modalias",
-    ["usb:v0529p0001", "usb:v046DpC077", "pci:v00008086d00001572", "usb:vFFFFp0000", "no such\x1bthing", "-h"],
-)
+@pytest.mark.parametrize("modalias", ["usb:v0529p0001", "pci:v00008086d00001572", "no such\x1bthing", "-h"])
 def test_the_properties_are_those_that_the_program_prints(modalias: str) -> None:
     command = ["systemd-hwdb", "query", "--", modalias]
     printed = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
@@ -30,15 +27,11 @@ def test_the_properties_are_those_that_the_program_prints(modalias: str) -> None
 def test_each_modalias_is_queried_once() -> None:
     def calls() -> int:
         hwdb.look_up.cache_clear()  # this process may have asked before
-        LiveHost().hardware_names("usb:v0529p0001")
-        LiveHost().hardware_names("usb:v0529p0001")
+        names = [LiveHost().hardware_names("usb:v0529p0001") for _ in range(2)]
+        assert names[1]["ID_VENDOR_FROM_DATABASE"] == "Aladdin Knowledge Systems"
         return hwdb.look_up.cache_info().misses
 
     assert forked(calls) == 1
-
-
-def test_a_valid_modalias_has_names() -> None:
-    assert names_of("usb:v0529p0001")["ID_VENDOR_FROM_DATABASE"] == "Aladdin Knowledge Systems"
     assert names_of("") == names_of("usb:\0") == {}
 
 

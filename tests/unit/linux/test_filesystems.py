@@ -8,14 +8,8 @@ from capacityd.linux.filesystems import is_of_pods
 
 OF_PODS = (
     "/var/lib/kubelet/pods/8e4c/volumes/kubernetes.io~csi/data/mount",
-    "/var/lib/kubelet/plugins/kubernetes.io/csi/driver.example.com/9a1f/globalmount",
-    "/var/lib/k0s/kubelet/pods/8e4c/volumes/kubernetes.io~csi/data/mount",
-    "/var/snap/microk8s/common/var/lib/kubelet/pods/8e4c/volume-subpaths/data/app/0",
-    "/srv/kubelet/plugins/kubernetes.io/local-volume/mounts/data",
-    "/run/containerd/io.containerd.runtime.v2.task/k8s.io/51d0/rootfs",
+    "/var/snap/microk8s/common/var/lib/kubelet/plugins/kubernetes.io/csi/driver.example.com/9a1f/globalmount",
     "/run/k3s/containerd/io.containerd.runtime.v2.task/k8s.io/51d0/rootfs",
-    "/run/k0s/containerd/io.containerd.grpc.v1.cri/sandboxes/51d0/shm",
-    "/var/lib/containerd/io.containerd.snapshotter.v1.zfs/snapshots/12",
     "/var/lib/rancher/k3s/agent/containerd/tmpmounts/containerd-mount2204",
     "/var/lib/containers/storage/overlay/51d0/merged",
     "/run/containers/storage/overlay-containers/51d0/userdata/shm",
@@ -25,27 +19,21 @@ OF_PODS = (
     "/run/kata-containers/shared/sandboxes/51d0/shared",
 )
 OF_THE_MACHINE = (
-    "/var/lib/docker",
-    "/var/lib/docker/overlay2",
-    "/var/lib/docker/volumes",
-    "/var/lib/kubelet",
-    "/var/lib/kubelet/pods",
-    "/var/lib/k0s",
-    "/var/snap/microk8s/common/var/lib/kubelet",
-    "/var/lib/containerd",
-    "/var/lib/rancher/k3s/agent/containerd",
-    "/var/lib/containers",
-    "/var/lib/containers/data",
-    "/var/lib/containers/storage",
-    "/srv/pods/x",
+    *("/var/lib/docker", "/var/lib/docker/overlay2", "/var/lib/kubelet", "/var/lib/kubelet/pods", "/var/lib/k0s"),
+    *(
+        "/var/lib/rancher/k3s/agent/containerd",
+        "/var/lib/containers/data",
+        "/var/lib/containers/storage",
+        "/srv/pods/x",
+    ),
 )
-
-
-def test_a_namespace_stores_nothing() -> None:
-    assert is_of_pods("/run/netns/cni-8e4c", "nsfs")
-    assert not is_of_pods("/run/netns", "tmpfs")
 
 
 @pytest.mark.parametrize("point", [*OF_PODS, *OF_THE_MACHINE])
 def test_a_mount_point(point: str) -> None:
     assert is_of_pods(point) == (point in OF_PODS)
+
+
+def test_a_namespace_stores_nothing() -> None:
+    assert is_of_pods("/run/netns/cni-8e4c", "nsfs")
+    assert not is_of_pods("/run/netns", "tmpfs")

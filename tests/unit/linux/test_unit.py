@@ -15,22 +15,18 @@ PRINTED = "LoadState={}\nUnitFileState={}\nActiveState={}\nSubState={}\nExecMain
 @pytest.mark.parametrize(
     ("values", "expected", "advice"),
     [
-        (
-            ("loaded", "enabled", "failed", "failed", "5"),
-            UnitState(True, True, 5),
-            "it fails to start (exit status 5): ",
-        ),
-        (("loaded", "enabled", "activating", "auto-restart", "1"), UnitState(True, True, 1), "fails to start"),
-        (("loaded", "enabled", "inactive", "dead", "0"), UnitState(True, False, 0), "`systemctl start capacityd`"),
-        (("loaded", "disabled", "inactive", "dead", "0"), UnitState(False, False, 0), "`systemctl enable --now capa"),
-        (("not-found", "", "inactive", "dead", "0"), None, "`systemctl enable --now capacityd`"),
+        ("loaded enabled failed failed 5", UnitState(True, True, 5), "it fails to start (exit status 5): "),
+        ("loaded enabled activating auto-restart 1", UnitState(True, True, 1), "fails to start"),
+        ("loaded enabled inactive dead 0", UnitState(True, False, 0), "`systemctl start capacityd`"),
+        ("loaded disabled inactive dead 0", UnitState(False, False, 0), "`systemctl enable --now capacityd`"),
+        ("not-found - inactive dead 0", None, "`systemctl enable --now capacityd`"),
     ],
 )
 def test_the_state_of_a_unit(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, values: tuple[str, ...], expected: UnitState | None, advice: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, values: str, expected: UnitState | None, advice: str
 ) -> None:
     program = tmp_path / "systemctl"
-    program.write_text(f"#!/bin/sh\ncat <<'END'\n{PRINTED.format(*values)}END\n")
+    program.write_text(f"#!/bin/sh\ncat <<'END'\n{PRINTED.format(*values.split())}END\n")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     state = unit_state("capacityd.service")

@@ -18,7 +18,6 @@ from __future__ import annotations
 import base64
 import os
 import subprocess
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -48,21 +47,16 @@ class VirtualMachine(Console):
 
     def __init__(self, daemon: Daemon, monitor: Wire, agent: Wire, console: Path) -> None:
         self.monitor = monitor
-        self.booted = 0.0
+        self._reachable = False
         self._daemon = daemon
         self._agent = agent
         self._console = console
         self._begun = 0
 
-    def reachable(self) -> None:
-        """Waits until commands can be run. The rest of the machine may not be up yet."""
-        self._opened()
-        self.booted = time.monotonic()
-
     def up(self, expected: str = "running") -> None:
         """Waits until all that starts at boot has started, or has failed to."""
-        if not self.booted:
-            self.reachable()
+        if not self._reachable:
+            self._opened()
         self.run("systemctl", "is-system-running", "--wait", status=None, deadline=BOOT)
         state = self.run("systemctl", "is-system-running", status=None).stdout.strip()
         assert state == expected, f"{state}\n{self.out('systemctl', '--failed')}"
@@ -86,52 +80,40 @@ class VirtualMachine(Console):
         out, err = (base64.b64decode(ended.get(name, "")).decode(errors="replace") for name in ("out-data", "err-data"))
         return subprocess.CompletedProcess(command, ended.get("exitcode", -ended.get("signal", 0)), out, err)
 
-    def plug(self, driver: str, name: str, **settings: Any) -> float:
-        """Adds a device, USB or (with bus="slot1") PCI; the moment of the command to the monitor."""
-        began = time.monotonic()
+    def plug(self, driver: str, name: str, **settings: Any) -> None:
+        """Adds a device, USB or (with bus="slot1") PCI."""
         self.monitor.ask("device_add", driver=driver, id=name, **settings)
-        return began
 
-    def unplug(self, name: str) -> float:
-        """Pulls a device; the moment of the command to the monitor. It is gone when this returns."""
+    def unplug(self, name: str) -> None:
+        """Pulls a device. It is gone when this returns."""
         position = self.monitor.position()
-        began = time.monotonic()
         self.monitor.ask("device_del", id=name)
         self.monitor.event("DEVICE_DELETED", position, BOOT, device=name)
-        return began
 
-    def set_link(self, name: str, up: bool) -> float:
-        """Plugs a NIC's cable in or out; the moment of the command to the monitor."""
-        began = time.monotonic()
+    def set_link(self, name: str, up: bool) -> None:
+        """Plugs a NIC's cable in or out."""
         self.monitor.ask("set_link", name=name, up=up)
-        return began
 
-    def resize(self, drive: str, size: int) -> float:
-        """Gives a drive this many bytes; the moment of the command to the monitor."""
-        began = time.monotonic()
+    def resize(self, drive: str, size: int) -> None:
+        """Gives a drive this many bytes."""
         self.monitor.ask("block_resize", device=drive, size=size)
-        return began
 
     def reboot(self) -> None:
         """As an administrator does; commands can be run again when this returns, with up() everything has started."""
         self._begun = self.monitor.position()
         self._agent.ask("guest-exec", path="/usr/bin/systemctl", arg=["reboot"])
-        self._begun_anew()
-        self.reachable()
-
-    def console(self) -> str:
-        """The output of the serial console."""
-        return self._console.read_text(errors="replace")
-
-    def _begun_anew(self) -> None:
         self.monitor.event("RESET", self._begun, BOOT)
         self._begun = self.monitor.position()
+        self._opened()
 
     def _opened(self) -> None:
+        """Waits until commands can be run. The rest of the machine may not be up yet."""
         try:
             self.monitor.event("VSERPORT_CHANGE", self._begun, BOOT, open=True, id=_PORT)
         except WireError as e:
-            raise WireError(f"{e}; the end of the console:\n{self.console()[-3000:]}{self._daemon.output()}") from None
+            console = self._console.read_text(errors="replace")
+            raise WireError(f"{e}; the end of the console:\n{console[-3000:]}{self._daemon.output()}") from None
+        self._reachable = True
 
 
 def nic(name: str, **settings: object) -> list[str]:

@@ -8,7 +8,6 @@ from tests.machine.qemu import drive, nic, peer
 
 DONGLE, NIC, PORT = "example.com/dongle", "example.com/nic-mbps", "example.com/port-mbps"
 SCRATCH, NVME = "example.com/scratch-gib", "example.com/nvme"
-NAMES = (DONGLE, NIC, PORT, SCRATCH, NVME)
 GIB = 1 << 30
 
 # In the place of the example's resources: QEMU has no SafeNet dongle, but an FTDI one.

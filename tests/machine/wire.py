@@ -19,13 +19,13 @@ class WireError(Exception):
 
 
 class Wire:
-    """One user asks at a time. What comes unasked (events) is kept with the moment at which it came."""
+    """One user asks at a time. What comes unasked (events) is kept."""
 
     def __init__(self, path: Path) -> None:
         self._socket = socket.socket(socket.AF_UNIX)
         self._socket.connect(str(path))
         self._numbers = itertools.count(1)
-        self._received: list[tuple[float, Message]] = []
+        self._received: list[Message] = []
         self._news = threading.Condition()
         self._ended = False
         self._thread = threading.Thread(target=self._listen, daemon=True)
@@ -43,7 +43,7 @@ class Wire:
         position = self.position()
         message = {"execute": execute, "id": number, **({"arguments": named} if named else {})}
         self._socket.sendall(json.dumps(message).encode() + b"\n")
-        _, answer = self.wait(lambda m: m.get("id") == number, position, deadline, f"an answer to {execute}")
+        answer = self.wait(lambda m: m.get("id") == number, position, deadline, f"an answer to {execute}")
         if "error" in answer:
             raise WireError(f"{execute} {named}: {answer['error']}")
         return answer["return"]
@@ -53,25 +53,25 @@ class Wire:
         with self._news:
             return len(self._received)
 
-    def wait(self, fits: Callable[[Message], bool], since: int, deadline: float, what: str) -> tuple[float, Message]:
-        """The first message from a position on that fits, now or when it comes, with its moment (time.monotonic)."""
+    def wait(self, fits: Callable[[Message], bool], since: int, deadline: float, what: str) -> Message:
+        """The first message from a position on that fits, now or when it comes."""
         end = time.monotonic() + deadline
         with self._news:
             while True:
                 while since < len(self._received):
-                    if fits(self._received[since][1]):
+                    if fits(self._received[since]):
                         return self._received[since]
                     since += 1
                 if self._ended or not self._news.wait(max(0.0, end - time.monotonic())):
                     raise WireError(f"not within {deadline:g} s: {what}" + " (it has hung up)" * self._ended)
 
-    def event(self, name: str, since: int, deadline: float, **data: object) -> tuple[float, Message]:
-        """The monitor's event of this name with these data, from a position on."""
+    def event(self, name: str, since: int, deadline: float, **data: object) -> None:
+        """Waits for the monitor's event of this name with these data, from a position on."""
 
         def fits(message: Message) -> bool:
             return message.get("event") == name and data.items() <= message.get("data", {}).items()
 
-        return self.wait(fits, since, deadline, f"{name} {data}")
+        self.wait(fits, since, deadline, f"{name} {data}")
 
     def _listen(self) -> None:
         try:
@@ -81,7 +81,7 @@ class Wire:
                 except ValueError:
                     continue  # the rest of a message that a reset cut off
                 with self._news:
-                    self._received.append((time.monotonic(), message))
+                    self._received.append(message)
                     self._news.notify_all()
         except OSError:
             pass  # the other end is gone

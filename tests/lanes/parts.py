@@ -120,7 +120,7 @@ def _package(name: str, marks: str, workers: int) -> Part:
 
 
 def _machine(name: str, marks: str) -> Part:
-    # One story from boot to withdrawal.
+    # One story: its steps build on each other.
     return _pytest(
         name,
         "",

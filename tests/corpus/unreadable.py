@@ -272,15 +272,13 @@ def _disagreements(host: Host, listing: DeviceListing) -> Iterator[str]:
 def _unlike(live: DeviceListing, recorded: DeviceListing) -> Iterator[str]:
     if bool(live.error) != bool(recorded.error):
         yield f"{live.error or 'listed'} -> {recorded.error or 'listed'}"
-    was, now_by_path = by_path(live), by_path(recorded)
-    yield from (f"{path} is {'missing' if path in was else 'new'}" for path in was.keys() ^ now_by_path.keys())
-    for path in was.keys() & now_by_path.keys():
-        one, other = was[path].values, now_by_path[path].values
-        if one.unread.keys() != other.unread.keys():
-            yield f"{path} unread: {sorted(one.unread)} -> {sorted(other.unread)}"
-        for key in {*one.by_key, *other.by_key} - {*one.unread, *other.unread}:
-            if one.get(key) != other.get(key):
-                yield f"{path}: {key} {one.get(key)} -> {other.get(key)}"
+    was, now = _known(live), _known(recorded)
+    yield from (f"{path}: {was.get(path)} -> {now.get(path)}" for path in was | now if was.get(path) != now.get(path))
+
+
+def _known(listing: DeviceListing) -> dict[str, tuple[Mapping[str, Any], set[str]]]:
+    """The path of a device -> its values, and the keys whose values are unknown."""
+    return {entry.path: (entry.values.by_key, {*entry.values.unread}) for entry in listing.entries}
 
 
 def main(folder: str, name: str, seed: str, most: str) -> None:

@@ -129,10 +129,8 @@ class LiveHost:
     def ctime(self, path: str) -> float | None:
         try:
             return os.stat(path).st_ctime
-        except OSError as e:
-            if e.errno in _NOT_THERE:
-                return None
-            raise _unreadable(path, e) from e
+        except OSError:
+            return None
 
     def arch(self) -> str:
         return os.uname().machine

@@ -12,7 +12,7 @@ import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from capacityd.linux.netlink import DumpInterruptedError, ask, attribute, attributes
+from capacityd.linux.netlink import ask, attribute, attributes
 from capacityd.model.errors import HostError
 from capacityd.model.host import Address
 from capacityd.model.text import printable
@@ -36,8 +36,6 @@ def kernel_errors(subject: str) -> Iterator[None]:
     """Turns errors into HostErrors with the kernel's errno. subject: the data being read, for the message."""
     try:
         yield
-    except DumpInterruptedError as e:
-        raise HostError(f"{subject} changed while they were read", e.errno) from e
     except OSError as e:
         raise HostError(f"{subject} could not be read: {os.strerror(e.errno or 0)}", e.errno) from e
     except (struct.error, ValueError) as e:

@@ -17,14 +17,11 @@ _TYPE = 0x3FFF  # the type without NLA_F_NESTED and NLA_F_NET_BYTEORDER
 _BUFFER = 1 << 18
 
 
-class DumpInterruptedError(OSError):
-    """The table changed while it was read, so the list may be incomplete (NLM_F_DUMP_INTR)."""
-
-
 def ask(kind: int, body: bytes, *, dump: bool = True) -> Iterator[tuple[int, bytes]]:
     """Sends a request. Yields type and body of each message in the response. dump: whether it asks for a list.
 
-    Raises OSError with the kernel's errno, or DumpInterruptedError if the table changed during the read.
+    Raises OSError with the kernel's errno, and EAGAIN if the table changed during the read (NLM_F_DUMP_INTR): then the
+    list may be incomplete.
     """
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, socket.NETLINK_ROUTE) as s:
         with suppress(OSError):  # kernels before Linux 4.20
@@ -40,7 +37,7 @@ def ask(kind: int, body: bytes, *, dump: bool = True) -> Iterator[tuple[int, byt
                     number = -int.from_bytes(answer[:4], "little", signed=True)
                     raise OSError(number, os.strerror(number))
                 if flags & _INTERRUPTED:
-                    raise DumpInterruptedError(errno.EINTR, os.strerror(errno.EINTR))
+                    raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
                 yield answer_kind, answer
             if not dump:
                 return

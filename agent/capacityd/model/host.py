@@ -144,7 +144,7 @@ class Host(Protocol):
         """Runs a program for at most timeout seconds. Afterwards, none of its child processes is left."""
 
     def ctime(self, path: str) -> float | None:
-        """The ctime of a file or socket, in seconds since the epoch; None if it does not exist."""
+        """The ctime of a file or socket, in seconds since the epoch; None if it is missing or can't be read."""
 
     def arch(self) -> str:
         """The architecture, as uname -m prints it."""

@@ -136,7 +136,6 @@ def questions(folder: str) -> dict[str, Callable[[], Any]]:
         "lines": lambda: host.lines("/proc/swaps"),
         "read_file": lambda: host.read_file(file, 100).text,
         "run": lambda: host.run(["/bin/echo", "4"], 9),
-        "ctime": lambda: host.ctime(file),
         "hostname": host.hostname,
         "arch": host.arch,
         "scandir": lambda: host.scandir(folder),

@@ -176,7 +176,7 @@ def test_a_response_has_several_messages_in_several_pieces(monkeypatch: pytest.M
 @pytest.mark.parametrize(
     ("answer", "error"),
     [
-        (message(24, b"one", flags=0x10 | 0x2), "the routes changed while they were read"),
+        (message(24, b"one", flags=0x10 | 0x2), "the routes could not be read: Resource temporarily unavailable"),
         (message(2, struct.pack("i", -1)), "the routes could not be read: Operation not permitted"),
         (b"", "the routes could not be read: Bad message"),
     ],

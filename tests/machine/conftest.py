@@ -1,4 +1,4 @@
-"""One Kubernetes node in a virtual machine for the whole story."""
+"""One Kubernetes node in a virtual machine for the whole story, and its hardware."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 
@@ -13,9 +14,52 @@ from tests.cluster.controlplane import Cluster, control_plane
 from tests.cluster.processes import wait_until, workspace
 from tests.machine.image import debian_12, image
 from tests.machine.node import CLOUD_INIT, node_files
-from tests.machine.qemu import BOOT, VirtualMachine, virtual_machine
-from tests.machine.story import HARDWARE, hardware
+from tests.machine.qemu import BOOT, VirtualMachine, drive, nic, peer, virtual_machine
 from tests.package.packages import NO_TESTS, build, copy_sources
+
+DONGLE, NIC, PORT = "example.com/dongle", "example.com/nic-mbps", "example.com/port-mbps"
+SCRATCH, NVME = "example.com/scratch-gib", "example.com/nvme"
+GIB = 1 << 30
+
+# In the place of the example's resources: QEMU has no SafeNet dongle, but an FTDI one.
+HARDWARE = f"""\
+[resources."{DONGLE}"]
+usb = {{ vendor = "0403", product = "6001" }}
+
+[resources."{NIC}"]
+nic = {{ system = false, driver = "virtio_net", link = "up" }}
+measure = "speed"
+unit = "Mbit/s"
+fallback = "1Gbit/s"
+
+[resources."{PORT}"]
+nic = {{ driver = "e1000e" }}
+measure = "max_speed"
+unit = "Mbit/s"
+
+[resources."{SCRATCH}"]
+disk = {{ system = false }}
+measure = "size"
+unit = "GiB"
+
+[resources."{NVME}"]
+disk = {{ type = "nvme" }}
+"""
+AT_FIRST = {DONGLE: "2", NIC: "26k", PORT: None, SCRATCH: "3", NVME: "1"}
+
+
+def hardware(folder: Path) -> list[str]:
+    """Three USB devices of which two match, a NIC with a speed and one without, an NVMe disk and one of virtio."""
+    return [
+        *("-chardev", "null,id=dongle1-end", "-device", "usb-serial,id=dongle1,chardev=dongle1-end,always-plugged=on"),
+        *("-chardev", "null,id=dongle2-end", "-device", "usb-serial,id=dongle2,chardev=dongle2-end,always-plugged=on"),
+        *("-device", "usb-mouse,id=mouse"),
+        *nic("nic1", speed=25000, duplex="full"),
+        *nic("nic2"),
+        *peer("nic3"),
+        *(*drive("nvme", 2 * GIB, folder), "-device", "nvme,id=nvme,drive=nvme,serial=nvme"),
+        *(*drive("scratch", 1 * GIB, folder), "-device", "virtio-blk-pci,drive=scratch,serial=scratch"),
+    ]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,13 +1,5 @@
 """A virtual machine under plain emulation, with whatever hardware QEMU has; a command in it, and the monitor beside it.
 
-    tree = debian_12()
-    disk = image(folder / "disk", tree, debs=[deb], files={"/etc/capacityd/conf.d/60-test.toml": "…"})
-    with virtual_machine(disk, tree, [*nic("nic1", speed=25000, duplex="full"), "-device", "usb-mouse,id=mouse"]) as vm:
-        vm.up()
-        print(vm.out("capacityd", "devices"))
-        vm.unplug("mouse")
-        vm.reboot()
-
 It has a PCI Express bus (q35) with an xHCI controller, slots "slot1" to "slot4" for what is plugged in while it runs,
 and a NIC "system" to the host, whose loopback is 10.0.2.2 there. The image stays as it is; what is written to it is
 kept until the machine ends, over reboots too. Commands go through QEMU's agent in the guest and need no network.

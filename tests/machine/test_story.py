@@ -18,8 +18,7 @@ from capacityd.worker.pass_state import PassState, PassStatus
 from tests.cluster.agent import condition_of
 from tests.cluster.nodewatch import watch_node
 from tests.cluster.processes import wait_until
-from tests.machine.conftest import Node
-from tests.machine.story import AT_FIRST, DONGLE, GIB, NIC, NVME, PORT, SCRATCH
+from tests.machine.conftest import AT_FIRST, DONGLE, GIB, NIC, NVME, PORT, SCRATCH, Node
 from tests.package.console import UNIT
 
 LONG = 600  # seconds: emulation on a machine that is busy with something else
@@ -133,7 +132,7 @@ def test_a_nic_is_added(node: Node) -> None:
 
 
 @pytest.mark.whole
-def test_a_dongle_leaves_while_the_network_is_cut(node: Node) -> None:
+def test_a_dongle_leaves_while_the_network_is_cut_and_comes_back(node: Node) -> None:
     node.cut.append(clock(node))
     node.vm.set_link("system", up=False)
     node.vm.unplug("dongle2")
@@ -142,10 +141,6 @@ def test_a_dongle_leaves_while_the_network_is_cut(node: Node) -> None:
     node.vm.set_link("system", up=True)
     node.published({**NOW, DONGLE: "1"})
     node.cut.append(clock(node))
-
-
-@pytest.mark.whole
-def test_the_dongle_comes_back(node: Node) -> None:
     node.vm.plug("usb-serial", "dongle2", chardev="dongle2-end", **{"always-plugged": True})
     node.published(NOW)
 

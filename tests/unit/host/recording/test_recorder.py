@@ -150,18 +150,33 @@ def pci(attributes: dict[str, str], **parts: dict[str, str]) -> dict[str, object
 
 
 def test_what_is_left_out_is_unknown_not_absent() -> None:
-    names = ("vendor", "config", "rom", "vpd", "resource0", "power/control", "key", "uevent")
-    host = RecordedHost(Recorder(RecordedHost(pci(dict.fromkeys(names, "x")))).run())
-    assert host.text(f"{AT}/vendor") == "x"
-    assert host.text(f"{AT}/none") is None
-    for name in ("config", "rom", "vpd", "resource0", "power/control", "key"):
+    left_out = ("config", "rom", "vpd", "resource0", "power/control", "key")
+    errors = {f"{AT}/speed": "EINVAL", f"{AT}/model": "EACCES"}
+    links = {"driver": "../../../bus/pci/drivers/i40e", "dead": "../nowhere", "of": "../../../firmware/node"}
+    others = {"/sys/bus/pci/drivers/i40e/uevent": "", "/sys/firmware/node/name": "n"}
+    made = merge(
+        pci(dict.fromkeys(("vendor", "uevent", "speed", "model", *left_out), "x"), errors=errors),
+        {"links": {f"{AT}/{name}": target for name, target in links.items()}, "files": others},
+    )
+    before, recorder = RecordedHost(made), Recorder(RecordedHost(made))
+    recording = recorder.run()
+    host = RecordedHost(recording)
+    assert (host.text(f"{AT}/vendor"), host.text(f"{AT}/none")) == ("x", None)
+    for name in left_out:
         with pytest.raises(HostError, match=f"{name} is not part of the recording"):
             host.text(f"{AT}/{name}")
     with pytest.raises(HostError, match="power is not part of the recording"):
         host.listdir(f"{AT}/power")
-    assert list(host.listdir(AT)) == sorted({name.partition("/")[0] for name in (*names, "subsystem")})
+    assert host.listdir(AT) == before.listdir(AT)
     assert host.resolve(f"{AT}/rom") == f"{AT}/rom"
     assert host.resolve(f"{AT}/rom/below") is None
+    for name in links:
+        assert host.resolve(f"{AT}/{name}") == before.resolve(f"{AT}/{name}")
+    for path in ("/sys/bus/pci/drivers/nvme", f"{AT}/driver/bind", f"{AT}/of/name"):
+        with pytest.raises(HostError, match="not part of the recording"):
+            host.resolve(path)
+    assert recording["errors"] == errors
+    assert recorder.unreadable == {"EACCES": [f"{AT}/model"]}
 
 
 def test_files_of_a_class_and_folders_that_are_left_out_are_no_obstacle() -> None:
@@ -183,42 +198,15 @@ def test_passwords_and_what_talks_to_hardware_is_on_no_list() -> None:
     assert not [name for pattern, _ in UNSAFE_ATTRIBUTES for name in matching(ATTRIBUTES, pattern)]
 
 
-def test_errors_are_recorded_with_their_names() -> None:
-    errors = {f"{AT}/speed": "EINVAL", f"{AT}/model": "EACCES"}
-    recorder = Recorder(RecordedHost(pci({"vendor": "1", "speed": "", "model": ""}, errors=errors)))
-    assert recorder.run()["errors"] == errors
-    assert recorder.unreadable == {"EACCES": [f"{AT}/model"]}
-
-
-def test_a_link_to_an_unrecorded_target_still_resolves() -> None:
-    links = {
-        f"{AT}/driver": "../../../bus/pci/drivers/i40e",
-        f"{AT}/dead": "../nowhere",
-        f"{AT}/of": "../../../firmware/node",
-    }
-    more = {"/sys/bus/pci/drivers/i40e/uevent": "", "/sys/firmware/node/name": "n"}
-    before = RecordedHost(merge(pci({"uevent": ""}), {"links": links, "files": more}))
-    after = RecordedHost(Recorder(before).run())
-    for name in ("driver", "dead", "of"):
-        assert after.resolve(f"{AT}/{name}") == before.resolve(f"{AT}/{name}")
-    for path in ("/sys/bus/pci/drivers/nvme", f"{AT}/driver/bind", f"{AT}/of/name"):
-        with pytest.raises(HostError, match="not part of the recording"):
-            after.resolve(path)
-
-
-def test_devices_by_link_that_mounts_name(tmp_path: Path) -> None:
+def test_what_leads_to_the_systems_disks_is_recorded() -> None:
+    """Links in /dev that mounts name, and automount units that systemd generated; but no options of mounts."""
     mounts = "29 1 0:25 / / rw - btrfs /dev/disk/by-label/r\\040t rw,space_cache,subvol=/@secret\n"
-    files = {"/proc/self/mountinfo": mounts, "/dev/sda2": "", "/sys/devices/x/uevent": ""}
+    unit = {"/run/systemd/generator.late/efi.automount": "[Automount]\nWhere=/efi\n"}
+    files = {"/proc/self/mountinfo": mounts, "/dev/sda2": "", "/sys/devices/x/uevent": "", **unit}
     recording = Recorder(RecordedHost({"files": files, "links": {"/dev/disk/by-label/r t": "../../sda2"}})).run()
-    assert recording["links"]["/dev/disk/by-label/r t"] == "/dev/sda2"
-    assert "secret" not in recording["files"]["/proc/self/mountinfo"]
     assert RecordedHost(recording).resolve("/dev/disk/by-label/r t") == "/dev/sda2"
-
-
-def test_automount_units_that_systemd_generated_are_recorded() -> None:
-    made = {"files": {"/run/systemd/generator.late/efi.automount": "[Automount]\nWhere=/efi\n"}}
-    recorded = Recorder(RecordedHost(merge(bare(), made))).run()
-    assert made["files"].items() <= recorded["files"].items()
+    assert "secret" not in recording["files"]["/proc/self/mountinfo"]
+    assert unit.items() <= recording["files"].items()
 
 
 def test_a_file_system_below_another_at_the_same_place_has_no_size_that_is_known() -> None:

@@ -77,7 +77,6 @@ docs: .venv/ready
 	PYTHONPATH=agent $(BIN)/python packaging/manual json.md >build/json.md && mv build/json.md docs/json.md
 	PYTHONPATH=agent $(BIN)/python packaging/manual prometheusrule.yaml >build/rule.yaml && mv build/rule.yaml conf/prometheus/prometheusrule.yaml
 	$(BIN)/python -m tests.support.tour
-	$(BIN)/python -m tests.corpus.page
 
 docs-cluster: .venv/ready
 	$(BIN)/python -m tests.cluster.docs

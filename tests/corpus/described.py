@@ -50,7 +50,6 @@ class Need:
     """A resource that a user wants to publish. toml: the body of the resource."""
 
     name: str
-    about: str
     toml: str
 
 
@@ -59,7 +58,6 @@ class Machine:
     """qemu: what record() of emulator.py takes. truth, page: need -> number, "absent" or "unknown"."""
 
     name: str
-    about: str
     qemu: Values
     truth: Mapping[str, int | str]
     page: Mapping[str, int | str]
@@ -80,7 +78,7 @@ def parsed(path: Path) -> dict[str, Any]:
 def needs() -> tuple[Need, ...]:
     """In the order of the file."""
     parsed_text = parsed(HERE / "needs.toml")
-    return tuple(Need(name, need["about"], need["toml"]) for name, need in parsed_text.items())
+    return tuple(Need(name, need["toml"]) for name, need in parsed_text.items())
 
 
 @cache
@@ -174,4 +172,4 @@ def _machine(path: Path) -> Machine:
         tables_in_file = {**like, **tables_in_file, **tables}
     qemu = {key: value for key, value in tables_in_file.items() if key not in ("about", "truth", "page", "devices")}
     stated = (tables_in_file.get(name, {}) for name in ("truth", "page", "devices"))
-    return Machine(path.stem, tables_in_file["about"], qemu, *stated)
+    return Machine(path.stem, qemu, *stated)

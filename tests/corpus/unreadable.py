@@ -71,31 +71,15 @@ class TreeHost(LiveHost):
         self.asked: set[str] = set()
         for name in ANSWERS:
             setattr(self, name, getattr(self._recorded, name))
+        for name in ("listdir", "text", "resolve", "lines", "raw", "scandir"):
+            setattr(self, name, partial(self._read, getattr(super(), name), getattr(self._recorded, name)))
 
-    def _of(self, path: str) -> Any:
-        """The host that has this path: only /sys is made of files."""
+    def _read(self, live: Callable[..., Any], recorded: Callable[..., Any], path: str, *limit: int) -> Any:
+        """Asks the host that has this path: only /sys is made of files."""
         if path.startswith("/sys/"):
             self.asked.add(path)
-            return super()
-        return self._recorded
-
-    def listdir(self, folder: str) -> Sequence[str]:
-        return self._of(folder).listdir(folder)  # type: ignore[no-any-return]
-
-    def text(self, path: str) -> str | None:
-        return self._of(path).text(path)  # type: ignore[no-any-return]
-
-    def resolve(self, path: str) -> str | None:
-        return self._of(path).resolve(path)  # type: ignore[no-any-return]
-
-    def lines(self, path: str) -> Sequence[str]:
-        return self._of(path).lines(path)  # type: ignore[no-any-return]
-
-    def raw(self, path: str, limit: int) -> str:
-        return self._of(path).raw(path, limit)  # type: ignore[no-any-return]
-
-    def scandir(self, folder: str) -> Sequence[tuple[str, str]]:
-        return self._of(folder).scandir(folder)  # type: ignore[no-any-return]
+            return live(path, *limit)
+        return recorded(path, *limit)
 
     def properties(self, device: str) -> Mapping[str, str]:
         self.asked |= {f"{device}/uevent", f"{device}/subsystem"}

@@ -35,7 +35,6 @@ def test_each_modalias_is_queried_once() -> None:
     assert names_of("") == names_of("usb:\0") == {}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("script", "names"),
     [
@@ -45,18 +44,16 @@ def test_each_modalias_is_queried_once() -> None:
             {"ID_MODEL": "a=b\\c", "ID_VENDOR": r"\x1b[31m\xff"},
         ),
         ("echo ID_MODEL=a; exit 1", {}),
-        ("sleep 1000", {}),
     ],
-    ids=["missing", "prints", "fails", "hangs"],
+    ids=["missing", "prints", "fails"],
 )
 def test_a_program_that_fails_gives_no_names(
     script: str | None, names: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The program is a double: the real one neither hangs nor prints what is not printable."""
+    """The program is a double: the real one prints nothing that is not printable."""
     program = tmp_path / "systemd-hwdb"
     if script is not None:
         program.write_text(f"#!/bin/sh\n{script}\n")
         program.chmod(0o755)
     monkeypatch.setattr(hwdb, "_PROGRAM", str(program))
-    monkeypatch.setattr(hwdb, "_TIMEOUT", 1.0)
     assert names_of("usb:v0529p0001") == names

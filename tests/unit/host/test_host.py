@@ -181,10 +181,3 @@ def test_an_incomplete_list_is_certain_of_its_members_only() -> None:
     assert SystemDevices(frozenset({"sda"}), "zfs").has("sda")
     with pytest.raises(HostError, match="zfs"):
         SystemDevices(frozenset({"sda"}), "zfs").has("sdb")
-
-
-@pytest.mark.skipif(not os.path.isdir("/sys/devices"), reason="needs a sysfs")
-def test_this_machine_can_be_read() -> None:
-    assert LIVE.listdir("/sys/class/net")
-    with pytest.raises(HostError, match="udev does not know"):
-        LIVE.properties("/sys/devices/nothing")

@@ -18,7 +18,7 @@ from capacityd.linux.subreaper import children, kill_children
 from tests.support.fuse import mounted
 
 point = tempfile.mkdtemp()
-with mounted(point, init=True) as server:
+with mounted(point) as server:
     child = os.fork()
     if child == 0:
         os.close(server)  # what it held itself would never be closed

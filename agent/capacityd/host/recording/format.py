@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import errno
 import gzip
-import io
 import json
 import zlib
 from collections.abc import Callable, Collection, Mapping
@@ -29,9 +28,11 @@ def read_recording(path: str) -> Recording:
     try:
         with open(path, "rb") as f:
             raw = f.read(_MAX_FILE_BYTES)
-        recording = json.loads(_unpacked(raw) if raw.startswith(_GZIP_MAGIC) else raw)
+        recording = json.loads(gzip.decompress(raw) if raw.startswith(_GZIP_MAGIC) else raw)
     except OSError as e:
         raise UsageError(f"{path}: could not be read: {e.strerror or e}") from e
+    except zlib.error as e:
+        raise UsageError(f"{path}: could not be read: {e}") from e
     except EOFError as e:
         raise UsageError(f"{path}: is truncated") from e
     except (ValueError, RecursionError) as e:
@@ -44,13 +45,6 @@ def read_recording(path: str) -> Recording:
         if not RECORDING_PARTS[part](value):
             raise UsageError(f'{path}: the content of its part "{part}" is not valid')
     return recording
-
-
-def _unpacked(raw: bytes) -> bytes:
-    try:
-        return gzip.GzipFile(fileobj=io.BytesIO(raw)).read(_MAX_FILE_BYTES)
-    except zlib.error as e:
-        raise OSError(str(e)) from e
 
 
 def _is_text(value: object) -> bool:

@@ -12,7 +12,7 @@ import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from capacityd.linux.netlink import ask, attribute, attributes
+from capacityd.linux.netlink import ask, attribute, attributes, pieces
 from capacityd.model.errors import HostError
 from capacityd.model.host import Address
 from capacityd.model.text import printable
@@ -83,11 +83,8 @@ def _interfaces_of_default(message: bytes) -> Iterator[int]:
         return
     if _OIF in values:
         yield struct.unpack("i", values[_OIF])[0]
-    hops = values.get(_MULTIPATH, b"")
-    while hops:
-        length, _, _, number = _HOP.unpack_from(hops)
+    for (_, _, _, number), _ in pieces(values.get(_MULTIPATH, b""), _HOP):
         yield number
-        hops = hops[(length + 3) & ~3 :]
     if not (_OIF in values or _MULTIPATH in values):
         raise HostError("there is a default route without an interface")
 

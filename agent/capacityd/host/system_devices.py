@@ -136,24 +136,19 @@ def _disks_below(host: Host, block: str, above: Collection[str] = ()) -> Iterato
 def system_interfaces(host: Host) -> SystemDevices:
     """The interfaces that carry a default route, and those below: members of bonds and bridges, parents of VLANs."""
     names: set[str] = set()
-    tunnels: list[str] = []
     try:
         routes = host.default_interfaces()
-        if not routes:
-            # At boot, the route may appear later. Until then, a "no" would count the system's own link.
-            return SystemDevices(frozenset(), "cannot determine the system's interface: no default route")
+        # At boot, the route may appear later. Until then, a "no" would count the system's own link.
+        reason = "" if routes else "cannot determine the system's interface: no default route"
         for route in routes:
             interfaces = _interfaces_below(host, route)
-            if not any(resolve_link(host, f"{_NETS}/{name}/device") for name in interfaces):
-                tunnels.append(route)
             names.update(interfaces)
+            if not any(resolve_link(host, f"{_NETS}/{name}/device") for name in interfaces):
+                # A tunnel's packets leave through another interface.
+                reason = reason or f"cannot determine the system's interface: default route through {route}"
     except HostError as e:
-        return SystemDevices(frozenset(names), f"cannot determine the system's interfaces: {e}")
-    if tunnels:  # a tunnel's packets leave through another interface
-        return SystemDevices(
-            frozenset(names), f"cannot determine the system's interface: default route through {min(tunnels)}"
-        )
-    return SystemDevices(frozenset(names))
+        reason = f"cannot determine the system's interfaces: {e}"
+    return SystemDevices(frozenset(names), reason)
 
 
 def _interfaces_below(host: Host, name: str) -> list[str]:

@@ -77,25 +77,27 @@ def received(source: socket.socket) -> Iterator[tuple[int, bytes] | None]:
 
 
 def _messages(data: bytes) -> Iterator[tuple[int, int, bytes]]:
-    """Yields type, flags and body of each complete message (NLMSG_OK)."""
-    while len(data) >= _HEADER.size:
-        length, kind, flags, _, _ = _HEADER.unpack_from(data)
-        if not _HEADER.size <= length <= len(data):
-            return
-        yield kind, flags, data[_HEADER.size : length]
-        data = data[(length + 3) & ~3 :]
+    """Yields type, flags and body of each complete message."""
+    for (_, kind, flags, _, _), body in pieces(data, _HEADER):
+        yield kind, flags, body
 
 
 def attributes(data: bytes) -> dict[int, bytes]:
-    """The complete attributes of a message, by type (RTA_OK)."""
-    values = {}
-    while len(data) >= _ATTRIBUTE.size:
-        length, kind = _ATTRIBUTE.unpack_from(data)
-        if not _ATTRIBUTE.size <= length <= len(data):
-            break
-        values[kind & _TYPE] = data[_ATTRIBUTE.size : length]
-        data = data[(length + 3) & ~3 :]
-    return values
+    """The complete attributes of a message, by type."""
+    return {kind & _TYPE: value for (_, kind), value in pieces(data, _ATTRIBUTE)}
+
+
+def pieces(data: bytes, header: struct.Struct) -> Iterator[tuple[tuple[int, ...], bytes]]:
+    """Yields the header's fields and the body of each complete piece: NLMSG_OK, RTA_OK and RTNH_OK of the kernel.
+
+    header: begins with the piece's length in bytes.
+    """
+    while len(data) >= header.size:
+        fields = header.unpack_from(data)
+        if not header.size <= fields[0] <= len(data):
+            return
+        yield fields, data[header.size : fields[0]]
+        data = data[(fields[0] + 3) & ~3 :]
 
 
 def attribute(kind: int, value: bytes) -> bytes:

@@ -172,14 +172,14 @@ class Recorder:
         return entries
 
     def _file(self, path: str, limit: int, change: Callable[[str], str] = str) -> None:
-        try:
-            self.files[path] = change(self._do(path, lambda: self._source.raw(path, limit)))
-        except HostError as e:
-            self._failed(path, e)
+        self._keep(self.files, path, lambda: change(self._source.raw(path, limit)))
 
     def _link(self, path: str) -> None:
+        self._keep(self._links, path, lambda: self._source.readlink(path))
+
+    def _keep(self, part: dict[str, str], path: str, ask: Callable[[], str]) -> None:
         try:
-            self._links[path] = self._do(path, lambda: self._source.readlink(path))
+            part[path] = self._do(path, ask)
         except HostError as e:
             self._failed(path, e)
 

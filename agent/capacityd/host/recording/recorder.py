@@ -95,7 +95,7 @@ class Recorder:
 
     def _unrecorded(self, folder: str) -> list[str]:
         """The names in a folder that the recording leaves out."""
-        return [name for name in self._left_out[folder] if f"{folder}/{name[:-1]}" not in self._walked]
+        return [name for name in self._left_out[folder] if f"{folder}/{name.removesuffix('/')}" not in self._walked]
 
     def _answers(self) -> Recording:
         """The parts that the kernel and udev answer."""

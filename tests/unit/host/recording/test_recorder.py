@@ -150,12 +150,12 @@ def pci(attributes: dict[str, str], **parts: dict[str, str]) -> dict[str, object
 
 
 def test_what_is_left_out_is_unknown_not_absent() -> None:
-    left_out = ("config", "rom", "vpd", "resource0", "power/control", "key")
+    left_out = ("config", "rom", "vpd", "resource0", "power/control", "key", "queues")  # although there is queue/
     errors = {f"{AT}/speed": "EINVAL", f"{AT}/model": "EACCES"}
     links = {"driver": "../../../bus/pci/drivers/i40e", "dead": "../nowhere", "of": "../../../firmware/node"}
     others = {"/sys/bus/pci/drivers/i40e/uevent": "", "/sys/firmware/node/name": "n"}
     made = merge(
-        pci(dict.fromkeys(("vendor", "uevent", "speed", "model", *left_out), "x"), errors=errors),
+        pci(dict.fromkeys(("vendor", "uevent", "speed", "model", "queue/rotational", *left_out), "x"), errors=errors),
         {"links": {f"{AT}/{name}": target for name, target in links.items()}, "files": others},
     )
     before, recorder = RecordedHost(made), Recorder(RecordedHost(made))

@@ -81,11 +81,6 @@ def readings(node: Node) -> dict[str, Any]:
     return {name: r.value if isinstance(r, Quantity) else outcome_of(r).value for name, r in last}
 
 
-def read_at(node: Node) -> float:
-    """When a pass has last read the Node."""
-    return last_pass(node).read_at or 0.0
-
-
 def settled(node: Node) -> int:
     """The position in the audit log once the service has published all, created the Event, and no pass is due."""
 
@@ -185,7 +180,7 @@ def test_a_reboot(node: Node) -> None:
         node.vm.reboot()
         node.vm.up()
         kubelet_began = float(node.vm.out("sh", "-c", "stat -c %Y /var/lib/kubelet/device-plugins/kubelet.sock"))
-        wait_for(lambda: read_at(node) > kubelet_began, "a pass has read the Node since")
+        wait_for(lambda: (last_pass(node).read_at or 0.0) > kubelet_began, "a pass has read the Node since")
     assert readings(node)[DONGLE] == 2
     assert written(node, mark) == []
     for version in watch:

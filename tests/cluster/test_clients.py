@@ -72,7 +72,10 @@ def test_apply_plan_and_withdraw(cluster: Cluster, node: str, tmp_path: Path, py
     with cluster.audit.requests(agent.user) as requests:
         agent.run("withdraw")
     assert counted(requests) == {WHO: 1, GET: 1, PATCH: 1, EVENT: 1}
-    assert cluster.capacity(node) == BASE_CAPACITY
+    document = cluster.node(node)
+    assert document["status"]["capacity"] == BASE_CAPACITY
+    assert ANNOTATION not in document["metadata"].get("annotations", {})
+    assert "capacityd" not in [entry["manager"] for entry in document["metadata"]["managedFields"]]
     assert [message for _, message in our_events(cluster, node)] == [
         f"{DONGLE}: none → 4 (found)",
         f"{DONGLE}: 4 → none (withdrawn)",

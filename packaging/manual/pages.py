@@ -17,12 +17,12 @@ from json_fields import FIELDS
 from capacityd import __version__
 from capacityd.cli.help import COMMAND_STATUSES, EXAMPLES, NOTES, STATUSES
 from capacityd.cli.parser import command_parser
-from capacityd.config.keys import RESOURCE, TABLES, WHEN, Arch, DetectorDependentKey, FactTable, Paths
+from capacityd.config.keys import RESOURCE, TABLES, WHEN, DetectorDependentKey, FactTable
 from capacityd.config.toml import toml_value
 from capacityd.detectors import load, names
+from capacityd.model.address_ranges import AddressRanges
 from capacityd.model.device import Detector, DeviceDetector
 from capacityd.model.setting_types import (
-    AddressRanges,
     Boolean,
     Command,
     Duration,
@@ -46,10 +46,8 @@ _EITHER = {
 }
 _TYPES: dict[type, str] = {
     Text: "text",
-    Arch: "text",
     Flag: "true or false",
     Boolean: "true or false",
-    Paths: "path",
     FilePath: "path",
     Network: "address or network",
     AddressRanges: "addresses",

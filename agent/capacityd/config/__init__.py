@@ -3,7 +3,6 @@ reads."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -18,8 +17,6 @@ from capacityd.model.errors import ConfigError
 
 __all__ = ["Loaded", "Problem", "load", "restore"]
 
-_OBSERVE = re.compile(r"^\s*observe\s*=\s*true", re.MULTILINE)
-
 
 def load(path: str | None = None, root: str = "/") -> Loaded:
     """Reads the files in the usual places below root, or the file or folder at path instead. Raises nothing.
@@ -31,19 +28,15 @@ def load(path: str | None = None, root: str = "/") -> Loaded:
     ignored = [Problem(clean(file), clean(why)) for file, why in files.ignored.items()]
     documents: list[tuple[str, dict[str, Any]]] = []
     texts: dict[str, str] = {}
-    observe = ""
     for file in files.paths:
-        text = ""
         try:
-            text = texts[clean(file)] = read(file, usual=files.usual)
-            document = parse_toml(text)
+            texts[file] = read(file, usual=files.usual)
+            document = parse_toml(texts[file])
         except ConfigError as e:
             unreadable.append(Problem(clean(file), clean(str(e)), line=e.line))
-            if _OBSERVE.search(text):  # fail safe: do not write to the Node
-                observe = file
         else:
-            documents += [(file, document)] if text else []
-    loaded = parse(documents, unreadable, observe)
+            documents += [(file, document)] if texts[file] else []
+    loaded = parse(documents, unreadable, texts)
     warnings = numbered([*ignored, *loaded.warnings], texts)
     return replace(loaded, problems=tuple(numbered(loaded.problems, texts)), warnings=tuple(warnings))
 
@@ -53,7 +46,7 @@ def restore(values: Mapping[str, Any], broken: Mapping[str, str], *, complete: b
 
     If this version rejects a value, the value's resource is broken and the configuration is incomplete.
     """
-    loaded = parse([("the snapshot of the configuration", values)])
+    loaded = parse([("the snapshot of the configuration", values)], (), {})
     config = loaded.config
     complete = complete and config.complete and not loaded.problems
     return replace(config, broken={**broken, **config.broken}, complete=complete)

@@ -7,9 +7,8 @@ It is draft-07, which taplo and Even Better TOML support (https://taplo.tamasfe.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
-from capacityd.config.keys import RESOURCE, TABLES, WHEN, Arch, FactTable, Paths
+from capacityd.config.keys import RESOURCE, TABLES, WHEN, FactTable
 from capacityd.config.resource import DEVICE_KEYS
 from capacityd.config.tables import GROUPS, PROPERTY
 from capacityd.detectors import load, names
@@ -18,7 +17,7 @@ from capacityd.model.quantity import NAME_SCHEMA
 from capacityd.model.setting_types import Setting, SettingKind
 from capacityd.model.toml_values import Schema
 from capacityd.model.units import UNITS
-from capacityd.model.value_types import Amount, Kind, Text
+from capacityd.model.value_types import Amount, Text
 
 
 def schema() -> Schema:
@@ -105,7 +104,7 @@ def _groups() -> dict[str, Schema]:
     }
 
 
-def _fact(fact: Any) -> Schema:
+def _fact(fact: Setting | FactTable) -> Schema:
     if not isinstance(fact, FactTable):
         return _key(fact.about, fact.kind)
     if fact.known:
@@ -117,7 +116,7 @@ def _by_name(about: str, named: Schema) -> Schema:
     return {"description": about, "type": "object", "propertyNames": named, "additionalProperties": Text().schema()}
 
 
-def _key(about: str, kind: Kind | SettingKind | Arch | Paths, default: object = None) -> Schema:
+def _key(about: str, kind: SettingKind, default: object = None) -> Schema:
     """The schema of a key. default: the value in TOML; None if there is none."""
     return {"description": about, **kind.schema()} | ({} if default is None else {"default": default})
 

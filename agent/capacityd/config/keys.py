@@ -9,10 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 
 from capacityd.model.config import Resource, Settings
-from capacityd.model.matchers import GLOB_CHARACTERS, GlobMatcher, Matcher
+from capacityd.model.mistakes import NOT_ABSOLUTE, NOT_EXACT_PATH, Mistake
 from capacityd.model.quantity import LARGEST
-from capacityd.model.setting_types import Boolean, FilePath, Integer, Reserve, ReserveValue, Setting, Word
-from capacityd.model.toml_values import Schema, texts_schema
+from capacityd.model.setting_types import Boolean, Integer, Reserve, ReserveValue, Setting, Word
 from capacityd.model.value_types import Text
 
 UNAME_MACHINES = {
@@ -22,40 +21,11 @@ UNAME_MACHINES = {
     **dict.fromkeys(("386", "i386", "x86"), "i686"),
 }
 """Other names for an architecture, such as Kubernetes' -> the name that uname -m prints."""
+_ARCHITECTURE = Mistake(
+    f"^({'|'.join(UNAME_MACHINES)})$",
+    lambda text: f'is not an architecture of uname -m; write "{UNAME_MACHINES[text]}"',
+)
 _RESOURCE = {field.name: field.default for field in fields(Resource)}
-
-
-class Arch:
-    """Architectures, exactly or as globs."""
-
-    def parse(self, raw: object) -> tuple[Matcher, ...]:
-        """Returns the patterns. Raises ValueError with the error and its remedy."""
-        for word in raw if isinstance(raw, list) else [raw]:
-            if isinstance(word, str) and word in UNAME_MACHINES:
-                raise ValueError(f'must be an architecture of uname -m; got "{word}", write "{UNAME_MACHINES[word]}"')
-        return Text().parse(raw)
-
-    def schema(self) -> Schema:
-        """The JSON Schema. Draft-07 can combine the rules only with "allOf"."""
-        return {"allOf": [Text().schema(), texts_schema({"not": {"enum": [*UNAME_MACHINES]}})]}
-
-
-class Paths:
-    """Absolute paths, without globs."""
-
-    def parse(self, raw: object) -> tuple[Matcher, ...]:
-        """Returns the paths as patterns. Raises ValueError with the error and its remedy."""
-        paths = [FilePath().parse(path) for path in (raw if isinstance(raw, list) else [raw])]
-        if not paths:
-            raise ValueError("must not be an empty list")
-        for path in paths:
-            if not GLOB_CHARACTERS.isdisjoint(path):
-                raise ValueError(f'"{path}" must be an exact path, without the wildcards *, ? and [')
-        return tuple(GlobMatcher(path) for path in paths)
-
-    def schema(self) -> Schema:
-        """The JSON Schema."""
-        return texts_schema({"pattern": r"^/[^*?\[\x00]*$"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,14 +35,6 @@ class DetectorDependentKey:
     about: str
     """As in Setting; so is default."""
     default: object = None
-
-
-@dataclass(frozen=True, slots=True)
-class Fact:
-    """A key of "when" that matches a single property of the machine."""
-
-    kind: Text | Arch | Paths
-    about: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +72,7 @@ RESOURCE: dict[str, Setting | DetectorDependentKey] = {
 }
 """The keys of a resource, except its detector's name."""
 
-WHEN: dict[str, Fact | FactTable] = {
+WHEN: dict[str, Setting | FactTable] = {
     "dmi": FactTable(
         "text of files in /sys/class/dmi/id",
         known=(
@@ -125,9 +87,9 @@ WHEN: dict[str, Fact | FactTable] = {
         "text of properties in /proc/device-tree, such as model",
         pattern=r"[A-Za-z0-9,._+#?@-]+(/[A-Za-z0-9,._+#?@-]+)*",
     ),
-    "arch": Fact(Arch(), "the architecture as uname -m prints it"),
-    "node_name": Fact(Text(), "the Node's name"),
-    "path": Fact(Paths(), "a file or folder that must exist"),
+    "arch": Setting(Text(mistakes=(_ARCHITECTURE,)), "the architecture as uname -m prints it"),
+    "node_name": Setting(Text(), "the Node's name"),
+    "path": Setting(Text(mistakes=(NOT_ABSOLUTE, NOT_EXACT_PATH)), "a file or folder that must exist"),
 }
 """The keys of a resource's "when". If a key lists several values, one must match. All keys must match."""
 

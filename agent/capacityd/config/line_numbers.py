@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from capacityd.config.problems import Problem, Step
+from capacityd.config.problems import Problem, Step, clean
 from capacityd.config.toml import parse_toml
 from capacityd.model.errors import ConfigError
 
@@ -21,7 +21,7 @@ _Path = tuple[Step, ...]
 
 def numbered(problems: Iterable[Problem], texts: Mapping[str, str]) -> list[Problem]:
     """The problems with their line numbers, 0 if unknown. texts: file -> its text."""
-    lines = {file: _lines(text) for file, text in texts.items()}
+    lines = {clean(file): _lines(text) for file, text in texts.items()}
     return [p if p.line else replace(p, line=_line(p.path, lines.get(p.file, {}))) for p in problems]
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from capacityd.config.hints import hints
 from capacityd.config.keys import RESOURCE, TABLES
-from capacityd.config.problems import Loaded, Place, Problem, clean, expected, nearest
+from capacityd.config.problems import EXAMPLE, Loaded, Place, Problem, clean
 from capacityd.config.resource import resource_of
 from capacityd.config.toml import toml_key
 from capacityd.detectors import names
@@ -18,7 +19,8 @@ from capacityd.model.config import Config, Resource, Settings
 from capacityd.model.quantity import name_problem
 from capacityd.model.toml_values import describe_toml_value
 
-_EXAMPLE = '[resources."example.com/dongle"]'
+_OBSERVE = re.compile(r"^[^#\n]*\bobs\w*[\"']?\s*=(?!\s*false\b)", re.MULTILINE)
+"""A line that may be meant to set `observe` to true: misspelt, in another table, or with an invalid value."""
 
 
 @dataclass(slots=True)
@@ -29,37 +31,38 @@ class _Merged:
     settings: dict[tuple[str, str], tuple[Place, object]] = field(default_factory=dict)
     broken: dict[str, str] = field(default_factory=dict)
     complete: bool = True
-    observe: str = ""
-    """The path of a file with a misplaced or invalid `observe`, "" if there is none. Fail safe: `observe` counts as
-    true."""
-
-
-@dataclass(slots=True)
-class _Valid:
-    """The valid settings and their origins."""
-
-    settings: Settings = field(default_factory=Settings)
-    values: dict[str, dict[str, Any]] = field(default_factory=dict)
-    origins: dict[str, str] = field(default_factory=dict)
-    """origins and values are as in Loaded."""
 
 
 def parse(
-    documents: Sequence[tuple[str, Mapping[str, object]]], unreadable: Sequence[Problem] = (), observe: str = ""
+    documents: Sequence[tuple[str, Mapping[str, object]]],
+    unreadable: Sequence[Problem],
+    texts: Mapping[str, str],
 ) -> Loaded:
     """The configuration of documents (file, content). Later documents override earlier ones.
 
-    unreadable: the problems of other files. observe: one of these files with a line "observe = true", "" if none.
+    unreadable: the problems of other files. texts: the text of each file, in order.
 
     A replaced resource is not checked. If its replacement has a problem, the resource is broken, because the earlier
     definition is outdated.
     """
-    merged = _Merged(complete=not unreadable, observe=observe)
+    merged = _Merged(complete=not unreadable)
     problems = [*unreadable]
     for file, document in documents:
         problems += _merge(file, document, merged)
-    valid, setting_problems = _settings(merged)
-    problems += setting_problems
+    values: dict[str, dict[str, Any]] = {}
+    origins: dict[str, str] = {}
+    settings: dict[str, Any] = {}
+    for (table, key), (place, raw) in merged.settings.items():
+        value = None
+        if entry := TABLES[table].get(key):
+            value = place.parse(key, entry.kind.parse, raw)
+        else:
+            place.report_unknown(key, [*TABLES[table]])
+        problems += place.problems
+        if not place.problems:
+            settings[key] = value
+            values.setdefault(table, {})[key] = raw
+            origins[f"{table}.{key}"] = place.file
     resources = []
     for name, (place, raw) in merged.resources.items():
         resource = resource_of(name, raw, place)
@@ -68,11 +71,27 @@ def parse(
             merged.broken[name] = _summary(place.problems)
         elif resource:
             resources.append(resource)
-            valid.values.setdefault("resources", {})[name] = raw
-            valid.origins[place.resource] = place.file
-    config = Config(tuple(resources), valid.settings, merged.broken, merged.complete, _digest(valid.values))
+            values.setdefault("resources", {})[name] = raw
+            origins[place.resource] = place.file
+    if doubtful := _may_observe(problems, texts, origins.get("kubernetes.observe")):
+        settings["observe"] = values.setdefault("kubernetes", {})["observe"] = True
+        origins["kubernetes.observe"] = doubtful
+    config = Config(tuple(resources), Settings(**settings), merged.broken, merged.complete, _digest(values))
     files = tuple(file for file, _ in documents)
-    return Loaded(config, tuple(problems), tuple(_warnings(resources)), files, valid.values, valid.origins)
+    return Loaded(config, tuple(problems), tuple(_warnings(resources)), files, values, origins)
+
+
+def _may_observe(problems: Iterable[Problem], texts: Mapping[str, str], origin: str | None) -> str:
+    """The last file that has a problem and may be meant to set `observe`; "" if there is none, or a later file sets it.
+
+    Fail safe: `observe` then counts as true. origin: the file of the valid `observe`.
+    """
+    files = [*texts]
+    wrong = {problem.file for problem in problems}
+    doubtful = [file for file in files if clean(file) in wrong and _OBSERVE.search(texts[file])]
+    if not doubtful or (origin in texts and files.index(str(origin)) > files.index(doubtful[-1])):
+        return ""
+    return doubtful[-1]
 
 
 def _warnings(resources: Iterable[Resource]) -> Iterable[Problem]:
@@ -96,20 +115,21 @@ def _merge(file: str, document: Mapping[str, object], merged: _Merged) -> list[P
     top = Place(file)
     for name, raw in document.items():
         if name != "resources" and name not in TABLES:
-            top.report(name, _unknown_table(name))
+            if "/" in name:
+                top.report(name, f"a resource belongs in the table resources: [resources.{toml_key(name)}]")
+            else:
+                top.report_unknown(name, ["resources", *TABLES])
             merged.complete = False  # the key may be a misplaced resource
-            merged.observe = file if _asks_to_observe(name, raw) else merged.observe
         elif not isinstance(raw, dict):
-            example = f"[{name}]" if name in TABLES else _EXAMPLE
-            top.report(name, f"must be a table such as {example}; got {describe_toml_value(raw)}")
+            example = name if name in TABLES else EXAMPLE
+            top.report(name, f"must be a table such as [{example}]; got {describe_toml_value(raw)}")
             merged.complete &= name in TABLES
-            merged.observe = file if _asks_to_observe(name, raw) else merged.observe
         elif name in TABLES:
-            merged.settings |= {(name, key): (top.below(name), value) for key, value in raw.items()}
+            table = top.below(name)
+            merged.settings |= {(name, key): (replace(table, problems=[]), value) for key, value in raw.items()}
         else:
             for key, value in raw.items():
                 _merge_resource(key, value, top.below(name), merged)
-                merged.observe = file if _asks_to_observe(key, value) else merged.observe
     return top.problems
 
 
@@ -148,54 +168,6 @@ def _intended_name(path: Sequence[str]) -> str:
     if "/" in name:
         return name
     return f"{'.'.join(path[:-1])}/{path[-1]}" if len(path) > 2 else f"{name}/NAME"
-
-
-def _unknown_table(name: str) -> str:
-    if "/" in name:
-        return f"a resource belongs in the table resources: [resources.{toml_key(name)}]"
-    return _belongs_elsewhere(name) or f"unknown table; {expected(name, ['resources', *TABLES])}"
-
-
-def _belongs_elsewhere(name: str) -> str:
-    """The place where a key belongs; "" if it is neither a setting nor a key of a resource."""
-    if table := next((table for table, keys in TABLES.items() if name in keys), None):
-        return f"belongs in [{table}]: move it below that header"
-    if name in RESOURCE or name in names():
-        return f"belongs to a resource: move it below a header such as {_EXAMPLE}"
-    return ""
-
-
-def _settings(merged: _Merged) -> tuple[_Valid, list[Problem]]:
-    """The settings, and their problems."""
-    parsed: dict[str, Any] = {}
-    problems: list[Problem] = []
-    valid = _Valid()
-    for (table, key), (place, raw) in merged.settings.items():
-        own = replace(place, problems=[])
-        entry = TABLES[table].get(key)
-        if entry is None:
-            own.report(key, _belongs_elsewhere(key) or f"unknown key; {expected(key, [*TABLES[table]])}")
-        else:
-            value = own.parse(key, entry.kind.parse, raw)
-        problems += own.problems
-        if not own.problems:
-            parsed[key] = value
-            valid.values.setdefault(table, {})[key] = raw
-            valid.origins[f"{table}.{key}"] = place.file
-        elif (key if entry else nearest(key, [*TABLES[table], "observe"])) == "observe":
-            merged.observe = place.file
-    if merged.observe:
-        parsed["observe"] = valid.values.setdefault("kubernetes", {})["observe"] = True
-        valid.origins["kubernetes.observe"] = merged.observe
-    valid.settings = Settings(**parsed)
-    return valid, problems
-
-
-def _asks_to_observe(name: str, raw: object) -> bool:
-    """Whether a misplaced key or table may be meant to set `observe`. Fail safe: in this case, `observe` counts as
-    true."""
-    tables = raw if isinstance(raw, list) else [raw]
-    return name == "observe" or any(isinstance(table, dict) and "observe" in table for table in tables)
 
 
 def _summary(problems: Sequence[Problem]) -> str:

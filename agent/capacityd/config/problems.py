@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from typing import Any, TypeAlias, TypeVar
 
+from capacityd.config.keys import RESOURCE, TABLES
 from capacityd.config.toml import toml_key
+from capacityd.detectors import names
 from capacityd.model.config import Config
 from capacityd.model.errors import ConfigError
 from capacityd.model.text import printable
@@ -17,6 +19,9 @@ _T = TypeVar("_T")
 Step: TypeAlias = tuple[str, int]
 """A part of a path in a file: a name without quotes, and a table's number in a list of tables, 0 if there is no
 list."""
+
+EXAMPLE = 'resources."example.com/dongle"'
+"""The header of a resource, for messages."""
 
 MAX_MESSAGE_LENGTH = 600
 """Maximum length of a message, because it may quote text of any length from the file."""
@@ -110,6 +115,21 @@ class Place:
             )
         )
 
+    def report_unknown(self, key: str, known: Sequence[str]) -> None:
+        """Adds a problem at an unknown key. known: the valid keys."""
+        self.report(key, self.belongs_elsewhere(key) or f"unknown key; {expected(key, known)}")
+
+    def belongs_elsewhere(self, key: str) -> str:
+        """The place where a key belongs; "" if it is neither a setting nor a key of a resource.
+
+        A key of a resource may be misplaced below the header of a sub-table.
+        """
+        if table := next((table for table, keys in TABLES.items() if key in keys), None):
+            return f"belongs in [{table}]: move it below that header"
+        if key in RESOURCE or key in names():
+            return f"belongs to a resource: move it to the lines directly below [{self.resource or EXAMPLE}]"
+        return ""
+
     def parse(self, key: str, parser: Callable[[object], _T], raw: object) -> _T | None:
         """The parsed value of a key. If it is invalid, returns None and adds a problem. parser: raises ValueError."""
         try:
@@ -128,25 +148,14 @@ def clean(text: str) -> str:
     return printable(text if len(text) <= MAX_MESSAGE_LENGTH else f"{text[:MAX_MESSAGE_LENGTH]}…")
 
 
-def expected(word: str, words: Sequence[str], closeness: float = 0.6) -> str:
+def expected(word: str, words: Sequence[str]) -> str:
     """The end of a message about an unknown word: the word that was probably meant; if there is none, all valid
     words."""
-    longer = [w for w in words if w.startswith(f"{word}_")]
-    completed = [w for w in longer if w == f"{word}_name"] or longer
-    if len(completed) > 1:
-        return f"did you mean one of {', '.join(completed)}?"
-    near = completed[0] if completed else nearest(word, words, closeness)
-    return f'did you mean "{near}"?' if near else f"must be one of {', '.join(words)}"
-
-
-def nearest(word: str, words: Iterable[str], closeness: float = 0.6) -> str | None:
-    """The word that was probably meant, ignoring case. closeness: from 0 (any word) to 1 (the same word).
-
-    A mistyped word keeps its first or last letter: "server" is not a mistyped "observe".
-    """
+    if longer := [w for w in words if w.startswith(f"{word}_")]:
+        quoted = " or ".join(f'"{w}"' for w in longer)
+        return f"did you mean {quoted}?"
+    # A mistyped word keeps its first or last letter: "server" is not a mistyped "observe".
     typed = word[:80].lower()
-    candidates = {
-        w.lower(): w for w in words if w and typed and (w[0].lower() == typed[0] or w[-1].lower() == typed[-1])
-    }
-    matches = get_close_matches(typed, candidates, 1, closeness)
-    return candidates[matches[0]] if matches else None
+    candidates = {w.lower(): w for w in words if typed[:1] == w[:1].lower() or typed[-1:] == w[-1:].lower()}
+    near = get_close_matches(typed, candidates, 1)
+    return f'did you mean "{candidates[near[0]]}"?' if near else f"must be one of {', '.join(words)}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from capacityd.config.keys import RESOURCE, TABLES
+from capacityd.config.keys import RESOURCE
 from capacityd.config.problems import Place, expected
 from capacityd.config.tables import device_tables, group_problem, setting_tables, when_tests
 from capacityd.detectors import load, names
@@ -13,27 +13,23 @@ from capacityd.model.config import Resource
 from capacityd.model.device import Detector, DeviceDetector, ValueDetector
 from capacityd.model.setting_types import Setting
 from capacityd.model.toml_values import describe_toml_value
-from capacityd.model.units import UNITS, Unit
+from capacityd.model.units import UNITS, Unit, expected_unit
 from capacityd.model.value_types import Amount
 
 DEVICE_KEYS = ("except", "slots", "measure", "unit", "fallback")
 """The keys of a resource that only a DeviceDetector supports."""
 
+
 _OTHER_NAMES = {
-    **dict.fromkeys(("gpu", "accelerator", "npu", "tpu"), 'pci = { class = "03" }'),
-    **dict.fromkeys(("fpga", "card"), 'pci = { vendor = "…", device = "…" }'),
-    **dict.fromkeys(("net", "network", "ethernet", "interface", "eth"), "nic = {}"),
-    **dict.fromkeys(("nvme", "ssd", "hdd"), "disk = { type = … }"),
-    **dict.fromkeys(("block", "drive", "storage"), "disk = {}"),
-    **dict.fromkeys(("fs", "mount"), "filesystem = { mount = … }"),
-    **dict.fromkeys(("tty", "serial_port"), 'udev = { subsystem = "tty" }'),
-    **dict.fromkeys(("ram", "mem"), "memory = {}"),
-    **dict.fromkeys(("core", "cores", "processor"), "cpu = {}"),
-    **dict.fromkeys(("count", "number", "value", "capacity"), "static = { quantity = … }"),
-    **dict.fromkeys(("script", "program", "run", "cmd"), "exec = { command = … }"),
-    **dict.fromkeys(("dongle", "usb_device"), 'usb = { vendor = "…", product = "…" }'),
+    **dict.fromkeys(("gpu", "accelerator", "npu", "tpu", "fpga"), "pci"),
+    **dict.fromkeys(("net", "network", "ethernet", "eth"), "nic"),
+    **dict.fromkeys(("nvme", "ssd", "hdd", "storage"), "disk"),
+    **dict.fromkeys(("tty", "serial"), "udev"),
+    **dict.fromkeys(("ram", "mem"), "memory"),
+    **dict.fromkeys(("count", "number", "value"), "static"),
+    **dict.fromkeys(("script", "program"), "exec"),
 }
-"""A key that a user may take for a detector -> the line to write instead."""
+"""A word that a user may take for a detector -> the detector."""
 
 
 def resource_of(name: str, raw: object, place: Place) -> Resource | None:
@@ -70,19 +66,16 @@ def _check_detectors(raw: Mapping[str, object], detectors: Sequence[Detector], p
     unknown = [key for key in raw if key not in RESOURCE and key not in names()]
     for key in unknown:
         owner = next((d.name for d in detectors if key in _keys(d)), None)
-        table = next((table for table, keys in TABLES.items() if key in keys), None)
         if owner:
             place.report(key, f"belongs to {owner}: {owner} = {{ {key} = … }}")
-        elif table:
-            place.report(key, f"belongs in [{table}]")
-        elif line := _OTHER_NAMES.get(key.lower()):
-            place.report(key, f"is not a detector; write {line}")
+        elif detector := _OTHER_NAMES.get(key.lower()):
+            place.report(key, f'unknown key; did you mean "{detector}"?')
         else:
-            place.report(key, f"unknown key; {expected(key, [*names(), *RESOURCE])}")
+            place.report_unknown(key, [*names(), *RESOURCE])
     if len(detectors) > 1:
         several = " and ".join(d.name for d in detectors)
         place.report("", f"must have one detector; got {several}; write a resource for each")
-    elif not detectors and not any(isinstance(raw[key], dict | list) or key in _OTHER_NAMES for key in unknown):
+    elif not detectors and not any(isinstance(raw[key], dict | list) for key in unknown):
         place.report("", f"must have a detector, which is one of {', '.join(names())}")
 
 
@@ -154,7 +147,7 @@ def _unit(raw: Mapping[str, object], measure: str, kind: Amount, place: Place) -
     elif not isinstance(unit, str):
         place.report("unit", f"must be text in quotes; got {describe_toml_value(unit)}")
     elif unit not in units:
-        place.report("unit", f'unknown unit "{unit}"; {expected(unit, [*units], 0.5)}')
+        place.report("unit", f'unknown unit "{unit}"; {expected_unit(unit, units)}')
     else:
         return Unit(unit, units[unit])
     return None

@@ -7,32 +7,25 @@ from collections.abc import Callable, Mapping
 from fnmatch import fnmatchcase
 from functools import partial
 
-from capacityd.config.keys import RESOURCE, WHEN, Arch, FactTable, Paths
+from capacityd.config.keys import RESOURCE, WHEN, FactTable
 from capacityd.config.problems import Place, expected
-from capacityd.detectors import names
 from capacityd.model.config import Table
 from capacityd.model.device import DeviceDetector, ValueDetector
 from capacityd.model.matchers import GlobMatcher, KeyMatcher
+from capacityd.model.setting_types import SettingKind
 from capacityd.model.toml_values import describe_toml_value
-from capacityd.model.value_types import Amount, Kind, Text
+from capacityd.model.value_types import Amount, Text
 
 GROUPS = ("attributes", "properties")
 """Tables (name -> text) that every table of devices may contain."""
 PROPERTY = r"[^\s=/]+"
 """A regular expression for the name of a udev property."""
-UNSAFE_ATTRIBUTES = (  # files in /sys -> the effect of reading them
-    ("vpd", "takes seconds, and hangs some cards"),
-    ("vpd_pg*", "returns binary data"),
-    ("rom", "makes the card show its firmware instead of its memory"),
-    ("config", "returns binary data, and can disturb the card"),
-    ("resource*", "touches the card's registers"),
-    ("eeprom", "takes seconds, and returns binary data"),
-    ("remove", "is not possible; writing it removes the device"),
-    ("delete", "is not possible; writing it removes the device"),
-    ("rescan", "is not possible; writing it searches for devices"),
-    ("bus_rescan", "is not possible; writing it searches for devices"),
-    ("reset", "is not possible; writing it resets the device"),
+UNSAFE_ATTRIBUTES = (
+    *("vpd", "vpd_pg*", "rom", "config", "resource*", "eeprom"),
+    *("remove", "delete", "rescan", "bus_rescan", "reset"),
 )
+"""Files in /sys that no table may match: reading them takes seconds, hangs or disturbs some devices, returns binary
+data or is not possible."""
 
 
 def device_tables(raw: object, detector: DeviceDetector, key: str, place: Place) -> tuple[Table, ...]:
@@ -77,7 +70,7 @@ def when_tests(raw: object, place: Place) -> tuple[KeyMatcher, ...]:
     for key, value in raw.items():
         entry = WHEN.get(key)
         if entry is None:
-            _report_unknown(key, WHEN, when)
+            when.report_unknown(key, [*WHEN])
         elif isinstance(entry, FactTable):
             tests += _group(key, value, when, partial(_fact_problem, entry))
         else:
@@ -107,7 +100,7 @@ def _device_tests(key: str, raw: object, detector: DeviceDetector, place: Place)
     elif key in detector.keys:
         tests = [_test(key, key, detector.keys[key].kind, raw, place)]
     else:
-        _report_unknown(key, [*detector.keys, *GROUPS], place)
+        place.report_unknown(key, [*detector.keys, *GROUPS])
     return [t for t in tests if t]
 
 
@@ -121,7 +114,7 @@ def _cost(test: KeyMatcher, detector: DeviceDetector) -> int:
 def _settings(raw: Mapping[str, object], detector: ValueDetector, place: Place) -> dict[str, object]:
     for key in raw:
         if key not in detector.settings:
-            _report_unknown(key, detector.settings, place)
+            place.report_unknown(key, [*detector.settings])
     settings: dict[str, object] = {}
     for key, setting in detector.settings.items():
         value = raw.get(key, setting.default)
@@ -149,48 +142,35 @@ def _group(group: str, raw: object, place: Place, name_problem: Callable[[str], 
     tests: list[KeyMatcher | None] = []
     for name, value in raw.items():
         if error := name_problem(name):
-            table.report(name, f"{error}{_misplaced(name, place)}")
+            table.report(name, place.belongs_elsewhere(name) or error)
         else:
             tests.append(_test(f"{group}.{name}", name, Text(), value, table))
     return tests
 
 
-def _test(key: str, written: str, kind: Kind | Arch | Paths, raw: object, place: Place) -> KeyMatcher | None:
+def _test(key: str, written: str, kind: SettingKind, raw: object, place: Place) -> KeyMatcher | None:
     """The test of a key; None if its value is invalid. key: as in KeyMatcher. written: the key as written in the
     file."""
     patterns = place.parse(written, kind.parse, raw)
     if patterns is None:
         return None
     if any(isinstance(p, GlobMatcher) and not p.pattern.isprintable() for p in patterns):
-        command = "probe --explain" if ("when", 0) in place.path else "devices"
-        hint = "" if isinstance(kind, Paths) else f'; write the escape that "capacityd {command}" shows for it'
-        place.report(written, f"contains an unprintable character{hint}")
+        place.report(written, 'contains an unprintable character; write "*" for it')
         return None
     items = raw if isinstance(raw, list) else [raw]
     return KeyMatcher(key, patterns, " or ".join(_shown(item, kind) for item in items))
 
 
-def _shown(item: object, kind: Kind | Arch | Paths) -> str:
+def _shown(item: object, kind: SettingKind) -> str:
     """A value of a test in messages: amounts without quotes."""
     if isinstance(item, bool):
         return "true" if item else "false"
     return str(item) if isinstance(kind, Amount) else f'"{item}"'
 
 
-def _report_unknown(key: str, known: Mapping[str, object] | list[str], place: Place) -> None:
-    place.report(key, f"unknown key{_misplaced(key, place) or f'; {expected(key, [*known])}'}")
-
-
-def _misplaced(key: str, place: Place) -> str:
-    """A hint about a key that is below the header of a sub-table, and so no longer in the resource's own table."""
-    if key not in RESOURCE and key not in names():
-        return ""
-    return f"; {key} belongs to the resource: move it to the lines directly below [{place.resource}]"
-
-
 def _fact_problem(facts: FactTable, name: str) -> str:
     if facts.known:
-        return "" if name in facts.known else f"unknown name; {expected(name, facts.known)}"
+        return "" if name in facts.known else f"unknown key; {expected(name, facts.known)}"
     is_valid = re.fullmatch(facts.pattern, name) and not {".", ".."} & {*name.split("/")}
     return "" if is_valid else "is not the name of a device tree property"
 
@@ -199,11 +179,10 @@ def _attribute_problem(name: str) -> str:
     parts = name.split("/")
     if not name.isprintable() or {"", ".", ".."} & {*parts}:
         return 'must be a path below the device in /sys, without "/" at its ends and without ".."'
-    why = next((why for pattern, why in UNSAFE_ATTRIBUTES if fnmatchcase(parts[-1], pattern)), None)
-    if why:
-        return f"cannot be matched: reading it {why}"
+    if any(fnmatchcase(parts[-1], pattern) for pattern in UNSAFE_ATTRIBUTES):
+        return "cannot be matched: reading it may take seconds, disturb the device or return binary data"
     # These names are misplaced keys of a resource: no file in /sys has such a name, except a display's "enabled".
-    return "unknown attribute" if name in RESOURCE and name != "enabled" else ""
+    return "is not an attribute" if name in RESOURCE and name != "enabled" else ""
 
 
 def _property_problem(name: str) -> str:

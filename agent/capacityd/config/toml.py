@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import sys
-from dataclasses import dataclass
 from typing import Any
 
 from capacityd.config.syntax import syntax_error
@@ -22,9 +21,10 @@ _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
 def parse_toml(text: str) -> dict[str, Any]:
-    """Parses a document. An integer over 64 bits becomes a TooLargeInteger. Raises ConfigError with the line."""
+    """Parses a document. Raises ConfigError with the line."""
     try:
-        document: dict[str, Any] = _checked(tomllib.loads(text))
+        document: dict[str, Any] = tomllib.loads(text)
+        _check(document)
     except RecursionError as e:
         rows = [sum(map(row.count, "[{.")) for row in text.split("\n")]
         why = f"has more than {MAX_DEPTH} tables or lists inside each other"
@@ -34,23 +34,16 @@ def parse_toml(text: str) -> dict[str, Any]:
     return document
 
 
-@dataclass(frozen=True, slots=True)
-class TooLargeInteger:
-    """A placeholder for an integer over 64 bits: TOML does not allow it, and Python can't always print it."""
-
-    def __str__(self) -> str:
-        return "an integer of more than 64 bits"
-
-
-def _checked(value: Any, depth: int = 1) -> Any:
-    """The value without too large integers. Raises RecursionError if it is nested too deeply."""
+def _check(value: object, depth: int = 1) -> None:
+    """Raises RecursionError for tables that are nested too deeply, and ValueError for an integer that can't be
+    printed."""
     if depth > MAX_DEPTH:
         raise RecursionError
-    if isinstance(value, dict):
-        return {key: _checked(item, depth + 1) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_checked(item, depth + 1) for item in value]
-    return TooLargeInteger() if isinstance(value, int) and not -(2**63) <= value < 2**63 else value
+    if isinstance(value, int):
+        str(value)
+    elif isinstance(value, dict | list):
+        for item in value.values() if isinstance(value, dict) else value:
+            _check(item, depth + 1)
 
 
 def toml_key(name: str) -> str:

@@ -3,36 +3,44 @@ ones."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import ipaddress
+from collections.abc import Iterable, Mapping, Sequence
 from typing import cast
 
-from capacityd.model.address_ranges import AddressRange, AddressRanges
+from capacityd.model.address_ranges import AddressRanges
 from capacityd.model.device import ValueDetector
 from capacityd.model.host import Host
+from capacityd.model.matchers import IPNetwork
 from capacityd.model.reading import Contribution
 from capacityd.model.setting_types import Setting
 
 
 def read(_: Host, settings: Mapping[str, object]) -> Contribution:
     """The number of addresses in all networks, each counted once, without the excluded ones."""
-    networks, excepted = (cast("tuple[AddressRange, ...]", settings[key] or ()) for key in ("cidr", "except"))
-    usable = [span.usable() for span in networks]
+    networks, excepted = (cast("tuple[IPNetwork, ...]", settings[key] or ()) for key in ("cidr", "except"))
+    usable = [part for network in networks for part in _usable(network)]
     remaining = _size([*usable, *excepted]) - _size(excepted)
     excluded = _size(usable) - remaining
-    return Contribution(
-        ", ".join(span.text for span in networks), remaining, f"{excluded} excepted" if excluded else ""
-    )
+    return Contribution(", ".join(map(str, networks)), remaining, f"{excluded} excepted" if excluded else "")
 
 
-def _size(spans: Iterable[AddressRange]) -> int:
-    """The number of distinct addresses in the ranges."""
-    size, family, end = 0, 0, -1
-    for span in sorted(spans, key=lambda s: (s.bits, s.first, s.last)):
-        if span.bits != family:
-            family, end = span.bits, -1
-        size += max(0, span.last - max(span.first, end + 1) + 1)
-        end = max(end, span.last)
-    return size
+def _usable(network: IPNetwork) -> Iterable[IPNetwork]:
+    """The network without its network address (IPv6: the subnet-router anycast address) and its broadcast address.
+
+    A network of one or two addresses has neither (RFC 3021, RFC 6164).
+    """
+    if network.num_addresses <= 2:
+        return [network]
+    last = network.broadcast_address - (network.version == 4)
+    return ipaddress.summarize_address_range(network.network_address + 1, last)
+
+
+def _size(networks: Sequence[IPNetwork]) -> int:
+    """The number of distinct addresses in the networks."""
+    ipv4 = ipaddress.collapse_addresses(n for n in networks if isinstance(n, ipaddress.IPv4Network))
+    ipv6 = ipaddress.collapse_addresses(n for n in networks if isinstance(n, ipaddress.IPv6Network))
+    distinct: list[IPNetwork] = [*ipv4, *ipv6]
+    return sum(n.num_addresses for n in distinct)
 
 
 DETECTOR = ValueDetector(

@@ -11,7 +11,7 @@ from capacityd.model.device import Device, DeviceDetector, Key, Scope
 from capacityd.model.errors import AmbiguousValue, HostError
 from capacityd.model.host import Host, link_name, uevent_value
 from capacityd.model.matchers import Value
-from capacityd.model.mistakes import ALTERNATIVES, NOT_IN_DEV, PATH
+from capacityd.model.mistakes import ALTERNATIVES, NOT_EXACT_NAME, NOT_IN_DEV, PATH
 from capacityd.model.value_types import Text
 
 _BUSES, _CLASSES = "/sys/bus", "/sys/class"
@@ -92,7 +92,7 @@ DETECTOR = DeviceDetector(
     about="devices of a named subsystem; for devices that another detector counts, use that detector",
     find=find,
     keys={
-        "subsystem": Key(Text(whole=True), _subsystem, "the device's bus or class, such as tty"),
+        "subsystem": Key(Text(mistakes=(NOT_EXACT_NAME,)), _subsystem, "the device's bus or class, such as tty"),
         "name": Key(
             Text(mistakes=(PATH, ALTERNATIVES)), lambda _, device: device.name, "the kernel's name, such as ttyUSB0"
         ),

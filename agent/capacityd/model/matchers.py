@@ -13,6 +13,8 @@ Value: TypeAlias = "str | int | bool | tuple[str, ...] | None"
 """A device's value for one key. None or "": the device has no value. A tuple: several values, any of which may
 match."""
 
+IPNetwork: TypeAlias = "ipaddress.IPv4Network | ipaddress.IPv6Network"
+
 GLOB_CHARACTERS = frozenset("*?[")
 
 _COMPARISONS = {">=": operator.ge, "<=": operator.le, ">": operator.gt, "<": operator.lt, "=": operator.eq}
@@ -63,18 +65,12 @@ class BoolMatcher:
 
 @dataclass(frozen=True, slots=True)
 class CidrMatcher:
-    """Matches the IP addresses from a first to a last one."""
+    """Matches the IP addresses of a network."""
 
-    bits: int
-    """32 (IPv4) or 128 (IPv6)."""
-    first: int
-    last: int
+    network: IPNetwork
 
     def matches(self, value: Value) -> bool:
-        if not isinstance(value, str):
-            return False
-        bits, first, _ = parse_network(value)
-        return bits == self.bits and self.first <= first <= self.last
+        return isinstance(value, str) and ipaddress.ip_address(value) in self.network
 
 
 Matcher: TypeAlias = "GlobMatcher | RangeMatcher | BoolMatcher | CidrMatcher"
@@ -95,18 +91,17 @@ class KeyMatcher:
         return any(m.matches(value) for m in self.matchers)
 
 
-def parse_network(text: str) -> tuple[int, int, int]:
-    """The bits (32 or 128), first and last address of a network or of a single address. Raises ValueError."""
+def parse_network(text: str) -> IPNetwork:
+    """The network, which has one address if the text is a single address. Raises ValueError."""
     try:
         network = ipaddress.ip_network(text, strict=False)
     except ValueError:
         raise ValueError(
             f'"{text}" is not an IP address or network; write it like "192.0.2.7" or "192.0.2.0/24"'
         ) from None
-    first = int(network.network_address)
-    if "/" in text and int(ipaddress.ip_interface(text)) != first:
+    if "/" in text and ipaddress.ip_interface(text).ip != network.network_address:
         raise ValueError(f'"{text}" has bits set after the prefix; did you mean "{network}"?')
-    return network.max_prefixlen, first, int(network.broadcast_address)
+    return network
 
 
 def check_glob(text: str) -> None:

@@ -48,5 +48,7 @@ PATH = Mistake(r"^/.*[^/]", lambda text: f'is a path; write the name: "{text.rst
 NOT_IN_DEV = Mistake(r"^[^/*?\[]", _absolute)
 NOT_ABSOLUTE = Mistake(r"^[^/*?\[]", lambda text: f'is not an absolute path; write "/{text}"')
 FINAL_SLASH = Mistake("[^/]/+$", lambda text: f'ends with "/"; write "{text.rstrip("/")}"')
+NOT_EXACT_PATH = Mistake(r"^$|[*?\[]", lambda _: "must be an exact path, without the wildcards *, ? and [")
+NOT_EXACT_NAME = Mistake(r"^$|[*?\[/]", lambda _: 'must be an exact name, without "/" and the wildcards *, ? and [')
 NO_PCI_DOMAIN = Mistake("^[0-9a-fA-F]{1,3}:", lambda text: f'has no domain; write "0000:{text}"')
 """A domain has at least four digits."""

@@ -9,9 +9,8 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, Protocol
 
-from capacityd.model.address_ranges import AddressRanges
 from capacityd.model.quantity import LARGEST
 from capacityd.model.toml_values import Schema, describe_toml_value, or_whole_number, parse_boolean
 
@@ -201,9 +200,14 @@ class ReserveValue:
         return or_whole_number({"type": "string", "pattern": f"^0?{_SHARE.pattern.replace('{1,3}', '{1,2}')}$"})
 
 
-SettingKind: TypeAlias = (
-    "FilePath | Duration | Command | Integer | AddressRanges | Boolean | Word | NodeName | ReserveValue"
-)
+class SettingKind(Protocol):
+    """The type of a setting's value."""
+
+    def parse(self, raw: object) -> Any:
+        """Parses a TOML value. Raises ValueError."""
+
+    def schema(self) -> Schema:
+        """The JSON Schema of the values that parse() accepts."""
 
 
 @dataclass(frozen=True, slots=True)

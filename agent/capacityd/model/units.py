@@ -51,9 +51,8 @@ def parse_amount(text: str, dimension: Dimension) -> int:
         raise ValueError(f'"{text}" is not a number{" with a unit" if units else ""}')
     whole, fraction, unit = match[1], match[2] or "", match[3]
     if units and unit not in units:
-        near = _nearest_unit(unit, units)
-        hint = f'did you mean "{near}"?' if near else f"it must be one of {', '.join(units)}"
-        raise ValueError(f'"{text}" has {f"the unknown unit {unit}" if unit else "no unit"}; {hint}')
+        problem = f"the unknown unit {unit}" if unit else "no unit"
+        raise ValueError(f'"{text}" has {problem}; {expected_unit(unit, units)}')
     if not units and unit:
         raise ValueError(f'"{text}" must be a plain number, without a unit')
     scale: int = 10 ** len(fraction)
@@ -63,9 +62,9 @@ def parse_amount(text: str, dimension: Dimension) -> int:
     return value
 
 
-def _nearest_unit(unit: str, units: Iterable[str]) -> str | None:
-    """The unit that the user probably meant: with different case, without its ending, or with "bps"."""
+def expected_unit(unit: str, units: Iterable[str]) -> str:
+    """The end of a message about an unknown unit. The right one may differ in case, or end in another way."""
     word = unit.lower().replace("bps", "bit/s")
-    return next(
-        (u for u in units if unit and u.lower() in (word, f"{word}/s", f"{word}bit/s", f"{word}b", f"{word}hz")), None
-    )
+    meant = (word, f"{word}/s", f"{word}bit/s", f"{word}b", f"{word}hz") if unit else ()
+    near = next((u for u in units if u.lower() in meant), None)
+    return f'did you mean "{near}"?' if near else f"must be one of {', '.join(units)}"

@@ -33,7 +33,6 @@ from capacityd.model.toml_values import (
 from capacityd.model.units import UNITS, Dimension, amount_pattern, is_amount, parse_amount
 
 _HEX_GLOB = re.compile(r"([0-9a-fA-F]*([*?]|\[[^\]]+\]))+[0-9a-fA-F]*")
-_EXACT_NAME = r"[^*?\[/]+"
 _SIGN = re.compile(">=|<=|>|<|=|")
 _EXAMPLES: Mapping[Dimension, str] = {"size": ">=500GB", "speed": ">=10Gbit/s", "frequency": ">=3GHz", "number": ">=1"}
 
@@ -44,24 +43,20 @@ class Text:
 
     fold: bool = False
     """Whether to ignore case."""
-    whole: bool = False
-    """Whether it must be an exact name: no glob, no "/"."""
     mistakes: tuple[Mistake, ...] = ()
     """Ways to write text that matches no value of this key."""
 
     def parse(self, raw: object) -> tuple[Matcher, ...]:
         written = strings(raw, "text")
         for text in written:
-            if self.whole and not re.fullmatch(_EXACT_NAME, text, re.DOTALL):
-                raise ValueError(f'"{text}" must be an exact name, without "/" and the wildcards *, ? and [')
-            check_glob(text)
             if mistake := next((m for m in (NEGATION, *self.mistakes) if m.found_in(text)), None):
                 raise ValueError(f'"{text}" {mistake.remedy(text)}')
+            check_glob(text)
         return tuple(GlobMatcher(text.lower() if self.fold else text, self.fold) for text in written)
 
     def schema(self) -> Schema:
-        wrong = {"not": {"type": "string", "pattern": "|".join(m.pattern for m in (NEGATION, *self.mistakes))}}
-        return texts_schema(wrong | {"pattern": f"^{_EXACT_NAME}$"} if self.whole else wrong)
+        wrong = "|".join(m.pattern for m in (NEGATION, *self.mistakes))
+        return texts_schema({"not": {"type": "string", "pattern": wrong}})
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,9 +182,8 @@ class Network:
     """An IP address, or a network in CIDR notation, which matches every address in it."""
 
     def parse(self, raw: object) -> tuple[Matcher, ...]:
-        return tuple(
-            CidrMatcher(*parse_network(s)) for s in strings(raw, 'an address or a network such as "192.0.2.0/24"')
-        )
+        texts = strings(raw, 'an address or a network such as "192.0.2.0/24"')
+        return tuple(CidrMatcher(parse_network(text)) for text in texts)
 
     def schema(self) -> Schema:
         return texts_schema({})

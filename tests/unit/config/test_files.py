@@ -185,6 +185,13 @@ def test_settings_merge_key_by_key(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.parametrize("later", [True, False])
+def test_a_later_file_decides_whether_an_invalid_one_observes(tmp_path: Path, later: bool) -> None:
+    place = f"{ETC}/1.toml" if later else f"{LIB}/1.toml"
+    files = {MAIN: "[kubernetes]\nobserve = true\nnode_nam = 1", place: "[kubernetes]\nobserve = false"}
+    assert load_files(tmp_path, files).config.settings.observe is not later
+
+
 def test_the_errors_of_all_files_are_reported(tmp_path: Path) -> None:
     configuration = load_files(
         tmp_path, {f"{LIB}/1.toml": "=", MAIN: "x = 1\n[kubernetes]\nobserve = 1", f"{ETC}/2.toml": "[resources.y]"}
@@ -393,5 +400,5 @@ def test_no_path(tmp_path: Path) -> None:
 def test_a_name_that_could_harm_a_terminal(tmp_path: Path) -> None:
     configuration = load_files(tmp_path, {f"{ETC}/\x1b[2J\n.toml": "x = 1"})
     assert problems(configuration, tmp_path) == [
-        f"{ETC}/\\x1b[2J\\n.toml: x: unknown table; must be one of resources, kubernetes, service"
+        f"{ETC}/\\x1b[2J\\n.toml: x: unknown key; must be one of resources, kubernetes, service"
     ]

@@ -64,7 +64,7 @@ ONLY_THE_PARSER: dict[str, tuple[str, str]] = {
         "pool = { cidr = '192.0.2.0/33' }",
     ),
     "attributes that must not be read": (
-        r"must be a path below the device|cannot be matched: reading it|unknown attribute",
+        r"must be a path below the device|cannot be matched: reading it|attributes\] .*: belongs to a resource",
         "usb = { attributes = { vpd = 'a' } }",
     ),
     "globs": (r"is a regular expression|contains a \"\[\" without", "usb = { serial = '[abc' }"),

@@ -69,7 +69,7 @@ def values(kind: Kind) -> st.SearchStrategy[Any]:
         return one_or_more(st.ip_addresses().map(str) | st.sampled_from(["192.0.2.0/24", "2001:db8::/32"]))
     assert isinstance(kind, Text)
     text = TEXT if is_taken(kind, "a") else TEXT.map(lambda text: f"/dev/{text}")
-    return one_or_more(st.sampled_from(["tty", "sound"]) if kind.whole else text.filter(lambda t: is_taken(kind, t)))
+    return one_or_more(text.filter(lambda t: is_taken(kind, t)))
 
 
 GROUP = st.dictionaries(st.sampled_from(["a", "b-c", "d/e f", "enabled"]), one_or_more(TEXT), max_size=2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ipaddress import ip_network
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from capacityd.config import load as load_config
 from capacityd.discovery.reader import read_resource
-from capacityd.model.address_ranges import AddressRange, AddressRanges
+from capacityd.model.address_ranges import AddressRanges
 from capacityd.model.reading import Quantity
 from tests.support.machines import machine
 from tests.support.readings import value_detector
@@ -32,36 +33,30 @@ def pool(cidr: object, *excepted: str) -> int:
         ("192.0.2.0/24", [], 254),
         ("192.0.2.0/31", [], 2),
         ("192.0.2.7/32", [], 1),
-        ("10.0.0.0/8", [], 2**24 - 2),
         ("2001:db8::/120", [], 255),
         ("2001:db8::/127", [], 2),
-        ("2001:db8::1/128", [], 1),
         ("2001:db8::/64", [], 2**64 - 1),
-        (["192.0.2.0/25", "192.0.2.128/25"], [], 252),
         (["192.0.2.0/24", "192.0.2.0/25"], [], 254),
-        (["192.0.2.0/30", "2001:db8::/126"], [], 5),
         (["192.0.2.0/30", "::/126"], [], 5),
         ("192.0.2.0/24", ["192.0.2.1", "192.0.2.1-192.0.2.3"], 251),
         ("192.0.2.0/24", ["192.0.2.0", "192.0.2.255"], 254),
-        ("192.0.2.0/24", ["198.51.100.1", "2001:db8::1"], 254),
-        ("192.0.2.0/24", ["0.0.0.0/0"], 0),
+        ("192.0.2.0/24", ["0.0.0.0/0", "2001:db8::1"], 0),
     ],
 )
 def test_sizes(cidr: object, excepted: list[str], size: int) -> None:
     assert pool(cidr, *excepted) == size
 
 
-small = st.integers(0, 40).map(lambda n: AddressRange("", 32, n, n)) | st.tuples(
-    st.integers(0, 40), st.integers(0, 9)
-).map(lambda t: AddressRange("", 32, t[0], t[0] + t[1]))
+PREFIXES = st.tuples(st.integers(0, 40), st.integers(25, 32)).map(lambda t: str(ip_network(t, strict=False)))
+RANGES = st.tuples(st.integers(0, 40), st.integers(0, 9)).map(lambda t: (t[0], t[0] + t[1]))
 
 
-@given(st.lists(small, min_size=1, max_size=5), st.lists(small, max_size=5))
-def test_size_is_that_of_the_set_of_addresses(networks: list[AddressRange], excepted: list[AddressRange]) -> None:
-    contribution = DETECTOR.read(machine(), {"cidr": tuple(networks), "except": tuple(excepted)})
-    included = {n for span in map(AddressRange.usable, networks) for n in range(span.first, span.last + 1)}
-    excluded = {n for span in excepted for n in range(span.first, span.last + 1)}
-    assert contribution.amount == len(included - excluded)
+@given(st.lists(PREFIXES, min_size=1, max_size=5), st.lists(RANGES, max_size=5))
+def test_size_is_that_of_the_set_of_addresses(cidr: list[str], excepted: list[tuple[int, int]]) -> None:
+    networks = map(ip_network, cidr)
+    included = {int(a) for n in networks for a in ([*n][1:-1] if n.num_addresses > 2 else n)}
+    excluded = {n for first, last in excepted for n in range(first, last + 1)}
+    assert pool(cidr, *(f"0.0.0.{first}-0.0.0.{last}" for first, last in excepted)) == len(included - excluded)
 
 
 @pytest.mark.parametrize(
@@ -74,11 +69,10 @@ def test_size_is_that_of_the_set_of_addresses(networks: list[AddressRange], exce
             [("192.0.2.0/24", 253, "1 excepted"), ("198.51.100.0/28, 10.0.0.0/30", 16, "")],
         ),
         # The networks of one table do not count twice, those of several tables do.
-        ('{ cidr = ["10.0.0.0/24", "10.0.0.0/25"] }', 254, [("10.0.0.0/24, 10.0.0.0/25", 254, "")]),
         (
-            '[{ cidr = "10.0.0.0/24" }, { cidr = "10.0.0.0/25" }]',
+            '[{ cidr = ["10.0.0.0/24", "10.0.0.0/25"] }, { cidr = "10.0.0.0/25" }]',
             254 + 126,
-            [("10.0.0.0/24", 254, ""), ("10.0.0.0/25", 126, "")],
+            [("10.0.0.0/24, 10.0.0.0/25", 254, ""), ("10.0.0.0/25", 126, "")],
         ),
     ],
 )

@@ -195,7 +195,7 @@ def test_passwords_and_what_talks_to_hardware_is_on_no_list() -> None:
     for name in ("password", "password_in", "dhchap_secret", "dhchap_ctrl_secret", "config_info", "key", "remove"):
         assert not keeps_file(f"{AT}/{name}")
     assert keeps_file(f"{AT}/input/input3/capabilities/key")
-    assert not [name for pattern, _ in UNSAFE_ATTRIBUTES for name in matching(ATTRIBUTES, pattern)]
+    assert not [name for pattern in UNSAFE_ATTRIBUTES for name in matching(ATTRIBUTES, pattern)]
 
 
 def test_what_leads_to_the_systems_disks_is_recorded() -> None:

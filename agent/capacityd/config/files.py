@@ -89,7 +89,7 @@ def read(path: str, *, usual: bool) -> str:
         with open(path, "rb") as file:
             raw = file.read(MAX_FILE_BYTES + 1)
     except OSError as e:
-        raise ConfigError(_reason(e, path)) from e
+        raise ConfigError(_reason(e)) from e
     if len(raw) > MAX_FILE_BYTES:
         raise ConfigError("is larger than 1 MiB; is it the right file?")
     try:
@@ -136,7 +136,7 @@ def _list_folder(folder: str, files: Files) -> dict[str, str]:
     except OSError as e:
         # A missing folder is empty. A folder behind a dangling link is unknown: nothing on the Node may be removed.
         if e.errno != errno.ENOENT or any(map(_is_dangling, (folder, os.path.dirname(folder)))):
-            files.failures[folder] = _reason(e, folder)
+            files.failures[folder] = _reason(e)
         return {}
     files.failures |= unsafe
     if unsafe:
@@ -154,15 +154,11 @@ def _unsafe_folder(folder: str) -> dict[str, str]:
     return {path: why for path, why in reasons.items() if why}
 
 
-def _reason(error: OSError, path: str) -> str:
+def _reason(error: OSError) -> str:
     if error.errno == errno.ENOENT:
         return "is a dangling symbolic link; fix or remove it"
     if error.errno == errno.EACCES:
-        try:
-            state = f" ({owner_and_mode(os.stat(path))})"
-        except OSError:
-            state = ""
-        return f"is not readable by this user{state}; run as root, or grant read permission"
+        return "is not readable by this user; run as root, or grant read permission"
     return f"cannot be read: {error.strerror}"
 
 

@@ -6,11 +6,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from capacityd.detectors import load
-from capacityd.model.config import Resource, Table
+from capacityd.model.config import Resource
 from capacityd.model.device import DeviceDetector
 from capacityd.model.device_plugins import PLUGIN_DOMAINS, plugin_domain
 from capacityd.model.units import is_amount
-from capacityd.model.value_types import Amount
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,17 +27,15 @@ def hints(resource: Resource) -> Iterator[Hint]:
     if not isinstance(detector, DeviceDetector):
         return
     counted = resource.measure is None and not detector.identity  # the machine itself is the only device
-    if counted and any(_is_empty(table, detector) for table in resource.tables):
-        measures = ", ".join(name for name, key in detector.keys.items() if isinstance(key.kind, Amount))
+    if counted and any(all(test.key in detector.defaults for test in table.tests) for table in resource.tables):
+        measures = ", ".join(detector.measures)
         yield Hint((detector.name,), f"without a measure this is 1 on every machine; add a measure: {measures}")
-    for table in resource.tables:
-        for test in table.tests:
-            key = detector.keys.get(test.key)
-            if key and isinstance(key.kind, Amount) and key.kind.dimension == "size":
-                exact = next((text for text in test.text.split(" or ") if is_amount(text.strip())), "")
-                if exact:
-                    text = f'"{exact}" matches only this exact size; for this size or more write ">={exact}"'
-                    yield Hint((detector.name, test.key), text)
+    sizes = [key for key, amount in detector.measures.items() if amount.dimension == "size"]
+    for test in (test for table in resource.tables for test in table.tests if test.key in sizes):
+        exact = next((text for text in test.text.split(" or ") if is_amount(text.strip())), "")
+        if exact:
+            text = f'"{exact}" matches only this exact size; for this size or more write ">={exact}"'
+            yield Hint((detector.name, test.key), text)
 
 
 def name_hints(resources: Iterable[Resource]) -> Iterator[str]:
@@ -50,8 +47,3 @@ def name_hints(resources: Iterable[Resource]) -> Iterator[str]:
                 f"device plugins use names in {domain} ({PLUGIN_DOMAINS[domain]}); if one registers {resource.name}, "
                 f"capacityd gives it up: use your own domain, as in example.com/{rest}"
             )
-
-
-def _is_empty(table: Table, detector: DeviceDetector) -> bool:
-    """Whether a table contains no tests other than the detector's defaults."""
-    return all(test.key in detector.defaults for test in table.tests)

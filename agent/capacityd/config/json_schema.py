@@ -17,7 +17,7 @@ from capacityd.model.quantity import NAME_SCHEMA
 from capacityd.model.setting_types import Setting, SettingKind
 from capacityd.model.toml_values import Schema
 from capacityd.model.units import UNITS
-from capacityd.model.value_types import Amount, Text
+from capacityd.model.value_types import Text
 
 
 def schema() -> Schema:
@@ -45,7 +45,7 @@ def _resource() -> Schema:
     dependent: dict[str, Schema] = {
         "except": {"properties": all_keys, "items": {"properties": all_keys}},
         "when": _closed({key: _fact(fact) for key, fact in WHEN.items()}) | {"minProperties": 1},
-        "measure": _measure(dict.fromkeys(m for d in devices for m in ["count", *_measures(d)])),
+        "measure": _measure(dict.fromkeys(m for d in devices for m in ["count", *d.measures])),
         "unit": {"enum": [unit for units in UNITS.values() for unit in units]},
         "fallback": {"type": ["string", "integer"]},
     }
@@ -81,7 +81,7 @@ def _with_detector(detector: Detector) -> Schema:
     """The rules for a resource's other keys if it has this detector."""
     if not isinstance(detector, DeviceDetector):
         return {"properties": dict.fromkeys(DEVICE_KEYS, False)}
-    measures = _measure(["count", *_measures(detector)])
+    measures = _measure(["count", *detector.measures])
     return {"properties": {"except": _tables(_table(detector, "except")), "measure": measures}}
 
 
@@ -90,10 +90,6 @@ def _measure(known: Iterable[str]) -> Schema:
     return {
         "anyOf": [{"enum": [*known]}, {"type": "string", "pattern": rf"^(attributes\..+|properties\.({PROPERTY}))$"}]
     }
-
-
-def _measures(detector: DeviceDetector) -> list[str]:
-    return [name for name, k in detector.keys.items() if isinstance(k.kind, Amount)]
 
 
 def _groups() -> dict[str, Schema]:

@@ -137,37 +137,13 @@ def _merge_resource(name: str, raw: object, place: Place, merged: _Merged) -> No
     if not name_problem(name):
         merged.resources[name] = (place.of_resource(name), raw)
         return
-    earlier = len(place.problems)
-    nested = [path for path in _nested((name,), raw) if len(path) > 1]
-    for path in nested:
-        table = place
-        for part in path:
-            table = table.below(part)
-        meant = toml_key(_intended_name(path))
-        table.report("", f"each dot begins a new table; write the name in quotes: [resources.{meant}]")
-    if not nested:
+    tables = [key for key, value in raw.items() if isinstance(value, dict)] if isinstance(raw, dict) else []
+    if any(key not in RESOURCE and key not in names() for key in tables):
+        place.report(name, f"each dot begins a new table; write the whole name in quotes: [{EXAMPLE}]")
+    else:
         place.report(name, f"the name {name_problem(name)}")
-    merged.broken[clean(name)] = _summary(place.problems[earlier:])
+    merged.broken[clean(name)] = str(place.problems[-1])
     merged.complete = False  # the resource may already be published under its right name
-
-
-def _nested(path: tuple[str, ...], raw: object) -> Iterable[tuple[str, ...]]:
-    """Yields the paths of the tables that look like resources. parse_toml() has limited the depth."""
-    inner = {}
-    if isinstance(raw, dict):
-        inner = {k: v for k, v in raw.items() if isinstance(v, dict) and k not in RESOURCE and k not in names()}
-    if not inner:
-        yield path
-    for key, value in inner.items():
-        yield from _nested((*path, key), value)
-
-
-def _intended_name(path: Sequence[str]) -> str:
-    """The name that a table's path was probably meant to be: example.com/dongle for [resources.example.com.dongle]."""
-    name = ".".join(path)
-    if "/" in name:
-        return name
-    return f"{'.'.join(path[:-1])}/{path[-1]}" if len(path) > 2 else f"{name}/NAME"
 
 
 def _summary(problems: Sequence[Problem]) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 from capacityd.config.keys import RESOURCE
 from capacityd.config.problems import Place, expected
-from capacityd.config.tables import device_tables, group_problem, setting_tables, when_tests
+from capacityd.config.tables import GROUPS, device_tables, setting_tables, when_tests
 from capacityd.detectors import load, names
 from capacityd.model.config import Resource
 from capacityd.model.device import Detector, DeviceDetector, ValueDetector
@@ -47,9 +47,7 @@ def resource_of(name: str, raw: object, place: Place) -> Resource | None:
     detectors = [load(key) for key in raw if key in names()]
     _check_detectors(raw, detectors, place)
     for key, value in raw.items():
-        if key in names():
-            fields["tables"] = _tables(value, load(key), place)
-        elif key == "when":
+        if key == "when":
             fields["when"] = when_tests(value, place)
         elif isinstance(entry := RESOURCE.get(key), Setting):
             fields[key] = place.parse(key, entry.kind.parse, value)
@@ -83,25 +81,21 @@ def _keys(detector: Detector) -> Mapping[str, object]:
     return detector.keys if isinstance(detector, DeviceDetector) else detector.settings
 
 
-def _tables(raw: object, detector: Detector, place: Place) -> object:
-    if isinstance(detector, ValueDetector):
-        return setting_tables(raw, detector, place)
-    return device_tables(raw, detector, detector.name, place)
-
-
 def _with_detector(raw: Mapping[str, object], detector: Detector, place: Place) -> dict[str, object]:
     """The fields of Resource that depend on the detector."""
     if isinstance(detector, ValueDetector):
         for key in DEVICE_KEYS:
             if key in raw:
                 place.report(key, f"applies to devices only, and {detector.name} reads a number; leave it out")
-        return {}
-    fields: dict[str, object] = {}
+        return {"tables": setting_tables(raw[detector.name], detector, place)}
+    fields: dict[str, object] = {"tables": device_tables(raw[detector.name], detector, detector.name, place)}
     if "except" in raw:
         fields["excepts"] = device_tables(raw["except"], detector, "except", place)
     measure = raw.get("measure", "count")
     if measure == "count":
-        _check_count(raw, place)
+        for key in ("unit", "fallback"):
+            if key in raw:
+                place.report(key, f"a count has no {key}; leave it out, or set measure")
     elif measure_type := _measure_type(measure, detector, place):
         fields["measure"] = measure
         fields["unit"] = _unit(raw, str(measure), measure_type, place)
@@ -112,27 +106,20 @@ def _with_detector(raw: Mapping[str, object], detector: Detector, place: Place) 
 
 def _measure_type(measure: object, detector: DeviceDetector, place: Place) -> Amount | None:
     """The type of a measure: one of the detector's keys, or an attribute or property."""
-    measures = {key: k.kind for key, k in detector.keys.items() if isinstance(k.kind, Amount)}
+    group, dot, name = str(measure).partition(".")
     if not isinstance(measure, str):
         place.report("measure", f"must be text in quotes; got {describe_toml_value(measure)}")
-    elif measure in measures:
-        return measures[measure]
-    elif (error := group_problem(measure)) is None:
-        valid = ["count", *measures]
+    elif measure in detector.measures:
+        return detector.measures[measure]
+    elif group not in GROUPS or not dot:
+        valid = ["count", *detector.measures]
         valid += ["attributes.NAME", "properties.NAME"] if detector.scope else []
         place.report("measure", f'unknown measure "{measure}"; {expected(measure, valid)}')
-    elif error:
+    elif error := GROUPS[group](name):
         place.report("measure", f'"{measure}" {error}')
     else:
         return Amount("number")
     return None
-
-
-def _check_count(raw: Mapping[str, object], place: Place) -> None:
-    if "unit" in raw:
-        place.report("unit", "a count has no unit; leave it out, or set measure")
-    if "fallback" in raw:
-        place.report("fallback", "a count needs no fallback; leave it out, or set measure")
 
 
 def _unit(raw: Mapping[str, object], measure: str, kind: Amount, place: Place) -> Unit | None:

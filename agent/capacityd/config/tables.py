@@ -16,8 +16,6 @@ from capacityd.model.setting_types import SettingKind
 from capacityd.model.toml_values import describe_toml_value
 from capacityd.model.value_types import Amount, Text
 
-GROUPS = ("attributes", "properties")
-"""Tables (name -> text) that every table of devices may contain."""
 PROPERTY = r"[^\s=/]+"
 """A regular expression for the name of a udev property."""
 UNSAFE_ATTRIBUTES = (
@@ -26,6 +24,24 @@ UNSAFE_ATTRIBUTES = (
 )
 """Files in /sys that no table may match: reading them takes seconds, hangs or disturbs some devices, returns binary
 data or is not possible."""
+
+
+def _attribute_problem(name: str) -> str:
+    parts = name.split("/")
+    if not name.isprintable() or {"", ".", ".."} & {*parts}:
+        return 'must be a path below the device in /sys, without "/" at its ends and without ".."'
+    if any(fnmatchcase(parts[-1], pattern) for pattern in UNSAFE_ATTRIBUTES):
+        return "cannot be matched: reading it may take seconds, disturb the device or return binary data"
+    # These names are misplaced keys of a resource: no file in /sys has such a name, except a display's "enabled".
+    return "is not an attribute" if name in RESOURCE and name != "enabled" else ""
+
+
+def _property_problem(name: str) -> str:
+    return "" if name.isprintable() and re.fullmatch(PROPERTY, name) else "is not the name of a udev property"
+
+
+GROUPS = {"attributes": _attribute_problem, "properties": _property_problem}
+"""Tables (name -> text) that every table of devices may contain -> the function that returns the error in a name."""
 
 
 def device_tables(raw: object, detector: DeviceDetector, key: str, place: Place) -> tuple[Table, ...]:
@@ -96,7 +112,7 @@ def _tables(raw: object, key: str, place: Place, example: str) -> list[tuple[Pla
 def _device_tests(key: str, raw: object, detector: DeviceDetector, place: Place) -> list[KeyMatcher]:
     tests: list[KeyMatcher | None] = []
     if key in GROUPS:
-        tests = _group(key, raw, place, _attribute_problem if key == "attributes" else _property_problem)
+        tests = _group(key, raw, place, GROUPS[key])
     elif key in detector.keys:
         tests = [_test(key, key, detector.keys[key].kind, raw, place)]
     else:
@@ -107,7 +123,7 @@ def _device_tests(key: str, raw: object, detector: DeviceDetector, place: Place)
 def _cost(test: KeyMatcher, detector: DeviceDetector) -> int:
     group, dot, _ = test.key.partition(".")
     if dot:
-        return 2 + GROUPS.index(group)
+        return 2 + [*GROUPS].index(group)
     return int(isinstance(detector.keys[test.key].kind, Amount))
 
 
@@ -123,14 +139,6 @@ def _settings(raw: Mapping[str, object], detector: ValueDetector, place: Place) 
         else:
             settings[key] = None if value is None else place.parse(key, setting.kind.parse, value)
     return settings
-
-
-def group_problem(path: str) -> str | None:
-    """The error in attributes.NAME or properties.NAME, "" if there is none; None for any other path."""
-    group, dot, name = path.partition(".")
-    if not dot or group not in GROUPS:
-        return None
-    return _attribute_problem(name) if group == "attributes" else _property_problem(name)
 
 
 def _group(group: str, raw: object, place: Place, name_problem: Callable[[str], str]) -> list[KeyMatcher | None]:
@@ -163,9 +171,7 @@ def _test(key: str, written: str, kind: SettingKind, raw: object, place: Place) 
 
 def _shown(item: object, kind: SettingKind) -> str:
     """A value of a test in messages: amounts without quotes."""
-    if isinstance(item, bool):
-        return "true" if item else "false"
-    return str(item) if isinstance(kind, Amount) else f'"{item}"'
+    return str(item) if isinstance(kind, Amount) else describe_toml_value(item)
 
 
 def _fact_problem(facts: FactTable, name: str) -> str:
@@ -173,17 +179,3 @@ def _fact_problem(facts: FactTable, name: str) -> str:
         return "" if name in facts.known else f"unknown key; {expected(name, facts.known)}"
     is_valid = re.fullmatch(facts.pattern, name) and not {".", ".."} & {*name.split("/")}
     return "" if is_valid else "is not the name of a device tree property"
-
-
-def _attribute_problem(name: str) -> str:
-    parts = name.split("/")
-    if not name.isprintable() or {"", ".", ".."} & {*parts}:
-        return 'must be a path below the device in /sys, without "/" at its ends and without ".."'
-    if any(fnmatchcase(parts[-1], pattern) for pattern in UNSAFE_ATTRIBUTES):
-        return "cannot be matched: reading it may take seconds, disturb the device or return binary data"
-    # These names are misplaced keys of a resource: no file in /sys has such a name, except a display's "enabled".
-    return "is not an attribute" if name in RESOURCE and name != "enabled" else ""
-
-
-def _property_problem(name: str) -> str:
-    return "" if name.isprintable() and re.fullmatch(PROPERTY, name) else "is not the name of a udev property"

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import asdict
 from functools import cache, partial
 
 from capacityd.host.system_devices import system_interfaces
-from capacityd.model.device import Device, DeviceDetector, Key, cached
+from capacityd.model.device import Device, DeviceDetector, Key, cached, is_system
 from capacityd.model.host import Host
-from capacityd.model.matchers import Value
 from capacityd.model.mistakes import PATH, SEVERAL_NAMES
 from capacityd.model.reasons import KernelEvents
 from capacityd.model.value_types import Choice, Flag, Network, Text
@@ -18,19 +18,8 @@ def find(host: Host) -> Iterator[Device]:
     """Yields every address, as a device with the path of its interface."""
     system = cache(partial(system_interfaces, host))
     for address in host.addresses():
-        cached_values: dict[str, Value] = {
-            "interface": address.interface,
-            "family": address.family,
-            "address": address.address,
-            "scope": address.scope,
-            "temporary": address.temporary,
-        }
         name = f"{address.interface} {address.address}/{address.prefix}"
-        yield Device(f"/sys/class/net/{address.interface}", name, system, cached_values)
-
-
-def _is_system(_: Host, device: Device) -> Value:
-    return device.system().has(str(device.cached_values["interface"])) if device.system else None
+        yield Device(f"/sys/class/net/{address.interface}", name, system, asdict(address))
 
 
 DETECTOR = DeviceDetector(
@@ -51,7 +40,7 @@ DETECTOR = DeviceDetector(
             "the scope; private addresses are also global. New addresses of scope link are found only at a resync",
         ),
         "temporary": Key(Flag(), cached("temporary"), "whether it is a temporary IPv6 address (RFC 8981)"),
-        "system": Key(Flag(), _is_system, "whether the interface carries the default route"),
+        "system": Key(Flag(), is_system, "whether the interface carries the default route"),
     },
     identity=("interface", "address"),
     alike=("interface", "family"),

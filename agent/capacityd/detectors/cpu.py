@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import asdict
 
 from capacityd.model.device import Device, DeviceDetector, Key
 from capacityd.model.errors import HostError
@@ -10,19 +11,11 @@ from capacityd.model.host import Host
 from capacityd.model.matchers import Value
 from capacityd.model.value_types import Amount
 
-_PATH = "/"  # the whole machine, which is not a udev device
-
 
 def find(host: Host) -> Iterator[Device]:
     """Yields the one device, with all its measures."""
-    processors = host.processors()
-    measures: dict[str, Value] = {
-        "cores": processors.cores,
-        "threads": processors.threads,
-        "sockets": processors.sockets,
-        "max_frequency": processors.max_frequency,
-    }
-    yield Device(_PATH, "cpu", cached_values=measures)
+    # The path is that of the whole machine, which is not a udev device.
+    yield Device("/", "cpu", cached_values=asdict(host.processors()))
 
 
 def _measure(key: str) -> Callable[[Host, Device], Value]:

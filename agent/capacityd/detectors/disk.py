@@ -8,9 +8,9 @@ from functools import cache
 
 from capacityd.host.disks import BLOCK, device_of, whole_disks, world_wide_id
 from capacityd.host.system_devices import system_disks
-from capacityd.model.device import Device, DeviceDetector, Key
+from capacityd.model.device import Device, DeviceDetector, Key, is_system
 from capacityd.model.errors import HostError
-from capacityd.model.host import Host, SystemDevices, basename, link_name, read_int, resolve_link
+from capacityd.model.host import Host, SystemDevices, link_name, read_int, resolve_link
 from capacityd.model.matchers import Value
 from capacityd.model.mistakes import PATH, SEVERAL_NAMES
 from capacityd.model.reasons import KernelEvents
@@ -132,10 +132,6 @@ def _removable(host: Host, device: Device) -> Value:
     return None if removable is None else removable == "1"  # None: the disk has disappeared
 
 
-def _is_system(_: Host, device: Device) -> Value:
-    return device.system().has(basename(device.path) or "") if device.system else None
-
-
 def _size(host: Host, device: Device) -> Value:
     """The size in bytes, from the first path with a size: a path on standby (ALUA) may report none.
 
@@ -176,7 +172,7 @@ DETECTOR = DeviceDetector(
             "scsi (other controllers), …",
         ),
         "removable": Key(Flag(), _removable, "whether the medium is removable"),
-        "system": Key(Flag(), _is_system, "whether the disk holds the machine's own file systems or swap"),
+        "system": Key(Flag(), is_system, "whether the disk holds the machine's own file systems or swap"),
         "size": Key(Amount("size"), _size, "the size"),
     },
     identity=("wwn", "serial", "name"),

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import asdict
 
 from capacityd.model.device import Device, DeviceDetector, Key, cached
 from capacityd.model.host import Host
 from capacityd.model.reasons import KernelEvents
 from capacityd.model.value_types import Amount
 
-_PATH = "/"  # the whole machine, which is not a udev device
-
 
 def find(host: Host) -> Iterator[Device]:
     """Yields the one device, with all its measures."""
-    memory = host.memory()
-    yield Device(_PATH, "memory", cached_values={"size": memory.size, "swap": memory.swap})
+    # The path is that of the whole machine, which is not a udev device.
+    yield Device("/", "memory", cached_values=asdict(host.memory()))
 
 
 DETECTOR = DeviceDetector(

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cache, partial
 
 from capacityd.host.system_devices import system_interfaces
-from capacityd.model.device import Device, DeviceDetector, Key
+from capacityd.model.device import Device, DeviceDetector, Key, is_system
 from capacityd.model.errors import AmbiguousValue, HostError
 from capacityd.model.host import (
     Host,
@@ -165,10 +165,6 @@ def _link(host: Host, device: Device) -> Value:
     return "up" if state == up else "down"
 
 
-def _is_system(_: Host, device: Device) -> Value:
-    return device.system().has(basename(device.path) or "") if device.system else None
-
-
 def _speed(host: Host, device: Device) -> Value:
     """The negotiated speed in bit/s. -1 (prometheus/node_exporter#1967), 0 and EINVAL all mean that it is unknown."""
     if _link(host, device) == "down":
@@ -230,7 +226,7 @@ DETECTOR = DeviceDetector(
             Choice(("up", "down")), _link, "whether the link is up now, so the quantity may change at any time"
         ),
         "system": Key(
-            Flag(), _is_system, "whether it carries the default route, directly or below a bond, bridge or VLAN"
+            Flag(), is_system, "whether it carries the default route, directly or below a bond, bridge or VLAN"
         ),
         "max_speed": Key(
             Amount("speed"),

@@ -30,10 +30,6 @@ def _id(name: str) -> Callable[[Host, Device], Value]:
     return read
 
 
-def _driver(host: Host, device: Device) -> Value:
-    return link_name(host, f"{device.path}/driver")
-
-
 def _is_virtual(host: Host, device: Device) -> Value:
     """Whether the function links to a physical function. In a virtual machine, a virtual function looks physical."""
     if resolve_link(host, f"{device.path}/physfn") is not None:
@@ -77,7 +73,11 @@ DETECTOR = DeviceDetector(
             _id("class"),
             "class, subclass and interface: 03 is any display, 0302 a 3D controller",
         ),
-        "driver": Key(Text(mistakes=(ALTERNATIVES,)), _driver, "the driver; missing if there is none"),
+        "driver": Key(
+            Text(mistakes=(ALTERNATIVES,)),
+            lambda host, device: link_name(host, f"{device.path}/driver"),
+            "the driver; missing if there is none",
+        ),
         "address": Key(
             Text(fold=True, mistakes=(NO_PCI_DOMAIN,)),
             lambda _, device: device.name,

@@ -62,14 +62,6 @@ def _subsystem(host: Host, device: Device) -> Value:
     return name
 
 
-def _driver(host: Host, device: Device) -> Value:
-    return link_name(host, f"{device.path}/driver")
-
-
-def _devtype(host: Host, device: Device) -> Value:
-    return uevent_value(host, device.path, "DEVTYPE")
-
-
 def _node(host: Host, device: Device) -> Value:
     """The device node. DEVNAME is relative to /dev."""
     name = uevent_value(host, device.path, "DEVNAME")
@@ -96,8 +88,14 @@ DETECTOR = DeviceDetector(
         "name": Key(
             Text(mistakes=(PATH, ALTERNATIVES)), lambda _, device: device.name, "the kernel's name, such as ttyUSB0"
         ),
-        "devtype": Key(Text(), _devtype, "the type, if the subsystem has several"),
-        "driver": Key(Text(mistakes=(ALTERNATIVES,)), _driver, "the driver"),
+        "devtype": Key(
+            Text(),
+            lambda host, device: uevent_value(host, device.path, "DEVTYPE"),
+            "the type, if the subsystem has several",
+        ),
+        "driver": Key(
+            Text(mistakes=(ALTERNATIVES,)), lambda host, device: link_name(host, f"{device.path}/driver"), "the driver"
+        ),
         "node": Key(Text(mistakes=(NOT_IN_DEV,)), _node, "the device node, such as /dev/ttyUSB0"),
         "link": Key(
             Text(mistakes=(NOT_IN_DEV,)),

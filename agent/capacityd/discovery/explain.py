@@ -46,7 +46,7 @@ def explain_devices(
     for device, result in devices:
         if result.matches is False:
             mismatches = tuple(_compare(detector, test, value) for test, value in result.mismatches)
-            reason = _reason(mismatches) if mismatches else result.reason
+            reason = "; ".join(dict.fromkeys(map(str, mismatches))) or result.reason
             rejections.append(Rejection(device.name, reason, mismatches))
         elif result.error is not None:
             advice = _advice(resource, result.unreadable_key, result.error)
@@ -104,17 +104,6 @@ def _near_miss(test: KeyMatcher, value: Value) -> str:
     return ""
 
 
-def _reason(mismatches: Sequence[Compared]) -> str:
-    """The reason for a rejection. Lists each key once, although several tables may test it."""
-    wanted: dict[tuple[str, str, bool], list[str]] = {}
-    for c in mismatches:
-        wanted.setdefault((c.key, c.value, c.default), []).append(c.wanted)
-    return "; ".join(
-        f"{key} is {value}, wanted {' or '.join(texts)}{' by default' if default else ''}"
-        for (key, value, default), texts in wanted.items()
-    )
-
-
 def _compare(detector: DeviceDetector | None, test: KeyMatcher, value: Value) -> Compared:
     kind = detector.keys[test.key].kind if detector and test.key in detector.keys else None
     default = False
@@ -149,8 +138,6 @@ def _advice(resource: Resource, key: str, error: HostError) -> str:
         return f"run the program by hand and read its output; {_RETRIES}"
     if not key:
         return f"check what the message names; {_RETRIES}"
-    if key == "system":
-        return f'match the devices by another key than "system"; if this is temporary, {_RETRIES}'
     return f'add a key that excludes the device, or match by another key than "{key}"; {_RETRIES}'
 
 

@@ -37,7 +37,7 @@ class MatchResult:
         if self.error is not None:
             return f"{self.unreadable_key}: {self.error}" if self.unreadable_key else str(self.error)
         if self.excepted is not None:
-            return describe_except(self.excepted)
+            return "except: " + " and ".join(f"{test.key} is {test.text}" for test in self.excepted)
         return "; ".join(
             f"{test.key} is {describe_value(value)}, wanted {test.text}" for test, value in self.mismatches
         )
@@ -93,11 +93,6 @@ def _match_any(tables: Sequence[Table], read: Callable[[str], Value]) -> MatchRe
         elif result.mismatches[0] not in mismatches:
             mismatches += result.mismatches
     return unknown or MatchResult(matches=False, mismatches=mismatches)
-
-
-def describe_except(tests: Sequence[KeyMatcher]) -> str:
-    """The `except` table that excluded a device, as text."""
-    return "except: " + " and ".join(f"{t.key} is {t.text}" for t in tests)
 
 
 def describe_value(value: Value) -> str:

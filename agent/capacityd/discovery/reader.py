@@ -6,6 +6,7 @@ Quantity = floor(reduce(measure x slots) - reserve), at least 0, in exact intege
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 
 from capacityd.detectors import load
 from capacityd.discovery.explain import explain_devices, explain_error, not_applicable
@@ -36,7 +37,8 @@ def read_resource(resource: Resource, host: Host, node_name: str, *, explain: bo
             return reading
         detector = load(resource.detector)
         if isinstance(detector, ValueDetector):
-            return _read_values(resource, detector, host)
+            contributions = [detector.read(host, table.settings) for table in resource.tables]
+            return _quantity(resource, [(c, int(c.amount)) for c in contributions])
         return _read_devices(resource, detector, host, explain=explain)
     except HostError as e:
         return explain_error(resource, e) if explain else Unknown(str(e), e.cause)
@@ -120,11 +122,6 @@ def _dmi_value(host: Host, path: str) -> str | None:
     return text or None
 
 
-def _read_values(resource: Resource, detector: ValueDetector, host: Host) -> Reading:
-    contributions = [detector.read(host, table.settings) for table in resource.tables]
-    return _quantity(resource, [(c, int(c.amount)) for c in contributions])
-
-
 def _read_devices(resource: Resource, detector: DeviceDetector, host: Host, *, explain: bool) -> Reading:
     """Reads the devices; reads all of them again if one disappears in the meantime.
 
@@ -132,10 +129,8 @@ def _read_devices(resource: Resource, detector: DeviceDetector, host: Host, *, e
     in every attempt, the known values decide, such as its name.
     """
     for _ in range(_MAX_ATTEMPTS - 1):
-        try:
+        with suppress(_DisappearedError):
             return _read_devices_once(resource, detector, host, _DisappearedError, explain=explain)
-        except _DisappearedError:
-            continue
     return _read_devices_once(resource, detector, host, HostError, explain=explain)
 
 

@@ -7,15 +7,14 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 
 from capacityd.detectors import load
 from capacityd.discovery.child import MAX_RUNNING, Child, label, start_child, wait_for_any
 from capacityd.linux.subreaper import become_subreaper, children, kill_children
-from capacityd.model.config import Config, Resource
+from capacityd.model.config import Config
 from capacityd.model.device import ValueDetector
 from capacityd.model.errors import Cause
 from capacityd.model.host import Host
@@ -32,39 +31,6 @@ class Discovery:
     """Resource -> its reading, sorted by name."""
     durations: dict[str, float]
     """Resource -> seconds from the start to the end of its fork. Resources that were not read are missing."""
-
-
-@dataclass(slots=True)
-class _Pool:
-    """The children of a discovery."""
-
-    waiting: list[Resource]
-    """Resources without a child so far; the last one is the next."""
-    start: Callable[[Resource], Child | Unknown]
-    running: dict[int, Child] = field(default_factory=dict)
-    """File descriptor of the pipe -> its child."""
-    readings: dict[str, Reading] = field(default_factory=dict)
-    durations: dict[str, float] = field(default_factory=dict)
-    """As in Discovery; so are readings."""
-
-    def start_waiting(self) -> None:
-        """Starts children up to _MAX_CHILDREN."""
-        while self.waiting and len(self.running) < _MAX_CHILDREN:
-            started = self.start(self.waiting[-1])
-            if isinstance(started, Child):
-                self.running[started.pipe] = started
-            elif self.running:
-                return  # retry when a child has ended
-            else:
-                self.readings[self.waiting[-1].name] = started
-            self.waiting.pop()
-
-    def finish_ended(self) -> None:
-        """Waits until a child ends or is late. Collects the readings of all such children."""
-        for child in wait_for_any(self.running):
-            del self.running[child.pipe]
-            self.readings[child.resource.name] = child.finish()
-            self.durations[child.resource.name] = time.monotonic() - child.started
 
 
 def probe(config: Config, host: Host, node_name: str, *, explain: bool = False) -> dict[str, Reading]:
@@ -91,26 +57,34 @@ def discover(config: Config, host: Host, node_name: str, *, explain: bool = Fals
     start = partial(
         start_child, host=host, node_name=node_name, explain=explain, running_until=time.monotonic() + MAX_RUNNING
     )
-    pool = _Pool([r for r in reversed(config.resources) if r.name not in readings], start)
-    spawns = any(_spawns(r) for r in config.resources)
+    waiting = [r for r in reversed(config.resources) if r.name not in readings]
+    running: dict[int, Child] = {}  # file descriptor of the pipe -> its child
+    durations: dict[str, float] = {}
+    detectors = [load(r.detector) for r in config.resources]
+    spawns = any(isinstance(d, ValueDetector) and d.spawns for d in detectors)
     if spawns:
         become_subreaper()
     try:
-        while pool.waiting or pool.running:
-            pool.start_waiting()
-            pool.finish_ended()
+        while waiting or running:
+            while waiting and len(running) < _MAX_CHILDREN:
+                started = start(waiting[-1])
+                if isinstance(started, Child):
+                    running[started.pipe] = started
+                elif running:
+                    break  # retry when a child has ended
+                else:
+                    readings[waiting[-1].name] = started
+                waiting.pop()
+            for child in wait_for_any(running):
+                del running[child.pipe]
+                readings[child.resource.name] = child.finish()
+                durations[child.resource.name] = time.monotonic() - child.started
     finally:
-        for child in pool.running.values():
+        for child in running.values():
             child.kill()
         if spawns:
             kill_children(time.monotonic() + 1)
-    readings |= pool.readings
-    return Discovery({name: readings[name] for name in sorted(readings)}, pool.durations)
-
-
-def _spawns(resource: Resource) -> bool:
-    detector = load(resource.detector)
-    return isinstance(detector, ValueDetector) and detector.spawns
+    return Discovery({name: readings[name] for name in sorted(readings)}, durations)
 
 
 def _hanging() -> dict[str, str]:

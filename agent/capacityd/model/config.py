@@ -15,7 +15,6 @@ from capacityd.model.setting_types import (
     Reserve,
     Setting,
     SettingKind,
-    duration_value,
 )
 from capacityd.model.units import Unit
 
@@ -60,10 +59,10 @@ class Resource:
         return tuple(sorted({m.pattern for test in asked for m in test.matchers if isinstance(m, GlobMatcher)}))
 
 
-def _setting(table: str, kind: SettingKind, about: str, default: Any = None) -> Any:
-    """Declares a field of Settings and its key in a TOML table. default: the field's value; converted for TOML."""
-    written = duration_value(default) if isinstance(kind, Duration) else default
-    return field(default=default, metadata={table: Setting(kind, about, written)})
+def _setting(table: str, kind: SettingKind, about: str, default: object = None) -> Any:
+    """Declares a field of Settings and its key in a TOML table. default: the value in TOML; None if there is none."""
+    value = None if default is None else kind.parse(default)
+    return field(default=value, metadata={table: Setting(kind, about, default)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,19 +79,19 @@ class Settings:
         "kubernetes", Boolean(), "whether to keep the condition CapacityPublished on the Node", default=True
     )
     lower_after: float = _setting(
-        "service", Duration(0, _DAY), "how long a lower quantity must hold before it is written", 10.0
+        "service", Duration(0, _DAY), "how long a lower quantity must hold before it is written", "10s"
     )
     lower_after_boot: float = _setting(
-        "service", Duration(0, _DAY), "the value of lower_after in the first three minutes after boot", 60.0
+        "service", Duration(0, _DAY), "the value of lower_after in the first three minutes after boot", "1min"
     )
     resync: float = _setting(
         "service",
         Duration(1, _DAY),
         "how often the Node is read without an event; jittered by a fifth",
-        3600.0,
+        "1h",
     )
     start_jitter: float = _setting(
-        "service", Duration(0, 3600), "the service waits up to this time, at random, before its first request", 0.0
+        "service", Duration(0, 3600), "the service waits up to this time, at random, before its first request", "0s"
     )
     textfile: str | None = _setting(
         "service", FilePath(".prom"), "a metrics file for node_exporter's textfile collector"

@@ -6,12 +6,12 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from capacityd.model.host import Host, SystemDevices
+from capacityd.model.host import Host, SystemDevices, basename
 from capacityd.model.matchers import Value
 from capacityd.model.reading import Contribution
 from capacityd.model.reasons import KernelEvents
 from capacityd.model.setting_types import Setting
-from capacityd.model.value_types import Kind
+from capacityd.model.value_types import Amount, Kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +43,11 @@ class Key:
 def cached(key: str) -> Callable[[Host, Device], Value]:
     """Reads a key from the device's cached values."""
     return lambda _, device: device.cached_values[key]
+
+
+def is_system(_: Host, device: Device) -> Value:
+    """Reads whether the operating system depends on the device."""
+    return device.system().has(basename(device.path) or "") if device.system else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +90,11 @@ class DeviceDetector:
     """For `devices --toml`: additional tests, in TOML's form, that a suggested device must pass."""
     shown_by_default: bool = True
     """Whether `devices` lists the detector's devices if no detector is given."""
+
+    @property
+    def measures(self) -> dict[str, Amount]:
+        """The type of each measure."""
+        return {name: key.kind for name, key in self.keys.items() if isinstance(key.kind, Amount)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,8 @@ IPNetwork: TypeAlias = "ipaddress.IPv4Network | ipaddress.IPv6Network"
 GLOB_CHARACTERS = frozenset("*?[")
 
 _COMPARISONS = {">=": operator.ge, "<=": operator.le, ">": operator.gt, "<": operator.lt, "=": operator.eq}
+_GLOB_CLASS = re.compile(r"\[(!.|[^!])[^\]]*\]", re.DOTALL)
+"""A class of fnmatch: a "]" at its start belongs to it. Without a "]" at its end, the "[" is a plain character."""
 _REGEX = re.compile(r"^\^|\$\Z|^\.\*|\.\+|\]\+|\\[dwsDWS.]|\([^)]*\|[^)]*\)")
 
 
@@ -108,17 +110,5 @@ def check_glob(text: str) -> None:
     """Raises ValueError for a regular expression, and for an unclosed class: fnmatch would never match it."""
     if _REGEX.search(text):
         raise ValueError(f'"{text}" is a regular expression; write a glob, where "*" is any text, or a list of globs')
-    if _has_unclosed_class(text):
+    if "[" in _GLOB_CLASS.sub("", text):
         raise ValueError(f'"{text}" contains a "[" without a "]"; for the character itself, write "[[]"')
-
-
-def _has_unclosed_class(text: str) -> bool:
-    """Whether fnmatch treats a "[" as a plain character, because no "]" ends the class."""
-    at = text.find("[")
-    while at >= 0:
-        first = at + 1 + text.startswith("!", at + 1)  # a "]" at the start of a class belongs to the class
-        end = text.find("]", first + 1)
-        if end < 0:
-            return True
-        at = text.find("[", end + 1)
-    return False

@@ -19,9 +19,6 @@ class Mistake:
     remedy: Callable[[str], str]
     """Takes the text; returns why it matches nothing and what to write, as the end of a sentence."""
 
-    def found_in(self, text: str) -> bool:
-        return re.search(self.pattern, text) is not None
-
 
 def _list_of(text: str) -> str:
     parts = ", ".join(f'"{part.strip()}"' for part in re.split("[|,]", text) if part.strip())

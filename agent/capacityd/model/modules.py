@@ -78,9 +78,8 @@ def _importing(trace: TracebackType | None) -> Package | None:
 
 def _missing(names: Sequence[str]) -> ModuleMissing:
     """The error for these missing PACKAGES; names contains at least one."""
-    debian, pip = (
-        " ".join(texts) for texts in zip(*((PACKAGES[n].debian, PACKAGES[n].pip) for n in names), strict=True)
-    )
+    debian = " ".join(PACKAGES[name].debian for name in names)
+    pip = " ".join(PACKAGES[name].pip for name in names)
     which = f"Python {'module' if len(names) == 1 else 'modules'} {', '.join(names)}"
     # The message names the interpreter, because another interpreter does not see the distribution's packages.
     return ModuleMissing(f"{sys.executable} has no {which}: apt install {debian}, or pip install {pip}")

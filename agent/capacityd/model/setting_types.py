@@ -6,8 +6,10 @@ Schema of the values that parse() accepts.
 
 from __future__ import annotations
 
+import json
 import math
 import re
+import shlex
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -20,9 +22,8 @@ _DURATION = re.compile(r"([0-9]{1,12})\s*(ms|s|min|m|h|d)")
 _ABSOLUTE_PATH = r"^/[^\x00]*"
 _COMMAND = '["/usr/bin/program", "argument"]'
 _SHARE = re.compile(r"([0-9]{1,3})(?:[.]([0-9]{1,6}))?\s*%")
-_SHELL_OPERATORS = frozenset({"|", "||", "&", "&&", ";", "<", ">", ">>", "2>", "2>&1"})
-_SHELL_SYNTAX = re.compile(r"[|&;<>$`*?~\"'\\]")
-_SHELL_VARIABLE = re.compile(r"\$\{?[A-Za-z_][A-Za-z0-9_]*\}?(/.*)?|\$\(.*\)|`.*`|~(/.*)?")
+_ONLY_FOR_A_SHELL = re.compile(r"[|&;<>]{1,2}|2>(&1)?|\$\{?[A-Za-z_][A-Za-z0-9_]*\}?(/.*)?|\$\(.*\)|`.*`|~(/.*)?")
+"""Words that a shell would replace: operators, variables, commands, home directories."""
 _SECONDS = {"ms": 0.001, "s": 1, "min": 60, "m": 60, "h": 3600, "d": 86400}
 
 
@@ -80,9 +81,9 @@ class Command:
 
     def parse(self, raw: object) -> tuple[str, ...]:
         if isinstance(raw, str) and len(raw.split()) > 1:
-            program = ["/bin/sh", "-c", raw] if _SHELL_SYNTAX.search(raw) else raw.split()
-            items = ", ".join(f"'{word}'" if '"' in word else f'"{word}"' for word in program)
-            raise ValueError(f"must be a list, because no shell splits it: [{items}]")
+            split = shlex.split(raw)
+            program = ["/bin/sh", "-c", raw] if any(map(_ONLY_FOR_A_SHELL.fullmatch, split)) else split
+            raise ValueError(f"must be a list, because no shell splits it: {json.dumps(program, ensure_ascii=False)}")
         words = [raw] if isinstance(raw, str) else raw
         if not isinstance(words, list) or not words:
             raise ValueError(f"must be a list of texts such as {_COMMAND}")
@@ -93,9 +94,8 @@ class Command:
             raise ValueError(f'the program must be an absolute path such as "/usr/bin/program"; got "{words[0]}"')
         if any("\0" in word for word in words):
             raise ValueError("must not contain a NUL character")
-        unexpanded = [word for word in words if word in _SHELL_OPERATORS or _SHELL_VARIABLE.fullmatch(word)]
-        if unexpanded:
-            raise ValueError(f'"{unexpanded[0]}" needs a shell: ["/bin/sh", "-c", "…"]')
+        if unexpanded := next(filter(_ONLY_FOR_A_SHELL.fullmatch, words), ""):
+            raise ValueError(f'"{unexpanded}" needs a shell: ["/bin/sh", "-c", "…"]')
         return tuple(words)
 
     def schema(self) -> Schema:
@@ -116,8 +116,6 @@ class Integer:
         if type(raw) is not int:
             if isinstance(raw, str) and re.fullmatch(r"\s*[0-9]{1,18}\s*", raw):
                 raise ValueError(f"must be a whole number without quotes: {int(raw)}")
-            if isinstance(raw, float) and raw.is_integer() and 0 <= raw < 2**53:
-                raise ValueError(f"must be a whole number: {raw:.0f}")
             raise ValueError(f"must be a whole number; got {describe_toml_value(raw)}")
         if not self.least <= raw <= self.most:
             raise ValueError(f"must be a whole number from {self.least} to {self.most}; got {raw}")

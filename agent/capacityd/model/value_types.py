@@ -49,7 +49,7 @@ class Text:
     def parse(self, raw: object) -> tuple[Matcher, ...]:
         written = strings(raw, "text")
         for text in written:
-            if mistake := next((m for m in (NEGATION, *self.mistakes) if m.found_in(text)), None):
+            if mistake := next((m for m in (NEGATION, *self.mistakes) if re.search(m.pattern, text)), None):
                 raise ValueError(f'"{text}" {mistake.remedy(text)}')
             check_glob(text)
         return tuple(GlobMatcher(text.lower() if self.fold else text, self.fold) for text in written)
@@ -136,16 +136,9 @@ class Amount:
         items = raw if isinstance(raw, list) else [raw]
         if self.dimension == "number":
             items = [str(item) if type(item) is int else item for item in items]
-        for item in items:
-            if not isinstance(item, str):
-                raise ValueError(
-                    f'must be a comparison in quotes such as "{self.example}"; got {describe_toml_value(item)}'
-                )
-        return tuple(self._range(text) for text in strings(items, "a comparison"))
-
-    @property
-    def example(self) -> str:
-        return _EXAMPLES[self.dimension]
+        return tuple(
+            self._range(text) for text in strings(items, f'a comparison such as "{_EXAMPLES[self.dimension]}"')
+        )
 
     def _range(self, written: str) -> Matcher:
         comparisons = tuple(self._comparison(part.strip(), written) for part in written.split(","))
@@ -160,7 +153,7 @@ class Amount:
         sign = match[0] if match else ""
         amount = part[len(sign) :].strip()
         if not is_amount(amount):
-            raise ValueError(f'"{written}" is not a comparison; write it like "{self.example}"')
+            raise ValueError(f'"{written}" is not a comparison; write it like "{_EXAMPLES[self.dimension]}"')
         return sign or "=", parse_amount(amount, self.dimension)
 
     def amount(self, raw: object) -> int:
@@ -168,7 +161,9 @@ class Amount:
         if self.dimension == "number" and type(raw) is int and raw >= 0:
             return raw
         if not isinstance(raw, str):
-            raise ValueError(f'must be written like "{self.example.lstrip(">=")}"; got {describe_toml_value(raw)}')
+            raise ValueError(
+                f'must be written like "{_EXAMPLES[self.dimension].lstrip(">=")}"; got {describe_toml_value(raw)}'
+            )
         return parse_amount(raw.strip(), self.dimension)
 
     def schema(self) -> Schema:

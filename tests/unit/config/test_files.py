@@ -344,7 +344,7 @@ def test_a_file_that_this_user_may_not_read() -> None:
 
         configuration, of_folder = forked(as_nobody)
         (root / LOCAL_LIB).chmod(0o700)
-        why = f"is not readable by this user (owner {ME}, mode 0000); run as root, or grant read permission"
+        why = "is not readable by this user; run as root, or grant read permission"
         not_by_owner = (
             f"is not readable by its owner (owner {ME}, mode 0000); the service cannot read it either: chmod u+r {MAIN}"
         )

@@ -29,20 +29,7 @@ def sas(*sizes: int, **more: object) -> list[Recording]:
     ]
 
 
-SOFTWARE = (
-    "loop0",
-    "ram0",
-    "zram0",
-    "md127",
-    "md_home",
-    "dm-3",
-    "nbd0",
-    "zd16",
-    "drbd1",
-    "bcache0",
-    "nullb0",
-    "ublkb0",
-)
+SOFTWARE = "loop0 ram0 zram0 md127 md_home dm-3 nbd0 zd16 drbd1 bcache0 nullb0 ublkb0"
 DRIVES = ("sr0", "fd0", "mtdblock0", "rbd1", "ubiblock0_1")
 TB = 10**12
 
@@ -52,7 +39,7 @@ TB = 10**12
     [
         ([], []),
         ([ata(partitions=["sda1", "sda2"]), nvme(partitions=["nvme0n1p1"])], ["nvme0n1", "sda"]),
-        ([stacked(name, number=f"7:{n}") for n, name in enumerate(SOFTWARE)], []),
+        ([stacked(name, number=f"7:{n}") for n, name in enumerate(SOFTWARE.split())], []),
         ([disk(name, f"/sys/devices/platform/{name}", number=f"11:{n}") for n, name in enumerate(DRIVES)], []),
         ([ata(of_disk={"hidden": "1"})], []),
         ([nvme("nvme0n1", wwid="eui.01"), nvme("nvme0n2", wwid="eui.02", number="259:1")], ["nvme0n1", "nvme0n2"]),
@@ -70,7 +57,7 @@ def test_counts_whole_disks_only(parts: list[Recording], disks: list[str]) -> No
     assert counted(host, "disk", {"name": "cciss/*"}) == [name for name in disks if "/" in name]
 
 
-@pytest.mark.parametrize("name", ["dm-0", "md127", "loop0", "zram0"])
+@pytest.mark.parametrize("name", ["dm-0", "loop0"])
 def test_a_software_block_device_is_never_a_disk_in_a_partial_sys(name: str) -> None:
     """/sys/block/dm-0 is a folder here, as in a container's copy: its path does not show that it is virtual."""
     partial = files({f"/sys/block/{name}/size": "4096\n", f"/sys/block/{name}/removable": "0\n"})
@@ -93,6 +80,10 @@ def test_sizes_are_in_sectors_of_512_bytes_whatever_the_logical_block_size() -> 
     assert values(host, "disk", "size") == {"sda": 480 * 10**9, "sdb": 4_000_787_030_016}
     assert counted(host, "disk", {"size": ">=500GB"}) == ["sdb"]
     assert quantity(host, "disk", measure="size") == 4_480_787_030_016
+
+
+def test_a_world_wide_name_matches_in_any_case() -> None:
+    assert counted(machine(ata(of_device={"wwid": "naa.5000c5ab"})), "disk", {"wwn": "0x5000C5AB"}) == ["sda"]
 
 
 def nvme_at(number: int, serial: str, wwid: str) -> Recording:
@@ -151,10 +142,8 @@ def test_the_size_of_a_disk_is_that_of_any_path_that_has_one() -> None:
         (disk("vda", VIRTIO, bus="virtio", of_disk={"serial": "VBLK0"}), "serial", "VBLK0"),
         (disk("vda", VIRTIO, bus="virtio", of_disk={"serial": ""}), "serial", ""),
         (disk("vda", VIRTIO, bus="virtio", of_device={"vendor": "0x1af4"}), "vendor", None),
-        (ata(of_device={"vendor": "ATA     "}), "vendor", "ATA"),
-        (ata(of_device={"model": "Samsung SSD 860 "}), "model", "Samsung SSD 860"),
+        (ata(of_device={"vendor": "ATA     ", "model": "Samsung"}), "vendor", "ATA"),
         (ata(), "model", None),
-        (nvme(serial=""), "serial", ""),
         (NVME_HEAD, "serial", "S64FNE0R"),
         (ata(properties={"ID_SERIAL_SHORT": "S3Z"}), "serial", "S3Z"),
         # For a disk with a WWN, ID_SERIAL_SHORT is the WWN, on real SAS disks and on QEMU's.
@@ -172,15 +161,10 @@ def test_values(one: Recording, key: str, value: object) -> None:
     assert list(values(machine(one), "disk", key).values()) == [value]
 
 
-def test_a_world_wide_name_matches_in_any_case() -> None:
-    assert counted(machine(ata(of_device={"wwid": "naa.5000c5ab"})), "disk", {"wwn": "0x5000C5AB"}) == ["sda"]
-
-
 @pytest.mark.parametrize(
     ("one", "transport", "kind"),
     [
         (ata(), "sata", "ssd"),
-        (ata(rotational=True), "sata", "hdd"),
         *(
             (merge(ata(), files({"/sys/class/scsi_host/host1/proc_name": f"{driver}\n"})), transport, "ssd")
             for driver, transport in (("ahci", "sata"), ("sata_nv", "sata"), ("ata_piix", "ata"), ("pata_amd", "ata"))
@@ -191,7 +175,6 @@ def test_a_world_wide_name_matches_in_any_case() -> None:
         (disk("sda", "/sys/devices/platform/host3/session1/target3:0:0/3:0:0:1"), "iscsi", "ssd"),
         (disk("sda", "/sys/devices/pci0000:3b/0000:3b:00.0/host1/rport-1:0-0/target1:0:0/1:0:0:0"), "fc", "ssd"),
         (disk("vda", VIRTIO, bus="virtio"), "virtio", "ssd"),
-        (disk("xvda", "/sys/devices/vbd-768", bus="xen"), "xen", "ssd"),
         (nvme(), "nvme", "nvme"),
         (nvme(transport="tcp"), "nvme-tcp", "nvme"),
         # The names of drivers/nvme/host/apple.c and drivers/nvme/target/loop.c.
@@ -230,18 +213,6 @@ def test_an_unreadable_path_of_a_multipath_nvme_disk_is_no_disk() -> None:
     at = "/sys/devices/pci0000:5e/0000:5e:00.6/nvme/nvme6/nvme6c6n1/hidden"
     host = machine(NVME_HEAD, *NVME_PATHS, errors({at: "EACCES"}))
     assert values(host, "disk", "name") == {"nvme6n1": "nvme6n1"}
-
-
-@pytest.mark.parametrize(
-    "place",
-    [
-        *(f"{SAS.format(0)}/block/sda/{name}" for name in ("size", "removable", "queue/rotational", "hidden")),
-        f"{SAS.format(1)}/wwid",  # sdb may be another path to sda
-    ],
-)
-def test_what_could_not_be_read_makes_the_resource_unknown(place: str) -> None:
-    host = machine(*sas(TB, TB, of_device=WWID), errors({place: "EIO"}))
-    assert isinstance(read(host, "disk", {"type": "ssd", "removable": False}), Unknown)
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
 
 from capacityd.model.errors import Cause
@@ -100,19 +98,6 @@ def test_bonding_masters_is_a_file_and_not_an_interface() -> None:
     assert values(machine(E0, files({"/sys/class/net/bonding_masters": "bond0\n"})), "nic", "name") == {"eth0": "eth0"}
 
 
-def test_a_bmc_interface_does_not_make_the_bandwidth_unknown() -> None:
-    """It reports no link modes."""
-    host = machine(SLOW, usb_gadget("413c", "a102"), routes("eth0"))
-    assert quantity(host, "nic", {"system": False}, measure="max_speed", unit=MBITS) == 1000
-
-
-def test_an_accelerated_interface_counts_once() -> None:
-    """On Azure eth0 (netvsc) counts for the virtual function below it; the guest sees no physfn."""
-    vf = pci_nic("enP1s1", "0001:00:02.0", "15b3", "1016", "mlx5_core", master="eth0")
-    host = machine(nic("eth0", VMBUS, lower=["enP1s1"]), files({f"{VMBUS}/vendor": "0x1414\n"}), vf)
-    assert counted(host, "nic") == ["eth0"]
-
-
 def test_the_ports_of_an_internal_switch_count_and_its_conduit_does_not() -> None:
     """Documentation/networking/dsa/dsa.rst: all traffic of the ports goes through the conduit."""
     soc = "/sys/devices/platform/soc/1b100000.ethernet"
@@ -142,11 +127,8 @@ def test_hardware(parts: Recording, expected: tuple[str | None, ...]) -> None:
     ("parts", "reason"),
     [
         *((pci_nic(speed=text), "does not report its speed") for text in ("-1", "0", "4294967295", None)),
-        *((pci_nic(speed=text), "") for text in ("", "fast", "10000 Mb/s", "1e4")),
-        *(
-            (pci_nic(operstate=state, speed="25000"), "its link is down")
-            for state in ("down", "lowerlayerdown", "dormant", "notpresent")
-        ),
+        *((pci_nic(speed=text), "") for text in ("", "10000 Mb/s")),
+        *((pci_nic(operstate=state, speed="25000"), "its link is down") for state in ("down", "dormant")),
         (merge(E0, errors({f"{ETH0}/speed": "EIO"})), "could not be read"),
         (merge(E0, pci_nic("eth1", "0000:01:00.1", operstate="down", speed=None, carrier="0")), "its link is down"),
         (virtio_nic(), "does not report its speed"),
@@ -170,14 +152,6 @@ def test_speed_is_the_negotiated_one_and_max_speed_the_best_link_mode() -> None:
     assert counted(machine(E0, SLOW), "nic", {"max_speed": "<10Gbit/s"}) == ["eno1"]
 
 
-def test_infiniband_reports_its_speed_but_no_link_modes() -> None:
-    ib = pci_nic("ib0", "0000:17:00.0", "15b3", "1021", "mlx5_core", [], speed="400000", attributes={"type": "32\n"})
-    host = machine(E0, ib)
-    assert quantity(host, "nic", {"attributes.type": "32"}, measure="speed", unit=MBITS) == 400_000
-    assert isinstance(read(host, "nic", {"max_speed": ">=10Gbit/s"}), Unknown)
-    assert counted(host, "nic", {"max_speed": ">=10Gbit/s", "attributes.type": "1"}) == ["eth0"]
-
-
 VLANS = [nic(f"eth{n}.7", devtype="vlan", lower=[f"eth{n}"], link_speeds=[10 * GBIT]) for n in (0, 1)]
 NO_MODE = files({"/sys/devices/virtual/net/bond0/bonding/mode": "\n"})
 TEAM = nic("team0", lower=["eth0"], link_kind="team", link_speeds=[10 * GBIT])
@@ -190,7 +164,6 @@ TEAM = nic("team0", lower=["eth0"], link_kind="team", link_speeds=[10 * GBIT])
         ([bond("802.3ad", "eth0", "eth1", "eno1")], 20),  # the other speed is in another, inactive aggregator
         ([*VLANS, bond("802.3ad", "eth0.7", "eth1.7")], 20),
         ([bond("balance-rr", "eth0", "eno1")], 11),
-        ([bond("balance-xor", "eth0", "eno1")], 11),
         ([bond("balance-alb", "eth0", "eno1")], 11),
         ([bond("active-backup", "eth0", "eno1")], 10),
         ([bond("broadcast", "eth0", "eno1")], 1),
@@ -232,7 +205,6 @@ def test_a_link_that_could_not_be_read_is_unknown() -> None:
     [
         (routes("eth0"), ["eth0"]),
         (routes("eth0", "eth1"), ["eth0", "eth1"]),
-        (merge(bond("802.3ad", "eth0", "eth1"), routes("bond0")), ["eth0", "eth1"]),
         (merge(*VLANS, bond("802.3ad", "eth0.7", "eth1.7"), routes("bond0")), ["eth0", "eth1"]),
         (merge(nic("br0", devtype="bridge", lower=["eth0", "veth9"]), nic("veth9"), routes("br0")), ["eth0"]),
         (
@@ -266,13 +238,6 @@ def test_no_interface_is_free_while_the_systems_interfaces_are_unknown(network: 
     reading = read(machine(E0, E1, network), "nic", {"system": False})
     assert isinstance(reading, Unknown)
     assert reason in reading.reason
-
-
-@pytest.mark.parametrize("error", ["EACCES", "EIO"])
-@pytest.mark.parametrize("place", ["uevent", "device", "operstate", "speed", "phys_port_name", "../../driver"])
-def test_what_could_not_be_read_makes_the_resource_unknown(place: str, error: str) -> None:
-    host = machine(E0, errors({os.path.normpath(f"{ETH0}/{place}"): error}))
-    assert isinstance(read(host, "nic", {"driver": "i40e"}, measure="speed", unit=MBITS), Unknown)
 
 
 MYSTERY = nic("x0", lower=["eth0"])  # netlink fails: a team, or another software interface

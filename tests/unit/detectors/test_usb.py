@@ -23,13 +23,7 @@ UDEV = usb_device("1-1", properties={"ID_VENDOR_ENC": "FTDI", "ID_MODEL": "caf\u
     ("parts", "keys", "devices"),
     [
         ([], {}, []),
-        ([usb_root(1)], {}, []),
-        ([usb_root(1), usb_device("1-1"), PHONE], {}, ["1-1", "1-3"]),
-        (
-            [usb_device("1-1", interfaces=[]), usb_device("1-2", interfaces=[("030101", "usbhid")] * 3)],
-            {},
-            ["1-1", "1-2"],
-        ),
+        ([usb_root(1), usb_device("1-1", interfaces=[]), PHONE], {}, ["1-1", "1-3"]),
         (HUBS, {}, ["1-1.10", "1-1.2"]),
         (HUBS, {"hub": True}, ["1-1"]),
         ([CAMERA, STICK], {"class": "0e"}, ["1-1"]),
@@ -38,15 +32,13 @@ UDEV = usb_device("1-1", properties={"ID_VENDOR_ENC": "FTDI", "ID_MODEL": "caf\u
         ([usb_device("1-1", "04aB"), usb_device("1-2", "0529")], {"vendor": ["dead", "04ab"]}, ["1-1"]),
         (SERIALS, {"serial": "A1"}, ["1-2", "1-3"]),
         (SERIALS, {"serial": ""}, ["1-1"]),
-        *(([usb_device("1-1.2", number=number)], {"port": "1-1.2"}, ["1-1.2"]) for number in (5, 17)),  # after a replug
+        (HUBS, {"port": "1-1.2"}, ["1-1.2"]),
         # A device without authorization has no interfaces (Documentation/usb/authorization.rst).
         ([ADMITTED, REFUSED], {"vendor": "0403"}, ["1-1", "1-2"]),
         ([ADMITTED, REFUSED], {"attributes.authorized": "1"}, ["1-1"]),
         ([ADMITTED, REFUSED], {"class": "ff"}, ["1-1"]),
-        ([UDEV, usb_device("1-2", number=3)], {"attributes.devnum": "3"}, ["1-2"]),
         ([UDEV, usb_device("1-2", number=3)], {"attributes.nothing": ""}, ["1-1", "1-2"]),
         ([UDEV], {"properties.ID_VENDOR_ENC": "FTDI", "properties.ID_MODEL": r"caf\xe9"}, ["1-1"]),
-        ([usb_device(serial="x" * 65535)], {"serial": "x*"}, ["1-1"]),
     ],
 )
 def test_matches(parts: list[Recording], keys: dict[str, object], devices: list[str]) -> None:
@@ -93,28 +85,10 @@ def without(file: str) -> Recording:
             ("usbip-host",),
         ),
         (usb_device(manufacturer="FTDI", model="FT232R"), "model", "FT232R"),
-        (usb_device(manufacturer="FTDI", model="FT232R"), "manufacturer", "FTDI"),
     ],
 )
 def test_values(one: Recording, key: str, value: object) -> None:
     assert list(values(machine(one), "usb", key).values()) == [value]
-
-
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        ("caf\udce9", r"caf\xe9"),  # Latin-1 instead of UTF-8
-        ("\x1b]0;owned\x07\x1b[2J", r"\x1b]0;owned\x07\x1b[2J"),
-        ("one\ntwo\0", r"one\ntwo"),
-        ("user\u202etxt.exe\u2066", r"user\u202etxt.exe\u2066"),
-        ("naïve 日本", "naïve 日本"),
-    ],
-)
-def test_strings_of_a_device_are_safe_to_print(text: str, shown: str) -> None:
-    host = machine(usb_device(serial=text, model=text, manufacturer=text))
-    assert values(host, "usb", "model") == values(host, "usb", "manufacturer") == {"1-1": shown}
-    assert counted(host, "usb", {"serial": shown.replace("[", "[[]")}) == ["1-1"]
-    assert shown.isprintable()
 
 
 def test_the_events_that_start_a_pass() -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +30,7 @@ from tests.support.machines import (
     usb_hub,
     usb_path,
 )
-from tests.support.tour import MACHINE, recording
+from tests.support.tour import recording
 
 FTDI = 'usb = { vendor = "0403", product = "6001" }'
 VARIOUS = machine(
@@ -68,7 +66,6 @@ def output(folder: Path, written: str, recorded: dict[str, Any], capsys: pytest.
 @pytest.mark.parametrize(
     ("written", "text"),
     [
-        (FTDI, '1-1: product is "6010", wanted "6001"'),
         ('usb = { vendor = "0403", product = ["6001", "6011"] }', '1-1: product is "6010", wanted "6001" or "6011"'),
         ('usb = { vendor = "05e3" }', "1-3: hub is true, wanted false by default"),
         ('usb = { vendor = "0529" }', '1-1: vendor is "0403", wanted "0529"'),  # another device counts
@@ -78,9 +75,7 @@ def output(folder: Path, written: str, recorded: dict[str, Any], capsys: pytest.
         ),
         ('usb = { vendor = "0403" }\nexcept = { serial = "A*" }', '1-1: except: serial is "A*"'),
         ('disk = { size = ">=500GB" }', "sda: size is 480 GB, wanted >=500GB"),
-        ('disk = { size = ">=480GB" }', "sda: size is 479999999488 B, wanted >=480GB"),
         ('disk = { size = ">=500PB" }', "sda: size is 479999999488 B, wanted >=500PB"),
-        ('disk = { size = "=480GB", type = "ssd" }', "sda: size is 479999999488 B, wanted =480GB"),
         ('disk = { properties = { ID_BUS = "ata" } }', 'sda: properties.ID_BUS is missing, wanted "ata"'),
     ],
 )
@@ -92,11 +87,13 @@ def test_rule_that_excluded_a_device(tmp_path: Path, written: str, text: str) ->
 
 def test_when_shows_every_test_and_the_machines_value(tmp_path: Path) -> None:
     host = machine(files({"/sys/class/dmi/id/product_name": "VirtualBox\n"}))
-    written = f'when = {{ dmi = {{ product_name = "PowerEdge R75*" }}, arch = "x86_64" }}\n{FTDI}'
-    assert [str(compared) for compared in explanation(tmp_path, written, host).when] == [
-        'dmi.product_name is "VirtualBox", wanted "PowerEdge R75*"',
+    written = f'when = {{ dmi = {{ product_name = "Virtual" }}, arch = "x86_64" }}\n{FTDI}'
+    why = explanation(tmp_path, written, host)
+    assert [str(compared) for compared in why.when] == [
+        'dmi.product_name is "VirtualBox", wanted "Virtual"',
         'arch "x86_64" matches',
     ]
+    assert [hint.partition(";")[2] for hint in why.hints] == [' "Virtual*" would match']
 
 
 @pytest.mark.parametrize(
@@ -135,7 +132,6 @@ def test_advice(tmp_path: Path, written: str, advice: str) -> None:
         ('usb = { serial = "b0" }', 'serial: "b0" is only the beginning of "B03"; "B0*" would match'),
         ('usb = { serial = ["x", "B"] }', 'serial: "B" is only the beginning of "B03"; "B*" would match'),
         ('usb = { vendor = "0529" }\nexcept = { serial = "b03" }', "except excludes none of the devices that match"),
-        ('usb = { serial = "C" }', ""),
         ('usb = { vendor = "0403" }\nexcept = { product = "6010" }', ""),
         ('usb = [{ vendor = "0529" }, { serial = "b" }]', ""),
     ],
@@ -155,25 +151,6 @@ def test_what_a_recording_lacks_is_no_fault_of_a_device(tmp_path: Path, capsys: 
     assert "run it on the recorded machine: a recording contains only the files that detectors read" in out
 
 
-def test_hint_at_the_text_of_a_machine(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    recorded = merge(bare(), files({"/sys/class/dmi/id/sys_vendor": "Dell Inc.\n"}))
-    out = output(tmp_path, 'when = { dmi = { sys_vendor = "Dell" } }\nusb = {}', recorded, capsys)
-    assert '"Dell" is only the beginning of "Dell Inc."; "Dell*" would match' in out
-
-
-def test_many_devices_are_grouped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    parts = [usb_device(f"1-{n}", f"{n % 2 + 1:04}", f"{n % 7:04}", number=n + 1) for n in range(1, 101)]
-    out = output(tmp_path, 'usb = { vendor = "0001", product = "0000" }', merge(bare(), *parts), capsys)
-    assert [" ".join(line.split()) for line in out.splitlines()[7:]] == [
-        "+ 1-98 1",
-        '- 1-1, 1-11, 1-13 and 47 more vendor is "0002", wanted "0001"',
-        '- 1-100, 1-16, 1-2 and 5 more product is "0002", wanted "0000"',
-        '- 1-10, 1-24, 1-38 and 4 more product is "0003", wanted "0000"',
-        '- 1-12, 1-26, 1-40 and 4 more product is "0005", wanted "0000"',
-        '- 1-18, 1-32, 1-4 and 18 more same rule, for example: product is "0004", wanted "0000"',
-    ]
-
-
 def test_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = output(tmp_path, 'usb = { vendor = "0529", product = "6001" }', recording(), capsys, "--json")
     (resource,) = json.loads(out)["resources"]
@@ -183,30 +160,11 @@ def test_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ]
 
 
-def test_a_detector_that_times_out_has_advice(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = tmp_path / "c.toml"
-    path.write_text('[resources."example.com/x"]\nexec = { command = ["/bin/sleep", "60"], timeout = "200ms" }\n')
-    assert run(["probe", "--explain", "--config", str(path)]) == 4
-    assert "advice  run the program by hand" in capsys.readouterr().out
-
-
 @pytest.mark.parametrize(("cause", "advised"), [(cause, cause in (Cause.TIMEOUT, Cause.HANGING)) for cause in Cause])
 def test_only_what_may_hang_has_advice_without_an_explanation(tmp_path: Path, cause: Cause, advised: bool) -> None:
     (tmp_path / "c.toml").write_text(f'[resources."example.com/x"]\n{FTDI}\n')
     (resource,) = load(str(tmp_path / "c.toml")).require().resources
     assert [label for label, _ in _details(resource, Unknown("why", cause))] == ["advice"] * advised
-
-
-def test_a_plain_probe_does_not_import_the_inventory() -> None:
-    script = f"""
-import sys
-sys.path.insert(0, {str(ROOT / "agent")!r})
-from capacityd.cli import run
-assert run(["probe", "--machine", {str(MACHINE)!r}, "--config", {str(ROOT / "conf/examples/tour/dongles.toml")!r}]) == 0
-print("capacityd.cli.inventory.devices" in sys.modules)
-"""
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
-    assert done.stdout.splitlines()[-1] == "False"
 
 
 def test_explain_does_not_change_the_readings() -> None:

@@ -87,9 +87,6 @@ def test_more_than_kubernetes_can_count_is_unknown() -> None:
     assert reading.cause is Cause.TOO_LARGE
     assert "use a larger unit" in reading.reason
     assert quantity(disks([2**54] * 2), "disk", measure="size", unit=GIB) == 2**34
-    without_unit = read(machine(usb_device()), "usb", slots=2 * LARGEST)
-    assert isinstance(without_unit, Unknown)
-    assert without_unit.reason == f"{2 * LARGEST} is more than Kubernetes can count"
 
 
 @pytest.mark.parametrize(("numbers", "reserve", "value"), [((4, 5), 2, 7), ((0,), 0, 0)])
@@ -163,7 +160,6 @@ MACHINE_FACTS: Recording = {
     ("when", "applies"),
     [
         ({"dmi.product_name": "PowerEdge R75*"}, True),
-        ({"dmi.product_name": "ProLiant*"}, False),
         ({"dmi.product_name": "PowerEdge*", "arch": "aarch64"}, False),
         ({"dmi.board_version": ""}, True),
         ({"dmi.board_name": "0X3D66"}, True),  # control characters at the ends are removed
@@ -174,8 +170,6 @@ MACHINE_FACTS: Recording = {
         ({"arch": "x86_64"}, True),
         ({"node_name": "gpu-*"}, True),
         ({"node_name": "gpu-2"}, False),
-        ({"path": "/dev/kvm"}, True),
-        ({"path": "/dev/sgx"}, None),  # a recording does not have all of /dev
         ({"path": "/sys/bus/usb"}, True),
         ({"path": "/sys/bus/pci/devices/0000:03:00.0"}, False),
         ({"devicetree.compatible": "raspberrypi,*"}, True),
@@ -190,16 +184,13 @@ def test_when(when: dict[str, str], applies: bool | None) -> None:
     if isinstance(reading, Absent):
         assert reading.reason.startswith(f"does not apply to this machine: {[*when][-1]} is ")
     if isinstance(reading, Unknown):
-        assert reading.reason.startswith(
-            (f"when: {next(iter(when))}: /sys/class/dmi/id/", "when: path: /dev/sgx is not")
-        )
+        assert reading.reason.startswith(f"when: {next(iter(when))}: /sys/class/dmi/id/")
 
 
 @pytest.mark.parametrize(
     ("paths", "applies"),
     [
-        (("/dev/sgx", "/dev/kvm"), True),
-        (("/dev/kvm", "/dev/sgx"), True),
+        (("/dev/sgx", "/dev/kvm"), True),  # a recording does not have all of /dev
         (("/dev/sgx", "/sys/class/none"), None),
         (("/sys/class/none", "/sys/bus/none"), False),
     ],

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import faulthandler
-import json
 import os
 import pickle
 import select
@@ -24,12 +23,11 @@ from capacityd.discovery.child import allowed_seconds
 from capacityd.discovery.runner import discover, probe
 from capacityd.host.live import LiveHost
 from capacityd.linux.subreaper import become_subreaper, kill_children
-from capacityd.model.codec import decode_variant, encode_variant
 from capacityd.model.config import Config, Resource, Table
 from capacityd.model.device import ValueDetector
 from capacityd.model.errors import Cause
 from capacityd.model.host import Host
-from capacityd.model.reading import Absent, Contribution, Quantity, Reading, Rejection, Unknown
+from capacityd.model.reading import Absent, Contribution, Quantity, Reading, Unknown
 from tests.support.forked import forked, has_children, open_files, still_alive
 from tests.support.machines import machine, usb_device
 from tests.support.readings import resource
@@ -104,11 +102,8 @@ def fill_memory() -> int:
     ("action", "reason", "cause"),
     [
         (lambda: die_of(signal.SIGKILL), "was killed by signal 9 (SIGKILL, out of memory?)", Cause.KILLED),
-        (lambda: die_of(signal.SIGSEGV), "was killed by signal 11 (SIGSEGV)", Cause.KILLED),
         (lambda: die_of(signal.SIGABRT), "was killed by signal 6 (SIGABRT)", Cause.KILLED),
-        (lambda: os._exit(7), "ended without a reading", Cause.DETECTOR_FAILED),
         (lambda: sys.exit(0), "ended without a reading", Cause.DETECTOR_FAILED),
-        (lambda: 1 // 0, r"failed: ZeroDivisionError: ", Cause.DETECTOR_FAILED),
         (lambda: needs("x"), r"failed: ImportError: No module named x\x1b[2J", Cause.DETECTOR_FAILED),
         (fill_memory, "needed more than 512 MiB of memory", Cause.KILLED),
     ],
@@ -135,22 +130,6 @@ def test_a_detector_that_runs_for_ever_is_killed(double: Double, monkeypatch: py
     by_resource = readings(double(run_for_ever), *GOOD)
     why = "the detector double was killed by signal 24 (SIGXCPU, too much processor time)"
     assert by_resource.pop("example.com/double") == Unknown(why, Cause.KILLED)
-    assert by_resource == READ
-
-
-def ignore_signals() -> None:
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)
-    wait_for_ever()
-
-
-@pytest.mark.slow
-def test_a_detector_that_hangs_is_killed_and_makes_only_its_resource_unknown(
-    double: Double, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    limit_the_double(monkeypatch, 1.0)
-    by_resource = readings(GOOD[0], double(ignore_signals), GOOD[1])
-    assert by_resource.pop("example.com/double") == Unknown("the detector double did not end within 1 s", Cause.TIMEOUT)
     assert by_resource == READ
 
 
@@ -205,6 +184,8 @@ def test_children_of_a_detector_are_killed_with_it(
     marker.symlink_to("/bin/sleep")
 
     def fork() -> None:
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
         if os.fork() == 0:
             os.execv(marker, [str(marker), "3600"])
         wait_for_ever()
@@ -220,8 +201,8 @@ def test_more_detectors_hang_than_run_at_once(double: Double, monkeypatch: pytes
     stuck = double(wait_for_ever)
     many = [Resource(f"example.com/{n}", "double", stuck.tables) for n in range(20)]
     by_resource = readings(*many, *GOOD)
-    assert sum(isinstance(r, Unknown) for r in by_resource.values()) == 20
-    assert {name: by_resource[name] for name in READ} == READ
+    late = Unknown("the detector double did not end within 0.2 s", Cause.TIMEOUT)
+    assert by_resource == READ | {resource.name: late for resource in many}
 
 
 def test_readings_are_sorted_and_each_that_was_read_has_its_duration(
@@ -247,23 +228,9 @@ def test_readings_are_sorted_and_each_that_was_read_has_its_duration(
 @pytest.mark.slow
 def test_a_reading_larger_than_the_pipe() -> None:
     host = machine(*(usb_device(f"{bus}-{port}") for bus in range(1, 31) for port in range(1, 61)))
-    by_resource = readings(GOOD[1], resource("usb", {"serial": "none"}), host=host, explain=True)
-    assert isinstance(reading := by_resource["example.com/thing"], Absent)
+    reading = readings(GOOD[1], resource("usb", {"serial": "none"}), host=host, explain=True)["example.com/thing"]
+    assert isinstance(reading, Absent)
     assert len(reading.rejections) == 30 * 60
-
-
-@pytest.mark.parametrize(
-    "reading",
-    [
-        Quantity(3, (Contribution("1-1", 1, "note"), Contribution("sda", 1.5)), (Rejection("1-2", "why"),), "warning"),
-        Quantity(0),
-        Absent("none", (Rejection("1-2", "why"),)),
-        Absent("not here", applies=False),
-        *(Unknown("why", cause) for cause in Cause),
-    ],
-)
-def test_readings_are_decoded_as_they_were_encoded(reading: Reading) -> None:
-    assert decode_variant(Reading, json.loads(json.dumps(encode_variant(reading)))) == reading
 
 
 def program(folder: Path, text: str) -> tuple[str, ...]:
@@ -281,6 +248,7 @@ def test_a_program_that_hangs_stops_the_programs_after_it(tmp_path: Path) -> Non
     """The programs of several tables run one after another in one child."""
     hangs = runs(program(tmp_path, "exec sleep 3600"), program(tmp_path, f"touch {tmp_path}/ran"), timeout=0.2)
     assert allowed_seconds(hangs) > 2 * 0.2
+    assert allowed_seconds(GOOD[0]) == child.DEADLINE
     by_resource = readings(hangs, GOOD[0], host=LiveHost())
     assert isinstance(reading := by_resource["example.com/program"], Unknown)
     assert by_resource["example.com/first"] == READ["example.com/first"]
@@ -293,10 +261,8 @@ def test_programs_of_a_killed_detector_are_killed(tmp_path: Path) -> None:
     marker = tmp_path / f"left-{os.getpid()}"
     marker.symlink_to("/bin/sleep")
     kills = runs(program(tmp_path, f"setsid -f {marker} 3600; kill -KILL $PPID; exec {marker} 3600"))
-    by_resource = readings(kills, GOOD[0], host=LiveHost())
-    assert isinstance(reading := by_resource["example.com/program"], Unknown)
-    assert by_resource["example.com/first"] == READ["example.com/first"]
-    assert "was killed by signal 9" in reading.reason
+    reading = readings(kills, host=LiveHost())["example.com/program"]
+    assert isinstance(reading, Unknown)
     assert reading.cause is Cause.KILLED
     assert still_alive(marker.name) == []
 
@@ -394,8 +360,3 @@ def test_a_detector_that_never_ends_is_killed_although_it_runs(
     monkeypatch.setattr(child, "running_time", lambda _: 1e9)
     by_resource = readings(replace(double(wait_for_ever), tables=(Table(settings=settings),)), GOOD[0])
     assert by_resource["example.com/double"] == Unknown("the detector double did not end within 0.1 s", Cause.TIMEOUT)
-
-
-def test_allowed_seconds() -> None:
-    assert allowed_seconds(GOOD[0]) == child.DEADLINE
-    assert allowed_seconds(runs(("/bin/a",), ("/bin/b",), timeout=30.0)) > 60

@@ -77,7 +77,7 @@ RESOURCES = [
     resource("nic", {"system": False, "link": "up"}),
     resource("nic", {"bus": ["pci", "usb"], "system": False}, measure="max_speed", unit=MBITS),
     resource("nic", {"kind": "bond"}, measure="max_speed", unit=MBITS, slots=2),
-    resource("nic", {"vendor": ["8086", "1af4"]}, measure="speed", unit=MBITS, reduce="min"),
+    resource("nic", {"vendor": ["8086", "1af4"], "driver": "*"}, measure="speed", unit=MBITS, reduce="min"),
     resource("disk", {}),
     resource("disk", {"system": False, "size": ">=100GB"}, measure="size", unit=GIB),
     resource("disk", {"type": ["nvme", "ssd"], "transport": ["nvme", "sata"]}, {"removable": True}),

@@ -15,7 +15,6 @@ from capacityd.model.modules import missing_module
     ("module", "content", "advice"),
     [
         ("pyudev", "import nowhere_to_be_found\n", "Install it again: apt install --reinstall python3-pyudev"),
-        ("pyudev", 'raise ImportError("No library named udev")\n', "apt install --reinstall python3-pyudev"),
         ("yaml", "from json import nothing_like_this\n", "apt install --reinstall python3-yaml"),
     ],
 )

@@ -47,6 +47,10 @@ def test_a_whole_number_is_the_same_in_any_notation(number: int) -> None:
         spelt.append(f"{number // 1024}Ki")
     for text in spelt:
         assert whole_quantity(text) == number
+    for text in (str(number), f"00{number}"):
+        assert whole_number(text) == number
+    assert whole_quantity(f"{number}.5") is None
+    assert whole_quantity(f"-{number}") == -number
 
 
 @pytest.mark.parametrize(
@@ -70,16 +74,6 @@ def test_any_text_is_a_quantity_or_a_value_error(text: str) -> None:
     assert theirs(text.replace("e+", "e")) == Decimal(numerator) / Decimal(denominator)
 
 
-@pytest.mark.parametrize(("text", "whole"), [("1500m", None), ("2000m", 2), ("0.5", None), ("-3", -3), ("1Ki", 1024)])
-def test_whole(text: str, whole: int | None) -> None:
-    assert whole_quantity(text) == whole
-
-
-@pytest.mark.parametrize(("text", "number"), [("0", 0), ("7", 7), ("007", 7), (str(LARGEST), LARGEST)])
-def test_whole_numbers(text: str, number: int) -> None:
-    assert whole_number(text) == number
-
-
 @pytest.mark.parametrize("text", ["", "-1", "1.0", "1e3", "1k", "٣", "²", " 1", str(LARGEST + 1), "9" * 5000])
 def test_invalid_whole_numbers(text: str) -> None:
     with pytest.raises(ValueError, match=r".") as raised:
@@ -87,17 +81,7 @@ def test_invalid_whole_numbers(text: str) -> None:
     assert len(str(raised.value)) < 150
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "example.com/dongle",
-        "a/b",
-        "example.com/NIC_mbps.v1-x",
-        "x-1.example.com/" + "y" * 63,
-        f"{'d' * 63}.com/a",
-        "1.2/3",
-    ],
-)
+@pytest.mark.parametrize("name", ["a/b", "1.2/3", "x-1.example.com/NIC_m.v1-" + "y" * 53, f"{'d' * 63}.com/a"])
 def test_good_names(name: str) -> None:
     assert name_problem(name) == ""
 
@@ -106,24 +90,15 @@ def test_good_names(name: str) -> None:
     ("name", "problem"),
     [
         ("dongle", "needs a domain"),
-        ("", "needs a domain"),
         ("example.com/a/b", "only one slash"),
-        ("kubernetes.io/x", "reserved for Kubernetes"),
         ("node.kubernetes.io/x", "reserved for Kubernetes"),
         ("requests.example.com/x", 'may not begin with "requests."'),
         ("Example.com/x", "in lower case"),
-        ("example..com/x", "DNS name"),
-        ("-example.com/x", "DNS name"),
         ("exam_ple.com/x", "DNS name"),
-        ("/x", "DNS name"),
         ("example.com\n/x", "DNS name"),
-        ("example.com/", "0 characters after the slash"),
         ("example.com/" + "x" * 64, "64 characters after the slash"),
-        ("example.com/-x", "after the slash"),
         ("example.com/x.", "after the slash"),
-        ("example.com/a b", "after the slash"),
         ("example.com/a\n", "after the slash"),
-        ("example.com/ä", "after the slash"),
         ("d" * 250 + "/x", "the limit is 244"),
     ],
 )

@@ -22,53 +22,38 @@ def matches(kind: Kind, written: object, value: Value) -> bool:
     [
         (Text(), "A17", "A17", True),
         (Text(), "A17", "a17", False),
-        (Text(), "A17", "A170", False),
         (Text(), "A*", "A17", True),
-        (Text(), "A?7", "A17", True),
-        (Text(), "A[0-9]7", "A17", True),
+        (Text(), "A?[0-9]", "A17", True),
         (Text(), "A[!0-9]7", "A17", False),
         (Text(), "[*]", "*", True),
         (Text(), "*", None, False),
-        (Text(), "*", "", False),
         (Text(), "", None, True),
-        (Text(), "", "", True),
         (Text(), "", (), True),
         (Text(), "", "x", False),
         (Text(), ["a", "b"], "b", True),
         (Text(), "b", ("a", "b"), True),
-        (Text(), "c", ("a", "b"), False),
-        (Text(), ["", "x"], None, True),
         (Text(), "a.c", "abc", False),
         (Text(fold=True), "EUI.AB", "eui.ab", True),
-        (Choice(("nvme", "ssd")), "ssd", "ssd", True),
         (Choice(("nvme", "ssd")), ["nvme", "ssd"], "hdd", False),
         (HexId(4), "10DE", "10de", True),
         (HexId(4), "0x10de", "10DE", True),
         (HexId(4), "10*", "10de", True),
-        (HexId(4), "", None, True),
         (HexId(6, prefix=True), "03", "030200", True),
-        (HexId(6, prefix=True), "0302", "030200", True),
         (HexId(6, prefix=True), "0303", "030200", False),
         (HexId(6, prefix=True), "03", ("000000", "030200"), True),
         (Flag(), True, True, True),
-        (Flag(), False, True, False),
         (Flag(), False, None, False),
         (Amount("size"), ">=500GB", 500 * 10**9, True),
         (Amount("size"), ">500GB", 500 * 10**9, False),
-        (Amount("size"), "1GiB", 2**30, True),
         (Amount("size"), "< 1 GiB", 2**30, False),
         (Amount("size"), ">=1.5TB", 15 * 10**11, True),
-        (Amount("size"), ">=100GB, <1TB", 5 * 10**11, True),
         (Amount("size"), ">=100GB, <1TB", 10**12, False),
         (Amount("size"), ["<1GB", ">1TB"], 2 * 10**12, True),
         (Amount("speed"), ">=10Gbit/s", 10**10, True),
-        (Amount("speed"), "10000Mbit/s", 10**10, True),
         (Amount("frequency"), ">=3.4GHz", 3_400_000_000, True),
         (Amount("frequency"), ">3400MHz", 3_400_000_000, False),
         (Amount("number"), 3, 3, True),
-        (Amount("number"), ">=1", 0, False),
         (Amount("number"), ">=0", None, False),
-        (Amount("number"), "<5", "3", False),
         (Amount("number"), 1, True, False),
     ],
 )
@@ -95,22 +80,12 @@ def test_comparisons_mean_what_they_say(sign: str, bound: int, value: int) -> No
     assert matches(Amount("number"), f"{sign}{bound}", value) is expected[sign]
 
 
-@pytest.mark.parametrize(("raw", "value"), [("10Gbit/s", 10**10), (" 1 Mbit/s ", 10**6)])
-def test_an_amount_without_comparison(raw: str, value: int) -> None:
-    assert Amount("speed").amount(raw) == value
-
-
-@pytest.mark.parametrize("raw", [">=10Gbit/s", 10, -1, True, None, "10"])
-def test_an_amount_without_comparison_is_strict(raw: object) -> None:
-    with pytest.raises(ValueError, match=r"."):
-        Amount("speed").amount(raw)
-
-
-def test_numbers_without_unit() -> None:
-    assert Amount("number").amount(7) == 7
-    assert Amount("number").amount("7") == 7
-    with pytest.raises(ValueError, match="must be written"):
-        Amount("number").amount(-7)
+def test_an_amount_without_comparison() -> None:
+    assert Amount("speed").amount(" 1 Mbit/s ") == 10**6
+    assert Amount("number").amount(7) == Amount("number").amount("7") == 7
+    for dimension, raw in (("speed", ">=10Gbit/s"), ("speed", 10), ("speed", "10"), ("number", -7), ("number", True)):
+        with pytest.raises(ValueError, match=r"."):
+            Amount(dimension).amount(raw)  # type: ignore[arg-type]
 
 
 @given(st.text(max_size=20))

@@ -94,11 +94,8 @@ def test_a_file_that_is_not_read(text: str, reported: str) -> None:
     assert configuration.files == ()
 
 
-def test_good_resources_are_kept_beside_bad_ones() -> None:
-    configuration = loaded(f'{X}\nusb = 1\n[resources."example.com/good"]\nusb = {{}}\n[kubernetes]\nnode_name = "n"')
-    assert [r.name for r in configuration.config.resources] == ["example.com/good"]
-    assert [*configuration.config.broken] == [NAME]
-    assert configuration.config.settings.node_name == "n"
+def test_a_file_that_is_not_utf8() -> None:
+    assert lines(loaded(b"# a\n# \xe9\n")) == ["2: is not UTF-8: it has the byte 0xe9; save it as UTF-8"]
 
 
 def test_a_resource_with_an_invalid_name_is_broken_too() -> None:

@@ -180,10 +180,6 @@ UNUSABLE: dict[str, tuple[Callable[[Path], object], str]] = {
     "a pipe": (os.mkfifo, "is not a regular file"),
     "another device than null": (lambda path: path.symlink_to("/dev/zero"), "is not a regular file"),
     "too large": (lambda path: path.write_bytes(b"#" * (2**20 + 1)), "is larger than 1 MiB; is it the right file?"),
-    "not UTF-8": (
-        lambda path: path.write_bytes(b"# a\n# b\n# \xe9t\xe9\n"),
-        "is not UTF-8: it has the byte 0xe9; save it as UTF-8",
-    ),
     "anybody's": (
         lambda path: written(path, 0o646),
         "is writable by everybody (owner ME, mode 0646), but it can name programs that run as root: chmod go-w ",

@@ -141,14 +141,11 @@ def test_what_is_valid(document: dict[str, Any]) -> None:
     assert refused(document) == []
 
 
-@given(st.dictionaries(KEYS, ANYTHING, max_size=5))
+ANY_RESOURCES = st.dictionaries(NAMES | KEYS, RESOURCES | st.dictionaries(KEYS, ANYTHING) | ANYTHING, max_size=3)
+
+
+@given(st.dictionaries(KEYS, ANYTHING, max_size=5) | st.fixed_dictionaries({"resources": ANY_RESOURCES}))
 def test_any_document(document: dict[str, Any]) -> None:
-    assert disagreement(document, written(document)) == ""
-
-
-@given(st.dictionaries(NAMES | KEYS, RESOURCES | st.dictionaries(KEYS, ANYTHING) | ANYTHING, max_size=3), ANYTHING)
-def test_any_values(resources: dict[str, Any], kubernetes: object) -> None:
-    document = {"resources": resources, "kubernetes": kubernetes}
     assert disagreement(document, written(document)) == ""
 
 

@@ -117,24 +117,16 @@ def device_resources(draw: st.DrawFn, detector: DeviceDetector) -> dict[str, Any
     return made
 
 
+COMMANDS = st.lists(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))).map(
+    lambda words: ["/x", *(f"-{word}" for word in words)]
+)
+NUMBER_TABLES = {
+    "static": st.fixed_dictionaries({"quantity": st.integers(0, 2**63 - 1)}),
+    "file": st.fixed_dictionaries({"path": TEXT.map(lambda s: f"/{s}")}, optional={"max_age": st.just("2h")}),
+    "exec": st.fixed_dictionaries({"command": COMMANDS}),
+}
 VALUE_RESOURCES = st.one_of(
-    st.fixed_dictionaries(
-        {"static": one_or_more(st.fixed_dictionaries({"quantity": st.integers(0, 2**63 - 1)}))}, optional=COMMON
-    ),
-    st.fixed_dictionaries(
-        {"file": st.fixed_dictionaries({"path": TEXT.map(lambda s: f"/{s}")}, optional={"max_age": st.just("2h")})}
-    ),
-    st.fixed_dictionaries(
-        {
-            "exec": st.fixed_dictionaries(
-                {
-                    "command": st.lists(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))).map(
-                        lambda words: ["/x", *(f"-{word}" for word in words)]
-                    )
-                }
-            )
-        }
-    ),
+    *(st.fixed_dictionaries({name: one_or_more(made)}, optional=COMMON) for name, made in NUMBER_TABLES.items())
 )
 DEVICE_DETECTORS = [d for name in names() if isinstance(d := load_detector(name), DeviceDetector)]
 NAMES = st.from_regex(r"[a-z]{1,5}(\.[a-z]{1,5})?/[A-Za-z0-9]([a-z._-]{0,4}[a-z0-9])?", fullmatch=True).filter(
@@ -218,12 +210,5 @@ def test_any_text_gives_problems_with_their_lines_and_no_exception(text: str) ->
 
 
 @given(st.binary(max_size=60))
-@example(b"# a\n# \xe9\n")
-def test_any_bytes_give_problems_and_no_exception(raw: bytes) -> None:
-    configuration = loaded(raw)
-    assert all(str(p).isprintable() for p in configuration.problems)
-    try:
-        raw.decode()
-    except UnicodeDecodeError as e:
-        line = raw.count(b"\n", 0, e.start) + 1
-        assert [(p.message.partition(":")[0], p.line) for p in configuration.problems] == [("is not UTF-8", line)]
+def test_any_bytes_give_no_exception(raw: bytes) -> None:
+    assert all(str(p).isprintable() for p in loaded(raw).problems)

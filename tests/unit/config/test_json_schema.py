@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -20,14 +19,12 @@ from hypothesis import strategies as st
 from capacityd.cli import run
 from capacityd.config import load
 from capacityd.config.json_schema import schema
-from capacityd.config.keys import RESOURCE, TABLES
+from capacityd.config.keys import RESOURCE
 from capacityd.config.toml import parse_toml
 from capacityd.detectors import load as load_detector
 from capacityd.detectors import names
-from capacityd.model.config import Resource, Settings
 from capacityd.model.device import DeviceDetector
 from capacityd.model.errors import ConfigError
-from capacityd.model.setting_types import Setting
 from tests import ROOT
 from tests.support.config_errors import cases
 from tests.support.configs import HEADER, loaded
@@ -204,15 +201,6 @@ def test_editors_find_every_key_with_its_description() -> None:
                 key: k.about for key, k in keys.items()
             }
     assert all("description" in k for k in resource.values())
-
-
-def test_a_default_is_the_value_without_the_key() -> None:
-    for of, entries in ((Settings, TABLES["kubernetes"] | TABLES["service"]), (Resource, RESOURCE)):
-        defaults = {field.name: field.default for field in fields(of)}
-        for key, entry in entries.items():
-            if isinstance(entry, Setting) and key in defaults:
-                parsed = None if entry.default is None else entry.kind.parse(entry.default)
-                assert parsed == defaults[key], key
 
 
 def test_the_command_prints_it_whatever_is_configured(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -132,7 +132,8 @@ def _list_folder(folder: str, files: Files) -> dict[str, str]:
     """
     try:
         names = os.listdir(folder)
-        unsafe = _unsafe_folder(folder) if files.usual else {}
+        checked = (os.path.dirname(folder), folder) if files.usual else ()
+        unsafe = {path: why for path in checked if (why := untrusted(path, os.stat(path), usual=True))}
     except OSError as e:
         # A missing folder is empty. A folder behind a dangling link is unknown: nothing on the Node may be removed.
         if e.errno != errno.ENOENT or any(map(_is_dangling, (folder, os.path.dirname(folder)))):
@@ -146,12 +147,6 @@ def _list_folder(folder: str, files: Files) -> dict[str, str]:
     why = 'is not read, because its name does not end with ".toml"'
     files.ignored |= {os.path.join(folder, name): why for name in others}
     return paths
-
-
-def _unsafe_folder(folder: str) -> dict[str, str]:
-    """The folder and its parent, if other users can change them -> the reason. Raises OSError."""
-    reasons = {path: untrusted(path, os.stat(path), usual=True) for path in (os.path.dirname(folder), folder)}
-    return {path: why for path, why in reasons.items() if why}
 
 
 def _reason(error: OSError) -> str:

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from traceback import walk_tb
-from types import TracebackType
 
 from capacityd.model.errors import CapacitydError
 
@@ -66,14 +65,9 @@ def missing_module(error: ImportError) -> ModuleMissing:
         return _missing([module])
     # The missing part is a dependency of our library, or a shared library such as libudev.
     text = f"a library that capacityd needs is missing or damaged, in {sys.executable}: {error}"
-    package = _importing(error.__traceback__)
+    modules = (str(frame.f_globals.get("__name__", "")).partition(".")[0] for frame, _ in walk_tb(error.__traceback__))
+    package = next((PACKAGES[module] for module in modules if module in PACKAGES), None)
     return ModuleMissing(f"{text}. Install it again: apt install --reinstall {package.debian}" if package else text)
-
-
-def _importing(trace: TracebackType | None) -> Package | None:
-    """The package in PACKAGES whose import raised the error; None if there is none."""
-    modules = (str(frame.f_globals.get("__name__", "")).partition(".")[0] for frame, _ in walk_tb(trace))
-    return next((PACKAGES[module] for module in modules if module in PACKAGES), None)
 
 
 def _missing(names: Sequence[str]) -> ModuleMissing:

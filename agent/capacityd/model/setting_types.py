@@ -157,8 +157,7 @@ class NodeName:
         if not isinstance(raw, str):
             raise ValueError(f"must be a name in quotes; got {describe_toml_value(raw)}")
         if len(raw) > 253 or not all(re.fullmatch(LABEL, label) for label in raw.split(".")):
-            hint = f'; did you mean "{raw.lower()}"?' if raw != raw.lower() else ""
-            raise ValueError(f'"{raw}" is not a valid Node name (RFC 1123 subdomain: a-z, 0-9, "-" and "."){hint}')
+            raise ValueError(f'"{raw}" is not a valid Node name (RFC 1123 subdomain: a-z, 0-9, "-" and ".")')
         return raw
 
     def schema(self) -> Schema:

@@ -30,6 +30,9 @@ def sas(*sizes: int, **more: object) -> list[Recording]:
 
 
 SOFTWARE = "loop0 ram0 zram0 md127 md_home dm-3 nbd0 zd16 drbd1 bcache0 nullb0 ublkb0"
+AT_CARD = "/sys/devices/platform/soc/mmc_host/mmc0/mmc0:0001"
+CARD = disk("mmcblk0", AT_CARD, bus="mmc", number="179:0", of_device={"name": "SC64G", "serial": "0x1"})
+BOOT_AREAS = [disk(f"mmcblk0boot{n}", AT_CARD, bus="mmc", number=f"179:{8 + n}") for n in (0, 1)]
 DRIVES = ("sr0", "fd0", "mtdblock0", "rbd1", "ubiblock0_1")
 TB = 10**12
 
@@ -44,6 +47,7 @@ TB = 10**12
         ([ata(of_disk={"hidden": "1"})], []),
         ([nvme("nvme0n1", wwid="eui.01"), nvme("nvme0n2", wwid="eui.02", number="259:1")], ["nvme0n1", "nvme0n2"]),
         ([disk("sda", USB.format(1, 0), 0, removable=True)], []),  # an empty card reader
+        ([CARD, *BOOT_AREAS], ["mmcblk0"]),
         ([disk("pmem0", "/sys/devices/LNXSYSTM:00/ACPI0012:00/ndbus0/region0/namespace0.0")], ["pmem0"]),
         ([disk("xvda", "/sys/devices/vbd-768", bus="xen")], ["xvda"]),
         ([disk("dasda", "/sys/devices/css0/0.0.0003/0.0.0200")], ["dasda"]),
@@ -64,15 +68,6 @@ def test_a_software_block_device_is_never_a_disk_in_a_partial_sys(name: str) -> 
     assert counted(machine(ata(), partial), "disk") == ["sda"]
     unreadable = errors({f"/sys/block/{name}": "EIO"})
     assert counted(machine(ata(), unreadable), "disk") == ["sda"]
-
-
-def test_boot_areas_are_parts_of_a_memory_card() -> None:
-    card = "/sys/devices/platform/soc/mmc_host/mmc0/mmc0:0001"
-    parts = [disk(f"mmcblk0{part}", card, bus="mmc", number=f"179:{n}") for n, part in enumerate(("boot0", "boot1"), 8)]
-    whole = disk("mmcblk0", card, bus="mmc", number="179:0", of_device={"name": "SC64G", "serial": "0x1"})
-    assert counted(machine(whole, *parts), "disk", {"transport": "mmc", "model": "SC64G", "serial": "0x1"}) == [
-        "mmcblk0"
-    ]
 
 
 def test_sizes_are_in_sectors_of_512_bytes_whatever_the_logical_block_size() -> None:
@@ -144,6 +139,8 @@ def test_the_size_of_a_disk_is_that_of_any_path_that_has_one() -> None:
         (disk("vda", VIRTIO, bus="virtio", of_device={"vendor": "0x1af4"}), "vendor", None),
         (ata(of_device={"vendor": "ATA     ", "model": "Samsung"}), "vendor", "ATA"),
         (ata(), "model", None),
+        (CARD, "model", "SC64G"),
+        (CARD, "serial", "0x1"),
         (NVME_HEAD, "serial", "S64FNE0R"),
         (ata(properties={"ID_SERIAL_SHORT": "S3Z"}), "serial", "S3Z"),
         # For a disk with a WWN, ID_SERIAL_SHORT is the WWN, on real SAS disks and on QEMU's.
@@ -175,6 +172,7 @@ def test_values(one: Recording, key: str, value: object) -> None:
         (disk("sda", "/sys/devices/platform/host3/session1/target3:0:0/3:0:0:1"), "iscsi", "ssd"),
         (disk("sda", "/sys/devices/pci0000:3b/0000:3b:00.0/host1/rport-1:0-0/target1:0:0/1:0:0:0"), "fc", "ssd"),
         (disk("vda", VIRTIO, bus="virtio"), "virtio", "ssd"),
+        (CARD, "mmc", "ssd"),
         (nvme(), "nvme", "nvme"),
         (nvme(transport="tcp"), "nvme-tcp", "nvme"),
         # The names of drivers/nvme/host/apple.c and drivers/nvme/target/loop.c.
@@ -195,7 +193,6 @@ def test_a_disk_that_does_not_say_whether_it_rotates_has_an_unknown_type(text: s
     rest = {name: content for name, content in whole["files"].items() if name != path}
     host = machine({**whole, "files": rest if text is None else {**rest, path: text}})
     assert isinstance(read(host, "disk", {"type": "hdd"}), Unknown)
-    assert isinstance(read(host, "disk", {"type": "ssd"}), Unknown)
     assert counted(host, "disk") == ["sda"]
 
 

@@ -71,17 +71,16 @@ shapes = st.builds(
     st.dictionaries(texts, documents, max_size=2),
 )
 WHOLE = encode(Shape("a", Colour.RED, (Point(1, 2),), (3, "b"), {"c": 1.5}, frozenset({"d"}), 4, False, {"e": [None]}))
-WRONG: list[Any] = [None, True, 7, -1.5, "text", [], ["a"], [1, 2, 3], {}, {"a": 1}]
-ACCEPTED: dict[str, list[Any]] = {
-    "name": ["text"],
-    "colour": [None],
-    "points": [[]],
-    "size": [],
-    "weights": [{}, {"a": 1}],
-    "tags": [[], ["a"]],
-    "amount": [7, -1.5],
-    "whole": [True],
-    "anything": [{}, {"a": 1}],
+REFUSED: dict[str, list[Any]] = {
+    "name": [None, 7, ["a"]],
+    "colour": ["green", 1],
+    "points": [None, "text", [7], {"x": 1}],
+    "size": [[], [1], [1, 2], [1, "a", 3], ["a", "a"], [True, "a"]],
+    "weights": [[], {"a": "b"}, {"a": True}],
+    "tags": [{}, [7]],
+    "amount": [True, "7", None],
+    "whole": [1, None],
+    "anything": [[], None],
 }
 
 
@@ -105,14 +104,10 @@ def test_whatever_else_it_is_malformed_or_valid(document: Any) -> None:
 
 
 @pytest.mark.parametrize("key", WHOLE)
-@pytest.mark.parametrize("value", WRONG, ids=json.dumps)
-def test_a_value_of_another_type_is_malformed(key: str, value: Any) -> None:
-    data = WHOLE | {key: value}
-    if value in ACCEPTED[key] and type(value) in map(type, ACCEPTED[key]):
-        assert encode(decode(Shape, data))[key] == value
-    else:
+def test_a_value_of_another_type_is_malformed(key: str) -> None:
+    for value in REFUSED[key]:
         with pytest.raises(Malformed):
-            decode(Shape, data)
+            decode(Shape, WHOLE | {key: value})
 
 
 @pytest.mark.parametrize(

@@ -187,15 +187,9 @@ def test_only_the_detectors_that_are_named_are_imported(tmp_path: Path) -> None:
     """Starting fast is what the resident process's children live by."""
     file = tmp_path / "c.toml"
     file.write_text(HEADER + "\nusb = {}")
-    code = """
-import sys
-before = set(sys.modules)  # an environment may have more in it from the start
-from capacityd.config import load
-load(sys.argv[1]).require()
-print(*(set(sys.modules) - before))
-"""
+    code = "import sys; before = {*sys.modules}; from capacityd.config import load; load(sys.argv[1]).require()"
     done = subprocess.run(
-        [sys.executable, "-c", code, str(file)],
+        [sys.executable, "-c", f"{code}; print(*({{*sys.modules}} - before))", str(file)],
         env={**os.environ, "PYTHONPATH": str(ROOT / "agent")},
         capture_output=True,
         text=True,
@@ -225,13 +219,10 @@ def test_the_hash_is_that_of_the_values(tmp_path: Path) -> None:
     two = '[resources."example.com/b"]\nnic = {}\n[service]\nresync = "2h"\n'
     whole = loaded(one + two)
     assert re.fullmatch("[0-9a-f]{12}", whole.config.digest)
-    for text in (two.replace("[service]", one + "[service]"), "# a comment\n" + one + two):
-        assert loaded(text).config.digest == whole.config.digest
-    folder = tmp_path / "conf.d"
-    folder.mkdir()
-    (folder / "1.toml").write_text(two)
-    (folder / "2.toml").write_text(one)
-    assert load(str(folder)).config.digest == whole.config.digest
+    assert loaded("# a comment\n" + two.replace("[service]", one + "[service]")).config.digest == whole.config.digest
+    (tmp_path / "1.toml").write_text(two)
+    (tmp_path / "2.toml").write_text(one)
+    assert load(str(tmp_path)).config.digest == whole.config.digest
     snapshot = json.loads(json.dumps(dict(whole.values)))
     assert restore(snapshot, {}, complete=True).digest == whole.config.digest
     for text in (one, one + two.replace("2h", "3h"), one.replace("slots = 2", "slots = 3") + two, ""):

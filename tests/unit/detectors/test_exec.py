@@ -88,17 +88,14 @@ def test_a_program_that_fails_or_prints_no_number_is_unknown(tmp_path: Path, tex
 def test_a_program_that_cannot_be_started_is_unknown(tmp_path: Path) -> None:
     assert "No such file" in error("/nonexistent/program")
     assert "not executable (chmod +x)" in error(script(tmp_path, "echo 1", 0o644))
-    assert "could not be started" in error(str(tmp_path))
     crlf = tmp_path / "crlf"
     crlf.write_bytes(b"#!/bin/sh\r\necho 1\r\n")
     crlf.chmod(0o755)
     assert f"its first line ends with a carriage return (sed -i 's/\\r$//' {crlf})" in error(str(crlf))
     crlf.write_bytes(b"#!/nonexistent/sh -e\necho 1\n")
     assert "its interpreter /nonexistent/sh -e does not exist" in error(str(crlf))
-    broken = tmp_path / "broken"
-    broken.write_bytes(b"\x7fELFnonsense")
-    broken.chmod(0o755)
-    assert "could not be started: Exec format error" in error(str(broken))
+    crlf.write_bytes(b"\x7fELFnonsense")
+    assert "could not be started: Exec format error" in error(str(crlf))
 
 
 def test_a_program_that_everybody_may_write_is_not_run(tmp_path: Path) -> None:
@@ -136,12 +133,12 @@ def test_children_that_it_leaves_are_killed_and_do_not_delay_the_reading(tmp_pat
     assert still_alive(marker) == []
 
 
-@pytest.mark.parametrize(("sandboxed", "hint"), [(True, True), (False, False)])
-def test_a_failure_in_the_services_sandbox_names_the_sandbox(sandboxed: bool, hint: bool) -> None:
+@pytest.mark.parametrize("sandboxed", [True, False])
+def test_a_failure_in_the_services_sandbox_names_the_sandbox(sandboxed: bool) -> None:
     host = RecordedHost({"files": {"/proc/self/status": f"Seccomp: 0\nNoNewPrivs:\t{int(sandboxed)}\n"}})
     with pytest.raises(HostError) as raised:
         DETECTOR.read(host, {"command": ("/usr/bin/seats",), "timeout": 1.0})
-    assert ("probe --as-service" in str(raised.value)) == hint
+    assert ("probe --as-service" in str(raised.value)) is sandboxed
 
 
 def test_a_recorded_program() -> None:

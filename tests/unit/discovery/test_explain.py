@@ -17,6 +17,7 @@ from capacityd.model.errors import Cause
 from capacityd.model.host import Host
 from capacityd.model.reading import Explanation, Reading, Unknown
 from tests import ROOT
+from tests.support.configs import HEADER, NAME, loaded
 from tests.support.machines import (
     bare,
     disk,
@@ -43,22 +44,18 @@ VARIOUS = machine(
 )
 
 
-def explained(folder: Path, written: str, host: Host) -> Reading:
-    path = folder / "c.toml"
-    path.write_text(f'[resources."example.com/x"]\n{written}\n')
-    return probe(load(str(path)).require(), host, "n1", explain=True)["example.com/x"]
+def explained(written: str, host: Host) -> Reading:
+    return probe(loaded(f"{HEADER}\n{written}\n").require(), host, "n1", explain=True)[NAME]
 
 
-def explanation(folder: Path, written: str, host: Host) -> Explanation:
-    explained_by = explained(folder, written, host).explanation
-    assert explained_by is not None
-    return explained_by
+def explanation(written: str, host: Host) -> Explanation:
+    return explained(written, host).explanation or Explanation()
 
 
 def output(folder: Path, written: str, recorded: dict[str, Any], capsys: pytest.CaptureFixture[str], *more: str) -> str:
     """What `probe --explain` prints on a recorded machine."""
     (folder / "m.json").write_text(json.dumps(recorded))
-    (folder / "c.toml").write_text(f'[resources."example.com/x"]\n{written}\n')
+    (folder / "c.toml").write_text(f"{HEADER}\n{written}\n")
     run(["probe", "--explain", "--machine", str(folder / "m.json"), "--config", str(folder / "c.toml"), *more])
     return capsys.readouterr().out
 
@@ -79,18 +76,20 @@ def output(folder: Path, written: str, recorded: dict[str, Any], capsys: pytest.
         ('disk = { properties = { ID_BUS = "ata" } }', 'sda: properties.ID_BUS is missing, wanted "ata"'),
     ],
 )
-def test_rule_that_excluded_a_device(tmp_path: Path, written: str, text: str) -> None:
-    reading = explained(tmp_path, written, VARIOUS)
+def test_rule_that_excluded_a_device(written: str, text: str) -> None:
+    reading = explained(written, VARIOUS)
     assert reading.explanation is None
     assert text in [f"{r.device}: {r.reason}" for r in reading.rejections]
 
 
-def test_when_shows_every_test_and_the_machines_value(tmp_path: Path) -> None:
-    host = machine(files({"/sys/class/dmi/id/product_name": "VirtualBox\n"}))
-    written = f'when = {{ dmi = {{ product_name = "Virtual" }}, arch = "x86_64" }}\n{FTDI}'
-    why = explanation(tmp_path, written, host)
+def test_when_shows_every_test_and_the_machines_value() -> None:
+    dmi = "/sys/class/dmi/id"
+    host = machine(files({f"{dmi}/product_name": "VirtualBox\n"}), errors({f"{dmi}/board_name": "EIO"}))
+    written = f'when = {{ dmi = {{ product_name = "Virtual", board_name = "x" }}, arch = "x86_64" }}\n{FTDI}'
+    why = explanation(written, host)
     assert [str(compared) for compared in why.when] == [
         'dmi.product_name is "VirtualBox", wanted "Virtual"',
+        f"dmi.board_name could not be read: {dmi}/board_name could not be read: Input/output error",
         'arch "x86_64" matches',
     ]
     assert [hint.partition(";")[2] for hint in why.hints] == [' "Virtual*" would match']
@@ -100,9 +99,9 @@ def test_when_shows_every_test_and_the_machines_value(tmp_path: Path) -> None:
     ("code", "advice"),
     [("EIO", "dmesg may say more"), ("EACCES", "run it as root"), ("ELOOP", 'another key than "product"')],
 )
-def test_undetermined_device_has_its_reason_and_advice(tmp_path: Path, code: str, advice: str) -> None:
+def test_undetermined_device_has_its_reason_and_advice(code: str, advice: str) -> None:
     host = machine(usb_device("1-1"), usb_device("1-2"), usb_hub("1-3"), errors({f"{usb_path('1-1')}/idProduct": code}))
-    why = explanation(tmp_path, FTDI, host)
+    why = explanation(FTDI, host)
     (one,) = why.undetermined
     assert (one.device, one.reason.partition(" ")[0]) == ("1-1", "product:")
     assert advice in one.advice
@@ -119,9 +118,9 @@ def test_undetermined_device_has_its_reason_and_advice(tmp_path: Path, code: str
         ('when = { dmi = { product_name = "x" } }\nusb = {}', 'another key in "when"'),
     ],
 )
-def test_advice(tmp_path: Path, written: str, advice: str) -> None:
+def test_advice(written: str, advice: str) -> None:
     host = machine(pci_nic("eth0", speed="-1"), errors({"/sys/class/dmi/id/product_name": "ELOOP"}), usb_device("1-1"))
-    why = explanation(tmp_path, written, host)
+    why = explanation(written, host)
     assert advice in " ".join([why.advice, *(u.advice for u in why.undetermined)])
 
 
@@ -136,19 +135,22 @@ def test_advice(tmp_path: Path, written: str, advice: str) -> None:
         ('usb = [{ vendor = "0529" }, { serial = "b" }]', ""),
     ],
 )
-def test_hint_at_a_probable_mistake(
-    tmp_path: Path, written: str, hint: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    recorded = merge(bare(), usb_device("1-2", "0529", "0001", "B03"))
-    assert [
-        line.split(None, 1)[1] for line in output(tmp_path, written, recorded, capsys).splitlines() if "hint" in line
-    ] == ([hint] if hint else [])
+def test_hint_at_a_probable_mistake(written: str, hint: str) -> None:
+    hints = explanation(written, machine(usb_device("1-2", "0529", "0001", "B03"))).hints
+    assert hints == ((hint,) if hint else ())
 
 
-def test_what_a_recording_lacks_is_no_fault_of_a_device(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    out = output(tmp_path, 'when = { path = "/etc/seats" }\nusb = {}', bare(), capsys)
-    assert "unknown (when: path: /etc/seats is not part of the recording)" in out
-    assert "run it on the recorded machine: a recording contains only the files that detectors read" in out
+def test_what_a_recording_lacks_is_no_fault_of_a_device() -> None:
+    why = explanation('when = { path = "/etc/seats" }\nusb = {}', machine())
+    assert why.advice == "run it on the recorded machine: a recording contains only the files that detectors read"
+
+
+def test_many_devices_are_grouped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    parts = [usb_device(f"1-{n}", f"{n % 2 + 1:04}", f"{n % 7:04}", number=n + 1) for n in range(1, 101)]
+    out = output(tmp_path, 'usb = { vendor = "0001", product = "0000" }', merge(bare(), *parts), capsys)
+    lines = [" ".join(line.split()) for line in out.splitlines()[7:]]
+    assert lines[:2] == ["+ 1-98 1", '- 1-1, 1-11, 1-13 and 47 more vendor is "0002", wanted "0001"']
+    assert lines[5:] == ['- 1-18, 1-32, 1-4 and 18 more same rule, for example: product is "0004", wanted "0000"']
 
 
 def test_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -161,9 +163,8 @@ def test_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize(("cause", "advised"), [(cause, cause in (Cause.TIMEOUT, Cause.HANGING)) for cause in Cause])
-def test_only_what_may_hang_has_advice_without_an_explanation(tmp_path: Path, cause: Cause, advised: bool) -> None:
-    (tmp_path / "c.toml").write_text(f'[resources."example.com/x"]\n{FTDI}\n')
-    (resource,) = load(str(tmp_path / "c.toml")).require().resources
+def test_only_what_may_hang_has_advice_without_an_explanation(cause: Cause, advised: bool) -> None:
+    (resource,) = loaded(f"{HEADER}\n{FTDI}").require().resources
     assert [label for label, _ in _details(resource, Unknown("why", cause))] == ["advice"] * advised
 
 

@@ -101,20 +101,6 @@ def test_fallback_replaces_a_missing_measure_only() -> None:
     assert isinstance(read(broken, "nic", {"vendor": "8086"}, measure="speed", unit=MBITS, fallback=10**9), Unknown)
 
 
-@pytest.mark.parametrize(
-    ("measure", "reason"),
-    [
-        ("properties.none", "has no properties.none"),
-        ("attributes.none", "has no attributes.none"),
-        ("attributes.class", 'attributes.class is "0x020000", not a whole number'),
-    ],
-)
-def test_a_missing_measure_is_named(measure: str, reason: str) -> None:
-    wanted = resource("udev", {"subsystem": "pci"}, measure=measure)
-    reading = read_resource(wanted, machine(pci_nic("eth0", "0000:01:00.0")), "n1")
-    assert reading == Unknown(f"0000:01:00.0: {reason}; fallback sets a value for such devices", Cause.NO_MEASURE)
-
-
 def test_absent_says_whether_there_are_such_devices() -> None:
     host = machine(usb_device("1-1", serial="A17"), usb_device("1-2", "0529", serial="B03"), usb_hub("1-3"))
     wanted = resource("usb", {"vendor": "0529"}, excepts=({"serial": "B03"},))
@@ -185,16 +171,5 @@ def test_when(when: dict[str, str], applies: bool | None) -> None:
 )
 def test_one_of_several_paths_that_exists_is_enough(paths: tuple[str, ...], applies: bool | None) -> None:
     tests = (KeyMatcher("path", tuple(map(GlobMatcher, paths)), ""),)
-    host = machine(MACHINE_FACTS, usb_device())
-    reading = read_resource(resource("usb", when=tests), host, "gpu-1")
+    reading = read_resource(resource("usb", when=tests), machine(MACHINE_FACTS, usb_device()), "gpu-1")
     assert isinstance(reading, {True: Quantity, False: Absent, None: Unknown}[applies])
-
-
-def test_an_unprintable_dmi_value_names_the_command_that_shows_it() -> None:
-    tests = (KeyMatcher("dmi.sys_vendor", (GlobMatcher("Dell*"),), "Dell*"),)
-    reading = read_resource(resource("usb", when=tests), machine(MACHINE_FACTS, usb_device()), "n1", explain=True)
-    assert isinstance(reading, Unknown)
-    assert r'"Dell\x1b[2J Inc."' in reading.reason
-    assert "capacityd probe --explain" in reading.reason
-    assert reading.explanation is not None
-    assert [(c.key, c.matches) for c in reading.explanation.when] == [("dmi.sys_vendor", None)]

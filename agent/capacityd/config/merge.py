@@ -68,7 +68,8 @@ def parse(
         resource = resource_of(name, raw, place)
         problems += place.problems
         if place.problems:
-            merged.broken[name] = _summary(place.problems)
+            more = f" (and {len(place.problems) - 1} more)" if len(place.problems) > 1 else ""
+            merged.broken[name] = f"{place.problems[0]}{more}"
         elif resource:
             resources.append(resource)
             values.setdefault("resources", {})[name] = raw
@@ -144,7 +145,3 @@ def _merge_resource(name: str, raw: object, place: Place, merged: _Merged) -> No
         place.report(name, f"the name {name_problem(name)}")
     merged.broken[clean(name)] = str(place.problems[-1])
     merged.complete = False  # the resource may already be published under its right name
-
-
-def _summary(problems: Sequence[Problem]) -> str:
-    return f"{problems[0]} (and {len(problems) - 1} more)" if len(problems) > 1 else str(problems[0])

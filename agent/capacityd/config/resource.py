@@ -19,7 +19,6 @@ from capacityd.model.value_types import Amount
 DEVICE_KEYS = ("except", "slots", "measure", "unit", "fallback")
 """The keys of a resource that only a DeviceDetector supports."""
 
-
 _OTHER_NAMES = {
     **dict.fromkeys(("gpu", "accelerator", "npu", "tpu", "fpga"), "pci"),
     **dict.fromkeys(("net", "network", "ethernet", "eth"), "nic"),
@@ -46,13 +45,13 @@ def resource_of(name: str, raw: object, place: Place) -> Resource | None:
     fields: dict[str, Any] = {}
     detectors = [load(key) for key in raw if key in names()]
     _check_detectors(raw, detectors, place)
+    if len(detectors) == 1:
+        fields |= _with_detector(raw, detectors[0], place)
     for key, value in raw.items():
         if key == "when":
             fields["when"] = when_tests(value, place)
         elif isinstance(entry := RESOURCE.get(key), Setting):
             fields[key] = place.parse(key, entry.kind.parse, value)
-    if len(detectors) == 1:
-        fields |= _with_detector(raw, detectors[0], place)
     fields.pop("enabled", None)
     if place.problems:
         return None

@@ -166,12 +166,8 @@ def _test(key: str, written: str, kind: SettingKind, raw: object, place: Place) 
         place.report(written, 'contains an unprintable character; write "*" for it')
         return None
     items = raw if isinstance(raw, list) else [raw]
-    return KeyMatcher(key, patterns, " or ".join(_shown(item, kind) for item in items))
-
-
-def _shown(item: object, kind: SettingKind) -> str:
-    """A value of a test in messages: amounts without quotes."""
-    return str(item) if isinstance(kind, Amount) else describe_toml_value(item)
+    shown = str if isinstance(kind, Amount) else describe_toml_value
+    return KeyMatcher(key, patterns, " or ".join(map(shown, items)))
 
 
 def _fact_problem(facts: FactTable, name: str) -> str:

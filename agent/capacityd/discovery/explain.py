@@ -46,17 +46,15 @@ def explain_devices(
     for device, result in devices:
         if result.matches is False:
             mismatches = tuple(_compare(detector, test, value) for test, value in result.mismatches)
-            reason = "; ".join(dict.fromkeys(map(str, mismatches))) or result.reason
+            reason = _reason(mismatches) or result.reason
             rejections.append(Rejection(device.name, reason, mismatches))
         elif result.error is not None:
             advice = _advice(resource, result.unreadable_key, result.error)
             undetermined.append(Undetermined(device.name, result.reason, advice))
-    explanation = None
     hints = _hints(resource, devices, counted)
+    explanation = Explanation(hints=hints) if hints else None
     if isinstance(reading, Unknown):
         explanation = Explanation(undetermined=tuple(undetermined), counted=tuple(counted), hints=hints)
-    elif hints:
-        explanation = Explanation(hints=hints)
     return replace(reading, rejections=tuple(rejections), explanation=explanation)
 
 
@@ -102,6 +100,17 @@ def _near_miss(test: KeyMatcher, value: Value) -> str:
         if text.lower().startswith(pattern.lower()):
             return f'{test.key}: "{pattern}" is only the beginning of "{text}"; "{text[: len(pattern)]}*" would match'
     return ""
+
+
+def _reason(mismatches: Sequence[Compared]) -> str:
+    """The reason for a rejection. Lists each key once, although several tables may test it."""
+    wanted: dict[tuple[str, str, bool], list[str]] = {}
+    for c in mismatches:
+        wanted.setdefault((c.key, c.value, c.default), []).append(c.wanted)
+    return "; ".join(
+        f"{key} is {value}, wanted {' or '.join(texts)}{' by default' if default else ''}"
+        for (key, value, default), texts in wanted.items()
+    )
 
 
 def _compare(detector: DeviceDetector | None, test: KeyMatcher, value: Value) -> Compared:

@@ -212,12 +212,7 @@ def test_readings_are_sorted_and_each_that_was_read_has_its_duration(
     limit_the_double(monkeypatch, seconds=0.3)
     config = Config((double(wait_for_ever), *reversed(GOOD)), broken={"example.com/broken": 'unknown key "vendro"'})
     children = forked(lambda: discover(config, HOST, "node"))
-    assert list(children.readings) == [
-        "example.com/broken",
-        "example.com/double",
-        "example.com/first",
-        "example.com/last",
-    ]
+    assert [name.partition("/")[2] for name in children.readings] == ["broken", "double", "first", "last"]
     wrong = Unknown('configuration: unknown key "vendro"', Cause.CONFIGURATION)
     assert children.readings["example.com/broken"] == wrong
     assert set(children.durations) == set(children.readings) - {"example.com/broken"}
@@ -233,26 +228,25 @@ def test_a_reading_larger_than_the_pipe() -> None:
     assert len(reading.rejections) == 30 * 60
 
 
-def program(folder: Path, text: str) -> tuple[str, ...]:
-    path = folder / f"program{len(list(folder.iterdir()))}"
-    path.write_text(f"#!/bin/sh\n{text}\n")
-    path.chmod(0o755)
-    return (str(path),)
-
-
-def runs(*commands: tuple[str, ...], timeout: float = 20.0, name: str = "example.com/program") -> Resource:
-    return Resource(name, "exec", tuple(Table(settings={"command": c, "timeout": timeout}) for c in commands))
+def runs(folder: Path, *texts: str, timeout: float = 20.0) -> Resource:
+    """A resource that runs a shell script for each of the texts, in a table of its own."""
+    tables = []
+    for number, text in enumerate(texts):
+        path = folder / f"program{number}"
+        path.write_text(f"#!/bin/sh\n{text}\n")
+        path.chmod(0o755)
+        tables.append(Table(settings={"command": (str(path),), "timeout": timeout}))
+    return Resource("example.com/program", "exec", tuple(tables))
 
 
 def test_a_program_that_hangs_stops_the_programs_after_it(tmp_path: Path) -> None:
     """The programs of several tables run one after another in one child."""
-    hangs = runs(program(tmp_path, "exec sleep 3600"), program(tmp_path, f"touch {tmp_path}/ran"), timeout=0.2)
+    hangs = runs(tmp_path, "exec sleep 3600", f"touch {tmp_path}/ran", timeout=0.2)
     assert allowed_seconds(hangs) > 2 * 0.2
     assert allowed_seconds(GOOD[0]) == child.DEADLINE
     by_resource = readings(hangs, GOOD[0], host=LiveHost())
     assert isinstance(reading := by_resource["example.com/program"], Unknown)
     assert by_resource["example.com/first"] == READ["example.com/first"]
-    assert "did not end within 0.2 s" in reading.reason
     assert reading.cause is Cause.TIMEOUT
     assert not (tmp_path / "ran").exists()
 
@@ -260,7 +254,7 @@ def test_a_program_that_hangs_stops_the_programs_after_it(tmp_path: Path) -> Non
 def test_programs_of_a_killed_detector_are_killed(tmp_path: Path) -> None:
     marker = tmp_path / f"left-{os.getpid()}"
     marker.symlink_to("/bin/sleep")
-    kills = runs(program(tmp_path, f"setsid -f {marker} 3600; kill -KILL $PPID; exec {marker} 3600"))
+    kills = runs(tmp_path, f"setsid -f {marker} 3600; kill -KILL $PPID; exec {marker} 3600")
     reading = readings(kills, host=LiveHost())["example.com/program"]
     assert isinstance(reading, Unknown)
     assert reading.cause is Cause.KILLED
@@ -270,11 +264,11 @@ def test_programs_of_a_killed_detector_are_killed(tmp_path: Path) -> None:
 def test_a_program_may_reserve_much_address_space(tmp_path: Path) -> None:
     """As Go and Java do; only private, writable memory is limited."""
     reserves = "import mmap; mmap.mmap(-1, 1 << 33, prot=mmap.PROT_READ); print(5)"
-    by_resource = readings(runs(program(tmp_path, f"exec {sys.executable} -c '{reserves}'")), host=LiveHost())
+    by_resource = readings(runs(tmp_path, f"exec {sys.executable} -c '{reserves}'"), host=LiveHost())
     assert isinstance(by_resource["example.com/program"], Quantity)
 
 
-@pytest.mark.parametrize("limit", [os.EX_OK, 1, 2])
+@pytest.mark.parametrize("limit", [0, 1])
 def test_without_a_free_process_a_detector_waits_or_is_unknown(monkeypatch: pytest.MonkeyPatch, limit: int) -> None:
     """limit: how many processes may run at once."""
     fork, running = os.fork, set[int]()
@@ -299,12 +293,8 @@ def test_without_a_free_process_a_detector_waits_or_is_unknown(monkeypatch: pyte
         return readings
 
     why = "could not be started: Resource temporarily unavailable"
-    if limit:
-        assert forked(run_pass) == READ
-    else:
-        assert forked(run_pass) == {
-            r.name: Unknown(f"the detector {r.detector} {why}", Cause.DETECTOR_FAILED) for r in GOOD
-        }
+    unknown = {r.name: Unknown(f"the detector {r.detector} {why}", Cause.DETECTOR_FAILED) for r in GOOD}
+    assert forked(run_pass) == (READ if limit else unknown)
 
 
 def test_an_interrupted_probe_leaves_no_child_and_no_open_file(double: Double, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -133,6 +133,7 @@ GPU, ETH0 = "/sys/devices/pci0000:3b/0000:3b:00.0", "/sys/devices/pci0000:01/000
         ("nic", "driver", f"{ETH0}/net/eth0/device"),
         ("nic", "kind", f"{ETH0}/physfn"),
         ("nic", "bus", f"{ETH0}/subsystem"),
+        ("nic", "bus", f"{ETH0}/net/eth0/device"),
         ("nic", "kind", f"{ETH0}/net/eth0/master"),
         ("nic", "kind", f"{ETH0}/net/eth0/phy80211"),
         *(("disk", key, f"{ATA.format(1)}/block/sda/device") for key in ("model", "vendor", "serial", "wwn")),

@@ -81,6 +81,8 @@ def test_more_than_kubernetes_can_count_is_unknown() -> None:
     assert reading.cause is Cause.TOO_LARGE
     assert "use a larger unit" in reading.reason
     assert quantity(disks([2**54] * 2), "disk", measure="size", unit=GIB) == 2**34
+    overflowing = Resource("example.com/x", "static", (Table(settings={"quantity": 2**60 + 1}),))
+    assert isinstance(read_resource(overflowing, machine(), "n1"), Unknown)
 
 
 @pytest.mark.parametrize(("numbers", "reserve", "value"), [((4, 5), 2, 7), ((0,), 0, 0)])

@@ -54,7 +54,7 @@ def syntax_error(message: str, text: str) -> ConfigError:
         or _mistake(before.rpartition("\n")[2][-_MAX_LENGTH:], after[:_MAX_LENGTH])
         or _not_in_quotes(before[-_MAX_LENGTH:], after[:_MAX_LENGTH])
         or _closing_sign(before, after, line)
-        or _set_twice(rows, line, after)
+        or _set_twice(rows, line)
     )
     return ConfigError(f"is not valid TOML: {message[: at.start()]} ({place}){remedy and '; '}{remedy}", line)
 
@@ -113,11 +113,9 @@ def _unclosed(text: str) -> tuple[str, int]:
     return opened[-1] if opened else ("", 0)
 
 
-def _set_twice(rows: list[str], line: int, after: str) -> str:
-    """A remedy for a header or key that is also in an earlier line. The parser stops at its end."""
+def _set_twice(rows: list[str], line: int) -> str:
+    """A remedy for a header or key that is also in an earlier line."""
     written = rows[line - 1].partition("=")[0].strip()
-    if not re.fullmatch(r"\s*\]?\s*(#.*)?", after):
-        return ""
     for number in range(line - 1, 0, -1):
         earlier = rows[number - 1].partition("=")[0].strip()
         if written and earlier == written:

@@ -3,20 +3,16 @@
 tests/unit/config/errors/*.txt hold the cases, with an empty line between: TOML, then "> LINE: ERROR" for each error. In
 most files the TOML is the content of a resource, so that its header is line 1; files.txt and syntax.txt hold whole
 files, and those of syntax.txt are not TOML: <parser> is the parser's message, which differs between versions. After an
-error that ends with … comes a remedy that another case has word by word. "> incomplete": nothing may be removed from
-the Node. <keys of X>, <keys> and <detectors> stand for lists that grow.
+error that ends with … comes a list that grows, or a remedy that another case has word by word. "> incomplete": nothing
+may be removed from the Node.
 """
 
 from __future__ import annotations
 
-import re
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from capacityd.config.keys import RESOURCE, TABLES, WHEN
-from capacityd.detectors import load, names
-from capacityd.model.device import DeviceDetector
 from tests.support.configs import HEADER
 
 if sys.version_info >= (3, 11):
@@ -54,7 +50,7 @@ def _case(name: str, written: str, in_resource: bool) -> Case:
     toml, *expected = written.split("\n> ")
     assert expected, f"{name} expects no error:\n{written}"
     text = f"{HEADER}\n{toml}\n" if in_resource else f"{toml}\n"
-    errors = [_with_lists(line).replace("<parser>", parser_error(text)) for line in expected if line != "incomplete"]
+    errors = [line.replace("<parser>", parser_error(text)) for line in expected if line != "incomplete"]
     complete = "incomplete" not in expected and not name.startswith("syntax")
     return Case(name, text, errors, complete, in_resource)
 
@@ -68,16 +64,3 @@ def parser_error(text: str) -> str:
         place = "end of the file" if at == "end of document)" else at.rpartition(", ")[2].rstrip(")")
         return f"is not valid TOML: {message} ({place})"
     return ""
-
-
-def _with_lists(line: str) -> str:
-    line = re.sub("<keys of ([a-z]+)>", lambda m: ", ".join(_keys(m[1])), line)
-    return line.replace("<keys>", ", ".join(RESOURCE)).replace("<detectors>", ", ".join(names()))
-
-
-def _keys(of: str) -> list[str]:
-    if of == "when" or of in TABLES:
-        return [*(WHEN if of == "when" else TABLES[of])]
-    detector = load(of)
-    assert isinstance(detector, DeviceDetector)
-    return [*detector.keys, "attributes", "properties"]

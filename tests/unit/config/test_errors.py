@@ -7,6 +7,7 @@ import pytest
 from capacityd.cli.commands.config import show
 from capacityd.config import Loaded
 from capacityd.config.toml import MAX_DEPTH
+from capacityd.detectors import names
 from capacityd.model.errors import ConfigError
 from tests.support.config_errors import Case, cases, parser_error
 from tests.support.configs import HEADER as X
@@ -35,6 +36,10 @@ def test_error(case: Case) -> None:
         assert configuration.config.broken == {NAME: f"{configuration.problems[0]}{more}"}
         assert configuration.config.resources == ()
         assert show(configuration).startswith(f"# {configuration.problems[0]}\n")
+
+
+def test_an_empty_resource() -> None:
+    assert lines(loaded(X)) == [f"1: {X} must have a detector, which is one of {', '.join(names())}"]
 
 
 def test_tables_in_each_other() -> None:

@@ -212,6 +212,11 @@ def test_an_unreadable_path_of_a_multipath_nvme_disk_is_no_disk() -> None:
     assert values(host, "disk", "name") == {"nvme6n1": "nvme6n1"}
 
 
+DISTINCT = [
+    disk(f"sd{x}", SAS.format(n), number=f"8:{16 * n}", of_device={"wwid": f"naa.{x}"}) for n, x in enumerate("abc")
+]
+
+
 @pytest.mark.parametrize(
     "broken",
     [
@@ -225,10 +230,7 @@ def test_an_unreadable_path_of_a_multipath_nvme_disk_is_no_disk() -> None:
 )
 def test_a_disk_that_may_be_another_path_makes_only_what_it_may_count_for_unknown(broken: Recording) -> None:
     """sdb may be another path to sda, or sdc another path to sdb; the SATA disk has one path."""
-    disks = [
-        disk(f"sd{x}", SAS.format(n), number=f"8:{16 * n}", of_device={"wwid": f"naa.{x}"}) for n, x in enumerate("abc")
-    ]
-    host = machine(*disks, ata("sdd", 9, "8:48", rotational=True), broken)
+    host = machine(*DISTINCT, ata("sdd", 9, "8:48", rotational=True), broken)
     assert counted(host, "disk", {"transport": "sata"}) == ["sdd"]
     assert counted(host, "disk", {"type": "hdd"}) == ["sdd"]
     assert counted(host, "disk", {"name": "sda"}) == ["sda"]
@@ -237,17 +239,9 @@ def test_a_disk_that_may_be_another_path_makes_only_what_it_may_count_for_unknow
 
 
 def test_whether_the_system_is_on_a_disk_is_unknown_if_it_is_on_one_in_doubt() -> None:
-    """/ is on sdb, which may be another path to sda or sdc. On the second machine, /boot is on sda."""
-    disks = [
-        disk(f"sd{x}", SAS.format(n), number=f"8:{16 * n}", of_device={"wwid": f"naa.{x}"}) for n, x in enumerate("abc")
-    ]
-    root, boot = ("/", "8:16", "ext4", "/dev/sdb"), ("/boot", "8:0", "ext4", "/dev/sda")
-    broken = errors({f"{SAS.format(1)}/wwid": "EIO"})
-    by_device = values(machine(*disks, mounts(root), broken), "disk", "system")
-    assert by_device["sdb"] is True
-    assert str(by_device["sda"]).startswith(f"unknown: {IN_DOUBT}")
-    assert str(by_device["sdc"]).startswith(f"unknown: {IN_DOUBT}")
-    by_device = values(machine(*disks, mounts(root, boot), broken), "disk", "system")
+    """/ is on sdb, which may be another path to sda or sdc, and /boot is on sda."""
+    system = mounts(("/", "8:16", "ext4", "/dev/sdb"), ("/boot", "8:0", "ext4", "/dev/sda"))
+    by_device = values(machine(*DISTINCT, system, errors({f"{SAS.format(1)}/wwid": "EIO"})), "disk", "system")
     assert (by_device["sda"], by_device["sdb"]) == (True, True)
     assert str(by_device["sdc"]).startswith(f"unknown: {IN_DOUBT}")
 

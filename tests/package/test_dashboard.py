@@ -1,29 +1,20 @@
-"""The dashboard's queries, by Prometheus itself, on a made-up fleet that has each fault once."""
+"""The dashboard's queries, by Prometheus' own engine, on a made-up fleet that has each fault once."""
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterator
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
-import pytest
+from tests import ROOT
+from tests.support.prometheus import check_rules
+from tests.support.scrapes import DONGLE, GPU, SEATS, NodeAt, PodAt, kube_allocatable, kube_pod, scrape
 
-from tests.support.dashboard import Panel, Query, document, panels
-from tests.support.prometheus import Prometheus, serving
-from tests.support.scrapes import (
-    DONGLE,
-    GPU,
-    SEATS,
-    NodeAt,
-    PodAt,
-    Scrape,
-    kube_allocatable,
-    kube_pod,
-    openmetrics,
-    scrape,
-)
-
-PANELS = panels()
-NOW = 1_768_464_000.0  # seconds since the epoch
+DASHBOARD = json.loads((ROOT / "conf/grafana/capacityd-dashboard.json").read_text())
+VARIABLES = {variable["name"]: variable for variable in DASHBOARD["templating"]["list"]}
+NOW = 12_000.0  # seconds since the epoch
 LESS = {DONGLE: 3, SEATS: 10}
 SLOW = {DONGLE: 10.0, SEATS: 0.01}
 AGO = {age: NOW - age for age in (60, 120, 180, 9000)}
@@ -43,7 +34,7 @@ PODS = (
     PodAt("with-a-sidecar", "node-2", {"main": 1}, sidecars={"proxy": 1}, init_containers={"migrate": 3}),
     PodAt("done", "node-3", {"main": 4}, phase="Succeeded"),
     PodAt("waiting", "", {"main": 4}, phase="Pending"),
-    PodAt("seated", "node-1", {"one": 1, "two": 2}, resource=SEATS),
+    PodAt("seated", "node-1", {"one": 1, "two": 2}, resource=SEATS, phase="Unknown"),
     PodAt("too-many", "node-4", {"main": 5}),  # bound by somebody who names the node in the pod
 )
 
@@ -54,6 +45,11 @@ EXPECTED = {
     "Denied": {"": 1},
     "Observe mode": {"": 1},
     "Published and expected": {DONGLE: 15, SEATS: 40, f"{DONGLE} expected": 20},
+    "Published and expected, by node": {
+        **{f"node-{n} {DONGLE}": dongles for n, dongles in enumerate((4, 3, 4, 4), 1)},
+        **{f"node-{n} {SEATS}": 10 for n in range(1, 5)},
+        **{f"node-{n} {DONGLE} expected": 4 for n in range(1, 6)},
+    },
     "Unknown and denied": {f"{DONGLE} unknown": 1, f"{GPU} denied": 1},
     "Condition": {"Published": 2, "BelowExpected": 1, "Unknown": 1, "Denied": 1},
     "Age of the last reconcile pass": {
@@ -81,44 +77,54 @@ EXPECTED = {
 BELOW = {"stat": {"": 2}, "timeseries": {f"node-2 {DONGLE}": 1, f"node-5 {DONGLE}": 4}}
 
 
-@pytest.fixture(scope="module")
-def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
+def test_the_values_are_right(tmp_path: Path) -> None:
+    """In each panel, and for each variable that one can choose by."""
     samples: dict[str, float] = {}
     for name, node in NODES.items():
         samples |= {**scrape(name, node), **kube_allocatable(name, node.published)}
     for pod in PODS:
         samples |= kube_pod(pod)
-    scrapes: list[tuple[float, Scrape]] = [(NOW, samples)]
-    with serving(tmp_path_factory.mktemp("prometheus"), openmetrics(scrapes)) as server:
-        yield server
+    tests = [test for panel in DASHBOARD["panels"] for test in of_panel(panel)]
+    for name, number in {"instance": 5, "resource": 3, "kube_resource": 2}.items():
+        values = re.fullmatch(r"label_values\((\w+(?:{.*})?), (\w+)\)", VARIABLES[name]["query"]["query"])
+        assert values, name
+        tests.append(of_query(f"count(count by ({values[2]}) ({values[1]}))", "", {"": number}))
+    check_rules(tmp_path, [{}, samples], f"{NOW:.0f}s", promql_expr_test=tests)
 
 
-@pytest.mark.parametrize(
-    "query", [pytest.param(q, id=f"{p.number}-{p.title}-{n}") for p in PANELS for n, q in enumerate(p.queries)]
-)
-def test_each_query_has_series_with_distinct_names(prometheus: Prometheus, query: Query) -> None:
-    names = [query.name(series.labels) for series in prometheus.query(query.expr, NOW, NOW, 60)]
-    assert names
-    assert len(set(names)) == len(names)
+def of_panel(panel: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The tests of a panel's queries: each has those of the expected series that are named as its legend says."""
+    title = panel["title"]
+    expected = BELOW[panel["type"]] if title == "Below expected" else EXPECTED[title]
+    return [of_query(filled(target["expr"]), target["legendFormat"], expected) for target in panel["targets"]]
 
 
-@pytest.mark.parametrize("panel", PANELS, ids=lambda panel: f"{panel.number}-{panel.title}")
-def test_the_values_are_right(prometheus: Prometheus, panel: Panel) -> None:
-    shown = {
-        query.name(series.labels): round(series.values[0][1], 3)
-        for query in panel.queries
-        for series in prometheus.query(query.expr, NOW, NOW, 60)
-    }
-    if panel.title == "Published and expected, by node":
-        assert shown.items() >= {f"node-2 {DONGLE}": 3, f"node-2 {DONGLE} expected": 4, f"node-1 {SEATS}": 10}.items()
-    else:
-        assert shown == (BELOW[panel.kind] if panel.title == "Below expected" else EXPECTED[panel.title])
+def of_query(expr: str, legend: str, expected: Mapping[str, float]) -> dict[str, Any]:
+    """The test of a query. Series that the legend does not tell apart would be added up, and then differ."""
+    names = re.sub(r"{{(\w+)}}", r"(?P<\1>\\S+)", legend)
+    shown = {json.dumps(m.groupdict()): value for name, value in expected.items() if (m := re.fullmatch(names, name))}
+    assert shown, legend
+    samples = [
+        {"labels": "{" + ",".join(f'{k}="{v}"' for k, v in json.loads(labels).items()) + "}", "value": value}
+        for labels, value in shown.items()
+    ]
+    by = ", ".join(re.findall(r"{{(\w+)}}", legend))
+    return {"expr": f"sum by ({by}) ({expr})", "eval_time": f"{NOW:.0f}s", "exp_samples": samples}
 
 
-def test_each_variable_offers_what_there_is(prometheus: Prometheus) -> None:
-    for variable in document()["templating"]["list"]:
-        if variable["type"] == "query":
-            match = re.fullmatch(r"label_values\((\w+(?:{.*})?), (\w+)\)", variable["query"]["query"])
-            assert match, variable["name"]
-            values = {s.labels[match[2]] for s in prometheus.query(match[1], NOW, NOW, 60)}
-            assert len(values) > 1
+def filled(expr: str) -> str:
+    """The query with "All" chosen for each variable."""
+    result = re.sub(r"\$(\w+)\b", lambda match: str(VARIABLES[match[1]]["allValue"]), expr)
+    assert "$" not in result, expr
+    return result
+
+
+def test_every_query_can_be_narrowed() -> None:
+    for panel in DASHBOARD["panels"]:
+        assert panel["datasource"] == {"type": "prometheus", "uid": "${datasource}"}
+        for target in panel["targets"]:
+            expr = target["expr"]
+            of_kube = expr.count("kube_node_status_allocatable") + expr.count("_resource_requests")
+            assert expr.count("capacityd_") == expr.count('instance=~"$instance"'), expr
+            assert expr.count("capacityd_resource_") == expr.count('resource=~"$resource"'), expr
+            assert of_kube == expr.count('resource=~"$kube_resource"'), expr

@@ -1,10 +1,10 @@
-"""What Prometheus stores of a node that it scrapes: the metrics as the service writes them, and two labels."""
+"""Samples as Prometheus stores them: of nodes with capacityd, from the code of the service, and of kube-state-metrics."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from prometheus_client.parser import text_string_to_metric_families
@@ -148,12 +148,3 @@ def series(name: str, **labels: str) -> str:
     """A series as Prometheus writes it. The labels' values need no escaping."""
     pairs = (f'{key}="{labels[key]}"' for key in sorted(labels))
     return f"{name}{{{','.join(pairs)}}}"
-
-
-def openmetrics(scrapes: Iterable[tuple[float, Scrape]]) -> str:
-    """Samples with their times, for promtool to make blocks of. OpenMetrics wants each series' samples together."""
-    samples: dict[str, list[str]] = {}
-    for at, scrape in scrapes:
-        for name, value in scrape.items():
-            samples.setdefault(name, []).append(f"{name} {value} {at}\n")
-    return "".join("".join(samples[name]) for name in sorted(samples)) + "# EOF\n"

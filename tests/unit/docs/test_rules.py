@@ -1,4 +1,4 @@
-"""The alerts: each has a section that says what to do, and prometheus-operator gets the same ones."""
+"""Each alert links to a section that says what to do. prometheus-operator gets the same alerts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ def alerts() -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("alert", alerts(), ids=lambda alert: str(alert["alert"]))
-def test_an_alert_has_a_section(alert: dict[str, Any]) -> None:
+def test_an_alert_has_its_texts_and_a_section(alert: dict[str, Any]) -> None:
+    assert {"summary", "description", "action"} < alert["annotations"].keys()
     url, _, heading = alert["annotations"]["runbook_url"].partition("#")
     (project,) = re.findall(r'^Repository = "(.*)"$', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
     pages = f"{project}/blob/main/"

@@ -25,10 +25,11 @@ _KEYRING = "capacityd-archive-keyring.asc"
 
 
 def build_packages(checkout: Checkout, folder: Path) -> None:
-    """Builds source and binary package twice. Raises ReleaseError if the second build differs."""
-    again = folder.with_name("again")
+    """Builds source and binary package twice. Raises ReleaseError if the second build, in another setting, differs."""
+    again = folder.with_name("another place")
     _build(checkout, folder, {})
-    _build(checkout, again, {"DEB_BUILD_OPTIONS": "nocheck", "TZ": "Asia/Kathmandu"})
+    other = {"TZ": "Asia/Kathmandu", "LC_ALL": "tr_TR.UTF-8", "LANGUAGE": "tr"}
+    _build(checkout, again, {"DEB_BUILD_OPTIONS": "nocheck", **other}, umask=0o077)
     for path in folder.iterdir():
         if path.suffix in (".deb", ".dsc", ".xz") and path.read_bytes() != (again / path.name).read_bytes():
             raise ReleaseError(f"a second build made another {path.name}")
@@ -60,13 +61,14 @@ def sign_checksums(folder: Path, keys: Sequence[str]) -> None:
     _verify(folder / "apt" / _KEYRING, [folder / "SHA256SUMS.asc", folder / "SHA256SUMS"])
 
 
-def _build(checkout: Checkout, folder: Path, environment: dict[str, str]) -> None:
+def _build(checkout: Checkout, folder: Path, environment: dict[str, str], umask: int = 0o022) -> None:
     command = ["sh", "packaging/build-deb", folder]
     subprocess.run(
         command,
         cwd=checkout.folder,
         check=True,
         stdout=subprocess.DEVNULL,
+        umask=umask,
         env={**os.environ, "PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "SOURCE": "1", **environment},
     )
 

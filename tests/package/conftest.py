@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
-import shutil
-import subprocess
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -18,7 +15,7 @@ from tests.package.trees import RELEASES
 
 @pytest.fixture(scope="session")
 def packages(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Packages:
-    """Built once for all workers of the run. A run of nothing but short tests has no use for the tests of the build."""
+    """Built once for all workers. Unless all chosen tests are short, the build runs the unit tests of the package."""
     alone = "PYTEST_XDIST_WORKER" not in os.environ
     top = tmp_path_factory.getbasetemp() if alone else tmp_path_factory.getbasetemp().parent
     with open(top / "packages.lock", "w") as lock:
@@ -29,7 +26,7 @@ def packages(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
         return build_packages(top / "packages", NO_TESTS if short else {})
 
 
-# The virtual machine is of the other one.
+# tests/machine has the package on Debian 12.
 _MARKS = {"12": pytest.mark.whole}
 _RELEASES = [pytest.param(r, marks=_MARKS.get(r, ()), id=f"debian-{r}") for r in sorted(RELEASES)]
 
@@ -45,27 +42,3 @@ def fresh(release: str) -> Iterator[Machine]:
     """A machine of this release, without the package."""
     with machine(release) as running:
         yield running
-
-
-@pytest.fixture(scope="session")
-def twin(packages: Packages, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The current package, built again as unlike as can be: elsewhere, with other settings, without the tests."""
-    top = tmp_path_factory.mktemp("twin")
-    sources, scratch = top / "an other place", top / "scratch"
-    scratch.mkdir()
-    shutil.copytree(packages.sources, sources, copy_function=shutil.copy)
-    subprocess.run(["chmod", "-R", "go=,u+rwX", sources], check=True)
-    environment = {
-        "TMPDIR": str(scratch),
-        "TZ": "Asia/Kathmandu",
-        "LC_ALL": "tr_TR.UTF-8",
-        "LANGUAGE": "tr",
-        "SOURCE": "1",
-        **NO_TESTS,
-    }
-    command: list[str | Path] = ["sh", "-c", 'umask 077; exec sh "$0/packaging/build-deb" "$1"', sources, top / "dist"]
-    result = subprocess.run(
-        command, capture_output=True, text=True, env={"PATH": "/usr/bin:/bin:/usr/sbin", **environment}
-    )
-    assert result.returncode == 0, result.stderr
-    return Path(result.stdout.strip())

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
+from tests.cluster.processes import PATIENCE, wait_until
 from tests.package.console import UNIT
 from tests.package.machine import Machine
 
+SEATS = '[resources."example.com/seats"]\nfile = { path = "/srv/seats" }\n'
 _DROP_IN = """\
 [Service]
 ExecStartPre=/bin/cp -n /etc/capacityd/node.json /run/capacityd/node.json
@@ -41,3 +43,19 @@ def published(machine: Machine, name: str) -> str | None:
     output = machine.run("cat", "/run/capacityd/node.json", status=None).stdout
     quantity: str | None = json.loads(output)["status"]["capacity"].get(name) if output else None
     return quantity
+
+
+def enable(machine: Machine) -> None:
+    """Configures and enables the service with one resource; it has published when this returns."""
+    machine.write("/srv/seats", "7\n")
+    switch_on(machine, SEATS)
+    wait_until(lambda: published(machine, "example.com/seats") == "7", PATIENCE, "it has published")
+    machine.wait_for_readings({"example.com/seats": 7})  # the service saves its state after the write
+
+
+def quiet(machine: Machine) -> None:
+    """Asserts that the journal has no warning, and that no unit has failed."""
+    output = machine.journal()
+    assert "Traceback" not in output
+    assert machine.run("journalctl", f"--unit={UNIT}", "--priority=warning", "--quiet").stdout == ""
+    assert machine.out("systemctl", "--failed", "--quiet") == ""

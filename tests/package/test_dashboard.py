@@ -38,7 +38,7 @@ PODS = (
     PodAt("too-many", "node-4", {"main": 5}),  # bound by somebody who names the node in the pod
 )
 
-EXPECTED = {
+EXPECTED: dict[str, Mapping[str, float]] = {
     "Nodes": {"": 5},
     "Condition False": {"": 3},
     "Unknown": {"": 1},

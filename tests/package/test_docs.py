@@ -11,8 +11,7 @@ from tests.cluster.processes import PATIENCE, wait_until
 from tests.package.console import UNIT
 from tests.package.machine import Machine, machine
 from tests.package.packages import Packages
-from tests.package.service import published
-from tests.package.test_life import enable, quiet
+from tests.package.service import enable, published, quiet
 from tests.support.pages import Block, blocks, pages
 
 DROP_INS = [block for page in pages() for block in blocks(page.read_text()) if block.kind == "ini"]

@@ -45,6 +45,7 @@ def building(fresh: Machine, packages: Packages) -> Machine:
 
 
 def test_by_a_script(building: Machine) -> None:
+    """Its check fails for a configuration with an error, and on a machine that has less than expected."""
     in_build(building, commands("apt-get install"))
     assert (building.active, building.enabled) == ENABLED, "nothing is started"
     in_build(building, commands("capacityd config check"))
@@ -53,10 +54,6 @@ def test_by_a_script(building: Machine) -> None:
     assert building.enabled == "disabled", "by the package's own preset"
     in_build(building, commands("mkdir -p /usr/lib/systemd/system-preset"))
     assert building.enabled == "enabled"
-
-
-def test_the_pipeline_fails_for_what_the_page_says(building: Machine) -> None:
-    in_build(building, commands("apt-get install"))
     check, probe = (shlex.split(line) for line in commands("capacityd config check").splitlines())
     building.write("/build/60-hardware.toml", CONFIG + "expect = 100\n")
     building.run("env", "-C", "/build", *check)
@@ -68,9 +65,6 @@ def test_the_pipeline_fails_for_what_the_page_says(building: Machine) -> None:
 def test_by_packer(building: Machine, packages: Packages) -> None:
     """Packer itself is not run, only what it would copy and run."""
     template = NAMED["capacityd.pkr.hcl"]
-    (sources,) = re.findall(r"sources += (\[.*\.toml.*\])", template)
-    assert json.loads(sources) == ["capacityd.deb", "60-hardware.toml"]
-    assert 'destination = "/tmp/"' in template
     building.run("mv", f"/build/{packages.current.name}", "/tmp/capacityd.deb")
     building.run("mv", "/build/60-hardware.toml", "/tmp/60-hardware.toml")
     (inline,) = re.findall(r"inline = \[\n(.*?)\n    \]", template, re.DOTALL)

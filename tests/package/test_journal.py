@@ -97,11 +97,3 @@ def test_entries(fresh: Machine, packages: Packages) -> None:
     assert "Traceback" not in output
     fresh.run("rm", wrong, foreign, ignored)
     fresh.run("systemctl", "reload", UNIT)
-
-
-def test_a_first_start_that_publishes_nothing_is_one_line(fresh: Machine, packages: Packages) -> None:
-    fresh.install(packages.current)
-    absent = 'usb = { vendor = "ffff" }\n'
-    switch_on(fresh, f'[resources."example.com/a"]\n{absent}[resources."example.com/b"]\n{absent}')
-    (entry,) = wait_until(lambda: entries(fresh, EntryKind.STARTED), PATIENCE, "it is logged")
-    assert (entry["MESSAGE"], entry["PRIORITY"]) == ("Node node: 0 published, 2 absent", "5")

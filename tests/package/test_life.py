@@ -10,25 +10,7 @@ from tests.cluster.processes import PATIENCE, wait_until
 from tests.package.console import UNIT
 from tests.package.machine import Machine, tap
 from tests.package.packages import Packages
-from tests.package.service import published, switch_on
-
-SEATS = '[resources."example.com/seats"]\nfile = { path = "/srv/seats" }\n'
-
-
-def enable(machine: Machine) -> None:
-    """Configures it and switches it on, as one would; it has published when this returns."""
-    machine.write("/srv/seats", "7\n")
-    switch_on(machine, SEATS)
-    wait_until(lambda: published(machine, "example.com/seats") == "7", PATIENCE, "it has published")
-    machine.wait_for_readings({"example.com/seats": 7})  # it writes down what it has done after that
-
-
-def quiet(machine: Machine) -> None:
-    """The journal has nothing that one would have to explain."""
-    output = machine.journal()
-    assert "Traceback" not in output
-    assert machine.run("journalctl", f"--unit={UNIT}", "--priority=warning", "--quiet").stdout == ""
-    assert machine.out("systemctl", "--failed", "--quiet") == ""
+from tests.package.service import SEATS, enable, published, quiet, switch_on
 
 
 @pytest.mark.short
@@ -40,6 +22,7 @@ def test_a_life_from_installation_to_purge(fresh: Machine, packages: Packages) -
     )
     fresh.install(packages.older)
     assert (fresh.active, fresh.enabled) == ("inactive", "disabled")
+    assert fresh.out("find", "/usr/share/capacityd", "-name", "*.pyc").count("\n") > 100, "the modules are compiled"
     fresh.write("/srv/seats", "7\n")
     switch_on(fresh, config)
     wait_until(lambda: published(fresh, seats) == "7", PATIENCE, "it has published")
@@ -75,20 +58,12 @@ def test_a_life_from_installation_to_purge(fresh: Machine, packages: Packages) -
     assert "Traceback" not in fresh.journal()
 
 
-def test_an_installation_is_off(fresh: Machine, packages: Packages) -> None:
+def test_what_debian_runs_on_the_installed_package(fresh: Machine, packages: Packages) -> None:
+    """The tests in packaging/deb/tests, as autopkgtest runs them."""
     fresh.install(packages.current)
-    assert (fresh.active, fresh.enabled) == ("inactive", "disabled")
-    fresh.run("systemctl", "preset-all")
-    assert fresh.enabled == "disabled"
-    assert fresh.out("find", "/usr/share/capacityd", "-name", "*.pyc").count("\n") > 100
-
-
-@pytest.mark.parametrize("name", ["commands", "service"])
-def test_what_debian_runs_on_the_installed_package(fresh: Machine, packages: Packages, name: str) -> None:
-    """The tests of packaging/deb/tests, as autopkgtest would run them."""
-    fresh.install(packages.current)
-    output = fresh.run("sh", "-eu", fresh.put(packages.sources / "packaging/deb/tests" / name), deadline=300)
-    assert name == "service" or output.stderr == "", "which autopkgtest would not allow"
+    for name in ("commands", "service"):
+        output = fresh.run("sh", "-eu", fresh.put(packages.sources / "packaging/deb/tests" / name), deadline=300)
+        assert name == "service" or output.stderr == "", "which autopkgtest would not allow"
 
 
 def test_a_node_needs_no_more_than_it_depends_on(fresh: Machine, packages: Packages) -> None:
@@ -162,8 +137,8 @@ def test_an_upgrade_restarts_a_running_service(fresh: Machine, packages: Package
     wait_until(lambda: fresh.active == "active", PATIENCE, "it runs again")
 
 
-def test_a_removal_stops_it(fresh: Machine, packages: Packages) -> None:
-    """It leaves the Node and the configuration as they are, and says in one line what stays on which Node."""
+def test_a_removal_says_what_stays_on_the_node(fresh: Machine, packages: Packages) -> None:
+    """It leaves the Node as it is. After a purge and a new installation, withdraw works by the Node's annotation."""
     fresh.install(packages.current)
     enable(fresh)
     assert printed(fresh.dpkg("--remove", "capacityd")) == [
@@ -173,12 +148,24 @@ def test_a_removal_stops_it(fresh: Machine, packages: Packages) -> None:
     assert fresh.active == "inactive"
     assert not fresh.exists("/run/capacityd")
     assert not fresh.exists("/usr/share/capacityd"), "no bytecode is left"
-    assert fresh.exists("/etc/capacityd/conf.d/60-test.toml"), "what was configured stays"
     fresh.install(packages.current)
     assert (fresh.active, fresh.enabled) == ("inactive", "enabled"), "it starts at the next boot"
     fresh.run("systemctl", "start", UNIT)
     wait_until(lambda: published(fresh, "example.com/seats") == "7", PATIENCE, "it has published")
+    fresh.wait_for_readings({"example.com/seats": 7})
     quiet(fresh)
+
+    fresh.run("cp", "/run/capacityd/node.json", "/srv/node.json")
+    (line,) = printed(fresh.dpkg("--purge", "capacityd"))
+    assert line.startswith("capacityd: Node node keeps 1 resource ")
+    assert not fresh.exists("/var/lib/capacityd")
+    fresh.install(packages.current)
+    fresh.run("capacityd", "withdraw", "--node-file", "/srv/node.json")
+    node = json.loads(fresh.out("cat", "/srv/node.json"))
+    assert node["status"]["capacity"] == {"cpu": "4"}
+    assert node["status"].get("conditions", []) == []
+    assert node["metadata"].get("annotations", {}) == {}
+    assert printed(fresh.dpkg("--purge", "capacityd")) == [], "nothing is left on the Node"
 
 
 def printed(output: str) -> list[str]:
@@ -198,25 +185,6 @@ def test_a_removal_does_not_need_a_working_program(fresh: Machine, packages: Pac
     fresh.run("sh", "-ec", damage)
     fresh.dpkg("--force-all", "--remove", "capacityd")
     assert not fresh.exists("/usr/bin/capacityd")
-
-
-def test_withdraw_works_after_a_purge_and_a_new_install(fresh: Machine, packages: Packages) -> None:
-    """As the page on operation says. The machine's record is gone; the Node's annotation says what was published."""
-    fresh.install(packages.current)
-    enable(fresh)
-    fresh.run("cp", "/run/capacityd/node.json", "/srv/node.json")
-    (line,) = printed(fresh.dpkg("--purge", "capacityd"))
-    assert line.startswith("capacityd: Node node keeps 1 resource ")
-    assert not fresh.exists("/var/lib/capacityd")
-    fresh.install(packages.current)
-    assert fresh.active == "inactive"
-    output = fresh.out("capacityd", "withdraw", "--node-file", "/srv/node.json")
-    assert "1 removed; written" in output
-    node = json.loads(fresh.out("cat", "/srv/node.json"))
-    assert node["status"]["capacity"] == {"cpu": "4"}
-    assert node["status"].get("conditions", []) == []
-    assert node["metadata"].get("annotations", {}) == {}
-    assert printed(fresh.dpkg("--purge", "capacityd")) == [], "nothing is left on the Node"
 
 
 def test_a_purge_leaves_what_is_the_administrators(fresh: Machine, packages: Packages) -> None:

@@ -7,8 +7,7 @@ import pytest
 from tests.cluster.processes import PATIENCE, wait_until
 from tests.package.machine import machine
 from tests.package.packages import Packages
-from tests.package.service import published, switch_on
-from tests.package.test_life import quiet
+from tests.package.service import published, quiet, switch_on
 from tests.package.trees import UBUNTU
 
 FIGURES = "/var/lib/prometheus/node-exporter/capacityd.prom"

@@ -1,4 +1,4 @@
-"""Samples as Prometheus stores them: of nodes with capacityd, from the code of the service, and of kube-state-metrics."""
+"""Samples as Prometheus stores them: of nodes with capacityd, by the code of the service, and of kube-state-metrics."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The pages on adding things, followed literally, as a new contributor would, in a copy of the project.
-
-make adding runs make check and the whole unit suite there. make ci runs the tests that depend on what was added.
-"""
+"""The pages on adding things, followed literally in a copy of the project, as by a new contributor."""
 
 from __future__ import annotations
 
@@ -44,12 +41,6 @@ def test_the_examples_of_the_pages_work(project: Path) -> None:
     run(project, "make", "lint", "types")
     run(project, ".venv/bin/pytest", "-q", "-n", "2", *sorted(changed_tests), *DEPENDENT)
     assert_the_detector_works(project)
-
-
-@pytest.mark.whole
-@pytest.mark.timeout(1800)
-def test_nothing_but_what_the_pages_say_is_needed(project: Path) -> None:
-    run(project, "make", "check", "unit")
 
 
 def copy_project(folder: Path) -> None:

@@ -1,6 +1,6 @@
 """The cost of the idle service: its resident process, on Debian's Python.
 
-Its workers are a stub that reports at once: a pass is measured elsewhere, here it counts what they leave behind.
+A stub that reports at once takes the place of its workers. Only what they leave behind in the process is measured.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ QUIET = 120.0
 
 CHILDREN = 1_000
 NO_GROWTH = 0.1
-"""MiB that this many passes may add, once as many passes have filled the allocator's pages."""
+"""MiB that CHILDREN passes may add, after as many passes have filled the allocator's pages."""
 
 PATIENCE = 300.0
 
@@ -33,14 +33,14 @@ _BOOT = (
     "import sys; sys.path.insert(0, sys.argv[1]); from capacityd.service.main import main; sys.exit(main(sys.argv[2:]))"
 )
 
-# As a machine with ten resources has it: every detector's events, and the files of file resources and of the kubelet.
+# The events of a machine with ten resources: those of every detector, of file resources and of the kubelet's files.
 _WATCH = {
     "subsystems": ["block", "net", "pci", "usb"],
     "kernel": ["addresses", "links", "mounts", "swaps"],
     "allowed": 100.0,
 }
 
-# It counts its runs in a file, and requests the next pass at once while a certain file exists.
+# It counts its runs in the file RUNS, and requests the next pass at once while the file GO exists.
 _STUB = """
 case "$1" in
 check) echo '["CheckResult", {"watch": WATCH}]' ;;
@@ -56,7 +56,7 @@ esac
 
 
 class Resident:
-    """A running service without anything to do. folder: its state, and below it the files that it watches."""
+    """A running service without work. folder: its state, and below it the files that it watches."""
 
     def __init__(self, folder: Path) -> None:
         self._runs, self._go, watched = folder / "runs", folder / "go", folder / "watched"
@@ -65,23 +65,12 @@ class Resident:
         files = {str(watched / f"{n}"): "file" for n in range(5)} | {f"{folder}/absent/{n}/x": "file" for n in range(5)}
         stub = _STUB.replace("WATCH", json.dumps(_WATCH | {"files": files}))
         stub = stub.replace("RUNS", str(self._runs)).replace("GO", str(self._go))
-        command: list[str | Path] = [
-            PYTHON,
-            "-I",
-            "-c",
-            _BOOT,
-            str(ROOT / "agent"),
-            str(folder),
-            "/bin/sh",
-            "-c",
-            stub,
-            "stub",
-        ]
-        self._process = psutil.Popen(command, stderr=subprocess.DEVNULL)
+        service = [PYTHON, "-I", "-c", _BOOT, str(ROOT / "agent"), str(folder)]
+        self._process = psutil.Popen([*service, "/bin/sh", "-c", stub, "stub"], stderr=subprocess.DEVNULL)
         self._wait_for(lambda: self._count() > 0)
 
     def reconcile(self, times: int) -> None:
-        """So many passes, one after another, and then none."""
+        """Runs this number of passes, one after another, and then none."""
         wanted = self._count() + times
         self._go.touch()
         self._process.send_signal(signal.SIGHUP)
@@ -90,11 +79,11 @@ class Resident:
         self._wait_for(lambda: not self._process.children(), 40)
 
     def sizes(self) -> tuple[float, int]:
-        """Of the resident process, in MiB, and how many files it has open."""
+        """Returns the memory of the resident process in MiB, and the number of its open files."""
         return self._process.memory_info().rss / 2**20, self._process.num_fds()
 
     def wakeups(self, seconds: float) -> float:
-        """How often the process woke up per minute during this idle time."""
+        """Returns how often the process woke up per minute during this idle time."""
         before = self._process.num_ctx_switches().voluntary
         time.sleep(seconds)
         return float(self._process.num_ctx_switches().voluntary - before) * 60 / seconds
@@ -107,7 +96,7 @@ class Resident:
         return self._runs.read_bytes().count(b"x")
 
     def _wait_for(self, happened: Callable[[], bool], times: int = 1) -> None:
-        """Until it has happened, as seen so many times in a row."""
+        """Waits until it has happened, seen this number of times in a row."""
         deadline, seen = time.monotonic() + PATIENCE, 0
         while seen < times:
             assert time.monotonic() < deadline, f"{self._count()} passes, and then no more"

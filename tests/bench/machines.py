@@ -1,4 +1,4 @@
-"""The machines that are measured on, as folders to be bound over /sys; the configuration that goes with each."""
+"""The made-up machines of the measurements, as folders to be bound over /sys, each with its configuration."""
 
 from __future__ import annotations
 
@@ -36,14 +36,6 @@ USB = """\
 usb = { vendor = "0529", product = "0001" }
 """
 
-OUTSIDE = "CAPACITYD_BENCH_OUTSIDE"
-"""The variable that has the mount namespace that was left: PID 1's can be read by those only who may trace it."""
-
-
-def mount_namespace() -> str:
-    """The name of the mount namespace of this process."""
-    return os.readlink("/proc/self/ns/mnt")
-
 
 def tour(folder: Path) -> Path:
     """The documentation's machine, with a GPU."""
@@ -52,7 +44,7 @@ def tour(folder: Path) -> Path:
 
 
 def many(folder: Path, number: int) -> Path:
-    """A machine with so many USB devices, every second of which is a dongle, also in udev's database."""
+    """A machine with this number of USB devices, in udev's database as well. Every second one is a dongle."""
     write_tree(usb_root(1), str(folder))
     for n in range(1, number + 1):
         product, property_ = ("0001", "yes") if n % 2 else ("0002", "no")
@@ -63,7 +55,7 @@ def many(folder: Path, number: int) -> Path:
 
 @contextmanager
 def in_memory() -> Iterator[Path]:
-    """A folder in memory, as /sys is: on a disk the made-up machines would be slower than real ones."""
+    """A folder in memory, like /sys: on a disk the made-up machines would be slower than real ones."""
     with tempfile.TemporaryDirectory(prefix="capacityd-bench-") as folder:
         subprocess.run(["mount", "-t", "tmpfs", "tmpfs", folder], check=True)
         try:
@@ -74,9 +66,7 @@ def in_memory() -> Iterator[Path]:
 
 @contextmanager
 def bound(sys: Path) -> Iterator[None]:
-    """This folder as /sys, and udev's database beside it as udev's, in our mount namespace, which must be our own."""
-    if os.environ.get(OUTSIDE, here := mount_namespace()) == here:
-        raise RuntimeError("this would hide the machine's own /sys: run it by unshare --mount")
+    """This folder as /sys, and udev's database beside it as udev's. The process needs its own mount namespace."""
     udev = sys.parent / "run/udev"
     places = [(sys, "/sys"), *([(udev, "/run/udev")] if udev.exists() else [])]
     for folder, place in places:

@@ -1,6 +1,6 @@
-"""A pytest plugin: writes what happens to the tests as lines of JSON to the file that LANES_EVENTS names.
+"""A pytest plugin: writes the events of the tests as lines of JSON to the file that LANES_EVENTS names.
 
-Under pytest-xdist only the controller writes: it hears of the tests of all workers.
+Under pytest-xdist only the controller writes; it receives the events of all workers.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import pytest
 
 
 class Events:
-    """Each line has one of the keys collected (a number), started, failed and ended (a test)."""
+    """Each line has one of the keys collected (a number of tests), started, failed and ended (a test)."""
 
     def __init__(self, path: str) -> None:
         self._file = open(path, "a", buffering=1)  # noqa: SIM115  # as long as the process

@@ -1,4 +1,4 @@
-"""One part while it runs, and what has come of it."""
+"""One part while it runs, and its outcome."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _FOLDER = ROOT / "build/lanes"
 
 @dataclass(slots=True)
 class Outcome:
-    """What is known of a part so far. seconds, cpu: of both runs, if it was run again. flaky: what passed then."""
+    """The results of a part so far. seconds, cpu: of all runs. flaky: the tests that only passed in the second run."""
 
     part: Part
     failed: dict[str, str] = field(default_factory=dict)  # a test, or the part itself, with the text of the failure
@@ -34,7 +34,7 @@ class Outcome:
 
     @property
     def passed(self) -> int:
-        """How many tests have passed; a tool counts as one."""
+        """The number of tests that have passed; a tool counts as one."""
         if not self.part.pytest:
             return int(not self.failed and not self.left_out)
         return len(self.ended.keys() - self.failed.keys() - self.skipped.keys())
@@ -77,13 +77,13 @@ class Job:
             if self._again and not self.part.whole_again:
                 commands[-1] += " --last-failed --last-failed-no-failures none"
         if self.part.prepare:
-            # One at a time: parts share what they prepare.
+            # One part at a time: they share these targets.
             lock = ["flock", str(_FOLDER / "prepare.lock")]
             commands.insert(0, shlex.join([*lock, "make", "--no-print-directory", *self.part.prepare]))
         return "; ".join(commands)
 
     def events(self) -> Iterator[tuple[str, str]]:
-        """Each test that has failed since the last call, with the text."""
+        """Yields each test that has failed since the last call, with the text of its failure."""
         with open(self._events) as file:
             file.seek(self._position)
             for line in iter(file.readline, ""):
@@ -107,7 +107,7 @@ class Job:
                 outcome.skipped[event["ended"]] = event["skipped"]
 
     def poll(self) -> int | None:
-        """Its exit status, once it has ended."""
+        """Returns the exit status, or None while the part runs."""
         pid, status, usage = os.wait4(self._process.pid, os.WNOHANG)
         if not pid:
             return None
@@ -117,7 +117,7 @@ class Job:
         return self._process.returncode
 
     def repeat(self) -> bool:
-        """Runs what has failed once more, if that is of use: a busy machine can make a test miss its deadline."""
+        """Runs the failed tests once more, if there are any: on a busy machine a test can miss its deadline."""
         if self._again or not self.part.pytest or not self.outcome.failed:
             return False
         self._again = True
@@ -127,7 +127,7 @@ class Job:
         return True
 
     def end(self, status: int) -> None:
-        """What has failed twice is not flaky; a run that failed without a test that did has failed itself."""
+        """A test that failed twice is not flaky. If the run failed without such a test, the part itself has failed."""
         outcome = self.outcome
         outcome.flaky -= outcome.failed.keys()
         if status and not outcome.failed:
@@ -139,10 +139,10 @@ class Job:
         return "\n".join(Path(self.log).read_text(errors="replace").splitlines()[-lines:])
 
     def state(self) -> str:
-        """What it does, in some words."""
+        """Describes the progress in a few words."""
         ended = len(self.outcome.ended)
         if self.part.pytest:
-            # Of the last ones, it is of interest which take long.
+            # Near the end it names the test that still runs.
             test = f" ({self.now.rpartition('/')[2]})" if self.now and self.total - ended < 20 else ""
             return f"{self.part.name} {ended}/{self.total or '?'}{test}"
         return f"{self.part.name}: {self.tail(1)[:80]}".rstrip(": ")

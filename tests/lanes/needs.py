@@ -16,8 +16,7 @@ from tests.package import trees
 
 Need = Callable[[], str | None]
 
-_BUILD_GB = 4.0
-"""What the build of Kubernetes takes: Go's modules and cache, and the programs."""
+_BUILD_GB = 4.0  # Go's modules, its cache, and the programs of Kubernetes
 _TREE_GB = 1.0
 
 
@@ -52,44 +51,23 @@ def tree() -> str | None:
 
 
 @cache
-def package_tools() -> str | None:
-    return _packages("packages-package")
-
-
-@cache
-def machine_tools() -> str | None:
-    return _packages("packages-machine")
-
-
-@cache
 def user_tools() -> str | None:
     """What pip installs for another user."""
     return _download("another user has no .venv", Path(tempfile.gettempdir()), 0.5)
 
 
 @cache
-def site_tools() -> str | None:
-    return _made(".venv-packaging/ready")
-
-
-@cache
-def actionlint() -> str | None:
-    return _made("build/bin/actionlint")
-
-
-def _packages(target: str) -> str | None:
-    """Whether make can install the distribution's packages of this target."""
-    command = ("make", "--no-print-directory", target, "INSTALL=missing")
+def target(name: str) -> str | None:
+    """A target of the Makefile: a file, or a list of the distribution's packages."""
+    if not name.startswith("packages-"):
+        return None if (ROOT / name).exists() else _download(f"{name} is not there yet", ROOT, 0.2)
+    command = ("make", "--no-print-directory", name, "INSTALL=missing")
     missing = subprocess.run(command, cwd=ROOT, capture_output=True, text=True).stdout.split()
     if not missing:
         return None
     if root() and not shutil.which("sudo"):
         return f"not installed: {' '.join(missing)}: run apt-get install with these as root"
     return _download(f"not installed: {' '.join(missing)}", Path("/"), _TREE_GB)
-
-
-def _made(target: str) -> str | None:
-    return None if (ROOT / target).exists() else _download(f"{target} is not there yet", ROOT, 0.2)
 
 
 def _download(what: str, folder: Path, gigabytes: float) -> str | None:
@@ -108,12 +86,8 @@ def _download(what: str, folder: Path, gigabytes: float) -> str | None:
 @cache
 def _network() -> bool:
     """Whether a route leaves this machine."""
-    v4 = Path("/proc/net/route").read_text().splitlines()[1:]
-    v6 = Path("/proc/net/ipv6_route")
-    others = [line for line in (v6.read_text().splitlines() if v6.exists() else []) if _leaves(line)]
-    return bool(v4 or others)
-
-
-def _leaves(route: str) -> bool:
-    """Whether a line of /proc/net/ipv6_route is about more than this machine and its link."""
-    return not route.startswith(("fe80", "ff00")) and route.split()[-1] != "lo"
+    routes = (
+        subprocess.run(["ip", version, "route", "show", "default"], capture_output=True).stdout
+        for version in ("-4", "-6")
+    )
+    return any(routes)

@@ -6,6 +6,7 @@ import os
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from tests import ROOT
 from tests.cluster.binaries import SERVERS
@@ -18,9 +19,9 @@ _BIN = ".venv/bin/"
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """commands run one after the other, in the project's folder, after make has made what prepare names.
+    """The commands run one after another, in the project's folder, after make has made the targets in prepare.
 
-    after: a part that must have ended before. needs: without one of these, the part is left out.
+    after: a part that must have ended before. needs: what the machine needs beside these targets.
     """
 
     name: str
@@ -31,9 +32,9 @@ class Part:
     environment: Mapping[str, str] = field(default_factory=dict)
     pytest: bool = False
     whole_again: bool = False
-    """Whether a failure repeats all of its tests: they build on each other."""
+    """Whether a failure repeats all tests, because they build on each other."""
     made: str = ""
-    """The file to open once it has passed, if there is one."""
+    """The file that it makes, to be named after it has passed."""
 
 
 def lane(name: str) -> list[Part]:
@@ -41,49 +42,46 @@ def lane(name: str) -> list[Part]:
     return LANES[name] if name in LANES else [ALONE[name]]
 
 
-def _tool(
-    name: str, *commands: str, prepare: tuple[str, ...] = (), needed: tuple[Need, ...] = (), made: str = ""
-) -> Part:
-    return Part(name, tuple(tuple(shlex.split(command)) for command in commands), prepare, needs=needed, made=made)
+def _tool(name: str, *commands: str, **more: Any) -> Part:
+    return Part(name, tuple(tuple(shlex.split(command)) for command in commands), **more)
 
 
-def _pytest(name: str, options: str, *places: str, marks: str = "", **more: object) -> Part:
+def _pytest(name: str, options: str, *places: str, marks: str = "", **more: Any) -> Part:
     selected = ("-m", marks) if marks else ()
     # As a module, so that the plugin is found.
     command = (f"{_BIN}python", "-m", "pytest", "-q", "-p", "tests.lanes.events", *shlex.split(options), *selected)
-    return Part(name, ((*command, *places),), pytest=True, **more)  # type: ignore[arg-type]
+    return Part(name, ((*command, *places),), pytest=True, **more)
 
 
 _LINT = _tool("lint", f"{_BIN}ruff check --quiet", f"{_BIN}ruff format --check --quiet")
 _TYPES = _tool("types", f"{_BIN}mypy")
 _IMPORTS = _tool("imports", f"{_BIN}lint-imports --no-cache")
 _SPELLING = _tool("spelling", f"{_BIN}codespell")
-_WORKFLOWS = _tool("workflows", "build/bin/actionlint", prepare=("build/bin/actionlint",), needed=(needs.actionlint,))
+_WORKFLOWS = _tool("workflows", "build/bin/actionlint", prepare=("build/bin/actionlint",))
 _SITE = _tool(
     "site",
     "rm -rf build/site",
     "sh packaging/site/build .venv-packaging/bin build/site",
     prepare=(".venv-packaging/ready",),
-    needed=(needs.site_tools,),
     made="build/site/index.html",
 )
 
-# Makes a user, and an environment of its own.
-_AS_USER = _tool("as-user", ".ci/check-as-user", needed=(needs.root, needs.user_tools))
+# Makes a user, and an environment for that user.
+_AS_USER = _tool("as-user", ".ci/check-as-user", needs=(needs.root, needs.user_tools))
 
-# Tests that need root: make test runs the first kind. make ci adds the second.
+# Of the tests that need root, make test runs the first kind, and make ci adds the second.
 _SHORT, _REST = "short and not whole", "not short and not whole"
 
 _UNIT = ("tests/unit", "tests/corpus")
 
 
-def _unit(name: str, marks: str = "", workers: int = _CORES + 2, **more: object) -> Part:
+def _unit(name: str, marks: str = "", workers: int = _CORES + 2, **more: Any) -> Part:
     # More workers than cores: some of these tests wait for processes and clocks.
     return _pytest(name, f"-n {workers} --dist worksteal --timeout=300", *_UNIT, marks=marks, **more)
 
 
 def _kubernetes(name: str, programs: Sequence[str] = ()) -> Part:
-    """Builds it, if it is not in the cache."""
+    """Builds these programs of Kubernetes, or all, if they are not in the cache."""
     command = ("nice", f"{_BIN}python", "-m", "tests.cluster.binaries", *programs)
     return Part(name, (command,), needs=(needs.root, needs.namespaces, needs.control_plane))
 
@@ -92,7 +90,7 @@ _SERVERS, _KUBERNETES = _kubernetes("servers", SERVERS), _kubernetes("kubernetes
 
 
 def _cluster(name: str, marks: str, workers: int, after: Part = _KUBERNETES) -> Part:
-    # Each worker has a control plane of its own and runs whole files, the longest first. Most of these tests wait.
+    # Each worker has its own control plane and runs whole files, the longest first. Most of these tests wait.
     options = f"-n {workers} --dist loadscope --no-loadscope-reorder"
     files = sorted((ROOT / "tests/cluster").glob("test_*.py"), key=lambda path: (path.name[5] != "s", path.name))
     return _pytest(
@@ -115,7 +113,7 @@ def _package(name: str, marks: str, workers: int) -> Part:
         *(str(path.relative_to(ROOT)) for path in files),
         marks=marks,
         prepare=("packages-package", *tools),
-        needs=(needs.root, needs.namespaces, needs.package_tools, needs.tree),
+        needs=(needs.root, needs.namespaces, needs.tree),
     )
 
 
@@ -128,15 +126,12 @@ def _machine(name: str, marks: str) -> Part:
         marks=marks,
         prepare=("packages-machine",),
         after="kubernetes",
-        needs=(needs.root, needs.namespaces, needs.machine_tools, needs.control_plane, needs.tree),
+        needs=(needs.root, needs.namespaces, needs.control_plane, needs.tree),
         whole_again=True,
     )
 
 
-def _adding(name: str, marks: str) -> Part:
-    return _pytest(name, "", "tests/adding", marks=marks)
-
-
+_ADDING = _pytest("adding", "", "tests/adding")
 _FAST = _unit("fast", "not slow", _CORES, environment={"HYPOTHESIS_PROFILE": "quick"})
 _CHECK = [_LINT, _SPELLING, _IMPORTS, _FAST, _TYPES]
 
@@ -146,11 +141,11 @@ LANES = {
     "rest": [
         _KUBERNETES,
         _machine("machine-rest", "not whole"),
-        # Of the others, check tries all, but a fifth of hypothesis' examples.
+        # make check runs all others. Of hypothesis' examples it tries a fifth.
         _unit("unit-rest", "slow or hypothesis"),
         _cluster("cluster-rest", _REST, 2 * _CORES),
         _package("package-rest", _REST, _CORES),
-        _adding("adding-rest", "not whole"),
+        _ADDING,
         _AS_USER,
         _SITE,
         _WORKFLOWS,
@@ -162,12 +157,12 @@ LANES = {
         _unit("unit"),
         _cluster("cluster", "", 2 * _CORES),
         _package("package", "", _CORES),
-        _adding("adding", ""),
+        _ADDING,
         _AS_USER,
         _SITE,
         _WORKFLOWS,
     ],
 }
-"""Longest first: what begins late must not end late."""
+"""The longest parts come first, so that none begins late and ends last."""
 
 ALONE = {part.name: part for parts in (LANES["check"], LANES["whole"]) for part in parts}

@@ -1,4 +1,4 @@
-"""Runs the parts of a lane beside each other, and shows what happens when it happens."""
+"""Runs the parts of a lane side by side, and prints each event at once."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ import time
 from collections.abc import Sequence
 
 from tests.lanes.job import Job, Outcome
+from tests.lanes.needs import target
 from tests.lanes.parts import Part
 
 _AT_ONCE = (os.cpu_count() or 1) + 1
 _SILENCE = 10.0
-"""Seconds after which a line is due, if nobody sits at a terminal."""
+"""Seconds after which a line is due, unless the output is a terminal."""
 
 
 class Lane:
@@ -28,7 +29,7 @@ class Lane:
         self._moving = sys.stdout.isatty()
 
     def run(self) -> list[Outcome]:
-        """What came of each part, in the order of their ends."""
+        """Returns the outcome of each part, in the order in which they end."""
         try:
             self._leave_out()
             while self._waiting or self._jobs:
@@ -42,10 +43,11 @@ class Lane:
         return list(self._outcomes.values())
 
     def _leave_out(self) -> None:
-        """What this machine can't run."""
+        """Names the parts that this machine can't run."""
         parts: dict[str, list[str]] = {}
         for part in list(self._waiting):
-            if missing := next(filter(None, (need() for need in part.needs)), None):
+            needs = (*(need() for need in part.needs), *map(target, part.prepare))
+            if missing := next(filter(None, needs), None):
                 self._waiting.remove(part)
                 self._outcomes[part.name] = Outcome(part, left_out=missing)
                 parts.setdefault(missing, []).append(part.name)
@@ -65,7 +67,7 @@ class Lane:
 
     def _look(self) -> None:
         for job in list(self._jobs):
-            # Asked first: what it has written before its end is read after that.
+            # The status comes first: then the events include all that the part has written before its end.
             status = job.poll()
             for name, text in job.events():
                 self.say(f"FAILED {name}\n{text}")
@@ -102,7 +104,7 @@ class Lane:
 
 
 def counts(outcome: Outcome) -> str:
-    """Such as "12 passed, 1 failed, 2 skipped"; of a tool "passed" or "failed"."""
+    """Returns such as "12 passed, 1 failed, 2 skipped"; for a tool "passed" or "failed"."""
     if outcome.left_out:
         return "left out"
     if not outcome.part.pytest:

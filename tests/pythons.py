@@ -1,7 +1,7 @@
-"""Types and unit tests for each version of Python that is named and is on the PATH as python3.X.
+"""Types and unit tests for each named version of Python that is on the PATH as python3.X.
 
-Each has an environment in build/ with the newest libraries that it can have from PyPI: those that are pinned for the
-distribution's Python need not exist for an older one. What is not on the PATH is named at the end.
+Each version has an environment in build/ with the newest libraries from PyPI that support it: the pinned ones may not
+support an older Python. Versions that are not on the PATH are listed at the end.
 """
 
 from __future__ import annotations
@@ -16,34 +16,27 @@ from pathlib import Path
 from tests import ROOT
 from tests.network import persistently
 
-TOOLS = (
-    "hypothesis",
-    "jsonschema-rs",
-    "mypy",
-    "pytest",
-    "pytest-timeout",
-    "pytest-xdist",
-    "ruff",
-    "shtab",
-    "tomli",
+REQUIREMENTS = (
+    "--editable=.[service,metrics]",
+    *("hypothesis", "jsonschema-rs", "mypy", "pytest", "pytest-timeout", "pytest-xdist", "ruff", "shtab", "tomli"),
     "wcwidth",
 )
-"""What the unit tests import, and run with."""
-PROJECT = "--editable=.[service,metrics]"
+"""The project, and what its unit tests import and run with."""
 
 
 def usable(version: str) -> str | None:
-    """The interpreter of this version. What is on the PATH may be a shim that knows no such version."""
+    """The interpreter of this version, or None. A program on the PATH may be a shim without that version."""
     path = shutil.which(f"python{version}")
     works = path and subprocess.run([path, "-c", ""], capture_output=True).returncode == 0
     return path if works else None
 
 
-def install(folder: Path, python: str, requirements: Sequence[str], *options: str) -> None:
-    """Makes an environment anew. options: for `python -m venv`. Raises CalledProcessError."""
-    subprocess.run([python, "-m", "venv", "--clear", *options, folder], check=True)
-    pip: list[str | Path] = [folder / "bin/python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    persistently(lambda: subprocess.run([*pip, *requirements], check=True, cwd=ROOT), subprocess.CalledProcessError)
+def install(folder: Path, python: str) -> None:
+    """Makes an environment anew. Raises CalledProcessError."""
+    subprocess.run([python, "-m", "venv", "--clear", folder], check=True)
+    pip = (str(folder / "bin/python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
+    command = [*pip, *REQUIREMENTS]
+    persistently(lambda: subprocess.run(command, check=True, cwd=ROOT), subprocess.CalledProcessError)
 
 
 def unit(folder: Path) -> bool:
@@ -69,7 +62,7 @@ def main(versions: Sequence[str]) -> int:
             results[version] = f"not run: no python{version} on the PATH"
             continue
         folder = ROOT / f"build/python-{version}"
-        install(folder, python, [PROJECT, *TOOLS])
+        install(folder, python)
         results[version] = "passed" if all([types(version), unit(folder)]) else "FAILED"
     print("\n".join(f"Python {version}: {result}" for version, result in results.items()))
     return 1 if "FAILED" in results.values() else 0

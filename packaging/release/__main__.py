@@ -1,7 +1,7 @@
-"""python packaging/release VERSION FOLDER KEY...: makes and checks all that would be published.
+"""python packaging/release VERSION FOLDER KEY...: makes and checks a release, and publishes nothing.
 
-It is made from the tag vVERSION. FOLDER must not exist; it is there only if every check has passed. KEY: fingerprints
-of the keys in the GnuPG keyring that sign. Nothing is published.
+The source is the tag vVERSION. FOLDER must not exist, and exists afterwards only if every check has passed. KEY:
+fingerprints of the keys in the GnuPG keyring that sign.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 
 import archive
 import python_packages
-from checkout import Checkout, ReleaseError, clone, output, release_notes
+from checkout import ReleaseError, clone, output, release_notes
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -32,7 +32,7 @@ def main(version: str, folder: Path, keys: list[str]) -> None:
         archive.build_packages(checkout, made / "debian")
         python_packages.build(checkout, made / "python")
         python_packages.write_sbom(checkout, made / "python", made / f"capacityd-{version}.cdx.json")
-        build_site(checkout, made / "site")
+        output(checkout.folder, "sh", "packaging/site/build", Path(sys.executable).parent, made / "site")
         archive.make_repository(made / "debian", made / "apt", keys)
         archive.sign_checksums(made, keys)
         made.rename(folder)
@@ -40,11 +40,6 @@ def main(version: str, folder: Path, keys: list[str]) -> None:
     for path in sorted(folder.iterdir()):
         files = [path] if path.is_file() else [p for p in path.rglob("*") if p.is_file()]
         print(f"  {path.name:32} {len(files):4} files {sum(p.stat().st_size for p in files) / 1000:8.0f} kB")
-
-
-def build_site(checkout: Checkout, folder: Path) -> None:
-    """Builds the site; a link without a target is an error."""
-    output(checkout.folder, "sh", "packaging/site/build", Path(sys.executable).parent, folder)
 
 
 _, version, folder, *keys = sys.argv

@@ -21,7 +21,6 @@ _ACCEPTED = {
     "12": "package-supports-alternative-init-but-no-init.d-script,newer-standards-version",
     "13": "newer-standards-version",
 }
-_NAMED = re.compile(r"\b(?:apt(?:-get)? (?:install|purge) |(?=python3-))(\w[a-z0-9-]+)")
 # In a chroot of the release, whose tree stays as it is.
 _LINTIAN = """
 mount -t tmpfs tmpfs "$1/tmp"
@@ -34,7 +33,7 @@ exec chroot "$1" env -C /tmp sh -c 'lintian --pedantic --display-info --allow-ro
 @pytest.mark.whole
 @pytest.mark.parametrize("release", ["12", "13"])
 def test_lintian(packages: Packages, release: str) -> None:
-    """No tag at all, but those that are accepted; the overrides beside the package have their reasons."""
+    """lintian finds nothing beside the accepted tags and the overrides of the package."""
     unshare = ("unshare", "--mount", "--propagation", "private", "sh", "-euc", _LINTIAN, "sh")
     tree = debian(f"lintian-{release}", RELEASES[release], ["lintian"])
     command: list[str | Path] = [*unshare, tree, packages.folder, _ACCEPTED[release]]
@@ -43,7 +42,7 @@ def test_lintian(packages: Packages, release: str) -> None:
 
 
 def test_dependencies(packages: Packages) -> None:
-    """No version but Python's, as Ubuntu has all of these, too: 22.04 has Python 3.10 and tomli."""
+    """Only Python has a version: Ubuntu 22.04 has Python 3.10 and tomli."""
     fields = email.message_from_string(out("--field", packages.current))
     depends = {d.strip() for d in fields["Depends"].split(",")}
     libraries = {
@@ -55,20 +54,8 @@ def test_dependencies(packages: Packages) -> None:
     assert not {"Breaks", "Conflicts", "Replaces"} & {*fields}
 
 
-def test_packages_that_messages_and_pages_name_exist(packages: Packages) -> None:
-    """Each package that is named by the program or the docs is one that this package depends on or suggests."""
-    fields = email.message_from_string(out("--field", packages.current))
-    related = {
-        *re.findall(r"[a-z][a-z0-9-]+", " ".join(fields[name] for name in ("Depends", "Recommends", "Suggests")))
-    }
-    texts = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(packages.sources / "agent").rglob("*.py")]
-    named = {name for path in texts for name in re.findall(_NAMED, path.read_text())}
-    assert "python3-prometheus-client" in named
-    assert named - related - {"capacityd", "make"} == set()
-
-
 def test_the_package_contains_what_the_table_lists(packages: Packages) -> None:
-    """Each installed file is in the row that names it or its folder, and each row of a copied folder has all files."""
+    """The package contains the files of the table in packaging/README.md, all files of its folders, and no others."""
     table = re.findall(r"^\|.*\| (\S.*?)? ?\| (/\S+) \|$", (ROOT / "packaging/README.md").read_text(), re.MULTILINE)
     expected = set[str]()
     for source, installed in table:
@@ -101,7 +88,7 @@ def test_links_in_the_package(packages: Packages, tmp_path: Path) -> None:
 
 @pytest.mark.whole
 def test_a_source_package_is_clean_after_a_build(packages: Packages, tmp_path: Path) -> None:
-    """It contains all files of the project, packaging/deb as debian/; "clean" removes what a build creates."""
+    """It contains all files of the project, with packaging/deb as debian/. "clean" removes what a build creates."""
     (source,) = packages.folder.glob("*.dsc")
     unpacked = tmp_path / "unpacked"
     subprocess.run(["dpkg-source", "--extract", source, unpacked], check=True, capture_output=True)
@@ -122,13 +109,13 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def files(package: Path) -> dict[str, str]:
-    """Each with its mode."""
+    """Returns the mode of each file."""
     assert all(row[1] == "root/root" for row in rows(package))
     return {row[-1]: row[0] for row in rows(package) if not row[0].startswith("d")}
 
 
 def rows(package: Path) -> list[list[str]]:
-    """What dpkg-deb prints of each file, link and folder; the path, last, from /. The target of a link is left out."""
+    """Returns the columns that dpkg-deb prints for each file, link and folder. The last one is the path, from /."""
     lines = [line.split()[:6] for line in out("--contents", package).splitlines()]
     return [[*row[:-1], row[-1].removeprefix(".")] for row in lines]
 

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from tests.network import persistently
@@ -19,11 +19,11 @@ from tests.network import persistently
 RELEASES = {"12": "bookworm", "13": "trixie"}
 UBUNTU = {"22.04": "jammy", "24.04": "noble", "26.04": "resolute"}
 
-# Nothing in a test is to wait for what only a real machine has, or to know the one that it runs on.
+# So that no test waits for hardware that the machine lacks, or depends on the machine that it runs on.
 HOOK = """cd "$1" && mkdir -p etc/cloud && : >etc/cloud/cloud-init.disabled && : >etc/machine-id &&
     echo node >etc/hostname && : >etc/resolv.conf"""
 
-# What a node image has of what the package depends on, so that dpkg alone can install it.
+# A node image with the dependencies of the package, so that dpkg alone can install it.
 NODE = (
     *("dbus", "iproute2", "systemd", "systemd-sysv", "udev"),
     *(
@@ -45,7 +45,7 @@ _KEYS_SHA256 = "0d0e7ed6b112f5d03eabf3c7eb01ebdacf9c57714b279e90495cfc58c8c4520f
 
 
 def tree(release: str) -> Path:
-    """The folder of a release without a kernel, made now if need be. Whoever uses it must not write to it."""
+    """The folder of a release without a kernel, made now if need be. Do not write to it."""
     if release in UBUNTU:
         options = ["--components=main,universe", f"--keyring={_ubuntu_keys()}"]
         return debian(f"ubuntu-{release}", UBUNTU[release], PACKAGES[release], HOOK, options, _UBUNTU)
@@ -63,11 +63,16 @@ def debian(
     """The folder of this suite with these packages, finished by the shell's hook, made now if need be."""
     recipe = _recipe(suite, packages, hook, options)
     folder = _place(name, recipe)
-    with open(folder.with_suffix(".lock"), "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not folder.exists():
-            _make(recipe, folder, [mirror] if mirror else [])
+    _once(folder, lambda: _make(recipe, folder, [mirror] if mirror else []))
     return folder
+
+
+def _once(path: Path, make: Callable[[], None]) -> None:
+    """Makes the file or folder unless it exists; other processes wait."""
+    with open(path.with_suffix(".lock"), "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not path.exists():
+            make()
 
 
 def _recipe(suite: str, packages: Sequence[str], hook: str, options: Sequence[str] = ()) -> list[str]:
@@ -86,26 +91,20 @@ def cache() -> Path:
 
 
 def _ubuntu_keys() -> Path:
-    """The keys by which Ubuntu's archive is known, checked against the sum above; they don't change with a release."""
+    """The keys that sign Ubuntu's archive; they don't change with a release."""
     folder = cache() / f"ubuntu-keys-{_KEYS_SHA256[:16]}"
-    keys = folder / "usr/share/keyrings/ubuntu-archive-keyring.gpg"
-    with open(folder.with_suffix(".lock"), "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not keys.exists():
-            data = persistently(_fetch_keys, (OSError, http.client.HTTPException))
-            if hashlib.sha256(data).hexdigest() != _KEYS_SHA256:
-                raise RuntimeError(f"{_KEYS} is not what it was")
-            package = folder.with_suffix(".deb")
-            package.write_bytes(data)
-            subprocess.run(["dpkg-deb", "--extract", package, folder], check=True)
-            package.unlink()
-    return keys
+    _once(folder, lambda: _make_ubuntu_keys(folder))
+    return folder / "usr/share/keyrings/ubuntu-archive-keyring.gpg"
 
 
-def _fetch_keys() -> bytes:
-    with urllib.request.urlopen(_KEYS, timeout=60) as answer:
-        data: bytes = answer.read()
-    return data
+def _make_ubuntu_keys(folder: Path) -> None:
+    package = folder.with_suffix(".deb")
+    failures = (OSError, http.client.HTTPException)
+    package.write_bytes(persistently(lambda: urllib.request.urlopen(_KEYS, timeout=60).read(), failures))
+    if hashlib.sha256(package.read_bytes()).hexdigest() != _KEYS_SHA256:
+        raise RuntimeError(f"{_KEYS} has changed")
+    subprocess.run(["dpkg-deb", "--extract", package, folder], check=True)
+    package.unlink()
 
 
 def _make(recipe: list[str], folder: Path, mirror: list[str]) -> None:

@@ -1,4 +1,4 @@
-"""What one types on a machine, whatever the machine is: files, packages, units, and capacityd's own word."""
+"""Commands on a machine: files, packages, units, and the output of capacityd."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.cluster.processes import PATIENCE, wait_until
 
 UNIT = "capacityd.service"
 ENVIRONMENT = ("env", "-i", "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C.UTF-8", "DEBIAN_FRONTEND=noninteractive")
-"""What a command is run with, so that it is the same everywhere."""
+"""The same environment for every command on every machine."""
 
 
 class Console(ABC):
@@ -21,12 +21,12 @@ class Console(ABC):
 
     @abstractmethod
     def execute(self, command: list[str], text: str, deadline: float) -> subprocess.CompletedProcess[str]:
-        """Runs it to its end, at most deadline seconds. text: its standard input."""
+        """Runs a command for at most deadline seconds. text: its standard input."""
 
     def run(
         self, *command: str, status: int | None = 0, text: str | None = None, deadline: float = PATIENCE
     ) -> subprocess.CompletedProcess[str]:
-        """Runs it to its end. status: what it must exit with; None for any. text: its standard input."""
+        """Runs a command. status: the expected exit status, or None for any. text: its standard input."""
         result = self.execute([*ENVIRONMENT, *command], text or "", deadline)
         if status is not None and result.returncode != status:
             output = f"{result.stdout}\n{result.stderr}\n{self.journal()[-3000:]}"
@@ -41,7 +41,7 @@ class Console(ABC):
         self.run("sh", "-ec", script, path, text=text)
 
     def put(self, file: Path) -> str:
-        """Copies a file onto the machine; its path there."""
+        """Copies a file onto the machine, and returns its path there."""
         target = f"/root/{file.name}"
         self.run("sh", "-c", 'base64 -d >"$0"', target, text=base64.b64encode(file.read_bytes()).decode())
         return target
@@ -53,7 +53,7 @@ class Console(ABC):
         self.run("sh", "-ec", script, target, text=base64.b64encode(made).decode())
 
     def dpkg(self, *arguments: str) -> str:
-        """The output of dpkg, with standard error."""
+        """Runs dpkg, and returns its output with standard error."""
         result = self.run("dpkg", *arguments, deadline=600)
         return result.stdout + result.stderr
 
@@ -83,17 +83,17 @@ class Console(ABC):
         return self.run(*command, status=None).stdout
 
     def status(self) -> dict[str, Any]:
-        """The output of capacityd status, as JSON; empty before there is anything."""
+        """Returns the JSON of capacityd status; empty before the service has written its state."""
         output = self.run("capacityd", "status", "--json", status=None).stdout
         report: dict[str, Any] = json.loads(output) if output else {}
         return report
 
     def readings(self) -> dict[str, Any]:
-        """What the service has read of each resource."""
+        """Returns the service's reading of each resource."""
         return {r["name"]: r["reading"] for r in self.status().get("resources", [])}
 
     def wait_for_readings(self, expected: dict[str, Any], deadline: float = PATIENCE) -> None:
-        """Until the service has read this, among other things."""
+        """Waits until these are among the service's readings."""
         readings: dict[str, Any] = {}
 
         def there() -> bool:

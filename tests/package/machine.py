@@ -1,4 +1,4 @@
-"""A machine without hardware of its own: Debian under its own systemd, in namespaces. It is gone with the test run."""
+"""A machine without its own hardware: Debian under its own systemd, in namespaces. It ends with the test run."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ signal.pause()
 
 
 class Machine(Console):
-    """A running machine, entered by its PID 1."""
+    """A running machine. init: its PID 1, whose namespaces the commands enter."""
 
     def __init__(self, init: int) -> None:
         self.init = init
@@ -33,14 +33,14 @@ class Machine(Console):
 
 @contextmanager
 def machine(release: str) -> Iterator[Machine]:
-    """A machine of this release that has booted without a failed unit."""
+    """A machine of this release, which has booted without a failed unit."""
     with boot(tree(release)) as running:
         yield running
 
 
 @contextmanager
 def boot(system: Path) -> Iterator[Machine]:
-    """The same with another tree."""
+    """A machine with this tree."""
     with workspace() as folder, _cgroup(folder.name) as cgroup:
         top = folder / "machine"
         top.mkdir()
@@ -54,7 +54,7 @@ def boot(system: Path) -> Iterator[Machine]:
 
 @contextmanager
 def tap(machine: Machine, name: str) -> Iterator[None]:
-    """A NIC with a carrier and a speed, as long as somebody has it open."""
+    """A NIC with a carrier and a speed: a TAP, which a process keeps open."""
     machine.run("systemd-run", f"--unit={name}", "/usr/bin/python3", "-Ic", _TAP, name)
     machine.run("udevadm", "wait", f"/sys/class/net/{name}")
     machine.run("ip", "link", "set", name, "up")
@@ -66,7 +66,7 @@ def tap(machine: Machine, name: str) -> Iterator[None]:
 
 @contextmanager
 def _cgroup(name: str) -> Iterator[Path]:
-    """A cgroup for a machine to have as its root, below ours: machines that share one end each other's services."""
+    """The machine's root cgroup, below ours: machines with the same one would end each other's services."""
     mounted = (line.split() for line in Path("/proc/self/mounts").read_text().splitlines())
     root = next(where for _, where, kind, *_ in mounted if kind == "cgroup2")
     ours = next(line for line in Path("/proc/self/cgroup").read_text().splitlines() if line.startswith("0::"))
@@ -81,7 +81,7 @@ def _cgroup(name: str) -> Iterator[Path]:
 
 
 def _child(pid: int) -> int:
-    """The process that unshare has made, once systemd runs in it."""
+    """Returns the PID of unshare's child after it has started systemd, else 0."""
     try:
         child = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
         return int(child[0]) if child and Path(f"/proc/{child[0]}/comm").read_text() == "systemd\n" else 0

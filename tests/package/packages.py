@@ -16,9 +16,9 @@ NO_TESTS = {"DEB_BUILD_OPTIONS": "nocheck"}
 
 @dataclass(frozen=True, slots=True)
 class Packages:
-    """sources: what they are built from. folder: what the build of the current one left, also of the source package.
+    """sources: the copy of the project. folder: all files of the current build, with the source package.
 
-    older: a version before current, with another text of the annotated example.
+    older: a version before current, with a different conf/capacityd.toml.
     """
 
     sources: Path
@@ -47,7 +47,7 @@ def copy_sources(folder: Path) -> Path:
 
 
 def build_older(sources: Path, top: Path) -> Path:
-    """Builds an older version with another text of the annotated example; its path."""
+    """Builds an older version with a different conf/capacityd.toml, and returns its path."""
     before = top / "before"
     subprocess.run(["cp", "-R", sources, before], check=True)
     with open(before / "conf/capacityd.toml", "a") as example:
@@ -56,13 +56,13 @@ def build_older(sources: Path, top: Path) -> Path:
 
 
 def built_packages(top: Path) -> Packages:
-    """Those that build_packages() has left there."""
+    """Returns the packages that build_packages() has built there."""
     (current,), (older,) = ((top / name).glob("*.deb") for name in ("current", "older"))
     return Packages(top / "sources", top / "current", current, older)
 
 
 def build(sources: Path, folder: Path, *version: str, environment: Mapping[str, str] | None = None) -> Path:
-    """Builds it as `make deb` does; its path."""
+    """Builds a package as `make deb` does, and returns its path."""
     usual = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/nonexistent"}
     command: list[str | Path] = ["sh", sources / "packaging/build-deb", folder, *version]
     result = subprocess.run(command, capture_output=True, text=True, env={**usual, **(environment or {})}, timeout=600)

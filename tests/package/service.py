@@ -1,4 +1,4 @@
-"""The installed service, as it is but for a Node that is a file where it may write."""
+"""The installed service. Its only change is that the Node is a file, in a folder where the service may write."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ExecStart=/usr/bin/capacityd run --node-file /run/capacityd/node.json
 
 
 def switch_on(machine: Machine, config: str, capacity: Mapping[str, str] | None = None) -> None:
-    """Configures and enables it; it is up when this returns. capacity: what the Node has beside cpus."""
+    """Configures, enables and starts the service. capacity: what the Node has beside cpus."""
     node = {
         "apiVersion": "v1",
         "kind": "Node",
@@ -33,13 +33,13 @@ def switch_on(machine: Machine, config: str, capacity: Mapping[str, str] | None 
 
 
 def drop_in(machine: Machine, name: str, text: str) -> None:
-    """Adds to the unit, from its next start on."""
+    """Adds a drop-in to the unit; the next start uses it."""
     machine.write(f"/etc/systemd/system/{UNIT}.d/{name}.conf", text)
     machine.run("systemctl", "daemon-reload")
 
 
 def published(machine: Machine, name: str) -> str | None:
-    """The capacity in the file that stands for the Node."""
+    """Returns the resource's capacity in the file of the Node."""
     output = machine.run("cat", "/run/capacityd/node.json", status=None).stdout
     quantity: str | None = json.loads(output)["status"]["capacity"].get(name) if output else None
     return quantity

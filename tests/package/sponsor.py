@@ -30,7 +30,7 @@ exec chroot "$1" env -i -C /tmp PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/nonexis
 
 
 def build(release: str, packages: Packages) -> None:
-    """The source package builds, and its unit tests pass, where only what it declares is installed."""
+    """The source package builds, and its unit tests pass, with the declared build dependencies alone."""
     control = email.message_from_string((packages.sources / "packaging/deb/control").read_text())
     declared = [re.split(r"[ :|]", entry.strip())[0] for entry in control["Build-Depends"].split(",")]
     tree = debian(f"build-{release}", RELEASES[release], ["build-essential", *declared])
@@ -57,9 +57,9 @@ def piuparts(release: str, packages: Packages) -> None:
 
 
 def autopkgtest(release: str, packages: Packages) -> None:
-    """The tests in packaging/deb on the installed package, in a machine with its own systemd, which is gone afterwards.
+    """The tests in packaging/deb pass on the installed package, in a machine with its own systemd.
 
-    The machine is the container that the restrictions ask for, and is not used again; the runner in it can't know that.
+    That machine is the isolated container that the tests require. It is not used again, so a test may break it.
     """
     system = debian(f"autopkgtest-{release}", RELEASES[release], [*PACKAGES[release], "autopkgtest", "dpkg-dev"], HOOK)
     with boot(system) as node:

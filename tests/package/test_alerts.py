@@ -1,4 +1,4 @@
-"""The example alerts, by Prometheus itself: for each fault exactly those fire that should, with their texts."""
+"""The example alerts, in Prometheus' own engine: for each fault exactly the right ones fire, with their texts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.support.scrapes import DONGLE, GPU, RESYNC, SEATS, NodeAt, Scrape, ku
 
 RULES = ROOT / "conf/prometheus/capacityd-rules.yaml"
 BEGIN, END = 60, 200
-"""The minutes between which there is a fault; the alerts are those at the end."""
+"""The fault lasts from the first to the second minute, at which the alerts are compared."""
 
 MACHINE = {"instance": "n1", "job": "node"}
 KUBE = {"node": "n1", "condition": CONDITION}
@@ -34,15 +34,15 @@ class Fault:
     """Something that goes wrong, and the alerts that fire for it."""
 
     node: Callable[[NodeAt], NodeAt | None] = lambda node: node
-    """The node with the fault; None: its file of metrics is gone."""
+    """The node with the fault. It returns None if the file of metrics is gone."""
     alerts: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """Alert -> its labels, besides those of the rule."""
     value: str = ""
-    """The alerts' value, as their texts have it."""
+    """The value in the alerts' texts."""
     condition: str | None = "true"
     """The condition's status in kube-state-metrics; None: the Node has no such condition."""
     fleet: Mapping[str, int] | None = None
-    """What the metrics of `fleet` count by reason; empty: they are no longer written. None: they are well."""
+    """The findings of `fleet` by reason. None: there are none. Empty: its metrics are no longer updated."""
     gone: bool = False
     """The machine is down, and its Node is deleted."""
     begin: int = BEGIN
@@ -54,7 +54,7 @@ class Fault:
     def scrapes(self) -> list[Scrape]:
         """The scrapes of each minute."""
         results: list[Scrape] = []
-        seen: list[tuple[NodeAt | None, Scrape]] = []  # few are different, and each takes milliseconds
+        seen: list[tuple[NodeAt | None, Scrape]] = []  # few scrapes differ, and each takes milliseconds
         for minute in range(self.end + 1):
             faulty = self.begin <= minute and (self.fixed is None or minute < self.fixed)
             if faulty and self.gone:

@@ -1,4 +1,4 @@
-"""The documentation's drop-ins, with systemd: they are valid, and open what they promise."""
+"""Commands and drop-ins of the pages, with dpkg and systemd."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ def installed(release: str, packages: Packages) -> Iterator[Machine]:
     """A machine with the package, and a device that root may open."""
     with machine(release) as running:
         running.install(packages.current)
-        running.run("mknod", "-m", "600", "/dev/ttyUSB0", "c", "10", "200")  # no serial port here: it is a TAP's
+        running.run("mknod", "-m", "600", "/dev/ttyUSB0", "c", "10", "200")  # the number of /dev/net/tun
         yield running
 
 
 def test_an_upgrade_as_shown_does_not_prompt(fresh: Machine, packages: Packages) -> None:
-    """Whatever was edited; it restarts what is on, and so does the way back."""
+    """After the configuration was edited. Upgrade and downgrade restart the running service."""
     install, *_ = [
         block.text for block in blocks((ROOT / "docs/upgrading.md").read_text()) if block.text.startswith("apt install")
     ]
@@ -92,5 +92,5 @@ def test_a_device_can_be_opened_with_the_drop_in_only(installed: Machine) -> Non
 
 
 def opened(machine: Machine) -> str:
-    """What the program finds in the service's sandbox."""
+    """Returns what the program reads in the service's sandbox."""
     return machine.out("capacityd", "probe", "--as-service").splitlines()[-1].split()[1]

@@ -1,4 +1,4 @@
-"""The page on images, on a machine with systemd: each way to build an image, by the commands and files of the page."""
+"""The page on images: the commands and files of each way to build one, on a machine with systemd."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ def commands(begin: str) -> str:
 
 
 def in_build(machine: Machine, text: str) -> None:
-    """Runs commands in a folder with what they need."""
+    """Runs commands in the folder of the build."""
     machine.run("env", "-C", "/build", "sh", "-e", text=text, deadline=300)
 
 
 @pytest.fixture
 def building(fresh: Machine, packages: Packages) -> Machine:
-    """A machine with a folder in which there are the package, a configuration and a recording."""
+    """A machine whose folder /build contains the package, a configuration and a recording."""
     fresh.run("mkdir", "/build")
     fresh.run("mv", fresh.put(packages.current), f"/build/{packages.current.name}")
     fresh.write("/build/60-hardware.toml", CONFIG)
@@ -63,7 +63,7 @@ def test_by_a_script(building: Machine) -> None:
 
 
 def test_by_packer(building: Machine, packages: Packages) -> None:
-    """Packer itself is not run, only what it would copy and run."""
+    """Packer does not run; the test copies the files and runs the commands of its template."""
     template = NAMED["capacityd.pkr.hcl"]
     building.run("mv", f"/build/{packages.current.name}", "/tmp/capacityd.deb")
     building.run("mv", "/build/60-hardware.toml", "/tmp/60-hardware.toml")
@@ -76,7 +76,7 @@ def test_by_packer(building: Machine, packages: Packages) -> None:
 
 
 def test_by_image_builder(fresh: Machine, packages: Packages) -> None:
-    """image-builder itself is not run; this does what its documentation says of the variables."""
+    """image-builder does not run; the test uses the variables as its documentation says."""
     variables = json.loads(NAMED["capacityd.json"])
     assert variables.keys() == {"extra_debs", "extra_repos", "node_custom_roles_post"}
     with new_repository() as repository:
@@ -100,7 +100,7 @@ def test_by_image_builder(fresh: Machine, packages: Packages) -> None:
 
 
 def test_by_cluster_api(fresh: Machine, packages: Packages) -> None:
-    """cloud-init writes the files of the template, then runs its commands. A test of the cluster has its schema."""
+    """The files and commands of the template, which cloud-init would write and run. tests/cluster checks its schema."""
     fresh.install(packages.current)
     spec = yaml.safe_load(NAMED["template.yaml"])["spec"]["template"]["spec"]
     for file in spec["files"]:

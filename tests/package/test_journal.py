@@ -34,7 +34,7 @@ def entries(machine: Machine, kind: EntryKind) -> list[dict[str, Any]]:
 
 
 def wait_for(machine: Machine, kind: EntryKind, resource: str, count: int) -> list[dict[str, Any]]:
-    """Until there are so many of a resource."""
+    """Waits until this number of entries is about the resource, and returns them."""
 
     def there() -> list[dict[str, Any]]:
         matching = [e for e in entries(machine, kind) if e["RESOURCE"] == resource]

@@ -1,4 +1,4 @@
-"""The package's life under a real dpkg and systemd: install, upgrade, downgrade, removal, purge, and again."""
+"""The package under a real dpkg and systemd: installation, upgrade, downgrade, removal, purge, and a new installation."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.package.service import SEATS, enable, published, quiet, switch_on
 
 @pytest.mark.short
 def test_a_life_from_installation_to_purge(fresh: Machine, packages: Packages) -> None:
-    """On a real NIC, with the events of the real udevd."""
+    """With a real NIC, and the events of the real udevd."""
     seats, nics = "example.com/seats", "example.com/nics"
     config = (
         f'{SEATS}[resources."{nics}"]\nnic = {{ kind = "virtual", name = "tap*" }}\n[service]\nlower_after = "1s"\n'
@@ -67,7 +67,7 @@ def test_what_debian_runs_on_the_installed_package(fresh: Machine, packages: Pac
 
 
 def test_a_node_needs_no_more_than_it_depends_on(fresh: Machine, packages: Packages) -> None:
-    """Nor a file of its own in /etc; every command works."""
+    """With its dependencies alone, and without a file in /etc, every command works."""
     fresh.dpkg("--purge", "python3-prometheus-client")
     fresh.install(packages.current)
     fresh.run("capacityd", "config", "check")
@@ -83,13 +83,13 @@ def test_a_node_needs_no_more_than_it_depends_on(fresh: Machine, packages: Packa
 
 
 def test_a_service_without_a_module_is_not_started_again_and_again(fresh: Machine, packages: Packages) -> None:
-    """systemd gives up at once, the journal and the command say what to install, and then it starts."""
+    """systemd gives up at once. The journal and the command name the missing package; with it the service starts."""
     fresh.install(packages.current)
     modules = "/usr/lib/python3/dist-packages"
     fresh.run("sh", "-ec", f"mkdir /root/hidden; mv {modules}/psutil* /root/hidden")
     fresh.run("systemctl", "enable", UNIT)
     fresh.run("systemctl", "start", UNIT, status=1)
-    # "activating" while it waits to be started again.
+    # While systemd waits to start it again, the state is "activating".
     assert (fresh.active, fresh.shown("ExecMainStatus"), fresh.shown("NRestarts")) == ("failed", "5", "0")
     remedy = "has no Python module psutil: apt install python3-psutil"
     assert fresh.journal().count(remedy) == 1
@@ -101,7 +101,7 @@ def test_a_service_without_a_module_is_not_started_again_and_again(fresh: Machin
 
 @pytest.mark.parametrize("commands", [["stop"], ["disable", "--now"]], ids=["enabled", "disabled"])
 def test_an_upgrade_leaves_a_stopped_service_stopped(fresh: Machine, packages: Packages, commands: list[str]) -> None:
-    """Upgrade, downgrade, and installing it again: what was withdrawn after the stop is not published again."""
+    """After an upgrade, a downgrade or another installation: what was withdrawn is not published again."""
     fresh.install(packages.older)
     for package in (packages.current, packages.older):
         fresh.install(package)
@@ -120,7 +120,7 @@ def test_an_upgrade_leaves_a_stopped_service_stopped(fresh: Machine, packages: P
 
 
 def test_an_upgrade_restarts_a_running_service(fresh: Machine, packages: Packages) -> None:
-    """Enabled or not; also one that fails and is started again and again, so that a fixed version heals it."""
+    """Whether it is enabled or not. A fixed version also restarts a service that fails again and again."""
     fresh.install(packages.older)
     enable(fresh)
     fresh.run("systemctl", "disable", UNIT)
@@ -169,7 +169,7 @@ def test_a_removal_says_what_stays_on_the_node(fresh: Machine, packages: Package
 
 
 def printed(output: str) -> list[str]:
-    """What dpkg's output has of the package itself."""
+    """Returns the lines of dpkg's output that the package has printed."""
     return [line for line in output.splitlines() if not line.startswith(("(Reading", "Removing", "Purging", "dpkg: "))]
 
 
@@ -188,7 +188,7 @@ def test_a_removal_does_not_need_a_working_program(fresh: Machine, packages: Pac
 
 
 def test_a_purge_leaves_what_is_the_administrators(fresh: Machine, packages: Packages) -> None:
-    """Nothing of the package or of the service is left, and whatever else is in its folders is."""
+    """No file of the package or the service is left. The administrator's files in its folders are."""
     before = everything(fresh)
     fresh.install(packages.current)
     fresh.write("/etc/capacityd/conf.d/60-seats.toml", SEATS)
@@ -209,7 +209,7 @@ def test_a_purge_leaves_what_is_the_administrators(fresh: Machine, packages: Pac
 
 
 def everything(machine: Machine) -> set[str]:
-    """All files but those of dpkg, the journal, systemd and udev, which change by themselves."""
+    """Returns all files but those that dpkg, the journal, systemd and udev change by themselves."""
     memory = (
         "/var/lib/dpkg/*",
         "/var/log/*",

@@ -1,4 +1,4 @@
-"""The file of metrics as node_exporter finds it: written from inside the unit's sandbox, read by another user."""
+"""The file of metrics for node_exporter: the service writes it in its sandbox, and another user reads it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def config(path: str) -> str:
 
 
 def read(machine: Machine, path: str) -> dict[str, float]:
-    """The quantities in it, by resource; empty while there is none."""
+    """Returns the quantities in the file by resource; empty if there is no file."""
     output = machine.run("setpriv", "--reuid=nobody", "--clear-groups", "cat", path, status=None).stdout
     families = {family.name: family for family in text_string_to_metric_families(output)}
     family = families.get("capacityd_resource_quantity")
@@ -32,7 +32,7 @@ def logged(machine: Machine) -> list[str]:
 
 
 def test_metrics(fresh: Machine, packages: Packages) -> None:
-    # As prometheus-node-exporter makes them.
+    # The folders as prometheus-node-exporter creates them.
     fresh.run("install", "-d", "-o", "daemon", "-g", "daemon", "/var/lib/prometheus")
     fresh.run("install", "-d", FOLDER)
     fresh.install(packages.current)
@@ -50,7 +50,7 @@ def test_metrics(fresh: Machine, packages: Packages) -> None:
     fresh.run("systemctl", "reload", UNIT)
     output = wait_until(lambda: logged(fresh), PATIENCE, "it logs that it can't write there")
     assert output[0].startswith(f"{elsewhere} could not be written: Read-only file system; the service's sandbox")
-    assert not fresh.exists(path), "figures that nobody renews are gone"
+    assert not fresh.exists(path), "metrics that nobody updates are gone"
     fresh.write("/srv/seats", "11\n")
     fresh.wait_for_readings({SEATS: 11})
     drop_in(fresh, "metrics", "[Service]\nReadWritePaths=/srv/metrics\n")

@@ -1,4 +1,4 @@
-"""`make release`, in a clone; and a machine that installs and upgrades from the repository that it made."""
+"""`make release` in a clone, and a machine that installs and upgrades from the repository of the release."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Signed-By: /etc/apt/keyrings/capacityd.asc
 
 @dataclass(frozen=True, slots=True)
 class Project:
-    """A clone of the project, whose tags are the test's own, and a GnuPG home with one key."""
+    """A copy of the project in git, where the test makes the tags, and a GnuPG home with one key."""
 
     folder: Path
     keys: Path
@@ -57,7 +57,7 @@ class Project:
         self.run("git", "tag", f"v{version}")
 
     def release(self, version: str, status: int = 0, key: str | None = None) -> str:
-        """Makes it with the tools that are installed already. key: None for the one in the keyring."""
+        """Makes the release with the installed tools. key: None for the one in the keyring."""
         if key is None:
             key = self.run("gpg", "--list-keys", "--with-colons").partition("\nfpr:")[2].split(":")[8]
         tools = "--old-file=.venv-packaging/ready"

@@ -1,4 +1,4 @@
-"""The page on the rollout, with reprepro and apt: a repository of the packages, and nodes that install from it."""
+"""The page on the package repository, with reprepro and apt: nodes install from a repository of the packages."""
 
 from __future__ import annotations
 

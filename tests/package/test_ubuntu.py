@@ -10,8 +10,8 @@ from tests.package.packages import Packages
 from tests.package.service import published, quiet, switch_on
 from tests.package.trees import UBUNTU
 
-FIGURES = "/var/lib/prometheus/node-exporter/capacityd.prom"
-# Every detector that needs nothing of the machine, and what they are measured by.
+METRICS = "/var/lib/prometheus/node-exporter/capacityd.prom"
+# The detectors that need no hardware.
 CONFIG = f"""\
 [resources."example.com/seats"]
 static = {{ quantity = 7 }}
@@ -26,7 +26,7 @@ exec = {{ command = ["/bin/echo", "3"] }}
 [resources."example.com/tty"]
 udev = {{ subsystem = "tty" }}
 [service]
-textfile = "{FIGURES}"
+textfile = "{METRICS}"
 """
 
 
@@ -38,8 +38,8 @@ def test_ubuntu(release: str, packages: Packages) -> None:
         assert (node.active, node.enabled) == ("inactive", "disabled")
         switch_on(node, CONFIG)
         wait_until(lambda: published(node, "example.com/seats") == "7", PATIENCE, "it has published")
-        wait_until(lambda: node.exists(FIGURES), PATIENCE, "it has left its figures")
-        assert 'capacityd_resource_quantity{resource="example.com/seats"} 7.0' in node.out("cat", FIGURES)
+        wait_until(lambda: node.exists(METRICS), PATIENCE, "it has written the metrics")
+        assert 'capacityd_resource_quantity{resource="example.com/seats"} 7.0' in node.out("cat", METRICS)
         readings = node.readings()
         assert readings["example.com/printed"] == 3
         assert all(isinstance(value, int) for value in readings.values()), readings

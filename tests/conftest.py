@@ -1,9 +1,9 @@
-"""How hard hypothesis tries: the same examples each time, or a night of new ones with HYPOTHESIS_PROFILE=thorough.
-HYPOTHESIS_PROFILE=quick, as "make check" has it, tries a fifth of them.
+"""Settings of all tests.
 
-No example of hypothesis has a deadline; pytest-timeout ends a test that hangs. A test that root skips has
-failed: what root lacks is a tool, and "make test" installs those. In a container root may lack namespaces, too.
-What takes longest begins first, so that no worker is left with it at the end.
+hypothesis tries the same examples in each run. HYPOTHESIS_PROFILE=quick, which "make check" sets, tries a fifth of
+them; HYPOTHESIS_PROFILE=thorough tries new ones for a night. No example has a deadline, because pytest-timeout ends a
+test that hangs. For root a skipped test is a failure, because "make test" installs all tools, unless root lacks
+namespaces.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from tests.support.forked import can_be_alone
 if TYPE_CHECKING:
     import pluggy
 
+# These begin first, so that no worker is left with one at the end.
 _LONGEST = (
     "test_histories",
     "test_unreadable_is_never_absent",
@@ -36,7 +37,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: item.name.partition("[")[0] not in _LONGEST)
 
 
-# Hook wrappers as pytest 7 (Debian 12) has them, too: the build of the package runs some of these tests with it.
+# Hook wrappers in the style of pytest 7 (Debian 12), with which the build of the package runs some of these tests.
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport() -> Generator[None, pluggy.Result[pytest.TestReport], None]:
     outcome = yield
@@ -50,6 +51,6 @@ def pytest_make_collect_report() -> Generator[None, pluggy.Result[pytest.Collect
 
 
 def _fail_if_skipped(report: pytest.TestReport | pytest.CollectReport) -> None:
-    """An expected failure is none of those that were skipped."""
+    """Leaves expected failures alone, which pytest also reports as skipped."""
     if report.skipped and not hasattr(report, "wasxfail") and os.geteuid() == 0 and can_be_alone():
         report.outcome, report.longrepr = "failed", f"skipped, which as root is a failure: {report.longrepr}"

@@ -1,4 +1,4 @@
-"""What comes over the network once, for the tests' programs: mirrors and proxies have bad moments."""
+"""Downloads for the tests, which are tried again: mirrors and proxies fail now and then."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PAUSES = (5.0, 20.0, 60.0)
 
 
 def persistently(fetch: Callable[[], T], failures: type[Exception] | tuple[type[Exception], ...]) -> T:
-    """What fetch returns, tried again after each pause if one of these failures comes; the last one goes through."""
+    """Returns what fetch returns. After one of these failures it waits and tries again; the last failure is raised."""
     for pause in PAUSES:
         try:
             return fetch()

@@ -104,7 +104,7 @@ def json_output() -> str:
         "[Upgrading](upgrading.md#what-the-version-number-covers) says what stays compatible.",
         "`list[].name` is a field of each object in a list. Times are in seconds since 1970. New fields may be added "
         "at any time; ignore fields that you do not know.",
-        *_json_tables(),
+        *_json_tables("## {}"),
     )
 
 
@@ -127,7 +127,7 @@ def manual() -> str:
         "## OUTPUT",
         "Results go to standard output, everything else to standard error. In a table `-` stands for an empty cell, so "
         "that awk finds the columns. With `--json` these commands print one object each, with these fields:",
-        *_json_terms(),
+        *_json_tables("### {} --json"),
         "## FILES",
         _terms(words.FILES),
         "## ENVIRONMENT",
@@ -169,16 +169,17 @@ def _page(*parts: str) -> str:
 
 def _for_man(*parts: str) -> str:
     """Returns roff. Lists of terms and tables, which would be too wide, become definition lists."""
-    page = re.sub(r"^\| key \|.*\n\|---.*\n", "", _page(*parts), flags=re.MULTILINE)
-    page = re.sub(r"^\| `.*\|$", _row_for_man, page, flags=re.MULTILINE)
+    page = re.sub(r"^\| (key|field) \|.*\n\|---.*\n", "", _page(*parts), flags=re.MULTILINE)
+    page = re.sub(r"^\| (`|the object).*\|$", _row_for_man, page, flags=re.MULTILINE)
     page = re.sub(r"^- (`.*?`): (.*)$", r"\1\n: \2\n", page, flags=re.MULTILINE)
     roff = subprocess.run(["/usr/bin/go-md2man"], input=page, capture_output=True, encoding="utf-8", check=True).stdout
     return roff.replace(r"\fC", "")  # Debian 12's go-md2man selects this font, which Debian 13's groff does not have
 
 
 def _row_for_man(row: re.Match[str]) -> str:
-    key, of, default, text = (cell.strip().replace(r"\|", "|") for cell in re.split(r"(?<!\\)\|", row[0])[1:-1])
-    return f"{key} = *{of.replace('`', '')}*\n: {text}{default and f' (default: {default})'}\n"
+    key, of, *default, text = (cell.strip().replace(r"\|", "|") for cell in re.split(r"(?<!\\)\|", row[0])[1:-1])
+    more = f" (default: {default[0]})" if any(default) else ""
+    return f"{key}{' =' if default else ':'} *{of.replace('`', '')}*\n: {text}{more}\n"
 
 
 def _text(text: str) -> str:
@@ -277,17 +278,11 @@ def _commands() -> Iterator[str]:
         yield _code("text", "\n".join(f"# {why}\n$ {line}" for line, why in EXAMPLES[name]))
 
 
-def _json_tables() -> Iterator[str]:
+def _json_tables(heading: str) -> Iterator[str]:
     for command, fields in FIELDS.items():
-        yield f"## {command}"
+        yield heading.format(command)
         rows = (f"| {_names(field.names)} | {field.type} | {_text(field.meaning)} |" for field in fields)
         yield "\n".join(["| field | type | meaning |", "|---|---|---|", *rows])
-
-
-def _json_terms() -> Iterator[str]:
-    for command, fields in FIELDS.items():
-        yield f"### {command} --json"
-        yield _terms((field.names or "the object", f"{field.type}; {field.meaning}") for field in fields)
 
 
 def _names(names: str) -> str:

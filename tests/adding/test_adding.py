@@ -18,7 +18,7 @@ PAGES = [ROOT / "agent/new-detector.md", ROOT / "agent/adding.md"]
 
 
 DEPENDENT = ("tests/unit/docs", "tests/unit/config", "tests/unit/detectors", "tests/unit/cli/test_terminal.py")
-"""The unit tests of all detectors, settings, metrics and reasons, beside those that the pages name."""
+"""Unit tests that depend on the detectors, settings, metrics and reasons, beside the tests that the pages name."""
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +44,7 @@ def test_the_examples_of_the_pages_work(project: Path) -> None:
 
 
 def copy_project(folder: Path) -> None:
-    """Copies the project's files; the tools are those that this test runs with."""
+    """Copies the project's files, and links the tools of this test."""
     listed = subprocess.run(["sh", ROOT / "packaging/sources"], capture_output=True, text=True, check=True).stdout
     for name in filter(None, listed.split("\0")):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -59,7 +59,7 @@ def copy_project(folder: Path) -> None:
 
 
 def apply(block: Block, path: Path) -> None:
-    """Makes a file of a block, or changes the one that a diff is of."""
+    """Makes the file of a block, or applies a diff to its file."""
     if block.kind != "diff":
         assert not path.exists(), f"{block.name} exists"
         path.write_text(block.text)
@@ -87,7 +87,7 @@ def assert_the_detector_works(folder: Path) -> None:
 
 
 def run(folder: Path, *command: str) -> str:
-    """Runs a command in the copy, whose modules come first; its output."""
+    """Runs a command in the copy, with its modules, and returns the output."""
     environment = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
     environment |= {"PYTHONPATH": str(folder / "agent"), "HYPOTHESIS_PROFILE": "quick"}
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)

@@ -1,4 +1,4 @@
-"""The package under a real dpkg and systemd: installation, upgrade, downgrade, removal, purge, and a new installation."""
+"""The package under a real dpkg and systemd: installation, upgrade, downgrade, removal, purge, and reinstallation."""
 
 from __future__ import annotations
 

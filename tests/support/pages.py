@@ -18,7 +18,7 @@ import yaml
 from tests import ROOT
 
 KINDS = ("console", "diff", "ini", "json", "python", "sh", "text", "toml", "yaml")
-"""The kinds of block. text is not checked; diff and python are for tests/adding."""
+"""The kinds of block. text is not checked. tests/adding uses diff and python."""
 
 _PART = re.compile(
     r"^```(?P<kind>[^\s`]*)(?P<marks>[^\n`]*)\n(?P<text>.*?)^```$|^<!-- docs: (?P<directive>[^\n]*?) -->$",
@@ -44,14 +44,14 @@ class Block:
 
     kind: str
     name: str
-    """The file that it is, "" if none."""
+    """The path of the file that the block contains, or ""."""
     invalid: bool
-    """Whether it has an error on purpose."""
+    """Whether it contains an error on purpose."""
     text: str
 
 
 class World(Protocol):
-    """Where a page is played."""
+    """The environment in which the commands of a page run."""
 
     def directive(self, *words: str) -> None:
         """Executes a comment such as <!-- docs: machine FILE -->."""
@@ -71,7 +71,7 @@ def pages() -> list[Path]:
 
 
 def place(text: str) -> str:
-    """What the page's commands need: "cluster" for a control plane, "karpenter" for Karpenter, too; "" for neither."""
+    """What the page's commands need: "cluster" (a control plane), "karpenter" (and Karpenter), or ""."""
     return next((name for name in _PLACES if f"<!-- docs: {name} -->" in text), "")
 
 
@@ -83,7 +83,7 @@ def blocks(text: str) -> Iterator[Block]:
 
 
 def play(text: str, world: World) -> str:
-    """Returns the page with the output of its commands in this world. Output that differs only in time is kept."""
+    """Returns the page with the output of its commands in this world. If only times differ, the page's output stays."""
 
     def played(match: re.Match[str]) -> str:
         if match["directive"] is not None:
@@ -105,7 +105,7 @@ def play(text: str, world: World) -> str:
 
 
 def same(text: str) -> str:
-    """Returns the text without what differs from run to run."""
+    """Returns the text with times, process ids and the like replaced, which differ from run to run."""
     return "".join(map(_same, _COMMAND.split(text)))
 
 
@@ -113,22 +113,22 @@ def _same(output: str) -> str:
     steady = output
     for pattern, instead in _VARIES:
         steady = pattern.sub(instead, steady)
-    # A column is as wide as what varies in it.
+    # The width of a column depends on these values.
     return output if steady == output else re.sub(" {2,}", " ", steady)
 
 
 def manifests(block: Block) -> list[dict[str, Any]]:
-    """The Kubernetes objects of a yaml block, and other mappings. Not Ansible's playbooks, which are lists."""
+    """Returns the mappings of a yaml block, such as Kubernetes objects. Ansible's playbooks are lists."""
     return [document for document in yaml.safe_load_all(block.text) if not isinstance(document, list)]
 
 
 def fences(text: str) -> int:
-    """How many lines open or close a block, to notice one that is not closed."""
+    """Returns how many lines open or close a block; an odd number means that one is not closed."""
     return len(re.findall(r"^ *```", text, re.MULTILINE))
 
 
 def commands(block: Block) -> list[list[str]]:
-    """The words of each command of a sh block; comments are left out."""
+    """Returns the words of each command of a sh block, without comments."""
     joined = block.text.replace("\\\n", " ")
     return [words for line in joined.splitlines() if (words := shlex.split(line, comments=True))]
 

@@ -26,7 +26,7 @@ Scrape = Mapping[str, float]
 
 @dataclass(frozen=True, slots=True)
 class NodeAt:
-    """A node at some time: what the service on it knows after its last pass. Times are seconds since the epoch."""
+    """The state of the service on a node after its last pass. Times are in seconds since the epoch."""
 
     last_reconcile: float
     last_success: float
@@ -43,7 +43,7 @@ class NodeAt:
 
 
 def config_of(node: NodeAt) -> Config:
-    """Its configuration: four dongles are expected."""
+    """The configuration of this node, which expects four dongles."""
     resources = (Resource(DONGLE, "usb", (), expect=4), Resource(SEATS, "file", ()), Resource(GPU, "pci", ()))
     return Config(resources, Settings(observe=node.observe, resync=RESYNC), digest=node.hash)
 
@@ -115,7 +115,7 @@ class PodAt:
 
 
 def kube_allocatable(node: str, quantities: Mapping[str, int]) -> Scrape:
-    """The allocatable of a Node as kube-state-metrics has it."""
+    """The allocatable of a Node, as kube-state-metrics exports it."""
     samples = {series("kube_node_status_allocatable", node=node, resource="pods", unit="integer"): 110.0}
     for name, quantity in quantities.items():
         labels = {"node": node, "resource": _sanitized(name), "unit": "integer"}
@@ -124,7 +124,7 @@ def kube_allocatable(node: str, quantities: Mapping[str, int]) -> Scrape:
 
 
 def kube_pod(pod: PodAt) -> Scrape:
-    """The phase and the requests of a pod as kube-state-metrics has them."""
+    """The phase and the requests of a pod, as kube-state-metrics exports them."""
     identity = {"namespace": "default", "pod": pod.name, "uid": f"uid-of-{pod.name}"}
     samples = {}
     for phase in ("Pending", "Running", "Succeeded", "Failed", "Unknown"):

@@ -1,4 +1,4 @@
-"""The documentation's machines, and the output of its commands, which python -m tests.support.tour rewrites."""
+"""The recorded machines of the pages. python -m tests.support.tour rewrites the output of the pages' commands."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def recordings() -> dict[str, Recording]:
 
 
 class RecordedWorld:
-    """Recorded machines and Nodes in files. A folder takes the place of the root directory."""
+    """The commands run on recorded machines and on Nodes in files. A folder takes the place of the root directory."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

@@ -1,4 +1,4 @@
-"""What a lane answers: CI believes its exit status and its last line."""
+"""The exit status and the last line of a lane, which CI relies on."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def test_fails_once():
 
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """Runs a lane of a tool and three tests: its exit status and the lines that it prints."""
+    """Runs a lane with a tool and three tests, and returns its exit status and the lines that it prints."""
     (tmp_path / "test_three.py").write_text(_TESTS)
-    # In a folder of its own, for what the tests leave.
+    # In a temporary folder, for the files that the tests leave.
     pytest_there = ("env", "-C", str(tmp_path), sys.executable, "-m", "pytest", "-q", "-p", "tests.lanes.events")
     environment = {"PYTHONPATH": str(Path(lanes.__file__).parents[2])}
 

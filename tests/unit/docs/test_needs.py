@@ -1,6 +1,6 @@
-"""Everyday needs: the page's TOML on fitting machines, and on machines that have none of it.
+"""The page of recipes: its TOML on machines with the hardware, and on machines without it.
 
-The right answers are written by hand, from what the machines in conf/examples/machines have.
+The right answers are written by hand, from the contents of conf/examples/machines.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ BLOCKS = re.findall(r"^```toml\n(.*?)^```$", PAGE.read_text(), re.M | re.S)
 
 
 def dongles() -> Recording:
-    """Seven dongles: three of one vendor, one of them kept; four of the other, one of another product, one kept."""
+    """Three dongles of one vendor and four of another. The recipe keeps one of each; one is of another product."""
     ours = [
         usb_device(f"1-{n}", "0529", "0001", serial, number=n + 1) for n, serial in enumerate(("C1", "C2", "A17"), 1)
     ]
@@ -35,9 +35,9 @@ def dongles() -> Recording:
 
 
 def cards() -> Recording:
-    """Two FPGA cards of two functions each, and another vendor's.
+    """Two FPGA cards with two functions each, and one of another vendor.
 
-    One NVIDIA GPU that is the console's, too, and one that is not; an NVMe disk below the system, and another.
+    Two NVIDIA GPUs, of which one drives the console, and two NVMe disks, of which one holds the system.
     """
     return merge(
         bare(),
@@ -64,7 +64,7 @@ def cards() -> Recording:
 
 
 def serial() -> Recording:
-    """A port on the mainboard, and three of USB adapters."""
+    """A serial port on the mainboard, and three USB adapters."""
     properties: dict[str, dict[str, str]] = {}
     tree = Tree()
     for name, bus in (("ttyS0", "pci"), ("ttyUSB0", "usb"), ("ttyUSB1", "usb"), ("ttyACM0", "usb")):
@@ -79,9 +79,9 @@ def serial() -> Recording:
 RECORDED = {Path(path).stem: made for path, made in recordings().items() if path.startswith("machines/")}
 ALL = {**RECORDED, "dongles": dongles(), "cards": cards(), "serial": serial()}
 
-# need -> machine -> the right answer; any other machine has none of it, and then nothing is published
+# need -> machine -> the right answer. On any other machine the hardware is absent.
 TRUTH: dict[str, dict[str, int]] = {
-    "dongle": {"dongles": 4, "adapters": 1},  # A17 and B03 are kept; what has no serial number counts
+    "dongle": {"dongles": 4, "adapters": 1},  # without A17 and B03; a dongle without a serial number counts
     "gpu": {"gpus": 4, "cards": 1},
     "port-10g": {"network": 3},  # two of 25G, one of 100G; its virtual functions are not physical
     "nic-mbps": {"network": 100_000},
@@ -95,7 +95,7 @@ TRUTH: dict[str, dict[str, int]] = {
     "swap-mib": {"storage": 8191},  # a partition of 8 GiB, less a page
     "seats": {"software": 12},
 }
-UNKNOWN = {  # what is unknown on those machines, and why
+UNKNOWN = {  # (need, machine) -> why the quantity is unknown
     **{
         (need, machine): "reports no link modes"
         for need in ("port-10g", "nic-mbps")
@@ -107,7 +107,7 @@ UNKNOWN = {  # what is unknown on those machines, and why
 
 @pytest.fixture(scope="module")
 def resources(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Resource]:
-    """All needs in one file, as in one image."""
+    """All recipes in one file."""
     path = tmp_path_factory.mktemp("needs") / "needs.toml"
     path.write_text("\n".join(BLOCKS))
     return {resource.name.partition("/")[2]: resource for resource in load(str(path)).require().resources}

@@ -74,7 +74,7 @@ def test_json_can_be_read(block: Block) -> None:
 
 
 def test_the_scanners_exception_is_for_the_binding_that_it_flags() -> None:
-    """That of the role that may patch the status of Nodes."""
+    """The scanner flags the binding of a role that may patch the status of Nodes."""
     documents = [*yaml.safe_load_all((ROOT / "packaging/kubernetes/identity.yaml").read_text())]
     (role,) = (d for d in documents if d["kind"] == "ClusterRole" and "nodes/status" in str(d["rules"]))
     bindings = [d for d in documents if d["kind"] == "ClusterRoleBinding"]
@@ -163,14 +163,14 @@ def test_every_page_can_be_found_from_the_readme() -> None:
 
 
 def links(page: Path) -> list[tuple[Path, str]]:
-    """(file, heading or "") of each link within the project."""
+    """Returns (file, anchor or "") of each link within the project."""
     prose = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
     matches = re.findall(r"\]\((?!https?:|mailto:)([^)#\s]*)(?:#([^)\s]*))?\)", prose)
     return [((page.parent / target).resolve() if target else page, anchor) for target, anchor in matches]
 
 
 def anchors(page: Path) -> set[str]:
-    """What a heading is linked by, as GitHub makes it."""
+    """Returns the anchors of the page's headings, as GitHub makes them."""
     prose = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
     titles = re.findall(r"^#+ (.*)$", prose, re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}

@@ -7,11 +7,9 @@ from collections.abc import Iterator
 import pytest
 
 from tests import ROOT
-from tests.cluster.processes import PATIENCE, wait_until
 from tests.package.console import UNIT
 from tests.package.machine import Machine, machine
 from tests.package.packages import Packages
-from tests.package.service import enable, published, quiet
 from tests.support.pages import Block, blocks, pages
 
 DROP_INS = [block for page in pages() for block in blocks(page.read_text()) if block.kind == "ini"]
@@ -26,32 +24,6 @@ def installed(release: str, packages: Packages) -> Iterator[Machine]:
         running.install(packages.current)
         running.run("mknod", "-m", "600", "/dev/ttyUSB0", "c", "10", "200")  # the number of /dev/net/tun
         yield running
-
-
-def test_an_upgrade_as_shown_does_not_prompt(fresh: Machine, packages: Packages) -> None:
-    """After the configuration was edited. Upgrade and downgrade restart the running service."""
-    install, *_ = [
-        block.text for block in blocks((ROOT / "docs/upgrading.md").read_text()) if block.text.startswith("apt install")
-    ]
-    fresh.install(packages.older)
-    edited = '[resources."example.com/spare"]\nstatic = { quantity = 2 }\n'
-    fresh.write("/etc/capacityd/capacityd.toml", edited)
-    enable(fresh)
-    back = install.replace("apt install", "apt install --yes --allow-downgrades")
-    for package, command in ((packages.current, install), (packages.older, back)):
-        before = fresh.main_pid
-        folder = f"/build/{package.parent.name}"
-        fresh.run("mkdir", "-p", folder)
-        fresh.run("mv", fresh.put(package), folder)
-        fresh.run("env", "-C", folder, "sh", "-e", text=command, deadline=300)
-        version = package.name.split("_")[1].partition("-")[0]
-        assert fresh.out("capacityd", "--version") == f"capacityd {version}"
-        assert (fresh.active, fresh.enabled) == ("active", "enabled")
-        assert fresh.main_pid != before
-        fresh.run("capacityd", "devices")
-    assert fresh.out("cat", "/etc/capacityd/capacityd.toml") == edited.strip()
-    wait_until(lambda: published(fresh, "example.com/seats") == "7", PATIENCE, "it has published")
-    quiet(fresh)
 
 
 def test_what_the_readme_says_works(fresh: Machine, packages: Packages) -> None:

@@ -6,11 +6,13 @@ import json
 
 import pytest
 
+from tests import ROOT
 from tests.cluster.processes import PATIENCE, wait_until
 from tests.package.console import UNIT
 from tests.package.machine import Machine, tap
 from tests.package.packages import Packages
 from tests.package.service import SEATS, enable, published, quiet, switch_on
+from tests.support.pages import blocks
 
 
 @pytest.mark.short
@@ -99,42 +101,55 @@ def test_a_service_without_a_module_is_not_started_again_and_again(fresh: Machin
     enable(fresh)
 
 
-@pytest.mark.parametrize("commands", [["stop"], ["disable", "--now"]], ids=["enabled", "disabled"])
-def test_an_upgrade_leaves_a_stopped_service_stopped(fresh: Machine, packages: Packages, commands: list[str]) -> None:
+def test_an_upgrade_leaves_a_stopped_service_stopped(fresh: Machine, packages: Packages) -> None:
     """After an upgrade, a downgrade or another installation: what was withdrawn is not published again."""
     fresh.install(packages.older)
     for package in (packages.current, packages.older):
         fresh.install(package)
         assert (fresh.active, fresh.enabled) == ("inactive", "disabled")
     enable(fresh)
-    fresh.run("systemctl", *commands, UNIT)
-    enabled, journal = fresh.enabled, fresh.journal()
+    fresh.run("systemctl", "stop", UNIT)
+    journal = fresh.journal()
     for package in (packages.current, packages.current, packages.older):
         fresh.install(package)
-        assert (fresh.active, fresh.enabled) == ("inactive", enabled)
+        assert (fresh.active, fresh.enabled) == ("inactive", "enabled")
+    fresh.run("systemctl", "disable", UNIT)
     fresh.dpkg("--remove", "capacityd")
     fresh.install(packages.current)
-    assert (fresh.active, fresh.enabled) == ("inactive", enabled)
+    assert (fresh.active, fresh.enabled) == ("inactive", "disabled")
     assert fresh.journal() == journal, "it has not run in between"
     quiet(fresh)
 
 
 def test_an_upgrade_restarts_a_running_service(fresh: Machine, packages: Packages) -> None:
-    """Whether it is enabled or not. A fixed version also restarts a service that fails again and again."""
+    """With the page's command, which asks nothing about an edited configuration. A fixed version heals the service."""
+    page = blocks((ROOT / "docs/upgrading.md").read_text())
+    upgrade = next(block.text for block in page if block.text.startswith("apt install"))
+    downgrade = upgrade.replace("apt install", "apt install --yes --allow-downgrades")
+    edited = '[resources."example.com/spare"]\nstatic = { quantity = 2 }\n'
     fresh.install(packages.older)
+    fresh.write("/etc/capacityd/capacityd.toml", edited)
     enable(fresh)
-    fresh.run("systemctl", "disable", UNIT)
-    for package in (packages.current, packages.current, packages.older):
-        before = fresh.main_pid
-        fresh.install(package)
-        assert (fresh.active, fresh.enabled) == ("active", "disabled")
+    for package, command in ((packages.current, upgrade), (packages.older, downgrade)):
+        before, folder = fresh.main_pid, f"/build/{package.parent.name}"
+        fresh.run("mkdir", "-p", folder)
+        fresh.run("mv", fresh.put(package), folder)
+        fresh.run("env", "-C", folder, "sh", "-e", text=command, deadline=300)
+        version = package.name.split("_")[1].partition("-")[0]
+        assert fresh.out("capacityd", "--version") == f"capacityd {version}"
+        assert (fresh.active, fresh.enabled) == ("active", "enabled")
         assert fresh.main_pid != before
+    assert fresh.out("cat", "/etc/capacityd/capacityd.toml") == edited.strip()
+    wait_until(lambda: published(fresh, "example.com/seats") == "7", PATIENCE, "it has published")
     quiet(fresh)
+
+    fresh.run("systemctl", "disable", UNIT)
     fresh.run("rm", "/usr/share/capacityd/capacityd/service/main.py")
     fresh.run("systemctl", "restart", UNIT, status=None)
     wait_until(lambda: fresh.shown("NRestarts") != "0", PATIENCE, "systemd starts it again and again")
     fresh.install(packages.current)
     wait_until(lambda: fresh.active == "active", PATIENCE, "it runs again")
+    assert fresh.enabled == "disabled"
 
 
 def test_a_removal_says_what_stays_on_the_node(fresh: Machine, packages: Packages) -> None:
@@ -173,18 +188,16 @@ def printed(output: str) -> list[str]:
     return [line for line in output.splitlines() if not line.startswith(("(Reading", "Removing", "Purging", "dpkg: "))]
 
 
-@pytest.mark.parametrize(
-    "damage",
-    ["rm -r /usr/lib/python3/dist-packages/psutil*", "printf '#!/bin/sh\\nsleep 1000\\n' >/usr/bin/capacityd"],
-    ids=["a module is gone", "it hangs"],
-)
-def test_a_removal_does_not_need_a_working_program(fresh: Machine, packages: Packages, damage: str) -> None:
-    fresh.install(packages.current)
-    enable(fresh)
-    fresh.run("systemctl", "stop", UNIT)
-    fresh.run("sh", "-ec", damage)
-    fresh.dpkg("--force-all", "--remove", "capacityd")
-    assert not fresh.exists("/usr/bin/capacityd")
+def test_a_removal_does_not_need_a_working_program(fresh: Machine, packages: Packages) -> None:
+    """A program that hangs, or that lacks a module, does not stop the removal."""
+    hang = "printf '#!/bin/sh\\nsleep 1000\\n' >/usr/bin/capacityd"
+    for damage in (hang, "rm -r /usr/lib/python3/dist-packages/psutil*"):
+        fresh.install(packages.current)
+        enable(fresh)
+        fresh.run("systemctl", "stop", UNIT)
+        fresh.run("sh", "-ec", damage)
+        fresh.dpkg("--force-all", "--remove", "capacityd")
+        assert not fresh.exists("/usr/bin/capacityd")
 
 
 def test_a_purge_leaves_what_is_the_administrators(fresh: Machine, packages: Packages) -> None:

@@ -8,12 +8,28 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pages
+import yaml
 from completions import completion
-from rules import prometheus_rule
 
 from capacityd.config.json_schema import schema
+
+_RULES = Path(__file__).resolve().parents[2] / "conf/prometheus/capacityd-rules.yaml"
+
+
+def prometheus_rule() -> str:
+    """Returns the rule file as an object of prometheus-operator; kustomize cannot put a file into an object."""
+    rule = {
+        "apiVersion": "monitoring.coreos.com/v1",
+        "kind": "PrometheusRule",
+        "metadata": {"name": "capacityd"},
+        "spec": yaml.safe_load(_RULES.read_text()),
+    }
+    text: str = yaml.safe_dump(rule, sort_keys=False, width=116)
+    return "# Made from capacityd-rules.yaml by make docs: change that file.\n" + text
+
 
 MADE: dict[str, Callable[[], str]] = {
     "capacityd.8": pages.manual,

@@ -5,11 +5,11 @@ A link to a page that is copied stays a link to it; any other relative link beco
 
 from __future__ import annotations
 
+import os.path
 import re
 import sys
-from pathlib import Path
-
-from links import relocate
+from collections.abc import Mapping
+from pathlib import Path, PurePosixPath
 
 from capacityd import __version__
 
@@ -19,6 +19,11 @@ else:
     import tomli as tomllib
 
 ROOT = Path(__file__).resolve().parents[2]
+# A fenced block, a span of code, or the target of a link. Only the target is changed.
+_PART = re.compile(
+    r"^(?P<fence>```+).*?^(?P=fence)$|(?P<ticks>`+)(?:(?!\n\n).)+?(?P=ticks)|(?<=\]\()(?P<target>[^()\s]+)(?=\))",
+    re.DOTALL | re.MULTILINE,
+)
 
 
 def offline_places() -> dict[str, str]:
@@ -64,6 +69,29 @@ def copy(places: dict[str, str], folder: Path) -> None:
         data = (ROOT / source).read_bytes()
         text = place.endswith(".md")
         (folder / place).write_bytes(relocate(data.decode(), source, places, elsewhere).encode() if text else data)
+
+
+def relocate(text: str, page: str, places: Mapping[str, str], elsewhere: str) -> str:
+    """Returns the page with links that are right where it is copied to.
+
+    page: its path in the repository. places: where each copied file of the repository is. elsewhere: the address of the
+    repository, for links to files that are not copied.
+    """
+
+    def changed(match: re.Match[str]) -> str:
+        return match[0] if match["target"] is None else _target(match["target"], page, places, elsewhere)
+
+    return _PART.sub(changed, text)
+
+
+def _target(target: str, page: str, places: Mapping[str, str], elsewhere: str) -> str:
+    path, sharp, anchor = target.partition("#")
+    if not path or re.match(r"[a-z]+:", path):
+        return target
+    linked = os.path.normpath(PurePosixPath(page).parent / path)
+    if linked not in places:
+        return f"{elsewhere}/{linked}{sharp}{anchor}"
+    return os.path.relpath(places[linked], PurePosixPath(places[page]).parent) + sharp + anchor
 
 
 def contents(folder: Path) -> None:

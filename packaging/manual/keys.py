@@ -1,0 +1,110 @@
+"""The keys of the configuration and the detectors, from their declarations, as sections of a page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import words
+from markdown import escaped, table, terms
+
+from capacityd.config.keys import RESOURCE, TABLES, WHEN, DetectorDependentKey, FactTable
+from capacityd.config.toml import toml_value
+from capacityd.detectors import load, names
+from capacityd.model.address_ranges import AddressRanges
+from capacityd.model.device import Detector, DeviceDetector
+from capacityd.model.setting_types import (
+    Boolean,
+    Command,
+    Duration,
+    FilePath,
+    Integer,
+    NodeName,
+    ReserveValue,
+    Setting,
+    Word,
+)
+from capacityd.model.units import UNITS
+from capacityd.model.value_types import Amount, Choice, Flag, HexId, Network, Text
+
+_EITHER = {
+    "except": "a table or a list of tables",
+    "when": "a table",
+    "measure": "a word",
+    "unit": "a unit",
+    "fallback": "an amount",
+}
+_TYPES: dict[type, str] = {
+    Text: "text",
+    Flag: "true or false",
+    Boolean: "true or false",
+    FilePath: "path",
+    Network: "address or network",
+    AddressRanges: "addresses",
+    Duration: "time",
+    NodeName: "name",
+    Integer: "whole number",
+    FactTable: "table of text by name",
+    ReserveValue: "whole number or share",
+    Command: "path, or list of path and arguments",
+}
+_DETECTORS = (
+    "Devices can also be matched by `attributes` (files below the device in /sys) and `properties` (of udev), both "
+    'tables of text by name: `attributes = { numa_node = "0" }`. Every key whose value is a size, a speed, a '
+    "frequency or a number can be the `measure`, and so can an attribute or a property that holds a whole number: "
+    '`measure = "attributes.NAME"`. Without one devices are counted.'
+)
+
+
+def resources() -> Iterator[str]:
+    yield from map(escaped, words.RESOURCES)
+    kinds = {key: _type(entry) if isinstance(entry, Setting) else _EITHER[key] for key, entry in RESOURCE.items()}
+    yield table((key, kinds[key], _default(entry), entry.about) for key, entry in RESOURCE.items())
+    yield "The keys of `when`. All keys must match; a list matches if one of its values does:"
+    yield table((key, _type(fact), "", fact.about) for key, fact in WHEN.items())
+
+
+def settings() -> Iterator[str]:
+    for name, keys in TABLES.items():
+        yield f"#### `[{name}]`"
+        yield table((key, _type(entry), _default(entry), entry.about) for key, entry in keys.items())
+
+
+def values() -> Iterator[str]:
+    yield terms(words.VALUES)
+    yield "Units: " + "; ".join(f"of {of} {', '.join(units)}" for of, units in UNITS.items() if units) + "."
+
+
+def detectors() -> Iterator[str]:
+    yield escaped(_DETECTORS)
+    for name in names():
+        detector = load(name)
+        yield f"### {name}"
+        yield escaped(f"{detector.about[0].upper()}{detector.about[1:]}.")
+        yield table(_keys_of(detector))
+
+
+def _keys_of(detector: Detector) -> Iterator[tuple[str, str, str, str]]:
+    if isinstance(detector, DeviceDetector):
+        for key, k in detector.keys.items():
+            default = detector.defaults.get(key)
+            needed = "; needed" if detector.scope and detector.scope.key == key else ""
+            yield key, _type(k), "" if default is None else toml_value(default), k.about + needed
+    else:
+        for key, s in detector.settings.items():
+            yield key, _type(s), _default(s), s.about + ("; needed" if s.required else "")
+
+
+def _type(of: object) -> str:
+    """Returns the type of a key in a few words."""
+    match kind := getattr(of, "kind", of):
+        case Choice(several) | Word(several):
+            return " or ".join(f"`{toml_value(word)}`" for word in several)
+        case HexId(digits, prefix):
+            return f"id, {'up to ' if prefix else ''}{digits} digits"
+        case Amount(dimension):
+            return dimension
+    return _TYPES[type(kind)]
+
+
+def _default(of: Setting | DetectorDependentKey) -> str:
+    return "" if of.default is None else toml_value(of.default)

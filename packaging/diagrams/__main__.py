@@ -1,7 +1,7 @@
 """python3 packaging/diagrams: draws docs/diagrams/*.dot as SVG beside them, with Graphviz.
 
-The colours follow the reader's preference for light or dark. Each picture has the sum of its source in it, by which a
-test sees that it is current.
+The colours follow the reader's preference for light or dark. Each picture contains the checksum of its source, so that
+a test sees whether it is current.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _SIZE = r'width="\1" height="\2" viewBox="0 0 \1 \2"'
 
 
 def source_sum(dot: Path) -> str:
-    """Returns the sum of a diagram's source and of the style of all."""
+    """Returns the checksum of a diagram's source and the common style."""
     return hashlib.sha256(dot.read_bytes() + (FOLDER / "style.css").read_bytes()).hexdigest()
 
 
@@ -37,7 +37,7 @@ def draw(dot: Path) -> str:
     svg = done.stdout[done.stdout.index("<svg") :]
     svg = re.sub(r'width="\d+pt" height="\d+pt"\n viewBox="0.00 0.00 ([\d.]+) ([\d.]+)"', _SIZE, svg, count=1)
     svg = re.sub(r"<!--.*?-->\n?", "", svg, flags=re.DOTALL)
-    svg = re.sub(r"<title>[^<\s]*</title>\n", "", svg)  # of nodes and edges: their names in the source
+    svg = re.sub(r"<title>[^<\s]*</title>\n", "", svg)  # of nodes and edges: internal names
     style = f"<!-- source: {source_sum(dot)} -->\n<style>\n{(FOLDER / 'style.css').read_text()}</style>\n"
     return re.sub(r"(<svg[^>]*>\n)", lambda tag: tag[1] + style, svg, count=1)
 

@@ -10,7 +10,7 @@ import shtab
 from capacityd.cli.completion import FILES, values
 from capacityd.cli.parser import command_parser
 
-# In shtab 1.5.5 (Debian 12) bash offers only the first of several words; fixed in 1.7.1.
+# With shtab 1.5.5 (Debian 12) bash offers only the first of several words; shtab 1.7.1 is right.
 _FIXES = (
     ('"${current_action}_choices"', '"${current_action}_choices[@]"'),
     ('"${current_action_choices}"', "\"${current_action_choices// /$'\\n'}\""),
@@ -45,7 +45,7 @@ def _actions(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
 
 
 def _fish(parser: argparse.ArgumentParser, condition: str, known: frozenset[str]) -> Iterator[str]:
-    """Yields lines for fish. condition: when they apply, in fish's language. known: options that always apply."""
+    """Yields lines for fish. condition: fish's condition for them. known: options that are offered everywhere."""
     options = frozenset(option for action in parser._actions for option in action.option_strings)
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
@@ -69,7 +69,7 @@ def _fish_commands(
 
 
 def _fish_values(action: argparse.Action, file: str, other: str) -> str:
-    """Returns the options of "complete" for the values of an action that takes any. file, other: for which kind."""
+    """Returns fish's options for the values of an action. file, other: the options for files, and for other values."""
     if action.nargs == 0:
         return ""
     if action.metavar in FILES:

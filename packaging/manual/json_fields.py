@@ -13,7 +13,7 @@ from capacityd.model.waits import WaitReason
 
 
 class Field(NamedTuple):
-    """A field, or several of the same type and meaning. type: of JSON, and "or null" if it may be null."""
+    """One or several fields with one type and meaning. type: the JSON type, with "or null" if the value may be null."""
 
     names: str
     type: str

@@ -27,7 +27,7 @@ _PART = re.compile(
 
 
 def offline_places() -> dict[str, str]:
-    """Returns where the package has the files of the repository, below /usr/share/doc/capacityd."""
+    """Returns the place of each file of the repository in the package, below /usr/share/doc/capacityd."""
     pages = (str(path.relative_to(ROOT)) for path in sorted((ROOT / "docs").rglob("*.md")))
     shipped = (path for name in ("conf", "packaging/kubernetes") for path in (ROOT / name).rglob("*"))
     examples = [str(path.relative_to(ROOT)) for path in shipped if path.is_file()]
@@ -40,7 +40,7 @@ def offline_places() -> dict[str, str]:
 
 
 def site_places() -> dict[str, str]:
-    """Returns where the site has them."""
+    """Returns the place of each file of the repository on the site."""
     documents = (path for path in sorted((ROOT / "docs").rglob("*")) if path.suffix in (".md", ".png", ".svg"))
     below_docs = {str(path.relative_to(ROOT)): str(path.relative_to(ROOT / "docs")) for path in documents}
     return below_docs | {
@@ -72,9 +72,9 @@ def copy(places: dict[str, str], folder: Path) -> None:
 
 
 def relocate(text: str, page: str, places: Mapping[str, str], elsewhere: str) -> str:
-    """Returns the page with links that are right where it is copied to.
+    """Returns the page with links that are right in its new place.
 
-    page: its path in the repository. places: where each copied file of the repository is. elsewhere: the address of the
+    page: its path in the repository. places: the new place of each file that is copied. elsewhere: the address of the
     repository, for links to files that are not copied.
     """
 

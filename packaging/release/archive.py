@@ -74,7 +74,7 @@ def _build(checkout: Checkout, folder: Path, environment: dict[str, str], umask:
 
 
 def _verify(keyring: Path, signed: Sequence[Path]) -> None:
-    """Verifies a signature as a machine does that has only the published key."""
+    """Verifies a signature with the published key alone."""
     with tempfile.TemporaryDirectory() as scratch:
         output(keyring.parent, "gpg", "--dearmor", "--output", Path(scratch, "key.gpg"), keyring)
         output(keyring.parent, "gpgv", "--keyring", Path(scratch, "key.gpg"), *signed)

@@ -12,7 +12,7 @@ extensions = ["myst_parser"]
 source_suffix = {".md": "markdown"}
 nitpicky = True
 myst_heading_anchors = 4
-# Some examples are wrong on purpose, or of a language with placeholders.
+# Some examples are wrong on purpose, or contain placeholders.
 suppress_warnings = ["misc.highlighting_failure"]
 html_theme = "furo"
 html_static_path = ["static"]

@@ -1,4 +1,7 @@
-"""The pages on adding things, followed literally in a copy of the project, as by a new contributor."""
+"""The pages on adding things, followed literally in a copy of the project, as by a new contributor.
+
+make ci runs the tests that depend on what was added; make adding runs all unit tests as well.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +18,6 @@ from tests import ROOT
 from tests.support.pages import Block, blocks
 
 PAGES = [ROOT / "agent/new-detector.md", ROOT / "agent/adding.md"]
-
-
 DEPENDENT = ("tests/unit/docs", "tests/unit/config", "tests/unit/detectors", "tests/unit/cli/test_terminal.py")
 """Unit tests that depend on the detectors, settings, metrics and reasons, beside the tests that the pages name."""
 
@@ -41,6 +42,12 @@ def test_the_examples_of_the_pages_work(project: Path) -> None:
     run(project, "make", "lint", "types")
     run(project, ".venv/bin/pytest", "-q", "-n", "2", *sorted(changed_tests), *DEPENDENT)
     assert_the_detector_works(project)
+
+
+@pytest.mark.whole
+@pytest.mark.timeout(1800)
+def test_nothing_but_what_the_pages_say_is_needed(project: Path) -> None:
+    run(project, "make", "check", "unit")
 
 
 def copy_project(folder: Path) -> None:

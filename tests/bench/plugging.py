@@ -1,4 +1,4 @@
-"""From a device's last event to its capacity on the real API server, as its audit log has the moment."""
+"""The time from a device's last event to its capacity on the real API server, according to its audit log."""
 
 from __future__ import annotations
 

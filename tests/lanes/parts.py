@@ -1,4 +1,4 @@
-"""What each lane runs. A part is one tool or one run of pytest; parts of a lane run beside each other."""
+"""What each lane runs. A part is one tool or one run of pytest; parts of a lane run side by side."""
 
 from __future__ import annotations
 
@@ -131,7 +131,10 @@ def _machine(name: str, marks: str) -> Part:
     )
 
 
-_ADDING = _pytest("adding", "", "tests/adding")
+def _adding(name: str, marks: str = "") -> Part:
+    return _pytest(name, "", "tests/adding", marks=marks)
+
+
 _FAST = _unit("fast", "not slow", _CORES, environment={"HYPOTHESIS_PROFILE": "quick"})
 _CHECK = [_LINT, _SPELLING, _IMPORTS, _FAST, _TYPES]
 
@@ -145,7 +148,7 @@ LANES = {
         _unit("unit-rest", "slow or hypothesis"),
         _cluster("cluster-rest", _REST, 2 * _CORES),
         _package("package-rest", _REST, _CORES),
-        _ADDING,
+        _adding("adding-rest", "not whole"),
         _AS_USER,
         _SITE,
         _WORKFLOWS,
@@ -157,7 +160,7 @@ LANES = {
         _unit("unit"),
         _cluster("cluster", "", 2 * _CORES),
         _package("package", "", _CORES),
-        _ADDING,
+        _adding("adding"),
         _AS_USER,
         _SITE,
         _WORKFLOWS,

@@ -39,7 +39,7 @@ def build_packages(top: Path, environment: Mapping[str, str]) -> Packages:
 
 
 def copy_sources(folder: Path) -> Path:
-    """Copies the sources into a folder that does not exist: edits meanwhile do not make two builds differ."""
+    """Copies the sources into a new folder, so that edits during the tests change no build."""
     folder.mkdir(parents=True)
     copy = 'sh packaging/sources | tar -c --null --no-recursion --files-from=- | tar -x -C "$0"'
     subprocess.run(["sh", "-c", copy, folder], check=True, cwd=ROOT)

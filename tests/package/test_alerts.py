@@ -17,7 +17,7 @@ from tests.support.scrapes import DONGLE, GPU, RESYNC, SEATS, NodeAt, Scrape, ku
 
 RULES = ROOT / "conf/prometheus/capacityd-rules.yaml"
 BEGIN, END = 60, 200
-"""The fault lasts from the first to the second minute, at which the alerts are compared."""
+"""The minute at which the fault begins, and the one at which the alerts are compared."""
 
 MACHINE = {"instance": "n1", "job": "node"}
 KUBE = {"node": "n1", "condition": CONDITION}
@@ -47,7 +47,7 @@ class Fault:
     """The machine is down, and its Node is deleted."""
     begin: int = BEGIN
     fixed: int | None = None
-    """The minute at which it is over."""
+    """The minute at which the fault ends; None: never."""
     end: int = END
     """The minute at which the alerts are compared."""
 
@@ -99,7 +99,7 @@ def rules() -> dict[str, Any]:
 
 
 def reasons_alone() -> list[ConditionReason]:
-    """Those that have an alert which looks at nothing but the condition."""
+    """Returns the reasons whose alert uses the condition alone."""
     expressions = {rule["expr"] for rule in rules().values()}
     alone = 'capacityd_condition{{reason="{}", status="False"}} == 1'
     return [reason for reason in ConditionReason if alone.format(reason.value) in expressions]
@@ -196,7 +196,7 @@ def test_exactly_these_fire(fault: Fault, tmp_path: Path) -> None:
 
 
 def _alert(rule: Mapping[str, Any], labels: Mapping[str, str], value: str) -> dict[str, Any]:
-    """The alert as Prometheus sends it, with its texts filled in."""
+    """Returns the alert as Prometheus sends it, with the values in its texts."""
     values = {f"{{{{ $labels.{name} }}}}": text for name, text in labels.items()}
     values |= {"{{ $value }}": value, "{{ $value | humanizeDuration }}": value}
     texts = {}

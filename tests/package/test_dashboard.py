@@ -73,12 +73,12 @@ EXPECTED: dict[str, Mapping[str, float]] = {
     },
     "Configuration": {"5d0c8e1f": 4, "c41b07aa": 1},
 }
-# In observe mode nothing is published, so that node has none of four.
+# node-5 is in observe mode and publishes nothing: 0 of 4.
 BELOW = {"stat": {"": 2}, "timeseries": {f"node-2 {DONGLE}": 1, f"node-5 {DONGLE}": 4}}
 
 
 def test_the_values_are_right(tmp_path: Path) -> None:
-    """In each panel, and for each variable that one can choose by."""
+    """Of each panel and each variable."""
     samples: dict[str, float] = {}
     for name, node in NODES.items():
         samples |= {**scrape(name, node), **kube_allocatable(name, node.published)}
@@ -93,14 +93,14 @@ def test_the_values_are_right(tmp_path: Path) -> None:
 
 
 def of_panel(panel: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The tests of a panel's queries: each has those of the expected series that are named as its legend says."""
+    """Returns the test of each query. A query must return the expected series whose names match its legend."""
     title = panel["title"]
     expected = BELOW[panel["type"]] if title == "Below expected" else EXPECTED[title]
     return [of_query(filled(target["expr"]), target["legendFormat"], expected) for target in panel["targets"]]
 
 
 def of_query(expr: str, legend: str, expected: Mapping[str, float]) -> dict[str, Any]:
-    """The test of a query. Series that the legend does not tell apart would be added up, and then differ."""
+    """Returns the test of a query. It sums series with the same name in the legend, so that they would be noticed."""
     names = re.sub(r"{{(\w+)}}", r"(?P<\1>\\S+)", legend)
     shown = {json.dumps(m.groupdict()): value for name, value in expected.items() if (m := re.fullmatch(names, name))}
     assert shown, legend

@@ -1,4 +1,4 @@
-"""Debian and Ubuntu as folders: made once by mmdebstrap and kept in the cache, keyed by what was asked for."""
+"""Debian and Ubuntu as folders, which mmdebstrap makes once. The cache keeps them under a checksum of the request."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def config_of(node: NodeAt) -> Config:
 
 
 def text_of(node: NodeAt) -> bytes:
-    """The file of metrics of this node, by the service's own writer."""
+    """The file of metrics of this node, as the service writes it."""
     status = PassStatus(
         node.last_reconcile,
         changes=tuple(Change(name, Action.REFUSE, None, None, "another writer's") for name in node.refused),
@@ -101,11 +101,11 @@ def kube_state(node: str, condition: str | None) -> Scrape:
 
 @dataclass(frozen=True, slots=True)
 class PodAt:
-    """A pod, as far as kube-state-metrics shows what it requests."""
+    """A pod with its requests."""
 
     name: str
     node: str
-    """"" if it is not bound."""
+    """The name of its Node, or "" before it is bound."""
     containers: Mapping[str, int] = field(default_factory=dict)
     """Container -> the dongles that it requests."""
     sidecars: Mapping[str, int] = field(default_factory=dict)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 
 from tests.cluster.processes import PATIENCE, wait_until
 from tests.package.console import UNIT
@@ -18,13 +17,13 @@ ExecStart=/usr/bin/capacityd run --node-file /run/capacityd/node.json
 """
 
 
-def switch_on(machine: Machine, config: str, capacity: Mapping[str, str] | None = None) -> None:
-    """Configures, enables and starts the service. capacity: what the Node has beside cpus."""
+def switch_on(machine: Machine, config: str) -> None:
+    """Configures, enables and starts the service."""
     node = {
         "apiVersion": "v1",
         "kind": "Node",
         "metadata": {"name": "node", "uid": "u-1"},
-        "status": {"capacity": {"cpu": "4", **(capacity or {})}, "allocatable": {"cpu": "4"}},
+        "status": {"capacity": {"cpu": "4"}, "allocatable": {"cpu": "4"}},
     }
     machine.write("/etc/capacityd/conf.d/60-test.toml", config)
     machine.write("/etc/capacityd/node.json", json.dumps(node))

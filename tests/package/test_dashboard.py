@@ -10,7 +10,7 @@ from typing import Any
 
 from tests import ROOT
 from tests.support.prometheus import check_rules
-from tests.support.scrapes import DONGLE, GPU, SEATS, NodeAt, PodAt, kube_allocatable, kube_pod, scrape
+from tests.support.scrapes import DONGLE, GPU, SEATS, NodeAt, PodAt, kube_allocatable, kube_pod, scrape, series
 
 DASHBOARD = json.loads((ROOT / "conf/grafana/capacityd-dashboard.json").read_text())
 VARIABLES = {variable["name"]: variable for variable in DASHBOARD["templating"]["list"]}
@@ -102,12 +102,9 @@ def of_panel(panel: Mapping[str, Any]) -> list[dict[str, Any]]:
 def of_query(expr: str, legend: str, expected: Mapping[str, float]) -> dict[str, Any]:
     """Returns the test of a query. It sums series with the same name in the legend, so that they would be noticed."""
     names = re.sub(r"{{(\w+)}}", r"(?P<\1>\\S+)", legend)
-    shown = {json.dumps(m.groupdict()): value for name, value in expected.items() if (m := re.fullmatch(names, name))}
-    assert shown, legend
-    samples = [
-        {"labels": "{" + ",".join(f'{k}="{v}"' for k, v in json.loads(labels).items()) + "}", "value": value}
-        for labels, value in shown.items()
-    ]
+    matches = {match: value for name, value in expected.items() if (match := re.fullmatch(names, name))}
+    assert matches, legend
+    samples = [{"labels": series("", **match.groupdict()), "value": value} for match, value in matches.items()]
     by = ", ".join(re.findall(r"{{(\w+)}}", legend))
     return {"expr": f"sum by ({by}) ({expr})", "eval_time": f"{NOW:.0f}s", "exp_samples": samples}
 

@@ -1,4 +1,4 @@
-"""The sources of a release: a clone of its tag, in which all places agree on the version."""
+"""The sources of a release: a clone of its tag."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ import re
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
-
-_DEBIAN_CHANGELOG = "packaging/deb/changelog"
 
 
 class ReleaseError(Exception):
@@ -24,16 +22,22 @@ class Checkout:
 
 
 def clone(repository: Path, version: str, folder: Path) -> Checkout:
-    """Clones the tag of this version. Raises ReleaseError if there is none, or if a file says another version."""
+    """Clones the tag of this version. Raises ReleaseError if there is none, or if the module has another version.
+
+    packaging/build-deb compares the module's version with the Debian changelog.
+    """
     tag = f"v{version}"
     if not output(repository, "git", "tag", "--list", tag):
         raise ReleaseError(f"there is no tag {tag}: CONTRIBUTING.md, Releasing, has the steps")
     output(
         repository, "git", "-c", "advice.detachedHead=false", "clone", "--quiet", "--branch", tag, repository, folder
     )
-    checkout = Checkout(folder, version, int(_changelog_field(folder, "Timestamp")))
-    _check_versions(checkout)
-    return checkout
+    module = "agent/capacityd/__init__.py"
+    (own,) = re.findall(r'^__version__ = "(.*)"$', (folder / module).read_text(), re.MULTILINE)
+    if own != version:
+        raise ReleaseError(f"{module} says {own}, the tag {version}")
+    timestamp = output(folder, "dpkg-parsechangelog", "--file", "packaging/deb/changelog", "--show-field", "Timestamp")
+    return Checkout(folder, version, int(timestamp))
 
 
 def release_notes(checkout: Checkout) -> str:
@@ -50,19 +54,3 @@ def release_notes(checkout: Checkout) -> str:
 def output(folder: Path, *command: str | Path) -> str:
     """Runs a command in this folder and returns what it prints. Raises CalledProcessError."""
     return subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True).stdout.strip()
-
-
-def _changelog_field(folder: Path, field: str) -> str:
-    """Returns the field of the newest entry of Debian's changelog."""
-    return output(folder, "dpkg-parsechangelog", "--file", _DEBIAN_CHANGELOG, "--show-field", field)
-
-
-def _check_versions(checkout: Checkout) -> None:
-    modules = (checkout.folder / "agent/capacityd/__init__.py").read_text()
-    said = {
-        "agent/capacityd/__init__.py": "".join(re.findall(r'^__version__ = "(.*)"$', modules, re.MULTILINE)),
-        _DEBIAN_CHANGELOG: _changelog_field(checkout.folder, "Version").rpartition("-")[0],
-    }
-    for place, version in said.items():
-        if version != checkout.version:
-            raise ReleaseError(f"{place} says {version}, the tag {checkout.version}")

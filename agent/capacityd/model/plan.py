@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field, replace
 from enum import Enum
 from typing import TypeAlias
 
+from capacityd.model.node import NodeState
 from capacityd.model.quantity import plain
 from capacityd.model.waits import Wait
 
@@ -180,3 +181,19 @@ class Plan:
         for change in changes:
             change |= {key: plain(change[key]) for key in ("old", "new") if change[key] is not None}
         return {"node": self.node, "changes": changes, "patch": list(self.write.patch)}
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The result of carrying out a plan."""
+
+    plan: Plan
+    """The last plan, with all changes that were written."""
+    node_state: NodeState
+    """The Node after the writes."""
+    applied: bool
+    """Whether something was written."""
+    warnings: tuple[str, ...] = ()
+    """Errors from creating Events."""
+    denied: Mapping[str, str] = field(default_factory=dict)
+    """Name -> why the API server has denied its change in this attempt."""

@@ -10,8 +10,8 @@ from typing import TypeAlias
 
 from capacityd.model.errors import NodeConflict, NodeRejected, NodeUnreachable
 from capacityd.model.node import Node
-from capacityd.model.plan import MachineRecord, Plan
-from capacityd.reconcile.writing import Attempt, Outcome, Planner, is_same_version, report, unexplained
+from capacityd.model.plan import MachineRecord, Outcome, Plan
+from capacityd.reconcile.writing import Attempt, Planner, is_same_version, report, unexplained
 
 TRIES = 6
 """How often apply() makes a plan because a patch's test failed, before it gives up."""
@@ -36,6 +36,9 @@ class Retries:
     """Seconds for which apply() retries while the API server is unavailable."""
     conflicts: int = TRIES
     """How many plans apply() makes because of conflicts."""
+    failed_writes: bool = True
+    """Whether a write that fails with a server error may succeed later. False: the error is a rejection, so apply()
+    writes the changes in parts, and the rejected part does not block the others."""
 
 
 def apply(
@@ -65,7 +68,7 @@ def apply(
             plan = make_plan(node_state, machine_record, {})
             if plan.write.patch:
                 machine_record = save_intention(machine_record, plan)
-            attempt = Attempt(node, make_plan, node_state, machine_record, plan)
+            attempt = Attempt(node, make_plan, node_state, machine_record, plan, not retries.failed_writes)
             if not plan.write.patch:
                 return report(node, Outcome(plan, node_state, applied=False))
             return attempt.write_in_parts(rejection) if rejection else attempt.write()

@@ -29,13 +29,8 @@ class Policy:
     """The hash of the effective configuration."""
     complete: bool = True
     """Whether the whole configuration could be read."""
-    configuration_errors: tuple[str, ...] = ()
-    """Each error with its file and line. The effective configuration may be an older one without these errors."""
     lower_after: float = 0.0
     """Seconds for which a lower quantity must hold before it is written."""
-    reports_unknown: bool = True
-    """Whether an Event reports a resource that has been unknown for long. False if this report can't be recorded: the
-    Event would be repeated."""
     heartbeat_after: float | None = None
     """Seconds after which the condition's heartbeat is refreshed. None: the heartbeat changes only with other
     changes."""
@@ -71,7 +66,8 @@ class PassContext:
     machine_record_error: str = ""
     """Why the machine record can't be read; empty if it could be read or is missing."""
     configuration_errors: tuple[str, ...] = ()
-    """The errors of the last check of the configuration, each with its file and line."""
+    """The errors of the last check of the configuration, each with its file and line. The effective configuration may
+    be an older one without these errors."""
     unwritable: str = ""
     """Why this machine can't save files; empty if it can."""
 

@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from capacityd.model.errors import NodeConflict, NodeError, NodeRejected, NodeWriteFailed
 from capacityd.model.node import NodeState
+from capacityd.model.plan import Action, Outcome
+from capacityd.model.quantity import whole_quantity
 from capacityd.model.reading import Reading, Unknown
-from capacityd.reconcile.timing import VERIFY_PERIOD, Denial, Kubelet, WriteTimes, pause_after_denials
+from capacityd.reconcile import timing
+from capacityd.reconcile.timing import Denial, Kubelet, WriteTimes
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +53,11 @@ class Memory:
 
         Periods that began in the future begin now. Waits that are longer than the longest possible wait end now.
         """
-        latest = uptime + VERIFY_PERIOD
+        latest = uptime + timing.VERIFY_PERIOD
         future_denials = {
             name: replace(denial, retry_at=uptime)
             for name, denial in self.denied.items()
-            if denial.retry_at > uptime + pause_after_denials(denial.attempts)
+            if denial.retry_at > uptime + timing.pause_after_denials(denial.attempts)
         }
         return replace(
             self,
@@ -81,6 +85,34 @@ class Memory:
         """Recent writes to this Node. A Node that was deleted and created again has none."""
         return self.write_times if self.node is None or self.node.uid == node_state.uid else WriteTimes()
 
+    def after_outcome(self, outcome: Outcome, kubelet_started_at: float | None, uptime: float) -> Memory:
+        """The memory after a pass that has read the Node. kubelet_started_at: as in PassContext."""
+        plan, node_state = outcome.plan, outcome.node_state
+        changed = plan.changed_names if outcome.applied else ()
+        return Memory(
+            node=remembered(node_state),
+            lower_since={name: since for name, since in plan.lower_since.items() if name not in changed},
+            unknown_since=self.unknown_since,
+            write_times=_write_times(self, outcome, changed, uptime),
+            denied=_denied(self, outcome, uptime),
+            conflict=None,
+            kubelet=timing.after_read(self.kubelet, kubelet_started_at, node_state.heartbeat, uptime),
+            less_allocatable=plan.less_allocatable,
+            writes_fail_since=self.writes_fail_since if plan.health.denied else None,
+            verify_at=_verify_at(outcome, uptime),
+        )
+
+    def after_error(self, error: NodeError, uptime: float) -> Memory:
+        """The memory after a pass that this error has ended."""
+        conflict, since = self.conflict, self.writes_fail_since
+        if isinstance(error, NodeConflict):
+            conflict = Conflict(conflict.message if conflict else str(error), uptime)
+        if isinstance(error, NodeWriteFailed):
+            since = uptime if since is None else since
+        elif not isinstance(error, NodeRejected):
+            since = None
+        return replace(self, conflict=conflict, writes_fail_since=since)
+
 
 def remembered(node_state: NodeState) -> NodeState:
     """The parts of the Node that a plan uses: without the conditions' JSON, which only a patch tests."""
@@ -95,3 +127,36 @@ def _past(times: Mapping[str, float], uptime: float) -> dict[str, float]:
 
 def _past_or_now(at: float | None, uptime: float) -> float | None:
     return None if at is None else min(at, uptime)
+
+
+def _write_times(last: Memory, outcome: Outcome, changed: tuple[str, ...], uptime: float) -> WriteTimes:
+    """The write times. A denied write counts as a write, because its next attempt costs as many requests."""
+    times = last.write_times_of(outcome.node_state).recent(uptime)
+    if attempted := (*changed, *outcome.denied):
+        return times.after_write(attempted, uptime)
+    return times.after_write((), uptime) if outcome.applied else times
+
+
+def _denied(last: Memory, outcome: Outcome, uptime: float) -> dict[str, Denial]:
+    """The changes that the API server denies or has recently denied, by name."""
+    changes = {change.name: change for change in outcome.plan.changes}
+    denied = {
+        name: denial
+        for name, denial in last.denied.items()
+        if name in outcome.plan.health.denied or uptime < denial.retry_at
+    }
+    for name, reason in outcome.denied.items():
+        desired = whole_quantity(changes[name].new or "")
+        denied[name] = timing.denial(last.denied.get(name), desired, reason, uptime)
+    return denied
+
+
+def _verify_at(outcome: Outcome, uptime: float) -> float | None:
+    """When to read the Node again to compare allocatable; None if no other writer is expected to change it.
+
+    A Node without a heartbeat has no kubelet that could change allocatable.
+    """
+    plan, has_kubelet = outcome.plan, outcome.node_state.heartbeat is not None
+    if outcome.applied and has_kubelet and any(change.action is Action.SET for change in plan.changes):
+        return uptime + timing.VERIFY_AFTER
+    return uptime + timing.VERIFY_PERIOD if plan.less_allocatable else None

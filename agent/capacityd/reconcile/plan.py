@@ -10,10 +10,11 @@ from dataclasses import replace
 
 from capacityd.model.node import NodeState, annotated_quantities
 from capacityd.model.plan import Action, Health, MachineRecord, Plan, Reported, Write
-from capacityd.reconcile.condition import desired_condition
+from capacityd.model.quantity import plain, whole_quantity
+from capacityd.model.reading import Absent, Quantity, Unknown
 from capacityd.reconcile.facts import Facts
 from capacityd.reconcile.patch import REMOVED, patch_for
-from capacityd.reconcile.report import health_after, reported_after, reported_before
+from capacityd.reconcile.report import desired_condition, reported_after, reported_before
 from capacityd.reconcile.rules import (
     CapacityEntry,
     Decision,
@@ -22,7 +23,7 @@ from capacityd.reconcile.rules import (
     refuse_device_plugin,
     unpublish,
 )
-from capacityd.reconcile.step import Step, change_of, make_step
+from capacityd.reconcile.step import Step, change_of, is_less, make_step
 
 
 def make_plan(node_state: NodeState, facts: Facts) -> Plan:
@@ -76,6 +77,60 @@ def _write(node_state: NodeState, steps: Sequence[Step], health: Health, last: R
         reported=reported,
         recovered=tuple(sorted((last.below_expected - reported.below_expected) & policy.expect.keys())),
     )
+
+
+def health_after(steps: Sequence[Step], facts: Facts) -> Health:
+    """What will be wrong with the Node after these steps."""
+    # A refused removal counts until an Event has reported it. After the Event, capacityd no longer owns the key.
+    lasting = {
+        step.name: step.decision.reason
+        for step in steps
+        if step.decision.action is Action.REFUSE
+        and (isinstance(step.reading, Quantity) or (step.decision.annotated is not None and not step.unverified))
+    }
+    unknown = {name: r.reason for name, r in sorted(facts.readings.items()) if isinstance(r, Unknown)}
+    return Health(
+        configuration_errors=facts.context.configuration_errors,
+        unwritable=facts.context.unrecordable,
+        unknown=unknown,
+        refused=lasting,
+        unverified=tuple(step.name for step in steps if step.unverified),
+        denied={step.name: step.decision.reason for step in steps if step.decision.action is Action.DENY},
+        below_expected={step.name: shortage for step in steps if (shortage := _below_expected(step, facts))},
+        not_allocatable={step.name: less for step in steps if (less := _not_allocatable(step, facts))},
+    )
+
+
+def _below_expected(step: Step, facts: Facts) -> tuple[int, int] | None:
+    """(quantity, expected quantity) if the Node has less than expected. An unknown resource does not count as less."""
+    expected = facts.policy.expect.get(step.name)
+    if expected is None or not isinstance(step.reading, Quantity | Absent):
+        return None
+    if isinstance(step.reading, Absent) and not step.reading.applies:
+        return None
+    if step.decision.action in (Action.REFUSE, Action.DENY):
+        return None  # the condition reports this with another reason
+    if step.decision.action is Action.HOLD:
+        quantity = whole_quantity(step.entry.current or "") or 0
+    else:
+        quantity = step.reading.value if isinstance(step.reading, Quantity) else 0
+    return (quantity, expected) if quantity < expected else None
+
+
+def _not_allocatable(step: Step, facts: Facts) -> tuple[str, str] | None:
+    """(published quantity, allocatable) if allocatable is less after this plan, or less again after the last plan's
+    repair.
+
+    So the condition is never set to True while less is allocatable than what is published.
+    """
+    published, allocatable = step.decision.annotated, step.entry.allocatable
+    if published is None or step.decision.action in (Action.REFUSE, Action.DENY):
+        return None  # the condition reports this with another reason
+    if step.decision.action is Action.SET:
+        less = step.allocatable_was_less and step.name in facts.memory.less_allocatable
+    else:
+        less = is_less(allocatable, published)
+    return (str(published), plain(allocatable)) if less else None
 
 
 def make_withdrawal(node_state: NodeState, facts: Facts) -> Plan:

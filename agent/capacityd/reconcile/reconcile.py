@@ -13,19 +13,17 @@ from capacityd.model.config import Config
 from capacityd.model.errors import NodeConflict, NodeDenied, NodeError, NodeUnreachable, StateError
 from capacityd.model.messages import Failure
 from capacityd.model.node import Node, NodeState
-from capacityd.model.plan import MachineRecord, Plan
+from capacityd.model.plan import MachineRecord, Outcome, Plan
 from capacityd.model.reading import Reading
 from capacityd.model.reasons import PassReason, RetryCause
 from capacityd.model.waits import Wait, WaitReason
 from capacityd.reconcile import timing
 from capacityd.reconcile.apply import TRIES, Retries, SaveIntention, apply, save_nothing
 from capacityd.reconcile.facts import Facts, PassContext, Policy
-from capacityd.reconcile.failed_writes import RejectingNode, counts_as_rejection, failing_since
-from capacityd.reconcile.memory import Conflict, Memory
+from capacityd.reconcile.memory import Memory
 from capacityd.reconcile.plan import make_plan
-from capacityd.reconcile.remember import remember
 from capacityd.reconcile.report import events
-from capacityd.reconcile.writing import Denied, Outcome
+from capacityd.reconcile.writing import Denied
 
 _RETRY_DENIED = frozenset({PassReason.BOOT, PassReason.CONFIG, PassReason.CREDENTIALS})
 """Reasons for a pass that retry denied changes at once."""
@@ -104,6 +102,7 @@ def reconcile(
     memory = memory.without_future(context.uptime).with_readings(readings, context.uptime)
     if not _RETRY_DENIED.isdisjoint(context.reasons):
         memory = memory.with_denials_due(context.uptime)
+    context = replace(context, configuration_errors=context.configuration_errors or config.errors())
     return Pass(config, readings, context, memory, access).run()
 
 
@@ -138,16 +137,13 @@ class Pass:
             return self.result(self.memory, first, Failure(conflict.message, NodeConflict.cause, wait))
         try:
             node = self.access.open_node()
-            if counts_as_rejection(self.memory.writes_fail_since, self.context.uptime):
-                node = RejectingNode(node)
             outcome = self.observe(node) if self.config.settings.observe else self.write(node)
         except NodeError as error:
             return self.fail(first, error)
         unwritable = outcome.plan.health.unwritable
         failure = Failure(unwritable, RetryCause.STATE) if unwritable else None
-        return replace(
-            self.result(remember(self.memory, outcome, self.context), outcome.plan, failure), outcome=outcome
-        )
+        memory = self.memory.after_outcome(outcome, self.context.kubelet_started_at, uptime)
+        return replace(self.result(memory, outcome.plan, failure), outcome=outcome)
 
     def observe(self, node: Node) -> Outcome:
         """Reads the Node, and plans without writing."""
@@ -157,7 +153,11 @@ class Pass:
     def write(self, node: Node) -> Outcome:
         """Reads the Node, plans and writes. A change that can't be recorded neither lowers nor removes anything."""
         save_intention = save_nothing if self.context.unrecordable else self.access.save_intention
-        retries = Retries(conflicts=1 if self.memory.conflict else TRIES)
+        since = self.memory.writes_fail_since
+        retries = Retries(
+            conflicts=1 if self.memory.conflict else TRIES,
+            failed_writes=since is None or self.context.uptime - since < timing.WRITES_REJECTED_AFTER,
+        )
         try:
             return apply(node, self.make_plan, self.context.machine_record, save_intention, retries)
         except StateError as error:
@@ -180,9 +180,7 @@ class Pass:
         settings, uptime = self.config.settings, self.context.uptime
         policy = replace(
             Policy.of(self.config),
-            configuration_errors=self.context.configuration_errors or self.config.errors(),
             lower_after=max(settings.lower_after, settings.lower_after_boot if uptime < BOOTING else 0.0),
-            reports_unknown=not settings.observe and not self.context.unwritable,
             heartbeat_after=max(timing.MIN_INTERVAL, settings.resync * _HEARTBEAT_SHARE) if heartbeats else None,
             observe=settings.observe,
         )
@@ -190,11 +188,8 @@ class Pass:
 
     def fail(self, first: Plan | None, error: NodeError) -> ReconcileResult:
         """The result of a pass that has ended with this error."""
-        message, memory = str(error), self.memory
-        if isinstance(error, NodeConflict):
-            message = memory.conflict.message if memory.conflict else message
-            memory = replace(memory, conflict=Conflict(message, self.context.uptime))
-        memory = replace(memory, writes_fail_since=failing_since(memory.writes_fail_since, error, self.context.uptime))
+        memory = self.memory.after_error(error, self.context.uptime)
+        message = memory.conflict.message if memory.conflict and isinstance(error, NodeConflict) else str(error)
         files = error.files if isinstance(error, NodeDenied) else ()
         retry_after = error.retry_after if isinstance(error, NodeUnreachable) else None
         return self.result(memory, first, Failure(message, error.cause, retry_after, files))

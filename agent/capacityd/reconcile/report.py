@@ -1,19 +1,25 @@
-"""Computes what the condition and Events report: what is wrong with the Node, and what was already reported. Pure.
+"""Computes what the Node condition and Events report. Pure.
 
-`kubectl describe` shows an Event as one line of at most 1,024 bytes. The text counts the changes that do not fit.
+The condition has one reason and one message, which say why it is not True. An Event reports what no earlier Event has
+reported. `kubectl describe` shows it as one line of at most 1,024 bytes. The text counts the changes that do not fit.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Sequence
+import time
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from capacityd.model.node import Event, NodeState
+from capacityd.model.node import CONDITION, ConditionReason, Event, NodeState
 from capacityd.model.plan import Action, Change, Health, Plan, Reported
 from capacityd.model.quantity import plain, whole_quantity
-from capacityd.model.reading import Absent, Quantity, Unknown
 from capacityd.reconcile.facts import Facts
-from capacityd.reconcile.step import Step, is_less
+
+_MAX_CONDITION = 32_768
+"""Maximum length of the message in characters: metav1.Condition's limit. The API server sets no limit for Nodes."""
+_MAX_REASONS = 300, 150, 60, 0
+"""Maximum lengths of each resource's reason, in characters. The first one with which the whole message fits is used."""
 
 _REPORT_UNKNOWN_AFTER = 60.0
 """Seconds for which a resource must be unknown before an Event reports it: at boot, a driver may only be late."""
@@ -23,58 +29,132 @@ _MAX_TEXTS = 40
 _LOWERED = "; pods that no longer fit are stopped at the kubelet's next start"
 
 
-def health_after(steps: Sequence[Step], facts: Facts) -> Health:
-    """What will be wrong with the Node after these steps."""
-    # A refused removal counts until an Event has reported it. After the Event, capacityd no longer owns the key.
-    lasting = {
-        step.name: step.decision.reason
-        for step in steps
-        if step.decision.action is Action.REFUSE
-        and (isinstance(step.reading, Quantity) or (step.decision.annotated is not None and not step.unverified))
-    }
-    unknown = {name: r.reason for name, r in sorted(facts.readings.items()) if isinstance(r, Unknown)}
-    return Health(
-        configuration_errors=facts.policy.configuration_errors,
-        unwritable=facts.context.unrecordable,
-        unknown=unknown,
-        refused=lasting,
-        unverified=tuple(step.name for step in steps if step.unverified),
-        denied={step.name: step.decision.reason for step in steps if step.decision.action is Action.DENY},
-        below_expected={step.name: shortage for step in steps if (shortage := _below_expected(step, facts))},
-        not_allocatable={step.name: less for step in steps if (less := _not_allocatable(step, facts))},
-    )
+@dataclass(frozen=True, slots=True)
+class DesiredCondition:
+    """The condition that a patch is to write."""
+
+    reason: ConditionReason
+    message: str
+    heartbeat: float
+    """lastHeartbeatTime, in seconds since the epoch."""
+    transition: str = ""
+    """lastTransitionTime as the Node stores it; "" to use the heartbeat's time."""
+
+    @property
+    def is_true(self) -> bool:
+        """Whether all configured resources are published."""
+        return self.reason is ConditionReason.PUBLISHED
+
+    @property
+    def status(self) -> str:
+        """The status of a Node's condition."""
+        return "True" if self.is_true else "False"
+
+    def to_json(self) -> Mapping[str, object]:
+        """Returns the condition as an entry of a Node's status.conditions."""
+        stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self.heartbeat))
+        return {
+            "type": CONDITION,
+            "status": self.status,
+            "lastHeartbeatTime": stamp,
+            "lastTransitionTime": self.transition or stamp,
+            "reason": self.reason.value,
+            "message": self.message,
+        }
 
 
-def _below_expected(step: Step, facts: Facts) -> tuple[int, int] | None:
-    """(quantity, expected quantity) if the Node has less than expected. An unknown resource does not count as less."""
-    expected = facts.policy.expect.get(step.name)
-    if expected is None or not isinstance(step.reading, Quantity | Absent):
-        return None
-    if isinstance(step.reading, Absent) and not step.reading.applies:
-        return None
-    if step.decision.action in (Action.REFUSE, Action.DENY):
-        return None  # the condition reports this with another reason
-    if step.decision.action is Action.HOLD:
-        quantity = whole_quantity(step.entry.current or "") or 0
-    else:
-        quantity = step.reading.value if isinstance(step.reading, Quantity) else 0
-    return (quantity, expected) if quantity < expected else None
+def desired_condition(
+    node_state: NodeState, health: Health, now: float, heartbeat_after: float | None
+) -> DesiredCondition | None:
+    """The desired condition at the time now (seconds since the epoch); None if the Node already has this condition.
 
-
-def _not_allocatable(step: Step, facts: Facts) -> tuple[str, str] | None:
-    """(published quantity, allocatable) if allocatable is less after this plan, or less again after the last plan's
-    repair.
-
-    So the condition is never set to True while less is allocatable than what is published.
+    heartbeat_after: the age in seconds at which an unchanged condition is written again. None: never.
     """
-    published, allocatable = step.decision.annotated, step.entry.allocatable
-    if published is None or step.decision.action in (Action.REFUSE, Action.DENY):
-        return None  # the condition reports this with another reason
-    if step.decision.action is Action.SET:
-        less = step.allocatable_was_less and step.name in facts.memory.less_allocatable
-    else:
-        less = is_less(allocatable, published)
-    return (str(published), plain(allocatable)) if less else None
+    for max_reason in _MAX_REASONS:
+        messages = _messages(health, max_reason)
+        message = "; ".join(messages.values()) or "all configured resources are published"
+        if len(message) <= _MAX_CONDITION:
+            break
+    reason = next(iter(messages), ConditionReason.PUBLISHED)
+    return changed_condition(node_state, reason, message, now, heartbeat_after)
+
+
+def changed_condition(
+    node_state: NodeState, reason: ConditionReason, message: str, now: float, heartbeat_after: float | None = None
+) -> DesiredCondition | None:
+    """The condition with this reason and message; as for desired_condition()."""
+    desired = DesiredCondition(reason, _shortened(message, _MAX_CONDITION), heartbeat=now)
+    current = node_state.condition
+    if current is None or current.status != desired.status:
+        return desired
+    same = (current.reason, current.message) == (desired.reason.value, desired.message)
+    if same and not _is_old(current.heartbeat, now, heartbeat_after):
+        return None
+    return replace(desired, transition=current.transition)
+
+
+def _messages(health: Health, max_reason: int) -> dict[ConditionReason, str]:
+    """The message for each reason that applies, most urgent first. max_reason: limit for each reason, in characters."""
+    refused = (
+        _with_reasons("refused", health.refused, max_reason),
+        _list("not published by this machine", health.unverified),
+    )
+    messages = {
+        ConditionReason.CONFIGURATION_REJECTED: _configuration(health.configuration_errors),
+        ConditionReason.STATE_NOT_WRITABLE: health.unwritable and f"nothing is lowered or removed: {health.unwritable}",
+        ConditionReason.UNKNOWN: _with_reasons("unknown", health.unknown, max_reason),
+        ConditionReason.REFUSED: "; ".join(filter(None, refused)),
+        ConditionReason.DENIED: _with_reasons("denied", health.denied, max_reason),
+        ConditionReason.BELOW_EXPECTED: _list(
+            "below expected", [f"{name} is {n} of {expected}" for name, (n, expected) in health.below_expected.items()]
+        ),
+        ConditionReason.NOT_ALLOCATABLE: _list(
+            "not allocatable",
+            [f"{name} is {less} of {published}" for name, (published, less) in health.not_allocatable.items()],
+        ),
+    }
+    return {reason: messages[reason] for reason in ConditionReason if messages.get(reason)}
+
+
+def _list(prefix: str, items: Sequence[str]) -> str:
+    return f"{prefix}: {', '.join(items)}" if items else ""
+
+
+def _configuration(errors: tuple[str, ...]) -> str:
+    if not errors:
+        return ""
+    more = f"; and {len(errors) - 1} more" if len(errors) > 1 else ""
+    return f"the configuration has errors: {errors[0]}{more} (capacityd config check)"
+
+
+def _with_reasons(prefix: str, reasons: Mapping[str, str], max_reason: int) -> str:
+    """Lists the resources. Resources with the same reason, apart from their own name in the reason, share one entry."""
+    groups: dict[str, list[str]] = {}
+    for name, reason in reasons.items():
+        groups.setdefault(_without_name(reason, name), []).append(name)
+    texts = []
+    for shared, names in groups.items():
+        reason = _shortened(reasons[names[0]] if len(names) == 1 else shared, max_reason)
+        texts.append(": ".join(filter(None, (prefix, ", ".join(names), reason))))
+    return "; ".join(texts)
+
+
+def _without_name(reason: str, name: str) -> str:
+    """The reason without the resource's name, which the API server may quote as a key or in a path."""
+    return reason.replace(name, "…").replace(name.replace("/", "~1"), "…")
+
+
+def _shortened(text: str, limit: int) -> str:
+    if len(text) <= limit:
+        return text
+    return text[: limit - 1] + "…" if limit else ""
+
+
+def _is_old(heartbeat: float | None, now: float, heartbeat_after: float | None) -> bool:
+    """Whether to refresh the heartbeat. True if it is missing, or in the future because a clock was wrong."""
+    if heartbeat_after is None:
+        return False
+    return heartbeat is None or not 0 <= now - heartbeat < heartbeat_after
 
 
 def reported_before(node_state: NodeState, facts: Facts) -> Reported:
@@ -100,7 +180,8 @@ def reported_after(health: Health, last: Reported, facts: Facts) -> Reported:
 
 def long_unknown(facts: Facts) -> frozenset[str]:
     """The names that have been unknown long enough for an Event."""
-    recordable = facts.policy.reports_unknown and facts.keeps_record  # otherwise, the Event would be repeated
+    # If this pass can't record the Event, the Event would be repeated.
+    recordable = facts.keeps_record and not facts.context.unwritable and not facts.policy.observe
     unknown_since = facts.memory.unknown_since if recordable else {}
     return frozenset(n for n, since in unknown_since.items() if facts.context.uptime - since >= _REPORT_UNKNOWN_AFTER)
 

@@ -33,6 +33,12 @@ VERIFY_AFTER = 15.0
 VERIFY_PERIOD = 45.0
 """Seconds between reads of the Node while allocatable is less than what is published and the pass does not write it."""
 
+WRITES_REJECTED_AFTER = 60.0
+"""Seconds after which writes that fail with a server error, while reads succeed, count as rejected.
+
+While the API server starts, such errors end within seconds. If they last longer, the API server rejects the content,
+for example because the Node is too large for etcd."""
+
 _SETTLE_PAUSE_MAX, _SETTLE_MAX = 8.0, 300.0
 """After a kubelet's restart: the longest pause between reads of the Node, and for how long they continue, in
 seconds."""

@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from capacityd.model.errors import NodeConflict, NodeError, NodeRejected
-from capacityd.model.node import ANNOTATION, Node, NodeState, annotated_quantities
-from capacityd.model.plan import Change, MachineRecord, Plan
+from capacityd.model.errors import NodeConflict, NodeError, NodeRejected, NodeWriteFailed
+from capacityd.model.node import ANNOTATION, ConditionReason, Node, NodeState, annotated_quantities
+from capacityd.model.plan import Change, MachineRecord, Outcome, Patch, Plan
 from capacityd.model.quantity import plain
-from capacityd.reconcile.condition import rejected_condition
-from capacityd.reconcile.isolation import Isolation
 from capacityd.reconcile.patch import condition_patch
-from capacityd.reconcile.report import events
+from capacityd.reconcile.report import changed_condition, events
+
+FEW = 8
+"""isolate() tries a denied part with at most this many names name by name."""
 
 _ALTERED = "the API server accepted {} but stored {}; does an admission webhook or policy change it?"
 _UNCHANGED = "the API server reports a conflict, but the Node has not changed: {}"
@@ -32,22 +33,6 @@ Denied names keep their values."""
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """The result of carrying out a plan."""
-
-    plan: Plan
-    """The last plan, with all changes that were written."""
-    node_state: NodeState
-    """The Node after the writes."""
-    applied: bool
-    """Whether something was written."""
-    warnings: tuple[str, ...] = ()
-    """Errors from creating Events."""
-    denied: Denied = field(default_factory=dict)
-    """Name -> why the API server has denied its change in this attempt."""
-
-
-@dataclass(frozen=True, slots=True)
 class Attempt:
     """One attempt to write a plan. Every method that writes raises NodeError."""
 
@@ -58,12 +43,14 @@ class Attempt:
     machine_record: MachineRecord | None
     """The machine record, which already contains the plan's intention."""
     plan: Plan
+    rejects_failed_writes: bool
+    """Whether a server error to a write counts as a rejection."""
 
     def write(self) -> Outcome:
         """Writes the whole plan in one patch. If the API server denies the patch, writes the changes in several
         patches."""
         try:
-            node_state = self.node.write(self.plan.write.patch)
+            node_state = self._write(self.plan.write.patch)
         except NodeRejected as error:
             return self.write_in_parts(error)
         if denied := self._altered_quantities(self.plan, node_state):
@@ -80,26 +67,35 @@ class Attempt:
         if not names:
             raise self._reported(self.plan, self.node_state, error)
         denied, altered = dict.fromkeys(names, error.reason), dict[str, str]()
-        node_state, isolation = self.node_state, Isolation.of(names)
-        written: tuple[Change, ...] = ()
-        while tried := isolation.next_names:
+        node_state, written = self.node_state, tuple[Change, ...]()
+
+        def accepts(tried: tuple[str, ...]) -> bool:
+            nonlocal node_state, denied, written
             others = {name: why for name, why in denied.items() if name not in tried} | altered
             plan = self._plan_after(node_state, others)
             try:
-                node_state = self.node.write(plan.write.patch)
+                node_state = self._write(plan.write.patch)
             except NodeRejected as e:
                 denied |= dict.fromkeys(tried, e.reason)
-                isolation = isolation.after(accepted=False)
-                continue
+                return False
             except NodeConflict as e:
                 denied |= dict.fromkeys(tried, self._reason_without_other_writer(node_state, e))
-                isolation = isolation.after(accepted=False)
-                continue
+                return False
             written += _writing(plan)
             denied = {name: why for name, why in denied.items() if name not in tried}
-            altered |= self._altered_quantities(plan, node_state)
-            isolation = isolation.after(accepted=True)
+            altered.update(self._altered_quantities(plan, node_state))
+            return True
+
+        isolate(names, accepts)
         return self._write_condition_of_denials(node_state, written, denied | altered, error)
+
+    def _write(self, patch: Patch) -> NodeState:
+        try:
+            return self.node.write(patch)
+        except NodeWriteFailed as e:
+            if self.rejects_failed_writes:
+                raise e.rejection from e
+            raise
 
     def _reason_without_other_writer(self, node_state: NodeState, conflict: NodeConflict) -> str:
         """Why the API server denies a change with what looks like a conflict. Raises the conflict if another writer
@@ -120,7 +116,7 @@ class Attempt:
         plan = self._plan_after(node_state, denied)
         if plan.write.patch:
             try:
-                node_state = self.node.write(plan.write.patch)
+                node_state = self._write(plan.write.patch)
             except NodeRejected as e:
                 raise self._reported(plan, node_state, error or e) from None
         stored = [change for change in written if change.name not in denied]
@@ -141,10 +137,11 @@ class Attempt:
 
         Returns why the condition can't be written; "" if it is as desired. Raises nothing.
         """
-        condition = rejected_condition(node_state, str(error), time.time()) if plan.has_condition else None
+        reason = ConditionReason.REJECTED
+        condition = changed_condition(node_state, reason, str(error), time.time()) if plan.has_condition else None
         if patch := condition_patch(node_state, condition):
             try:
-                self.node.write(patch)
+                self._write(patch)
             except NodeRejected as e:
                 return e.reason
             except NodeError as e:
@@ -174,6 +171,27 @@ class Attempt:
         if record is not None:
             record = replace(record, reported=self.plan.reported_before)
         return self.make_plan(node_state, record, denied)
+
+
+def isolate(names: tuple[str, ...], accepts: Callable[[tuple[str, ...]], bool]) -> None:
+    """Isolates the denied changes, after the API server has denied a patch with all of these names.
+
+    accepts: tries to write the changes of some names, and returns whether the API server has accepted them. Halving
+    takes about 2 * log2(n) patches for one denied change of n. A few changes are tried one by one: this takes fewer
+    patches if several are denied.
+    """
+    while len(names) > 1:
+        count = 1 if len(names) <= FEW else (len(names) + 1) // 2
+        tried, rest = names[:count], names[count:]
+        if not accepts(tried):
+            if len(names) <= FEW:
+                for name in rest:
+                    accepts((name,))
+                return
+            isolate(tried, accepts)
+            if accepts(rest):
+                return
+        names = rest  # it contains a denied change
 
 
 def _writing(plan: Plan) -> tuple[Change, ...]:

@@ -10,14 +10,13 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from capacityd.model.node import NodeState
-from capacityd.model.plan import Change, Health
+from capacityd.model.plan import Change, Health, Outcome
 from capacityd.model.quantity import name_problem
 from capacityd.model.reading import Reading
 from capacityd.model.reasons import PassReason
 from capacityd.model.waits import Wait
 from capacityd.node import Review
 from capacityd.reconcile.memory import Memory
-from capacityd.reconcile.writing import Outcome
 
 
 class OtherWriter(str, Enum):

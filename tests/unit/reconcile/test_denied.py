@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from capacityd.model.config import Settings
 from capacityd.model.errors import NodeConflict, NodeRejected, NodeUnreachable, NodeWriteFailed
 from capacityd.model.node import ANNOTATION, NodeState
-from capacityd.model.plan import MachineRecord, Plan
+from capacityd.model.plan import MachineRecord, Outcome, Plan
 from capacityd.model.reading import Absent, Quantity, Reading, Unknown
 from capacityd.model.reasons import RetryCause
 from capacityd.node.documents.node import node_state
@@ -24,7 +24,7 @@ from capacityd.reconcile.facts import Facts, Policy
 from capacityd.reconcile.memory import Memory
 from capacityd.reconcile.plan import make_plan, make_withdrawal
 from capacityd.reconcile.timing import BURST, MIN_INTERVAL
-from capacityd.reconcile.writing import Denied, Outcome
+from capacityd.reconcile.writing import Denied
 from tests.support.nodes import node
 from tests.unit.reconcile.doubles import MemoryNode, Service
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -11,9 +12,9 @@ from capacityd.model.node import CONFIGURATION_ANNOTATION, ConditionReason
 from capacityd.model.plan import Health
 from capacityd.model.reading import Absent, Quantity, Reading, Unknown
 from capacityd.node.documents.node import node_state
-from capacityd.reconcile.condition import desired_condition, rejected_condition
 from capacityd.reconcile.facts import Facts, Policy
 from capacityd.reconcile.plan import make_plan
+from capacityd.reconcile.report import changed_condition, desired_condition
 from tests.support.nodes import node
 from tests.unit.reconcile.doubles import ABSENT, EPOCH, FOUR, UNKNOWN, A, B, Service
 
@@ -218,7 +219,8 @@ def test_where_no_reason_fits_the_names_do(service: Service) -> None:
 
 def test_the_message_of_a_rejection_is_as_long_as_fits() -> None:
     """Kubernetes' API conventions give a condition's message 32,768 characters."""
-    fitting, longer = (rejected_condition(node_state(node()), "x" * length, EPOCH) for length in (32_768, 32_769))
+    rejected = partial(changed_condition, node_state(node()), ConditionReason.REJECTED)
+    fitting, longer = (rejected("x" * length, EPOCH) for length in (32_768, 32_769))
     assert fitting
     assert fitting.message == "x" * 32_768
     assert longer

@@ -9,26 +9,31 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from capacityd.reconcile.isolation import FEW, Isolation
+from capacityd.reconcile import writing
+from capacityd.reconcile.writing import FEW
 
 
-def isolate(count: int, denied: Collection[str]) -> tuple[set[str], int, bool]:
-    """The names that are found to be denied, the patches with the first one, and whether one was accepted."""
+def isolate(count: int, denied: Collection[str]) -> tuple[set[str], int]:
+    """The names that are found to be denied, and the number of patches with the first one."""
     names = tuple(f"n{number:04}" for number in range(count))
-    isolation, accepted_names, patches = Isolation.of(names), set[str](), 1
-    while tried := isolation.next_names:
-        accepted = not {*denied} & {*tried}
-        accepted_names |= set(tried) if accepted else set()
+    accepted_names, patches = set[str](), 1
+
+    def accepts(tried: tuple[str, ...]) -> bool:
+        nonlocal patches
         patches += 1
-        isolation = isolation.after(accepted=accepted)
-    return {*names} - accepted_names, patches, bool(accepted_names)
+        accepted = not {*denied} & {*tried}
+        accepted_names.update(tried if accepted else ())
+        return accepted
+
+    writing.isolate(names, accepts)
+    return {*names} - accepted_names, patches
 
 
 @given(st.integers(1, 60).flatmap(lambda n: st.tuples(st.just(n), st.sets(st.integers(0, n - 1), min_size=1))))
 def test_what_is_denied_is_found_and_nothing_else(case: tuple[int, set[int]]) -> None:
     count, numbers = case
     denied = {f"n{number:04}" for number in numbers}
-    found, patches, _ = isolate(count, denied)
+    found, patches = isolate(count, denied)
     assert found == denied
     if count <= FEW:
         assert patches <= 1 + count

@@ -10,14 +10,13 @@ from typing import Any
 import pytest
 
 from capacityd.linux.systemd import EntryKind, Priority
-from capacityd.model.plan import Action, Change, Health, Plan, Reported, Write
+from capacityd.model.plan import Action, Change, Health, Outcome, Plan, Reported, Write
 from capacityd.model.reading import Absent, Quantity, Reading, Unknown
 from capacityd.model.reasons import PassReason
 from capacityd.model.waits import Wait, WaitReason
 from capacityd.node.documents.node import node_state
 from capacityd.reconcile.memory import Memory
 from capacityd.reconcile.reconcile import ReconcileResult
-from capacityd.reconcile.writing import Outcome
 from capacityd.worker import journal
 from capacityd.worker.pass_state import Logged, PassState, PassStatus, is_condition_not_stored
 from tests.support.nodes import node

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from capacityd.model.plan import MachineRecord
+from capacityd.model.plan import MachineRecord, Outcome
 from capacityd.model.reading import Quantity
 from capacityd.model.waits import Wait, WaitReason
 from capacityd.node.documents.node import node_state
@@ -14,7 +14,6 @@ from capacityd.reconcile.facts import Facts, PassContext, Policy
 from capacityd.reconcile.memory import Memory
 from capacityd.reconcile.plan import make_plan
 from capacityd.reconcile.timing import WriteTimes
-from capacityd.reconcile.writing import Outcome
 from capacityd.worker.pass_state import OtherWriter, is_condition_not_stored, other_writers
 from tests.support.nodes import apply_patch, node
 

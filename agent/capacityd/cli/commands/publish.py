@@ -17,7 +17,7 @@ from capacityd.host.kubelet import device_plugin_names
 from capacityd.model.config import Config
 from capacityd.model.errors import CapacitydError, UsageError
 from capacityd.model.node import Node, NodeState, annotated_quantities
-from capacityd.model.plan import Action, MachineRecord, Plan
+from capacityd.model.plan import Action, MachineRecord, Outcome, Plan
 from capacityd.model.quantity import whole_quantity
 from capacityd.model.reading import Quantity, Reading
 from capacityd.model.setting_types import Duration
@@ -26,7 +26,7 @@ from capacityd.reconcile.apply import Retries
 from capacityd.reconcile.apply import apply as apply_plan
 from capacityd.reconcile.facts import Facts, PassContext, Policy
 from capacityd.reconcile.plan import make_plan, make_withdrawal, only_annotated
-from capacityd.reconcile.writing import Denied, Outcome, Planner
+from capacityd.reconcile.writing import Denied, Planner
 from capacityd.worker import runtime_files
 from capacityd.worker.context import config_of, host_of, node_name_of, warn
 from capacityd.worker.selected_node import node_of

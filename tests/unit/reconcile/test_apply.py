@@ -56,25 +56,14 @@ def publish(state: NodeState, record: MachineRecord | None, denied: Denied) -> P
     return make_plan(state, Facts({A: Quantity(4)}))
 
 
-def test_a_successful_write_is_not_repeated_and_an_empty_plan_is_not_written(clock: Clock) -> None:
+def test_a_successful_write_is_not_repeated_whether_or_not_its_event_fails(clock: Clock) -> None:
     node = MemoryNode()
+    node.event_error = NodeDenied("events: forbidden")
+    warning = "the Event could not be written: events: forbidden"
     for applied in (True, False):
         outcome = apply(node, publish, None)
-        assert (outcome.applied, outcome.warnings) == (applied, ())
+        assert (outcome.applied, outcome.warnings) == (applied, (warning,) if applied else ())
     assert (node.reads, node.writes, len(node.events), clock.slept) == (2, 1, 1, [])
-
-
-def test_a_conflict_makes_a_new_plan(clock: Clock) -> None:
-    node = MemoryNode(None, NodeConflict("no"), None, NodeConflict("no"))
-    planned: list[NodeState] = []
-
-    def decide(state: NodeState, record: MachineRecord | None, denied: Denied) -> Plan:
-        planned.append(state)
-        return publish(state, record, denied)
-
-    assert apply(node, decide, None).applied
-    assert (node.reads, node.writes, len(planned), len(node.events)) == (3, 1, 3, 1)
-    assert len(clock.slept) == 2
 
 
 def test_conflicts_are_retried_a_few_times(clock: Clock) -> None:
@@ -97,6 +86,7 @@ UNREACHABLE = NodeUnreachable("nobody there")
     ("errors", "patience", "slept", "applied"),
     [
         *(([kind("no")], 600.0, [], False) for kind in (NodeDenied, NodeRejected, NodeError)),
+        ([None, NodeConflict("no"), None, NodeConflict("no")], 0.0, [0.1, 0.2], True),
         ([UNREACHABLE], 0.0, [], False),
         ([UNREACHABLE] * 50, 20.0, [2.0, 4.0, 5.0, 5.0], False),
         ([later(7.0), later(0.0)], 60.0, [7.0, 0.0], True),  # Retry-After
@@ -105,7 +95,7 @@ UNREACHABLE = NodeUnreachable("nobody there")
     ],
 )
 def test_which_errors_are_retried_and_for_how_long(
-    clock: Clock, errors: list[NodeError], patience: float, slept: list[float], applied: bool
+    clock: Clock, errors: list[NodeError | None], patience: float, slept: list[float], applied: bool
 ) -> None:
     node = MemoryNode(*errors)
     if applied:
@@ -116,15 +106,6 @@ def test_which_errors_are_retried_and_for_how_long(
         assert raised.value is errors[0]
     assert clock.slept == slept
     assert node.reads == len(slept) + 1
-
-
-def test_an_event_that_fails_is_a_warning(clock: Clock) -> None:
-    node = MemoryNode()
-    node.event_error = NodeDenied("events: forbidden")
-    outcome = apply(node, publish, None)
-    assert outcome.applied
-    assert outcome.warnings == ("the Event could not be written: events: forbidden",)
-    assert (node.reads, node.writes) == (1, 1)
 
 
 @pytest.mark.parametrize(("lose", "drop", "reported"), [(1, 0, 0), (0, 1, 2)])

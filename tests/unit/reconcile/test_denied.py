@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from itertools import pairwise
@@ -24,7 +25,7 @@ from capacityd.reconcile.facts import Facts, Policy
 from capacityd.reconcile.memory import Memory
 from capacityd.reconcile.plan import make_plan, make_withdrawal
 from capacityd.reconcile.timing import BURST, MIN_INTERVAL
-from capacityd.reconcile.writing import Denied
+from capacityd.reconcile.writing import FEW, Denied, isolate
 from tests.support.nodes import node
 from tests.unit.reconcile.doubles import MemoryNode, Service
 
@@ -87,17 +88,37 @@ def test_each_denied_resource_is_isolated(names: list[str], denies: set[str]) ->
     assert changes == {name: "deny" if name in denies else "set" for name in names}
 
 
-@pytest.mark.parametrize("number", [0, 249, 499])
-@pytest.mark.parametrize("reason", ["not on my Nodes", "policy: {}"])
-def test_one_denied_resource_of_500_costs_25_patches_at_most(number: int, reason: str) -> None:
-    names = [f"example.com/n{n:03}" for n in range(500)]
-    node = Admission([names[number]], reason)
-    outcome = publish(node, {name: Quantity(4) for name in names})
-    assert {*node.document["status"]["capacity"]} == {*names} - {names[number]}
-    assert outcome.denied.keys() == {names[number]}
-    assert node.our_condition[:2] == ("False", "Denied")
-    assert node.our_condition[2].startswith(f"denied: {names[number]}: ")
-    assert len(node.requests) <= 25
+def isolated(count: int, denied: Collection[str]) -> tuple[set[str], int]:
+    """The names that are found to be denied, and the number of patches with the first one."""
+    names = tuple(f"n{number:04}" for number in range(count))
+    accepted_names, patches = set[str](), 1
+
+    def accepts(tried: tuple[str, ...]) -> bool:
+        nonlocal patches
+        patches += 1
+        accepted = not {*denied} & {*tried}
+        accepted_names.update(tried if accepted else ())
+        return accepted
+
+    isolate(names, accepts)
+    return {*names} - accepted_names, patches
+
+
+@given(st.integers(1, 60).flatmap(lambda n: st.tuples(st.just(n), st.sets(st.integers(0, n - 1), min_size=1))))
+def test_what_is_denied_is_found_and_nothing_else(case: tuple[int, set[int]]) -> None:
+    count, numbers = case
+    denied = {f"n{number:04}" for number in numbers}
+    found, patches = isolated(count, denied)
+    assert found == denied
+    if count <= FEW:
+        assert patches <= 1 + count
+
+
+@pytest.mark.parametrize("count", [16, 100, 500, 1000])
+def test_one_of_many_costs_about_twice_the_logarithm(count: int) -> None:
+    patches = [isolated(count, {f"n{number:04}"})[1] for number in range(count)]
+    assert max(patches) <= 2 * math.log2(count) + 4
+    assert count != 500 or max(patches) <= 22
 
 
 class Killed(BaseException):
@@ -176,6 +197,9 @@ def test_an_altered_quantity_is_reported_as_denied() -> None:
     assert len(node.requests) == 2
     node.alter = lambda document: document["status"]["capacity"].update({A: "4k", B: "1000m"})
     assert publish(node, {A: Quantity(4000), B: Quantity(1)}).denied == {}, "another spelling is no other quantity"
+    node.alter = lambda document: document["status"]["allocatable"].pop(A, None)
+    assert "accepted 5 but stored none as allocatable" in publish(node, {A: Quantity(5), B: Quantity(2)}).denied[A]
+    assert (node.our_condition[1], node.document["status"]["allocatable"]) == ("Denied", {B: "2"})
 
 
 def test_an_altered_annotation_is_an_error_that_the_condition_reports_at_once() -> None:
@@ -198,16 +222,12 @@ def test_if_everything_is_rejected_the_condition_reports_that_alone(names: list[
             publish(node, {name: Quantity(4) for name in names})
         assert (node.our_condition, node.published) == (("False", "Rejected", "HTTP 422: annotations are full"), {})
     assert node.writes == 1, "the condition is written once"
+    with pytest.raises(NodeRejected):
+        publish(node, {A: Quantity(4)}, condition=False)
+    assert node.writes == 1
     node.denied.clear()
     assert publish(node, {A: Quantity(4)}).applied
     assert node.our_condition[0] == "True"
-
-
-def test_without_a_condition_a_rejection_is_only_raised() -> None:
-    node = Admission(["/metadata/annotations"])
-    with pytest.raises(NodeRejected):
-        publish(node, {A: Quantity(4)}, condition=False)
-    assert node.writes == 0
 
 
 @pytest.fixture
@@ -295,14 +315,6 @@ def test_events_that_may_end_a_denial_retry_at_once(denied: tuple[Service, Admis
     assert (node.published, node.our_condition[0]) == ({A: "4", B: "1"}, "True")
 
 
-def test_changes_of_other_resources_are_written_during_a_denial(denied: tuple[Service, Admission]) -> None:
-    service, node = denied
-    before = len(node.requests)
-    service.reconcile(1010.0, {"hardware"}, a=Quantity(4), b=Quantity(2))
-    assert (node.published, len(node.requests) - before) == ({B: "2"}, 1)
-    assert node.our_condition[1] == "Denied"
-
-
 @pytest.mark.parametrize("after", [400.0, 10_000.0])
 def test_while_allocatable_is_denied_the_node_is_read_until_it_is_right(after: float) -> None:
     """Also if somebody else puts it right after hours."""
@@ -320,16 +332,6 @@ def test_while_allocatable_is_denied_the_node_is_read_until_it_is_right(after: f
     service.allocatable[A] = "4"
     assert service.reconcile(at, {"requeue"}, a=Quantity(4)).requeue_after is None
     assert service.condition == "True"
-
-
-def test_allocatable_that_admission_alters_is_denied() -> None:
-    node = Admission()
-    node.alter = lambda document: document["status"]["allocatable"].pop(A, None)
-    outcome = publish(node, {A: Quantity(4), B: Quantity(2)})
-    assert outcome.denied.keys() == {A}
-    assert "accepted 4 but stored none as allocatable" in outcome.denied[A]
-    assert node.our_condition[1] == "Denied"
-    assert node.document["status"]["allocatable"] == {B: "2"}
 
 
 def test_beside_a_denial_an_unknown_resource_is_reported_to_a_new_node_after_a_minute() -> None:

@@ -89,51 +89,24 @@ def test_no_pass_for_another_reason_delays_the_read_of_what_is_unknown(
         assert result.requeue_after <= 60.0 - second
 
 
-@pytest.mark.parametrize("less", [Quantity(3), Quantity(0), ABSENT])
-def test_a_reduction_is_held_back_and_becomes_due(service: Service, less: Reading) -> None:
-    result = service.reconcile(1010.0, {"hardware"}, a=less)
-    assert (service.opened, result.requeue_after, held(result)) == (0, 10.0, {A: 10.0})
-    result = service.reconcile(1014.0, {"hardware"}, a=less)
-    assert (service.opened, result.requeue_after) == (0, 6.0)
-    result = service.reconcile(1020.0, {"requeue"}, a=less)
-    assert (service.opened, result.requeue_after) == (1, None)
-    assert service.capacity == ({} if less is ABSENT else {A: str(less.value)})  # type: ignore[union-attr]
-
-
-def test_a_reduction_is_held_back_also_when_the_node_is_read(service: Service) -> None:
-    result = service.reconcile(1010.0, {"resync"}, a=Quantity(3))
+@pytest.mark.parametrize("less", [Quantity(3), Quantity(0), ABSENT, None], ids=["3", "0", "absent", "not configured"])
+@pytest.mark.parametrize("reason", ["hardware", "resync"])
+def test_a_reduction_is_held_back_and_becomes_due(service: Service, less: Reading | None, reason: str) -> None:
+    """So is the next one. A device that resets meanwhile costs no request, and counts anew."""
+    lower = {"b": ABSENT} | ({"a": less} if less else {})
+    result = service.reconcile(1010.0, {reason}, **lower)
     assert (result.requeue_after, held(result), service.capacity) == (10.0, {A: 10.0}, {A: "4"})
     service.opened = 0
-    assert service.reconcile(1015.0, {"hardware"}, a=Quantity(3)).requeue_after == 5.0
-    assert service.reconcile(1016.0, {"hardware"}, a=FOUR).requeue_after is None
+    assert service.reconcile(1014.0, {"hardware"}, **lower).requeue_after == 6.0
+    assert service.reconcile(1015.0, {"hardware"}, b=ABSENT, a=FOUR).requeue_after is None
+    assert service.reconcile(1019.0, {"hardware"}, **lower).requeue_after == 10.0
     assert service.opened == 0
-
-
-def test_a_device_that_resets_costs_no_request(service: Service) -> None:
-    service.reconcile(1010.0, {"hardware"}, a=ABSENT)
-    service.reconcile(1015.0, {"hardware"}, a=FOUR)
-    result = service.reconcile(1019.0, {"hardware"}, a=ABSENT)
-    assert (service.opened, result.requeue_after) == (0, 10.0), "it counts anew"
-    assert service.reconcile(1021.0, {"hardware"}, a=FOUR).requeue_after is None
-    assert service.opened == 0
-
-
-def test_a_second_loss_is_held_back_as_long_as_the_first(service: Service) -> None:
-    service.reconcile(1010.0, {"hardware"}, a=Quantity(3))
-    service.reconcile(1020.0, {"requeue"}, a=Quantity(3))
-    assert service.capacity == {A: "3"}
-    for reasons in ({"hardware"}, {"resync"}):
-        assert service.reconcile(1021.0, reasons, a=Quantity(2)).requeue_after == 10.0
+    result = service.reconcile(1029.0, {"requeue"}, **lower)
+    assert (service.opened, result.requeue_after) == (1, None)
+    assert service.capacity == ({A: str(less.value)} if isinstance(less, Quantity) else {})
+    if less == Quantity(3):
+        assert service.reconcile(1030.0, {reason}, a=Quantity(2), b=ABSENT).requeue_after == 10.0
         assert service.capacity == {A: "3"}
-
-
-def test_what_is_no_longer_configured_is_held_back_too(service: Service) -> None:
-    assert service.reconcile(1010.0, {"config"}, b=ABSENT).requeue_after == 10.0
-    assert service.capacity == {A: "4"}
-    assert service.reconcile(1015.0, {"hardware"}, b=ABSENT).requeue_after == 5.0
-    assert service.opened == 1
-    assert service.reconcile(1020.0, {"requeue"}, b=ABSENT).requeue_after is None
-    assert service.capacity == {}
 
 
 @pytest.mark.parametrize(("uptime", "lower_after"), [(20.0, 60.0), (BOOTING - 1, 60.0), (BOOTING, 10.0)])
@@ -165,16 +138,10 @@ def test_a_resource_that_keeps_changing_is_written_once_a_minute() -> None:
     assert (result.requeue_after, service.capacity) == (None, {A: "51", B: "1"})
     result = service.reconcile(last + MIN_INTERVAL + 5, {"hardware"}, a=Quantity(52), b=Quantity(2))
     assert (result.requeue_after, service.capacity) == (MIN_INTERVAL - 5, {A: "51", B: "2"}), "b may change"
-
-
-def test_a_node_that_was_created_anew_is_written_at_once() -> None:
-    service = Service()
-    for number in range(BURST):
-        service.reconcile(1000.0 + number, {"hardware"}, a=Quantity(number))
     service.node.document = node()
     service.node.document["metadata"]["uid"] = "another"
-    assert service.reconcile(1010.0, {"resync"}, a=FOUR).requeue_after is None
-    assert service.capacity == {A: "4"}
+    service.reconcile(last + MIN_INTERVAL + 6, {"resync"}, a=Quantity(52), b=Quantity(2))
+    assert service.capacity == {A: "52", B: "2"}, "it was created anew"
 
 
 @pytest.mark.parametrize("other", [node({A: "7"}, {A: 4}), node()], ids=["the key", "the record too"])
@@ -340,15 +307,12 @@ def test_a_zero_may_be_the_kubelets_unless_it_has_not_restarted(
     service.capacity[A] = "0"
     service.reconcile(1010.0, {"resync"}, a=FOUR)
     assert service.capacity == {A: "4" if restored else "0"}
-
-
-def test_a_zero_may_be_the_kubelets_while_it_has_not_reported_since_its_restart(service: Service) -> None:
     service.beat(1000)
-    service.kubelet_started_at, service.plugins = EPOCH + 1010.0, None
+    service.kubelet_started_at = EPOCH + 1010.0
     service.reconcile(1012.0, {"kubelet"}, a=FOUR)
     service.capacity[A] = "0"
     service.reconcile(1013.0, {"requeue"}, a=FOUR)
-    assert service.capacity == {A: "4"}
+    assert service.capacity == {A: "4"}, "it has not reported since its restart"
 
 
 def test_observe_mode_writes_nothing(service: Service) -> None:
@@ -367,41 +331,20 @@ def test_observe_mode_writes_nothing(service: Service) -> None:
     assert (service.node.writes, service.capacity) == (writes, {A: "4"})
 
 
-def test_in_observe_mode_less_allocatable_is_not_verified(service: Service) -> None:
-    """It would be read each minute, and nothing would be done about it."""
-    service.settings = Settings(observe=True)
-    service.beat(1000.0)
-    service.node.lags = {A: "0"}
-    assert service.reconcile(1010.0, {"resync"}, a=FOUR).requeue_after is None
-
-
-def test_in_observe_mode_a_reduction_of_a_foreign_name_is_held_back_once() -> None:
+def test_in_observe_mode_nothing_is_held_back_or_read_again_and_again() -> None:
+    """Neither a reduction of a foreign name, nor a resource that stays unknown, nor less that is allocatable."""
     service = Service()
-    service.settings, service.adopt = Settings(observe=True), {A}
+    service.settings, service.adopt, service.node.lags = Settings(observe=True), {A}, {A: "0"}
     service.capacity[A] = "9"
-    assert service.reconcile(1000.0, {"config"}, a=FOUR).requeue_after == 10.0
-    assert service.reconcile(1010.0, {"requeue"}, a=FOUR).requeue_after is None
-    service.reconcile(1020.0, {"hardware"}, a=FOUR)
-    assert service.reconcile(1030.0, {"resync"}, a=FOUR).requeue_after is None, (
-        "an event that changed nothing began it anew"
-    )
-
-
-def test_in_observe_mode_a_removal_is_held_back_once(service: Service) -> None:
-    service.settings = Settings(observe=True)
-    assert service.reconcile(1000.0, {"config"}, b=UNKNOWN).requeue_after == 10.0
-    service.reconcile(1010.0, {"requeue"}, b=UNKNOWN)
-    service.reconcile(1130.0, {"requeue"}, b=UNKNOWN)
-    assert not any(c.action == "hold" for c in _changes(service.reconcile(1140.0, {"resync"}, b=UNKNOWN)))
-
-
-def test_in_observe_mode_what_stays_unknown_sends_no_request(service: Service) -> None:
-    """No Event reports it, so none is due."""
-    service.settings = Settings(observe=True)
-    service.reconcile(1000.0, {"config"}, a=UNKNOWN)
+    service.beat(1000.0)
+    assert service.reconcile(1000.0, {"config"}, a=FOUR, b=UNKNOWN).requeue_after == 10.0
+    assert service.reconcile(1010.0, {"requeue"}, a=FOUR, b=UNKNOWN).requeue_after == 50.0
     opened = service.opened
-    service.reconcile(1100.0, {"requeue"}, a=UNKNOWN)
-    assert service.opened == opened
+    service.reconcile(1020.0, {"hardware"}, a=FOUR, b=UNKNOWN)
+    service.reconcile(1130.0, {"requeue"}, a=FOUR, b=UNKNOWN)
+    assert service.opened == opened, "no Event reports it, so none is due"
+    result = service.reconcile(1140.0, {"resync"}, a=FOUR, b=UNKNOWN)
+    assert held(result) == {}, "an event that changed nothing began it anew"
 
 
 def test_a_device_plugin_that_registers_while_we_write_keeps_its_value(service: Service) -> None:
@@ -474,21 +417,13 @@ def test_conflicts_that_do_not_end(monkeypatch: pytest.MonkeyPatch) -> None:
         messages.add(_message(result, RetryCause.CONFLICT))
     (message,) = messages
     assert "a guard did not hold; tried 6 times" in message
-    service.node = MemoryNode()
-    assert not service.reconcile(1600.0, {"retry"}, a=FOUR).failure
-    assert (service.memory.conflict, service.capacity) == (None, {A: "4"})
-
-
-def test_an_outage_between_two_conflicts_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("capacityd.reconcile.apply.time.sleep", lambda _: None)
-    service = Service()
-    service.node = node = Contested()
-    service.reconcile(1000.0, a=FOUR)
     service.error = NodeUnreachable("nobody there")
-    assert "nobody there" in service.reconcile(1061.0, {"retry"}, a=FOUR).node_error
+    assert "nobody there" in service.reconcile(1600.0, {"retry"}, a=FOUR).node_error
     service.error = None
-    assert "tried 6 times" in service.reconcile(1062.0, {"retry"}, a=FOUR).node_error
-    assert node.requests[2 * TRIES + 1 :] == ["read", "write", "write"]
+    assert service.reconcile(1601.0, {"retry"}, a=FOUR).node_error == message, "an outage in between changes nothing"
+    service.node = MemoryNode()
+    assert not service.reconcile(1700.0, {"retry"}, a=FOUR).failure
+    assert (service.memory.conflict, service.capacity) == (None, {A: "4"})
 
 
 def test_a_refusal_is_reported_once_for_each_node_also_when_the_machine_reboots() -> None:

@@ -85,15 +85,12 @@ def test_one_event_when_it_begins_and_one_when_it_ends(service: Service) -> None
     service.reconcile(1500.0, {"hardware"}, a=FOUR)
     service.reconcile(1600.0, {"resync"}, a=FOUR)
     assert about_expectations() == [f"{A}: 3, expected 4", f"{A}: 4"]
-
-
-def test_what_is_no_longer_expected_ends_without_an_event(service: Service) -> None:
-    service.reconcile(1100.0, {"resync"}, a=Quantity(3))
-    service.reconcile(1110.0, {"requeue"}, a=Quantity(3))
+    for second in (0, 10):
+        service.reconcile(1700.0 + second, {"resync"}, a=Quantity(3))
     events = len(service.node.events)
     service.expect = {}
-    service.reconcile(1120.0, {"config"}, a=Quantity(3))
-    assert (service.condition, len(service.node.events)) == ("True", events)
+    service.reconcile(1720.0, {"config"}, a=Quantity(3))
+    assert (service.condition, len(service.node.events)) == ("True", events), "no longer expected is no Event"
 
 
 def test_after_a_write_one_request_sees_what_became_of_it(service: Service) -> None:
@@ -200,31 +197,18 @@ def test_the_most_urgent_is_the_reason_and_the_message_names_all(service: Servic
     )
 
 
-@pytest.mark.parametrize(("length", "shown"), [(100, 100), (500, 150)])
-def test_a_hundred_reasons_fit(service: Service, length: int, shown: int) -> None:
-    """Each is shortened, so that no resource is left out."""
-    unknown = {f"r{number:02}": Unknown(f"{number:02}".ljust(length, "x")) for number in range(100)}
+@pytest.mark.parametrize(("number", "length", "shown"), [(100, 100, 100), (100, 500, 150), (600, 100, 0)])
+def test_as_much_of_each_reason_is_shown_as_fits(service: Service, number: int, length: int, shown: int) -> None:
+    """No resource is left out. Kubernetes' API conventions give a condition's message 32,768 characters."""
+    unknown = {f"r{n:03}": Unknown(f"{n:03}".ljust(length, "x")) for n in range(number)}
     service.reconcile(1010.0, {"config"}, a=FOUR, **unknown)
     message = service.node.our_condition[2]
-    parts = [f"unknown: example.com/{name}: {reading.reason[:shown]}" for name, reading in unknown.items()]
-    assert message == "; ".join(part if shown == length else part[:-1] + "…" for part in parts)
-    assert len(message) < 32_768
-
-
-def test_where_no_reason_fits_the_names_do(service: Service) -> None:
-    unknown = {f"r{number:03}": Unknown(f"{number:03}".ljust(100, "x")) for number in range(600)}
-    service.reconcile(1010.0, {"config"}, a=FOUR, **unknown)
-    assert service.node.our_condition[2] == "; ".join(f"unknown: example.com/{name}" for name in unknown)
-
-
-def test_the_message_of_a_rejection_is_as_long_as_fits() -> None:
-    """Kubernetes' API conventions give a condition's message 32,768 characters."""
+    reasons = {name: f": {reading.reason[:shown]}" if shown else "" for name, reading in unknown.items()}
+    parts = [f"unknown: example.com/{name}{reason}" for name, reason in reasons.items()]
+    assert message == "; ".join(part if shown in (0, length) else part[:-1] + "…" for part in parts)
     rejected = partial(changed_condition, node_state(node()), ConditionReason.REJECTED)
     fitting, longer = (rejected("x" * length, EPOCH) for length in (32_768, 32_769))
-    assert fitting
-    assert fitting.message == "x" * 32_768
-    assert longer
-    assert longer.message == "x" * 32_767 + "…"
+    assert (fitting and fitting.message, longer and longer.message) == ("x" * 32_768, "x" * 32_767 + "…")
 
 
 def test_an_event_when_it_has_been_unknown_for_a_minute_and_one_when_it_can_be_read_again(service: Service) -> None:
@@ -243,14 +227,6 @@ def test_an_event_when_it_has_been_unknown_for_a_minute_and_one_when_it_can_be_r
     service.reconcile(4800.0, {"hardware"}, a=FOUR, b=FOUR)
     service.reconcile(4900.0, {"resync"}, a=FOUR, b=FOUR)
     assert events[len(before) :] == [f"{A}: busy", f"{A}: 4"]
-
-
-def test_what_is_unknown_for_a_moment_is_no_event(service: Service) -> None:
-    events = len(service.node.events)
-    for at in (1100.0, 1200.0):
-        service.reconcile(at, {"hardware"}, a=UNKNOWN)
-        service.reconcile(at + 50, {"hardware"}, a=FOUR)
-    assert len(service.node.events) == events
 
 
 def test_while_no_record_can_be_kept_an_unknown_resource_is_not_reported_again_and_again(service: Service) -> None:

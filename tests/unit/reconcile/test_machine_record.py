@@ -8,61 +8,31 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from capacityd.model.errors import StateError
 from capacityd.model.plan import MachineRecord, Plan, Reported, Write
 from capacityd.reconcile import machine_record
 
 A, B = "example.com/a", "example.com/b"
-records = st.builds(
-    MachineRecord,
-    st.dictionaries(st.text(max_size=8), st.integers(0, 2**63 - 1)),
-    st.dictionaries(st.text(max_size=8), st.integers(0, 2**63 - 1)),
-    st.builds(Reported, *[st.frozensets(st.text(max_size=8))] * 3, st.text(max_size=8)),
-)
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return str(tmp_path_factory.mktemp("state"))
 
 
 def plan(recorded: dict[str, int] | None, before: dict[str, int] | None = None) -> Plan:
     return Plan("n1", (), Write((), {}, recorded=recorded), recorded_before=before or {})
 
 
-@given(records)
-def test_it_is_restored_unchanged(folder: str, record: MachineRecord) -> None:
-    machine_record.write(folder, record)
-    assert machine_record.read(folder) == record
-
-
 @pytest.mark.parametrize(
     "content",
     [
-        *("", "null", "[]", "{}", "[" * 100_000, "\0", '{"published": {"a": 4}}', '{"intended": {"a": 4}}'),
-        *('{"published": 4, "intended": {}}', '{"published": {"a": "4"}, "intended": {}}'),
-        *('{"published": {"a": true}, "intended": {}}', '{"published": {"a": 4.0}, "intended": {}}'),
-        '{"published": {}, "intended": {}, "reported": {"refused": 4}}',
+        *("", "{}", '{"published": {"a": 4}}', '{"intended": {"a": 4}}'),
+        *('{"published": {"a": "4"}, "intended": {}}', '{"published": {"a": 4.0}, "intended": {}}'),
+        '{"published": {"a": 4}, "intended": {}, "checksum": "00000000"}',
     ],
 )
 def test_a_damaged_one_is_missing(tmp_path: Path, content: str) -> None:
+    """Else a key whose number was changed would be refused for ever. test_codec.py has further damage."""
     assert machine_record.read(str(tmp_path)) is None
     (tmp_path / "published.json").write_text(content)
     assert machine_record.read(str(tmp_path)) is None
-
-
-def test_a_changed_byte_makes_it_missing_or_changes_nothing(tmp_path: Path) -> None:
-    """Else a key that was changed would be refused for ever."""
-    record = MachineRecord({A: 4, B: 2}, {A: 5}, Reported(frozenset({B})))
-    machine_record.write(str(tmp_path), record)
-    file = tmp_path / "published.json"
-    content = file.read_bytes()
-    for at in range(len(content)):
-        file.write_bytes(content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :])
-        assert machine_record.read(str(tmp_path)) in (None, record)
 
 
 def test_the_file_is_the_same_for_every_version(tmp_path: Path) -> None:
@@ -103,13 +73,6 @@ def test_a_record_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
         machine_record.write(str(tmp_path / "state"), MachineRecord({A: 5}))
 
 
-def test_the_unfinished_file_of_a_killed_writer_is_replaced(tmp_path: Path) -> None:
-    directory = str(tmp_path)
-    (tmp_path / "published.json.new").write_text('{"publ')
-    machine_record.write(directory, MachineRecord({A: 4}))
-    assert os.listdir(directory) == ["published.json"]
-
-
 def test_the_directory_is_the_first_that_systemd_names(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STATE_DIRECTORY", "/var/lib/x:/var/lib/y")
     assert machine_record.state_directory() == "/var/lib/x"
@@ -119,6 +82,7 @@ def test_the_directory_is_the_first_that_systemd_names(monkeypatch: pytest.Monke
 
 def test_the_record_has_both_quantities_before_a_write_and_one_after(tmp_path: Path) -> None:
     directory = str(tmp_path / "made")
+    assert machine_record.not_writable(directory) == "", "a missing one holds nothing back"
     between = machine_record.intend(directory, None, plan({A: 5, B: 1}, {A: 4}))
     assert between == machine_record.read(directory) == MachineRecord({A: 4}, {A: 5, B: 1})
     assert between.confirms(A, 4)
@@ -140,8 +104,3 @@ def test_an_unchanged_record_is_not_written(tmp_path: Path) -> None:
             machine_record.intend(directory, record, plan(recorded))
             machine_record.confirm(directory, plan(recorded))
         assert os.path.samestat(os.fstat(before.fileno()), file.stat()), "a write replaces the file"
-
-
-def test_a_missing_directory_holds_nothing_back(tmp_path: Path) -> None:
-    assert machine_record.not_writable(str(tmp_path)) == ""
-    assert machine_record.not_writable(str(tmp_path / "missing")) == ""

@@ -8,13 +8,13 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import resource
 import select
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -114,6 +114,20 @@ class Running:
         """What it has left for `status`."""
         return from_file(ServiceStatus, (self.folder / "service.json").read_bytes(), __version__)
 
+    def await_status(self, is_it: Callable[[ServiceStatus], bool]) -> ServiceStatus:
+        """Waits until what it has left for `status` is so."""
+        deadline = time.monotonic() + DEADLINE
+        while not is_it(status := self.status_file()):
+            assert time.monotonic() < deadline, status
+            time.sleep(0.01)
+        return status
+
+    def exits(self) -> tuple[int, str]:
+        """Waits until it has ended by itself; its exit status, and its standard error."""
+        assert self.process
+        _, errors = self.process.communicate(timeout=DEADLINE)
+        return self.process.returncode, errors
+
     def signal(self, number: int) -> None:
         assert self.process
         self.process.send_signal(number)
@@ -131,8 +145,7 @@ class Running:
         """Ends it as systemd does; its exit status, and its standard error."""
         assert self.process
         self.process.terminate()
-        _, errors = self.process.communicate(timeout=DEADLINE)
-        return self.process.returncode, errors
+        return self.exits()
 
     def close(self) -> None:
         self._systemd.close()
@@ -170,9 +183,8 @@ def test_from_its_start_to_its_end(running: Running) -> None:
         running.signal(signal.SIGHUP)
     assert running.ran(7)[5] == "check reload"
     running.start()
-    assert running.process
-    _, errors = running.process.communicate(timeout=DEADLINE)
-    assert (running.process.returncode, "the service is already running" in errors) == (1, True)
+    exit_status, errors = running.exits()
+    assert (exit_status, "the service is already running" in errors) == (1, True)
     running.process = first
     assert running.end() == (0, "")
     running.await_line("STOPPING=1")
@@ -187,24 +199,19 @@ def test_something_else_is_in_the_place_of_the_lock(running: Running, obstacle: 
         _put(lock, obstacle)
         if exits:
             running.signal(signal.SIGHUP)
-            assert running.process
-            _, errors = running.process.communicate(timeout=DEADLINE)
-            assert (running.process.returncode, f"{lock} is gone" in errors) == (1, True)
+            exit_status, errors = running.exits()
+            assert (exit_status, f"{lock} is gone" in errors) == (1, True)
         running.start()
         running.await_line("READY=1")
         running.await_line("STATUS=1 of 1")
         assert not lock.is_symlink()
         assert runtime_files.running(str(running.folder)) is not None
-
-
-def test_a_lock_that_cannot_be_opened(running: Running) -> None:
-    (lock := running.folder / "service.lock").mkdir()
-    (lock / "file").touch()
+    running.end()
+    lock.unlink()
+    (lock / "file").mkdir(parents=True)
     running.start()
-    assert running.process
-    _, errors = running.process.communicate(timeout=DEADLINE)
-    assert running.process.returncode == 1
-    assert f"{lock} could not be opened: Is a directory; remove it" in errors
+    exit_status, errors = running.exits()
+    assert (exit_status, f"{lock} could not be opened: Is a directory; remove it" in errors) == (1, True)
 
 
 def _put(lock: Path, obstacle: str) -> None:
@@ -258,9 +265,8 @@ def test_a_pass_without_a_result_is_logged_and_retried(running: Running, worker:
     assert errors.count("recovered") == 1
 
 
-@pytest.mark.parametrize("started", ["exec sleep 60", """echo '["Probed", {}]'; exec sleep 60"""])
-def test_a_worker_that_hangs_is_killed_and_the_pass_retried(running: Running, started: str) -> None:
-    running.stub(reconcile=started)
+def test_a_worker_that_hangs_is_killed_and_the_pass_retried(running: Running) -> None:
+    running.stub(reconcile="""echo '["Probed", {}]'; exec sleep 60""")
     running.start(_LITTLE_TIME)
     assert running.ran(3)[:3] == ["check boot", "reconcile boot", "reconcile retry 1"]
     running.stub()
@@ -277,6 +283,7 @@ def test_a_worker_that_cannot_be_started_is_logged_and_retried(running: Running)
     running.start()
     message = "the configuration check failed and is retried: could not be started: No such file or directory"
     running.await_line(f"STATUS={message}")
+    running.await_line(f"STATUS={message}")
     running.program.symlink_to("/bin/sh")
     running.await_line("READY=1")
     running.await_line("STATUS=1 of 1")
@@ -289,19 +296,6 @@ def test_a_worker_that_cannot_be_started_is_logged_and_retried(running: Running)
     assert (status, errors.count(message), errors.count("recovered")) == (0, 1, 2)
     assert errors.count("the reconcile worker could not be started") == 1
     assert "Traceback" not in errors
-
-
-def test_it_continues_without_a_free_file_descriptor(running: Running) -> None:
-    running.publishes()
-    assert running.process
-    pid, (soft, hard) = running.process.pid, resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.prlimit(pid, resource.RLIMIT_NOFILE, (3, hard))
-    (running.folder / "seats").write_text("4")
-    assert running.process.stderr
-    message = "the reconcile worker could not be started: Too many open files; retrying"
-    assert any(message in line for line in running.process.stderr)
-    resource.prlimit(pid, resource.RLIMIT_NOFILE, (soft, hard))
-    running.await_line("STATUS=1 of 1")
 
 
 def test_an_unavailable_event_source_is_logged_once_and_reopened_at_each_pass(running: Running) -> None:
@@ -319,37 +313,6 @@ def test_an_unavailable_event_source_is_logged_once_and_reopened_at_each_pass(ru
     (running.folder / "seats").write_text("5")
     assert running.ran(7)[6:] == ["reconcile file"]
     assert running.end()[1] == f"capacityd: {message}; changes are detected at the next reconcile pass\n"
-
-
-def test_a_failed_check_is_logged_once_and_retried(running: Running) -> None:
-    running.stub(check="""echo '["CheckResult", {"error": "no room"}]'""")
-    running.start()
-    message = "the configuration check failed and is retried: no room"
-    running.await_line(f"STATUS={message}")
-    running.await_line(f"STATUS={message}")
-    running.stub()
-    running.await_line("READY=1")
-    status, errors = running.end()
-    assert (status, errors) == (0, f"capacityd: {message}\ncapacityd: recovered\n")
-
-
-def test_it_has_recovered_when_both_errors_have_ended(running: Running) -> None:
-    """A check that is to be retried much later delays no pass."""
-    no_room = """echo '["CheckResult", {"error": "no room"}]'"""
-    running.publishes("pause = 1000\n")
-    running.stub(check=no_room, reconcile="""echo '["PassResult", {"failure": {"message": "nobody there"}}]'""")
-    (running.folder / "seats").write_text("4")
-    running.await_line("STATUS=nobody there")
-    running.signal(signal.SIGHUP)
-    running.await_line("STATUS=nobody there; the configuration check failed")
-    assert running.status_file().error == "nobody there; the configuration check failed and is retried: no room"
-    running.stub(check=no_room)
-    running.await_line("STATUS=1 of 1")
-    running.stub()
-    running.signal(signal.SIGHUP)
-    running.await_line("STATUS=waiting")
-    assert running.status_file().error == ""
-    assert running.end()[1].count("recovered") == 1
 
 
 def test_it_continues_without_systemd_and_journal(running: Running) -> None:
@@ -384,22 +347,6 @@ def test_an_unread_standard_error_blocks_nothing(running: Running) -> None:
     assert os.get_blocking(writes)
     os.close(reads)
     os.close(writes)
-
-
-def test_an_error_of_the_metrics_is_logged_once(running: Running) -> None:
-    """It fails no pass."""
-    metrics = """echo '["MetricsResult", {"path": "/x", "error": "/x is full", "advice": "make room"}]'"""
-    running.stub(reconcile=f"{_GOOD['reconcile']}; {metrics}")
-    running.publishes()
-    (running.folder / "seats").write_text("4")
-    running.ran(3)
-    running.await_line("STATUS=1 of 1")
-    assert running.status_file().metrics_error == "/x is full"
-    running.stub(reconcile=f"""{_GOOD["reconcile"]}; echo '["MetricsResult", {{"path": "/x"}}]'""")
-    for text in ("5", "6"):
-        (running.folder / "seats").write_text(text)
-        running.await_line("STATUS=1 of 1")
-    assert running.end()[1] == "capacityd: /x is full; make room\ncapacityd: /x is written again\n"
 
 
 def test_a_pass_can_request_the_next_and_an_error_is_logged_once(running: Running) -> None:
@@ -454,6 +401,10 @@ def test_the_first_pass_can_delay_the_start(running: Running) -> None:
     assert running.ran(3)[2:] == ["reconcile file,start"], "there was no pass before, although there was an event"
 
 
+def _does(activity: Activity | None, status: ServiceStatus) -> bool:
+    return status.slow_activity is activity
+
+
 def test_what_a_slow_worker_waits_for(running: Running) -> None:
     """It is there while the worker runs, not only afterwards."""
     before = "import sys\nsys.path.insert(0, sys.argv[1])\nfrom capacityd.service import worker_process\n"
@@ -465,37 +416,25 @@ def test_what_a_slow_worker_waits_for(running: Running) -> None:
     )
     running.start(f"{before}worker_process.SLOW = 0.2\n")
 
-    def wait_for(activity: Activity | None) -> None:
-        deadline = time.monotonic() + DEADLINE
-        while running.status_file().slow_activity is not activity:
-            assert time.monotonic() < deadline, running.status_file()
-            time.sleep(0.01)
-
     running.ran(1)
     for activity, file in ((Activity.CHECK, "checked"), (Activity.PROBE, "read"), (Activity.NODE, "answered")):
-        wait_for(activity)
-        assert 0.2 <= time.time() - running.status_file().slow_since < 86400
+        status = running.await_status(partial(_does, activity))
+        assert 0.2 <= time.time() - status.slow_since < 86400
         (running.folder / file).touch()
     running.await_line("STATUS=1 of 1 resources published")
-    wait_for(None)
+    running.await_status(partial(_does, None))
 
 
 def test_from_a_reload_to_the_end_of_its_pass_the_status_file_says_that_one_runs(running: Running) -> None:
     running.publishes()
 
-    def wait_for(runs: bool) -> None:
-        deadline = time.monotonic() + DEADLINE
-        while running.status_file().pass_running is not runs:
-            assert time.monotonic() < deadline, running.status_file()
-            time.sleep(0.01)
-
-    wait_for(False)
+    running.await_status(lambda status: not status.pass_running)
     until = "until [ -e FOLDER/{} ]; do sleep 0.02; done"
     running.stub(
         check=f"{until.format('checked')}; {_GOOD['check']}", reconcile=f"{until.format('read')}; {_GOOD['reconcile']}"
     )
     running.signal(signal.SIGHUP)
-    wait_for(True)
+    running.await_status(lambda status: status.pass_running)
     assert running.ran(3)[2:] == ["check reload"]
     (running.folder / "checked").touch()
     running.await_line("READY=1")
@@ -504,7 +443,7 @@ def test_from_a_reload_to_the_end_of_its_pass_the_status_file_says_that_one_runs
     assert running.status_file().pass_running
     (running.folder / "read").touch()
     running.await_line("STATUS=1 of 1 resources published")
-    wait_for(False)
+    running.await_status(lambda status: not status.pass_running)
 
 
 @pytest.mark.parametrize("job", ["check", "reconcile"])

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from capacityd.model.messages import CheckResult, MetricsResult, ServiceStatus
 from capacityd.model.reasons import Activity, Job
 from capacityd.service.reports import Reports, SlowWorker
@@ -35,3 +37,25 @@ def test_all_that_is_wrong_is_in_the_file(tmp_path: Path) -> None:
     assert (wrong.metrics_error, wrong.metrics_advice) == ("it is full", "make room")
     assert wrong.event_source_errors == ("there are no device events",)
     assert (wrong.slow_activity, wrong.pass_running) == (Activity.PROBE, True)
+
+
+def test_an_error_is_logged_once_and_recovered_when_all_have_ended(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    reports = Reports(str(tmp_path))
+    for check, reconcile in (("no room", ""), ("no room", "nobody there"), ("no room", ""), ("", ""), ("", "")):
+        reports.log_error(Job.CHECK, check)
+        reports.log_error(Job.RECONCILE, reconcile)
+    full = MetricsResult("/m", "it is full", "make room")
+    for metrics in (full, full, MetricsResult("/m"), MetricsResult("/m")):
+        reports.log_metrics(metrics)
+    for _ in range(2):
+        reports.log_unavailable(["there are no device events"])
+    assert [line.removeprefix("capacityd: ") for line in capfd.readouterr().err.splitlines()] == [
+        "no room",
+        "nobody there",
+        "recovered",
+        "it is full; make room",
+        "/m is written again",
+        "there are no device events; changes are detected at the next reconcile pass",
+    ]

@@ -27,7 +27,7 @@ from capacityd.model.reading import Absent, Quantity, Reading, Unknown
 from capacityd.model.reasons import PassReason
 from capacityd.node import api_node
 from capacityd.reconcile import apply, machine_record, writing
-from capacityd.worker import journal, reconcile_job, runtime_files, selected_node
+from capacityd.worker import context, journal, reconcile_job, runtime_files
 from capacityd.worker.pass_state import PassState
 from tests.support.model_server import ACCESS, THEIRS, ModelClient, ModelServer
 from tests.support.write_checks import WriteChecks
@@ -211,7 +211,7 @@ class Machine:
             (reconcile_job, "registration_expected", lambda *_: 0.0),
             (runtime_files, "read_config", lambda _: SimpleNamespace(restored=lambda: self.configured, errors=())),
             (journal, "send", lambda _: None),
-            (selected_node, "machine_id", lambda _: None),
+            (context, "machine_id", lambda _: None),
             (api_node, "load", lambda _: ACCESS),
             (api_node, "Client", lambda _: ModelClient(self.server)),
         ]

@@ -112,10 +112,6 @@ class Write:
     """Empty: the Node is not written."""
     annotated: Mapping[str, int]
     """The quantities in the annotation after the write."""
-    writes_annotations: bool = False
-    """Whether the patch changes an annotation."""
-    writes_condition: bool = False
-    """Whether the patch changes capacityd's Node condition."""
     condition: tuple[str, str] | None = None
     """Reason and status of the Node condition that the patch sets; None if the patch sets no condition."""
     recorded: Mapping[str, int] | None = None
@@ -124,6 +120,10 @@ class Write:
     """What Events have reported once this plan's Events are created."""
     recovered: tuple[str, ...] = ()
     """Names that an Event has reported as below the expected quantity, and that no longer are."""
+
+    def changes(self, path: str) -> bool:
+        """Whether the patch changes something at or below this path of the Node."""
+        return any(o["op"] != "test" and str(o["path"]).startswith(path) for o in self.patch)
 
 
 @dataclass(frozen=True, slots=True)

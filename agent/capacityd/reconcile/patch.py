@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum, auto
 from typing import TypeAlias
 
@@ -31,16 +30,6 @@ _ConditionChange: TypeAlias = DesiredCondition | Removed | None
 """None: the condition stays as it is."""
 
 
-@dataclass(frozen=True, slots=True)
-class NodePatch:
-    """A plan's patch, and which parts of the Node it changes besides the quantities."""
-
-    operations: Patch
-    """Empty: nothing is written."""
-    writes_annotations: bool
-    writes_condition: bool
-
-
 _CAPACITY, _ALLOCATABLE = "/status/capacity", "/status/allocatable"
 
 
@@ -50,8 +39,8 @@ def patch_for(
     annotated: Mapping[str, int],
     configuration: str | None,
     condition: _ConditionChange,
-) -> NodePatch:
-    """Builds the patch; its operations are empty if nothing differs.
+) -> Patch:
+    """Builds the patch; it is empty if nothing differs.
 
     annotated: the quantities in the annotation after the write. configuration: the hash of the configuration; ""
     removes the stored hash, None keeps it.
@@ -64,7 +53,7 @@ def patch_for(
     if isinstance(condition, DesiredCondition) and condition.is_true:
         tests += _allocatable_guards(node_state, changes, annotated)
     writes = [*capacity_writes, *allocatable_writes, *annotation_writes, *condition_writes]
-    return NodePatch(_patch(node_state, tests, writes), bool(annotation_writes), bool(condition_writes))
+    return _patch(node_state, tests, writes)
 
 
 def condition_patch(node_state: NodeState, condition: DesiredCondition | None) -> Patch:

@@ -68,10 +68,8 @@ def _write(node_state: NodeState, steps: Sequence[Step], health: Health, last: R
     patch = patch_for(node_state, changes, annotated, configuration, condition if policy.condition else REMOVED)
     reported = reported_after(health, last, facts)
     return Write(
-        patch=patch.operations,
+        patch=patch,
         annotated=annotated,
-        writes_annotations=patch.writes_annotations,
-        writes_condition=patch.writes_condition,
         condition=(condition.reason.value, condition.status) if condition and policy.condition else None,
         recorded={step.name: step.recorded for step in steps if step.recorded is not None},
         reported=reported,
@@ -148,10 +146,8 @@ def make_withdrawal(node_state: NodeState, facts: Facts) -> Plan:
     patch = patch_for(node_state, changes, annotated, "", REMOVED)
     health = Health(denied={c.name: c.reason for c in changes if c.action is Action.DENY})
     write = Write(
-        patch=patch.operations,
+        patch=patch,
         annotated=annotated,
-        writes_annotations=patch.writes_annotations,
-        writes_condition=patch.writes_condition,
         recorded={name: n for name, n in annotated.items() if not _is_unconfirmed(name, n, machine_record)},
     )
     return Plan(node_state.name, changes, write, health=health, node_uid=node_state.uid)

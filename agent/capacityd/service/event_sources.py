@@ -52,7 +52,8 @@ class EventSources:
                 self.unavailable.append("udev is not running: there are no device events")
                 self.awaits_udev = True
                 files[UDEV] = PassReason.HARDWARE
-        openers += [_KERNEL[events] for events in watch.kernel if events is not KernelEvents.SWAPS or _has_swap()]
+        without_swap = {KernelEvents.SWAPS} if not os.path.exists(SWAPS) else set()
+        openers += [_KERNEL[events] for events in watch.kernel if events not in without_swap]
         openers += [lambda: FileEvents(files)] if files else []
         for opener in openers:
             try:
@@ -125,8 +126,3 @@ class Suspends:
         """Returns the reason for a pass if the machine was suspended since the last call."""
         last, self._suspended = self._suspended, suspended()
         return {PassReason.RESUME} if self._suspended - last > _SUSPENDED else set()
-
-
-def _has_swap() -> bool:
-    """Whether the kernel supports swap."""
-    return os.path.exists(SWAPS)

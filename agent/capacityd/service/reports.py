@@ -6,7 +6,6 @@ import os
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import NamedTuple
 
 from capacityd import __version__
 from capacityd.linux.atomic_file import replace_file
@@ -15,13 +14,6 @@ from capacityd.linux.systemd import EntryKind, Priority, log, sd_notify
 from capacityd.model.codec import to_file
 from capacityd.model.messages import CheckResult, MetricsResult, ServiceStatus
 from capacityd.model.reasons import Activity, Job
-
-
-class SlowWorker(NamedTuple):
-    """A worker that has been running for long."""
-
-    activity: Activity
-    seconds: float  # since the worker started
 
 
 class Reports:
@@ -68,14 +60,15 @@ class Reports:
         sd_notify(f"STATUS={' '.join((line or '; '.join(self._errors.values()) or 'waiting').split())}")
 
     def write_status_file(
-        self, *, next_pass_in: float, overdue_after: float, running: bool, slow: SlowWorker | None
+        self, *, next_pass_in: float, overdue_after: float, running: bool, slow: tuple[Activity, float] | None
     ) -> None:
         """Replaces service.json.
 
         next_pass_in: seconds. overdue_after: if the file is not replaced within this many seconds after the next pass
-        is due, the service is stuck. running: as in ServiceStatus.pass_running. slow: None if no worker is slow.
+        is due, the service is stuck. running: as in ServiceStatus.pass_running. slow: what a slow worker does, and
+        for how many seconds it has been running.
         """
-        now = time.time()
+        now, (activity, seconds) = time.time(), slow or (None, 0.0)
         status = ServiceStatus(
             pid=os.getpid(),
             next_reconcile=now + next_pass_in,
@@ -87,8 +80,8 @@ class Reports:
             metrics_error=self._metrics.error,
             metrics_advice=self._metrics.advice,
             pass_running=running,
-            slow_activity=slow.activity if slow else None,
-            slow_since=now - slow.seconds if slow else 0.0,
+            slow_activity=activity,
+            slow_since=now - seconds if slow else 0.0,
         )
         with suppress(OSError):  # workers write here as well, and report the error; `status` shows the file's age
             replace_file(self._path, to_file(status, __version__), 0o644)  # `status` works without root

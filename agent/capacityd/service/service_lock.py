@@ -22,7 +22,9 @@ class ServiceLock:
             self._fd = _open(self.path)
         except OSError:
             with suppress(OSError):
-                _remove(self.path)
+                os.rmdir(self.path)
+            with suppress(OSError):
+                os.unlink(self.path)
             self._fd = _open(self.path)
         fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
@@ -36,10 +38,3 @@ class ServiceLock:
 
 def _open(path: str) -> int:
     return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
-
-
-def _remove(path: str) -> None:
-    if os.path.isdir(path) and not os.path.islink(path):
-        os.rmdir(path)
-    else:
-        os.unlink(path)

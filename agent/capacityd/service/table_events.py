@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import select
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import replace
 
 from capacityd.linux.filesystems import is_of_pods
@@ -29,18 +30,13 @@ class TableEvents:
 
     def __init__(self, path: str, relevant: Callable[[str], frozenset[object]]) -> None:
         self._relevant = relevant
-        self._file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            self._epoll = select.epoll()
-            try:
-                self._epoll.register(self._file, select.EPOLLPRI | select.EPOLLERR)
-                self._known = relevant(self._text())
-            except OSError:
-                self._epoll.close()
-                raise
-        except OSError:
-            os.close(self._file)
-            raise
+        with ExitStack() as opened:
+            self._file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            opened.callback(os.close, self._file)
+            self._epoll = opened.enter_context(select.epoll())
+            self._epoll.register(self._file, select.EPOLLPRI | select.EPOLLERR)
+            self._known = relevant(self._text())
+            opened.pop_all()  # no error has occurred, so both stay open
 
     def fileno(self) -> int:
         return self._epoll.fileno()

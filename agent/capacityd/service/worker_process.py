@@ -15,7 +15,6 @@ from capacityd.linux.subreaper import kill_children
 from capacityd.model.codec import Malformed, decode_variant, parse
 from capacityd.model.messages import CheckResult, Message, MetricsResult, PassResult, Probed
 from capacityd.model.reasons import Activity, Job
-from capacityd.service.reports import SlowWorker
 
 SLOW = 30.0  # seconds after which `status` shows a worker's activity
 _MAX_LINE_BYTES = 1 << 20
@@ -54,12 +53,15 @@ class WorkerProcess:
         """When the worker becomes slow (time.monotonic()); infinity if it already is, or if it waits for its Node."""
         return math.inf if self.is_slow or self.awaits_node else self.began + SLOW
 
-    def slow(self, job: Job) -> SlowWorker | None:
-        """The activity of a slow worker; None if the worker is not slow. job: the worker's job."""
+    def slow(self, job: Job) -> tuple[Activity, float] | None:
+        """The activity of a slow worker, and for how many seconds the worker has been running; None if it is not slow.
+
+        job: the worker's job.
+        """
         if not self.is_slow:
             return None
         activity = Activity.NODE if self.probed else Activity.PROBE
-        return SlowWorker(Activity.CHECK if job is Job.CHECK else activity, time.monotonic() - self.began)
+        return Activity.CHECK if job is Job.CHECK else activity, time.monotonic() - self.began
 
     def read_messages(self) -> bool:
         """Reads the messages since the last call. Returns whether the output has ended."""

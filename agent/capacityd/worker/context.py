@@ -1,4 +1,4 @@
-"""The machine and the configuration that a command's options select."""
+"""The machine, the configuration and the Node that a command's options select."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ import sys
 from capacityd.config import load
 from capacityd.host.live import LiveHost
 from capacityd.model.config import Config
-from capacityd.model.host import Host
+from capacityd.model.errors import UsageError
+from capacityd.model.host import Host, machine_id
+from capacityd.model.node import Node
+from capacityd.node import ReviewCache, open_node, open_node_file
 
 
 def host_of(options: argparse.Namespace) -> Host:
@@ -37,6 +40,39 @@ def nothing_configured(options: argparse.Namespace) -> str:
 def node_name_of(options: argparse.Namespace, config: Config, host: Host) -> str:
     """The Node's name, as far as it is known without a request to the API server."""
     return str(options.node_name or config.settings.node_name or host.hostname().lower())
+
+
+def node_of(
+    options: argparse.Namespace,
+    config: Config,
+    host: Host,
+    *,
+    reads_only: bool,
+    cache: ReviewCache | None = None,
+) -> Node:
+    """The Node, in a file or on the API server. cache: reviews of earlier Nodes.
+
+    Raises UsageError for options that can't be combined, and NodeError.
+    """
+    refuse_combinations(options, reads_only=reads_only)
+    if options.node_file is not None:
+        return open_node_file(options.node_file)
+    return open_node(
+        kubeconfig=options.kubeconfig or config.settings.kubeconfig,
+        node_name=options.node_name or config.settings.node_name,
+        hostname=host.hostname(),
+        machine_id=None if options.machine is not None else machine_id(host),
+        cache=cache,
+    )
+
+
+def refuse_combinations(options: argparse.Namespace, *, reads_only: bool) -> None:
+    """Raises UsageError for options that can't be combined. reads_only: whether the command never writes to a Node."""
+    if options.machine is not None and options.node_file is None and not reads_only:
+        dry = ", or --dry-run" if options.command == "apply" else ""
+        raise UsageError(f"--machine selects another machine, which has no Node to write; add --node-file{dry}")
+    if options.node_file is not None and (options.kubeconfig or options.node_name):
+        raise UsageError("--node-file replaces the API server: leave out --kubeconfig and --node-name")
 
 
 def warn(message: str) -> None:

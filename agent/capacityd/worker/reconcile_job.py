@@ -6,19 +6,18 @@ import argparse
 import random
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import TypeVar
 
 from capacityd.config import load
 from capacityd.discovery.runner import discover, probe
 from capacityd.host.kubelet import device_plugin_names, kubelet_started_at
 from capacityd.linux.clock import uptime
 from capacityd.model.config import Config
-from capacityd.model.errors import CapacitydError, StateError
+from capacityd.model.errors import CapacitydError
 from capacityd.model.host import Host
 from capacityd.model.messages import PassResult, Probed
-from capacityd.model.plan import MachineRecord
 from capacityd.model.reading import Reading, without_details
 from capacityd.model.reasons import PassReason, RetryCause
 from capacityd.model.waits import Wait, WaitReason
@@ -29,9 +28,10 @@ from capacityd.reconcile.reconcile import Access, ReconcileResult, reconcile
 from capacityd.worker import journal, metrics, runtime_files, send_message
 from capacityd.worker.answer import failure_of, status_line
 from capacityd.worker.await_node import await_node, registration_expected
-from capacityd.worker.context import host_of, node_name_of
+from capacityd.worker.context import host_of, node_name_of, node_of
 from capacityd.worker.pass_state import PassState, PassStatus, is_condition_not_stored, other_writers
-from capacityd.worker.selected_node import node_of
+
+_T = TypeVar("_T")
 
 _LOCK_TIMEOUT = 30.0  # seconds that a pass waits for a user's command that writes
 
@@ -91,7 +91,7 @@ def _make_pass(options: argparse.Namespace, reasons: frozenset[PassReason]) -> b
     succeeded = failure_of(result, save_errors) is None
     counters = metrics.count_pass(last.counters, config, status, options.lost, succeeded=succeeded)
     state = PassState(result.memory, status, reconciled.cache.reviews, logged, counters)
-    save_errors += _errors_of(partial(runtime_files.write_state, options.folder, state))
+    save_errors += _try(partial(runtime_files.write_state, options.folder, state))[1]
     journal.send(journal.outcome_entries(result, status, last.status))
     journal.send(journal.first_pass_entries(readings, result, last.status))
     if not save_errors:  # otherwise the next pass would not know that these problems were reported
@@ -132,26 +132,18 @@ def _prepare(options: argparse.Namespace, reasons: frozenset[PassReason]) -> _In
     else:  # at boot, there was no room to save the configuration: read the files again
         loaded = load(options.config)
         config, configuration_errors = loaded.config, tuple(problem.located() for problem in loaded.problems)
-    state, read_errors = _read_state(options.folder)
-    save_errors = read_errors + _errors_of(partial(runtime_files.reserve_state, options.folder))
-    return _Inputs(options, config, configuration_errors, host_of(options), reasons, state, save_errors)
+    state, read_errors = _try(partial(runtime_files.read_state, options.folder))
+    _, write_errors = _try(partial(runtime_files.reserve_state, options.folder))
+    errors = read_errors + write_errors
+    return _Inputs(options, config, configuration_errors, host_of(options), reasons, state or PassState(), errors)
 
 
-def _read_state(folder: str) -> tuple[PassState, tuple[str, ...]]:
-    """The last pass's state, and why it can't be read."""
+def _try(action: Callable[[], _T]) -> tuple[_T | None, tuple[str, ...]]:
+    """The result of an action on a file, and its error, if any. The pass continues without the file."""
     try:
-        return runtime_files.read_state(folder), ()
+        return action(), ()
     except CapacitydError as e:
-        return PassState(), (str(e),)
-
-
-def _errors_of(save: Callable[[], None]) -> tuple[str, ...]:
-    """Calls save() and returns its error, if any. The pass continues even if its result can't be saved."""
-    try:
-        save()
-    except CapacitydError as e:
-        return (str(e),)
-    return ()
+        return None, (str(e),)
 
 
 def _start_later(inputs: _Inputs) -> None:
@@ -162,8 +154,7 @@ def _start_later(inputs: _Inputs) -> None:
     now = uptime()
     wait = Wait(now + start_in, WaitReason.START_JITTER)
     status = _status(inputs, readings, ReconcileResult.not_run(inputs.state.memory, now, wait))
-    with suppress(CapacitydError):  # the next pass reports the error
-        runtime_files.write_state(inputs.options.folder, replace(inputs.state, status=status))
+    _try(partial(runtime_files.write_state, inputs.options.folder, replace(inputs.state, status=status)))
     send_message(Probed())
     send_message(PassResult(start_in=start_in, node_read=False, status=wait.text(now)))
 
@@ -178,8 +169,8 @@ def _reconcile(inputs: _Inputs, readings: Mapping[str, Reading]) -> _Reconciled:
     cache, save_errors = ReviewCache(inputs.state.reviews), inputs.save_errors
     directory = machine_record.state_directory()
     with runtime_files.locked(options.folder, _LOCK_TIMEOUT):
-        record, record_error = _read_record(directory)
-        unwritable = [*save_errors, "" if record_error else machine_record.not_writable(directory)]
+        record, record_errors = _try(partial(machine_record.read, directory))
+        unwritable = [*save_errors, "" if record_errors else machine_record.not_writable(directory)]
         result = reconcile(
             config,
             readings,
@@ -189,7 +180,7 @@ def _reconcile(inputs: _Inputs, readings: Mapping[str, Reading]) -> _Reconciled:
                 reasons=inputs.reasons,
                 kubelet_started_at=kubelet_started_at(host),
                 machine_record=record,
-                machine_record_error=record_error,
+                machine_record_error="".join(record_errors),
                 configuration_errors=inputs.configuration_errors,
                 unwritable="; ".join(filter(None, unwritable)),
             ),
@@ -201,16 +192,8 @@ def _reconcile(inputs: _Inputs, readings: Mapping[str, Reading]) -> _Reconciled:
             ),
         )
         if result.outcome is not None and not config.settings.observe:
-            save_errors += _errors_of(partial(machine_record.confirm, directory, result.outcome.plan))
+            save_errors += _try(partial(machine_record.confirm, directory, result.outcome.plan))[1]
     return _Reconciled(result, cache, save_errors)
-
-
-def _read_record(directory: str) -> tuple[MachineRecord | None, str]:
-    """The machine record, and why it can't be read; "" if it can."""
-    try:
-        return machine_record.read(directory), ""
-    except StateError as e:
-        return None, str(e)
 
 
 def _status(inputs: _Inputs, readings: Mapping[str, Reading], result: ReconcileResult) -> PassStatus:

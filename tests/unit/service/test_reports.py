@@ -8,11 +8,11 @@ import pytest
 
 from capacityd.model.messages import CheckResult, MetricsResult, ServiceStatus
 from capacityd.model.reasons import Activity, Job
-from capacityd.service.reports import Reports, SlowWorker
+from capacityd.service.reports import Reports
 from capacityd.worker import runtime_files
 
 
-def written(folder: Path, reports: Reports, slow: SlowWorker | None = None) -> ServiceStatus:
+def written(folder: Path, reports: Reports, slow: tuple[Activity, float] | None = None) -> ServiceStatus:
     reports.write_status_file(next_pass_in=5.0, overdue_after=60.0, running=slow is not None, slow=slow)
     status = runtime_files.read_service(str(folder))
     assert status
@@ -28,7 +28,7 @@ def test_all_that_is_wrong_is_in_the_file(tmp_path: Path) -> None:
     reports.log_error(Job.RECONCILE, "the Node is missing")
     reports.log_metrics(MetricsResult("/m", "it is full", "make room"))
     reports.log_unavailable(["there are no device events"])
-    wrong = written(tmp_path, reports, SlowWorker(Activity.PROBE, 40.0))
+    wrong = written(tmp_path, reports, (Activity.PROBE, 40.0))
     assert (wrong.error, wrong.configuration_errors, wrong.previous_active) == (
         "the Node is missing",
         ("a.toml:3: x",),

@@ -28,8 +28,7 @@ from capacityd.reconcile.facts import Facts, PassContext, Policy
 from capacityd.reconcile.plan import make_plan, make_withdrawal, only_annotated
 from capacityd.reconcile.writing import Denied, Planner
 from capacityd.worker import runtime_files
-from capacityd.worker.context import config_of, host_of, node_name_of, warn
-from capacityd.worker.selected_node import node_of
+from capacityd.worker.context import config_of, host_of, node_name_of, node_of, warn
 
 _RETRY_TIMEOUT = 30.0  # seconds to retry a busy API server, and to wait for another writer's lock
 _POLL_INTERVAL = 1.0  # seconds between reads while waiting for allocatable

@@ -8,7 +8,7 @@ import sys
 
 from capacityd.model.errors import CapacitydError
 from capacityd.worker import runtime_files
-from capacityd.worker.selected_node import refuse_combinations
+from capacityd.worker.context import refuse_combinations
 
 _WORKER_OPTIONS = ("config", "machine", "node_file", "kubeconfig", "node_name")
 _START = "import sys; sys.path.insert(0, sys.argv[1]); from capacityd.{} import main; sys.exit(main(sys.argv[2:]))"

@@ -22,8 +22,7 @@ from capacityd.model.plan import Action, MachineRecord
 from capacityd.model.reading import Quantity, Reading, Unknown
 from capacityd.reconcile.facts import Facts, PassContext, Policy
 from capacityd.reconcile.plan import make_plan
-from capacityd.worker.context import host_of, node_name_of, nothing_configured, warn
-from capacityd.worker.selected_node import node_of
+from capacityd.worker.context import host_of, node_name_of, node_of, nothing_configured, warn
 
 
 def template(options: argparse.Namespace) -> int:

@@ -63,6 +63,6 @@ def _summary(plan: Plan, *, applied: bool) -> str:
 
 def _metadata_written(plan: Plan) -> str:
     """The metadata that a patch changes, if it neither sets nor removes a resource."""
-    parts = ["annotations"] if plan.write.writes_annotations else []
-    parts += ["Node condition"] if plan.write.writes_condition else []
+    parts = ["annotations"] if plan.write.changes("/metadata/annotations") else []
+    parts += ["Node condition"] if plan.write.changes("/status/conditions") else []
     return " and ".join(parts)

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from capacityd.model import errors
 from capacityd.model.reasons import PassReason, RetryCause
 from capacityd.service.schedule import (
     BACKOFF_MAX,
@@ -83,25 +82,14 @@ def test_events_are_debounced() -> None:
     assert schedule.wakes_at() == 100.7 + DEBOUNCE
     assert schedule.pop_due(101.3) == set()
     assert schedule.pop_due(101.7) == {PassReason.HARDWARE}
+    schedule.notify({PassReason.FILE}, 101.8)  # during a pass
     schedule.succeeded(102.0, None)
+    assert schedule.pop_due(101.8 + DEBOUNCE) == {PassReason.FILE}
+    schedule.succeeded(103.0, None)
     assert schedule.wakes_at() > 1000
-
-
-def test_endless_events_delay_a_pass_by_the_maximum_only() -> None:
-    schedule = after_boot()
     for tenth in range(200):
-        schedule.notify({PassReason.HARDWARE}, 100.0 + tenth / 10)
-    assert schedule.wakes_at() == 100.0 + DEBOUNCE_MAX
-
-
-def test_an_event_during_a_pass_is_for_the_next() -> None:
-    schedule = after_boot()
-    schedule.notify({PassReason.HARDWARE}, 100.0)
-    assert schedule.pop_due(101.0) == {PassReason.HARDWARE}
-    schedule.notify({PassReason.FILE}, 101.5)
-    schedule.succeeded(102.0, None)
-    assert schedule.wakes_at() == 101.5 + DEBOUNCE
-    assert schedule.pop_due(101.5 + DEBOUNCE) == {PassReason.FILE}
+        schedule.notify({PassReason.HARDWARE}, 200.0 + tenth / 10)
+    assert schedule.wakes_at() == 200.0 + DEBOUNCE_MAX, "endless events delay a pass no longer"
 
 
 def test_a_pass_can_request_the_next() -> None:
@@ -129,6 +117,8 @@ def test_a_delayed_start_ignores_events() -> None:
 
 @pytest.mark.parametrize(("cause", "eager"), [(RetryCause.UNREACHABLE, 120), (RetryCause.OTHER, 60)])
 def test_the_backoff_grows_and_is_reset_by_a_success(cause: RetryCause, eager: int) -> None:
+    """Although Retry-After stays the same: an overloaded API server answers "1" each time."""
+
     def most(low: float, high: float) -> float:
         drawn.append((low, high))
         return high
@@ -138,7 +128,8 @@ def test_the_backoff_grows_and_is_reset_by_a_success(cause: RetryCause, eager: i
     for now in (1000.0, 5000.0):
         drawn.clear()
         for seconds in (0, 10, 20, 30, eager - 1, eager, 200, 300, 400, 500):
-            schedule.failed(now + seconds, None, cause)
+            schedule.failed(now + seconds, 1.0, cause)
+            assert schedule.wakes_at() == now + seconds + drawn[-1][1] + 1.0
             schedule.pop_due(schedule.wakes_at())
         fast = [1.0, 2.0, 4.0, 4.0, 4.0]
         assert drawn == [(0.0, pause) for pause in fast] + 5 * [(BACKOFF_MAX * 2 / 3, BACKOFF_MAX)]
@@ -173,7 +164,7 @@ def test_errors_that_need_an_administrator_are_retried_more_and_more_rarely(
     assert pauses(after_boot(least), cause, len(wanted)) == pytest.approx([pause * 2 / 3 for pause in wanted])
 
 
-@pytest.mark.parametrize("cause", BACKOFFS)
+@pytest.mark.parametrize("cause", RetryCause)
 @pytest.mark.parametrize("drawn", [0.0, 0.5, 1.0])
 def test_after_the_first_minutes_there_are_at_most_two_requests_a_minute(cause: RetryCause, drawn: float) -> None:
     schedule = after_boot(lambda low, high: low + (high - low) * drawn)
@@ -187,15 +178,6 @@ def test_after_the_first_minutes_there_are_at_most_two_requests_a_minute(cause: 
     later = [at for at in attempts if at > first + FAST_BACKOFF_MAX]
     minutes = (3600.0 - first) / 60.0
     assert 2 * len(later) <= 2 * minutes
-
-
-def every_error(above: type[errors.NodeError]) -> list[type[errors.NodeError]]:
-    return [above, *(error for one in above.__subclasses__() for error in every_error(one))]
-
-
-@pytest.mark.parametrize("error", every_error(errors.NodeError))
-def test_every_error_of_the_node_has_a_backoff(error: type[errors.NodeError]) -> None:
-    assert error.cause in BACKOFFS
 
 
 @pytest.mark.parametrize(
@@ -216,7 +198,7 @@ def test_events_that_may_end_an_error_shorten_or_reset_the_backoff(event: PassRe
     assert pauses(schedule, RetryCause.DENIED, 2, 10_102.0) == wanted
 
 
-@pytest.mark.parametrize("cause", BACKOFFS)
+@pytest.mark.parametrize("cause", RetryCause)
 def test_credentials_that_change_during_a_pass_start_another_at_once(cause: RetryCause) -> None:
     schedule = after_boot(longest)
     schedule.notify({PassReason.CONFIG}, 10.0)
@@ -259,19 +241,6 @@ def test_a_hardware_change_shortens_the_backoff_of_rejected_writes(cause: RetryC
     )
 
 
-def test_the_backoff_grows_although_retry_after_stays_the_same() -> None:
-    """So a fleet does not come each second to an API server that has too much to do."""
-    schedule, now, asked = after_boot(), 0.0, 0
-    while now < 3600.0:
-        schedule.failed(now, 1.0, RetryCause.UNREACHABLE)
-        assert schedule.pop_due(now + 0.9) == set()
-        now, asked = schedule.wakes_at(), asked + 1
-        assert PassReason.RETRY in schedule.pop_due(now)
-    schedule.failed(now, 1.0, RetryCause.UNREACHABLE)
-    assert schedule.wakes_at() == now + 1.0 + BACKOFF_MAX * 5 / 6
-    assert asked < 100
-
-
 @pytest.mark.parametrize("hopeful", [PassReason.KUBELET, PassReason.CREDENTIALS, PassReason.CONFIG, PassReason.RESUME])
 def test_events_wait_for_the_backoff_unless_they_may_end_the_error(hopeful: PassReason) -> None:
     schedule = after_boot(longest)
@@ -288,13 +257,6 @@ def test_events_wait_for_the_backoff_unless_they_may_end_the_error(hopeful: Pass
         hopeful,
         PassReason.RETRY,
     }
-
-
-def test_an_event_just_before_a_retry_is_debounced() -> None:
-    schedule = after_boot(longest)
-    schedule.failed(100.0, 30.0)
-    schedule.notify({PassReason.HARDWARE}, 130.5)
-    assert schedule.wakes_at() == 130.5 + DEBOUNCE
 
 
 steps = st.lists(

@@ -19,8 +19,7 @@ from tests.cluster.controlplane import control_plane
 from tests.cluster.real_machine import RealMachine, real_machine
 from tests.cluster.releases import programs
 from tests.support.histories import History, take_all
-from tests.support.shortest import KINDS, histories
-from tests.support.steps import Step
+from tests.support.shortest import KINDS, Step, histories
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""The machine of a history (tests/support/steps.py): real workers, files and requests.
+"""The machine of a history (tests/support/shortest.py): real workers, files and requests.
 
 Only time is a double: the clocks of a pass are ahead by what should have passed since the history began.
 """

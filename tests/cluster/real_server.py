@@ -1,4 +1,4 @@
-"""The API server of a history (tests/support/steps.py): a real one, with a webhook and policies, behind a proxy."""
+"""The API server of a history (tests/support/shortest.py): a real one, with a webhook and policies, behind a proxy."""
 
 from __future__ import annotations
 

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from hypothesis import strategies as st
+
 from capacityd.model.node import ANNOTATION, CONDITION
 from capacityd.node.errors import HttpError
 
@@ -83,3 +85,20 @@ def alter(after: dict[str, Any], before: Mapping[str, Any], alters: Alters) -> N
         capacity_of(after).pop(alters.key, None)
         if alters.value is not None:
             capacity_of(after)[alters.key] = alters.value
+
+
+_OURS = st.sampled_from(("example.com/a", "example.com/b", "example.com/c"))
+_CODES = st.one_of(st.sampled_from([401, 403, 404, 409, 410, 413, 422, 429, 500, 503]), st.integers(400, 599))
+
+denials = st.one_of(
+    st.builds(Denies, _OURS, _CODES),
+    st.builds(Denies, _OURS, st.sampled_from([401, 403, 413, 422]), st.just("policy")),
+    st.builds(Denies, _OURS, st.sampled_from([409, 422]), st.just("opaque")),
+    st.builds(Denies, _OURS, st.sampled_from([500, 503]), st.just("storage")),
+    st.builds(Denies, _OURS, st.sampled_from([403, 500]), most=st.integers(0, 5)),
+)
+alterations = st.one_of(
+    st.builds(Alters, _OURS, st.sampled_from([None, "3", "1k"])),
+    st.builds(Alters, st.just("annotation"), st.sampled_from([None, "", "{}", '{"example.com/a":1}', "garbage"])),
+    st.builds(Alters, st.just("condition"), st.sampled_from([None, "altered"])),
+)

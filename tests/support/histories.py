@@ -13,7 +13,7 @@ from capacityd.model.quantity import whole_quantity
 from capacityd.model.reading import Quantity
 from tests.support.model_machine import Machine, damage, readings, remove, remove_obstacle
 from tests.support.model_server import OURS, THEIRS
-from tests.support.steps import Step
+from tests.support.shortest import Step
 
 if TYPE_CHECKING:
     from tests.cluster.real_machine import RealMachine

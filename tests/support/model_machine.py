@@ -260,8 +260,6 @@ def damage(record: Path, fault: str) -> None:
         record.symlink_to(record)
     elif fault == "pipe":
         os.mkfifo(record)
-    elif fault == "unwritable":
-        record.with_name("published.json.new").mkdir()
 
 
 def remove(record: Path) -> None:

@@ -1,18 +1,43 @@
-"""The shortest histories of each kind, in a fixed order: a machine publishes, and then a cause meets a change.
+"""The steps of a history, and the shortest histories of each kind: a machine publishes, and a cause meets a change.
 
-The causes of a kind come in turn, each time with the next change. So every cause is among the first, and with enough
-histories every cause meets every change.
+The order is fixed: the causes of a kind come in turn, each time with the next change. So every cause is among the
+first, and with enough histories every cause meets every change.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from tests.support.denials import Alters, Denies
 from tests.support.model_server import THEIRS, A, B
-from tests.support.steps import Step
+
+
+@dataclass(frozen=True)
+class Step:
+    """What happens before a pass. None, or empty: it stays as it is."""
+
+    hardware: Mapping[str, int | None] | None = None
+    denies: tuple[Denies, ...] | None = None
+    alters: tuple[Alters, ...] | None = None
+    record: str = ""
+    """A fault of the machine's record, or "restored" or "missing"."""
+    kill_at: int | None = None
+    writes: Mapping[str, str | None] = field(default_factory=dict)
+    """What another writer does to the capacity."""
+    annotates: str | None = None
+    """What another writer makes of the annotation; "" removes it."""
+    node_anew: bool = False
+    """The Node is deleted and created again."""
+    between: bool = False
+    """Others write, or create the Node anew, between the pass's GET and its PATCH, instead of before the pass."""
+    lost_answer: bool = False
+    reason: str = "resync"
+
+    def __repr__(self) -> str:
+        changed = [(f.name, value) for f in fields(self) if (value := getattr(self, f.name)) != getattr(Step(), f.name)]
+        return f"Step({', '.join(f'{name}={value!r}' for name, value in changed)})"
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""A model of what surrounds a machine: time, the kubelet, device plugins, and commands by hand.
+"""A model of what surrounds a machine: time, the service's loop, the kubelet, device plugins, and commands by hand.
 
 Time is a number here. What is to happen later is on an agenda, and happens when time has moved that far.
 """
@@ -6,16 +6,18 @@ Time is a number here. What is to happen later is on an agenda, and happens when
 from __future__ import annotations
 
 import heapq
+import random
 import time
 from collections.abc import Callable
 
 from capacityd.model.config import Config, Resource, Settings
 from capacityd.model.node import NodeState
 from capacityd.model.plan import Plan
-from capacityd.model.reasons import PassReason
+from capacityd.model.reasons import PassReason, RetryCause
 from capacityd.node.documents.json_patch import patched
 from capacityd.node.documents.node import node_state
 from capacityd.reconcile import machine_record
+from capacityd.service.schedule import Schedule
 from tests.support.model_machine import Machine
 
 SYNC = 10.0  # seconds until the kubelet has written what a device plugin reports, and capacity to allocatable
@@ -155,6 +157,83 @@ class World:
         if name not in self.plugins:
             self.machine.device_plugins.discard(name)
             self.hear({PassReason.PLUGINS})
+
+
+class Loop:
+    """The service's loop: the real schedule and the real worker."""
+
+    def __init__(self, world: World, seed: int) -> None:
+        self.world = world
+        self.passes = 0
+        self.reads: list[frozenset[PassReason]] = []
+        """The reasons of each pass that has sent a GET."""
+        self.failure: RetryCause | None = None
+        """That of the last pass."""
+        self._uniform = random.Random(seed).uniform
+        self._suspended = 0.0  # seconds of uptime in which no process ran
+        self.start(state_lost=True)
+
+    def start(self, state_lost: bool) -> None:
+        """The service starts, or starts again."""
+        if state_lost:
+            self.world.machine.lose_state()
+        self._schedule = Schedule(self._monotonic(), self._uniform)
+        self.configure()
+        self.world.hear = lambda reasons: self._schedule.notify(reasons, self._monotonic())
+
+    def reboot(self) -> None:
+        """The machine starts again, and with it the service."""
+        self.world.reboot()
+        self._suspended = 0.0
+        self.start(state_lost=True)
+
+    def configure(self) -> None:
+        """The service takes over the resync period."""
+        self._schedule.set_resync_period(self.world.machine.configured.settings.resync, self._monotonic())
+
+    def suspend(self, seconds: float) -> None:
+        """The machine sleeps."""
+        self.world.move(self.world.uptime + seconds)
+        self._suspended += seconds
+        self.world.hear({PassReason.RESUME})
+
+    def run(self, seconds: float) -> None:
+        """Time passes for the service, too."""
+        world = self.world
+        end = world.uptime + seconds
+        while True:
+            wakes = self._schedule.wakes_at() + self._suspended
+            at = min(wakes, world.next())
+            if at > end:
+                break
+            world.move(max(at, world.uptime))
+            if reasons := self._schedule.pop_due(self._monotonic()):
+                self._make_pass(frozenset(reasons))
+                world.move(world.uptime + 0.1)
+            elif wakes <= world.uptime:
+                world.move(world.uptime + 0.001)
+        world.move(end)
+
+    def _make_pass(self, reasons: frozenset[PassReason]) -> None:
+        machine, gets = self.world.machine, self.world.server.gets
+        ended = machine.run_pass(reasons)
+        machine.server.between.clear()
+        self.passes += 1
+        if machine.server.gets > gets:
+            self.reads.append(reasons)
+        now, result = self._monotonic(), machine.result
+        if not ended or result is None:
+            self.failure = RetryCause.OTHER
+            self._schedule.failed(now, None)
+        elif failure := result.failure:
+            self.failure = failure.cause
+            self._schedule.failed(now, failure.retry_after, failure.cause, result.requeue_after)
+        else:
+            self.failure = None
+            self._schedule.succeeded(now, result.requeue_after, node_read=result.node_read)
+
+    def _monotonic(self) -> float:
+        return self.world.uptime - self._suspended
 
 
 def configuration(

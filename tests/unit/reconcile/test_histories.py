@@ -27,12 +27,10 @@ from capacityd.model.reading import Absent, Quantity, Reading, Unknown
 from capacityd.model.reasons import PassReason, RetryCause
 from capacityd.reconcile.facts import Facts, PassContext, Policy
 from capacityd.reconcile.plan import make_plan, make_withdrawal
-from tests.support.denials import Alters, Denies
-from tests.support.loop import Loop
+from tests.support.denials import Alters, Denies, alterations, denials
 from tests.support.model_machine import Machine, damage, remove, remove_obstacle
 from tests.support.model_server import NAMES, OURS, THEIRS, ModelServer
-from tests.support.strategies import alterations, denials
-from tests.support.world import World, configuration
+from tests.support.world import Loop, World, configuration
 from tests.support.write_checks import PER_WRITE, WRITES
 
 RESYNC, JITTER = 3600.0, 1.2

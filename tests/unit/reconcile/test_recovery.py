@@ -10,13 +10,11 @@ from hypothesis import HealthCheck, example, given, note
 from hypothesis import settings as how_hard
 from hypothesis import strategies as st
 
-from tests.support.denials import Alters, Denies
+from tests.support.denials import Alters, Denies, alterations, denials
 from tests.support.histories import History, is_right, take_all
 from tests.support.model_machine import Machine, readings
 from tests.support.model_server import OURS, THEIRS, A, B
-from tests.support.shortest import KINDS, histories
-from tests.support.steps import Step
-from tests.support.strategies import alterations, denials
+from tests.support.shortest import KINDS, Step, histories
 
 letters = st.sampled_from("abc")
 names = st.sampled_from(OURS)

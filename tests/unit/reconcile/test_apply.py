@@ -20,31 +20,14 @@ from tests.unit.reconcile.doubles import MemoryNode
 A, B = "example.com/a", "example.com/b"
 
 
-class Clock:
-    """Time as apply has it."""
-
-    def __init__(self) -> None:
-        self.now = 1_000.0
-        self.slept: list[float] = []
-
-    def monotonic(self) -> float:
-        return self.now
-
-    def time(self) -> float:
-        return self.now
-
-    def sleep(self, seconds: float) -> None:
-        self.slept.append(seconds)
-        self.now += seconds
-
-
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    """The longest pauses that could be drawn."""
-    clock = Clock()
+def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The pauses so far, by which time moves. They are the longest that could be drawn."""
+    slept: list[float] = []
+    clock = SimpleNamespace(monotonic=lambda: sum(slept), sleep=slept.append)
     monkeypatch.setattr("capacityd.reconcile.apply.time", clock)
     monkeypatch.setattr("capacityd.reconcile.apply.random", SimpleNamespace(uniform=_most))
-    return clock
+    return slept
 
 
 def _most(least: float, most: float) -> float:
@@ -56,23 +39,23 @@ def publish(state: NodeState, record: MachineRecord | None, denied: Denied) -> P
     return make_plan(state, Facts({A: Quantity(4)}))
 
 
-def test_a_successful_write_is_not_repeated_whether_or_not_its_event_fails(clock: Clock) -> None:
+def test_a_successful_write_is_not_repeated_whether_or_not_its_event_fails(slept: list[float]) -> None:
     node = MemoryNode()
     node.event_error = NodeDenied("events: forbidden")
     warning = "the Event could not be written: events: forbidden"
     for applied in (True, False):
         outcome = apply(node, publish, None)
         assert (outcome.applied, outcome.warnings) == (applied, (warning,) if applied else ())
-    assert (node.reads, node.writes, len(node.events), clock.slept) == (2, 1, 1, [])
+    assert (node.reads, node.writes, len(node.events), slept) == (2, 1, 1, [])
 
 
-def test_conflicts_are_retried_a_few_times(clock: Clock) -> None:
+def test_conflicts_are_retried_a_few_times(slept: list[float]) -> None:
     node = MemoryNode(*[None, NodeConflict("the Node is not as it was")] * 50)
     with pytest.raises(NodeConflict, match=f"not as it was; tried {TRIES} times"):
         apply(node, publish, None, retries=Retries(600.0))
     assert node.reads == TRIES
-    assert clock.slept == [0.1 * 2**conflict for conflict in range(TRIES - 1)]
-    assert sum(clock.slept) < 5
+    assert slept == [0.1 * 2**conflict for conflict in range(TRIES - 1)]
+    assert sum(slept) < 5
 
 
 def later(seconds: float) -> NodeUnreachable:
@@ -83,7 +66,7 @@ UNREACHABLE = NodeUnreachable("nobody there")
 
 
 @pytest.mark.parametrize(
-    ("errors", "patience", "slept", "applied"),
+    ("errors", "patience", "pauses", "applied"),
     [
         *(([kind("no")], 600.0, [], False) for kind in (NodeDenied, NodeRejected, NodeError)),
         ([None, NodeConflict("no"), None, NodeConflict("no")], 0.0, [0.1, 0.2], True),
@@ -95,7 +78,7 @@ UNREACHABLE = NodeUnreachable("nobody there")
     ],
 )
 def test_which_errors_are_retried_and_for_how_long(
-    clock: Clock, errors: list[NodeError | None], patience: float, slept: list[float], applied: bool
+    slept: list[float], errors: list[NodeError | None], patience: float, pauses: list[float], applied: bool
 ) -> None:
     node = MemoryNode(*errors)
     if applied:
@@ -104,13 +87,15 @@ def test_which_errors_are_retried_and_for_how_long(
         with pytest.raises(NodeError) as raised:
             apply(node, publish, None, retries=Retries(patience))
         assert raised.value is errors[0]
-    assert clock.slept == slept
-    assert node.reads == len(slept) + 1
+    assert slept == pauses
+    assert node.reads == len(pauses) + 1
 
 
 @pytest.mark.parametrize(("lose", "drop", "reported"), [(1, 0, 0), (0, 1, 2)])
 @pytest.mark.parametrize("reading", [Quantity(3), Absent("none")])
-def test_events_are_created_at_most_once(clock: Clock, reading: Reading, lose: int, drop: int, reported: int) -> None:
+def test_events_are_created_at_most_once(
+    slept: list[float], reading: Reading, lose: int, drop: int, reported: int
+) -> None:
     """If the answer to the write is lost they are not; if the write itself is, its repetition reports it."""
     unreliable = MemoryNode()
     unreliable.document = node({A: "4", B: "9"}, {A: 4})

@@ -265,7 +265,7 @@ def test_the_service_retries_with_backoff_and_not_in_every_pass(denied: tuple[Se
 
 
 @pytest.mark.parametrize("reason", ["hardware", "resync"])
-@pytest.mark.parametrize("other", [Quantity(2), Quantity(7), Absent("none")])
+@pytest.mark.parametrize("other", [Quantity(2), Quantity(4), Quantity(7), Absent("none")])
 def test_another_quantity_than_the_denied_one_is_tried_at_once(reason: str, other: Reading) -> None:
     service, node = Service(), Admission()
     service.settings, service.node = Settings(lower_after=0.0), node
@@ -279,18 +279,10 @@ def test_another_quantity_than_the_denied_one_is_tried_at_once(reason: str, othe
     service.reconcile(1012.0, {reason}, a=other)
     assert node.published == ({A: str(other.value)} if isinstance(other, Quantity) else {})
     assert node.our_condition[1] == "Published"
-
-
-def test_a_denied_quantity_that_is_no_longer_wanted_is_no_longer_reported() -> None:
-    service, node = Service(), Admission()
-    service.node = node
-    service.reconcile(1000.0, a=Quantity(4))
-    node.most = 4
-    service.reconcile(1010.0, {"hardware"}, a=Quantity(6))
-    service.reconcile(1011.0, {"hardware"}, a=Quantity(4))
-    assert node.our_condition[:2] == ("True", "Published")
     requests = len(node.requests)
-    assert service.reconcile(1012.0, {"hardware"}, a=Quantity(4)).requeue_after is None
+    assert service.reconcile(1013.0, {"hardware"}, a=other).requeue_after is None, (
+        "nor is the denial reported any longer"
+    )
     assert len(node.requests) == requests
 
 

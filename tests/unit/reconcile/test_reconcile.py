@@ -177,17 +177,6 @@ def test_a_flapping_reading_updates_the_condition_once_a_minute(service: Service
     assert (service.capacity, service.condition) == ({A: "5"}, "True"), "with a quantity it costs nothing more"
 
 
-WEIRD = ["1e3", "12.5Ki", "0.1", "-4", "-0.5", "1e-9999", "1e9999", "9" * 400, "abc", "", " 4"]
-
-
-@pytest.mark.parametrize("stored", WEIRD)
-def test_another_writers_value_is_reverted_and_reported(service: Service, stored: str) -> None:
-    service.capacity[A] = stored
-    result = service.reconcile(1010.0, {"resync"}, a=FOUR)
-    assert (result.failure, service.capacity) == (None, {A: "4"})
-    assert "→ 4 (" in service.node.events[-1]
-
-
 @pytest.mark.parametrize(
     "error",
     [
@@ -440,10 +429,3 @@ def test_a_refusal_is_reported_once_for_each_node_also_when_the_machine_reboots(
     service.node.document = node({A: "9"})
     service.reconcile(9000.0, {"boot"}, a=FOUR)
     assert service.node.events == 2 * written
-
-
-def test_nothing_of_a_damaged_configuration_is_removed(service: Service) -> None:
-    service.complete = False
-    service.reconcile(1010.0, {"config"}, b=FOUR)
-    service.reconcile(1100.0, {"requeue"}, b=FOUR)
-    assert (service.capacity, service.condition) == ({A: "4", B: "4"}, "False")

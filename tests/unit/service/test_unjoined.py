@@ -13,7 +13,6 @@ from capacityd.model.codec import decode_variant, parse
 from capacityd.model.messages import CheckResult, Message, PassResult
 from capacityd.model.reasons import RetryCause
 from capacityd.node.kubelet_kubeconfig import KUBECONFIG_PATHS
-from tests.unit.node.test_credentials import config, written
 
 pytestmark = pytest.mark.slow
 
@@ -43,15 +42,3 @@ def test_while_there_is_no_kubeconfig_nothing_imports_the_kubernetes_client(tmp_
     assert (result.failure.cause, result.failure.files) == (RetryCause.CREDENTIALS, KUBECONFIG_PATHS)
     assert checked.watch.files.keys() >= set(KUBECONFIG_PATHS), "so nothing further has to be watched"
     assert result.status.startswith("waiting for a kubeconfig: ")
-
-
-def test_a_kubeconfig_whose_certificate_is_not_there_yet(tmp_path: Path) -> None:
-    written(tmp_path, config(user=dict.fromkeys(("client-certificate", "client-key"), "pki/current.pem")))
-    (tmp_path / "capacityd.toml").write_text(f'[kubernetes]\nkubeconfig = "{tmp_path}/kubelet.conf"\n')
-    child(tmp_path, "check", "boot")
-    result, imported = child(tmp_path, "reconcile", "boot")
-    assert isinstance(result, PassResult)
-    assert result.failure
-    expected = (RetryCause.CREDENTIALS, (f"{tmp_path}/pki/current.pem",))
-    assert (result.failure.cause, result.failure.files) == expected
-    assert not imported & {"kubernetes", "urllib3"}

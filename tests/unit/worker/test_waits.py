@@ -115,6 +115,8 @@ def test_the_words_are_the_same_everywhere(
     case.history(worker)
     (wait,) = (wait for wait in worker.status.waits if wait.reason is reason)
     assert (wait.name, wait.text(worker.uptime)) == (case.name, case.text)
+    assert worker.result.start_in == (120.0 if reason is WaitReason.START_JITTER else None)
+    assert worker.result.start_in or worker.result.requeue_after == pytest.approx(wait.until - worker.uptime)
     assert in_status(worker, wait, capsys) == case.text
     assert in_json(worker, wait, capsys) == case.text
     messages = {entry.kind: entry.message for entry in worker.entries if case.text in entry.message}
@@ -125,18 +127,6 @@ def test_the_words_are_the_same_everywhere(
     assert all(change.reason == f"the reading changed; {case.text}" for change in held)
     print_plan(Plan("n1", worker.status.changes, Write((), {})), {})
     assert (case.text in capsys.readouterr().out) is case.planned
-
-
-@pytest.mark.parametrize("reason", CASES)
-def test_the_earliest_wait_decides_when_the_next_pass_comes(worker: Worker, reason: WaitReason) -> None:
-    CASES[reason].history(worker)
-    earliest = min(wait.until for wait in worker.status.waits) - worker.uptime
-    starts_later = reason is WaitReason.START_JITTER
-    due = worker.result.start_in if starts_later else worker.result.requeue_after
-    assert due == pytest.approx(earliest)
-    if starts_later:
-        assert worker.result.status == worker.status.waits[0].text(worker.uptime)
-        assert worker.node.reads == 0
 
 
 def test_a_limit_of_the_condition_is_no_resources(worker: Worker, capsys: pytest.CaptureFixture[str]) -> None:

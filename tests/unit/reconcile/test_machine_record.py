@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -50,20 +49,10 @@ def test_the_file_is_the_same_for_every_version(tmp_path: Path) -> None:
     assert machine_record.read(str(tmp_path)) == MachineRecord({A: 4})
 
 
-@pytest.mark.parametrize(
-    ("put", "why"),
-    [
-        (Path.mkdir, "Is a directory"),
-        (os.mkfifo, "Not a regular file"),
-        (lambda path: path.symlink_to(path), "Too many levels of symbolic links"),
-        (lambda path: path.symlink_to("/dev/null"), "Not a regular file"),
-    ],
-    ids=["folder", "pipe", "loop", "device"],
-)
-def test_an_unreadable_record_is_not_missing(tmp_path: Path, put: Callable[[Path], None], why: str) -> None:
-    """Else a command by hand would go by the Node's record alone. Nothing of it blocks."""
-    put(tmp_path / "published.json")
-    with pytest.raises(StateError, match=rf"published\.json could not be read: {why} "):
+def test_an_unreadable_record_is_not_missing(tmp_path: Path) -> None:
+    """Else a command by hand would go by the Node's record alone. test_atomic_file.py has what else may be there."""
+    (tmp_path / "published.json").mkdir()
+    with pytest.raises(StateError, match=r"published\.json could not be read: Is a directory "):
         machine_record.read(str(tmp_path))
 
 

@@ -32,6 +32,7 @@ class Worker:
         self.node = MemoryNode()
         self.settings = Settings(lower_after=30.0)
         self.digest = ""
+        self.expect: dict[str, int] = {}
         self.uptime = 1000.0
         self.readings: Mapping[str, Reading] = {}
         self.kubelet_started_at: float | None = None
@@ -93,5 +94,5 @@ class Worker:
         assert run(["status", *options]) == 1
 
     def _config(self) -> Config:
-        resources = tuple(Resource(name, "static", ()) for name in self.readings)
+        resources = tuple(Resource(name, "static", (), expect=self.expect.get(name)) for name in self.readings)
         return Config(resources, self.settings, digest=self.digest)

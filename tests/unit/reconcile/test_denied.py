@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import suppress
 from itertools import pairwise
 from typing import Any
 
@@ -14,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from capacityd.model.config import Settings
-from capacityd.model.errors import NodeConflict, NodeRejected, NodeUnreachable, NodeWriteFailed
+from capacityd.model.errors import NodeRejected, NodeUnreachable, NodeWriteFailed
 from capacityd.model.node import ANNOTATION, NodeState
 from capacityd.model.plan import MachineRecord, Outcome, Plan
 from capacityd.model.reading import Absent, Quantity, Reading, Unknown
@@ -119,45 +118,6 @@ def test_one_of_many_costs_about_twice_the_logarithm(count: int) -> None:
     patches = [isolated(count, {f"n{number:04}"})[1] for number in range(count)]
     assert max(patches) <= 2 * math.log2(count) + 4
     assert count != 500 or max(patches) <= 22
-
-
-class Killed(BaseException):
-    """The worker is killed."""
-
-
-@given(
-    names=st.lists(st.sampled_from(NAMES), min_size=1, unique=True),
-    denies=st.sets(st.sampled_from(NAMES), min_size=1),
-    error=st.sampled_from([NodeConflict("another writer"), NodeUnreachable("HTTP 429"), Killed()]),
-    at=st.integers(0, len(NAMES) + 1),
-    carried_out=st.booleans(),
-)
-def test_a_pass_that_is_interrupted_between_its_patches(
-    names: list[str], denies: set[str], error: BaseException, at: int, carried_out: bool
-) -> None:
-    """At no moment does the Node claim more than is true, and the next pass brings it to the same end."""
-    node = Admission(denies, reason="not on my Nodes")
-    denied = denies.intersection(names)
-    carry_out = node.write
-
-    def write(patch: Sequence[Mapping[str, object]]) -> NodeState:
-        interrupted = len(node.requests) == at
-        state = carry_out(patch) if carried_out or not interrupted else node.read()
-        condition = state.condition
-        assert not denied or condition is None or condition.status == "False"
-        if interrupted:
-            node.requests.append([])
-            raise error
-        return state
-
-    with pytest.MonkeyPatch.context() as patches:
-        patches.setattr("capacityd.reconcile.apply.time.sleep", lambda _: None)
-        patches.setattr(node, "write", write)
-        with suppress(NodeUnreachable, Killed):
-            publish(node, {name: Quantity(4) for name in names})
-    publish(node, {name: Quantity(4) for name in names})
-    assert node.published == {name: "4" for name in names if name not in denied}
-    assert node.our_condition[:2] == (("False", "Denied") if denied else ("True", "Published"))
 
 
 def test_each_denied_resource_has_its_own_reason() -> None:

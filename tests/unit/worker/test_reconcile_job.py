@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from capacityd.cli.commands.status import _resources
 from capacityd.model.config import Settings
 from capacityd.model.errors import NodeMissing
+from capacityd.model.node import CONDITION, NodeState
 from capacityd.model.plan import Action, Change
+from capacityd.model.reading import Reading
 from capacityd.node.documents.node import node_state
 from capacityd.reconcile.memory import remembered
-from capacityd.worker.pass_state import PassStatus
+from capacityd.worker.pass_state import OtherWriter, PassStatus
 from tests.support.nodes import node
-from tests.unit.reconcile.doubles import FOUR
+from tests.unit.reconcile.doubles import FOUR, UNKNOWN, MemoryNode
 from tests.unit.worker.job import Worker
 
-A = "example.com/a"
+A, PLUGIN, THEIRS = "example.com/a", "nvidia.com/gpu", "example.com/theirs"
 
 
 def test_of_the_node_the_status_has_only_what_is_in_the_plan() -> None:
@@ -31,6 +35,63 @@ def test_of_the_node_the_status_has_only_what_is_in_the_plan() -> None:
 @pytest.fixture
 def worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Worker:
     return Worker(tmp_path, monkeypatch)
+
+
+class Altering(MemoryNode):
+    """A policy makes these of capacityd's conditions; None: it keeps the old ones."""
+
+    def __init__(self, made: Mapping[str, Any] | None) -> None:
+        super().__init__()
+        self.document = node(condition="True")
+        self.made = made
+
+    def write(self, patch: Sequence[Mapping[str, object]]) -> NodeState:
+        before = self.document["status"]["conditions"]
+        super().write(patch)
+        if self.made is None:
+            self.document["status"]["conditions"] = before
+        for condition in [c for c in self.document["status"]["conditions"] if c["type"] == CONDITION]:
+            condition.update(self.made or {})
+        return self._state()
+
+
+@pytest.mark.parametrize(
+    ("made", "altered"),
+    [({"type": "Another"}, True), ({"status": "True"}, True), (None, True), ({}, False)],
+    ids=["it drops it", "it sets it to True", "it keeps the old one", "it does nothing"],
+)
+def test_a_condition_that_a_policy_changes(worker: Worker, made: Mapping[str, Any] | None, altered: bool) -> None:
+    worker.node = Altering(made)
+    worker.make_pass(1000.0, "boot", a=UNKNOWN)
+    assert worker.status.condition_not_stored is altered
+
+
+def test_the_condition_is_not_stored_either_while_the_next_attempt_is_held_back(worker: Worker) -> None:
+    worker.node = Altering({"type": "Another"})
+    for second in range(8):
+        worker.make_pass(1000.0 + second, "resync", a=UNKNOWN)
+    assert worker.node.writes == 6
+    assert worker.status.condition_not_stored
+
+
+@pytest.mark.parametrize(
+    ("settings", "readings"),
+    [(Settings(observe=True), {"a": FOUR}), (Settings(condition=False), {"a": FOUR}), (Settings(), {})],
+)
+def test_a_condition_that_is_not_to_be_written_does_not_lack(
+    worker: Worker, settings: Settings, readings: Mapping[str, Reading]
+) -> None:
+    worker.settings = settings
+    worker.make_pass(1000.0, "boot", **readings)
+    assert not worker.status.condition_not_stored
+    assert worker.status.observe is settings.observe
+
+
+def test_the_writers_of_other_resources(worker: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
+    worker.node.document = node({"cpu": "2", "hugepages-2Mi": "0", PLUGIN: "3", THEIRS: "7"})
+    monkeypatch.setattr("capacityd.worker.reconcile_job.device_plugin_names", lambda _: {PLUGIN})
+    worker.make_pass(1000.0, "boot", a=FOUR)
+    assert worker.status.others == {PLUGIN: OtherWriter.DEVICE_PLUGIN, THEIRS: OtherWriter.UNKNOWN}
 
 
 def test_the_service_knows_that_a_worker_waits_for_its_node(worker: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -47,10 +108,3 @@ def test_the_metrics_are_of_the_active_configuration(worker: Worker, tmp_path: P
     worker.settings, worker.digest = Settings(textfile=str(tmp_path / "x.prom")), "0a1b"
     worker.make_pass(1000.0, "boot", a=FOUR)
     assert 'capacityd_configuration_info{hash="0a1b"} 1.0' in (tmp_path / "x.prom").read_text()
-
-
-def test_the_status_says_that_nothing_is_written(worker: Worker) -> None:
-    for observe in (False, True):
-        worker.settings = Settings(observe=observe)
-        worker.make_pass(1000.0, "config", a=FOUR)
-        assert worker.status.observe is observe

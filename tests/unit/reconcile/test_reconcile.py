@@ -22,7 +22,6 @@ from capacityd.model.errors import (
 )
 from capacityd.model.messages import Failure
 from capacityd.model.node import NodeState
-from capacityd.model.plan import Change
 from capacityd.model.reading import Quantity, Reading
 from capacityd.model.reasons import RetryCause
 from capacityd.reconcile.apply import TRIES
@@ -350,11 +349,6 @@ def _message(result: ReconcileResult, cause: RetryCause) -> str:
     assert result.failure is not None
     assert result.failure.cause is cause
     return result.failure.message
-
-
-def _changes(result: ReconcileResult) -> tuple[Change, ...]:
-    assert result.outcome is not None
-    return result.outcome.plan.changes
 
 
 def test_a_record_that_cannot_be_saved_lowers_nothing_and_is_reported() -> None:

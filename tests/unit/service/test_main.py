@@ -191,12 +191,13 @@ def test_from_its_start_to_its_end(running: Running) -> None:
     assert len([job for job in running.ran(7) if job == "check reload"]) <= 30
 
 
-@pytest.mark.parametrize("obstacle", ["folder", "pipe", "loop", "device", "unreadable"])
-def test_something_else_is_in_the_place_of_the_lock(running: Running, obstacle: str) -> None:
+@pytest.mark.parametrize("put", [Path.mkdir, os.mkfifo, lambda lock: lock.symlink_to(lock), lambda lock: lock.touch(0)])
+def test_something_else_is_in_the_place_of_the_lock(running: Running, put: Callable[[Path], None]) -> None:
     """When it starts; and while it runs: then it exits, and systemd starts it again, so that its lock can be found."""
     lock = running.folder / "service.lock"
     for exits in (False, True):
-        _put(lock, obstacle)
+        lock.unlink(missing_ok=True)
+        put(lock)
         if exits:
             running.signal(signal.SIGHUP)
             exit_status, errors = running.exits()
@@ -212,19 +213,6 @@ def test_something_else_is_in_the_place_of_the_lock(running: Running, obstacle: 
     running.start()
     exit_status, errors = running.exits()
     assert (exit_status, f"{lock} could not be opened: Is a directory; remove it" in errors) == (1, True)
-
-
-def _put(lock: Path, obstacle: str) -> None:
-    """Replaces the lock by something else."""
-    lock.unlink(missing_ok=True)
-    if obstacle == "folder":
-        lock.mkdir()
-    elif obstacle == "pipe":
-        os.mkfifo(lock)
-    elif obstacle == "unreadable":
-        lock.touch(0)
-    else:
-        lock.symlink_to(lock if obstacle == "loop" else "/dev/zero")
 
 
 def test_at_boot_the_first_pass_is_debounced_since_the_sources_are_open(running: Running) -> None:
@@ -391,8 +379,8 @@ def _does(activity: Activity | None, status: ServiceStatus) -> bool:
     return status.slow_activity is activity
 
 
-def test_what_a_slow_worker_waits_for(running: Running) -> None:
-    """It is there while the worker runs, not only afterwards."""
+def test_the_status_file_says_that_a_pass_runs_and_what_a_slow_worker_waits_for(running: Running) -> None:
+    """From a start or a reload to the end of the pass, and not only afterwards."""
     before = "import sys\nsys.path.insert(0, sys.argv[1])\nfrom capacityd.service import worker_process\n"
     until = "until [ -e FOLDER/{} ]; do sleep 0.02; done"
     probed, ended = _GOOD["reconcile"].split("; ")
@@ -401,35 +389,23 @@ def test_what_a_slow_worker_waits_for(running: Running) -> None:
         reconcile=f"{until.format('read')}; {probed}; {until.format('answered')}; {ended}",
     )
     running.start(f"{before}worker_process.SLOW = 0.2\n")
-
     running.ran(1)
-    for activity, file in ((Activity.CHECK, "checked"), (Activity.PROBE, "read"), (Activity.NODE, "answered")):
-        status = running.await_status(partial(_does, activity))
-        assert 0.2 <= time.time() - status.slow_since < 86400
-        (running.folder / file).touch()
-    running.await_line("STATUS=1 of 1 resources published")
-    running.await_status(partial(_does, None))
-
-
-def test_from_a_reload_to_the_end_of_its_pass_the_status_file_says_that_one_runs(running: Running) -> None:
-    running.publishes()
-
-    running.await_status(lambda status: not status.pass_running)
-    until = "until [ -e FOLDER/{} ]; do sleep 0.02; done"
-    running.stub(
-        check=f"{until.format('checked')}; {_GOOD['check']}", reconcile=f"{until.format('read')}; {_GOOD['reconcile']}"
-    )
-    running.signal(signal.SIGHUP)
-    running.await_status(lambda status: status.pass_running)
-    assert running.ran(3)[2:] == ["check reload"]
-    (running.folder / "checked").touch()
-    running.await_line("READY=1")
-    assert running.status_file().pass_running, "the pass has not begun yet, or waits"
-    assert running.ran(4)[3:] == ["reconcile config"]
-    assert running.status_file().pass_running
-    (running.folder / "read").touch()
-    running.await_line("STATUS=1 of 1 resources published")
-    running.await_status(lambda status: not status.pass_running)
+    steps = {"checked": Activity.CHECK, "read": Activity.PROBE, "answered": Activity.NODE}
+    for reload in (False, True):
+        if reload:
+            for file in steps:
+                (running.folder / file).unlink()
+            running.signal(signal.SIGHUP)
+        for file, activity in steps.items():
+            status = running.await_status(partial(_does, activity))
+            assert status.pass_running
+            assert 0.2 <= time.time() - status.slow_since < 86400
+            (running.folder / file).touch()
+            if reload and file == "checked":
+                running.await_line("READY=1")
+                assert running.status_file().pass_running, "the pass has not begun yet, or waits"
+        running.await_line("STATUS=1 of 1 resources published")
+        running.await_status(lambda status: not status.pass_running and status.slow_activity is None)
 
 
 @pytest.mark.parametrize("job", ["check", "reconcile"])

@@ -423,3 +423,10 @@ def test_a_refusal_is_reported_once_for_each_node_also_when_the_machine_reboots(
     service.node.document = node({A: "9"})
     service.reconcile(9000.0, {"boot"}, a=FOUR)
     assert service.node.events == 2 * written
+
+
+def test_nothing_of_a_damaged_configuration_is_removed(service: Service) -> None:
+    service.complete = False
+    service.reconcile(1010.0, {"config"}, b=FOUR)
+    service.reconcile(1100.0, {"requeue"}, b=FOUR)
+    assert (service.capacity, service.condition) == ({A: "4", B: "4"}, "False")

@@ -181,7 +181,7 @@ def reported_after(health: Health, last: Reported, facts: Facts) -> Reported:
 def long_unknown(facts: Facts) -> frozenset[str]:
     """The names that have been unknown long enough for an Event."""
     # If this pass can't record the Event, the Event would be repeated.
-    recordable = facts.keeps_record and not facts.context.unwritable and not facts.policy.observe
+    recordable = facts.keeps_record and not facts.context.unwritable
     unknown_since = facts.memory.unknown_since if recordable else {}
     return frozenset(n for n, since in unknown_since.items() if facts.context.uptime - since >= _REPORT_UNKNOWN_AFTER)
 

@@ -316,15 +316,17 @@ def test_observe_mode_writes_nothing(service: Service) -> None:
     assert service.reconcile(1030.0, {"requeue"}, a=ABSENT).requeue_after is None
     service.reconcile(1040.0, {"hardware"}, a=ABSENT)
     assert service.reconcile(1050.0, {"resync"}, a=ABSENT).requeue_after is None
+    service.beat(1000.0)
+    service.node.lags = {A: "0"}
+    assert service.reconcile(1060.0, {"resync"}, a=FOUR).requeue_after is None, "nor is allocatable verified"
     assert (service.node.writes, service.capacity) == (writes, {A: "4"})
 
 
 def test_in_observe_mode_nothing_is_held_back_or_read_again_and_again() -> None:
-    """Neither a reduction of a foreign name, nor a resource that stays unknown, nor less that is allocatable."""
+    """Neither a reduction of a foreign name, nor a resource that stays unknown."""
     service = Service()
-    service.settings, service.adopt, service.node.lags = Settings(observe=True), {A}, {A: "0"}
+    service.settings, service.adopt = Settings(observe=True), {A}
     service.capacity[A] = "9"
-    service.beat(1000.0)
     assert service.reconcile(1000.0, {"config"}, a=FOUR, b=UNKNOWN).requeue_after == 10.0
     assert service.reconcile(1010.0, {"requeue"}, a=FOUR, b=UNKNOWN).requeue_after == 50.0
     opened = service.opened

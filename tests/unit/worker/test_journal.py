@@ -57,7 +57,7 @@ def test_changes_refusals_and_what_is_held_back(worker: Worker) -> None:
 
 
 def test_what_keeps_the_condition_false_is_logged_once(worker: Worker) -> None:
-    worker.expect = {A: 5}
+    worker.settings, worker.expect = Settings(lower_after=0.0), {A: 5}
     worker.beat(1000.0)
     worker.node.errors = [None, NodeRejected("a policy")]
     worker.make_pass(1000.0, "boot", a=FOUR)
@@ -67,10 +67,12 @@ def test_what_keeps_the_condition_false_is_logged_once(worker: Worker) -> None:
     worker.make_pass(1060.0, "requeue", a=FOUR)
     assert logged(worker) == [CHANGED, (EntryKind.BELOW_EXPECTED, Priority.WARNING)]
     assert worker.entries[1].fields == {"NODE": "n1", "RESOURCE": A, "NEW": "4", "EXPECTED": "5"}
+    worker.make_pass(1070.0, "hardware", a=Quantity(3))
+    assert logged(worker) == [CHANGED, (EntryKind.BELOW_EXPECTED, Priority.WARNING)], "it is less still"
     worker.node.lags = {A: "0"}
     not_allocatable = (EntryKind.NOT_ALLOCATABLE, Priority.WARNING)
     for at, kinds in ((1100.0, [CHANGED]), (1115.0, [CHANGED, not_allocatable]), (1130.0, [CHANGED])):
-        worker.make_pass(at, "resync", a=FOUR)
+        worker.make_pass(at, "resync", a=Quantity(3))
         assert logged(worker) == kinds
 
 

@@ -13,7 +13,8 @@ from capacityd.model.config import Settings
 from capacityd.model.errors import NodeMissing
 from capacityd.model.node import CONDITION, NodeState
 from capacityd.model.plan import Action, Change
-from capacityd.model.reading import Reading
+from capacityd.model.reading import Quantity, Reading
+from capacityd.model.reasons import RetryCause
 from capacityd.node.documents.node import node_state
 from capacityd.reconcile.memory import remembered
 from capacityd.worker.pass_state import OtherWriter, PassStatus
@@ -101,6 +102,15 @@ def test_the_service_knows_that_a_worker_waits_for_its_node(worker: Worker, monk
     worker.node.errors = [NodeMissing("it is missing")]
     worker.make_pass(1000.0, "boot", a=FOUR)
     assert [result.awaits_node for result in worker.results] == [60.0, 0.0]
+
+
+def test_a_pass_whose_state_cannot_be_saved_only_raises_and_says_so(worker: Worker) -> None:
+    (worker.folder / "state.json").mkdir()
+    for number in (4, 3, 5):
+        failure = worker.make_pass(1000.0 + number, "boot", a=Quantity(number)).failure
+        assert failure
+        assert failure.cause is RetryCause.STATE
+        assert worker.node.document["status"]["capacity"] == {A: "5" if number == 5 else "4"}
 
 
 def test_the_metrics_are_of_the_active_configuration(worker: Worker, tmp_path: Path) -> None:

@@ -12,10 +12,8 @@ from hypothesis import strategies as st
 from capacityd.model.reasons import PassReason, RetryCause
 from capacityd.service.schedule import (
     BACKOFF_MAX,
-    BACKOFFS,
     DEBOUNCE,
     DEBOUNCE_MAX,
-    FAST_BACKOFF_MAX,
     PROMPT_DEBOUNCE,
     RESYNC_PERIOD,
     Schedule,
@@ -154,6 +152,7 @@ def pauses(schedule: Schedule, cause: RetryCause, number: int, now: float = 0.0)
         (RetryCause.CREDENTIALS, [900.0, 900.0]),
         (RetryCause.STATE, [5.0, 20.0, 80.0, 90.0, 90.0]),
         (RetryCause.CONFLICT, [90.0, 360.0, 900.0, 900.0]),
+        (RetryCause.MISSING, [90.0, 360.0, 900.0, 900.0]),
         (RetryCause.REJECTED, [90.0, 360.0, 1440.0, 3600.0, 3600.0]),
     ],
 )
@@ -162,22 +161,6 @@ def test_errors_that_need_an_administrator_are_retried_more_and_more_rarely(
 ) -> None:
     assert pauses(after_boot(longest), cause, len(wanted)) == wanted
     assert pauses(after_boot(least), cause, len(wanted)) == pytest.approx([pause * 2 / 3 for pause in wanted])
-
-
-@pytest.mark.parametrize("cause", RetryCause)
-@pytest.mark.parametrize("drawn", [0.0, 0.5, 1.0])
-def test_after_the_first_minutes_there_are_at_most_two_requests_a_minute(cause: RetryCause, drawn: float) -> None:
-    schedule = after_boot(lambda low, high: low + (high - low) * drawn)
-    now, first = 1.0, 60.0 if cause is not RetryCause.UNREACHABLE else BACKOFFS[cause].fast_for
-    attempts: list[float] = []
-    while now < 3600.0:
-        attempts.append(now)
-        schedule.failed(now, None, cause)
-        now = max(schedule.wakes_at(), now + 0.3)
-        schedule.pop_due(now)
-    later = [at for at in attempts if at > first + FAST_BACKOFF_MAX]
-    minutes = (3600.0 - first) / 60.0
-    assert 2 * len(later) <= 2 * minutes
 
 
 @pytest.mark.parametrize(

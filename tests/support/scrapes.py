@@ -52,6 +52,7 @@ def text_of(node: NodeAt) -> bytes:
     """The file of metrics of this node, as the service writes it."""
     status = PassStatus(
         node.last_reconcile,
+        readings={name: _reading(value) for name, value in node.readings.items()},
         changes=tuple(Change(name, Action.REFUSE, None, None, "another writer's") for name in node.refused),
         health=Health(denied=dict.fromkeys(node.denied, "a policy")),
         read_at=node.last_reconcile,
@@ -68,9 +69,8 @@ def text_of(node: NodeAt) -> bytes:
         conditions=1,
         condition=Condition(condition_status, reason, "", 0, {}),
     )
-    readings = {name: _reading(value) for name, value in node.readings.items()}
     counters = Counters(reconciles=9, succeeded=9, last_success=node.last_success)
-    figures = PassMetrics(config_of(node), readings, status, last_seen, counters, node.durations, node.errors)
+    figures = PassMetrics(config_of(node), status, last_seen, counters, node.durations, node.errors)
     return metrics.text(figures, 0.2)
 
 

@@ -19,7 +19,7 @@ from capacityd.model.config import Config
 from capacityd.model.messages import MetricsResult
 from capacityd.model.node import NodeState, annotated_quantities
 from capacityd.model.plan import Action
-from capacityd.model.reading import Absent, Quantity, Reading, ReadingOutcome, Unknown, outcome_of
+from capacityd.model.reading import Absent, Quantity, ReadingOutcome, Unknown, outcome_of
 from capacityd.worker.pass_state import Counters, PassStatus
 
 _HINTS = {
@@ -36,8 +36,6 @@ class PassMetrics:
     """One reconcile pass and its results."""
 
     config: Config
-    readings: Mapping[str, Reading]
-    """Resource -> its reading."""
     status: PassStatus
     node: NodeState | None
     """The Node as last seen; None if it has not been read yet."""
@@ -160,7 +158,7 @@ def _gauges(metrics: PassMetrics, duration: float) -> Iterator[_Gauge]:
 
 
 def _resources(metrics: PassMetrics) -> Iterator[_Gauge]:
-    readings = metrics.readings
+    readings = metrics.status.readings
     status, denied = metrics.status, metrics.status.health.denied
     published = annotated_quantities(metrics.node.annotation) if metrics.node else {}
     held = {wait.name for wait in status.waits if wait.holds_change}
@@ -199,8 +197,8 @@ def _detectors(metrics: PassMetrics) -> Iterator[_Gauge]:
         labels = (r.detector,)
         if r.name in metrics.durations:
             seconds[labels] = max(metrics.durations[r.name], seconds.get(labels, 0.0))
-        if r.name in metrics.readings:
-            success[labels] = min(float(not isinstance(metrics.readings[r.name], Unknown)), success.get(labels, 1.0))
+        if reading := metrics.status.readings.get(r.name):
+            success[labels] = min(float(not isinstance(reading, Unknown)), success.get(labels, 1.0))
     about = "Duration of a detector in the last pass, for the slowest of its resources."
     yield "detector_duration_seconds", about, ("detector",), seconds
     about = "1 if all of a detector's resources were read in the last pass, 0 if one is unknown."

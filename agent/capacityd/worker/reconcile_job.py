@@ -112,7 +112,6 @@ def _make_pass(options: argparse.Namespace, reasons: frozenset[PassReason]) -> b
     send_message(answer)
     figures = metrics.PassMetrics(
         config,
-        readings,
         status,
         result.memory.node,
         counters,

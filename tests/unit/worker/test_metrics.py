@@ -34,6 +34,7 @@ READINGS: Mapping[str, Reading] = {
 }
 STATUS = PassStatus(
     1000.5,
+    readings=READINGS,
     waits=(
         Wait(1010.0, WaitReason.LOWER_AFTER, "example.com/gone"),
         Wait(1060.0, WaitReason.DENIED, C),
@@ -59,7 +60,6 @@ CONFIG = Config(
 )
 FIGURES = PassMetrics(
     CONFIG,
-    READINGS,
     STATUS,
     LAST_SEEN,
     Counters(reconciles=5, succeeded=3, writes=2, last_success=999.0),
@@ -127,7 +127,7 @@ def test_every_series() -> None:
 
 
 def test_before_the_node_was_reached_there_is_no_success() -> None:
-    first_pass = PassMetrics(Config(), READINGS, PassStatus(1.0), None, Counters(reconciles=1))
+    first_pass = PassMetrics(Config(), PassStatus(1.0, readings=READINGS), None, Counters(reconciles=1))
     samples = series(metrics.text(first_pass, 0.1))
     assert "last_reconcile_timestamp_seconds{}" in samples
     assert "last_write_timestamp_seconds{}" not in samples
@@ -140,7 +140,7 @@ def test_before_the_node_was_reached_there_is_no_success() -> None:
 def test_one_unknown_resource_is_enough_for_a_detector_to_fail(order: int) -> None:
     resources = (Resource(A, "usb", ()), Resource(C, "usb", ()))
     config = Config(resources[::order])
-    figures = PassMetrics(config, READINGS, STATUS, LAST_SEEN, Counters(), durations={A: 3.0, C: 2.0})
+    figures = PassMetrics(config, STATUS, LAST_SEEN, Counters(), durations={A: 3.0, C: 2.0})
     samples = series(metrics.text(figures, 0.1))
     assert samples["detector_success{detector=usb}"] == 0
     assert samples["detector_duration_seconds{detector=usb}"] == 3

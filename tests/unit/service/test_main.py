@@ -303,6 +303,15 @@ def test_an_unavailable_event_source_is_logged_once_and_reopened_at_each_pass(ru
     assert running.end()[1] == f"capacityd: {message}; changes are detected at the next reconcile pass\n"
 
 
+def test_a_check_that_is_retried_much_later_delays_no_pass(running: Running) -> None:
+    running.publishes("pause = 1000\n")
+    running.stub(check="""echo '["CheckResult", {"error": "no room"}]'""")
+    running.signal(signal.SIGHUP)
+    running.await_line("STATUS=the configuration check failed and is retried: no room")
+    running.await_line("STATUS=1 of 1")
+    assert running.status_file().error == "the configuration check failed and is retried: no room"
+
+
 def test_an_unread_standard_error_blocks_nothing(running: Running) -> None:
     """A full pipe: the service and its children go on, and it ends on SIGTERM, even if systemd is gone."""
     reads, writes = os.pipe()

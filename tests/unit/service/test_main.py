@@ -309,6 +309,8 @@ def test_a_check_that_is_retried_much_later_delays_no_pass(running: Running) -> 
     running.signal(signal.SIGHUP)
     running.await_line("STATUS=the configuration check failed and is retried: no room")
     running.await_line("STATUS=1 of 1")
+    (running.folder / "seats").write_text("4")
+    running.await_line("STATUS=1 of 1")
     assert running.status_file().error == "the configuration check failed and is retried: no room"
 
 

@@ -304,7 +304,7 @@ def test_an_unavailable_event_source_is_logged_once_and_reopened_at_each_pass(ru
 
 
 def test_a_check_that_is_retried_much_later_delays_no_pass(running: Running) -> None:
-    running.publishes("pause = 1000\n")
+    running.publishes(_NOTIFIES_OFTEN.replace("0.1", "1000.0") + "pause = 1000\n")
     running.stub(check="""echo '["CheckResult", {"error": "no room"}]'""")
     running.signal(signal.SIGHUP)
     running.await_line("STATUS=the configuration check failed and is retried: no room")

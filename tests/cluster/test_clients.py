@@ -121,11 +121,11 @@ for path in sys.argv[2:]:
 def test_every_version_explains_tls_errors(tmp_path: Path, python: Path) -> None:
     """From some version on a client makes exceptions of its own of urllib3's; urllib3 has changed its own, too."""
     authority, other = Authority.create(tmp_path / "authority"), Authority.create(tmp_path / "other")
-    expired = certificate(authority, "expired", begins=-2, ends=-1)
+    expired = certificate(authority, "expired", days=-1)
     named = certificate(authority, "named", names="DNS:elsewhere.example")
     faults = {
         "that the certificate authority in": answers(script, other.server()),
-        "an expired certificate": answers(script, expired),
+        "certificate has expired": answers(script, expired),
         "presented a certificate for other names": answers(script, named),
         "rejected the client certificate": answers(script, authority.server(), other.ca_file),
         "closed the connection during": closes_after_client_hello,

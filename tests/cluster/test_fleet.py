@@ -250,7 +250,7 @@ def test_pages(cluster: Cluster, sam: Path, nodes: Nodes, monkeypatch: pytest.Mo
     monkeypatch.setattr(node_list, "_NODE_PAGE", 3)
     monkeypatch.setattr(node_list, "_POD_PAGE", 2)
     with cluster.audit.requests(SAM) as requests:
-        read = node_list.read_fleet(str(sam), node_list.FleetQuery(INSTANCE_TYPE, nodes.selector), lambda *_: None)
+        read = node_list.read_fleet(str(sam), INSTANCE_TYPE, nodes.selector, (), lambda *_: None)
     listed = Counter(r.resource for r in requests.all())
     assert (listed["nodes"], listed["pods"] >= 4) == (3, True)
     assert [node.name for node in read.nodes] == [*expected]

@@ -94,7 +94,7 @@ def test_each_pass_has_other_credentials(cluster: Cluster, known: tuple[Service,
         run_passes(s)
     assert plugin.calls == calls + PASSES
     assert counted(requests) == {GET: PASSES}
-    assert len(runtime_files.read_state(str(s.runtime_directory)).reviews) == 1
+    assert runtime_files.read_state(str(s.runtime_directory)).review
 
 
 @pytest.mark.protocol

@@ -11,10 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from capacityd.model.errors import NodeConflict, NodeUnreachable
-from capacityd.model.node import ANNOTATION, CONDITION, annotation_content
+from capacityd.model.node import ANNOTATION, CONDITION, NodeState, annotation_content
 from capacityd.node.client import Client
 from capacityd.node.cluster_access import ClusterAccess
 from capacityd.node.documents.json_patch import patched
+from capacityd.node.documents.node import node_state
 from capacityd.node.errors import Call, HttpError, from_http_status
 from tests.support.denials import GUARD, Alters, Denies, alter, capacity_of, http_error
 from tests.support.nodes import node
@@ -225,14 +226,14 @@ class ModelClient:
         self.identity = ""
         self._server = server
 
-    def review_self(self) -> object:
-        return {"status": {"userInfo": {"username": "system:node:n1"}}}
+    def review_self(self) -> tuple[str, str]:
+        return "system:node:n1", ""
 
-    def read_node(self, name: str) -> object:
-        return self._answer("get", "nodes", self._server.get)
+    def read_node(self, name: str) -> NodeState:
+        return node_state(self._answer("get", "nodes", self._server.get))
 
-    def patch_node_status(self, name: str, patch: Sequence[Mapping[str, object]]) -> object:
-        return self._answer("patch", "nodes/status", lambda: self._server.patch(patch))
+    def patch_node_status(self, name: str, patch: Sequence[Mapping[str, object]]) -> NodeState:
+        return node_state(self._answer("patch", "nodes/status", lambda: self._server.patch(patch)))
 
     def create_event(self, node: str, event: Mapping[str, object]) -> None:
         if self._server.loses_events and len(str(event["message"])) % 7 == 0:

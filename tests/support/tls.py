@@ -9,7 +9,6 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from socket import socket
 
@@ -19,40 +18,17 @@ from tests.support.server import Listener, Script, read_request, serving
 Behaviour = Callable[[socket], None]
 """What becomes of a connection, from its first byte on."""
 
-_CA = """\
-[ca]
-default_ca = own
-[own]
-database = {folder}/index.txt
-serial = {folder}/serial
-new_certs_dir = {folder}
-default_md = sha256
-policy = any
-[any]
-commonName = supplied
-[server]
-subjectAltName = {names}
-"""
 
-
-def certificate(
-    authority: Authority, name: str, names: str = "IP:127.0.0.1", begins: float = -1.0, ends: float = 1.0
-) -> tuple[Path, Path]:
-    """A server's certificate and its key. begins, ends: days from now."""
-    folder = authority.folder / name
-    folder.mkdir()
-    (folder / "index.txt").touch()
-    (folder / "ca.cnf").write_text(_CA.format(folder=folder, names=names))
-    key, request, signed = (folder / f"server.{kind}" for kind in ("key", "csr", "crt"))
-    dates = [f"{datetime.now(timezone.utc) + timedelta(days=days):%Y%m%d%H%M%SZ}" for days in (begins, ends)]
-    ca = ("-config", folder / "ca.cnf", "-cert", authority.ca_file, "-keyfile", authority.folder / "ca.key")
-    when = ("-extensions", "server", "-startdate", dates[0], "-enddate", dates[1])
-    commands: list[list[str | Path]] = [
-        ["ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", key],
-        ["req", "-new", "-config", authority.folder / "openssl.cnf", "-key", key, "-subj", "/CN=x", "-out", request],
-        ["ca", "-batch", "-notext", "-create_serial", *ca, *when, "-in", request, "-out", signed],
-    ]
-    for command in commands:
+def certificate(authority: Authority, name: str, names: str = "IP:127.0.0.1", days: int = 2) -> tuple[Path, Path]:
+    """A server's certificate and its key. days: the end, from now; negative: it has expired."""
+    key = authority.key(name)
+    request, signed = key.with_suffix(".csr"), key.with_suffix(".crt")
+    new = ("req", "-new", "-config", authority.folder / "openssl.cnf", "-subj", "/CN=x", "-key", key)
+    signer = ("-CA", authority.ca_file, "-CAkey", authority.folder / "ca.key", "-copy_extensions", "copy")
+    for command in (
+        (*new, "-addext", f"subjectAltName={names}", "-out", request),
+        ("x509", "-req", "-in", request, *signer, "-days", f"{days}", "-out", signed),
+    ):
         process = subprocess.run(["openssl", *command], capture_output=True, text=True)
         assert process.returncode == 0, process.stderr
     return signed, key

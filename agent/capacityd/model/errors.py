@@ -95,10 +95,6 @@ class NodeError(CapacitydError):
     """The cause decides how soon the service retries."""
 
 
-class InvalidDocument(NodeError):
-    """A Kubernetes object, from the API server or a file, is of the wrong kind or has an invalid field."""
-
-
 class NodeUnreachable(NodeError):
     """There is no response or no usable one, or HTTP 429 or 5xx. A later attempt may succeed.
 
@@ -165,10 +161,6 @@ class NodeConflict(NodeError):
     def __init__(self, message: str, reason: str = "") -> None:
         super().__init__(message)
         self.reason = reason
-
-
-class NodeListExpired(NodeError):
-    """The API server no longer provides the version of the list whose first pages were read."""
 
 
 class NodeRejected(NodeError):

@@ -113,19 +113,20 @@ class Node(Protocol):
 
 def annotation_content(annotation: str | None) -> Mapping[str, object]:
     """The annotation ANNOTATION parsed as JSON, with whatever a writer may have put there; empty if it is lost."""
-    try:
-        content = json.loads(annotation or "{}")
-    except (ValueError, RecursionError):
-        return {}
-    return content if isinstance(content, dict) else {}
+    return _parsed(annotation) or {}
 
 
 def is_annotation_lost(annotation: str | None) -> bool:
     """Whether the annotation ANNOTATION is missing, or is not a JSON object."""
+    return _parsed(annotation) is None
+
+
+def _parsed(annotation: str | None) -> dict[str, object] | None:
     try:
-        return not isinstance(json.loads(annotation or ""), dict)
+        content = json.loads(annotation or "")
     except (ValueError, RecursionError):
-        return True
+        return None
+    return content if isinstance(content, dict) else None
 
 
 def annotated_quantities(annotation: str | None) -> dict[str, int]:

@@ -6,20 +6,13 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
-from capacityd.model.errors import (
-    InvalidDocument,
-    NodeDenied,
-    NodeForbidden,
-    NodeMissing,
-    NodeUnreachable,
-)
+from capacityd.model.errors import NodeDenied, NodeForbidden, NodeMissing, NodeUnreachable
 from capacityd.model.node import Event, NodeState
 from capacityd.model.text import printable
 from capacityd.node import Review, ReviewCache
 from capacityd.node.client import Client
 from capacityd.node.cluster_access import ClusterAccess
-from capacityd.node.documents.node import node_state, reviewed_user
-from capacityd.node.identity import Identity, cache_key, identify
+from capacityd.node.identity import Identity, credentials_hash, identify
 from capacityd.node.kubeconfig import load
 
 T = TypeVar("T")
@@ -57,11 +50,11 @@ class ApiNode:
 
     def read(self) -> NodeState:
         """Sends a GET of the Node. Raises NodeError, in particular NodeDenied if it is another machine's Node."""
-        state = self._state(self._read_own())
+        state = self._read_own()
         if self._identify().cached and state.machine_id and not self._is_this_machine(state):
             # The kubeconfig may now contain credentials of another user, who may read every Node.
             self._forget()
-            state = self._state(self._read_own())
+            state = self._read_own()
         self._check(state)
         return state
 
@@ -72,7 +65,7 @@ class ApiNode:
             self.read()
         name = self.name  # after read(), which may change our identity
         try:
-            return self._state(self._call(lambda client: client.patch_node_status(name, patch)))
+            return self._call(lambda client: client.patch_node_status(name, patch))
         except NodeForbidden:
             self._has_new_identity()  # for the next attempt, which starts with a read
             raise
@@ -98,7 +91,7 @@ class ApiNode:
         }
         self._call(lambda client: client.create_event(state.name, body))
 
-    def _read_own(self) -> object:
+    def _read_own(self) -> NodeState:
         """Sends a GET of the Node. If the Node's name is a guess, errors do not say that the Node is missing or
         denied."""
         try:
@@ -112,7 +105,7 @@ class ApiNode:
                 f"the host name as the Node's name: {e}. If this lasts, set node_name"
             ) from e
 
-    def _read_named(self) -> object:
+    def _read_named(self) -> NodeState:
         """Sends a GET of the Node. Repeats it after HTTP 403 if our identity differs from the cached one."""
         name = self.name
         try:
@@ -125,20 +118,20 @@ class ApiNode:
 
     def _has_new_identity(self) -> bool:
         """Asks the API server, at most once in _REVIEW_INTERVAL, whether our identity differs from the cached one."""
-        last = self._identify()
+        last, review, now = self._identify(), self._cache.review, time.monotonic()
         if last.cached:
-            if self._cache.refused_within(_REVIEW_INTERVAL, time.monotonic()):
+            # A later time comes from an earlier boot.
+            if review and review.refused is not None and 0 <= now - review.refused < _REVIEW_INTERVAL:
                 return False
             self._forget()
-            current = self._identify()
+            current, review = self._identify(), self._cache.review
             if (current.user, current.node) != (last.user, last.node):
                 return True
-        self._cache.mark_refused(time.monotonic())
+        self._cache.review = review and review._replace(refused=now)
         return False
 
     def _forget(self) -> None:
-        self._cache.clear()
-        self._identity = None
+        self._cache.review = self._identity = None
 
     def _identify(self) -> Identity:
         if self._identity is None:
@@ -150,24 +143,24 @@ class ApiNode:
 
     def _review(self, client: Client) -> tuple[Review, bool]:
         """Returns the result of a SelfSubjectReview, and whether it was cached."""
-        key = cache_key(client.access)
-        if cached := self._cache.get(key):
+        credentials, cached = credentials_hash(client.access), self._cache.review
+        if cached and cached.credentials == credentials:
             return cached, True
         try:
-            review = Review(*reviewed_user(client.review_self()))
+            review = Review(*client.review_self(), credentials)
         except NodeForbidden:
             self._review_denied = True
-            return Review("", ""), False
+            return Review("", "", ""), False
         self._review_denied = False
         if review.user:
-            self._cache.replace(key, review)
+            self._cache.review = review
         return review, False
 
     def _check(self, state: NodeState) -> None:
         """Checks the machine id, unless the identity is the Node's own: other identities may have access to other
         Nodes."""
         if not self._identify().is_own_node and not self._is_this_machine(state):
-            theirs = self._quote(state.machine_id)
+            theirs = self._client.access.quote(state.machine_id) if self._client else ""
             ours = printable(self._machine_id or "") or "none (/etc/machine-id is empty)"
             raise NodeDenied(
                 f'Node "{state.name}" belongs to another machine: its machineID is {theirs or "not set"}, '
@@ -200,14 +193,3 @@ class ApiNode:
         except NodeDenied as e:
             e.files = access.files
             raise
-
-    def _state(self, document: object) -> NodeState:
-        try:
-            return node_state(document)
-        except InvalidDocument as e:
-            raise NodeUnreachable(
-                f"the API server sent a response that cannot be used: {self._quote(str(e))}"
-            ) from None
-
-    def _quote(self, text: str) -> str:
-        return self._client.access.quote(text) if self._client is not None else ""

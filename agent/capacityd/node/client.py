@@ -10,17 +10,24 @@ import json
 import warnings
 import weakref
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from http.client import IncompleteRead
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
 from capacityd import __version__
 from capacityd.model.errors import NodeError
+from capacityd.model.node import NodeState
 from capacityd.node.cluster_access import ClusterAccess
 from capacityd.node.deadline import run_within
+from capacityd.node.documents.fields import InvalidDocument, JsonObject
+from capacityd.node.documents.lists import Page, device_classes_by_resource, list_page
+from capacityd.node.documents.node import node_state, reviewed_user
 from capacityd.node.errors import Call, HttpError, from_http_status, no_library_error, unexpected_response
 from capacityd.node.tls import proxy_headers, tls_context
 from capacityd.node.transport_errors import from_transport_error
+
+T = TypeVar("T")
 
 REQUEST_TIMEOUT = 30.0
 """Seconds for a whole request: name resolution, connection, TLS handshake, request and response."""
@@ -55,80 +62,72 @@ class Client:
             # Versions before 28 have no method for SelfSubjectReviews.
             self._custom: Any = client.CustomObjectsApi(api)
 
-    def read_node(self, name: str) -> object:
-        """Returns the Node as JSON."""
-        return self._send("get", "nodes", lambda options: self._core.read_node(name, **options), name)
+    def read_node(self, name: str) -> NodeState:
+        """Returns the Node."""
+        return self._send(self._call("get", "nodes", name), partial(self._core.read_node, name), node_state)
 
-    def list_nodes(self, limit: int, token: str, selector: str) -> object:
-        """Returns a page of a NodeList as JSON. token: `continue` from the previous page, "" for the first page.
+    def list_nodes(self, limit: int, selector: str, token: str, parse: Callable[[JsonObject], T]) -> Page[T]:
+        """Returns a page of the Nodes that match a label selector.
 
-        Raises NodeListExpired if the token is too old.
+        limit: Nodes in a page. token: from the previous page, "" for the first page. parse: parses a Node's JSON.
         """
-        query: dict[str, object] = {"limit": limit}
-        query |= {"_continue": token} if token else {}
-        query |= {"label_selector": selector} if selector else {}
-        return self._send("list", "nodes", lambda options: self._core.list_node(**query, **options))
+        send = partial(self._core.list_node, limit=limit, label_selector=selector, _continue=token or None)
+        return self._send(self._call("list", "nodes"), send, partial(list_page, kind="NodeList", parse=parse))
 
-    def list_pods(self, limit: int, token: str, selector: str) -> object:
-        """Returns a page of the PodList of all namespaces as JSON.
+    def list_pods(self, limit: int, selector: str, token: str, parse: Callable[[JsonObject], T]) -> Page[T]:
+        """Returns a page of the pods of all namespaces that match a field selector. The rest is as in list_nodes()."""
+        list_all = self._core.list_pod_for_all_namespaces
+        send = partial(list_all, limit=limit, field_selector=selector, _continue=token or None)
+        return self._send(self._call("list", "pods"), send, partial(list_page, kind="PodList", parse=parse))
 
-        token: as in list_nodes(). selector: a field selector. Raises NodeForbidden if the server does not allow it, and
-        NodeListExpired if the token is too old.
-        """
-        query: dict[str, object] = {"limit": limit, "field_selector": selector}
-        query |= {"_continue": token} if token else {}
-        return self._send("list", "pods", lambda options: self._core.list_pod_for_all_namespaces(**query, **options))
+    def list_device_classes(self) -> Mapping[str, tuple[str, ...]]:
+        """Returns extended resource -> names of its DeviceClasses. Empty if the server lacks this API or denies it."""
 
-    def list_device_classes(self) -> object:
-        """Returns a DeviceClassList as JSON; None if the server lacks this API or does not allow the request."""
-        arguments = ("resource.k8s.io", "v1", "deviceclasses")
-        return self._send(
-            "list",
-            "deviceclasses",
-            lambda options: self._custom.list_cluster_custom_object(*arguments, **options),
-            absent=(403, 404, 405),
-        )
+        def parse(document: object) -> Mapping[str, tuple[str, ...]]:
+            items = list_page(document, "DeviceClassList", dict).items if document else ()
+            return device_classes_by_resource(items)
 
-    def patch_node_status(self, name: str, patch: Sequence[Mapping[str, object]]) -> object:
-        """Applies a JSON Patch and returns the patched Node as JSON."""
+        send = partial(self._custom.list_cluster_custom_object, "resource.k8s.io", "v1", "deviceclasses")
+        return self._send(self._call("list", "deviceclasses"), send, parse, absent=(403, 404, 405))
+
+    def patch_node_status(self, name: str, patch: Sequence[Mapping[str, object]]) -> NodeState:
+        """Applies a JSON Patch and returns the patched Node."""
         # The library sends a list of dicts as a JSON Patch.
-        arguments = (name, [dict(operation) for operation in patch])
-        return self._send(
-            "patch",
-            "nodes/status",
-            lambda options: self._core.patch_node_status(*arguments, field_manager=_FIELD_MANAGER, **options),
-            name,
-        )
+        operations = [dict(operation) for operation in patch]
+        send = partial(self._core.patch_node_status, name, operations, field_manager=_FIELD_MANAGER)
+        return self._send(self._call("patch", "nodes/status", name), send, node_state)
 
     def create_event(self, node: str, event: Mapping[str, object]) -> None:
         """Creates an Event in the namespace `default`, where Events about Nodes belong."""
-        arguments = ("default", dict(event))
-        self._send("create", "events", lambda options: self._core.create_namespaced_event(*arguments, **options), node)
+        send = partial(self._core.create_namespaced_event, "default", dict(event))
+        self._send(self._call("create", "events", node), send, lambda _: None)
 
-    def review_self(self) -> object:
-        """Returns a SelfSubjectReview as JSON; None if the server lacks this API.
+    def review_self(self) -> tuple[str, str]:
+        """Returns our user name and the Node that the user's token is bound to; "" for none (SelfSubjectReview).
 
         Raises NodeForbidden if the server does not allow it. By default it does, except shortly after its start.
         """
         group, version, resource = "authentication.k8s.io", "v1", "selfsubjectreviews"
         body = {"apiVersion": f"{group}/{version}", "kind": "SelfSubjectReview"}
-        return self._send(
-            "create",
-            resource,
-            lambda options: self._custom.create_cluster_custom_object(group, version, resource, body, **options),
-            absent=(404, 405),
-        )
+        send = partial(self._custom.create_cluster_custom_object, group, version, resource, body)
+        # Servers before Kubernetes 1.28 lack this API.
+        return self._send(self._call("create", resource), send, reviewed_user, absent=(404, 405))
+
+    def _call(self, verb: str, resource: str, node: str = "") -> Call:
+        """Describes a request for messages. verb, resource: as in a role."""
+        return Call(self.access, verb, resource, node, self.identity)
 
     def _send(
         self,
-        verb: str,
-        resource: str,
-        send: Callable[[Mapping[str, Any]], Any],
-        node: str = "",
+        call: Call,
+        send: Callable[..., Any],
+        parse: Callable[[Any], T],
         absent: Collection[int] = (),
-    ) -> object:
-        """Returns the response as JSON; None if its status is in absent. verb, resource: as in a role."""
-        call = Call(self.access, verb, resource, node, self.identity)
+    ) -> T:
+        """Returns the parsed response. send: a method of the library. parse: takes the response's JSON.
+
+        absent: HTTP statuses for which parse() takes None.
+        """
 
         def explain(e: Exception) -> NodeError:
             if isinstance(e, HttpError):
@@ -137,17 +136,21 @@ class Client:
                 return unexpected_response(call, f"more than {self._pool.max_response_bytes} bytes")
             return from_transport_error(e, self.access)
 
+        def explain_content(e: Exception) -> NodeError:
+            known = isinstance(e, InvalidDocument)
+            return unexpected_response(call, self.access.quote(str(e)) if known else "it is not JSON, or is incomplete")
+
         # The library's models reject valid Nodes, differently in each version, so we parse the JSON ourselves.
-        options = {"_preload_content": False, "_request_timeout": _IDLE_TIMEOUT}
+        request = partial(send, _preload_content=False, _request_timeout=_IDLE_TIMEOUT)
         with no_library_error(explain):
             try:
-                body = run_within(self._timeout, lambda: send(options)).data
+                body = run_within(self._timeout, request).data
             except HttpError as e:
-                if e.status in absent:
-                    return None
-                raise
-        with no_library_error(lambda _: unexpected_response(call, "it is not JSON, or is incomplete")):
-            return json.loads(body)
+                if e.status not in absent:
+                    raise
+                body = b"null"
+        with no_library_error(explain_content):
+            return parse(json.loads(body))
 
 
 def _api_client(access: ClusterAccess) -> Any:

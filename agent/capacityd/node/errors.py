@@ -13,7 +13,6 @@ from capacityd.model.errors import (
     NodeDenied,
     NodeError,
     NodeForbidden,
-    NodeListExpired,
     NodeMissing,
     NodeRejected,
     NodeUnreachable,
@@ -32,6 +31,8 @@ _NOT_READY = "is forbidden: not yet ready to handle request"
 Source: Dispatch in k8s.io/apiserver, pkg/admission/plugin/policy/generic/plugin.go."""
 _FORBIDDEN_USER = re.compile(r'User "([^"]+)" cannot ')
 """The user's name in an authorizer's message."""
+CREDENTIALS_ADVICE = "are they expired, revoked, or of another cluster? Does kubectl work with the same kubeconfig?"
+"""Advice if the API server rejects the credentials."""
 _MAX_RETRY_AFTER = 3600.0
 """Seconds; if a server asks for a longer wait, we retry after this time."""
 
@@ -105,21 +106,18 @@ def from_http_status(error: HttpError, call: Call) -> NodeError:
         message = f'Node "{call.node}" has changed since it was read (HTTP {status})'
         return NodeConflict(message, f"HTTP {status}{reason}")
     starting = status == 403 and details.message.endswith(_NOT_READY)
-    if status == 429 or status >= 500 or starting:
+    # 410: reading a list took too long.
+    if status in (410, 429) or status >= 500 or starting:
         # The causes of a server error are not validation errors: the user can't correct them.
         return _unavailable(call, error, details.message)
     if status == 401:
         return NodeDenied(
-            f"API server {server} rejected the credentials in {kubeconfig} (HTTP 401): {why_not_accepted(call.access)}"
+            f"API server {server} rejected the credentials in {kubeconfig} (HTTP 401): {CREDENTIALS_ADVICE}"
         )
     if status == 403 and (call.identity or _user_in(details.message)) == _ANONYMOUS:
         return NodeDenied(_not_recognised(call.access))
     if status == 403 and (call.resource != "nodes/status" or _is_of_authorizer(call, details)):
         return NodeForbidden(_forbidden(call, details))
-    if status == 410 and call.verb == "list":
-        return NodeListExpired(
-            f"API server {server} cannot continue the list of {call.resource} (HTTP 410): reading it took too long"
-        )
     if status == 404 and details.resource == "nodes":
         return NodeMissing(
             f'API server {server} has no Node "{call.node}" (HTTP 404). Has the kubelet registered? If it uses another '
@@ -153,21 +151,6 @@ def unexpected_response(call: Call, reason: str) -> NodeUnreachable:
     return NodeUnreachable(
         f"API server {call.access.server} sent a response that cannot be used ({call.verb} {call.resource}): {reason}"
     )
-
-
-def why_not_accepted(access: ClusterAccess) -> str:
-    """Why the API server may have rejected the credentials, and advice."""
-    if expired := access.expired():
-        renewal = (
-            "The kubelet renews its certificate while it runs; kubeadm can create a new one"
-            if access.of_kubelet
-            else "Log in to the cluster again, or get a new kubeconfig"
-        )
-        return f"the client certificate expired on {expired}. Is this machine's clock right? {renewal}"
-    again = (
-        "They are read again at each attempt" if access.of_kubelet else "Does kubectl work with the same kubeconfig?"
-    )
-    return f"are they expired, revoked, or of another cluster? {again}"
 
 
 def _is_of_authorizer(call: Call, details: StatusDetails) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import os
 import stat
@@ -11,14 +10,34 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from capacityd.linux.atomic_file import replace_file
-from capacityd.model.errors import NodeError, NodeMissing, UsageError
+from capacityd.model.errors import NodeError, UsageError
 from capacityd.model.node import Event, NodeState
 from capacityd.model.text import printable
+from capacityd.node.documents.fields import InvalidDocument
 from capacityd.node.documents.json_patch import patched
-from capacityd.node.documents.node import as_served, node_state
-from capacityd.node.errors import no_library_error, reason_of
+from capacityd.node.documents.node import node_state, with_status
+from capacityd.node.errors import reason_of
 
 _STANDARD_INPUT = "-"
+
+
+def read_json(path: str) -> Any:
+    """Parses a JSON file; "-" is standard input. Raises NodeError."""
+    try:
+        if path == _STANDARD_INPUT:
+            return json.load(sys.stdin.buffer)
+        with open(path, "rb") as f:
+            return json.load(f)
+    except OSError as e:
+        raise NodeError(f"{shown(path)} cannot be read: {reason_of(e)}") from e
+    except (ValueError, RecursionError) as e:
+        reason = printable(str(e)) if isinstance(e, json.JSONDecodeError) else "not text, or nested too deeply"
+        raise NodeError(f"{shown(path)} is not JSON ({reason})") from e
+
+
+def shown(path: str) -> str:
+    """Returns the name of a file for messages."""
+    return "standard input" if path == _STANDARD_INPUT else printable(path)
 
 
 class FileNode:
@@ -26,8 +45,7 @@ class FileNode:
 
     def __init__(self, path: str) -> None:
         self._path = path
-        self._name = "standard input" if path == _STANDARD_INPUT else printable(path)
-        self._input: object = None  # the content of standard input
+        self._input: Any = None  # the content of standard input
 
     @property
     def name(self) -> str:
@@ -35,7 +53,7 @@ class FileNode:
         return self.read().name
 
     def read(self) -> NodeState:
-        """Reads the file. Raises NodeMissing if it does not exist, NodeError if it cannot be read or is not a Node."""
+        """Reads the file. Raises NodeError if it cannot be read or is not a Node."""
         return self._state(self._load())
 
     def write(self, patch: Sequence[Mapping[str, object]]) -> NodeState:
@@ -44,10 +62,16 @@ class FileNode:
             raise UsageError("a Node on standard input cannot be written; use a file")
         document = self._load()
         self._state(document)
-        document = patched(document, patch)
+        document = patched(with_status(document), patch)
         state = self._state(document)
-        with no_library_error(lambda e: NodeError(f"{self._name} cannot be written: {reason_of(e)}")):
-            self._replace(json.dumps(document, indent=4, ensure_ascii=False) + "\n")
+        # Replaces the target of a symbolic link, not the link.
+        path = os.path.realpath(self._path)
+        try:
+            content = json.dumps(document, indent=4, ensure_ascii=False) + "\n"
+            mode = stat.S_IMODE(os.stat(path).st_mode)
+            replace_file(path, content.encode("utf-8", "surrogatepass"), mode, durable=True)
+        except (OSError, RecursionError) as e:
+            raise NodeError(f"{shown(self._path)} cannot be written: {reason_of(e)}") from e
         return state
 
     def report(self, event: Event, state: NodeState) -> None:
@@ -56,35 +80,12 @@ class FileNode:
     def _state(self, document: object) -> NodeState:
         try:
             return node_state(document)
-        except NodeError as e:
-            raise NodeError(f"{self._name}: {e}") from e
+        except InvalidDocument as e:
+            raise NodeError(f"{shown(self._path)}: {e}") from e
 
     def _load(self) -> Any:
-        if self._path == _STANDARD_INPUT:
-            if self._input is None:
-                self._input = self._parsed(sys.stdin.buffer.read())
-            return copy.deepcopy(self._input)
-        try:
-            with open(self._path, "rb") as f:
-                return self._parsed(f.read())
-        except FileNotFoundError as e:
-            raise NodeMissing(f"the Node file {self._name} does not exist") from e
-        except OSError as e:
-            raise NodeError(f"{self._name} cannot be read: {os.strerror(e.errno or 0)}") from e
-
-    def _parsed(self, content: bytes) -> object:
-        try:
-            document = json.loads(content)
-        except (ValueError, RecursionError) as e:
-            reason = printable(str(e)) if isinstance(e, json.JSONDecodeError) else "not text, or nested too deeply"
-            raise NodeError(f"{self._name} is not JSON ({reason})") from e
-        return as_served(document)
-
-    def _replace(self, text: str) -> None:
-        # Replaces the target of a symbolic link, not the link.
-        path = os.path.realpath(self._path)
-        try:
-            mode = stat.S_IMODE(os.stat(path).st_mode)
-            replace_file(path, text.encode("utf-8", "surrogatepass"), mode, durable=True)
-        except OSError as e:
-            raise NodeError(f"{self._name} cannot be written: {os.strerror(e.errno or 0)}") from e
+        if self._path != _STANDARD_INPUT:
+            return read_json(self._path)
+        if self._input is None:
+            self._input = read_json(self._path)
+        return self._input

@@ -43,7 +43,7 @@ def identify(review: Review, configured: str | None, hostname: str, *, cached: b
     return Identity(user, name, bool(reported) and user == _NODE_USER + reported, cached)
 
 
-def cache_key(access: ClusterAccess) -> str:
+def credentials_hash(access: ClusterAccess) -> str:
     """Returns a hash that differs between users of kubeconfigs."""
     # Clusters may share a loopback address, but not a certificate authority.
     secret = "\0".join((access.kubeconfig, access.server, access.authority or "", access.user))

@@ -11,8 +11,9 @@ import base64
 import os
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
-from dataclasses import replace
 from urllib.parse import urlsplit
+
+import yaml
 
 from capacityd.model.errors import CredentialsMissing, NodeDenied
 from capacityd.model.text import printable
@@ -20,7 +21,6 @@ from capacityd.node.cluster_access import ClusterAccess
 from capacityd.node.credential_files import CredentialFiles
 from capacityd.node.errors import no_library_error
 from capacityd.node.exec_plugin import ExecPlugin
-from capacityd.node.kubeconfig_yaml import InvalidYaml, parse_yaml
 from capacityd.node.kubelet_kubeconfig import first_path
 
 _PLUGIN_TIMEOUT = 30.0
@@ -50,7 +50,7 @@ def load(
     files = CredentialFiles(path, of_kubelet=of_kubelet)
     with _explaining(path):
         try:
-            return replace(_Kubeconfig(path, files).access(plugin_timeout, context), of_kubelet=of_kubelet)
+            return _Kubeconfig(path, files).access(plugin_timeout, context)
         except NodeDenied as e:
             e.files = e.files or files.paths()
             raise
@@ -121,10 +121,13 @@ class _Kubeconfig:
         )
 
     def _yaml(self) -> object:
+        text = self._files.read(self._path, "the kubeconfig")
         try:
-            return parse_yaml(self._files.read(self._path, "the kubeconfig"))
-        except InvalidYaml as e:
-            raise self._error(str(e)) from None
+            return yaml.safe_load(text)
+        except Exception as e:  # noqa: BLE001  # yaml raises more than it documents, e.g. KeyError for "!!bool x"
+            mark = getattr(e, "problem_mark", None)
+            # Not the library's message, because it quotes lines, which may contain a secret.
+            raise self._error(f"is not valid YAML{f', line {mark.line + 1}' if mark else ''}") from None
 
     def _entry(self, document: Mapping[str, object], group: str, kind: str, name: str) -> Mapping[str, object]:
         entries = document.get(group) or []

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
-from typing import Any
+from typing import TypeVar
 
-from capacityd.model.errors import InvalidDocument, NodeForbidden, NodeUnreachable
-from capacityd.model.fleet import Fleet, NodeSummary, Requests
+from capacityd.model.errors import NodeForbidden, NodeUnreachable
+from capacityd.model.fleet import Fleet, Requests
 from capacityd.node.client import Client
-from capacityd.node.cluster_access import ClusterAccess
-from capacityd.node.documents.lists import device_classes_by_resource, list_page
+from capacityd.node.documents.lists import Page
 from capacityd.node.documents.node_summary import summarize
-from capacityd.node.documents.pod_requests import requests_of_pods
-from capacityd.node.list_pages import pages, retry_if_expired
+from capacityd.node.documents.pod_requests import node_and_requests, sum_requests
 from capacityd.node.operator_kubeconfig import load_operators
+
+T = TypeVar("T")
 
 _NODE_PAGE = 250
 """Nodes in one response. Twice as many need 26 MiB more memory, and are not faster."""
@@ -28,31 +27,26 @@ _UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"
 _MAX_SELECTED = 20
 """For up to this many named Nodes, the pods of each Node are listed instead of all pods of the cluster."""
 
-
-@dataclass(frozen=True, slots=True)
-class FleetQuery:
-    """The Nodes to read, and how to group them."""
-
-    label: str
-    """The label that groups Nodes."""
-    selector: str = ""
-    """A label selector; "" for all Nodes."""
-    names: tuple[str, ...] = ()
-    """The Nodes whose pods to read; empty: the pods of all Nodes."""
+_TRIES = 5
+"""Attempts to request a page while the API server asks to wait."""
+_MAX_WAIT = 10.0
+"""Maximum pause in seconds before the next attempt, even if the API server asks for more."""
 
 
-def read_fleet(kubeconfig: str | None, query: FleetQuery, progress: Callable[[str, int], None]) -> Fleet:
+def read_fleet(
+    kubeconfig: str | None, label: str, selector: str, names: tuple[str, ...], progress: Callable[[str, int], None]
+) -> Fleet:
     """Lists Nodes and, if the user may list them, DeviceClasses and pods. Raises NodeError.
 
-    kubeconfig: None for $KUBECONFIG or ~/.kube/config.
+    kubeconfig: None for $KUBECONFIG or ~/.kube/config. label: the label that groups Nodes.
+    selector: a label selector; "" for all Nodes.
+    names: the Nodes whose pods to read; empty: the pods of all Nodes.
     progress: called after each page with the kind ("Nodes", "pods") and the number read so far.
     """
     client = Client(load_operators(kubeconfig), _MAX_PAGE_BYTES, _PAGE_TIMEOUT)
-    with _usable_responses(client.access):
-        nodes = retry_if_expired(lambda: tuple(_nodes(client, query, partial(progress, "Nodes"))))
-        classes = _device_classes(client)
-        requests = retry_if_expired(lambda: _requests(client, query.names, partial(progress, "pods")))
-    return Fleet(nodes, classes, requests)
+    list_nodes = partial(client.list_nodes, _NODE_PAGE, selector, parse=partial(summarize, label=label))
+    nodes = tuple(_items([list_nodes], partial(progress, "Nodes")))
+    return Fleet(nodes, client.list_device_classes(), _requests(client, names, partial(progress, "pods")))
 
 
 def read_device_classes(kubeconfig: str) -> Mapping[str, tuple[str, ...]]:
@@ -60,33 +54,7 @@ def read_device_classes(kubeconfig: str) -> Mapping[str, tuple[str, ...]]:
 
     Raises NodeError.
     """
-    client = Client(load_operators(kubeconfig))
-    with _usable_responses(client.access):
-        return _device_classes(client)
-
-
-@contextmanager
-def _usable_responses(access: ClusterAccess) -> Iterator[None]:
-    """Raises NodeUnreachable if the API server sends an invalid document."""
-    try:
-        yield
-    except InvalidDocument as e:
-        message = f"API server {access.server} sent a response that cannot be used: {access.quote(str(e))}"
-        raise NodeUnreachable(message) from None
-
-
-def _device_classes(client: Client) -> Mapping[str, tuple[str, ...]]:
-    page = list_page(client.list_device_classes(), "DeviceClassList")
-    return device_classes_by_resource(page.items if page else ())
-
-
-def _nodes(client: Client, query: FleetQuery, progress: Callable[[int], None]) -> Iterator[NodeSummary]:
-    count = 0
-    send = partial(client.list_nodes, _NODE_PAGE, selector=query.selector)
-    for page in pages(send, "NodeList", client.access.server):
-        yield from (summarize(item, query.label) for item in page)
-        count += len(page)
-        progress(count)
+    return Client(load_operators(kubeconfig)).list_device_classes()
 
 
 def _requests(client: Client, names: tuple[str, ...], progress: Callable[[int], None]) -> Requests | None:
@@ -94,17 +62,33 @@ def _requests(client: Client, names: tuple[str, ...], progress: Callable[[int], 
     selectors = [_UNFINISHED]
     if 0 < len(names) <= _MAX_SELECTED:
         selectors = [f"{_UNFINISHED},spec.nodeName={name}" for name in ("", *names)]  # "": unbound pods
+    lists = [partial(client.list_pods, _POD_PAGE, selector, parse=node_and_requests) for selector in selectors]
     try:
-        return requests_of_pods(_pods(client, selectors, progress))
+        return sum_requests(_items(lists, progress))
     except NodeForbidden:
         return None
 
 
-def _pods(client: Client, selectors: Sequence[str], progress: Callable[[int], None]) -> Iterator[Mapping[str, Any]]:
+def _items(lists: Iterable[Callable[..., Page[T]]], progress: Callable[[int], None]) -> Iterator[T]:
+    """Yields the items of these lists. Each function takes a token and requests the page after it."""
     count = 0
-    for selector in selectors:
-        send = partial(client.list_pods, _POD_PAGE, selector=selector)
-        for page in pages(send, "PodList", client.access.server):
-            yield from page
-            count += len(page)
+    for request in lists:
+        token: str | None = ""
+        while token is not None:
+            page = _send_retrying(partial(request, token=token))
+            yield from page.items
+            count += len(page.items)
             progress(count)
+            token = page.next_token or None
+
+
+def _send_retrying(send: Callable[[], T]) -> T:
+    """Waits and tries again if the API server asks for it."""
+    for _ in range(_TRIES - 1):
+        try:
+            return send()
+        except NodeUnreachable as e:
+            if e.retry_after is None:
+                raise
+            time.sleep(min(e.retry_after, _MAX_WAIT))
+    return send()

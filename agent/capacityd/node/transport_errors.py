@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from capacityd.model.errors import NodeDenied, NodeError, NodeUnreachable
 from capacityd.node.cluster_access import ClusterAccess
 from capacityd.node.deadline import DeadlineExceeded
-from capacityd.node.errors import reason_of, why_not_accepted
+from capacityd.node.errors import CREDENTIALS_ADVICE, reason_of
 
 # X509_V_ERR_* of OpenSSL's x509_vfy.h; Python's ssl module has no names for them.
 _NOT_YET_VALID, _EXPIRED = 9, 10
@@ -59,18 +59,17 @@ def _why_not_trusted(e: BaseException, access: ClusterAccess) -> str:
     # With TLS 1.3, the server rejects a client certificate only at the first read.
     reason = str(e.reason) if isinstance(e, ssl.SSLError) else ""
     if "ALERT" in reason and any(word in reason for word in ("CERTIFICATE", "UNKNOWN_CA", "ACCESS_DENIED")):
-        return f"rejected the client certificate ({access.quote(reason)}): {why_not_accepted(access)}"
+        return f"rejected the client certificate ({access.quote(reason)}): {CREDENTIALS_ADVICE}"
     return ""
 
 
 def _not_trusted(e: ssl.SSLCertVerificationError, access: ClusterAccess) -> str:
-    if e.verify_code == _EXPIRED:
-        return "presented an expired certificate. Is this machine's clock right?"
-    if e.verify_code == _NOT_YET_VALID:
-        return "presented a certificate that is not valid yet. Is this machine's clock right?"
+    reason = access.quote(e.verify_message)
+    if e.verify_code in (_NOT_YET_VALID, _EXPIRED):
+        return f"presented a certificate that is not valid now ({reason}). Is this machine's clock right?"
     return (
-        f"presented a certificate that the certificate authority in {access.kubeconfig} did not sign "
-        f"({access.quote(e.verify_message)}). Is it the right cluster?"
+        f"presented a certificate that the certificate authority in {access.kubeconfig} did not sign ({reason}). Is it "
+        "the right cluster?"
     )
 
 

@@ -50,7 +50,7 @@ def node_of(
     reads_only: bool,
     cache: ReviewCache | None = None,
 ) -> Node:
-    """The Node, in a file or on the API server. cache: reviews of earlier Nodes.
+    """The Node, in a file or on the API server. cache: an earlier Node's review.
 
     Raises UsageError for options that can't be combined, and NodeError.
     """

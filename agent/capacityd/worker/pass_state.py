@@ -113,7 +113,7 @@ class PassState:
     memory: Memory = field(default_factory=Memory)
     status: PassStatus | None = None
     """None: no pass has ended yet."""
-    reviews: Mapping[str, Review] = field(default_factory=dict)
+    review: Review | None = None
     """The API server's answer about the identity behind the credentials (node/identity.py)."""
     logged: Mapping[str, Logged] = field(default_factory=dict)
     """Unknown resource -> its journal entries."""

@@ -90,7 +90,7 @@ def _make_pass(options: argparse.Namespace, reasons: frozenset[PassReason]) -> b
     logged = journal.logged_after(readings, last, uptime())
     succeeded = failure_of(result, save_errors) is None
     counters = metrics.count_pass(last.counters, config, status, options.lost, succeeded=succeeded)
-    state = PassState(result.memory, status, reconciled.cache.reviews, logged, counters)
+    state = PassState(result.memory, status, reconciled.cache.review, logged, counters)
     save_errors += _try(partial(runtime_files.write_state, options.folder, state))[1]
     journal.send(journal.outcome_entries(result, status, last.status))
     journal.send(journal.first_pass_entries(readings, result, last.status))
@@ -165,7 +165,7 @@ def _reconcile(inputs: _Inputs, readings: Mapping[str, Reading]) -> _Reconciled:
     state could not record that a device has returned in the meantime.
     """
     options, config, host = inputs.options, inputs.config, inputs.host
-    cache, save_errors = ReviewCache(inputs.state.reviews), inputs.save_errors
+    cache, save_errors = ReviewCache(inputs.state.review), inputs.save_errors
     directory = machine_record.state_directory()
     with runtime_files.locked(options.folder, _LOCK_TIMEOUT):
         record, record_errors = _try(partial(machine_record.read, directory))

@@ -21,7 +21,6 @@ from capacityd.cli.output.fleet import print_fleet
 from capacityd.model.errors import NodeDenied, NodeUnreachable
 from capacityd.model.fleet import Fleet, NodeSummary, Requests
 from capacityd.model.node import CONDITION
-from capacityd.node.node_list import FleetQuery
 from tests import ROOT
 from tests.unit.cli.test_assess import DONGLE, NOW, REFUSED, group, node
 
@@ -70,7 +69,7 @@ NO_RIGHT = 'requested and free are not shown: this needs the right to "list" "po
 def test_all_well(reads: Reads, capsys: pytest.CaptureFixture[str]) -> None:
     double = reads(fleet())
     assert run(["fleet"]) == 0
-    assert double.call_args.args[:2] == (None, FleetQuery(INSTANCE_TYPE))
+    assert double.call_args.args[:4] == (None, INSTANCE_TYPE, "", ())
     captured = capsys.readouterr()
     assert captured.err == ""
     assert captured.out.splitlines() == [
@@ -126,7 +125,7 @@ def test_nodes_without_known_requests_have_no_columns_for_them(capsys: pytest.Ca
 def test_some_need_attention(reads: Reads, capsys: pytest.CaptureFixture[str]) -> None:
     double = reads(Fleet((*fleet(ODD, REFUSING).nodes, *group(3, label="m6")), {DONGLE: ("dongles",)}))
     assert run(["fleet", "-l", "pool=a", "--by", "pool", "--kubeconfig", "file"]) == 4
-    assert double.call_args.args[:2] == ("file", FleetQuery("pool", "pool=a"))
+    assert double.call_args.args[:4] == ("file", "pool", "pool=a", ())
     lines = capsys.readouterr().out.splitlines()
     assert lines[:2] == [
         f"10 Nodes, 2 need attention {AS_OF}",
@@ -285,7 +284,7 @@ def test_where_nothing_is_published(reads: Reads, capsys: pytest.CaptureFixture[
         (["--node-file", "x", "--watch"], None, 2, "--watch needs a cluster"),
         (["--node-file", "x", "-l", "pool=x"], None, 2, "-l needs a cluster"),
         (["--node-file", "x", "--kubeconfig", "y"], None, 2, "leave out --kubeconfig"),
-        (["--node-file", "/nonexistent"], None, 2, "/nonexistent: could not be read"),
+        (["--node-file", "/nonexistent"], None, 2, "/nonexistent cannot be read"),
         ([], NodeDenied("who?\x1b"), 3, r"who?\x1b"),
         ([], NodeUnreachable("away"), 3, "away"),
     ],

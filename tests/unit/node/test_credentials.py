@@ -15,19 +15,12 @@ import pytest
 from capacityd.model.errors import CredentialsMissing, NodeDenied, NodeError, NodeUnreachable
 from capacityd.node import kubelet_kubeconfig
 from capacityd.node.client import Client
-from capacityd.node.cluster_access import ClusterAccess, not_after
 from capacityd.node.kubeconfig import load
 from tests.cluster.credentials import Authority
-from tests.support.tls import certificate
 
 SERVER = "https://192.0.2.1:6443"
 SECRET = "s3cr3t"
 V1 = "client.authentication.k8s.io/v1"
-
-
-@pytest.fixture(scope="module")
-def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
-    return Authority.create(tmp_path_factory.mktemp("credentials") / "authority")
 
 
 def config(
@@ -111,11 +104,8 @@ def test_files_are_relative_to_the_kubeconfig_and_read_each_time(tmp_path: Path)
     configuration = load(path)
     assert (configuration.server, configuration.authority, configuration.token) == (SERVER, "authority", "a-token")
     assert configuration.certificate == configuration.key == "# café\npair"
-    assert (configuration.server_name, configuration.proxy, configuration.verify) == (
-        "kubernetes",
-        "http://p:3128",
-        True,
-    )
+    assert configuration.verify
+    assert (configuration.server_name, configuration.proxy) == ("kubernetes", "http://p:3128")
     both.write_text("renewed")
     assert load(path).certificate == "renewed"
 
@@ -136,38 +126,17 @@ def test_yaml_and_no_user_at_all(tmp_path: Path, mark: str, newline: str) -> Non
           cluster: {{server: "{SERVER}/", insecure-skip-tls-verify: true}}
     """
     configuration = load(written(tmp_path, mark + text.replace("\n", newline)))
-    assert (configuration.server, configuration.verify, configuration.token, configuration.certificate) == (
-        SERVER,
-        False,
-        None,
-        None,
-    )
+    assert (configuration.server, configuration.verify) == (SERVER, False)
+    assert (configuration.token, configuration.certificate) == (None, None)
 
 
-TOKEN = {"token": SECRET}
 WRONG: list[Any] = [
     ("", "is invalid: the file is not a mapping"),
     (f"token: {SECRET}\n  token: [{SECRET}", "is not valid YAML, line 2"),
-    ("a: 1\nb: 2026-99-99", "is not valid YAML"),
-    *[(text, "is not valid YAML") for text in ("[" * 600, "!!int ''", "!!float ''", "{[s3cr3t]: b}")],
-    *[(f"current-context: !!{kind} {SECRET}", "is not valid YAML") for kind in ("bool", "timestamp")],
-    *[
-        (f"a: &s [s3cr3t]\nb: {alias}", "has a YAML alias (*name), which capacityd does not support, line 2")
-        for alias in ("*s", "{<<: *s}")
-    ],
-    ("a: &a [*a]", "has a YAML alias (*name), which capacityd does not support, line 1"),
-    *[
-        (f"a: {number}", "has a number that is too long, line 1")
-        for number in ("9" * 65, "1" + ":1" * 40, "1:1" * 40 + ".5")
-    ],
-    pytest.param("- a\n" * 50_000, "has more than 50000 values, line 50000", id="values"),
-    ("[]", "is invalid: the file is not a mapping"),
+    *[(text, "is not valid YAML") for text in ("[" * 600, "a: 2026-99-99", f"current-context: !!bool {SECRET}")],
     ({}, "contains no current-context"),
-    (config() | {"current-context": ""}, "contains no current-context"),
     (config() | {"current-context": 3}, "current-context is not text"),
     (config(contexts=[]), 'has no context named "c"'),
-    (config(contexts=None), 'has no context named "c"'),
-    (config(contexts={}), 'has no context named "c"'),
     (config(contexts="c"), "is invalid: contexts is not a list"),
     (config(contexts=[{"name": "c", "context": []}]), 'has no cluster named ""'),
     (config(clusters=[]), 'has no cluster named "k"'),
@@ -175,17 +144,10 @@ WRONG: list[Any] = [
     (config(users=[]), 'has no user named "u"'),
     (config({"server": ""}), "has no server such as"),
     (config({"server": "192.0.2.1:6443"}), "has no server such as"),
-    (config({"server": "https://"}), "has no server such as"),
-    (config({"server": "https://[::1"}), "has no server such as"),
-    (config({"server": "https://h:99999"}), "has no server such as"),
-    (config({"server": "https://h:0"}), "has no server such as"),
     (config({"server": "https://me:s3cr3t@h"}), "has no server such as"),
     (config({"server": "https://h?token=s3cr3t"}), "has no server such as"),
-    (config({"server": "https://h#s3cr3t"}), "has no server such as"),
     (config({"server": "https://h\x1b"}), "has no server such as"),
-    (config({"server": ["https://h"]}), "server is not text"),
     (config({"proxy-url": "socks5://h"}), "has an invalid proxy-url"),
-    (config({"proxy-url": "http://"}), "has an invalid proxy-url"),
     (config({"certificate-authority-data": "s3cr3t!"}), "certificate-authority-data is not base64"),
     (config({"certificate-authority": "/nonexistent/ca"}), "/nonexistent/ca, does not exist. Has the kubelet joined"),
     (config({"certificate-authority": "/"}), "/, cannot be read: Is a directory"),
@@ -196,17 +158,13 @@ WRONG: list[Any] = [
     (config(user={"client-key-data": "eA=="}), "a key without its certificate"),
     (config(user={"token": "s3cr3t\ns3cr3t"}), "a token with invalid characters"),
     (config(user={"token": "s3cr3té"}), "a token with invalid characters"),
-    (config(user={"tokenFile": "/dev/null"}), "/dev/null, is empty"),
-    (config(user={"tokenFile": "/nonexistent/token"}), "the token file named in"),
     *[
         (config(user={"tokenFile": text}), "is not a path. Is it the content of the file instead?")
         for text in ("-----BEGIN s3cr3t", "LS0tLS1CRUdJTis3cr3t", "eyJs3cr3t.x.y", "s3cr3t\n", "s3cr3t" * 50)
     ],
-    (config(user={"token": 5}), "token is not text"),
-    (config(user={**TOKEN, "auth-provider": {"name": "gcp"}}), "uses auth-provider: "),
+    (config(user={"token": SECRET, "auth-provider": {"name": "gcp"}}), "uses auth-provider: "),
     (config(user={"username": "u", "password": SECRET}), "uses username: "),
-    (config(user={**TOKEN, "as": "other"}), "uses as: "),
-    (config(user={"exec": []}), "exec is not a mapping"),
+    (config(user={"token": SECRET, "as": "other"}), "uses as: "),
     (config(user={"exec": {"apiVersion": V1}}), "an exec plugin without a command"),
     (config(user={"exec": {"command": "x", "args": "x"}}), "args or env of exec is not a list"),
     (config(user={"exec": {"command": "x", "env": ["x"]}}), "exec.env is not a mapping"),
@@ -341,12 +299,9 @@ def test_a_token_or_certificate_that_is_there_needs_no_plugin(tmp_path: Path) ->
         ),
         ("echo s3cr3t >&2; kill -9 $$", "was killed by signal 9. Its output"),
         ("yes", "printed more than 1048576 bytes"),
-        ("yes >&2", "printed more than 1048576 bytes"),
         ("echo s3cr3t", "did not print JSON"),
-        ("echo '\"s3cr3t\"'", "did not print an ExecCredential"),
         ('echo \'{"kind": "ExecCredential", "token": "s3cr3t"}\'', "did not print an ExecCredential"),
         (f"echo '{credential()}'", "neither a token nor a certificate"),
-        (f"echo '{credential(token='')}'", "neither a token nor a certificate"),
         (f"echo '{credential(clientCertificateData='s3cr3t')}'", "neither a token nor a certificate"),
         (f"echo '{credential(token=[SECRET])}'", "a value that is not text"),
         (f"echo '{credential(token=SECRET)}' | sed s@/v1@/v1beta1@", "printed an apiVersion other than"),
@@ -391,25 +346,8 @@ def test_descendants_of_a_plugin_end_with_it(tmp_path: Path, child: str, ends: b
         assert reader.communicate(timeout=10)[0] == b""
 
 
-def test_when_a_certificate_expires(authority: Authority, tmp_path: Path) -> None:
-    pem = authority.client("system:node:n1", ["system:nodes"], tmp_path / "pair.pem").read_text()
-    shown = subprocess.run(
-        ["openssl", "x509", "-noout", "-enddate", "-dateopt", "iso_8601"], input=pem, capture_output=True, text=True
-    )
-    end = not_after(pem)
-    assert end is not None
-    assert f"notAfter={end:%Y-%m-%d %H:%M:%SZ}" == shown.stdout.strip()
-    assert ClusterAccess("", "", certificate=pem).expired() == ""
-    ended, _ = certificate(authority, "ended", begins=-2, ends=-1)
-    assert ClusterAccess("", "", certificate=ended.read_text()).expired().endswith(" UTC")
-
-
-@pytest.mark.parametrize("pem", ["", "x", "-----BEGIN CERTIFICATE-----\nMAA=\n-----END CERTIFICATE-----"])
-def test_no_certificate_does_not_expire(pem: str) -> None:
-    assert not_after(pem) is None
-
-
-def test_certificates_that_can_not_be_used(authority: Authority, tmp_path: Path) -> None:
+def test_certificates_that_can_not_be_used(tmp_path: Path) -> None:
+    authority = Authority.create(tmp_path / "authority")
     pair = authority.client("system:node:n1", [], tmp_path / "one.pem").read_text()
     other = authority.client("system:node:n2", [], tmp_path / "two.pem").read_text()
     files = {"client-certificate": "certificate", "client-key": "key"}

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import copy
 import io
 import json
 import os
 from pathlib import Path
-from typing import Any
 
-import jsonpatch
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from capacityd.model.errors import NodeConflict, NodeError, NodeMissing, NodeRejected, UsageError
-from capacityd.model.node import ANNOTATION, Event, Node
+from capacityd.model.errors import NodeConflict, NodeError, NodeRejected, UsageError
+from capacityd.model.node import ANNOTATION, Event
 from capacityd.node import open_node_file
 from capacityd.node.documents.json_patch import patched
 from capacityd.node.file_node import FileNode
@@ -43,18 +38,13 @@ def file(tmp_path: Path) -> Path:
     return written(tmp_path / "node.json", node(capacity={"cpu": "4"}))
 
 
-def test_open_node_returns_it(file: Path) -> None:
-    opened: Node = open_node_file(str(file))
-    assert opened.name == "n1"
-    opened.report(Event("Normal", "Reason", "message"), opened.read())
-
-
 def test_a_patch_is_written(file: Path) -> None:
     file.chmod(0o640)
-    opened = FileNode(str(file))
+    opened = open_node_file(str(file))
     state = opened.write([check(KEY, None), add(KEY, "4"), check(RECORD, None), add(RECORD, "{}")])
     assert (state.capacity, state.annotation) == ({"cpu": "4", "example.com/x": "4"}, "{}")
     assert opened.read() == state
+    opened.report(Event("Normal", "Reason", "message"), state)
     assert file.stat().st_mode & 0o777 == 0o640
     assert os.listdir(file.parent) == ["node.json"]
 
@@ -74,16 +64,9 @@ def test_a_symbolic_link_is_kept(file: Path) -> None:
         [add(KEY, "4"), check("/status/capacity/cpu", "5")],
         [add(KEY, "4"), check("/status/nowhere/cpu", None)],
         [add(KEY, "4"), check("/status/conditions/0", None)],
-        [add(KEY, "4"), check("/status/conditions/1", None)],  # beyond the end
-        [add(KEY, "4"), check("/status/conditions/-", None)],
         [add(KEY, "4"), check("", None)],
-        [add(KEY, "4"), check("/status/capacity/absent", "1")],
         [add(KEY, "4"), {"op": "remove", "path": "/status/capacity/absent"}],
-        [add(KEY, "4"), {"op": "replace", "path": "/status/capacity/absent", "value": "1"}],
-        [add(KEY, "4"), {"op": "remove", "path": "/status/conditions/7"}],
-        [add(KEY, "4"), add("/status/nowhere/cpu", "1")],
         [add(KEY, "4"), add("/metadata/name/x", "1")],
-        [add(KEY, "4"), add("/status/conditions/7", {})],
     ],
 )
 def test_a_conflict_writes_nothing(file: Path, patch: list[dict[str, object]]) -> None:
@@ -111,13 +94,6 @@ def test_a_test_for_null_below_a_parent_that_is_missing() -> None:
     assert "capacity" not in document["status"]
 
 
-def test_a_quantity_that_is_a_number_can_be_guarded(tmp_path: Path) -> None:
-    file = written(tmp_path / "node.json", node(capacity={"example.com/x": 4}))  # type: ignore[dict-item]
-    opened = FileNode(str(file))
-    assert opened.read().capacity == {"example.com/x": "4"}
-    assert opened.write([check(KEY, "4"), add(KEY, "5")]).capacity == {"example.com/x": "5"}
-
-
 @pytest.mark.parametrize("status", [{}, {"status": None}])
 def test_a_node_without_a_status_can_be_written(tmp_path: Path, status: dict[str, None]) -> None:
     file = written(tmp_path / "node.json", {"kind": "Node", "metadata": {"name": "n1"}, **status})
@@ -127,10 +103,7 @@ def test_a_node_without_a_status_can_be_written(tmp_path: Path, status: dict[str
 
 
 def test_standard_input_is_read_once_and_never_written(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Input:
-        buffer = io.BytesIO(json.dumps(node()).encode())
-
-    monkeypatch.setattr("sys.stdin", Input)
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(json.dumps(node()).encode())))
     opened = FileNode("-")
     assert opened.read() == opened.read()
     assert opened.name == "n1"
@@ -157,10 +130,8 @@ def test_a_file_that_is_no_node(tmp_path: Path, content: bytes, message: str) ->
 
 
 def test_no_file(tmp_path: Path) -> None:
-    with pytest.raises(NodeMissing, match=r"none\.json does not exist"):
+    with pytest.raises(NodeError, match=r"none\.json cannot be read: No such file"):
         FileNode(str(tmp_path / "none.json")).read()
-    with pytest.raises(NodeError, match="cannot be read"):
-        FileNode(str(tmp_path)).read()
 
 
 def test_a_folder_that_takes_no_file(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -173,32 +144,3 @@ def test_a_folder_that_takes_no_file(file: Path, monkeypatch: pytest.MonkeyPatch
         FileNode(str(file)).write([add(KEY, "4")])
     assert file.read_bytes() == before
     assert os.listdir(file.parent) == ["node.json"]
-
-
-NAMES = st.sampled_from(["cpu", "a~1b", "x"])
-PATHS = st.one_of(
-    NAMES.map("/status/capacity/{}".format),
-    NAMES.map("/metadata/annotations/{}".format),
-    st.sampled_from(["/status/capacity", "/metadata/annotations", "/status/conditions/0", "/status/conditions/-"]),
-)
-VALUES: st.SearchStrategy[Any] = st.sampled_from(["1", "2", {"x": "1"}, {}, [{"type": "Ready"}]])
-OPERATIONS = st.one_of(
-    st.builds(add, PATHS, VALUES),
-    st.builds(check, PATHS, VALUES),
-    st.builds(lambda path: {"op": "remove", "path": path}, PATHS),
-    st.builds(lambda path, value: {"op": "replace", "path": path, "value": value}, PATHS, VALUES),
-)
-
-
-@given(st.lists(OPERATIONS, max_size=6))
-def test_but_for_null_it_is_rfc_6902(patch: list[dict[str, object]]) -> None:
-    document = node(capacity={"cpu": "1", "x": "2"})
-    before = copy.deepcopy(document)
-    try:
-        expected = jsonpatch.apply_patch(document, patch)
-    except (jsonpatch.JsonPatchException, jsonpatch.JsonPointerException, TypeError):
-        with pytest.raises((NodeConflict, NodeRejected)):
-            patched(document, patch)
-    else:
-        assert patched(document, patch) == expected
-    assert document == before

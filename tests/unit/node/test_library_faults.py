@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import pkgutil
 import re
 from collections.abc import Callable, Iterator
@@ -15,10 +14,11 @@ from capacityd.model.errors import NodeError
 from capacityd.model.node import Node
 from capacityd.node import open_node, open_node_file
 from capacityd.node.documents.node import node_state
-from tests.cluster.credentials import Authority, exec_plugin, kubeconfig
+from tests.cluster.credentials import Authority, kubeconfig
 from tests.support.nodes import node
 from tests.support.server import answer, serve
 from tests.unit.node.test_api_node import EVENT, script
+from tests.unit.node.test_credentials import V1, config, credential, program, written
 
 CALLS = [
     "kubernetes.client:Configuration",
@@ -59,21 +59,16 @@ class AlienError(Exception):
 
 @pytest.fixture(scope="module")
 def opens(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Callable[[], Node]]]:
-    """Nodes on a server: with a client certificate, with a proxy, with an exec plugin; and one in a file."""
+    """Nodes on a server: with an exec plugin, with a proxy; and one in a file."""
     folder = tmp_path_factory.mktemp("injected")
-    authority = Authority.create(folder / "authority")
-    pem = str(authority.client("system:node:n1", ["system:nodes"], folder / "client.pem"))
     with serve(script(event=answer(201, {}))) as server:
-        certificate = kubeconfig(server.url, authority.ca_file, {"client-certificate": pem, "client-key": pem})
-        proxy = json.loads(certificate)
-        proxy["clusters"][0]["cluster"]["proxy-url"] = server.url.replace("//", "//me:pass@")
-        plugin = kubeconfig(server.url, authority.ca_file, exec_plugin(folder / "plugin", "secret"))
-        texts = [certificate, json.dumps(proxy), plugin, json.dumps(node(capacity={"cpu": "4"}))]
-        for number, text in enumerate(texts):
-            (folder / f"{number}").write_text(text)
-        *kubeconfigs, file = (str(folder / f"{number}") for number in range(len(texts)))
+        by_plugin = {"exec": {"apiVersion": V1, "command": program(folder, f"echo '{credential(token='x')}'")}}
+        plugin = written(folder, config({"server": server.url}, by_plugin), "plugin.conf")
+        proxy = server.url.replace("//", "//me:pass@")
+        proxied = written(folder, config({"server": server.url, "proxy-url": proxy}, {"token": "x"}), "proxied.conf")
+        file = written(folder, node(capacity={"cpu": "4"}), "node.json")
         yield [
-            *(lambda path=path: open_node(path, None, "host", None) for path in kubeconfigs),
+            *(lambda path=path: open_node(path, None, "host", None) for path in (plugin, proxied)),
             lambda: open_node_file(file),
         ]
 

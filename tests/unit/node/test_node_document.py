@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from capacityd.model.errors import NodeError
 from capacityd.model.node import ANNOTATION, CONDITION
+from capacityd.node.documents.fields import InvalidDocument
 from capacityd.node.documents.node import node_state
 
 OURS = {"type": CONDITION, "status": "False", "reason": "Unknown", "message": "unknown: x", "lastHeartbeatTime": None}
@@ -25,7 +25,7 @@ def test_a_whole_node() -> None:
         document(
             {"uid": "u-1", "annotations": {ANNOTATION: '{"example.com/x":\n1}'}},
             {
-                "capacity": {"cpu": "4", "example.com/x": 1},
+                "capacity": {"cpu": "4", "example.com/x": "1"},
                 "allocatable": {"cpu": "3800m"},
                 "conditions": [{"type": "Ready", "lastHeartbeatTime": "2026-01-02T03:04:05Z"}, OURS],
                 "nodeInfo": {"machineID": "abc"},
@@ -62,22 +62,18 @@ def test_an_empty_map_is_there() -> None:
 
 
 def test_text_is_safe_to_print() -> None:
-    state = node_state(document({"name": "n\x1b[31m"}, {"capacity": {"a\nb": "1"}, "nodeInfo": {"machineID": "\0"}}))
+    status = {"capacity": {"a\nb": "1"}, "nodeInfo": {"machineID": "\0"}}
+    state = node_state(document({"name": "n\x1b[31m", "uid": "u\x1b"}, status))
     assert (state.name, state.capacity, state.machine_id) == ("n\\x1b[31m", {"a\\nb": "1"}, "\\x00")
-
-
-def test_a_guard_needs_the_uid_unchanged() -> None:
-    assert node_state(document({"uid": "u\x1b"})).uid == "u\x1b"
+    assert state.uid == "u\x1b", "a guard needs it unchanged"
 
 
 @pytest.mark.parametrize(
     ("wrong", "expected"),
     [
         ([], "not a JSON object"),
-        ("Node", "not a JSON object"),
         ({}, "its kind is missing"),
         ({"kind": "Pod\x1b"}, 'its kind is "Pod\\x1b"'),
-        ({"kind": 3}, "its kind is not text"),
         ({"kind": "List", "items": [document()]}, "kubectl get node NAME -o json"),
         ({"kind": "Node"}, "metadata.name is missing"),
         ({"kind": "Node", "metadata": []}, "metadata is not a JSON object"),
@@ -87,18 +83,14 @@ def test_a_guard_needs_the_uid_unchanged() -> None:
         (document({"annotations": {ANNOTATION: {}}}), f"annotation {ANNOTATION} is not text"),
         (document(status=3), "status is not a JSON object"),
         (document(status={"capacity": []}), "status.capacity is not a JSON object"),
-        (document(status={"capacity": {"cpu": None}}), 'status.capacity has an invalid quantity for "cpu"'),
-        (document(status={"capacity": {"cpu": True}}), 'status.capacity has an invalid quantity for "cpu"'),
+        (document(status={"capacity": {"cpu": 4}}), 'status.capacity has an invalid quantity for "cpu"'),
         (document(status={"capacity": {"cpu": "1\x07"}}), 'status.capacity has an invalid quantity for "cpu"'),
-        (document(status={"allocatable": {"cpu": {}}}), 'status.allocatable has an invalid quantity for "cpu"'),
-        (document(status={"conditions": {}}), "status.conditions is not a list"),
         (document(status={"conditions": [3]}), "status.conditions is not a list"),
         (document(status={"conditions": [{"type": CONDITION, "status": 1}]}), f"condition {CONDITION} is not text"),
-        (document(status={"nodeInfo": {"machineID": 1}}), "machineID is not text"),
     ],
 )
 def test_a_wrong_shape_is_named(wrong: Any, expected: str) -> None:
-    with pytest.raises(NodeError) as raised:
+    with pytest.raises(InvalidDocument) as raised:
         node_state(wrong)
     assert expected in str(raised.value)
 
@@ -139,7 +131,7 @@ def test_any_json_is_a_node_or_an_error(metadata: Any, status: Any) -> None:
     error, state = "", None
     try:
         state = node_state({"kind": "Node", "metadata": metadata, "status": status})
-    except NodeError as e:
+    except InvalidDocument as e:
         error = str(e)
     assert error.isprintable()
     if state is not None:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from capacityd.model.errors import NodeError, NodeForbidden, NodeListExpired, NodeUnreachable
+from capacityd.model.errors import NodeError, NodeForbidden, NodeUnreachable
 from capacityd.model.fleet import Fleet, NodeSummary, Requests
 from capacityd.model.node import ANNOTATION, CONDITION, CONFIGURATION_ANNOTATION, Condition
 from capacityd.node import client, node_list
 from capacityd.node.documents.node_summary import summarize
-from capacityd.node.node_list import FleetQuery, read_fleet
+from capacityd.node.node_list import read_fleet
 from tests.support.server import Request, Script, answer, failure, serve
 from tests.unit.node.test_api_node import configure
 
@@ -49,31 +50,31 @@ def page(*items: object, token: str = "", **metadata: object) -> bytes:
     return answer(200, {"kind": "NodeList", "apiVersion": "v1", "metadata": list_metadata, "items": list(items)})
 
 
-def named(name: str) -> dict[str, Any]:
-    return {"metadata": {"name": name}}
+def named(*names: str) -> list[dict[str, Any]]:
+    return [{"metadata": {"name": name}} for name in names]
 
 
 def query(request: Request) -> dict[str, str]:
     return {name: value for name, [value] in parse_qs(urlsplit(request.path).query).items()}
 
 
-def only_nodes(script: Script) -> Script:
-    """The script for Nodes; there are no DeviceClasses, and pods may not be listed."""
+def serving(nodes: Script | None = None, pods: Script | None = None, classes: Script | None = None) -> Script:
+    """Scripts for each list. By default there is one Node, and nothing else may be listed."""
+    scripts = {
+        "/api/v1/nodes": nodes or (lambda _: page(NODE)),
+        "/api/v1/pods": pods or (lambda _: failure(403)),
+        "/apis/resource.k8s.io/v1/deviceclasses": classes or (lambda _: failure(404)),
+    }
+    return lambda request: scripts[urlsplit(request.path).path](request)
 
-    def answered(request: Request) -> bytes | None:
-        if request.path.startswith("/api/v1/nodes"):
-            return script(request)
-        return failure(403 if request.path.startswith("/api/v1/pods") else 404)
 
-    return answered
-
-
-def read(folder: Path, script: Script, selector: str = "", names: tuple[str, ...] = ()) -> tuple[Fleet, list[Request]]:
+def read(
+    folder: Path, script: Script, names: tuple[str, ...] = (), progress: Callable[..., None] = lambda *_: None
+) -> tuple[Fleet, list[Request]]:
     with serve(script) as server:
         path = folder / "config"
         configure(path, server.url, "secret-token")
-        fleet = read_fleet(str(path), FleetQuery(LABEL, selector, names), lambda *_: None)
-        return fleet, server.received
+        return read_fleet(str(path), LABEL, "pool in (a,b)", names, progress), server.received
 
 
 def names(fleet: Fleet) -> list[str]:
@@ -81,7 +82,9 @@ def names(fleet: Fleet) -> list[str]:
 
 
 def test_a_node(tmp_path: Path) -> None:
-    fleet, _ = read(tmp_path, only_nodes(lambda _: page(NODE)))
+    fleet, _ = read(tmp_path, serving())
+    stored = NODE["status"]["conditions"][1]
+    condition = Condition("False", "Refused", "refused: x", 1, stored, 1_800_000_000.0, "2027-01-15T07:00:00Z")
     assert fleet.nodes == (
         NodeSummary(
             "n1",
@@ -90,15 +93,7 @@ def test_a_node(tmp_path: Path) -> None:
             {DONGLE: 1999},
             {DONGLE: 2000},
             "4f1c",
-            Condition(
-                "False",
-                "Refused",
-                "refused: x",
-                1,
-                NODE["status"]["conditions"][1],
-                1_800_000_000.0,
-                "2027-01-15T07:00:00Z",
-            ),
+            condition,
             condition_since=1_799_996_400.0,
             ready=True,
             ready_since=1_799_992_800.0,
@@ -111,7 +106,7 @@ def test_an_unusual_node_does_not_hide_the_others(tmp_path: Path) -> None:
     """The API server checks all but the content of annotations."""
     status = {"capacity": {"example.com/z": "500m", "example.com/y": "1e99"}, "conditions": [{}]}
     strange = {"metadata": {"name": "odd", "annotations": {ANNOTATION: '["x"]'}}, "status": status}
-    fleet, _ = read(tmp_path, only_nodes(lambda _: page(strange, NODE)))
+    fleet, _ = read(tmp_path, serving(lambda _: page(strange, NODE)))
     odd, usual = fleet.nodes
     assert (odd.capacity, odd.allocatable, odd.annotated, odd.condition) == ({}, {}, {}, None)
     assert (odd.annotation_error, odd.ready) == ("it is not a JSON object", None)
@@ -119,16 +114,20 @@ def test_an_unusual_node_does_not_hide_the_others(tmp_path: Path) -> None:
 
 
 def test_pages_follow_each_other(tmp_path: Path) -> None:
-
-    def script(request: Request) -> bytes:
-        return {
-            "": page(named("a"), named("b"), token="2", remainingItemCount=3),
-            "2": page(named("c"), token="3 &"),
-            "3 &": page(named("d")),
-        }[query(request).get("continue", "")]
-
-    fleet, received = read(tmp_path, only_nodes(script), "pool in (a,b)")
+    pages = {
+        "": page(*named("a", "b"), token="2", remainingItemCount=3),
+        "2": page(*named("c"), token="3 &"),
+        "3 &": page(*named("d")),
+    }
+    pods = {"": pod_page(pod("n1"), token="2"), "2": pod_page(pod("n1"), pod("n2"))}
+    progress: list[tuple[str, int]] = []
+    fleet, received = read(
+        tmp_path,
+        serving(*(lambda request, of=of: of[query(request).get("continue", "")] for of in (pages, pods))),
+        progress=lambda *counted: progress.append(counted),
+    )
     assert names(fleet) == ["a", "b", "c", "d"]
+    assert progress == [("Nodes", 2), ("Nodes", 3), ("Nodes", 4), ("pods", 1), ("pods", 3)]
     asked = [query(request) for request in received if request.path.startswith("/api/v1/nodes")]
     assert {query["labelSelector"] for query in asked} == {"pool in (a,b)"}
     assert {query["limit"] for query in asked} == {"250"}
@@ -136,36 +135,16 @@ def test_pages_follow_each_other(tmp_path: Path) -> None:
     assert {request.headers["authorization"] for request in received} == {"Bearer secret-token"}
 
 
-@pytest.mark.parametrize("expirations", [1, 2])
-def test_a_list_that_expired_is_read_again_once(tmp_path: Path, expirations: int) -> None:
-    continued = 0
-
-    def script(request: Request) -> bytes:
-        nonlocal continued
-        if "continue" not in query(request):
-            return page(named("a"), token="2")
-        continued += 1
-        return failure(410, "The provided continue parameter is too old") if continued <= expirations else page()
-
-    if expirations == 1:
-        fleet, _ = read(tmp_path, only_nodes(script))
-        assert names(fleet) == ["a"]
-    else:
-        with pytest.raises(NodeListExpired, match="cannot continue the list of nodes"):
-            read(tmp_path, only_nodes(script))
-    assert continued == 2
-
-
 def test_the_api_server_may_ask_to_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pauses: list[float] = []
-    monkeypatch.setattr("capacityd.node.list_pages.time.sleep", pauses.append)
+    monkeypatch.setattr("capacityd.node.node_list.time.sleep", pauses.append)
     busy = [failure(429, headers="Retry-After: 1\r\n"), failure(503, headers="Retry-After: 600\r\n")]
-    fleet, _ = read(tmp_path, only_nodes(lambda _: busy.pop(0) if busy else page(named("a"))))
-    assert names(fleet) == ["a"]
+    fleet, _ = read(tmp_path, serving(lambda _: busy.pop(0) if busy else page(NODE)))
+    assert names(fleet) == ["n1"]
     assert pauses == [1.0, 10.0]
     pauses.clear()
     with pytest.raises(NodeUnreachable, match="429"):
-        read(tmp_path, only_nodes(lambda _: failure(429, headers="Retry-After: 1\r\n")))
+        read(tmp_path, serving(lambda _: failure(429, headers="Retry-After: 1\r\n")))
     assert len(pauses) == 4
 
 
@@ -177,46 +156,33 @@ FORBIDDEN = 'nodes is forbidden: User "jane" cannot list resource "nodes"'
     [
         (failure(403, FORBIDDEN), NodeForbidden, 'identity "jane" may not list nodes .* the verb "list" on "nodes"'),
         (answer(200, {"kind": "Node"}), NodeUnreachable, "is not a NodeList"),
-        (answer(200, {"kind": "NodeList", "items": 7}), NodeUnreachable, "is not a NodeList"),
-        (
-            page({**NODE, "spec": 7}),
-            NodeUnreachable,
-            'API server .* cannot be used: Node "n1": spec is not a JSON object',
-        ),
+        (answer(200, {"kind": "NodeList", "items": 7}), NodeUnreachable, "items is not a list of JSON objects"),
+        (answer(200, {"kind": "NodeList", "metadata": {"continue": 7}}), NodeUnreachable, "continue is not text"),
+        (page({**NODE, "spec": 7}), NodeUnreachable, 'API server .* Node "n1": spec is not a JSON object'),
         (page({"metadata": {"name": "secret-token", "labels": 7}}), NodeUnreachable, r'Node "\(redacted\)": metadata'),
-        (page(token="2"), NodeUnreachable, "sent the same page of its NodeList twice"),
     ],
 )
 def test_an_error_has_its_remedy(tmp_path: Path, sent: bytes | None, error: type[NodeError], message: str) -> None:
     with pytest.raises(error, match=message):
-        read(tmp_path, only_nodes(lambda _: sent))
+        read(tmp_path, serving(lambda _: sent))
 
 
 @pytest.mark.parametrize("items", [{}, {"items": None}])
 def test_a_page_may_have_no_items(tmp_path: Path, items: dict[str, None]) -> None:
     """Go encodes an empty list as null, or leaves it out."""
-    fleet, _ = read(tmp_path, only_nodes(lambda _: answer(200, {"kind": "NodeList", **items})))
-    assert names(fleet) == []
-
-
-@pytest.mark.parametrize(
-    ("metadata", "items"),
-    [([], []), ({"continue": 7}, []), ({}, [7])],
-)
-def test_a_page_with_a_field_of_a_wrong_type_is_no_list(tmp_path: Path, metadata: object, items: object) -> None:
-    with pytest.raises(NodeUnreachable, match="is not a NodeList"):
-        read(tmp_path, only_nodes(lambda _: answer(200, {"kind": "NodeList", "metadata": metadata, "items": items})))
+    fleet, _ = read(tmp_path, serving(lambda _: answer(200, {"kind": "NodeList", **items})))
+    assert fleet == Fleet((), {})
 
 
 def test_a_page_may_be_larger_than_a_node_and_not_without_limit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    large = {**named("a"), "x": "x" * client._MAX_RESPONSE_BYTES}
-    fleet, _ = read(tmp_path, only_nodes(lambda _: page(large)))
-    assert names(fleet) == ["a"]
+    large = {**NODE, "x": "x" * client._MAX_RESPONSE_BYTES}
+    fleet, _ = read(tmp_path, serving(lambda _: page(large)))
+    assert names(fleet) == ["n1"]
     monkeypatch.setattr(node_list, "_MAX_PAGE_BYTES", 1000)
     with pytest.raises(NodeUnreachable, match="more than 1000 bytes"):
-        read(tmp_path, only_nodes(lambda _: page(large)))
+        read(tmp_path, serving(lambda _: page(large)))
 
 
 def test_device_classes(tmp_path: Path) -> None:
@@ -226,24 +192,16 @@ def test_device_classes(tmp_path: Path) -> None:
         {"metadata": {"name": "gpu"}, "spec": {"extendedResourceName": "example.com/gpu"}},
         {"metadata": {"name": "plain"}, "spec": {}},
     ]
-
-    def script(request: Request) -> bytes:
-        if request.path.startswith("/api/v1/nodes"):
-            return page()
-        if request.path.startswith("/api/v1/pods"):
-            return failure(403)
-        assert request.path == "/apis/resource.k8s.io/v1/deviceclasses"
-        return answer(200, {"kind": "DeviceClassList", "items": classes})
-
-    fleet, _ = read(tmp_path, script)
+    sent = answer(200, {"kind": "DeviceClassList", "items": classes})
+    fleet, _ = read(tmp_path, serving(classes=lambda _: sent))
     assert fleet.device_classes == {DONGLE: ("usb", "usb2"), "example.com/gpu": ("gpu",)}
 
 
-@pytest.mark.parametrize("status", [403, 404])
-def test_device_classes_are_optional(tmp_path: Path, status: int) -> None:
-    forbidden = only_nodes(lambda _: page())
-    fleet, _ = read(tmp_path, lambda r: failure(status) if "deviceclasses" in r.path else forbidden(r))
-    assert fleet == Fleet((), {})
+def test_device_classes_and_pods_are_optional(tmp_path: Path) -> None:
+    fleet, _ = read(tmp_path, serving(classes=lambda _: failure(403), pods=lambda _: failure(403)))
+    assert (fleet.device_classes, fleet.requests) == ({}, None)
+    with pytest.raises(NodeUnreachable, match="500"):
+        read(tmp_path, serving(pods=lambda _: failure(500, "broken")))
 
 
 def pod(node: str = "", phase: str = "Running", **spec: Any) -> dict[str, Any]:
@@ -258,72 +216,27 @@ def pod_page(*items: object, token: str = "") -> bytes:
     return answer(200, {"kind": "PodList", "metadata": {"continue": token} if token else {}, "items": list(items)})
 
 
-def listed(script: Script) -> Script:
-    """The script for pods; there is one Node."""
-    return lambda request: (
-        script(request)
-        if request.path.startswith("/api/v1/pods")
-        else page(NODE)
-        if request.path.startswith("/api/v1/nodes")
-        else failure(404)
-    )
-
-
-def test_requests_of_pods_in_pages(tmp_path: Path) -> None:
-    pages = {
-        "": pod_page(pod("n1"), pod("n1", phase="Succeeded"), token="2"),
-        "2": pod_page(pod("n1"), pod("n2"), pod(), pod(schedulingGates=[{"name": "x"}])),
-    }
-    fleet, received = read(tmp_path, listed(lambda request: pages[query(request).get("continue", "")]))
+def test_requests_of_pods(tmp_path: Path) -> None:
+    pods = [pod("n1"), pod("n1", "Succeeded"), pod("n1"), pod("n2"), pod(), pod(schedulingGates=[{"name": "x"}])]
+    fleet, received = read(tmp_path, serving(pods=lambda _: pod_page(*pods)))
     assert fleet.requests == Requests({"n1": {DONGLE: 4}, "n2": {DONGLE: 2}}, {DONGLE: 1})
     asked = [query(request) for request in received if request.path.startswith("/api/v1/pods")]
     assert {query["limit"] for query in asked} == {"500"}
     assert {query["fieldSelector"] for query in asked} == {"status.phase!=Succeeded,status.phase!=Failed"}
 
 
-def test_progress_counts_nodes_and_pods(tmp_path: Path) -> None:
-    pages = {
-        "/api/v1/nodes": page(named("n1"), named("n2"), token="2"),
-        "/api/v1/nodes 2": page(named("n3")),
-        "/api/v1/pods": pod_page(pod("n1"), token="2"),
-        "/api/v1/pods 2": pod_page(pod("n1"), pod("n2")),
-    }
-    progress: list[tuple[str, int]] = []
-
-    def script(request: Request) -> bytes:
-        key = f"{urlsplit(request.path).path} {query(request).get('continue', '')}".strip()
-        return pages.get(key) or failure(404)
-
-    with serve(script) as server:
-        configure(tmp_path / "config", server.url, "secret-token")
-        read_fleet(str(tmp_path / "config"), FleetQuery(LABEL), lambda *counted: progress.append(counted))
-    assert progress == [("Nodes", 2), ("Nodes", 3), ("pods", 1), ("pods", 3)]
-
-
 def test_named_nodes_need_only_their_pods_and_those_that_wait(tmp_path: Path) -> None:
     def script(request: Request) -> bytes:
-        selector = query(request)["fieldSelector"]
-        name = selector.partition("spec.nodeName=")[2]
-        return pod_page(pod(name))
+        return pod_page(pod(query(request)["fieldSelector"].partition("spec.nodeName=")[2]))
 
-    fleet, _ = read(tmp_path, listed(script), names=("n1", "n2"))
+    fleet, _ = read(tmp_path, serving(pods=script), names=("n1", "n2"))
     assert fleet.requests == Requests({"n1": {DONGLE: 2}, "n2": {DONGLE: 2}}, {DONGLE: 1})
-
-
-def test_without_the_right_to_list_pods_requests_are_not_known(tmp_path: Path) -> None:
-    fleet, _ = read(tmp_path, listed(lambda _: failure(403, "no")))
-    assert fleet.requests is None
-
-
-def test_pods_that_cannot_be_listed_for_another_reason_are_an_error(tmp_path: Path) -> None:
-    with pytest.raises(NodeUnreachable, match="500"):
-        read(tmp_path, listed(lambda _: failure(500, "broken")))
 
 
 @pytest.mark.parametrize(
     ("annotation", "error"),
     [
-        ("{", "it is not JSON"),
+        ("{", "it is not a JSON object"),
         ("7", "it is not a JSON object"),
         (f'{{"{DONGLE}": 1, "x": 2, "a.b/c": "3"}}', "not a quantity of an extended resource: a.b/c, x"),
         (f'{{"{DONGLE}": 1}}', ""),

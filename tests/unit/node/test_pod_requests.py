@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from capacityd.node.documents.pod_requests import pod_requests, requests_of_pods
+from capacityd.node.documents.pod_requests import node_and_requests, pod_requests
 
 DONGLE, SEATS = "example.com/dongle", "example.com/seats"
 
@@ -27,12 +27,6 @@ def container(
     [
         ({"containers": [container(2), container(1)]}, 3),
         ({"containers": [container("2k")]}, 2000),
-        ({"containers": [container(2)], "initContainers": [container(1)]}, 2),
-        ({"containers": [container(1)], "initContainers": [container(2), container(3)]}, 3),
-        ({"containers": [container(1)], "initContainers": [container(2, sidecar=True)]}, 3),
-        ({"containers": [container(1)], "initContainers": [container(2, sidecar=True), container(4)]}, 6),
-        ({"containers": [container(1)], "initContainers": [container(4), container(2, sidecar=True)]}, 4),
-        ({"containers": [container(1)], "initContainers": [container(2, True), container(3, True)]}, 6),
         ({"containers": [container(1)], "overhead": {DONGLE: "2"}}, 3),
         ({"containers": [container(1)], "resources": {"requests": {"cpu": "4", DONGLE: "7"}}}, 1),
         ({"containers": [container("500m")]}, 0),
@@ -68,5 +62,5 @@ def test_no_moment_of_a_pod_needs_more_and_one_needs_all(running: list[int], ini
 
 
 def test_damaged_pods_count_nothing() -> None:
-    requests = requests_of_pods([{}, {"spec": None}, {"spec": {"containers": [{"resources": None}]}}])
-    assert (requests.by_node, requests.waiting) == ({}, {})
+    for pod in ({}, {"spec": None}, {"spec": {"containers": [{"resources": None}]}}):
+        assert node_and_requests(pod) == ("", {})

@@ -76,7 +76,7 @@ STATE = PassState(
         read_at=1.0,
         written_at=2.0,
     ),
-    {"hash": Review("system:node:n1", "n1")},
+    Review("system:node:n1", "n1", "hash"),
     {A: Logged("it did not end", (1.0, 2.0))},
     Counters(4, 3, 2, 1.0, "/var/lib/x.prom"),
 )

@@ -24,7 +24,7 @@ from capacityd.model.fleet import Fleet
 from capacityd.model.setting_types import Duration
 from capacityd.model.text import printable
 from capacityd.node.fleet_file import read_fleet_file
-from capacityd.node.node_list import FleetQuery, read_fleet
+from capacityd.node.node_list import read_fleet
 
 INSTANCE_TYPE = "node.kubernetes.io/instance-type"
 """The label that groups Nodes by default."""
@@ -93,16 +93,17 @@ def _read(options: argparse.Namespace) -> Fleet:
     if options.node_file is not None:
         fleet = read_fleet_file(options.node_file, label)
     else:
-        fleet = _read_cluster(options, FleetQuery(label, options.selector, tuple(options.node)))
+        fleet = _read_cluster(options, label)
     if options.by is not None and fleet.nodes and all(node.label is None for node in fleet.nodes):
         raise UsageError(f'no Node has the label "{label}" (--by)')
     return fleet
 
 
-def _read_cluster(options: argparse.Namespace, query: FleetQuery) -> Fleet:
+def _read_cluster(options: argparse.Namespace, label: str) -> Fleet:
     on_terminal = sys.stderr.isatty()
+    progress = _progress if on_terminal else lambda *_: None
     try:
-        return read_fleet(options.kubeconfig, query, _progress if on_terminal else lambda *_: None)
+        return read_fleet(options.kubeconfig, label, options.selector, tuple(options.node), progress)
     finally:
         if on_terminal:
             print("\r\x1b[K", end="", file=sys.stderr, flush=True)  # removes the progress line

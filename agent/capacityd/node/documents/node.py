@@ -6,14 +6,13 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
-from capacityd.model.errors import InvalidDocument
 from capacityd.model.node import ANNOTATION, CONDITION, CONFIGURATION_ANNOTATION, Condition, NodeState
 from capacityd.model.text import printable
 from capacityd.node.documents.fields import (
-    InvalidField,
+    InvalidDocument,
     JsonObject,
-    described,
     mapping,
+    naming,
     objects,
     printable_text,
     text,
@@ -22,7 +21,7 @@ from capacityd.node.documents.fields import (
 _NODE_OF_TOKEN = "authentication.kubernetes.io/node-name"  # noqa: S105  # a key, not a secret
 
 
-def node_state(document: object) -> NodeState:
+def node_state(document: Any) -> NodeState:
     """Returns the state of a Node. Raises InvalidDocument if the document is not a Node.
 
     Text is made printable, except text that our patch's tests repeat literally: annotation, condition and uid.
@@ -33,10 +32,8 @@ def node_state(document: object) -> NodeState:
         raise InvalidDocument('this is a List, not a Node: "kubectl get node NAME -o json" prints a single one')
     if document.get("kind") != "Node":
         raise InvalidDocument(f"this is not a Node: its kind is {_shown(document.get('kind'))}")
-    try:
+    with naming("Node", document):
         return _node_state(document)
-    except InvalidField as e:
-        raise InvalidDocument(f"{described('Node', document)}: {e}") from e
 
 
 def _node_state(document: JsonObject) -> NodeState:
@@ -45,7 +42,7 @@ def _node_state(document: JsonObject) -> NodeState:
     node_info = mapping(status, "nodeInfo", "status.nodeInfo") or {}
     name = printable_text(metadata, "name", "metadata.name")
     if not name:
-        raise InvalidDocument("this is not a Node: metadata.name is missing")
+        raise InvalidDocument("metadata.name is missing")
     annotations = mapping(metadata, "annotations", "metadata.annotations")
     annotation, configuration = (
         text(annotations or {}, key, f"annotation {key}") for key in (ANNOTATION, CONFIGURATION_ANNOTATION)
@@ -64,13 +61,13 @@ def _node_state(document: JsonObject) -> NodeState:
         condition=ours[0] if ours else None,
         machine_id=printable_text(node_info, "machineID", "status.nodeInfo.machineID"),
         duplicate_conditions=tuple(ours[1:]),
-        heartbeat=_ready_heartbeat(conditions or []),
+        heartbeat=api_time(ready_condition(conditions or []).get("lastHeartbeatTime")),
         configuration=configuration,
         resource_version=printable_text(metadata, "resourceVersion", "metadata.resourceVersion"),
     )
 
 
-def reviewed_user(document: object) -> tuple[str, str]:
+def reviewed_user(document: Any) -> tuple[str, str]:
     """Returns the user of a SelfSubjectReview and the Node that the user's token is bound to; "" if missing."""
     status = document.get("status") if isinstance(document, dict) else None
     user = status.get("userInfo") if isinstance(status, dict) else None
@@ -89,10 +86,9 @@ def _quantities(status: JsonObject, key: str) -> dict[str, str] | None:
         return None
     quantities = {}
     for name, value in stored.items():
-        # A file may contain a quantity as a number. The API server always sends text, and a test repeats it literally.
-        if isinstance(value, bool) or not isinstance(value, (str, int, float)) or not str(value).isprintable():
-            raise InvalidField(f"{path} has an invalid quantity for {_shown(name)}")
-        quantities[printable(name)] = str(value)
+        if not isinstance(value, str) or not value.isprintable():
+            raise InvalidDocument(f"{path} has an invalid quantity for {_shown(name)}")
+        quantities[printable(name)] = value
     return quantities
 
 
@@ -106,12 +102,9 @@ def _ours(conditions: Sequence[JsonObject]) -> Iterator[Condition]:
             yield Condition(status, reason, message, index, stored, heartbeat, transition)
 
 
-def _ready_heartbeat(conditions: Sequence[JsonObject]) -> float | None:
-    """Returns when the kubelet last updated the condition Ready, in seconds since the epoch; None if it never did."""
-    for stored in conditions:
-        if stored.get("type") == "Ready":
-            return api_time(text(stored, "lastHeartbeatTime", "condition Ready"))
-    return None
+def ready_condition(conditions: Sequence[JsonObject]) -> JsonObject:
+    """Returns the condition Ready, which the kubelet writes; empty if there is none."""
+    return next((stored for stored in conditions if stored.get("type") == "Ready"), {})
 
 
 def api_time(value: object) -> float | None:
@@ -131,20 +124,6 @@ def _shown(value: object) -> str:
     return "missing" if value is None else "not text"
 
 
-def as_served(document: Any) -> Any:
-    """Completes a Node from a file as the API server does: its Nodes have a status, and their quantities are text.
-
-    Our patch's tests compare text, and a patch can't add anything below a missing parent.
-    """
-    if not isinstance(document, dict) or document.get("kind") != "Node":
-        return document
-    if document.get("status") is None:
-        document["status"] = {}
-    status = document["status"]
-    for key in ("capacity", "allocatable"):
-        quantities = status.get(key) if isinstance(status, dict) else None
-        if isinstance(quantities, dict):
-            for name, value in quantities.items():
-                if isinstance(value, (int, float)) and not isinstance(value, bool):
-                    quantities[name] = str(value)
-    return document
+def with_status(document: dict[str, Any]) -> dict[str, Any]:
+    """Adds an empty status to a Node that has none: a JSON Patch can't add anything below a missing parent."""
+    return {**document, "status": document.get("status") or {}}

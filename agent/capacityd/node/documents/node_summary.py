@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
-from capacityd.model.errors import InvalidDocument
 from capacityd.model.fleet import NodeSummary
-from capacityd.model.node import annotated_quantities
+from capacityd.model.node import annotated_quantities, annotation_content, is_annotation_lost
 from capacityd.model.quantity import LARGEST, whole_quantity
-from capacityd.node.documents.fields import InvalidField, described, mapping, text
-from capacityd.node.documents.node import api_time, node_state
+from capacityd.node.documents.fields import mapping, naming, text
+from capacityd.node.documents.node import api_time, node_state, ready_condition
 
 
 def summarize(node: Mapping[str, Any], label: str) -> NodeSummary:
     """Returns a Node's summary. label: the label that groups Nodes. Raises InvalidDocument if it is not a Node."""
     state = node_state({**node, "kind": "Node"})  # the items of a list have no kind
-    try:
+    with naming("Node", node):
         labels = mapping(mapping(node, "metadata", "metadata") or {}, "labels", "metadata.labels") or {}
         group = text(labels, label, f"label {label}")
         spec = mapping(node, "spec", "spec") or {}
-    except InvalidField as e:
-        raise InvalidDocument(f"{described('Node', node)}: {e}") from e
     ready = _ready(node)
     return NodeSummary(
         name=state.name,
@@ -47,8 +43,7 @@ def ready_heartbeat(node: Mapping[str, Any]) -> float | None:
 
 def _ready(node: Mapping[str, Any]) -> Mapping[str, Any]:
     """The condition Ready; empty if there is none."""
-    conditions = (node.get("status") or {}).get("conditions") or []
-    return next((condition for condition in conditions if condition.get("type") == "Ready"), {})
+    return ready_condition((node.get("status") or {}).get("conditions") or [])
 
 
 def _extended(quantities: Mapping[str, str]) -> dict[str, int]:
@@ -64,11 +59,7 @@ def _annotation_error(annotation: str | None) -> str:
     """Why the annotation can't be read, or which of its entries can't; "" if all can."""
     if annotation is None:
         return ""
-    try:
-        entries = json.loads(annotation)
-    except (ValueError, RecursionError):
-        return "it is not JSON"
-    if not isinstance(entries, dict):
+    if is_annotation_lost(annotation):
         return "it is not a JSON object"
-    unreadable = sorted(entries.keys() - annotated_quantities(annotation).keys())
+    unreadable = sorted(annotation_content(annotation).keys() - annotated_quantities(annotation).keys())
     return f"not a quantity of an extended resource: {', '.join(unreadable)}" if unreadable else ""

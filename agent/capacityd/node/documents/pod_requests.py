@@ -3,30 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
-from capacityd.model.errors import InvalidDocument
 from capacityd.model.fleet import Requests
 from capacityd.model.quantity import whole_quantity
-from capacityd.node.documents.fields import InvalidField, JsonObject, described, mapping, objects, printable_text
+from capacityd.node.documents.fields import JsonObject, mapping, naming, objects, printable_text
 
 _FINISHED = ("Succeeded", "Failed")
 
 
-def requests_of_pods(pods: Iterable[JsonObject]) -> Requests:
-    """Returns the requests of all pods. Keeps no pod in memory, so the pods may come from a generator.
-
-    Raises InvalidDocument if a pod has a field of a wrong type.
-    """
+def sum_requests(pods: Iterable[tuple[str, Mapping[str, int]]]) -> Requests:
+    """Returns the sum of the requests of all pods. pods: results of node_and_requests()."""
     by_node: dict[str, Counter[str]] = {}
     waiting: Counter[str] = Counter()
-    for pod in pods:
-        try:
-            node, requests = _node_and_requests(pod)
-        except InvalidField as e:
-            raise InvalidDocument(f"{described('Pod', pod)}: {e}") from e
-        if not requests:
-            continue
+    for node, requests in pods:
         if node:
             by_node.setdefault(node, Counter()).update(requests)
         else:
@@ -34,19 +24,16 @@ def requests_of_pods(pods: Iterable[JsonObject]) -> Requests:
     return Requests(by_node, waiting)
 
 
-def _node_and_requests(pod: JsonObject) -> tuple[str, dict[str, int]]:
-    """Returns the name of the pod's Node ("" if the pod is not bound) and its requests. Raises InvalidField."""
-    status = mapping(pod, "status", "status") or {}
-    if status.get("phase") in _FINISHED:
-        return "", {}
-    spec = mapping(pod, "spec", "spec") or {}
-    requests = pod_requests(spec)
-    if not requests:
-        return "", {}
-    node = printable_text(spec, "nodeName", "spec.nodeName")
-    if not node and spec.get("schedulingGates"):  # the pod waits for these gates, not for a Node
-        return "", {}
-    return node, requests
+def node_and_requests(pod: JsonObject) -> tuple[str, Mapping[str, int]]:
+    """Returns the name of the pod's Node ("" if the pod is not bound) and its requests. Raises InvalidDocument."""
+    with naming("Pod", pod):
+        status = mapping(pod, "status", "status") or {}
+        spec = mapping(pod, "spec", "spec") or {}
+        node = printable_text(spec, "nodeName", "spec.nodeName")
+        # A pod with scheduling gates waits for these, not for a Node.
+        if status.get("phase") in _FINISHED or (not node and spec.get("schedulingGates")):
+            return "", {}
+        return node, pod_requests(spec)
 
 
 def pod_requests(spec: JsonObject) -> dict[str, int]:
@@ -55,7 +42,7 @@ def pod_requests(spec: JsonObject) -> dict[str, int]:
     The rule is PodRequests in k8s.io/component-helpers/resource (KEP-753): the containers run together with all
     restartable init containers (sidecars); an init container runs together with the earlier sidecars; the pod uses the
     larger sum, plus its overhead. Requests of the pod as a whole (KEP-2837) exist only for CPU, memory and huge pages,
-    and only CPU and memory of a running pod can be resized. Raises InvalidField.
+    and only CPU and memory of a running pod can be resized. Raises InvalidDocument.
     """
     total: Counter[str] = Counter()
     for container in objects(spec, "containers", "spec.containers") or ():

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import copy
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from capacityd.model.node import ANNOTATION, CONDITION
@@ -40,6 +39,5 @@ def node(
     return document
 
 
-def apply_patch(document: dict[str, Any], patch: Sequence[Mapping[str, object]]) -> dict[str, Any]:
-    """The Node after the patch; raises NodeConflict where a guard does not hold."""
-    return patched(copy.deepcopy(document), patch)
+apply_patch = patched
+"""The Node after the patch; raises NodeConflict where a guard does not hold."""

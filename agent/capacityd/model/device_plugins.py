@@ -35,6 +35,5 @@ PLUGIN_DOMAINS: Mapping[str, str] = {
 def plugin_domain(name: str) -> str | None:
     """The domain in PLUGIN_DOMAINS that contains an extended resource's name, directly or in a subdomain; None if
     none."""
-    labels = name.partition("/")[0].split(".")
-    parents = (".".join(labels[start:]) for start in range(len(labels)))
-    return next((domain for domain in parents if domain in PLUGIN_DOMAINS), None)
+    host = f".{name.partition('/')[0]}"
+    return next((domain for domain in PLUGIN_DOMAINS if host.endswith(f".{domain}")), None)

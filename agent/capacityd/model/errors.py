@@ -89,10 +89,17 @@ class StateError(CapacitydError):
 
 
 class NodeError(CapacitydError):
-    """The Node could not be read or written."""
+    """The Node could not be read or written.
+
+    reason: the API server's reason; the message if there is none.
+    """
 
     cause = RetryCause.OTHER
     """The cause decides how soon the service retries."""
+
+    def __init__(self, message: str, reason: str = "") -> None:
+        super().__init__(message)
+        self.reason = reason or message
 
 
 class NodeUnreachable(NodeError):
@@ -151,27 +158,15 @@ class NodeMissing(NodeError):
 
 
 class NodeConflict(NodeError):
-    """Another writer changed the Node in between. Read, plan and write again.
-
-    reason: the API server's explanation.
-    """
+    """Another writer changed the Node in between. Read, plan and write again."""
 
     cause = RetryCause.CONFLICT
-
-    def __init__(self, message: str, reason: str = "") -> None:
-        super().__init__(message)
-        self.reason = reason
 
 
 class NodeRejected(NodeError):
     """The API server, or one of its admission policies or webhooks, denies the content of a write."""
 
     cause = RetryCause.REJECTED
-
-    def __init__(self, message: str, reason: str = "") -> None:
-        super().__init__(message)
-        self.reason = reason or message
-        """The API server's reason."""
 
 
 class NodeWriteFailed(NodeUnreachable):

@@ -164,11 +164,6 @@ class Plan:
         """Refused names that no Event has reported yet."""
         return tuple(name for name in self.refused if name not in self.reported_before.refused)
 
-    @property
-    def unknown(self) -> tuple[str, ...]:
-        """Names of resources that could not be read."""
-        return tuple(self.health.unknown)
-
     def with_earlier(self, changes: Sequence[Change]) -> Plan:
         """The plan, with the changes that were written before it was made."""
         merged = {change.name: change for change in (*self.changes, *changes)}

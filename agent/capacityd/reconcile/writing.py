@@ -218,4 +218,4 @@ def is_same_version(node_state: NodeState, other: NodeState) -> bool:
 
 def unexplained(conflict: NodeConflict) -> NodeRejected:
     """The error for a conflict that no other writer explains."""
-    return NodeRejected(_UNCHANGED.format(conflict.reason or conflict))
+    return NodeRejected(_UNCHANGED.format(conflict.reason))

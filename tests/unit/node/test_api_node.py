@@ -133,7 +133,8 @@ UNUSABLE = [
     [
         *(("read", *unusable) for unusable in UNUSABLE),
         *((request_, *unusable) for request_ in ("who", "patch", "event") for unusable in (UNUSABLE[0], UNUSABLE[-1])),
-        *(("read", answer(200, {"kind": "Pod"}), "not a Node"), ("patch", answer(200, {"kind": "Pod"}), "not a Node")),
+        ("who", answer(201, {"status": {"userInfo": {"username": 3}}}), "username is not text"),
+        *((request_, answer(200, {"kind": "Pod"}), "not a Node") for request_ in ("read", "patch")),
     ],
 )
 def test_a_broken_response_is_unreachable_and_requested_once(
@@ -185,7 +186,6 @@ def test_renewed_credentials_are_tried_once_and_a_second_denial_names_them(opene
 
 # The review -> the name, and whether the Node's machineID must be this machine's.
 TOKEN_OF = {"authentication_kubernetes_io__node-name": ["n7"]}
-NOT_A_LIST = {"authentication.kubernetes.io/node-name": "x"}
 
 
 @pytest.mark.parametrize(
@@ -201,7 +201,6 @@ NOT_A_LIST = {"authentication.kubernetes.io/node-name": "x"}
         (failure(404), None, "host-1", True),
         (failure(403), None, "host-1", True),
         (failure(405), "n3", "n3", True),
-        (answer(201, {"status": {"userInfo": {"username": 3, "extra": NOT_A_LIST}}}), None, "host-1", True),
     ],
 )
 def test_which_node_it_is(opened: Open, who: bytes, configured: str | None, name: str, checked: bool) -> None:

@@ -6,6 +6,7 @@ import base64
 import json
 import os
 import subprocess
+import traceback
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -116,8 +117,7 @@ def test_data_wins_over_files(tmp_path: Path) -> None:
     assert (configuration.certificate, configuration.key) == ("client-certificate", "client-key")
 
 
-@pytest.mark.parametrize(("mark", "newline"), [("", "\n"), ("\ufeff", "\r\n")], ids=["Unix", "Windows"])
-def test_yaml_and_no_user_at_all(tmp_path: Path, mark: str, newline: str) -> None:
+def test_yaml_and_no_user_at_all(tmp_path: Path) -> None:
     text = f"""
         current-context: c
         contexts: [{{name: c, context: {{cluster: k}}}}]
@@ -125,7 +125,7 @@ def test_yaml_and_no_user_at_all(tmp_path: Path, mark: str, newline: str) -> Non
         - name: k
           cluster: {{server: "{SERVER}/", insecure-skip-tls-verify: true}}
     """
-    configuration = load(written(tmp_path, mark + text.replace("\n", newline)))
+    configuration = load(written(tmp_path, text))
     assert (configuration.server, configuration.verify) == (SERVER, False)
     assert (configuration.token, configuration.certificate) == (None, None)
 
@@ -313,7 +313,7 @@ def test_a_plugin_that_fails(tmp_path: Path, script: str, message: str) -> None:
     assert message in str(raised.value)
     ended_badly = "failed" in message or "killed by" in message
     assert raised.value.cause == ("unreachable" if ended_badly else "denied"), "it may need the network"
-    assert SECRET not in str(raised.value)
+    assert SECRET not in "".join(traceback.format_exception(raised.value))
     assert str(raised.value).isprintable()
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import pkgutil
 import re
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from unittest.mock import MagicMock
 
@@ -15,7 +17,7 @@ from capacityd.model.node import Node
 from capacityd.node import open_node, open_node_file
 from capacityd.node.documents.node import node_state
 from tests.cluster.credentials import Authority, kubeconfig
-from tests.support.nodes import node
+from tests.support import nodes
 from tests.support.server import answer, serve
 from tests.unit.node.test_api_node import EVENT, script
 from tests.unit.node.test_credentials import V1, config, credential, program, written
@@ -66,25 +68,18 @@ def opens(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Callable[[]
         plugin = written(folder, config({"server": server.url}, by_plugin), "plugin.conf")
         proxy = server.url.replace("//", "//me:pass@")
         proxied = written(folder, config({"server": server.url, "proxy-url": proxy}, {"token": "x"}), "proxied.conf")
-        file = written(folder, node(capacity={"cpu": "4"}), "node.json")
+        file = written(folder, nodes.node(capacity={"cpu": "4"}), "node.json")
         yield [
             *(lambda path=path: open_node(path, None, "host", None) for path in (plugin, proxied)),
             lambda: open_node_file(file),
         ]
 
 
-def uses(opens: list[Callable[[], Node]]) -> Iterator[Callable[[], object]]:
-    """All that can be done with a Node: as the first thing, and when its identity is known."""
-    for new in opens:
-        yield new().read
-        for use in (
-            lambda opened: opened.read(),
-            lambda opened: opened.write(PATCH),
-            lambda opened: opened.report(EVENT, node_state(node())),
-        ):
-            known = new()
-            known.read()
-            yield lambda use=use, known=known: use(known)  # type: ignore[misc]
+USES: list[Callable[[Node], object]] = [
+    lambda node: node.read(),
+    lambda node: node.write(PATCH),
+    lambda node: node.report(EVENT, node_state(nodes.node())),
+]
 
 
 def outcome(use: Callable[[], object]) -> str:
@@ -110,11 +105,13 @@ def test_every_exception_becomes_a_node_error(
         raised += 1
         raise error("why\nnot")
 
-    for use in uses(opens):
-        before = raised
+    for new, use, known in itertools.product(opens, USES, (False, True)):
+        opened, before = new(), raised
+        if known:
+            opened.read()
         with monkeypatch.context() as patch:
             patch.setattr(owner, name, fail)
-            message = outcome(use)
+            message = outcome(partial(use, opened))
         assert message.isprintable()
         assert bool(message) is (raised > before), "something comes of each"
     assert raised, "the call is made"

@@ -8,7 +8,6 @@ from __future__ import annotations
 import base64
 import gc
 import json
-import re
 import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -27,7 +26,7 @@ from tests.cluster.credentials import Authority
 from tests.support.nodes import node
 from tests.support.server import Request, answer, failure, review, serve
 from tests.support.tls import serve_tls
-from tests.unit.node.test_credentials import V1, config, credential, program, written
+from tests.unit.node.test_credentials import V1, config, written
 
 TOKEN = "tOkEn.0123456789-abcdefghijklmnopqrstuvwxyz_MARK"
 PASSWORD = "pa/ss wörd-MARK"
@@ -58,35 +57,20 @@ def kinds(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Kind]:
     pem = authority.client("system:node:n1", ["system:nodes"], folder / "client.pem").read_text()
     certificate, mark, key = pem.partition("-----BEGIN EC")
     key = mark + key
-    written(folder, TOKEN, "token")
     parts = tuple(form for text in (certificate, key) for form in (text, encoded(text), text.replace("\n", "")))
-    data = {"client-certificate-data": encoded(certificate), "client-key-data": encoded(key)}
-    files = dict.fromkeys(("client-certificate", "client-key"), str(folder / "client.pem"))
-    prints = {"token": {"token": TOKEN}, "certificate": {"clientCertificateData": certificate, "clientKeyData": key}}
-    plugins = {}
-    for name, status in prints.items():
-        written(folder, credential(**status), f"{name}.json")
-        command = program(folder, f"cat {folder}/{name}.json", f"{name}-plugin")
-        plugins[name] = {"exec": {"apiVersion": V1, "command": command}}
+    quoted = "pa%2Fss%20w%C3%B6rd-MARK"
     return {
         "token": Kind({"token": TOKEN}, (TOKEN,)),
-        "token file": Kind({"tokenFile": str(folder / "token")}, (TOKEN,)),
-        "certificate": Kind(data, parts),
-        "certificate files": Kind(files, parts),
-        "token of a plugin": Kind(plugins["token"], (TOKEN,)),
-        "certificate of a plugin": Kind(plugins["certificate"], parts),
-        "password of a proxy": Kind(
-            {}, (PASSWORD, "pa%2Fss%20w%C3%B6rd-MARK", encoded(f"me:{PASSWORD}")), "me:pa%2Fss%20w%C3%B6rd-MARK@"
-        ),
+        "certificate": Kind({"client-certificate-data": encoded(certificate), "client-key-data": encoded(key)}, parts),
+        "proxy": Kind({}, (PASSWORD, quoted, encoded(f"me:{PASSWORD}")), f"me:{quoted}@"),
     }
 
 
+KINDS = ("token", "certificate", "proxy")
 FORMS: dict[str, Callable[[str], str]] = {
     "base64": encoded,
-    "base64 of a header": lambda text: encoded(f"Authorization: {text}"),
     "base64 that begins in the middle": lambda text: encoded(f"a{text}"),
     "base64 for URLs": lambda text: base64.urlsafe_b64encode(f">>>???{text}".encode()).decode(),
-    "base64 in lines": lambda text: base64.encodebytes(text.encode()).decode(),
     "hexadecimal": lambda text: text.encode().hex(),
     "upper case hexadecimal": lambda text: text.encode().hex().upper(),
     "hexadecimal bytes": lambda text: text.encode().hex(" "),
@@ -94,23 +78,14 @@ FORMS: dict[str, Callable[[str], str]] = {
     "a character on each line": "\n".join,
 }
 
-KINDS = (
-    *("token", "token file", "certificate", "certificate files"),
-    *("token of a plugin", "certificate of a plugin", "password of a proxy"),
-)
-
 # What a server answers that quotes this text.
 ANSWERS: dict[str, Callable[[str], bytes]] = {
     "500": lambda text: failure(500, f"boom: {text}"),
-    "500 that begins with it": lambda text: failure(500, text),
-    "500 with causes": lambda text: failure(500, "boom", {"causes": [{"field": "x", "message": text}]}),
     "500 of a proxy": lambda text: answer(500, f"<html>{text}".encode()),
-    "429": lambda text: failure(429, text, headers="Retry-After: 1\r\n"),
     "401": lambda text: failure(401, text),
     "403": lambda text: failure(403, f'User "{text}" cannot get: {text}'),
     "403 of admission": lambda text: failure(403, f'admission webhook "x" denied the request: {text}'),
     "404": lambda text: failure(404, text, {"kind": "nodes", "name": text}),
-    "409": lambda text: failure(409, text),
     "422": lambda text: failure(422, text, {"causes": [{"field": text, "message": text}]}),
     "400": lambda text: failure(400, text),
     "302": lambda text: answer(302, headers=f"Location: /{encoded(text)}\r\n"),
@@ -134,19 +109,6 @@ def leaked(secrets: tuple[str, ...], text: str) -> set[str]:
     """The parts of the secrets that are in the text."""
     parts = {secret[i : i + LEAK] for secret in secrets for i in range(len(secret) - LEAK + 1)}
     return {part for part in parts if part in text and part not in PEM_LINES}
-
-
-def decoded(text: str) -> str:
-    """The text without blanks, and all that it contains in base64 or hexadecimal."""
-    dense = "".join(text.split())
-    found = [dense]
-    for word in re.findall(r"[A-Za-z0-9+/_-]{16,}", dense):
-        for start in range(4):
-            part = word[start : start + (len(word) - start) // 4 * 4]
-            found.append(base64.b64decode(part, altchars=b"-_" if {*part} & {*"-_"} else None).decode("latin-1"))
-    for word in re.findall(r"[0-9a-fA-F]{16,}", dense):
-        found += [bytes.fromhex(word[start:][: (len(word) - start) // 2 * 2]).decode("latin-1") for start in range(2)]
-    return " ".join("".join(part.split()) for part in found)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -190,13 +152,7 @@ def test_each_form_and_part_of_a_secret(tmp_path: Path, kinds: dict[str, Kind], 
 @pytest.mark.parametrize("secret", [TOKEN, TOKEN[:9], "a secret of words"])
 def test_an_encoded_secret(secret: str, form: str) -> None:
     text = f"it sent {FORMS[form](secret)}, which is invalid"
-    quoted = secrets_of(secret, (), None).quote(text)
-    assert quoted.startswith("it sent ")
-    dense = "".join(secret.split())
-    length = min(LEAK, len(dense)) - 2  # of a secret of 9 characters, hardly more than the ends may remain
-    parts = [dense[i : i + length] for i in range(len(dense) - length + 1)]
-    assert any(part in decoded(text) for part in parts), "otherwise this test would find nothing"
-    assert not any(part in decoded(quoted) for part in parts), quoted
+    assert secrets_of(secret, (), None).quote(text) == f"it sent {REDACTED}, which is invalid"
 
 
 def test_words_near_an_encoded_secret_stay() -> None:
@@ -207,7 +163,7 @@ def test_words_near_an_encoded_secret_stay() -> None:
 # urllib3 1.26 does not close the socket if a proxy refuses a tunnel.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_a_proxy_that_quotes_its_password(tmp_path: Path, kinds: dict[str, Kind]) -> None:
-    kind = kinds["password of a proxy"]
+    kind = kinds["proxy"]
 
     def refuse(connection: Any) -> None:
         head = connection.recv(1 << 16).decode()
@@ -225,13 +181,9 @@ def test_a_proxy_that_quotes_its_password(tmp_path: Path, kinds: dict[str, Kind]
     gc.collect()
 
 
-@pytest.mark.parametrize(
-    "end", ["exit 1", "kill -9 $$", "exit 0", "sleep 1000", "yes"], ids=["fails", "killed", "odd", "hangs", "long"]
-)
-def test_a_plugin_that_prints_secrets(tmp_path: Path, end: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(load, "__defaults__", (0.5,))
-    script = f"echo '{TOKEN}' | tee /dev/stderr; {end}"
-    entry = {"apiVersion": V1, "command": program(tmp_path, script), "env": [{"name": "A", "value": TOKEN}]}
+def test_a_plugin_with_secret_arguments(tmp_path: Path) -> None:
+    """What a plugin prints: test_credentials.py."""
+    entry = {"apiVersion": V1, "command": "no-such-plugin", "env": [{"name": "A", "value": TOKEN}]}
     path = written(tmp_path, config(user={"exec": entry | {"args": [TOKEN], "installHint": f"Bearer {TOKEN}"}}))
     with pytest.raises(NodeError, match="the exec plugin") as raised:
         open_node(path, None, "host", None).read()

@@ -159,7 +159,8 @@ def _print_warnings(readings: dict[str, Reading]) -> None:
 
 
 def _exit_status(plan: Plan) -> int:
-    return 4 if plan.unknown or plan.refused or plan.health.denied or plan.health.below_expected else 0
+    health = plan.health
+    return 4 if health.unknown or plan.refused or health.denied or health.below_expected else 0
 
 
 def _print(options: argparse.Namespace, plan: Plan, units: Units, *, applied: bool) -> None:

@@ -40,7 +40,7 @@ def _row(change: Change, unit: str) -> tuple[str, ...]:
 
 
 def _summary(plan: Plan, *, applied: bool) -> str:
-    unknown = {c.name for c in plan.changes if c.action is Action.KEEP}.intersection(plan.unknown)
+    unknown = {c.name for c in plan.changes if c.action is Action.KEEP}.intersection(plan.health.unknown)
     count = Counter(c.action for c in plan.changes if c.name not in unknown)
     set_, removed = ("set", "removed") if applied else ("to set", "to remove")
     parts = {

@@ -33,50 +33,45 @@ def node_state(document: Any) -> NodeState:
     if document.get("kind") != "Node":
         raise InvalidDocument(f"this is not a Node: its kind is {_shown(document.get('kind'))}")
     with naming("Node", document):
-        return _node_state(document)
-
-
-def _node_state(document: JsonObject) -> NodeState:
-    metadata = mapping(document, "metadata", "metadata") or {}
-    status = mapping(document, "status", "status") or {}
-    node_info = mapping(status, "nodeInfo", "status.nodeInfo") or {}
-    name = printable_text(metadata, "name", "metadata.name")
-    if not name:
-        raise InvalidDocument("metadata.name is missing")
-    annotations = mapping(metadata, "annotations", "metadata.annotations")
-    annotation, configuration = (
-        text(annotations or {}, key, f"annotation {key}") for key in (ANNOTATION, CONFIGURATION_ANNOTATION)
-    )
-    conditions = objects(status, "conditions", "status.conditions")
-    ours = [*_ours(conditions or [])]
-    capacity, allocatable = (_quantities(status, key) for key in ("capacity", "allocatable"))
-    return NodeState(
-        name=name,
-        uid=text(metadata, "uid", "metadata.uid") or "",
-        capacity=capacity,
-        allocatable=allocatable,
-        has_annotations=annotations is not None,
-        annotation=annotation,
-        conditions=None if conditions is None else len(conditions),
-        condition=ours[0] if ours else None,
-        machine_id=printable_text(node_info, "machineID", "status.nodeInfo.machineID"),
-        duplicate_conditions=tuple(ours[1:]),
-        heartbeat=api_time(ready_condition(conditions or []).get("lastHeartbeatTime")),
-        configuration=configuration,
-        resource_version=printable_text(metadata, "resourceVersion", "metadata.resourceVersion"),
-    )
+        metadata = mapping(document, "metadata", "metadata") or {}
+        status = mapping(document, "status", "status") or {}
+        node_info = mapping(status, "nodeInfo", "status.nodeInfo") or {}
+        name = printable_text(metadata, "name", "metadata.name")
+        if not name:
+            raise InvalidDocument("metadata.name is missing")
+        annotations = mapping(metadata, "annotations", "metadata.annotations")
+        annotation, configuration = (
+            text(annotations or {}, key, f"annotation {key}") for key in (ANNOTATION, CONFIGURATION_ANNOTATION)
+        )
+        conditions = objects(status, "conditions", "status.conditions")
+        ours = [*_ours(conditions or [])]
+        capacity, allocatable = (_quantities(status, key) for key in ("capacity", "allocatable"))
+        return NodeState(
+            name=name,
+            uid=text(metadata, "uid", "metadata.uid") or "",
+            capacity=capacity,
+            allocatable=allocatable,
+            has_annotations=annotations is not None,
+            annotation=annotation,
+            conditions=None if conditions is None else len(conditions),
+            condition=ours[0] if ours else None,
+            machine_id=printable_text(node_info, "machineID", "status.nodeInfo.machineID"),
+            duplicate_conditions=tuple(ours[1:]),
+            heartbeat=api_time(ready_condition(conditions or []).get("lastHeartbeatTime")),
+            configuration=configuration,
+            resource_version=printable_text(metadata, "resourceVersion", "metadata.resourceVersion"),
+        )
 
 
 def reviewed_user(document: Any) -> tuple[str, str]:
-    """Returns the user of a SelfSubjectReview and the Node that the user's token is bound to; "" if missing."""
-    status = document.get("status") if isinstance(document, dict) else None
-    user = status.get("userInfo") if isinstance(status, dict) else None
-    if not isinstance(user, dict):
-        return "", ""
-    name, extra = user.get("username"), user.get("extra")
-    nodes = extra.get(_NODE_OF_TOKEN) if isinstance(extra, dict) else None
-    node = nodes[0] if isinstance(nodes, list) and nodes and isinstance(nodes[0], str) else ""
-    return printable(name) if isinstance(name, str) else "", printable(node)
+    """Returns the user of a SelfSubjectReview and the Node that the user's token is bound to; "" if missing.
+
+    document: None if there is no SelfSubjectReview. Raises InvalidDocument.
+    """
+    status = mapping(document or {}, "status", "status") or {}
+    user = mapping(status, "userInfo", "status.userInfo") or {}
+    nodes = (mapping(user, "extra", "status.userInfo.extra") or {}).get(_NODE_OF_TOKEN) or [""]
+    return printable_text(user, "username", "status.userInfo.username"), printable(str(nodes[0]))
 
 
 def _quantities(status: JsonObject, key: str) -> dict[str, str] | None:

@@ -41,10 +41,10 @@ def failure(status: int, message: str = "", details: Any = None, headers: str = 
     return answer(status, body, headers)
 
 
-def review(user: str, **extra: list[str]) -> bytes:
-    """A SelfSubjectReview."""
-    names = {name.replace("__", "/").replace("_", "."): value for name, value in extra.items()}
-    return answer(201, {"kind": "SelfSubjectReview", "status": {"userInfo": {"username": user, "extra": names}}})
+def review(user: str, node: str = "") -> bytes:
+    """A SelfSubjectReview. node: the Node that the user's token is bound to."""
+    extra = {"authentication.kubernetes.io/node-name": [node]} if node else {}
+    return answer(201, {"kind": "SelfSubjectReview", "status": {"userInfo": {"username": user, "extra": extra}}})
 
 
 def read_request(stream: BufferedIOBase) -> Request | None:

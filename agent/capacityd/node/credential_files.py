@@ -31,7 +31,7 @@ def permission_advice(path: str) -> str:
 class CredentialFiles:
     """A kubeconfig and its files. Each file is read once, so that a certificate and its key match."""
 
-    def __init__(self, kubeconfig: str, *, of_kubelet: bool = True) -> None:
+    def __init__(self, kubeconfig: str, *, of_kubelet: bool) -> None:
         """of_kubelet: whether it is the kubelet's kubeconfig, not a person's; messages depend on it."""
         self._kubeconfig = kubeconfig
         self._of_kubelet = of_kubelet

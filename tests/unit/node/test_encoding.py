@@ -22,8 +22,5 @@ def test_each_character_is_written_as_go_does() -> None:
 
 def test_a_value_is_written_on_one_line_without_spaces() -> None:
     assert encode({"é<": [None, True, -1, "\\u003c \\b", {}]}) == '{"é\\u003c":[null,true,-1,"\\\\u003c \\\\b",{}]}'
-
-
-def test_a_value_that_json_lacks() -> None:
     with pytest.raises(ValueError, match="Out of range"):
         encode(float("nan"))

@@ -48,6 +48,7 @@ def refusal(code: int, body: bytes = b"", headers: Mapping[str, str] | None = No
 EVENTS, NOBODY, BOB = call("events", verb="create"), call(identity=""), call(identity="bob")
 OWN = 'User "system:node:n2" cannot patch'
 AUTHORIZER = f"is the Node authorizer enabled (--authorization-mode=Node)? The API server's message: {OWN}"
+NODES_ROLE = 'it needs a role with the verb "get" on "nodes". The API'
 EVENTS_ROLE = 'a role with the verb "create" on "events" in the namespace "default".'
 OWN_ONLY = "has access to its own Node only"
 WEBHOOK = 'admission webhook "x" denied the request: no'
@@ -84,7 +85,7 @@ NOT_READY = 'nodes "n2" is forbidden: not yet ready to handle request'
         (403, status('node "n1" is not allowed to modify node "n2"'), CALL, NodeForbidden, OWN_ONLY),
         (403, status(OWN), CALL, NodeForbidden, AUTHORIZER),
         (403, status('User "bob" cannot patch'), BOB, NodeForbidden, 'a role with the verb "patch" on "nodes/status"'),
-        (403, status("x"), call("nodes", "bob", "get"), NodeForbidden, 'may not get Node "n2" (HTTP 403): it needs a'),
+        (403, status("x"), call("nodes", "bob", "get"), NodeForbidden, f'get Node "n2" (HTTP 403): {NODES_ROLE}'),
         (403, status("x"), call("events", "", "create"), NodeForbidden, "the identity in /etc/k.conf may not create"),
         (403, status("x"), call("events", "bob", "create"), NodeForbidden, f"(HTTP 403): it needs {EVENTS_ROLE}"),
     ],

@@ -123,10 +123,11 @@ def test_standard_input_is_read_once_and_never_written(monkeypatch: pytest.Monke
 def test_a_file_that_is_no_node(tmp_path: Path, content: bytes, message: str) -> None:
     file = tmp_path / "node\x1b.json"
     file.write_bytes(content)
-    with pytest.raises(NodeError) as raised:
-        FileNode(str(file)).read()
-    assert message in str(raised.value)
-    assert "node\\x1b.json" in str(raised.value)
+    for use in (lambda node: node.read(), lambda node: node.write([])):
+        with pytest.raises(NodeError) as raised:
+            use(FileNode(str(file)))
+        assert message in str(raised.value)
+        assert "node\\x1b.json" in str(raised.value)
 
 
 def test_no_file(tmp_path: Path) -> None:

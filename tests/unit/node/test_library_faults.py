@@ -15,18 +15,14 @@ import pytest
 from capacityd.model.errors import NodeError
 from capacityd.model.node import Node
 from capacityd.node import open_node, open_node_file
-from capacityd.node.documents.node import node_state
 from tests.cluster.credentials import Authority, kubeconfig
-from tests.support import nodes
+from tests.support.nodes import node
 from tests.support.server import answer, serve
-from tests.unit.node.test_api_node import EVENT, script
+from tests.unit.node.test_api_node import USES, script
 from tests.unit.node.test_credentials import V1, config, credential, program, written
 
 CALLS = [
-    "kubernetes.client:Configuration",
     "kubernetes.client:ApiClient",
-    "kubernetes.client:CoreV1Api",
-    "kubernetes.client:CustomObjectsApi",
     "kubernetes.client:CustomObjectsApi.create_cluster_custom_object",
     "kubernetes.client:CoreV1Api.read_node",
     "kubernetes.client:CoreV1Api.patch_node_status",
@@ -34,11 +30,8 @@ CALLS = [
     "urllib3:PoolManager",
     "urllib3:ProxyManager",
     "urllib3:make_headers",
-    "urllib3:Timeout",
     "urllib3:PoolManager.request",
     "urllib3:HTTPResponse.read",
-    "urllib3:HTTPResponse.release_conn",
-    "urllib3:HTTPResponse.close",
     "yaml:load",
     "json:loads",
     "json:dumps",
@@ -49,10 +42,6 @@ CALLS = [
     "jsonpointer:JsonPointer.to_last",
 ]
 """As pkgutil.resolve_name() takes them."""
-PATCH: list[dict[str, object]] = [
-    {"op": "test", "path": "/status/capacity/other", "value": None},
-    {"op": "test", "path": "/status/capacity/cpu", "value": "4"},
-]
 
 
 class AlienError(Exception):
@@ -68,18 +57,11 @@ def opens(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Callable[[]
         plugin = written(folder, config({"server": server.url}, by_plugin), "plugin.conf")
         proxy = server.url.replace("//", "//me:pass@")
         proxied = written(folder, config({"server": server.url, "proxy-url": proxy}, {"token": "x"}), "proxied.conf")
-        file = written(folder, nodes.node(capacity={"cpu": "4"}), "node.json")
+        file = written(folder, node(capacity={"cpu": "4"}), "node.json")
         yield [
             *(lambda path=path: open_node(path, None, "host", None) for path in (plugin, proxied)),
             lambda: open_node_file(file),
         ]
-
-
-USES: list[Callable[[Node], object]] = [
-    lambda node: node.read(),
-    lambda node: node.write(PATCH),
-    lambda node: node.report(EVENT, node_state(nodes.node())),
-]
 
 
 def outcome(use: Callable[[], object]) -> str:

@@ -76,13 +76,10 @@ def test_text_is_safe_to_print() -> None:
         ({"kind": "Pod\x1b"}, 'its kind is "Pod\\x1b"'),
         ({"kind": "List", "items": [document()]}, "kubectl get node NAME -o json"),
         ({"kind": "Node"}, "metadata.name is missing"),
-        ({"kind": "Node", "metadata": []}, "metadata is not a JSON object"),
         (document({"name": 3}), "metadata.name is not text"),
         (document({"uid": {}}), "metadata.uid is not text"),
-        (document({"annotations": "x"}), "annotations is not a JSON object"),
         (document({"annotations": {ANNOTATION: {}}}), f"annotation {ANNOTATION} is not text"),
         (document(status=3), "status is not a JSON object"),
-        (document(status={"capacity": []}), "status.capacity is not a JSON object"),
         (document(status={"capacity": {"cpu": 4}}), 'status.capacity has an invalid quantity for "cpu"'),
         (document(status={"capacity": {"cpu": "1\x07"}}), 'status.capacity has an invalid quantity for "cpu"'),
         (document(status={"conditions": [3]}), "status.conditions is not a list"),
@@ -107,7 +104,7 @@ JSON = st.recursive(
 )
 
 
-@pytest.mark.parametrize("stamp", ["", "yesterdayZ", "2026-01-02", "2026-01-02T03:04:05+01:00", None])
+@pytest.mark.parametrize("stamp", ["yesterdayZ", "2026-01-02T03:04:05+01:00", None])
 def test_an_invalid_heartbeat_counts_as_none(stamp: str | None) -> None:
     conditions = [
         {"type": "DiskPressure", "lastHeartbeatTime": "2026-01-02T03:04:05Z"},

@@ -7,28 +7,19 @@ from __future__ import annotations
 
 import json
 import ssl
-from collections.abc import Callable
 from pathlib import Path
 from socket import socket
 
 import pytest
 
 from capacityd.model.errors import NodeDenied, NodeError, NodeUnreachable
-from capacityd.model.node import Node
 from capacityd.node import open_node
-from capacityd.node.documents.node import node_state
 from tests.cluster.credentials import Authority, kubeconfig
 from tests.support import tls
 from tests.support.nodes import node
 from tests.support.server import Request, answer, read_request, review
 from tests.support.tls import Behaviour, answers, certificate
-from tests.unit.node.test_api_node import EVENT, PATCH
-
-USES: list[Callable[[Node], object]] = [
-    lambda opened: opened.read(),
-    lambda opened: opened.write(PATCH),
-    lambda opened: opened.report(EVENT, node_state(node())),
-]
+from tests.unit.node.test_api_node import USES
 
 
 def script(request: Request) -> bytes:

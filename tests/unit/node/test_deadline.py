@@ -1,7 +1,4 @@
-"""A request ends in time as a whole, whatever arrives one byte after another.
-
-The servers here are doubles: no real one drips on cue.
-"""
+"""A request ends in time as a whole, whatever arrives one byte after another; tests/unit/cli/test_exit.py has more."""
 
 from __future__ import annotations
 
@@ -24,7 +21,7 @@ from tests.unit.node.test_credentials import config, written
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")]
 
 over = threading.Event()
-"""Ends the servers and look-ups of a test."""
+"""Ends the server of a test."""
 
 
 @pytest.fixture(autouse=True)
@@ -40,10 +37,6 @@ def short_deadline(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     gc.collect()
 
 
-def silent(_: socket.socket) -> None:
-    over.wait()
-
-
 def dripping(connection: socket.socket) -> None:
     """Sends a response whose headers never end, one byte after another, each long before a silence would count."""
     with connection.makefile("rb") as lines:
@@ -53,32 +46,15 @@ def dripping(connection: socket.socket) -> None:
         connection.sendall(b"a")
 
 
-FAULTS = {"headers": dripping, "tunnel": dripping, "silence": silent, "silent handshake": silent}
-
-
-def read_from(kubeconfig: str) -> str:
-    """Returns the error of a read."""
-    with pytest.raises(NodeUnreachable) as raised:
-        open_node(kubeconfig, None, "host", None).read()
-    return str(raised.value)
-
-
-@pytest.mark.parametrize("fault", FAULTS)
-def test_a_request_ends(tmp_path: Path, fault: str) -> None:
-    with serve_tls(FAULTS[fault]) as server:
-        cluster = {"server": server.url if "handshake" in fault else server.url.replace("https", "http")}
-        if "tunnel" in fault:
-            cluster = {"server": "https://192.0.2.1:6443", "proxy-url": cluster["server"]}
-        path = written(tmp_path, config(cluster))
-        assert read_from(path) == f"API server {cluster['server']} did not complete its response within 0.3 s"
+@pytest.mark.parametrize("is_proxy", [False, True])
+def test_a_request_ends(tmp_path: Path, is_proxy: bool) -> None:
+    with serve_tls(dripping) as server:
+        url = server.url.replace("https", "http")
+        cluster = {"server": "https://192.0.2.1:6443", "proxy-url": url} if is_proxy else {"server": url}
+        api_node = open_node(written(tmp_path, config(cluster)), None, "host", None)
+        with pytest.raises(NodeUnreachable, match=r"did not complete its response within 0\.3 s"):
+            api_node.read()
         over.set()
-
-
-def test_a_name_that_is_not_resolved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The resolver waits 5 s for each server and name, and no signal ends that."""
-    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: over.wait())
-    path = written(tmp_path, config({"server": "https://api.example:6443"}))
-    assert "API server https://api.example:6443 did not complete" in read_from(path)
 
 
 def test_the_outcome_of_an_action_in_time() -> None:

@@ -144,6 +144,7 @@ WRONG: list[Any] = [
     (config(users=[]), 'has no user named "u"'),
     (config({"server": ""}), "has no server such as"),
     (config({"server": "192.0.2.1:6443"}), "has no server such as"),
+    (config({"server": "https://h:99999"}), "has no server such as"),
     (config({"server": "https://me:s3cr3t@h"}), "has no server such as"),
     (config({"server": "https://h?token=s3cr3t"}), "has no server such as"),
     (config({"server": "https://h\x1b"}), "has no server such as"),

@@ -77,10 +77,9 @@ def test_a_conflict_writes_nothing(file: Path, patch: list[dict[str, object]]) -
     assert os.listdir(file.parent) == ["node.json"]
 
 
-@pytest.mark.parametrize("wrong", [{"op": "frobnicate", "path": "/x"}, {"path": "/x"}, {"op": "add", "path": "/x"}])
-def test_an_invalid_patch_is_rejected(wrong: dict[str, object]) -> None:
+def test_an_invalid_patch_is_rejected() -> None:
     with pytest.raises(NodeRejected):
-        patched(node(), [wrong])
+        patched(node(), [{"op": "frobnicate", "path": "/x"}])
 
 
 def test_a_test_for_null_below_a_parent_that_is_missing() -> None:
@@ -94,9 +93,8 @@ def test_a_test_for_null_below_a_parent_that_is_missing() -> None:
     assert "capacity" not in document["status"]
 
 
-@pytest.mark.parametrize("status", [{}, {"status": None}])
-def test_a_node_without_a_status_can_be_written(tmp_path: Path, status: dict[str, None]) -> None:
-    file = written(tmp_path / "node.json", {"kind": "Node", "metadata": {"name": "n1"}, **status})
+def test_a_node_without_a_status_can_be_written(tmp_path: Path) -> None:
+    file = written(tmp_path / "node.json", {"kind": "Node", "metadata": {"name": "n1"}, "status": None})
     opened = FileNode(str(file))
     patch = [check("/status/capacity", None), add("/status/capacity", {"example.com/x": "1"})]
     assert opened.write(patch).capacity == {"example.com/x": "1"}

@@ -7,15 +7,12 @@ import pkgutil
 import re
 from collections.abc import Callable, Iterator
 from functools import partial
-from pathlib import Path
-from unittest.mock import MagicMock
 
 import pytest
 
 from capacityd.model.errors import NodeError
 from capacityd.model.node import Node
 from capacityd.node import open_node, open_node_file
-from tests.cluster.credentials import Authority, kubeconfig
 from tests.support.nodes import node
 from tests.support.server import answer, serve
 from tests.unit.node.test_api_node import USES, script
@@ -97,16 +94,3 @@ def test_every_exception_becomes_a_node_error(
         assert message.isprintable()
         assert bool(message) is (raised > before), "something comes of each"
     assert raised, "the call is made"
-
-
-@pytest.mark.parametrize("call", ["create_default_context", "SSLContext.load_cert_chain"])
-def test_every_exception_of_ssl_becomes_a_node_error(
-    call: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    authority = Authority.create(tmp_path / "authority")
-    pem = str(authority.client("system:node:n1", ["system:nodes"], tmp_path / "client.pem"))
-    path = tmp_path / "kubelet.conf"
-    user = {"client-certificate": pem, "client-key": pem}
-    path.write_text(kubeconfig("https://127.0.0.1:1", authority.ca_file, user))
-    monkeypatch.setattr(f"ssl.{call}", MagicMock(side_effect=AlienError("why\nnot")))
-    assert "why not" in outcome(open_node(str(path), None, "host", None).read)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -45,9 +46,20 @@ NODE: dict[str, Any] = {
 }
 
 
-def page(*items: object, token: str = "", **metadata: object) -> bytes:
-    list_metadata = {"resourceVersion": "1", **({"continue": token} if token else {}), **metadata}
-    return answer(200, {"kind": "NodeList", "apiVersion": "v1", "metadata": list_metadata, "items": list(items)})
+def page(*items: object, token: str = "", kind: str = "NodeList") -> bytes:
+    metadata = {"resourceVersion": "1", **({"continue": token} if token else {})}
+    return answer(200, {"kind": kind, "apiVersion": "v1", "metadata": metadata, "items": list(items)})
+
+
+pod_page = partial(page, kind="PodList")
+
+
+def pod(node: str = "", phase: str = "Running", **spec: Any) -> dict[str, Any]:
+    container = {"name": "c", "resources": {"requests": {DONGLE: "2", "cpu": "100m"}}}
+    return {
+        "spec": {"containers": [container], **({"nodeName": node} if node else {}), **spec},
+        "status": {"phase": phase},
+    }
 
 
 def named(*names: str) -> list[dict[str, Any]]:
@@ -115,7 +127,7 @@ def test_an_unusual_node_does_not_hide_the_others(tmp_path: Path) -> None:
 
 def test_pages_follow_each_other(tmp_path: Path) -> None:
     pages = {
-        "": page(*named("a", "b"), token="2", remainingItemCount=3),
+        "": page(*named("a", "b"), token="2"),
         "2": page(*named("c"), token="3 &"),
         "3 &": page(*named("d")),
     }
@@ -202,18 +214,6 @@ def test_device_classes_and_pods_are_optional(tmp_path: Path) -> None:
     assert (fleet.device_classes, fleet.requests) == ({}, None)
     with pytest.raises(NodeUnreachable, match="500"):
         read(tmp_path, serving(pods=lambda _: failure(500, "broken")))
-
-
-def pod(node: str = "", phase: str = "Running", **spec: Any) -> dict[str, Any]:
-    container = {"name": "c", "resources": {"requests": {DONGLE: "2", "cpu": "100m"}}}
-    return {
-        "spec": {"containers": [container], **({"nodeName": node} if node else {}), **spec},
-        "status": {"phase": phase},
-    }
-
-
-def pod_page(*items: object, token: str = "") -> bytes:
-    return answer(200, {"kind": "PodList", "metadata": {"continue": token} if token else {}, "items": list(items)})
 
 
 def test_requests_of_pods(tmp_path: Path) -> None:

@@ -87,13 +87,6 @@ def test_a_fault_of_tls(
             assert str(raised.value).isprintable()
 
 
-def test_a_scheme_in_capitals(authority: Authority, tmp_path: Path) -> None:
-    with tls.serve_tls(answers(script, authority.server())) as server:
-        path = tmp_path / "kubelet.conf"
-        path.write_text(kubeconfig(server.url.replace("https", "HTTPS"), authority.ca_file, {"token": "t"}))
-        assert open_node(str(path), None, "host", None).read().name == "n1"
-
-
 def test_a_connection_whose_response_ended_early_is_not_used_again(authority: Authority, tmp_path: Path) -> None:
     """The server has ended it within TLS only: until the socket is closed, too, it looks alive."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

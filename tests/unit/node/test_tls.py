@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import ssl
+from collections.abc import Callable
 from pathlib import Path
 from socket import socket
 
@@ -31,52 +32,45 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
     return Authority.create(tmp_path_factory.mktemp("tls") / "authority")
 
 
-@pytest.fixture(scope="module")
-def faults(authority: Authority) -> dict[str, tuple[Behaviour, type[NodeError], str]]:
-    other = Authority.create(authority.folder.parent / "other")
-    good = authority.server()
-    expired = certificate(authority, "expired", days=-1)
-    named = certificate(authority, "named", names="DNS:elsewhere.example")
-    return {
-        "another-authority": (answers(script, other.server()), NodeDenied, "that the certificate authority in"),
-        "expired": (answers(script, expired), NodeDenied, "(certificate has expired). Is this machine's clock right?"),
-        "wrong-name": (answers(script, named), NodeDenied, "presented a certificate for other names"),
-        "closes": (tls.closes_after_client_hello, NodeUnreachable, "closed the connection during the TLS handshake"),
-        "resets": (tls.resets_after_client_hello, NodeUnreachable, "closed the connection "),
-        "plain-http": (tls.plain_http, NodeUnreachable, "TLS failed (WRONG_VERSION_NUMBER)"),
-        "refuses-us": (answers(script, good, other.ca_file), NodeDenied, "rejected the client certificate"),
-    }
+Make = Callable[[Authority, Authority], Behaviour]
+# Each takes the kubeconfig's authority and another one.
+FAULTS: dict[str, tuple[Make, type[NodeError], str]] = {
+    "another-authority": (lambda _, other: answers(script, other.server()), NodeDenied, "the certificate authority in"),
+    "expired": (
+        lambda ours, _: answers(script, certificate(ours, "expired", days=-1)),
+        NodeDenied,
+        "(certificate has expired). Is this machine's clock right?",
+    ),
+    "wrong-name": (
+        lambda ours, _: answers(script, certificate(ours, "named", names="DNS:elsewhere.example")),
+        NodeDenied,
+        "presented a certificate for other names",
+    ),
+    "refuses-us": (
+        lambda ours, other: answers(script, ours.server(), other.ca_file),
+        NodeDenied,
+        "rejected the client certificate",
+    ),
+    "closes": (lambda *_: tls.closes_after_client_hello, NodeUnreachable, "closed the connection during the TLS hand"),
+    "resets": (lambda *_: tls.resets_after_client_hello, NodeUnreachable, "closed the connection "),
+    "plain-http": (lambda *_: tls.plain_http, NodeUnreachable, "TLS failed (WRONG_VERSION_NUMBER)"),
+}
 
 
-FAULTS = ("another-authority", "expired", "wrong-name", "closes", "resets", "plain-http", "refuses-us")
-
-
-@pytest.mark.parametrize("known", [False, True], ids=["at first", "later"])
-@pytest.mark.parametrize(
-    ("fault", "ours"),
-    [*((fault, "token") for fault in FAULTS), ("expired", "certificate"), ("refuses-us", "certificate")],
-)
-def test_a_fault_of_tls(
-    faults: dict[str, tuple[Behaviour, type[NodeError], str]],
-    authority: Authority,
-    tmp_path: Path,
-    fault: str,
-    ours: str,
-    known: bool,
-) -> None:
-    user = {"token": "secret"}
-    if ours == "certificate":
-        pem = str(authority.client("system:node:n1", ["system:nodes"], tmp_path / "client.pem"))
-        user = {"client-certificate": pem, "client-key": pem}
-    behave, kind, message = faults[fault]
-    with tls.serve_tls(answers(script, authority.server())) as server:
+@pytest.mark.parametrize("by", ["token", "certificate"])
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_of_tls(tmp_path: Path, fault: str, by: str) -> None:
+    authority, other = (Authority.create(tmp_path / name) for name in ("authority", "other"))
+    pem = str(authority.client("system:node:n1", ["system:nodes"], tmp_path / "client.pem"))
+    user = {"token": "secret"} if by == "token" else {"client-certificate": pem, "client-key": pem}
+    make, kind, message = FAULTS[fault]
+    good, bad = answers(script, authority.server()), make(authority, other)
+    with tls.serve_tls(bad) as server:
         path = tmp_path / "kubelet.conf"
         path.write_text(kubeconfig(server.url, authority.ca_file, user))
         api_node = open_node(str(path), None, "host", None)
-        if known:
-            api_node.read()
-        server.behave = behave
-        for use in USES if known else USES[:1]:
+        for use in USES:
+            server.behave = bad
             before = server.connections
             with pytest.raises(NodeError) as raised:
                 use(api_node)
@@ -85,6 +79,8 @@ def test_a_fault_of_tls(
             assert message in str(raised.value)
             assert server.url in str(raised.value)
             assert str(raised.value).isprintable()
+            server.behave = good
+            api_node.read()  # so that the identity is known
 
 
 def test_a_connection_whose_response_ended_early_is_not_used_again(authority: Authority, tmp_path: Path) -> None:

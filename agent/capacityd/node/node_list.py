@@ -73,13 +73,15 @@ def _items(lists: Iterable[Callable[..., Page[T]]], progress: Callable[[int], No
     """Yields the items of these lists. Each function takes a token and requests the page after it."""
     count = 0
     for request in lists:
-        token: str | None = ""
-        while token is not None:
+        token = ""
+        while True:
             page = _send_retrying(partial(request, token=token))
             yield from page.items
             count += len(page.items)
             progress(count)
-            token = page.next_token or None
+            if not page.next_token:
+                break
+            token = page.next_token
 
 
 def _send_retrying(send: Callable[[], T]) -> T:

@@ -111,12 +111,6 @@ def test_files_are_relative_to_the_kubeconfig_and_read_each_time(tmp_path: Path)
     assert load(path).certificate == "renewed"
 
 
-def test_data_wins_over_files(tmp_path: Path) -> None:
-    data = {f"{key}-data": base64.b64encode(key.encode()).decode() for key in ("client-certificate", "client-key")}
-    configuration = load(written(tmp_path, config(user={**data, "client-certificate": "none", "client-key": "none"})))
-    assert (configuration.certificate, configuration.key) == ("client-certificate", "client-key")
-
-
 def test_yaml_and_no_user_at_all(tmp_path: Path) -> None:
     text = f"""
         current-context: c
@@ -283,12 +277,13 @@ def test_a_plugin_in_the_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert load(written(tmp_path, config(user={"exec": {"apiVersion": V1, "command": "my-plugin"}}))).token == SECRET
 
 
-def test_a_token_or_certificate_that_is_there_needs_no_plugin(tmp_path: Path) -> None:
+def test_a_token_or_certificate_that_is_there_needs_no_plugin_and_data_no_file(tmp_path: Path) -> None:
     entry = {"apiVersion": V1, "command": program(tmp_path, "exit 1")}
     assert load(written(tmp_path, config(user={"exec": entry, "token": "t"}))).token == "t"
-    data = {f"client-{kind}-data": base64.b64encode(kind.encode()).decode() for kind in ("certificate", "key")}
-    configuration = load(written(tmp_path, config(user={"exec": entry, **data})))
-    assert (configuration.certificate, configuration.key) == ("certificate", "key")
+    keys = ("client-certificate", "client-key")
+    data = {f"{key}-data": base64.b64encode(key.encode()).decode() for key in keys}
+    configuration = load(written(tmp_path, config(user={"exec": entry, **data, **dict.fromkeys(keys, "none")})))
+    assert (configuration.certificate, configuration.key) == keys
 
 
 @pytest.mark.parametrize(

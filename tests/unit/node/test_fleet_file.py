@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 from pathlib import Path
 from typing import Any
@@ -44,12 +43,6 @@ def test_pods_and_device_classes(tmp_path: Path) -> None:
     assert fleet.device_classes == {DONGLE: ("usb",)}
 
 
-def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
-    text = json.dumps({"kind": "List", "items": [node("n1")]})
-    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
-    assert len(read_fleet_file("-", LABEL).nodes) == 1
-
-
 def test_the_time_is_that_of_most_kubelets(tmp_path: Path) -> None:
     """Neither a Node that has been silent for a year, nor one whose clock is ahead, nor one without a heartbeat."""
     times = ["2026-01-15T08:00:00Z", "2027-01-15T07:58:00Z", "2027-01-15T08:00:00Z", "2027-01-16T08:00:00Z", None]
@@ -73,8 +66,3 @@ def test_what_is_no_list_of_nodes(tmp_path: Path, text: str, message: str) -> No
     path.write_text(text)
     with pytest.raises(UsageError, match=f"{path}.*{message}.*kubectl get nodes -o json"):
         read_fleet_file(str(path), LABEL)
-
-
-def test_a_file_that_is_missing(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="cannot be read: No such file"):
-        read_fleet_file(str(tmp_path / "missing"), LABEL)

@@ -32,10 +32,8 @@ def test_a_whole_node() -> None:
             },
         )
     )
-    assert (state.name, state.uid, state.machine_id) == ("n1", "u-1", "abc")
-    assert state.capacity == {"cpu": "4", "example.com/x": "1"}
-    assert state.allocatable == {"cpu": "3800m"}
-    assert state.has_annotations
+    assert (state.name, state.uid, state.machine_id, state.has_annotations) == ("n1", "u-1", "abc", True)
+    assert (state.capacity, state.allocatable) == ({"cpu": "4", "example.com/x": "1"}, {"cpu": "3800m"})
     assert state.annotation == '{"example.com/x":\n1}', "a guard needs it to the letter"
     assert state.conditions == 2
     assert state.condition is not None
@@ -47,12 +45,8 @@ def test_a_whole_node() -> None:
 @pytest.mark.parametrize("status", [None, {}, {"capacity": None, "conditions": None, "nodeInfo": None}])
 def test_what_is_missing_is_not_made_up(status: Any) -> None:
     state = node_state(document({"annotations": None}, status))
-    assert state.capacity is None
-    assert state.allocatable is None
     assert not state.has_annotations
-    assert state.annotation is None
-    assert state.conditions is None
-    assert state.condition is None
+    assert (state.capacity, state.allocatable, state.annotation, state.conditions, state.condition) == (None,) * 5
     assert (state.uid, state.machine_id, state.heartbeat) == ("", "", None)
 
 
@@ -92,14 +86,10 @@ def test_a_wrong_shape_is_named(wrong: Any, expected: str) -> None:
     assert expected in str(raised.value)
 
 
+KEYS = ["capacity", "conditions", "type", "name", "annotations", "x"]
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
-    lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.dictionaries(
-            st.sampled_from(["capacity", "conditions", "type", "name", "annotations", "x"]), inner, max_size=4
-        )
-    ),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(KEYS), inner, max_size=4),
     max_leaves=12,
 )
 

@@ -25,7 +25,7 @@ def read_fleet_file(path: str, label: str) -> Fleet:
         items = saved_items(read_json(path))
         nodes, pods = items.get("Node", ()), items.get("Pod", ())
         if not nodes:
-            raise InvalidDocument("there are no Nodes in this list")
+            raise InvalidDocument(f"there are no Nodes in this list: {_REMEDY}")
         return Fleet(
             tuple(summarize(node, label) for node in nodes),
             device_classes_by_resource(items.get("DeviceClass", ())),
@@ -35,7 +35,7 @@ def read_fleet_file(path: str, label: str) -> Fleet:
     except NodeError as e:
         raise UsageError(f"{e}: {_REMEDY}") from e
     except InvalidDocument as e:
-        raise UsageError(f"{shown(path)}: {e}: {_REMEDY}") from e
+        raise UsageError(f"{shown(path)}: {e}") from e
 
 
 def _read_at(nodes: Sequence[JsonObject]) -> float | None:

@@ -115,6 +115,7 @@ def test_standard_input_is_read_once_and_never_written(monkeypatch: pytest.Monke
         (b"", "is not JSON"),
         (b"\xff\xfe\x00", "is not JSON"),
         (b"[" * 100_000, "is not JSON"),
+        (b"[]", "it is not a JSON object"),
         (b'{"kind": "Pod"}', 'its kind is "Pod"'),
     ],
 )

@@ -54,15 +54,15 @@ def test_the_time_is_that_of_most_kubelets(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("{", "is not JSON"),
-        ("[]", "it is not a list"),
+        ("{", "is not JSON .*kubectl get nodes -o json"),
+        ("[]", "it is not a list of Nodes, .*kubectl get nodes -o json"),
         ('{"kind": "List", "items": [7]}', "items is not a list"),
-        ('{"kind": "PodList", "items": [{}]}', "no Nodes in this list"),
+        ('{"kind": "PodList", "items": [{}]}', "no Nodes in this list: .*kubectl get nodes -o json"),
         ('{"kind": "List", "items": [{"kind": "Node"}]}', "metadata.name is missing"),
     ],
 )
 def test_what_is_no_list_of_nodes(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "nodes.json"
     path.write_text(text)
-    with pytest.raises(UsageError, match=f"{path}.*{message}.*kubectl get nodes -o json"):
+    with pytest.raises(UsageError, match=f"{path}.*{message}"):
         read_fleet_file(str(path), LABEL)

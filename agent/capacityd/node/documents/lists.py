@@ -44,7 +44,7 @@ def list_page(document: Any, kind: str, parse: Callable[[JsonObject], T]) -> Pag
 def saved_items(document: Any) -> Mapping[str, Sequence[JsonObject]]:
     """Returns kind -> the items of a saved list, or a single saved Node. Raises InvalidDocument."""
     if not isinstance(document, dict):
-        raise InvalidDocument("it is not a list")
+        raise InvalidDocument('it is not a list of Nodes, as from "kubectl get nodes -o json"')
     if document.get("kind") == "Node":
         return {"Node": [document]}
     by_kind = defaultdict(list)

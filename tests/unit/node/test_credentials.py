@@ -297,6 +297,7 @@ def test_a_token_or_certificate_that_is_there_needs_no_plugin_and_data_no_file(t
         ("yes", "printed more than 1048576 bytes"),
         ("echo s3cr3t", "did not print JSON"),
         ('echo \'{"kind": "ExecCredential", "token": "s3cr3t"}\'', "did not print an ExecCredential"),
+        (f"echo '{credential(token=SECRET)}' | sed s/ExecCredential/Secret/", "did not print an ExecCredential"),
         (f"echo '{credential()}'", "neither a token nor a certificate"),
         (f"echo '{credential(clientCertificateData='s3cr3t')}'", "neither a token nor a certificate"),
         (f"echo '{credential(token=[SECRET])}'", "a value that is not text"),

@@ -57,6 +57,7 @@ def test_the_time_is_that_of_most_kubelets(tmp_path: Path) -> None:
         ("{", "is not JSON .*kubectl get nodes -o json"),
         ("[]", "it is not a list of Nodes, .*kubectl get nodes -o json"),
         ('{"kind": "List", "items": [7]}', "items is not a list"),
+        ('{"kind": "List"}', "no Nodes in this list"),
         ('{"kind": "PodList", "items": [{}]}', "no Nodes in this list: .*kubectl get nodes -o json"),
         ('{"kind": "List", "items": [{"kind": "Node"}]}', "metadata.name is missing"),
     ],

@@ -443,6 +443,8 @@ def test_another_identity_needs_this_machines_id(opened: Open, theirs: str, ours
     follow = script(who=review("bob"), read=answer(200, document))
     with opened(follow, None, ours) as (_, api_node), pytest.raises(NodeDenied, match="belongs to another machine"):
         api_node.write(PATCH)
+    with opened(follow, None, None) as (_, api_node):
+        assert api_node.write(PATCH).name == "n1", "None accepts any Node"
 
 
 @pytest.mark.parametrize("who", [ME, review("system:serviceaccount:x:y", "n1")])

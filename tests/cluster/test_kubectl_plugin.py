@@ -41,7 +41,7 @@ def test_fleet_uses_the_kubeconfig_of_kubectl(cluster: Cluster, node: str, tmp_p
     ("typed", "offered"),
     [
         (["flee"], ["fleet"]),
-        (["fleet", "--wa"], ["--watch"]),
+        (["fleet", "--textf"], ["--textfile"]),
         (["config", ""], ["check", "show", "schema"]),
         (["fleet", "--textfile", ""], []),
     ],

@@ -119,9 +119,6 @@ def command_parser() -> argparse.ArgumentParser:
         help="report heartbeats older than this: twice the resync period and some minutes (default: 130min)",
     )
     subparsers["fleet"].add_argument(
-        "--watch", action="store_true", help="print the report again whenever it changes, until Ctrl-C"
-    )
-    subparsers["fleet"].add_argument(
         "--textfile", metavar="FILE", help="also write metrics for node_exporter's textfile collector"
     )
     subparsers["template"].add_argument(

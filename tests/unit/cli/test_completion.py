@@ -23,7 +23,7 @@ def words(typed: str) -> list[str]:
         ("flee", ["fleet"]),
         ("--json st", ["status"]),
         ("--kubeconfig f flee", ["fleet"]),
-        ("fleet --wa", ["--watch"]),
+        ("fleet --textf", ["--textfile"]),
         ("fleet --kube", ["--kubeconfig"]),
         ("fleet --by ", []),
         ("fleet worker-1 ", []),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import fields, replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -43,19 +43,9 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> Reads:
 
 
 @pytest.fixture(autouse=True)
-def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """Time stands still; a pause after three is Ctrl-C. How long the pauses are."""
-    slept: list[float] = []
-    took: Iterator[float] = iter([0.0, 0.1, 0.1, 2.1, 2.1, 2.1, 2.1, 2.1])
-
-    def sleep(seconds: float) -> None:
-        slept.append(seconds)
-        if len(slept) == 4:
-            raise KeyboardInterrupt
-
-    still = SimpleNamespace(time=lambda: NOW, monotonic=lambda: next(took), sleep=sleep)
-    monkeypatch.setattr(command, "time", still)
-    return slept
+def clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stops it."""
+    monkeypatch.setattr(command, "time", SimpleNamespace(time=lambda: NOW))
 
 
 def fleet(*nodes: NodeSummary, requests: Requests | None = None) -> Fleet:
@@ -279,9 +269,7 @@ def test_where_nothing_is_published(reads: Reads, capsys: pytest.CaptureFixture[
         (["--machine", "x", "--node-name", "n1"], None, 2, "leave out --machine and --node-name"),
         (["x"], Fleet((NodeSummary("n1"),)), 1, 'no Node "x"'),
         (["x", "-l", "pool=x"], Fleet((NodeSummary("n1"),)), 1, 'no Node "x" among those that match -l pool=x'),
-        (["--textfile", "x", "--watch"], None, 2, "--textfile is written once"),
         (["--textfile", "/nonexistent/x"], fleet(), 1, "/nonexistent/x: could not be written: No such file"),
-        (["--node-file", "x", "--watch"], None, 2, "--watch needs a cluster"),
         (["--node-file", "x", "-l", "pool=x"], None, 2, "-l needs a cluster"),
         (["--node-file", "x", "--kubeconfig", "y"], None, 2, "leave out --kubeconfig"),
         (["--node-file", "/nonexistent"], None, 2, "/nonexistent cannot be read"),
@@ -303,45 +291,6 @@ def test_errors(
     assert captured.out == ""
     assert message in captured.err
     assert double.call_count == (answered is not None)
-
-
-def test_watch_prints_what_changed(reads: Reads, capsys: pytest.CaptureFixture[str], pauses: list[float]) -> None:
-    reads(fleet(), fleet(), NodeUnreachable("away"), fleet(ODD))
-    assert run(["fleet", "--watch"]) == 130
-    captured = capsys.readouterr()
-    assert [line for line in captured.out.splitlines() if "attention" in line] == [
-        f"5 Nodes, none needs attention {AS_OF}",
-        f"6 Nodes, 1 needs attention {AS_OF}",
-    ]
-    assert captured.err == "capacityd: away\n"
-    assert pauses == [10.0, 40.0, 10.0, 10.0], "a list that takes long is repeated less often"
-
-
-def test_watch_shows_each_list_on_a_terminal(
-    reads: Reads, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
-    reads(*[fleet()] * 4)
-    assert run(["fleet", "--watch"]) == 130
-    assert capsys.readouterr().out.count("\x1b[H\x1b[2J5 Nodes, none") == 4
-
-
-def test_watch_prints_a_json_document_for_each_change(reads: Reads, capsys: pytest.CaptureFixture[str]) -> None:
-    reads(fleet(), fleet(ODD), fleet(ODD), fleet())
-    assert run(["fleet", "--watch", "--json"]) == 130
-    text, documents = capsys.readouterr().out, []
-    while text.strip():
-        document, end = json.JSONDecoder().raw_decode(text)
-        documents.append(len(document["attention"]))
-        text = text[end:].lstrip()
-    assert documents == [0, 1, 0]
-
-
-def test_watch_ends_when_access_is_denied(reads: Reads, capsys: pytest.CaptureFixture[str]) -> None:
-    reads(fleet(), NodeDenied("no"))
-    assert run(["fleet", "--watch"]) == 3
-    assert capsys.readouterr().err == "capacityd: no\n"
 
 
 def test_it_needs_neither_a_service_nor_a_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import shlex
-import sys
 from contextlib import redirect_stdout
 
 import pytest
@@ -14,7 +13,7 @@ from hypothesis import strategies as st
 
 from capacityd.cli.help import EXAMPLES, PROGRAM_EXAMPLES
 from capacityd.cli.output.plan import print_plan
-from capacityd.cli.output.terminal import clear_screen, print_json, print_line, print_table
+from capacityd.cli.output.terminal import print_json, print_line, print_table
 from capacityd.cli.parser import COMMANDS, command_parser
 from capacityd.model.plan import Action, Change, Health, Plan, Write
 from capacityd.model.text import printable
@@ -119,15 +118,6 @@ def test_any_text_is_printed_completely(rows: list[list[str]]) -> None:
     assert len(lines) == len(rows)
     for shown, row in zip(lines, rows, strict=True):
         assert shown.split() == [word for cell in row for word in printable(cell).split() or ["-"]]
-
-
-def test_only_a_terminal_is_cleared(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TERM", "xterm")
-    clear_screen()
-    assert capsys.readouterr().out == ""
-    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-    clear_screen()
-    assert capsys.readouterr().out == "\x1b[H\x1b[2J"
 
 
 @pytest.mark.parametrize("command", ["", *COMMANDS])

@@ -143,7 +143,7 @@ def test_completion(name: str, tmp_path: Path) -> None:
             "--js\t st\t": ["--json", "status"],
             "config sch\t": ["config", "schema"],
             "--machine a\t pro\t": ["--machine", "a file.json", "probe"],
-            "flee\t --wa\t": ["fleet", "--watch"],
+            "flee\t --textf\t": ["fleet", "--textfile"],
         }.items():
             os.write(terminal, f"capacityd {typed}\n".encode())
             expected = "".join(f"got<{word}>" for word in words)
@@ -163,7 +163,7 @@ def test_completion_in_fish(tmp_path: Path) -> None:
         "config z": "",
         "--machine a": "a file.json",
         "--machine 'a file.json' pro": "probe",
-        "fleet --wa": "--watch",
+        "fleet --textf": "--textfile",
         "fleet --exp": "",
     }
     script = 'source capacityd.fish; for line in $argv; complete -C "capacityd $line"; echo ---; end'

@@ -9,30 +9,24 @@ import argparse
 import os
 import sys
 import time
-from dataclasses import asdict, replace
-from typing import NoReturn
+from dataclasses import asdict
 
 from capacityd.cli.fleet.assess import FleetReport, assess
 from capacityd.cli.fleet.findings import Limits
 from capacityd.cli.fleet.metrics import metrics_text
 from capacityd.cli.output.fleet import print_fleet
-from capacityd.cli.output.terminal import clear_screen, is_terminal, print_json
+from capacityd.cli.output.terminal import print_json
 from capacityd.cli.parser import refuse_other_sources
 from capacityd.linux.atomic_file import replace_file
-from capacityd.model.errors import CapacitydError, NodeUnreachable, UsageError
+from capacityd.model.errors import CapacitydError, UsageError
 from capacityd.model.fleet import Fleet
 from capacityd.model.setting_types import Duration
-from capacityd.model.text import printable
 from capacityd.node.fleet_file import read_fleet_file
 from capacityd.node.node_list import read_fleet
 
 INSTANCE_TYPE = "node.kubernetes.io/instance-type"
 """The label that groups Nodes by default."""
 
-_MIN_POLL = 10.0
-"""Minimum pause in seconds between two lists with --watch."""
-_POLL_SHARE = 20
-"""Pause in seconds for each second that a list takes: a large cluster is listed less often."""
 _HINT_RIGHT = 'this needs the right to "list" "pods"'
 _HINT_FILE = 'the file has no pods ("kubectl get nodes,pods -A -o json" saves both)'
 
@@ -45,16 +39,17 @@ def fleet(options: argparse.Namespace) -> int:
     """
     refuse_other_sources(options, "fleet reads all Nodes of a cluster", ("machine", "node_name"))
     max_age = _max_age(options.max_age)
-    if options.node_file is not None:
-        _refuse_with_file(options)
-    if options.watch:
-        if options.textfile is not None:
-            raise UsageError("--textfile is written once: leave out --watch")
-        _watch(options, max_age)
-    report = _report(options, max_age)
+    fleet = _read(options)
+    _require_nodes(fleet, options)
+    limits = Limits(time.time() if fleet.read_at is None else fleet.read_at, max_age)
+    report = assess(fleet, limits, options.node, by_node=options.nodes or bool(options.node))
     if options.textfile is not None:
         _write_metrics(options.textfile, report)
-    _show(report, options)
+    if options.json:
+        print_json(asdict(report))
+    else:
+        hint = _HINT_RIGHT if options.node_file is None else _HINT_FILE
+        print_fleet(report, every_node=options.all, requests_hint=hint)
     return 4 if report.attention else 0
 
 
@@ -65,38 +60,15 @@ def _max_age(text: str) -> float:
         raise UsageError(f"--max-age {e}") from e
 
 
-def _refuse_with_file(options: argparse.Namespace) -> None:
-    if options.watch:
-        raise UsageError("--watch needs a cluster: leave out --node-file")
+def _read(options: argparse.Namespace) -> Fleet:
+    label = INSTANCE_TYPE if options.by is None else options.by
+    if options.node_file is None:
+        return _read_cluster(options, label)
     if options.selector:
         raise UsageError("-l needs a cluster: save the list with kubectl get nodes -l SELECTOR -o json")
     if options.kubeconfig is not None:
         raise UsageError("--node-file replaces the API server: leave out --kubeconfig")
-
-
-def _report(options: argparse.Namespace, max_age: float) -> FleetReport:
-    """Reads the Nodes and assesses them. Raises CapacitydError if no Node is selected."""
-    fleet = _read(options)
-    if not fleet.nodes:
-        error = f"no Node matches -l {options.selector}" if options.selector else "the cluster has no Nodes"
-        raise CapacitydError(error)
-    names = {node.name for node in fleet.nodes}
-    if missing := [name for name in options.node if name not in names]:
-        among = f" among those that match -l {options.selector}" if options.selector else ""
-        raise CapacitydError(f'no Node "{missing[0]}"{among}')
-    now = time.time() if fleet.read_at is None else fleet.read_at
-    return assess(fleet, Limits(now, max_age), options.node, by_node=options.nodes or bool(options.node))
-
-
-def _read(options: argparse.Namespace) -> Fleet:
-    label = INSTANCE_TYPE if options.by is None else options.by
-    if options.node_file is not None:
-        fleet = read_fleet_file(options.node_file, label)
-    else:
-        fleet = _read_cluster(options, label)
-    if options.by is not None and fleet.nodes and all(node.label is None for node in fleet.nodes):
-        raise UsageError(f'no Node has the label "{label}" (--by)')
-    return fleet
+    return read_fleet_file(options.node_file, label)
 
 
 def _read_cluster(options: argparse.Namespace, label: str) -> Fleet:
@@ -114,26 +86,18 @@ def _progress(kind: str, count: int) -> None:
     print(f"\r\x1b[Kreading {kind}: {count}", end="", file=sys.stderr, flush=True)
 
 
-def _watch(options: argparse.Namespace, max_age: float) -> NoReturn:
-    """Prints the report whenever it changes, until Ctrl-C. Raises CapacitydError, but not NodeUnreachable.
-
-    On a terminal, prints the report after each list, with the time of the list.
-    """
-    shown = None
-    while True:
-        began = time.monotonic()
-        try:
-            report = _report(options, max_age)
-        except NodeUnreachable as e:
-            print(f"capacityd: {printable(str(e))}", file=sys.stderr)
-        else:
-            timeless = replace(report, as_of=0.0)
-            if timeless != shown or (is_terminal() and not options.json):
-                clear_screen()
-                _show(report, options)
-                sys.stdout.flush()
-            shown = timeless
-        time.sleep(max(_MIN_POLL, _POLL_SHARE * (time.monotonic() - began)))
+def _require_nodes(fleet: Fleet, options: argparse.Namespace) -> None:
+    """Raises CapacitydError if the options select no Node: a wrong name or selector must not look like a healthy
+    fleet."""
+    if not fleet.nodes:
+        error = f"no Node matches -l {options.selector}" if options.selector else "the cluster has no Nodes"
+        raise CapacitydError(error)
+    if options.by is not None and all(node.label is None for node in fleet.nodes):
+        raise UsageError(f'no Node has the label "{options.by}" (--by)')
+    names = {node.name for node in fleet.nodes}
+    if missing := [name for name in options.node if name not in names]:
+        among = f" among those that match -l {options.selector}" if options.selector else ""
+        raise CapacitydError(f'no Node "{missing[0]}"{among}')
 
 
 def _write_metrics(path: str, report: FleetReport) -> None:
@@ -144,11 +108,3 @@ def _write_metrics(path: str, report: FleetReport) -> None:
         raise CapacitydError("--textfile needs the package python3-prometheus-client") from e
     except OSError as e:
         raise CapacitydError(f"{path}: could not be written: {os.strerror(e.errno or 0)}") from e
-
-
-def _show(report: FleetReport, options: argparse.Namespace) -> None:
-    if options.json:
-        print_json(asdict(report))
-    else:
-        hint = _HINT_RIGHT if options.node_file is None else _HINT_FILE
-        print_fleet(report, every_node=options.all, requests_hint=hint)

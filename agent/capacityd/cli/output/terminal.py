@@ -39,7 +39,7 @@ def print_table(
     cells = [[printable(cell).strip() or "-" for cell in row] for row in rows]
     if not cells:
         return
-    if is_terminal() and (width := shutil.get_terminal_size((0, 0)).columns):
+    if _is_terminal() and (width := shutil.get_terminal_size((0, 0)).columns):
         cells = _wrapped(cells, header, width - indent)
     if signs:
         cells = [[_coloured(sign), *others] for sign, *others in cells]
@@ -63,18 +63,12 @@ def print_json(value: object) -> None:
     print("".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in text))
 
 
-def clear_screen() -> None:
-    """Clears standard output if it is a terminal, so that later output replaces the current one."""
-    if is_terminal():
-        print("\x1b[H\x1b[2J", end="")
-
-
 def _coloured(sign: str) -> str:
-    if sign not in _COLOURS or os.environ.get("NO_COLOR") or not is_terminal():
+    if sign not in _COLOURS or os.environ.get("NO_COLOR") or not _is_terminal():
         return sign
     return f"\x1b[{_COLOURS[sign]}m{sign}\x1b[0m"
 
 
-def is_terminal() -> bool:
+def _is_terminal() -> bool:
     """Whether standard output is a terminal that supports escape sequences."""
     return sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb"

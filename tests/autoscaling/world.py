@@ -68,7 +68,7 @@ class KarpenterWorld:
         node = self._kubelets[-1]
         agent = Agent(self._cluster, node.name, self._shell.folder / "agent", kubelet=node, credentials="certificate")
         agent.config = self._shell.config
-        agent.run("apply", "--wait", "1min")
+        agent.run("apply")
 
 
 @contextmanager

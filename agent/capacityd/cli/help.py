@@ -34,7 +34,7 @@ EXAMPLES = {
     ),
     "apply": (
         ("capacityd apply --dry-run", "the same as plan"),
-        ("capacityd apply --wait 30s", "return when pods can use the resources"),
+        ("capacityd apply", "pods can use the resources at once"),
     ),
     "withdraw": (
         ("capacityd withdraw --dry-run", "what would be removed"),

@@ -74,11 +74,6 @@ def command_parser() -> argparse.ArgumentParser:
     )
     for name in ("apply", "withdraw"):
         subparsers[name].add_argument("--dry-run", action="store_true", help="write nothing")
-    subparsers["apply"].add_argument(
-        "--wait",
-        metavar="DURATION",
-        help="wait until the resources are allocatable; give up after DURATION (30s, 2min)",
-    )
     subparsers["withdraw"].add_argument(
         "--all-annotated",
         action="store_true",

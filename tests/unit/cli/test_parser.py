@@ -122,8 +122,6 @@ def test_observe_forbids_apply(node_file: str, tmp_path: Path, capsys: pytest.Ca
         ("probe --machine /nowhere", "/nowhere: could not be read: No such file"),
         ("probe --config /nowhere", "/nowhere"),
         ("probe --as-service --machine x.json", "--as-service reads this machine: it cannot be combined with"),
-        ("apply --wait soon", "--wait must be a duration"),
-        ("apply --wait 30s --dry-run", "--wait needs a running kubelet"),
         ("plan --node-file n.json --node-name n1", "replaces the API server"),
         ("status --machine x.json", "status is about the service on this machine: leave out --machine"),
         ("status --node-file n.json --node-name n1", "leave out --node-file and --node-name"),

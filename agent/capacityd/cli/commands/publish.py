@@ -15,12 +15,10 @@ from capacityd.config.hints import name_hints
 from capacityd.discovery.runner import probe
 from capacityd.host.kubelet import device_plugin_names
 from capacityd.model.config import Config
-from capacityd.model.errors import CapacitydError, UsageError
+from capacityd.model.errors import UsageError
 from capacityd.model.node import Node, NodeState, annotated_quantities
-from capacityd.model.plan import Action, MachineRecord, Outcome, Plan
-from capacityd.model.quantity import whole_quantity
+from capacityd.model.plan import MachineRecord, Plan
 from capacityd.model.reading import Quantity, Reading
-from capacityd.model.setting_types import Duration
 from capacityd.reconcile import machine_record
 from capacityd.reconcile.apply import Retries
 from capacityd.reconcile.apply import apply as apply_plan
@@ -31,7 +29,6 @@ from capacityd.worker import runtime_files
 from capacityd.worker.context import config_of, host_of, node_name_of, node_of, warn
 
 _RETRY_TIMEOUT = 30.0  # seconds to retry a busy API server, and to wait for another writer's lock
-_POLL_INTERVAL = 1.0  # seconds between reads while waiting for allocatable
 
 Units: TypeAlias = Mapping[str, str]  # resource name -> unit of its quantities
 
@@ -51,16 +48,12 @@ def plan(options: argparse.Namespace) -> int:
 
 def apply(options: argparse.Namespace) -> int:
     """Writes the plan to the Node. Returns exit status 4 in the same cases as plan()."""
-    wait = _wait_of(options)
     node, plan_for, units = _prepare(options, reads_only=options.dry_run)
     if options.dry_run:
         plan = plan_for(node.read(), _machine_record(options), {})
         _print(options, plan, units, applied=False)
         return _exit_status(plan)
-    outcome = _write(options, node, plan_for, units)
-    if wait is not None:
-        _await_allocatable(node, outcome, wait)
-    return _exit_status(outcome.plan)
+    return _exit_status(_write(options, node, plan_for, units))
 
 
 def withdraw(options: argparse.Namespace) -> int:
@@ -94,7 +87,7 @@ def withdraw(options: argparse.Namespace) -> int:
         plan = plan_for(node.read(), _machine_record(options), {})
         _print(options, plan, _units(config), applied=False)
     else:
-        plan = _write(options, node, plan_for, _units(config)).plan
+        plan = _write(options, node, plan_for, _units(config))
     if kept := [name for name in plan.write.annotated if name not in plan.health.denied]:
         warn(
             f"kept keys that another program may own: {', '.join(kept)}. The Node's annotation lists them, but this "
@@ -137,7 +130,7 @@ def _trusted(options: argparse.Namespace, state: NodeState, record: MachineRecor
     return record if options.node_file is None else MachineRecord(annotated_quantities(state.annotation))
 
 
-def _write(options: argparse.Namespace, node: Node, plan_for: Planner, units: Units) -> Outcome:
+def _write(options: argparse.Namespace, node: Node, plan_for: Planner, units: Units) -> Plan:
     directory = machine_record.state_directory()
     with runtime_files.locked(runtime_files.runtime_directory(), _RETRY_TIMEOUT):
         if options.node_file is not None:
@@ -149,7 +142,7 @@ def _write(options: argparse.Namespace, node: Node, plan_for: Planner, units: Un
     _print(options, outcome.plan, units, applied=outcome.applied)
     for warning in outcome.warnings:
         warn(warning)
-    return outcome
+    return outcome.plan
 
 
 def _print_warnings(readings: dict[str, Reading]) -> None:
@@ -168,35 +161,3 @@ def _print(options: argparse.Namespace, plan: Plan, units: Units, *, applied: bo
         print_json(plan.as_dict() | {"applied": applied})
     else:
         print_plan(plan, units, applied=applied)
-
-
-def _wait_of(options: argparse.Namespace) -> float | None:
-    if options.wait is None:
-        return None
-    if options.dry_run or options.node_file is not None:
-        raise UsageError("--wait needs a running kubelet: it cannot be combined with --dry-run or --node-file")
-    try:
-        return Duration(1, 3600).parse(options.wait)
-    except ValueError as e:
-        raise UsageError(f"--wait {e}") from e
-
-
-def _await_allocatable(node: Node, outcome: Outcome, wait: float) -> None:
-    """Waits until allocatable equals the published quantities. It already does, unless another writer changes it."""
-    removed = [c.name for c in outcome.plan.changes if c.action is Action.REMOVE]
-    start = time.monotonic()
-    state = outcome.node_state
-    while late := _not_updated(state, outcome.plan, removed):
-        if time.monotonic() - start > wait:
-            raise CapacitydError(
-                f"allocatable of Node {state.name} is still not as published after {wait:g} s: {', '.join(late)}"
-            )
-        time.sleep(_POLL_INTERVAL)
-        state = node.read()
-    warn(f"allocatable after {time.monotonic() - start:.0f} s")
-
-
-def _not_updated(state: NodeState, plan: Plan, removed: list[str]) -> list[str]:
-    allocatable = state.allocatable or {}
-    late = [name for name, value in plan.write.annotated.items() if whole_quantity(allocatable.get(name, "")) != value]
-    return late + [name for name in removed if name in allocatable]

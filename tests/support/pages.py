@@ -31,7 +31,6 @@ _VARIES = (
     (re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"), "UID"),
     (re.compile(r"\bprocess \d+"), "process N"),
     (re.compile(r"\bPID \d+"), "PID N"),
-    (re.compile(r"\b\d+ MiB of memory"), "MEMORY"),
     (re.compile(r"127\.0\.0\.1:\d+"), "SERVER"),
 )
 _PLACES = ("cluster", "karpenter")

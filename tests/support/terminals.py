@@ -41,10 +41,8 @@ _DRIVER = f"""
 import sys, time
 time.time = lambda: {NOW}
 sys.argv[0] = "capacityd"
-from capacityd.host import cpu_memory
 from capacityd.linux import clock
 clock.uptime = lambda: {UPTIME}
-cpu_memory.usage = lambda pid: cpu_memory.Usage(15 << 20, 3.21)
 """
 _MAIN = "from capacityd.__main__ import main; sys.exit(main())"
 _EACH = """

@@ -44,7 +44,6 @@ EXAMPLES = {
     "run": (("capacityd run", "what the systemd unit runs"),),
     "status": (
         ("capacityd status", "for people"),
-        ("capacityd status --kubeconfig FILE", "also look for clashes with DeviceClasses"),
         ("capacityd status --json", "for monitoring; see the exit status"),
     ),
     "fleet": (

@@ -1,4 +1,4 @@
-"""The machine's processors and memory, and the usage of a process, from psutil.
+"""The machine's processors and memory, from psutil.
 
 psutil does not report sockets. Where the kernel keeps the topology of offline processors, psutil also counts offline
 cores. Its highest frequency is not the hardware's, but the limit of power management (scaling_max_freq), averaged over
@@ -12,7 +12,6 @@ import re
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 import psutil
 
@@ -46,25 +45,6 @@ def memory() -> Memory:
     """The kernel's memory, and its swap. Raises HostError."""
     with _psutil_errors("the memory"):
         return Memory(psutil.virtual_memory().total, psutil.swap_memory().total)
-
-
-@dataclass(frozen=True, slots=True)
-class Usage:
-    """The machine's resources that a process uses."""
-
-    memory: int
-    """Resident memory in bytes."""
-    cpu: float
-    """Processor time in seconds, including children that have ended."""
-
-
-def usage(pid: int) -> Usage:
-    """The usage of a process. Raises HostError, also if the process does not exist."""
-    with _psutil_errors(f"the memory and processor time of process {pid}"):
-        process = psutil.Process(pid)
-        times = process.cpu_times()
-        cpu = times.user + times.system + times.children_user + times.children_system
-        return Usage(process.memory_info().rss, round(cpu, 2))
 
 
 @contextmanager

@@ -49,14 +49,6 @@ def read_fleet(
     return Fleet(nodes, client.list_device_classes(), _requests(client, names, partial(progress, "pods")))
 
 
-def read_device_classes(kubeconfig: str) -> Mapping[str, tuple[str, ...]]:
-    """Returns extended resource -> names of its DeviceClasses; empty if the user may not list them.
-
-    Raises NodeError.
-    """
-    return Client(load_operators(kubeconfig)).list_device_classes()
-
-
 def _requests(client: Client, names: tuple[str, ...], progress: Callable[[int], None]) -> Requests | None:
     """Returns the requests of unfinished pods; None if the user may not list pods."""
     selectors = [_UNFINISHED]

@@ -48,7 +48,7 @@ for name, arguments in json.loads(sys.argv[3]).items():
 NEEDED_BY = {
     "jsonpatch": {"plan of a file", "apply"},
     "kubernetes": {"run", "plan", "withdraw", "fleet", "a pass"},
-    "psutil": {*COMMANDS} - {"config", "fleet", "a check"},
+    "psutil": {*COMMANDS} - {"config", "fleet", "a check", "status"},
     "pyudev": {*COMMANDS} - {"config", "fleet", "a check", "status"},
     "systemd": {"run", "a check", "a pass"},
     "tabulate": {*COMMANDS} - {"run", "a check", "a pass"},

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import time
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,9 +21,7 @@ from capacityd.model.waits import Wait, WaitReason
 from capacityd.reconcile.memory import Memory
 from capacityd.worker.pass_state import OtherWriter, PassState, PassStatus
 from capacityd.worker.runtime_files import write_state
-from tests.support.server import answer, failure, serve
 from tests.support.terminals import CASES, HEALTHY_NODE, world
-from tests.unit.node.test_api_node import configure
 
 NAME = "example.com/dongle"
 
@@ -94,35 +91,6 @@ def test_a_pass_that_takes_long(
         path.write_bytes(to_file(slow, __version__))
         assert run(["status"]) == code
     assert expected in capsys.readouterr().out
-
-
-CLASSES = [
-    {"metadata": {"name": "usb.example.com"}, "spec": {"extendedResourceName": NAME}},
-    {"metadata": {"name": "other"}, "spec": {"extendedResourceName": "example.com/gpu"}},
-]
-
-
-@pytest.mark.parametrize(
-    ("answered", "status"),
-    [(answer(200, {"kind": "DeviceClassList", "items": CLASSES}), 4), (failure(403, "no"), 0), (failure(404, "no"), 0)],
-)
-def test_a_device_class_of_the_same_name(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], answered: bytes, status: int
-) -> None:
-    """Only with a kubeconfig whose user may list DeviceClasses; the kubelet's may not."""
-    with world(CASES["status-healthy"]) as folder, serve(lambda _: answered) as server:
-        monkeypatch.setenv("RUNTIME_DIRECTORY", str(folder / "run"))
-        configure(tmp_path / "config", server.url, "secret-token")
-        assert run(["status"]) == 0
-        assert server.received == []
-        capsys.readouterr()
-        assert run(["status", "--kubeconfig", str(tmp_path / "config")]) == status
-        text = capsys.readouterr().out
-        assert (f"! {NAME}: the DeviceClass usb.example.com also serves it" in text) is (status == 4)
-        assert run(["status", "--kubeconfig", str(tmp_path / "config"), "--json"]) == status
-        classes = json.loads(capsys.readouterr().out)["device_classes"]
-        assert classes == ({NAME: ["usb.example.com"]} if status else {})
-        assert {request.path for request in server.received} == {"/apis/resource.k8s.io/v1/deviceclasses"}
 
 
 def status_of(

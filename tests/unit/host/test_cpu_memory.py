@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import errno
 import json
-import os
 import subprocess
-import sys
 from pathlib import Path
 
 import psutil
 import pytest
 
 from capacityd.host.cpu_memory import processors as live_processors
-from capacityd.host.cpu_memory import usage
 from capacityd.host.live import LiveHost
 from capacityd.host.recording.replay import RecordedHost
 from capacityd.model.errors import HostError
@@ -181,19 +178,3 @@ def test_a_proc_with_other_content(meminfo: str, expected: object, tmp_path: Pat
     mounting = 'mount --bind "$1/meminfo" /proc/meminfo; mount --bind /dev/null /proc/vmstat; shift'
     output = json.loads(run_alone(mounting, LIVE, str(tmp_path), "memory"))
     assert output.startswith(expected) if isinstance(expected, str) else output == expected, output
-
-
-def test_the_usage_of_a_process() -> None:
-    """Its resident memory, and the time of its children that have ended, too: workers do the service's work."""
-    before = usage(os.getpid())
-    held = bytearray(64 << 20)
-    held[::4096] = b"x" * len(held[::4096])
-    busy = "import time\nwhile time.process_time() < 0.1: pass"
-    subprocess.run([sys.executable, "-S", "-c", busy], check=True)
-    after = usage(os.getpid())
-    assert (after.memory - before.memory > 60 << 20, after.cpu - before.cpu >= 0.08) == (True, True)
-    del held
-    ended = subprocess.Popen(["true"])
-    ended.wait()
-    with pytest.raises(HostError, match=f"of process {ended.pid} could not be read: NoSuchProcess"):
-        usage(ended.pid)

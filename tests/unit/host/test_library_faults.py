@@ -23,7 +23,6 @@ import pytest
 import pyudev
 
 from capacityd.host import filesystems
-from capacityd.host.cpu_memory import usage
 from capacityd.host.live import LiveHost
 from capacityd.model.errors import HostError
 from tests.support.forked import can_be_alone, run_alone
@@ -141,7 +140,6 @@ def questions(folder: str) -> dict[str, Callable[[], Any]]:
         "scandir": lambda: host.scandir(folder),
         "raw": lambda: host.raw(file, 100),
         "readlink": lambda: host.readlink(link),
-        "usage": lambda: usage(os.getpid()).memory > 0,
     }
 
 

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import replace
 
 from capacityd.cli.output.problems import problems_in
 from capacityd.cli.output.status import ResourceRow, ServiceReport, StatusReport, WaitReport, print_status
 from capacityd.cli.output.terminal import print_json
 from capacityd.cli.parser import refuse_other_sources
-from capacityd.host.cpu_memory import usage
 from capacityd.linux.clock import uptime
 from capacityd.linux.unit import unit_state
 from capacityd.model.codec import encode
-from capacityd.model.errors import CapacitydError, HostError
+from capacityd.model.errors import CapacitydError
 from capacityd.model.messages import ServiceStatus
 from capacityd.model.node import NodeState, annotated_quantities
 from capacityd.model.plan import Action, Change
@@ -33,13 +30,11 @@ _UNIT = "capacityd.service"
 def status(options: argparse.Namespace) -> int:
     """Prints the service's state. Returns exit status 1 if it is not running, 4 if there is an error.
 
-    Raises UsageError for an option that selects another machine or Node, and NodeError only with --kubeconfig.
+    Raises UsageError for an option that selects another machine or Node.
     """
     refuse_other_sources(options, "status is about the service on this machine")
     directory, now = runtime_files.runtime_directory(), time.time()
     report = _report(directory, now)
-    if options.kubeconfig is not None:
-        report = replace(report, device_classes=_device_classes(report, options.kubeconfig))
     errors = problems_in(report, now, unit_state(_UNIT) if report.service is None else None)
     if options.json:
         print_json(encode(report))
@@ -82,7 +77,7 @@ def _report(directory: str, now: float) -> StatusReport:
         slow_since=now_running.slow_since or None,
         metrics_error=last_written.metrics_error,
         metrics_advice=last_written.metrics_advice,
-        service=_service(running.status) if running else None,
+        service=ServiceReport(running.status.pid if running.status else None) if running else None,
     )
 
 
@@ -93,35 +88,6 @@ def _waits(last_pass: PassStatus, now: float) -> tuple[WaitReport, ...]:
     return tuple(
         WaitReport(wait.reason, wait.name or None, now + wait.until - current, wait.text(current)) for wait in waits
     )
-
-
-def _device_classes(report: StatusReport, kubeconfig: str) -> Mapping[str, tuple[str, ...]]:
-    """The DeviceClasses that serve a published resource, as far as the kubeconfig's user may list them.
-
-    Kubelets may not (NodeRules in k8s.io/kubernetes, plugin/pkg/auth/authorizer/rbac/bootstrappolicy/policy.go).
-    """
-    from capacityd.node.node_list import read_device_classes  # 15 ms with ssl, and only this option needs it
-
-    classes = read_device_classes(kubeconfig)
-    return {
-        row.name: classes[row.name] for row in report.resources if row.published is not None and row.name in classes
-    }
-
-
-def _service(status: ServiceStatus | None) -> ServiceReport:
-    """The resident process, with its memory and CPU time as far as these can be read."""
-    if status is None:
-        return ServiceReport()
-    report = ServiceReport(
-        pid=status.pid,
-        next_reconcile=status.next_reconcile,
-        error=status.error,
-        event_source_errors=status.event_source_errors,
-    )
-    with suppress(HostError):
-        used = usage(status.pid)
-        report = replace(report, memory_bytes=used.memory, cpu_seconds=used.cpu)
-    return report
 
 
 def _stale_reason(directory: str, service: ServiceStatus) -> str:

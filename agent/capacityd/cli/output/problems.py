@@ -51,9 +51,6 @@ def _node_errors(report: StatusReport) -> Iterator[Problem]:
         reported = bool(report.configuration_errors) and not report.previous_configuration_active
         if row.degraded and not (misconfigured and reported):
             yield _resource_error(row, misconfigured=misconfigured)
-    for name, classes in report.device_classes.items():
-        error = f"{name}: the DeviceClass {', '.join(classes)} also serves it (extendedResourceName)"
-        yield Problem(error, "rename one of the two: on such Nodes, pods are placed by capacity and get no device")
 
 
 def _next_attempt(report: StatusReport, now: float) -> str:

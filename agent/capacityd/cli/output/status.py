@@ -57,15 +57,10 @@ class WaitReport:
 
 @dataclass(frozen=True, slots=True)
 class ServiceReport:
-    """The resident process. Unknown fields are None or empty."""
+    """The resident process."""
 
-    pid: int | None = None
-    next_reconcile: float | None = None
-    error: str = ""
-    event_source_errors: tuple[str, ...] = ()
-    memory_bytes: int | None = None
-    cpu_seconds: float | None = None
-    """Includes workers that have ended."""
+    pid: int | None
+    """None: not known yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +100,6 @@ class StatusReport:
     """Whether the Node lacks the condition, or its condition differs from the written one."""
     other_resources: Mapping[str, OtherWriter] = field(default_factory=dict)
     """Name -> writer, for the Node's extended resources that capacityd does not publish."""
-    device_classes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Published resource -> the DeviceClasses that also serve it; empty without --kubeconfig."""
 
 
 _ACTIVITIES = {
@@ -127,15 +120,12 @@ class Problem:
 
 def print_status(report: StatusReport, errors: Sequence[Problem], now: float) -> None:
     """Prints the report and its errors."""
-    service, passed = report.service, report.last_reconcile is not None
+    passed = report.last_reconcile is not None
     print_line(_summary(report, degraded=bool(errors)))
     if passed:
         print_line(_times(report, now))
     if activity := slow_activity(report, now):
         print_line(activity)
-    if service and service.memory_bytes is not None:
-        mebibytes = f"{service.memory_bytes / 2**20:.0f} MiB"
-        print_line(f"uses {mebibytes} of memory, has used {service.cpu_seconds or 0.0:.1f} s of CPU time")
     if passed:
         print_line()
         _print_resources(report, now)

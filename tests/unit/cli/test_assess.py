@@ -19,13 +19,12 @@ from capacityd.cli.fleet.assess import (
     assess,
     rank,
 )
-from capacityd.cli.fleet.findings import Limits, Reason
+from capacityd.cli.fleet.findings import Reason
 from capacityd.model.fleet import Fleet, NodeSummary, Requests
 from capacityd.model.node import Condition, ConditionReason
 
 NOW = 1_800_000_000.0
 MAX_AGE = 7_800.0
-LIMITS = Limits(NOW, MAX_AGE)
 
 
 def condition(status: str, reason: str, message: str, heartbeat: float | None) -> Condition:
@@ -55,7 +54,7 @@ def bare(name: str = "odd", label: str | None = "m5") -> NodeSummary:
 def assessed(*nodes: NodeSummary, **more: tuple[str, ...]) -> FleetReport:
     """more: DeviceClasses of the dongle, under the key classes."""
     classes = {DONGLE: more["classes"]} if "classes" in more else {}
-    return assess(Fleet(nodes, classes), LIMITS)
+    return assess(Fleet(nodes, classes), NOW, MAX_AGE)
 
 
 def group(number: int, quantity: int | None = 4, **changes: object) -> list[NodeSummary]:
@@ -208,7 +207,7 @@ def with_requests(*nodes: NodeSummary, waiting: int = 0, **by_node: int) -> Flee
 
 def test_requested_and_free() -> None:
     fleet = with_requests(node("a"), node("b"), node("c", 2, allocatable={}), bare("d"), a=3, b=0, d=5, waiting=2)
-    report = assess(fleet, LIMITS, by_node=True)
+    report = assess(fleet, NOW, MAX_AGE, by_node=True)
     (dongles,) = report.resources
     assert dongles == ResourceSummary(DONGLE, 3, 10, 8, 4, requested=3, free=5, waiting=2)
     assert report.by_node == (
@@ -221,7 +220,7 @@ def test_requested_and_free() -> None:
 
 def test_requests_that_exceed_capacity() -> None:
     fleet = with_requests(*group(5), node("odd", 4), node("gone", None, annotated={}), odd=5, gone=1, n0=4)
-    report = assess(fleet, LIMITS)
+    report = assess(fleet, NOW, MAX_AGE)
     messages = {name: message for name, (reasons, message) in reported(report).items() if "Overcommitted" in reasons}
     assert messages["odd"] == f"pods request 5 {DONGLE}, capacity is 4"
     assert messages["gone"].startswith(f"pods request 1 {DONGLE}, capacity is 0")
@@ -232,15 +231,15 @@ def test_requests_that_exceed_capacity() -> None:
 
 def test_pods_that_a_device_class_serves_do_not_exceed_the_capacity() -> None:
     fleet = replace(with_requests(*group(5), odd=0, n0=9), device_classes={DONGLE: ("dongles",)})
-    assert {reasons for reasons, _ in reported(assess(fleet, LIMITS)).values()} == {("DeviceClass",)}
+    assert {reasons for reasons, _ in reported(assess(fleet, NOW, MAX_AGE)).values()} == {("DeviceClass",)}
 
 
 def test_named_nodes_are_compared_with_all_others() -> None:
     fleet = Fleet((*group(5), node("odd", 3), node("well")))
-    report = assess(fleet, LIMITS, ["odd"])
+    report = assess(fleet, NOW, MAX_AGE, ["odd"])
     assert (report.nodes, report.resources) == (1, (ResourceSummary(DONGLE, 1, 3, 3, 3),))
     assert list(reported(report)) == ["odd"]
-    assert assess(fleet, LIMITS, ["well"]).attention == ()
+    assert assess(fleet, NOW, MAX_AGE, ["well"]).attention == ()
 
 
 def test_every_reason_has_its_place() -> None:

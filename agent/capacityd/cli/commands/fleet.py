@@ -12,7 +12,6 @@ import time
 from dataclasses import asdict
 
 from capacityd.cli.fleet.assess import FleetReport, assess
-from capacityd.cli.fleet.findings import Limits
 from capacityd.cli.fleet.metrics import metrics_text
 from capacityd.cli.output.fleet import print_fleet
 from capacityd.cli.output.terminal import print_json
@@ -41,8 +40,8 @@ def fleet(options: argparse.Namespace) -> int:
     max_age = _max_age(options.max_age)
     fleet = _read(options)
     _require_nodes(fleet, options)
-    limits = Limits(time.time() if fleet.read_at is None else fleet.read_at, max_age)
-    report = assess(fleet, limits, options.node, by_node=options.nodes or bool(options.node))
+    now = time.time() if fleet.read_at is None else fleet.read_at
+    report = assess(fleet, now, max_age, options.node, by_node=options.nodes or bool(options.node))
     if options.textfile is not None:
         _write_metrics(options.textfile, report)
     if options.json:

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from capacityd.cli.fleet.findings import (
     OUTLIERS,
     Finding,
-    Limits,
     Reason,
     clashes,
     findings_of_node,
@@ -19,15 +18,10 @@ from capacityd.cli.fleet.findings import (
 from capacityd.model.fleet import Fleet, NodeSummary
 from capacityd.model.node import ConditionReason
 
-_OTHER_CONDITION = ""
-"""In the order of reasons, represents a condition's reasons that this version does not know."""
-_ORDER = (
-    *(Reason.DEVICE_CLASS, Reason.NOT_READY, Reason.HEARTBEAT_OVERDUE, Reason.CONDITION_MISSING),
-    *(Reason.OVERCOMMITTED, Reason.CAPACITY_CHANGED, *ConditionReason),
-)
 _LAST = (Reason.ANNOTATION_UNREADABLE, *OUTLIERS)
-_REASONS = [*(r.value for r in _ORDER), _OTHER_CONDITION, *(r.value for r in _LAST)]
-_RANKS = {reason: rank for rank, reason in enumerate(_REASONS)}
+_FIRST = (*(reason for reason in Reason if reason not in _LAST), *ConditionReason)
+_RANKS = {reason.value: rank for rank, reason in enumerate(_FIRST)}
+_RANKS |= {reason.value: len(_FIRST) + 1 + rank for rank, reason in enumerate(_LAST)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,11 +109,13 @@ class FleetReport:
     """When the Nodes were read, in seconds since the epoch."""
 
 
-def assess(fleet: Fleet, limits: Limits, names: Sequence[str] = (), *, by_node: bool = False) -> FleetReport:
+def assess(
+    fleet: Fleet, now: float, max_age: float, names: Sequence[str] = (), *, by_node: bool = False
+) -> FleetReport:
     """Compares each Node with its last applied quantities, and with the other Nodes of its group.
 
-    names: the Nodes to report, each compared with its whole group; empty: all. by_node: whether to list each Node's
-    resources.
+    now: in seconds since the epoch. max_age: seconds after which a heartbeat is overdue. names: the Nodes to report,
+    each compared with its whole group; empty: all. by_node: whether to list each Node's resources.
     """
     groups: dict[str | None, list[NodeSummary]] = {}
     for node in fleet.nodes:
@@ -131,7 +127,7 @@ def assess(fleet: Fleet, limits: Limits, names: Sequence[str] = (), *, by_node: 
     # Pods that a DeviceClass serves also request the resource, but do not use the Node's capacity.
     counted = sorted({name for node in fleet.nodes for name in node.annotated} - fleet.device_classes.keys())
     for node in reported:
-        findings = [*findings_of_node(node, norms[node.label], limits)]
+        findings = [*findings_of_node(node, norms[node.label], now, max_age)]
         if fleet.requests is not None:
             findings += overcommitments(node, fleet.requests, counted)
         findings_by_node.append((node, findings))
@@ -141,13 +137,16 @@ def assess(fleet: Fleet, limits: Limits, names: Sequence[str] = (), *, by_node: 
         tuple(_attention(node, findings) for node, findings in findings_by_node if findings),
         tuple(_groups(findings_by_node)),
         tuple(_node_report(fleet, node) for node in reported) if by_node else None,
-        limits.now,
+        now,
     )
 
 
 def rank(reason: str) -> int:
-    """The rank of a reason; the most severe reason has the lowest."""
-    return _RANKS.get(reason, _RANKS[_OTHER_CONDITION])
+    """The rank of a reason; the most severe reason has the lowest.
+
+    Reasons of a condition that this version does not know follow those that it knows.
+    """
+    return _RANKS.get(reason, len(_FIRST))
 
 
 def _attention(node: NodeSummary | None, findings: Sequence[Finding]) -> Attention:

@@ -19,7 +19,7 @@ _MAX_CLOCK_SKEW = 300.0
 
 
 class Reason(Enum):
-    """Why a Node needs attention, in addition to the reasons of a condition that is not True."""
+    """Why a Node needs attention, in addition to the reasons of a condition that is not True. The worst comes first."""
 
     DEVICE_CLASS = "DeviceClass"  # of the cluster: dynamic resource allocation serves a resource of the same name
     NOT_READY = "NotReady"  # and capacityd's heartbeat is overdue
@@ -62,35 +62,16 @@ class Usual(NamedTuple):
 class Norm:
     """The usual values in a group."""
 
-    label: str | None
+    nodes: str
+    """The name of the group's Nodes in messages."""
     has_condition: bool
     """Whether any Node of the group has capacityd's condition."""
     quantities: Mapping[str, Usual]
     configuration: Usual | None
 
-    @property
-    def _of_group(self) -> str:
-        """The group's name as it follows "Nodes", with a leading space."""
-        return f" of {self.label}" if self.label else ""
-
-    @property
-    def nodes(self) -> str:
-        """The name for the group's Nodes in messages."""
-        return f"Nodes{self._of_group}"
-
     def others(self, usual: Usual) -> str:
         """The Nodes with the usual value, as the subject of a clause."""
         return f"{usual.having} of {usual.of} {self.nodes} have"
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """The limits for the ages of heartbeats."""
-
-    now: float
-    """In seconds since the epoch."""
-    max_age: float
-    """Seconds after which a heartbeat is overdue."""
 
 
 def norm_of(label: str | None, members: Sequence[NodeSummary]) -> Norm:
@@ -103,17 +84,20 @@ def norm_of(label: str | None, members: Sequence[NodeSummary]) -> Norm:
         if usual := _usual(node.capacity.get(name) for node in compared):
             quantities[name] = usual
     configuration = _usual(node.configuration for node in compared if node.configuration)
-    return Norm(label, has_condition, quantities, configuration)
+    return Norm(f"Nodes of {label}" if label else "Nodes", has_condition, quantities, configuration)
 
 
-def findings_of_node(node: NodeSummary, norm: Norm, limits: Limits) -> Iterator[Finding]:
-    """Yields what is wrong on a Node, or unusual in its group."""
+def findings_of_node(node: NodeSummary, norm: Norm, now: float, max_age: float) -> Iterator[Finding]:
+    """Yields what is wrong on a Node, or unusual in its group.
+
+    now: in seconds since the epoch. max_age: seconds after which a heartbeat is overdue.
+    """
     lacks_capacityd = _lacks_capacityd(node, group_has_condition=norm.has_condition)
     differing = [] if lacks_capacityd else [*_differing(node, norm)]
     if node.condition:
         expectation = _below_expected(node, norm, differing)
         yield from _of_condition(node.condition, node, expectation)
-        yield from _of_heartbeat(node.condition.heartbeat, node, limits)
+        yield from _of_heartbeat(node.condition.heartbeat, node, now, max_age)
         if expectation:
             differing = [name for name in differing if not _is_lower(node, norm, name)]
     elif norm.has_condition:
@@ -220,25 +204,22 @@ def _of_condition(condition: Condition, node: NodeSummary, expectation: str) -> 
     yield Finding(condition.reason or condition.status, message, message, node.condition_since)
 
 
-def _of_heartbeat(heartbeat: float | None, node: NodeSummary, limits: Limits) -> Iterator[Finding]:
+def _of_heartbeat(heartbeat: float | None, node: NodeSummary, now: float, max_age: float) -> Iterator[Finding]:
     if heartbeat is None:
         yield _same_for_all(Reason.HEARTBEAT_OVERDUE, "the condition has no heartbeat")
         return
-    age = limits.now - heartbeat
-    if age > limits.max_age:
-        own, shared = (
-            f"no heartbeat for {duration_text(age)}",
-            f"no heartbeat for more than {duration_text(limits.max_age)}",
-        )
+    age = now - heartbeat
+    if age > max_age:
+        reason, since, begin = Reason.HEARTBEAT_OVERDUE, heartbeat, ""
         if node.ready is False:
-            own, shared = (f"the Node is not ready, and capacityd has {text}" for text in (own, shared))
-            yield Finding(Reason.NOT_READY.value, own, shared, node.ready_since)
-        else:
-            yield Finding(Reason.HEARTBEAT_OVERDUE.value, own, shared, heartbeat)
+            reason, since, begin = Reason.NOT_READY, node.ready_since, "the Node is not ready, and capacityd has "
+        message = f"{begin}no heartbeat for {duration_text(age)}"
+        shared = f"{begin}no heartbeat for more than {duration_text(max_age)}"
+        yield Finding(reason.value, message, shared, since)
     elif -age > _MAX_CLOCK_SKEW:
-        message = "the heartbeat is in the future: is the machine's clock right?"
-        own = f"the heartbeat is {duration_text(-age)} in the future: is the machine's clock right?"
-        yield Finding(Reason.HEARTBEAT_AHEAD.value, own, message)
+        shared = "the heartbeat is in the future: is the machine's clock right?"
+        message = f"the heartbeat is {duration_text(-age)} in the future: is the machine's clock right?"
+        yield Finding(Reason.HEARTBEAT_AHEAD.value, message, shared)
 
 
 def _shown(quantity: object) -> str:

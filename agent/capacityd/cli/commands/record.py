@@ -9,7 +9,6 @@ import json
 import os
 import sys
 import threading
-import time
 
 from capacityd.cli.output.terminal import print_json
 from capacityd.detectors import load, names
@@ -83,47 +82,31 @@ def _modalias(machine: Host, detector: DeviceDetector, device: Device) -> str | 
         return None
 
 
-class _Recording(threading.Thread):
-    """Makes a recording in a thread, because a read that hangs in the kernel can't be interrupted."""
-
-    def __init__(self, recorder: Recorder) -> None:
-        super().__init__(daemon=True)
-        self.recorder = recorder
-        self.result: Recording | None = None
-
-    def run(self) -> None:
-        """Sets the result, unless the recorder is stopped."""
-        with contextlib.suppress(RecorderStoppedError):
-            self.result = self.recorder.run()
-
-
 def _recorded(source: Source) -> tuple[Recording, dict[str, list[str]]]:
     """The recording, and the unreadable paths by error. A path whose read hangs is left out."""
     skip: set[str] = set()
     while True:
-        thread = _Recording(Recorder(source, skip))
+        recorder, recordings = Recorder(source, skip), list[Recording]()
+        # A thread, because a read that hangs in the kernel can't be interrupted.
+        thread = threading.Thread(target=_run, args=(recorder, recordings), daemon=True)
         thread.start()
-        hanging = _hanging_path(thread)
-        if hanging is None:
-            if thread.result is None:
-                raise CapacitydError("the recording failed")
-            return thread.result, thread.recorder.unreadable
-        warn(f"{hanging} does not respond; it is left out")
-        thread.recorder.stopped = True
-        skip.add(hanging)
+        at = ""
+        while thread.is_alive() and (at != recorder.at or not at):
+            at = recorder.at
+            thread.join(_READ_TIMEOUT)
+        if thread.is_alive():
+            warn(f"{at} does not respond; it is left out")
+            recorder.stopped = True
+            skip.add(at)
+        elif recordings:
+            return recordings[0], recorder.unreadable
+        else:
+            raise CapacitydError("the recording failed")
 
 
-def _hanging_path(thread: _Recording) -> str | None:
-    """Waits until the thread ends. Returns the path whose read hangs, if any."""
-    recorder = thread.recorder
-    at, since = "", time.monotonic()
-    while thread.is_alive():
-        thread.join(0.1)
-        if recorder.at != at:
-            at, since = recorder.at, time.monotonic()
-        elif thread.is_alive() and time.monotonic() - since > _READ_TIMEOUT:
-            return at
-    return None
+def _run(recorder: Recorder, recordings: list[Recording]) -> None:
+    with contextlib.suppress(RecorderStoppedError):
+        recordings.append(recorder.run())
 
 
 def _write(path: str, recording: Recording) -> int:

@@ -210,12 +210,13 @@ def _of_heartbeat(heartbeat: float | None, node: NodeSummary, now: float, max_ag
         return
     age = now - heartbeat
     if age > max_age:
-        reason, since, begin = Reason.HEARTBEAT_OVERDUE, heartbeat, ""
-        if node.ready is False:
-            reason, since, begin = Reason.NOT_READY, node.ready_since, "the Node is not ready, and capacityd has "
+        begin = "the Node is not ready, and capacityd has " if node.ready is False else ""
         message = f"{begin}no heartbeat for {duration_text(age)}"
         shared = f"{begin}no heartbeat for more than {duration_text(max_age)}"
-        yield Finding(reason.value, message, shared, since)
+        if node.ready is False:
+            yield Finding(Reason.NOT_READY.value, message, shared, node.ready_since)
+        else:
+            yield Finding(Reason.HEARTBEAT_OVERDUE.value, message, shared, heartbeat)
     elif -age > _MAX_CLOCK_SKEW:
         shared = "the heartbeat is in the future: is the machine's clock right?"
         message = f"the heartbeat is {duration_text(-age)} in the future: is the machine's clock right?"
